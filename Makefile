@@ -1,0 +1,51 @@
+# welcome-operator: every command of the project. `make` lists them.
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+# ---- Versions: one block. Tool versions live in tools/*/go.mod, library versions in go.mod. ----
+VERSION            ?= 0.1.0
+KUBERNETES_VERSION := 1.35.4
+IMAGE_TAG_BASE     ?= demo.welcome.domain/welcome-operator
+IMG                ?= $(IMAGE_TAG_BASE):v$(VERSION)
+OPERAND_IMG        ?= demo.welcome.domain/welcome:v$(VERSION)
+BUNDLE_IMG         ?= $(IMAGE_TAG_BASE)-bundle:v$(VERSION)
+CATALOG_IMG        ?= $(IMAGE_TAG_BASE)-catalog:v$(VERSION)
+
+# ---- Where a cluster is needed, KUBECONFIG wins over the local one. ----
+ROOT := $(CURDIR)
+BIN  := $(ROOT)/bin
+export PATH := $(BIN):$(PATH)
+export CGO_ENABLED := 0
+
+##@ General
+
+.PHONY: help
+help: ## List the targets
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} /^[a-zA-Z0-9_-]+:.*## / {printf "  \033[36m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Build
+
+.PHONY: build
+build: ## Compile the operator to bin/welcome-operator
+	go build -trimpath -ldflags "-s -w" -o bin/welcome-operator .
+
+##@ Tools (built from Go modules into bin/, once per change of their go.mod)
+
+KUBERNETES_TOOLS := kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubelet kubectl
+KUBERNETES_LDFLAGS := -s -w $(foreach kv,gitVersion=v$(KUBERNETES_VERSION) gitMajor=$(word 1,$(subst ., ,$(KUBERNETES_VERSION))) gitMinor=$(word 2,$(subst ., ,$(KUBERNETES_VERSION))) gitTreeState=clean,-X k8s.io/component-base/version.$(kv))
+
+# tool-build,<tool set>,<package>,<flags>: one binary from tools/<tool set> into bin/, with its time.
+define tool-build
+	@start=$$(date +%s); mkdir -p $(BIN); printf 'building bin/%s from tools/%s ...\n' '$(@F)' '$(1)'; \
+	cd tools/$(1) && go build -mod=mod -trimpath $(3) -o $@ $(2); \
+	printf 'built    bin/%s in %ss\n' '$(@F)' "$$(( $$(date +%s) - start ))"
+endef
+
+$(addprefix $(BIN)/,$(KUBERNETES_TOOLS)): tools/kubernetes/go.mod
+	$(call tool-build,kubernetes,k8s.io/kubernetes/cmd/$(@F),-ldflags '$(KUBERNETES_LDFLAGS)')
+
+$(BIN)/etcd: tools/kubernetes/go.mod
+	$(call tool-build,kubernetes,go.etcd.io/etcd/server/v3,-ldflags '-s -w')
