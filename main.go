@@ -1,19 +1,25 @@
+// Command welcome-operator reconciles the kinds of watches.yaml: each custom resource
+// becomes a Helm release of its kind's chart.
 package main
 
 import (
-	_ "github.com/operator-framework/helm-operator-plugins/pkg/reconciler"
-	_ "github.com/operator-framework/helm-operator-plugins/pkg/watches"
-	_ "helm.sh/helm/v3/pkg/action"
-	_ "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
-	_ "k8s.io/apiserver/pkg/server"
-	_ "sigs.k8s.io/controller-runtime/pkg/manager"
-	_ "sigs.k8s.io/controller-runtime/pkg/metrics/filters"
-	_ "sigs.k8s.io/controller-runtime/pkg/envtest"
-	_ "github.com/chromedp/chromedp"
-	_ "github.com/vishvananda/netlink"
-	_ "github.com/google/go-containerregistry/pkg/registry"
-	_ "github.com/google/go-containerregistry/pkg/v1/remote"
-	_ "sigs.k8s.io/cli-utils/pkg/kstatus/status"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/pflag"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"demo.welcome.domain/welcome-operator/internal/operator"
 )
 
-func main() {}
+func main() {
+	options, err := operator.ParseOptions(os.Args[1:], os.Getenv)
+	if err == nil {
+		err = operator.Run(ctrl.SetupSignalHandler(), options)
+	}
+	if err != nil && !errors.Is(err, pflag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "welcome-operator:", err)
+		os.Exit(1)
+	}
+}

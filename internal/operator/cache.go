@@ -1,0 +1,68 @@
+package operator
+
+import (
+	"time"
+
+	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/internal/release"
+)
+
+// cacheOptions keeps in memory the custom resources, and of all other kinds only what the
+// operator made.
+func cacheOptions(entries []watches.Watch, namespaces []string) cache.Options {
+	options := cache.Options{
+		DefaultLabelSelector: release.ManagedBy(),
+		// Managed fields are the larger part of a small object, and nothing reads them.
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject:         map[client.Object]cache.ByObject{},
+		// A read must not start a watch by itself: it would do so for any kind that a
+		// forged release record names, and wait for ever where rights are missing.
+		ReaderFailOnMissingInformer: true,
+		NewInformer:                 newInformer,
+	}
+	for _, entry := range entries {
+		options.ByObject[customResource(entry)] = cache.ByObject{Label: labels.Everything()}
+	}
+	if len(namespaces) > 0 {
+		options.DefaultNamespaces = map[string]cache.Config{}
+		for _, namespace := range namespaces {
+			options.DefaultNamespaces[namespace] = cache.Config{}
+		}
+	}
+	return options
+}
+
+func customResource(entry watches.Watch) *unstructured.Unstructured {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(entry.GroupVersionKind)
+	return object
+}
+
+// newInformer gives the library the watch on Secrets that it insists on, without a Secret:
+// release records are ConfigMaps, and the operator has no right on any Secret.
+func newInformer(source toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+	if _, ok := object.(*corev1.Secret); ok {
+		source = noSecrets{}
+	}
+	return toolscache.NewSharedIndexInformer(source, object, resync, indexers)
+}
+
+type noSecrets struct{}
+
+func (noSecrets) List(metav1.ListOptions) (runtime.Object, error) { return &corev1.SecretList{}, nil }
+
+func (noSecrets) Watch(metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil }
+
+// IsWatchListSemanticsUnSupported keeps client-go from waiting for a streamed list, which
+// would hold back every worker.
+func (noSecrets) IsWatchListSemanticsUnSupported() bool { return true }

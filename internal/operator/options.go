@@ -1,0 +1,122 @@
+package operator
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+)
+
+// WatchNamespaceEnv names the environment variable with the namespaces to watch.
+const WatchNamespaceEnv = "WATCH_NAMESPACE"
+
+// Options is everything that can be set from outside.
+type Options struct {
+	// WatchesFile maps kinds to charts. Default: watches.yaml.
+	WatchesFile string
+	// MetricsBindAddress is where metrics are served over TLS, "0" for nowhere. Default: :8443.
+	MetricsBindAddress string
+	// HealthProbeBindAddress is where /healthz and /readyz are served. Default: :8081.
+	HealthProbeBindAddress string
+	// LeaderElect makes replicas wait for each other. Default: false.
+	LeaderElect bool
+	// MaxConcurrentReconciles is per kind, unless its watches entry says otherwise.
+	// Default: 4, at least 1.
+	MaxConcurrentReconciles int
+	// ReconcilePeriod is the time between two reconciles of a custom resource to which
+	// nothing happens, unless its watches entry says otherwise. Default: 10h, 0 for never.
+	ReconcilePeriod time.Duration
+	// WatchNamespaces is empty for all namespaces.
+	WatchNamespaces []string
+	// Zap configures logging.
+	Zap zap.Options
+}
+
+// ParseOptions reads the command line and the environment. It returns pflag.ErrHelp after
+// --help was printed. Other errors name the flag or the variable.
+func ParseOptions(args []string, getenv func(string) string) (Options, error) {
+	var o Options
+	flags := o.bind(os.Stdout)
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if extra := flags.Args(); len(extra) > 0 {
+		return o, fmt.Errorf("unexpected argument %q: every option is a flag, see --help", extra[0])
+	}
+	o.WatchNamespaces = splitList(getenv(WatchNamespaceEnv))
+	return o, o.validate()
+}
+
+func (o *Options) bind(help io.Writer) *pflag.FlagSet {
+	flags := pflag.NewFlagSet("welcome-operator", pflag.ContinueOnError)
+	flags.SetOutput(help)
+	flags.SortFlags = false
+	flags.StringVar(&o.WatchesFile, "watches-file", "watches.yaml", "the `file` that maps kinds to charts")
+	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", ":8443", "the `host:port` of the metrics, served over TLS to whom the API server authorizes; 0 serves none")
+	flags.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "the `host:port` of /healthz and /readyz")
+	flags.BoolVar(&o.LeaderElect, "leader-elect", false, "work only while holding the lease; needed with more than one replica")
+	flags.IntVar(&o.MaxConcurrentReconciles, "max-concurrent-reconciles", 4, "how many custom resources of a kind are reconciled at once; maxConcurrentReconciles of its watches entry wins")
+	flags.DurationVar(&o.ReconcilePeriod, "reconcile-period", 10*time.Hour, "how often a custom resource is reconciled although nothing happened, 0 for never; reconcilePeriod of its watches entry wins")
+	zapFlags := flag.NewFlagSet("", flag.ContinueOnError)
+	o.Zap.BindFlags(zapFlags)
+	flags.AddGoFlagSet(zapFlags)
+	flags.Usage = func() {
+		_, _ = fmt.Fprintf(help, `welcome-operator reconciles the kinds of watches.yaml: each custom resource becomes a
+Helm release of its kind's chart.
+
+Flags:
+%s
+Environment:
+      %s        comma-separated namespaces to watch; empty or unset for all
+      RELATED_IMAGE_WELCOME  the image of the page, to which watches.yaml pins the charts
+      KUBECONFIG             the cluster, when not running inside of one
+`, flags.FlagUsages(), WatchNamespaceEnv)
+	}
+	return flags
+}
+
+func (o *Options) validate() error {
+	if o.WatchesFile == "" {
+		return fmt.Errorf("--watches-file must name a file")
+	}
+	if err := validateAddress("--metrics-bind-address", o.MetricsBindAddress); err != nil && o.MetricsBindAddress != "0" {
+		return err
+	}
+	if err := validateAddress("--health-probe-bind-address", o.HealthProbeBindAddress); err != nil {
+		return err
+	}
+	if o.MaxConcurrentReconciles < 1 {
+		return fmt.Errorf("--max-concurrent-reconciles must be at least 1, not %d", o.MaxConcurrentReconciles)
+	}
+	if o.ReconcilePeriod < 0 {
+		return fmt.Errorf("--reconcile-period must not be negative, as %s is: 0 means never", o.ReconcilePeriod)
+	}
+	for _, namespace := range o.WatchNamespaces {
+		if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
+			return fmt.Errorf("%s lists %q, which is no namespace: %s", WatchNamespaceEnv, namespace, strings.Join(problems, ", "))
+		}
+	}
+	return nil
+}
+
+func validateAddress(flag, address string) error {
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil {
+		return fmt.Errorf("%s must be host:port, such as :8443, not %q: %w", flag, address, err)
+	}
+	return nil
+}
+
+func splitList(list string) []string {
+	return strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' })
+}

@@ -1,0 +1,83 @@
+package operator
+
+import (
+	"context"
+	"fmt"
+
+	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
+	"github.com/operator-framework/helm-operator-plugins/pkg/reconciler"
+	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"demo.welcome.domain/welcome-operator/internal/release"
+)
+
+const (
+	// PausedAnnotation, set to "true", stops the reconciling of a custom resource.
+	PausedAnnotation = "webapp.demo.welcome.domain/paused"
+	// maxReleaseHistory is how many revisions of a release are kept for people to look at.
+	maxReleaseHistory = 5
+)
+
+// setUpReconcilers adds a reconciler of the library for every watches entry.
+func setUpReconcilers(mgr ctrl.Manager, entries []watches.Watch, options Options) error {
+	discoveryClient, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("create the discovery client: %w", err)
+	}
+	capabilities, err := release.NewCapabilities(discoveryClient, mgr.GetLogger())
+	if err != nil {
+		return err
+	}
+	if err := mgr.Add(capabilities); err != nil {
+		return err
+	}
+	actionClients, err := release.NewActionClients(mgr, capabilities)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		r, err := reconciler.New(reconcilerOptions(mgr, entry, options, actionClients)...)
+		if err != nil {
+			return fmt.Errorf("%s: entry %s: %w", options.WatchesFile, entry.Kind, err)
+		}
+		if err := r.SetupWithManager(mgr); err != nil {
+			return fmt.Errorf("set up the reconciler of %s: %w", entry.Kind, err)
+		}
+	}
+	return nil
+}
+
+// reconcilerOptions translates a watches entry. The library's own run command ignores
+// reconcilePeriod and maxConcurrentReconciles of an entry and takes
+// watchDependentResources for its opposite.
+func reconcilerOptions(mgr ctrl.Manager, entry watches.Watch, options Options, actionClients helmclient.ActionClientGetter) []reconciler.Option {
+	period, workers := options.ReconcilePeriod, options.MaxConcurrentReconciles
+	if entry.ReconcilePeriod != nil {
+		period = entry.ReconcilePeriod.Duration
+	}
+	if entry.MaxConcurrentReconciles != nil {
+		workers = *entry.MaxConcurrentReconciles
+	}
+	return []reconciler.Option{
+		reconciler.WithLog(mgr.GetLogger().WithName("reconciler").WithName(entry.Kind)),
+		reconciler.WithGroupVersionKind(entry.GroupVersionKind),
+		reconciler.WithChart(*entry.Chart),
+		reconciler.WithOverrideValues(entry.OverrideValues),
+		reconciler.WithSelector(*entry.Selector),
+		reconciler.SkipDependentWatches(!*entry.WatchDependentResources),
+		reconciler.WithReconcilePeriod(period),
+		reconciler.WithMaxConcurrentReconciles(workers),
+		reconciler.WithMaxReleaseHistory(maxReleaseHistory),
+		reconciler.WithActionClientGetter(actionClients),
+		reconciler.WithPauseReconcileHandler(paused),
+	}
+}
+
+// paused lets a deletion through: the library asks before it looks at the deletion, and the
+// finalizer of a paused custom resource would stay for ever.
+func paused(_ context.Context, obj *unstructured.Unstructured) (bool, error) {
+	return obj.GetAnnotations()[PausedAnnotation] == "true" && obj.GetDeletionTimestamp() == nil, nil
+}

@@ -1,0 +1,110 @@
+// Package operator boots the reconcilers of helm-operator-plugins from watches.yaml.
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+)
+
+const (
+	leaderElectionID = "welcome-operator.webapp.demo.welcome.domain"
+	// shutdownTimeout is how long running reconciles may go on after SIGTERM. It fits into
+	// the pod's grace period of 30 seconds.
+	shutdownTimeout = 20 * time.Second
+)
+
+// Run reconciles until ctx ends. It returns an error that one can act on where the options,
+// the watches file, a chart or the cluster do not allow a start.
+func Run(ctx context.Context, options Options) error {
+	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&options.Zap)))
+	entries, err := loadWatches(options.WatchesFile)
+	if err != nil {
+		return err
+	}
+	cluster, err := config.GetConfig()
+	if err != nil {
+		return fmt.Errorf("find a cluster (set KUBECONFIG): %w", err)
+	}
+	mgr, err := newManager(cluster, entries, options)
+	if err != nil {
+		return err
+	}
+	if err := setUpReconcilers(mgr, entries, options); err != nil {
+		return err
+	}
+	if err := setUpProbes(ctx, mgr, entries); err != nil {
+		return err
+	}
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("run: %w", err)
+	}
+	return nil
+}
+
+func newManager(cluster *rest.Config, entries []watches.Watch, options Options) (ctrl.Manager, error) {
+	cluster.QPS = -1 // the API server's priority and fairness limits us, and knows better
+	shutdown := shutdownTimeout
+	mgr, err := ctrl.NewManager(cluster, ctrl.Options{
+		Cache: cacheOptions(entries, options.WatchNamespaces),
+		// Otherwise every reconcile costs a GET of its custom resource.
+		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
+		Metrics: metricsserver.Options{
+			BindAddress:    options.MetricsBindAddress,
+			SecureServing:  true,
+			FilterProvider: filters.WithAuthenticationAndAuthorization,
+		},
+		HealthProbeBindAddress:        options.HealthProbeBindAddress,
+		LeaderElection:                options.LeaderElect,
+		LeaderElectionID:              leaderElectionID,
+		LeaderElectionReleaseOnCancel: true, // a rolling update need not wait for the lease to expire
+		GracefulShutdownTimeout:       &shutdown,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
+	}
+	return mgr, nil
+}
+
+// setUpProbes makes the operator ready when its caches are filled, the standby's too: it
+// takes over without a pause.
+func setUpProbes(ctx context.Context, mgr ctrl.Manager, entries []watches.Watch) error {
+	cached := []client.Object{&corev1.ConfigMap{}}
+	for _, entry := range entries {
+		cached = append(cached, customResource(entry))
+	}
+	for _, object := range cached {
+		_, err := mgr.GetCache().GetInformer(ctx, object)
+		if meta.IsNoMatchError(err) {
+			return fmt.Errorf("the cluster does not know a kind of the watches file: install its CRD first (make install): %w", err)
+		}
+		if err != nil {
+			return fmt.Errorf("watch: %w", err)
+		}
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return err
+	}
+	return mgr.AddReadyzCheck("caches", func(request *http.Request) error {
+		ctx, cancel := context.WithTimeout(request.Context(), time.Second)
+		defer cancel()
+		if !mgr.GetCache().WaitForCacheSync(ctx) {
+			return errors.New("caches are not filled yet: does the ServiceAccount have the rights of config/rbac?")
+		}
+		return nil
+	})
+}

@@ -1,0 +1,179 @@
+package release
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"helm.sh/helm/v3/pkg/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// guard is Helm's client to the cluster, limited to what one custom resource owns.
+//
+// Helm trusts the manifest in a release record: it deletes and overwrites what stands there.
+// Records lie within reach of whoever may edit ConfigMaps in that namespace, so without the
+// guard they would borrow the operator's rights everywhere.
+type guard struct {
+	*kube.Client
+	ctx    context.Context // of the reconcile: Helm's interface has none
+	cache  client.Reader   // sees the objects that carry ManagedByLabel
+	owner  client.Object
+	report func(message string) // of what was left alone
+}
+
+// IsReachable answers at once: an API server that is away fails the next request just as well.
+func (g *guard) IsReachable() error { return nil }
+
+// Build parses a manifest. Validation against OpenAPI is left to the API server.
+func (g *guard) Build(reader io.Reader, _ bool) (kube.ResourceList, error) {
+	return g.Client.Build(reader, false)
+}
+
+// Create makes objects in the owner's namespace, owned by it.
+func (g *guard) Create(resources kube.ResourceList) (*kube.Result, error) {
+	for _, info := range resources {
+		if err := g.checkNamespace(info); err != nil {
+			return nil, err
+		}
+		if err := g.adopt(info); err != nil {
+			return nil, err
+		}
+	}
+	return g.Client.Create(resources)
+}
+
+// Update brings the objects of target to what they say, and deletes those of original that
+// target no longer has. It fails before the first change where target names an object that
+// exists and is not the owner's.
+func (g *guard) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
+	original, err := g.owned(original)
+	if err != nil {
+		return &kube.Result{}, err
+	}
+	for _, info := range target {
+		if err := g.checkNamespace(info); err != nil {
+			return &kube.Result{}, err
+		}
+		exists, owned, err := g.lookUp(info)
+		if err != nil {
+			return &kube.Result{}, err
+		}
+		if exists && !owned {
+			return &kube.Result{}, inTheWay(info)
+		}
+		// What the owner has and the record does not know, a killed operator left behind:
+		// Helm refuses to update it unless it is among the originals.
+		if exists && original.Get(info) == nil {
+			original.Append(info)
+		}
+		if err := g.adopt(info); err != nil {
+			return &kube.Result{}, err
+		}
+	}
+	return g.Client.Update(original, target, force)
+}
+
+// UpdateThreeWayMerge is Update: the guarded object is the same.
+func (g *guard) UpdateThreeWayMerge(original, target kube.ResourceList, force bool) (*kube.Result, error) {
+	return g.Update(original, target, force)
+}
+
+// Delete removes those of resources that the owner owns, and reports the others.
+func (g *guard) Delete(resources kube.ResourceList) (*kube.Result, []error) {
+	return g.DeleteWithPropagationPolicy(resources, metav1.DeletePropagationBackground)
+}
+
+// DeleteWithPropagationPolicy is Delete with a choice of what happens to dependents.
+func (g *guard) DeleteWithPropagationPolicy(resources kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
+	owned, err := g.owned(resources)
+	if err != nil {
+		return &kube.Result{}, []error{err}
+	}
+	return g.Client.DeleteWithPropagationPolicy(owned, policy)
+}
+
+// owned drops what does not exist and what the owner may not touch, and reports the latter.
+// What could not be looked up fails: to drop it would orphan an object of the owner.
+func (g *guard) owned(resources kube.ResourceList) (kube.ResourceList, error) {
+	var owned kube.ResourceList
+	for _, info := range resources {
+		if err := g.checkNamespace(info); err != nil {
+			g.report(err.Error())
+			continue
+		}
+		exists, ours, err := g.lookUp(info)
+		switch {
+		case apierrors.IsForbidden(err):
+			g.report(err.Error())
+		case err != nil:
+			return nil, err
+		case ours:
+			owned.Append(info)
+		case exists:
+			g.report(inTheWay(info).Error())
+		}
+	}
+	return owned, nil
+}
+
+// lookUp says whether the object exists, and whether the owner controls it.
+func (g *guard) lookUp(info *resource.Info) (exists, owned bool, err error) {
+	object, err := g.get(info)
+	if apierrors.IsNotFound(err) {
+		return false, false, nil
+	}
+	return err == nil, err == nil && metav1.IsControlledBy(object, g.owner), err
+}
+
+// get reads an object from the cache, and from the API server if it is not there: it may not
+// carry our label, or be of a kind that nobody watches yet. The caller must not change it.
+func (g *guard) get(info *resource.Info) (*unstructured.Unstructured, error) {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(info.Mapping.GroupVersionKind)
+	if err := g.cache.Get(g.ctx, client.ObjectKey{Namespace: info.Namespace, Name: info.Name}, object, client.UnsafeDisableDeepCopy); err == nil {
+		return object, nil
+	}
+	live, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
+	if err != nil {
+		return nil, fmt.Errorf("look up %s: %w", describe(info), err)
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", describe(info), err)
+	}
+	return &unstructured.Unstructured{Object: content}, nil
+}
+
+func (g *guard) checkNamespace(info *resource.Info) error {
+	if info.Namespace != g.owner.GetNamespace() {
+		return fmt.Errorf("%s is outside of namespace %q: a release may only hold objects beside its custom resource", describe(info), g.owner.GetNamespace())
+	}
+	return nil
+}
+
+func (g *guard) adopt(info *resource.Info) error {
+	accessor, err := meta.Accessor(info.Object)
+	if err != nil {
+		return fmt.Errorf("set the owner of %s: %w", describe(info), err)
+	}
+	adopt(accessor, g.owner)
+	return nil
+}
+
+func inTheWay(info *resource.Info) error {
+	return fmt.Errorf("%s exists and is not controlled by this custom resource: delete or rename one of the two", describe(info))
+}
+
+func describe(info *resource.Info) string {
+	if info.Namespace == "" {
+		return fmt.Sprintf("cluster-scoped %s %q", info.Mapping.GroupVersionKind.Kind, info.Name)
+	}
+	return fmt.Sprintf("%s %q in namespace %q", info.Mapping.GroupVersionKind.Kind, info.Name, info.Namespace)
+}
