@@ -32,6 +32,35 @@ help: ## List the targets
 build: ## Compile the operator to bin/welcome-operator
 	go build -trimpath -ldflags "-s -w" -o bin/welcome-operator .
 
+# dist/linux-<arch>/: the static binaries that go into the images. Whether one is up to date is for Go to know. Without
+# VCS stamping, a commit that changes no code of a binary changes no image either.
+ARCH ?= $(shell go env GOARCH)
+GO_IMAGE_BUILD = GOOS=linux GOARCH=$* go build -trimpath -buildvcs=false -ldflags "-s -w" -o $@
+
+.PHONY: FORCE
+dist/linux-%/welcome: FORCE
+	$(GO_IMAGE_BUILD) ./welcome
+dist/linux-%/welcome-operator: FORCE
+	$(GO_IMAGE_BUILD) .
+
+##@ Test
+
+.PHONY: test-unit
+test-unit: ## Run every test that needs no cluster (the browser ones need Debian's chromium)
+	go test $$(go list ./... | grep -vE '/tests/(integration|e2e|olm|bench|chaos)(/|$$)')
+
+.PHONY: load
+load: ## Load a page and report latencies: make load URL=http://127.0.0.1:8080/hello/ [RATE=1000] [DURATION=30s]
+	go run ./tests/load -url "$(URL)" -rate "$(or $(RATE),1000)" -duration "$(or $(DURATION),30s)"
+
+.PHONY: screenshots
+screenshots: ## Take the screenshots of the README anew (docs/images) in light and dark
+	go test ./welcome -count=1 -run TestBrowserLayout
+	mkdir -p docs/images
+	cp dist/screenshots/greeting-desktop-light.png docs/images/page-light.png
+	cp dist/screenshots/greeting-desktop-dark.png docs/images/page-dark.png
+	@ls -l docs/images
+
 ##@ Tools (built from Go modules into bin/, once per change of their go.mod)
 
 KUBERNETES_TOOLS := kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubelet kubectl
