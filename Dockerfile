@@ -1,0 +1,15 @@
+# The operator. `make images` compiles the binary into dist/ first: the image needs no toolchain, and the
+# same file builds every architecture.
+FROM scratch
+# Set by docker and buildah for the wanted platform; a default here would win over that.
+ARG TARGETOS
+ARG TARGETARCH
+LABEL org.opencontainers.image.title="welcome-operator" \
+      org.opencontainers.image.description="Runs Welcomes: greeting pages from a Helm chart" \
+      org.opencontainers.image.licenses="Apache-2.0"
+COPY dist/${TARGETOS}-${TARGETARCH}/welcome-operator /welcome-operator
+COPY watches.yaml /watches.yaml
+COPY helm-charts /helm-charts
+WORKDIR /
+USER 65532:65532
+ENTRYPOINT ["/welcome-operator"]
