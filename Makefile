@@ -20,6 +20,10 @@ BIN  := $(ROOT)/bin
 export PATH := $(BIN):$(PATH)
 export CGO_ENABLED := 0
 
+# What `make verify` makes again in a copy, and the tools for it.
+GENERATED      := manifests
+GENERATE_TOOLS :=
+
 ##@ General
 
 .PHONY: help
@@ -49,6 +53,15 @@ dist/linux-%/welcome-operator: FORCE
 test-unit: ## Run every test that needs no cluster (the browser ones need Debian's chromium)
 	go test $$(go list ./... | grep -vE '/tests/(integration|e2e|olm|bench|chaos)(/|$$)')
 
+.PHONY: lint
+lint: $(BIN)/golangci-lint ## Run the linters of .golangci.yaml
+	golangci-lint run
+
+.PHONY: verify
+verify: $(GENERATE_TOOLS) ## Fail if a generated file is out of date, or PROJECT, watches.yaml, CRD, samples and chart disagree
+	hack/verify.sh $(GENERATED)
+	go test -count=1 ./hack
+
 .PHONY: load
 load: ## Load a page and report latencies: make load URL=http://127.0.0.1:8080/hello/ [RATE=1000] [DURATION=30s]
 	go run ./tests/load -url "$(URL)" -rate "$(or $(RATE),1000)" -duration "$(or $(DURATION),30s)"
@@ -60,6 +73,35 @@ screenshots: ## Take the screenshots of the README anew (docs/images) in light a
 	cp dist/screenshots/greeting-desktop-light.png docs/images/page-light.png
 	cp dist/screenshots/greeting-desktop-dark.png docs/images/page-dark.png
 	@ls -l docs/images
+
+##@ Deploy (to KUBECONFIG if set, else to the local cluster)
+
+export KUBECONFIG ?= $(ROOT)/.cluster/kubeconfig
+
+.PHONY: install
+install: $(BIN)/kubectl $(BIN)/kustomize ## Install the CRD
+	kustomize build config/crd | kubectl apply --server-side -f -
+	@echo 'Next: make run (outside of the cluster) or make deploy (inside)'
+
+.PHONY: uninstall
+uninstall: $(BIN)/kubectl $(BIN)/kustomize ## Remove the CRD and, with it, every Welcome (the operator must still run)
+	kustomize build config/crd | kubectl delete --ignore-not-found --timeout=120s -f -
+
+.PHONY: run
+run: ## Run the operator on this machine against the cluster (stop with ctrl-c)
+	RELATED_IMAGE_WELCOME=$(OPERAND_IMG) go run . --metrics-bind-address=127.0.0.1:8443 --health-probe-bind-address=127.0.0.1:8081
+
+.PHONY: deploy
+deploy: $(BIN)/kubectl $(BIN)/kustomize ## Deploy the operator with IMG and OPERAND_IMG
+	@hack/deployment.sh '$(IMG)' '$(OPERAND_IMG)' | kubectl apply --server-side -f -
+	kubectl -n welcome-operator-system rollout status deployment/welcome-operator-controller-manager --timeout=180s
+	@echo 'Next: kubectl apply -f config/samples/webapp_v1_welcome.yaml'
+
+.PHONY: undeploy
+undeploy: $(BIN)/kubectl $(BIN)/kustomize ## Delete all Welcomes, then the operator and its CRD
+	@if kubectl get crd welcomes.webapp.demo.welcome.domain >/dev/null 2>&1; then \
+		kubectl delete welcomes --all --all-namespaces --timeout=120s; fi
+	@hack/deployment.sh '$(IMG)' '$(OPERAND_IMG)' | kubectl delete --ignore-not-found --timeout=120s -f -
 
 ##@ Tools (built from Go modules into bin/, once per change of their go.mod)
 
@@ -78,3 +120,30 @@ $(addprefix $(BIN)/,$(KUBERNETES_TOOLS)): tools/kubernetes/go.mod
 
 $(BIN)/etcd: tools/kubernetes/go.mod
 	$(call tool-build,kubernetes,go.etcd.io/etcd/server/v3,-ldflags '-s -w')
+
+$(BIN)/golangci-lint: tools/golangci-lint/go.mod
+	$(call tool-build,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint,-ldflags '-s -w')
+
+$(BIN)/coredns: tools/coredns/go.mod tools/coredns/main.go
+	$(call tool-build,coredns,.,-ldflags '-s -w')
+
+$(BIN)/kustomize: tools/kustomize/go.mod
+	$(call tool-build,kustomize,sigs.k8s.io/kustomize/kustomize/v5,-ldflags '-s -w')
+
+$(BIN)/helm: tools/helm/go.mod
+	$(call tool-build,helm,helm.sh/helm/v3/cmd/helm,-ldflags '-s -w')
+
+$(BIN)/pause: tests/cluster/pause/main.go
+	go build -trimpath -ldflags '-s -w' -o $@ ./tests/cluster/pause
+
+##@ Local cluster (state in .cluster/; everything is removed by cluster-down)
+
+CLUSTER_TOOLS := $(addprefix $(BIN)/,etcd $(KUBERNETES_TOOLS) coredns pause)
+
+.PHONY: cluster
+cluster: $(CLUSTER_TOOLS) ## Start a real one-node Kubernetes on this machine (Linux, root)
+	go run ./tests/cluster up
+
+.PHONY: cluster-down
+cluster-down: ## Stop it and remove everything of it
+	go run ./tests/cluster down

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Prints the manifests of the operator with the images OPERATOR_IMAGE and OPERAND_IMAGE.
+# An overlay in dist/ carries the images, so that deploying never changes a tracked file.
+# Usage: hack/deployment.sh OPERATOR_IMAGE OPERAND_IMAGE
+set -euo pipefail
+cd "$(dirname "$0")/.."
+operator_image=$1 operand_image=$2
+
+name=${operator_image%@*}
+case $operator_image in
+  *@*) reference="digest: ${operator_image#*@}" ;;
+  *)   name=${operator_image%:*} reference="newTag: ${operator_image##*:}" ;;
+esac
+mkdir -p dist/deployment
+cat > dist/deployment/kustomization.yaml <<YAML
+resources: [../../config/default]
+images:
+- name: demo.welcome.domain/welcome-operator
+  newName: $name
+  $reference
+patches:
+- target: {kind: Deployment, name: welcome-operator-controller-manager}
+  patch: |
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata: {name: welcome-operator-controller-manager}
+    spec:
+      template:
+        spec:
+          containers:
+          - name: manager
+            env:
+            - name: RELATED_IMAGE_WELCOME
+              value: $operand_image
+YAML
+exec bin/kustomize build dist/deployment
