@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// PausedAnnotation, set to "true", stops the reconciling of a custom resource.
+	// PausedAnnotation stops, when set to "true", the reconciling of a custom resource.
 	PausedAnnotation = "webapp.demo.welcome.domain/paused"
 	// maxReleaseHistory is how many revisions of a release are kept for people to look at.
 	maxReleaseHistory = 5
