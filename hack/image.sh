@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Builds images with docker, or with buildah where no docker engine answers, and brings them to where the cluster pulls
+# from: the local cluster's registry (see tests/cluster), or, for any other KUBECONFIG, the registry that IMAGE names.
+#
+#   hack/image.sh build IMAGE DOCKERFILE [ARCH]   ARCH: amd64, arm64, …; by default this machine's
+#   hack/image.sh push IMAGE
+#   hack/image.sh ref IMAGE                       IMAGE by the digest that was last pushed from here, else IMAGE itself
+set -euo pipefail
+cd "$(dirname "$0")/.."
+command=$1 image=$2
+
+# The store is the checkout's own: another one's image of the same name is never taken for it. vfs and chroot need
+# no more rights than root in a container has.
+builder() {
+  BUILDAH_ISOLATION=chroot buildah --storage-driver vfs --root "$PWD/dist/containers/root" --runroot "$PWD/dist/containers/run" "$@"
+}
+has_docker() { command -v docker >/dev/null && docker info >/dev/null 2>&1; }
+is_local() { [ "${KUBECONFIG:-$PWD/.cluster/kubeconfig}" = "$PWD/.cluster/kubeconfig" ]; }
+mkdir -p dist/images
+digest_file=dist/images/${image//[\/:]/_}.digest
+
+case $command in
+  build)
+    dockerfile=$3 arch=${4:-$(go env GOARCH)}
+    if has_docker; then
+      docker build --quiet --platform "linux/$arch" --tag "$image" --file "$dockerfile" . >/dev/null
+      size=$(docker images --format '{{.Size}}' "$image")
+    else
+      # Without a fixed timestamp, unchanged contents would be a new image each time, and roll every pod.
+      builder build --quiet --layers --timestamp 0 --platform "linux/$arch" --tag "$image" --file "$dockerfile" . >/dev/null
+      size=$(builder images --format '{{.Size}}' "$image")
+    fi
+    echo "built $image ($size)"
+    ;;
+  push)
+    if is_local; then
+      archive=$(mktemp --suffix .tar)
+      trap 'rm -f "$archive"' EXIT
+      if has_docker; then docker save --output "$archive" "$image"; else
+        rm "$archive" # buildah adds to no archive that exists.
+        builder push --quiet "$image" "docker-archive:$archive:$image"
+      fi
+      go run ./tests/cluster load "$archive" > "$digest_file"
+    elif has_docker; then
+      docker push --quiet "$image" >/dev/null
+      docker inspect --format '{{index .RepoDigests 0}}' "$image" > "$digest_file"
+    else
+      builder push --quiet --digestfile "$digest_file" "$image" "docker://$image"
+      echo "${image%:*}@$(cat "$digest_file")" > "$digest_file"
+    fi
+    echo "pushed $(cat "$digest_file")"
+    ;;
+  ref)
+    if [ -s "$digest_file" ]; then cat "$digest_file"; else echo "$image"; fi
+    ;;
+esac

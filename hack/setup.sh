@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that the local cluster (tests/cluster), the image builds and the browser tests need.
+# Does nothing, fast, where all are there, and off Debian, where `make cluster` says what it misses.
+set -euo pipefail
+
+packages=(containerd runc containernetworking-plugins iptables conntrack buildah curl chromium)
+
+command -v dpkg-query >/dev/null || exit 0
+missing=()
+for package in "${packages[@]}"; do
+  status=$(dpkg-query --show --showformat '${db:Status-Status}' "$package" 2>/dev/null || true)
+  if [ "$status" != installed ]; then missing+=("$package"); fi
+done
+if [ ${#missing[@]} -eq 0 ]; then exit 0; fi
+
+install="apt-get install -y --no-install-recommends ${missing[*]}"
+if [ "$(id -u)" != 0 ]; then
+  echo "these packages are missing; as root: $install" >&2
+  exit 1
+fi
+echo "installing ${missing[*]} ..."
+export DEBIAN_FRONTEND=noninteractive
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if ! { apt-get update && $install; } > "$log" 2>&1; then
+  tail -20 "$log" >&2
+  exit 1
+fi
