@@ -13,6 +13,7 @@ IMG                ?= $(IMAGE_TAG_BASE):v$(VERSION)
 OPERAND_IMG        ?= demo.welcome.domain/welcome:v$(VERSION)
 BUNDLE_IMG         ?= $(IMAGE_TAG_BASE)-bundle:v$(VERSION)
 CATALOG_IMG        ?= $(IMAGE_TAG_BASE)-catalog:v$(VERSION)
+SCORECARD_IMG      ?= $(IMAGE_TAG_BASE)-scorecard:v$(VERSION)
 
 # ---- Where a cluster is needed, KUBECONFIG wins over the local one. ----
 ROOT := $(CURDIR)
@@ -46,6 +47,8 @@ dist/linux-%/welcome: FORCE
 	$(GO_IMAGE_BUILD) ./welcome
 dist/linux-%/welcome-operator: FORCE
 	$(GO_IMAGE_BUILD) .
+dist/linux-%/scorecard: FORCE
+	$(GO_IMAGE_BUILD) ./tests/scorecard
 
 ##@ Test
 
@@ -103,6 +106,57 @@ undeploy: $(BIN)/kubectl $(BIN)/kustomize ## Delete all Welcomes, then the opera
 		kubectl delete welcomes --all --all-namespaces --timeout=120s; fi
 	@hack/deployment.sh '$(IMG)' '$(OPERAND_IMG)' | kubectl delete --ignore-not-found --timeout=120s -f -
 
+##@ Packaging for OLM (images for several architectures, bundle, catalog)
+
+# What the images are built for, by cross-compilation.
+export PLATFORMS ?= linux/amd64,linux/arm64
+# true: the bundle names its images by digest, as catalogs want it. They must have been pushed.
+USE_IMAGE_DIGESTS ?= false
+# Where bundle/ and bundle.Dockerfile go.
+BUNDLE_DIR ?= .
+
+comma := ,
+platform-binaries = $(foreach platform,$(subst $(comma), ,$(PLATFORMS)),$(addprefix dist/$(subst /,-,$(platform))/,$(1)))
+
+.PHONY: docker-buildx
+docker-buildx: $(call platform-binaries,welcome-operator welcome scorecard) ## Build and push the images of operator, page and scorecard tests for PLATFORMS
+	@hack/multiarch.sh build $(IMG) Dockerfile .
+	@hack/multiarch.sh push $(IMG)
+	@hack/multiarch.sh build $(OPERAND_IMG) welcome/Dockerfile .
+	@hack/multiarch.sh push $(OPERAND_IMG)
+	@hack/multiarch.sh build $(SCORECARD_IMG) tests/scorecard/Dockerfile .
+	@hack/multiarch.sh push $(SCORECARD_IMG)
+	@echo 'Next: make bundle bundle-build bundle-push [USE_IMAGE_DIGESTS=true]'
+
+.PHONY: bundle
+bundle: $(BIN)/kustomize $(BIN)/operator-sdk ## Generate bundle/ and bundle.Dockerfile
+	@hack/bundle.sh $(VERSION) $(IMG) $(OPERAND_IMG) $(SCORECARD_IMG) $(USE_IMAGE_DIGESTS) $(BUNDLE_DIR)
+
+.PHONY: bundle-build
+bundle-build: ## Build the bundle image
+	@hack/multiarch.sh build $(BUNDLE_IMG) $(BUNDLE_DIR)/bundle.Dockerfile $(BUNDLE_DIR)
+	@echo 'Next: make bundle-push'
+
+.PHONY: bundle-push
+bundle-push: ## Push the bundle image
+	@hack/multiarch.sh push $(BUNDLE_IMG)
+	@echo 'Next: make catalog-build catalog-push, or operator-sdk run bundle $(BUNDLE_IMG)'
+
+# The template names bundles of the released repository; IMAGE_TAG_BASE says where they are this time.
+.PHONY: catalog-build
+catalog-build: $(BIN)/opm ## Build the catalog image from catalog/template.yaml (its bundles must have been pushed)
+	@mkdir -p dist/catalog/configs/welcome-operator
+	@sed 's|demo.welcome.domain/welcome-operator-bundle|$(IMAGE_TAG_BASE)-bundle|' catalog/template.yaml \
+		| opm alpha render-template basic -o yaml - > dist/catalog/configs/welcome-operator/catalog.yaml
+	@opm validate dist/catalog/configs
+	@hack/multiarch.sh build $(CATALOG_IMG) catalog/Dockerfile dist/catalog
+	@echo 'Next: make catalog-push'
+
+.PHONY: catalog-push
+catalog-push: ## Push the catalog image
+	@hack/multiarch.sh push $(CATALOG_IMG)
+	@echo 'Next: kubectl apply -f catalog/catalogsource.yaml'
+
 ##@ Tools (built from Go modules into bin/, once per change of their go.mod)
 
 KUBERNETES_TOOLS := kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubelet kubectl
@@ -132,6 +186,26 @@ $(BIN)/kustomize: tools/kustomize/go.mod
 
 $(BIN)/helm: tools/helm/go.mod
 	$(call tool-build,helm,helm.sh/helm/v3/cmd/helm,-ldflags '-s -w')
+
+OPERATOR_FRAMEWORK := github.com/operator-framework
+OPERATOR_SDK_VERSION := $(shell awk '$$1 == "$(OPERATOR_FRAMEWORK)/operator-sdk" {print $$2}' tools/operator-sdk/go.mod)
+OPERATOR_SDK_LDFLAGS := $(foreach name,Version ImageVersion,-X $(OPERATOR_FRAMEWORK)/operator-sdk/internal/version.$(name)=$(OPERATOR_SDK_VERSION))
+
+$(BIN)/operator-sdk: tools/operator-sdk/go.mod
+	$(call tool-build,operator-sdk,$(OPERATOR_FRAMEWORK)/operator-sdk/cmd/operator-sdk,-tags containers_image_openpgp -ldflags '-s -w $(OPERATOR_SDK_LDFLAGS)')
+
+$(BIN)/scorecard-test: tools/operator-sdk/go.mod
+	$(call tool-build,operator-sdk,$(OPERATOR_FRAMEWORK)/operator-sdk/images/scorecard-test,-tags containers_image_openpgp -ldflags '-s -w')
+
+$(BIN)/grpc_health_probe: tools/operator-sdk/go.mod
+	$(call tool-build,operator-sdk,github.com/grpc-ecosystem/grpc-health-probe,-ldflags '-s -w')
+
+$(BIN)/opm: tools/opm/go.mod
+	$(call tool-build,opm,$(OPERATOR_FRAMEWORK)/operator-registry/cmd/opm,-tags json1$(comma)containers_image_openpgp$(comma)exclude_graphdriver_btrfs$(comma)exclude_graphdriver_devicemapper -ldflags '-s -w')
+
+OLM_BINARIES := olm catalog package-server copy-content cpb
+$(addprefix $(BIN)/,$(OLM_BINARIES)): tools/olm/go.mod
+	$(call tool-build,olm,$(OPERATOR_FRAMEWORK)/operator-lifecycle-manager/$(if $(filter cpb,$(@F)),util,cmd)/$(@F),-tags json1$(comma)containers_image_openpgp -ldflags '-s -w')
 
 $(BIN)/pause: tests/cluster/pause/main.go
 	go build -trimpath -ldflags '-s -w' -o $@ ./tests/cluster/pause

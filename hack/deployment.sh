@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Prints the manifests of the operator with the images OPERATOR_IMAGE and OPERAND_IMAGE.
 # An overlay in dist/ carries the images, so that deploying never changes a tracked file.
-# Usage: hack/deployment.sh OPERATOR_IMAGE OPERAND_IMAGE
+# Usage: hack/deployment.sh OPERATOR_IMAGE OPERAND_IMAGE [BASE, by default config/default]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-operator_image=$1 operand_image=$2
+operator_image=$1 operand_image=$2 base=${3:-config/default}
 
 name=${operator_image%@*}
 case $operator_image in
@@ -13,7 +13,7 @@ case $operator_image in
 esac
 mkdir -p dist/deployment
 cat > dist/deployment/kustomization.yaml <<YAML
-resources: [../../config/default]
+resources: [../../$base]
 images:
 - name: demo.welcome.domain/welcome-operator
   newName: $name

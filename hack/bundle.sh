@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Writes DIR/bundle and DIR/bundle.Dockerfile: what OLM installs. The same input gives the same bytes. Called by `make bundle`.
+# Usage: hack/bundle.sh VERSION OPERATOR_IMAGE OPERAND_IMAGE SCORECARD_IMAGE USE_IMAGE_DIGESTS DIR
+set -euo pipefail
+cd "$(dirname "$0")/.."
+version=$1 operator_image=$2 operand_image=$3 scorecard_image=$4 use_image_digests=$5 out=$6
+
+root=$PWD
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cp PROJECT "$work"
+flags=(--quiet --version "$version" --channels stable --default-channel stable)
+if [ "$use_image_digests" = true ]; then flags+=(--use-image-digests); fi
+
+hack/deployment.sh "$operator_image" "$operand_image" config/manifests \
+  | sed "s|demo.welcome.domain/welcome-operator-scorecard:v[^ ]*|$scorecard_image|
+         s|containerImage: .*|containerImage: $operator_image|
+         s|olm.skipRange: .*|olm.skipRange: <$version|" \
+  | go run ./hack/csv \
+  | (cd "$work" && "$root/bin/operator-sdk" generate bundle "${flags[@]}")
+
+# The generator stamps the time of the build; the base has the day of the release.
+base=config/manifests/bases/welcome-operator.clusterserviceversion.yaml
+sed -i "s|^    createdAt: .*|$(grep '^    createdAt: ' $base)|" "$work/bundle/manifests/welcome-operator.clusterserviceversion.yaml"
+
+cat >> "$work/bundle.Dockerfile" <<'DOCKERFILE'
+
+# What people and scanners look for in any image.
+LABEL org.opencontainers.image.title="welcome-operator-bundle"
+LABEL org.opencontainers.image.description="welcome-operator, packaged for OLM"
+LABEL org.opencontainers.image.licenses="Apache-2.0"
+DOCKERFILE
+
+mkdir -p "$out"
+rm -rf "$out/bundle"
+mv "$work/bundle" "$work/bundle.Dockerfile" "$out"

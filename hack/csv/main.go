@@ -1,0 +1,95 @@
+// Command csv completes the ClusterServiceVersion in a stream of manifests with what other files of the repository
+// know better: a descriptor for every field of the CRDs in the stream, and the emblem of the page as icon. It reads the
+// stream from stdin and writes it, otherwise unchanged, to stdout. hack/bundle.sh runs it.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+const iconFile = "welcome/emblem.svg"
+
+func main() {
+	if err := run(os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "csv:", err)
+		os.Exit(1)
+	}
+}
+
+func run(in io.Reader, out io.Writer) error {
+	icon, err := os.ReadFile(iconFile)
+	if err != nil {
+		return err
+	}
+	documents, err := split(in)
+	if err != nil {
+		return fmt.Errorf("read the manifests: %w", err)
+	}
+	var crds []apiextensionsv1.CustomResourceDefinition
+	for _, document := range documents {
+		if document.GetKind() == "CustomResourceDefinition" {
+			var crd apiextensionsv1.CustomResourceDefinition
+			if err := convert(document, &crd); err != nil {
+				return err
+			}
+			crds = append(crds, crd)
+		}
+	}
+	for _, document := range documents {
+		if document.GetKind() == "ClusterServiceVersion" {
+			if err := complete(document, crds, icon); err != nil {
+				return err
+			}
+		}
+		content, err := yaml.Marshal(document.Object)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(out, "---\n%s", content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func split(in io.Reader) ([]*unstructured.Unstructured, error) {
+	var documents []*unstructured.Unstructured
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(in))
+	for {
+		content, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return documents, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		document := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal(content, &document.Object); err != nil {
+			return nil, err
+		}
+		if len(bytes.TrimSpace(content)) > 0 && len(document.Object) > 0 {
+			documents = append(documents, document)
+		}
+	}
+}
+
+func convert(from *unstructured.Unstructured, to any) error {
+	content, err := yaml.Marshal(from.Object)
+	if err != nil {
+		return err
+	}
+	if err := yaml.UnmarshalStrict(content, to); err != nil {
+		return fmt.Errorf("%s %s: %w", from.GetKind(), from.GetName(), err)
+	}
+	return nil
+}
