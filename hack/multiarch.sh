@@ -22,7 +22,8 @@ case $command in
       docker buildx build --quiet --load --platform "$PLATFORMS" --tag "$image" --file "$dockerfile" "$context" >/dev/null
     else
       builder manifest rm "$image" >/dev/null 2>&1 || true # a second build adds to the list
-      builder build --quiet --layers --timestamp 0 --platform "$PLATFORMS" --manifest "$image" --file "$dockerfile" "$context" >/dev/null
+      # Without --layers: data that is the same for all platforms would come from the cache, as one platform's.
+      builder build --quiet --timestamp 0 --platform "$PLATFORMS" --manifest "$image" --file "$dockerfile" "$context" >/dev/null
     fi
     ;;
   push)
