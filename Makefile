@@ -27,6 +27,10 @@ GENERATE_TOOLS :=
 
 ##@ General
 
+.PHONY: demo
+demo: $(BIN)/kubectl ## See it work: a cluster (unless KUBECONFIG is set), the operator, a Welcome and its page
+	@IMG=$(IMG) OPERAND_IMG=$(OPERAND_IMG) hack/demo.sh
+
 .PHONY: help
 help: ## List the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} /^[a-zA-Z0-9_-]+:.*## / {printf "  \033[36m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +53,16 @@ dist/linux-%/welcome-operator: FORCE
 	$(GO_IMAGE_BUILD) .
 dist/linux-%/scorecard: FORCE
 	$(GO_IMAGE_BUILD) ./tests/scorecard
+
+.PHONY: images
+images: dist/linux-$(ARCH)/welcome dist/linux-$(ARCH)/welcome-operator ## Build the images IMG and OPERAND_IMG with docker or buildah
+	@hack/image.sh build $(OPERAND_IMG) welcome/Dockerfile $(ARCH)
+	@hack/image.sh build $(IMG) Dockerfile $(ARCH)
+
+.PHONY: push
+push: ## Bring the images to where the cluster pulls them from: the local cluster's registry, or the one they name
+	@hack/image.sh push $(OPERAND_IMG)
+	@hack/image.sh push $(IMG)
 
 ##@ Test
 
@@ -96,7 +110,7 @@ run: ## Run the operator on this machine against the cluster (stop with ctrl-c)
 
 .PHONY: deploy
 deploy: $(BIN)/kubectl $(BIN)/kustomize ## Deploy the operator with IMG and OPERAND_IMG
-	@hack/deployment.sh '$(IMG)' '$(OPERAND_IMG)' | kubectl apply --server-side -f -
+	@hack/deployment.sh "$$(hack/image.sh ref $(IMG))" "$$(hack/image.sh ref $(OPERAND_IMG))" | kubectl apply --server-side -f -
 	kubectl -n welcome-operator-system rollout status deployment/welcome-operator-controller-manager --timeout=180s
 	@echo 'Next: kubectl apply -f config/samples/webapp_v1_welcome.yaml'
 

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# From nothing to the greeting of a Welcome, with the time of each step. Called by `make demo`, which sets the variables:
+# IMG and OPERAND_IMG (the images), KUBECONFIG (the user's cluster, or .cluster/kubeconfig, which is the local one).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+sample=config/samples/webapp_v1_welcome.yaml
+name=welcome-sample
+
+step() {
+  local title=$1 start=$SECONDS
+  shift
+  printf '\n\033[1m== %s\033[0m\n' "$title"
+  "$@"
+  printf '== %s: %ss\n' "$title" $((SECONDS - start))
+}
+run() { make --no-print-directory "$@"; }
+
+apply_sample() {
+  kubectl apply -f "$sample"
+  kubectl wait --for=create deployment/$name --timeout=60s
+  kubectl rollout status deployment/$name --timeout=120s
+}
+
+# From here a ClusterIP of the local cluster answers; elsewhere the API server passes the request on to the Service.
+if [ "$KUBECONFIG" = "$PWD/.cluster/kubeconfig" ]; then
+  page() { curl --silent --show-error --fail --noproxy '*' --max-time 5 "$(url)"; }
+  url() { kubectl get service $name -o 'jsonpath=http://{.spec.clusterIP}:{.spec.ports[0].port}/hello/'; }
+else
+  page() { kubectl get --raw "/api/v1/namespaces/$(namespace)/services/$name:http/proxy/hello/"; }
+  url() { echo "http://localhost:8080/hello/ (after: bin/kubectl port-forward service/$name 8080)"; }
+  namespace() { kubectl get -f "$sample" -o 'jsonpath={.metadata.namespace}'; }
+fi
+
+# A Service knows a new pod a moment after the pod is ready.
+read_page() {
+  local deadline=$((SECONDS + 30)) html
+  until html=$(page); do
+    [ $SECONDS -lt $deadline ] || return 1
+    sleep 1
+  done
+  greeting=$(sed -n '/<h1/ s/<[^>]*>//gp' <<< "$html")
+}
+
+if [ "$KUBECONFIG" = "$PWD/.cluster/kubeconfig" ]; then
+  echo "Using a local cluster (to use another one, set KUBECONFIG)."
+  step 'Packages' hack/setup.sh
+  step 'Cluster' run cluster
+else
+  echo "Using the cluster of KUBECONFIG=$KUBECONFIG. It must be able to pull $IMG and $OPERAND_IMG:"
+  echo "choose a registry with make demo IMG=… OPERAND_IMG=…"
+fi
+step 'Images' run images push
+step 'Operator' run deploy
+step 'Welcome' apply_sample
+step 'Page' read_page
+
+cat <<EOF
+
+  $(url)
+  $greeting
+
+The demo took ${SECONDS}s. Next:
+  export KUBECONFIG=$KUBECONFIG PATH=$PWD/bin:\$PATH
+  kubectl get welcome
+  kubectl patch welcome $name --type merge --patch '{"spec":{"name":"world"}}'
+  make undeploy cluster-down
+EOF
