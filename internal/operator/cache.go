@@ -22,16 +22,19 @@ import (
 func cacheOptions(entries []watches.Watch, namespaces []string) cache.Options {
 	options := cache.Options{
 		DefaultLabelSelector: release.ManagedBy(),
-		// Managed fields are the larger part of a small object, and nothing reads them.
-		DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject:         map[client.Object]cache.ByObject{},
+		DefaultTransform:     release.Slim,
+		ByObject:             map[client.Object]cache.ByObject{},
 		// A read must not start a watch by itself: it would do so for any kind that a
 		// forged release record names, and wait for ever where rights are missing.
 		ReaderFailOnMissingInformer: true,
 		NewInformer:                 newInformer,
 	}
 	for _, entry := range entries {
-		options.ByObject[customResource(entry)] = cache.ByObject{Label: labels.Everything()}
+		options.ByObject[customResource(entry)] = cache.ByObject{
+			Label: labels.Everything(),
+			// Managed fields are the larger part of a small object, and nothing reads them.
+			Transform: cache.TransformStripManagedFields(),
+		}
 	}
 	if len(namespaces) > 0 {
 		options.DefaultNamespaces = map[string]cache.Config{}

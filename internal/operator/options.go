@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 // WatchNamespaceEnv names the environment variable with the namespaces to watch.
@@ -33,6 +35,9 @@ type Options struct {
 	// ReconcilePeriod is the time between two reconciles of a custom resource to which
 	// nothing happens, unless its watches entry says otherwise. Default: 10h, 0 for never.
 	ReconcilePeriod time.Duration
+	// RolloutLimits bound how a new chart version is rolled out. Default: 10 at a time, stop
+	// at 5 broken ones.
+	RolloutLimits release.Limits
 	// WatchNamespaces is empty for all namespaces.
 	WatchNamespaces []string
 	// Zap configures logging.
@@ -64,6 +69,8 @@ func (o *Options) bind(help io.Writer) *pflag.FlagSet {
 	flags.BoolVar(&o.LeaderElect, "leader-elect", false, "work only while holding the lease; needed with more than one replica")
 	flags.IntVar(&o.MaxConcurrentReconciles, "max-concurrent-reconciles", 4, "how many custom resources of a kind are reconciled at once; maxConcurrentReconciles of its watches entry wins")
 	flags.DurationVar(&o.ReconcilePeriod, "reconcile-period", 10*time.Hour, "how often a custom resource is reconciled although nothing happened, 0 for never; reconcilePeriod of its watches entry wins")
+	flags.IntVar(&o.RolloutLimits.MaxConcurrent, "rollout-max-concurrent", 10, "how many custom resources of a kind may be on their way to a new chart version at once")
+	flags.IntVar(&o.RolloutLimits.MaxFailures, "rollout-max-failures", 5, "how many broken ones stop the rollout of a new chart version until they recover")
 	zapFlags := flag.NewFlagSet("", flag.ContinueOnError)
 	o.Zap.BindFlags(zapFlags)
 	flags.AddGoFlagSet(zapFlags)
@@ -94,6 +101,12 @@ func (o *Options) validate() error {
 	}
 	if o.MaxConcurrentReconciles < 1 {
 		return fmt.Errorf("--max-concurrent-reconciles must be at least 1, not %d", o.MaxConcurrentReconciles)
+	}
+	if o.RolloutLimits.MaxConcurrent < 1 {
+		return fmt.Errorf("--rollout-max-concurrent must be at least 1, not %d", o.RolloutLimits.MaxConcurrent)
+	}
+	if o.RolloutLimits.MaxFailures < 1 {
+		return fmt.Errorf("--rollout-max-failures must be at least 1, not %d", o.RolloutLimits.MaxFailures)
 	}
 	if o.ReconcilePeriod < 0 {
 		return fmt.Errorf("--reconcile-period must not be negative, as %s is: 0 means never", o.ReconcilePeriod)

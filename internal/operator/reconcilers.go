@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
 	"github.com/operator-framework/helm-operator-plugins/pkg/reconciler"
 	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -34,12 +33,12 @@ func setUpReconcilers(mgr ctrl.Manager, entries []watches.Watch, options Options
 	if err := mgr.Add(capabilities); err != nil {
 		return err
 	}
-	actionClients, err := release.NewActionClients(mgr, capabilities)
+	clients, err := release.NewClients(mgr, capabilities, release.NewLedger())
 	if err != nil {
 		return err
 	}
 	for _, entry := range entries {
-		r, err := reconciler.New(reconcilerOptions(mgr, entry, options, actionClients)...)
+		r, err := reconciler.New(reconcilerOptions(mgr, entry, options, clients)...)
 		if err != nil {
 			return fmt.Errorf("%s: entry %s: %w", options.WatchesFile, entry.Kind, err)
 		}
@@ -53,7 +52,7 @@ func setUpReconcilers(mgr ctrl.Manager, entries []watches.Watch, options Options
 // reconcilerOptions translates a watches entry. The library's own run command ignores
 // reconcilePeriod and maxConcurrentReconciles of an entry and takes
 // watchDependentResources for its opposite.
-func reconcilerOptions(mgr ctrl.Manager, entry watches.Watch, options Options, actionClients helmclient.ActionClientGetter) []reconciler.Option {
+func reconcilerOptions(mgr ctrl.Manager, entry watches.Watch, options Options, clients *release.Clients) []reconciler.Option {
 	period, workers := options.ReconcilePeriod, options.MaxConcurrentReconciles
 	if entry.ReconcilePeriod != nil {
 		period = entry.ReconcilePeriod.Duration
@@ -61,17 +60,23 @@ func reconcilerOptions(mgr ctrl.Manager, entry watches.Watch, options Options, a
 	if entry.MaxConcurrentReconciles != nil {
 		workers = *entry.MaxConcurrentReconciles
 	}
+	kind := clients.Kind(release.KindOptions{
+		GroupVersionKind: entry.GroupVersionKind,
+		Period:           period,
+		Limits:           options.RolloutLimits,
+		WatchDependents:  *entry.WatchDependentResources,
+	})
 	return []reconciler.Option{
 		reconciler.WithLog(mgr.GetLogger().WithName("reconciler").WithName(entry.Kind)),
 		reconciler.WithGroupVersionKind(entry.GroupVersionKind),
 		reconciler.WithChart(*entry.Chart),
 		reconciler.WithOverrideValues(entry.OverrideValues),
 		reconciler.WithSelector(*entry.Selector),
-		reconciler.SkipDependentWatches(!*entry.WatchDependentResources),
-		reconciler.WithReconcilePeriod(period),
+		reconciler.SkipDependentWatches(true),
 		reconciler.WithMaxConcurrentReconciles(workers),
 		reconciler.WithMaxReleaseHistory(maxReleaseHistory),
-		reconciler.WithActionClientGetter(actionClients),
+		reconciler.WithActionClientGetter(kind),
+		reconciler.WithControllerSetupFunc(kind.SetUp),
 		reconciler.WithPauseReconcileHandler(paused),
 	}
 }

@@ -1,7 +1,6 @@
 package release
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,156 +8,316 @@ import (
 
 	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
 	"helm.sh/helm/v3/pkg/action"
-	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/cli-runtime/pkg/resource"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-const (
-	// actionTimeout bounds a Helm action with its hooks: without it, one endless hook
-	// would keep a worker for ever.
-	actionTimeout = 5 * time.Minute
-	// requestTimeout bounds a single request of a Helm action, so that a hanging
-	// admission webhook fails one reconcile and not the operator.
-	requestTimeout = 30 * time.Second
-)
+// actionClient acts on the release of one custom resource, in one reconcile. The library's
+// reconciler asks it in this order: Get, Upgrade as a dry run, and then what that calls for:
+// Install, Upgrade or Reconcile. As long as nothing has to be done, all answers come from the
+// metadata of the newest record.
+type actionClient struct {
+	*Kind
+	ctx     context.Context // of the reconcile: the library's interface has none
+	owner   client.Object
+	records *records
+	helm    helmclient.ActionInterface
 
-// NewActionClients returns what a reconciler needs to act on releases: the library's action
-// clients over cached records, guarded objects and kept capabilities.
-func NewActionClients(mgr manager.Manager, capabilities *Capabilities) (helmclient.ActionClientGetter, error) {
-	config := rest.CopyConfig(mgr.GetConfig())
-	config.Timeout = requestTimeout
-	live, err := corev1client.NewForConfigAndClient(config, mgr.GetHTTPClient())
-	if err != nil {
-		return nil, fmt.Errorf("create the client of release records: %w", err)
-	}
-	configs, err := helmclient.NewActionConfigGetter(config, mgr.GetRESTMapper(),
-		helmclient.StorageDriverMapper(func(_ context.Context, owner client.Object, _ *rest.Config) (driver.Driver, error) {
-			return newRecords(live, mgr.GetCache(), owner), nil
-		}))
-	if err != nil {
-		return nil, fmt.Errorf("create action configurations: %w", err)
-	}
-	library, err := helmclient.NewActionClientGetter(&guardedConfigs{ActionConfigGetter: configs, mgr: mgr, capabilities: capabilities},
-		// A failed dry run would be "rolled back" too, for real.
-		helmclient.WithFailureRollbacks(false),
-		helmclient.AppendInstallOptions(func(install *action.Install) error {
-			install.Timeout = actionTimeout
-			install.DisableOpenAPIValidation = true
-			return nil
-		}),
-		helmclient.AppendUpgradeOptions(func(upgrade *action.Upgrade) error {
-			upgrade.Timeout = actionTimeout
-			upgrade.DisableOpenAPIValidation = true
-			return nil
-		}),
-		helmclient.AppendUninstallOptions(func(uninstall *action.Uninstall) error {
-			uninstall.Timeout = actionTimeout
-			// The hooks come from the record, and whoever forged one would have the
-			// operator create anything.
-			uninstall.DisableHooks = true
-			return nil
-		}),
-	)
-	if err != nil {
-		return nil, fmt.Errorf("create action clients: %w", err)
-	}
-	return helmclient.ActionClientGetterFunc(func(ctx context.Context, owner client.Object) (helmclient.ActionInterface, error) {
-		actions, err := library.ActionClientFor(ctx, owner)
+	current *record
+	chart   *chart.Chart
+	values  map[string]any
+	inputs  inputs
+	wanted  string // digest of inputs
+	waitFor string // why an upgrade is put off
+}
+
+// library returns the library's own action client, and builds it at the first call.
+func (a *actionClient) library() (helmclient.ActionInterface, error) {
+	if a.helm == nil {
+		helm, err := a.clients.library.ActionClientFor(context.WithValue(a.ctx, clientKey{}, a), a.owner)
 		if err != nil {
 			return nil, err
 		}
-		return &actionClient{ActionInterface: actions, guard: actions.Config().KubeClient.(*guard), client: mgr.GetClient()}, nil
-	}), nil
+		a.helm = helm
+	}
+	return a.helm, nil
 }
 
-// guardedConfigs gives every action configuration the kept capabilities and the guard.
-type guardedConfigs struct {
-	helmclient.ActionConfigGetter
-	mgr          manager.Manager
-	capabilities *Capabilities
-}
-
-func (g *guardedConfigs) ActionConfigFor(ctx context.Context, owner client.Object) (*action.Configuration, error) {
-	config, err := g.ActionConfigGetter.ActionConfigFor(ctx, owner)
+func (a *actionClient) guard() (*guard, error) {
+	helm, err := a.library()
 	if err != nil {
 		return nil, err
 	}
-	helm, ok := config.KubeClient.(*kube.Client)
-	if !ok {
-		return nil, fmt.Errorf("helm-operator-plugins made a %T, not Helm's client: this version of it is not supported", config.KubeClient)
-	}
-	recorder := g.mgr.GetEventRecorderFor("welcome-operator")
-	config.Capabilities = g.capabilities.Get()
-	config.KubeClient = &guard{
-		Client: helm,
-		ctx:    ctx,
-		cache:  g.mgr.GetCache(),
-		owner:  owner,
-		report: func(message string) {
-			logf.FromContext(ctx).Info("Left an object alone that a release record names", "reason", message)
-			recorder.Event(owner, corev1.EventTypeWarning, "ForeignObject", message)
-		},
-	}
-	return config, nil
+	return helm.Config().KubeClient.(*guard), nil
 }
 
-// actionClient is the library's, with a drift repair that reads from the cache and writes
-// only what differs.
-type actionClient struct {
-	helmclient.ActionInterface
-	guard  *guard
-	client client.Client
-}
-
-// Reconcile repairs the drift of the objects of rel. The reconciler calls it with a release
-// whose manifest equals what the chart renders now, so the manifest can be trusted.
-func (a *actionClient) Reconcile(rel *release.Release) error {
-	resources, err := a.guard.Build(bytes.NewBufferString(rel.Manifest), false)
+// Get returns the newest release without its manifest. A release that was left in the middle
+// of an action counts as failed from here on, which makes the reconciler upgrade it: objects
+// that exist are adopted, what is missing is made.
+func (a *actionClient) Get(string, ...helmclient.GetOption) (*release.Release, error) {
+	current, err := a.records.newest(a.ctx)
 	if err != nil {
-		return fmt.Errorf("parse the manifest of release %s: %w", rel.Name, err)
+		return nil, err
 	}
-	var errs []error
-	for _, info := range resources {
-		errs = append(errs, a.repair(info))
+	a.current = current
+	if current == nil {
+		return nil, driver.ErrReleaseNotFound
 	}
-	return errors.Join(errs...)
+	if orphaned(current.status) && a.owner.GetDeletionTimestamp() == nil {
+		if err := a.recover(); err != nil {
+			return nil, err
+		}
+	}
+	return a.light(), nil
 }
 
-func (a *actionClient) repair(info *resource.Info) error {
-	if err := a.guard.checkNamespace(info); err != nil {
-		return err
+// light is the current release as far as the reconciler needs to know it.
+func (a *actionClient) light() *release.Release {
+	return &release.Release{
+		Name:      a.owner.GetName(),
+		Namespace: a.owner.GetNamespace(),
+		Version:   a.current.revision,
+		Info:      &release.Info{Status: a.current.status},
 	}
-	desired, err := canonical(info)
+}
+
+// recover marks an orphaned release as failed. A record that cannot be read any more is
+// removed instead, and the release installed anew over the objects that exist.
+func (a *actionClient) recover() error {
+	log := logf.FromContext(a.ctx)
+	helm, err := a.library()
 	if err != nil {
 		return err
 	}
-	live, err := a.guard.get(info)
-	if apierrors.IsNotFound(err) {
-		_, err := a.guard.Create(kube.ResourceList{info})
-		return err
-	}
+	storage := helm.Config().Releases
+	rel, err := storage.Get(a.owner.GetName(), a.current.revision)
 	if err != nil {
-		return err
+		if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
+			return fmt.Errorf("read the interrupted release %s: %w", a.current.name, err)
+		}
+		log.Info("Removing a release record that cannot be read", "record", a.current.name, "reason", err.Error())
+		if err := a.records.Delete(a.ctx, a.current.name, metav1.DeleteOptions{}); err != nil {
+			return fmt.Errorf("remove the unreadable release record %s: %w", a.current.name, err)
+		}
+		a.current = nil
+		return driver.ErrReleaseNotFound
 	}
-	if !metav1.IsControlledBy(live, a.guard.owner) {
-		return inTheWay(info)
+	log.Info("Recovering a release that was interrupted", "record", a.current.name, "status", rel.Info.Status)
+	rel.SetStatus(release.StatusFailed, "Interrupted; the operator goes on from here")
+	if err := storage.Update(rel); err != nil {
+		return fmt.Errorf("recover the interrupted release %s: %w", a.current.name, err)
 	}
-	repaired, drifted := repair(live, desired)
-	if !drifted {
+	a.current.status = release.StatusFailed
+	return nil
+}
+
+// want computes what the release is to be made from.
+func (a *actionClient) want(chrt *chart.Chart, values map[string]any) (chartSource, error) {
+	src := a.clients.ledger.source(chrt)
+	a.chart, a.values = chrt, values
+	a.inputs = inputs{Chart: src.digest, Capabilities: a.clients.capabilities.Digest(), Values: values}
+	var err error
+	a.wanted, err = a.inputs.digest()
+	return src, err
+}
+
+func (a *actionClient) observe(src chartSource) observation {
+	failed := a.clients.ledger.failure(a.owner.GetUID())
+	o := observation{wanted: a.wanted, pure: src.pure, failed: failed.inputs, until: failed.until, now: time.Now()}
+	if a.current != nil {
+		o.status, o.recorded = a.current.status, a.current.inputs
+	}
+	return o
+}
+
+// Install makes a release where there is none.
+func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values map[string]any, opts ...helmclient.InstallOption) (*release.Release, error) {
+	src, err := a.want(chrt, values)
+	if err != nil {
+		return nil, err
+	}
+	if decide(a.observe(src)) == mustWait {
+		return nil, a.clients.ledger.failure(a.owner.GetUID()).err
+	}
+	helm, err := a.library()
+	if err != nil {
+		return nil, err
+	}
+	a.records.stamp = a.stamp
+	rel, err := helm.Install(name, namespace, chrt, values, opts...)
+	return a.conclude(rel, err)
+}
+
+// Upgrade as a dry run says whether an upgrade is needed: the release that it returns has
+// another manifest than the one of Get. Otherwise it upgrades.
+func (a *actionClient) Upgrade(name, namespace string, chrt *chart.Chart, values map[string]any, opts ...helmclient.UpgradeOption) (*release.Release, error) {
+	probe := action.NewUpgrade(&action.Configuration{})
+	for _, opt := range opts {
+		if err := opt(probe); err != nil {
+			return nil, err
+		}
+	}
+	if !probe.DryRun {
+		return a.upgrade(name, namespace, opts)
+	}
+	src, err := a.want(chrt, values)
+	if err != nil {
+		return nil, err
+	}
+	switch decide(a.observe(src)) {
+	case mustWait:
+		return nil, a.clients.ledger.failure(a.owner.GetUID()).err
+	case isUnchanged:
+		return a.light(), nil
+	case needsRender:
+		return a.compare(opts)
+	default:
+		if a.waitFor = a.admit(); a.waitFor != "" {
+			return a.light(), nil
+		}
+		rel := a.light()
+		rel.Manifest = "outdated"
+		return rel, nil
+	}
+}
+
+// admit holds a release back that only a new chart version makes outdated, while enough
+// others are on their way to it.
+func (a *actionClient) admit() (waitFor string) {
+	state, known := a.clients.ledger.State(a.owner.GetUID())
+	edited := known && state.Generation != a.owner.GetGeneration()
+	if edited || a.current.status != release.StatusDeployed || a.current.chart == a.inputs.Chart {
+		return ""
+	}
+	return a.rollout.admit(a.owner.GetUID())
+}
+
+// compare renders the chart and says whether that is what the newest record holds.
+func (a *actionClient) compare(opts []helmclient.UpgradeOption) (*release.Release, error) {
+	rendered, err := a.render(opts...)
+	if err != nil {
+		return nil, err
+	}
+	recorded, err := a.helm.Config().Releases.Get(a.owner.GetName(), a.current.revision)
+	if err != nil {
+		return nil, fmt.Errorf("read release record %s: %w", a.current.name, err)
+	}
+	rel := a.light()
+	if rendered.Manifest != recorded.Manifest {
+		rel.Manifest = "outdated"
+	}
+	return rel, nil
+}
+
+// render returns what an upgrade would apply now.
+func (a *actionClient) render(opts ...helmclient.UpgradeOption) (*release.Release, error) {
+	helm, err := a.library()
+	if err != nil {
+		return nil, err
+	}
+	return helm.Upgrade(a.owner.GetName(), a.owner.GetNamespace(), a.chart, a.values, append(opts, func(u *action.Upgrade) error {
+		u.DryRun, u.DryRunOption = true, "server"
+		return nil
+	})...)
+}
+
+func (a *actionClient) upgrade(name, namespace string, opts []helmclient.UpgradeOption) (*release.Release, error) {
+	helm, err := a.library()
+	if err != nil {
+		return nil, err
+	}
+	if err := a.dropFailedTwin(helm); err != nil {
+		return nil, err
+	}
+	a.records.stamp = a.stamp
+	rel, err := helm.Upgrade(name, namespace, a.chart, a.values, opts...)
+	if err != nil && a.records.created != "" {
+		err = errors.Join(err, a.rollBack(helm, rel))
+	}
+	return a.conclude(rel, err)
+}
+
+// dropFailedTwin removes the record of the same inputs' last failure, so that a permanent
+// failure has one revision and not thousands. The only revision stays: upgrades need one.
+func (a *actionClient) dropFailedTwin(helm helmclient.ActionInterface) error {
+	if a.current.status != release.StatusFailed || a.current.inputs != a.wanted || a.current.revision == 1 {
 		return nil
 	}
-	if err := a.client.Update(a.guard.ctx, repaired); err != nil {
-		return fmt.Errorf("repair the drift of %s: %w", describe(info), err)
+	if _, err := helm.Config().Releases.Delete(a.owner.GetName(), a.current.revision); err != nil {
+		return fmt.Errorf("remove the record of the failed attempt %s: %w", a.current.name, err)
 	}
 	return nil
+}
+
+// conclude remembers how an action ended.
+func (a *actionClient) conclude(rel *release.Release, err error) (*release.Release, error) {
+	if err != nil {
+		a.failed(err)
+		return nil, err
+	}
+	children, err := a.children()
+	if err != nil {
+		return nil, err
+	}
+	a.current = &record{name: a.records.created, revision: rel.Version, status: rel.Info.Status, inputs: a.wanted, children: children, modified: rel.Info.LastDeployed.Time}
+	a.succeeded(shortDigest([]byte(rel.Manifest)))
+	return a.light(), a.watch(a.ctx, a.owner.GetNamespace(), children)
+}
+
+func (a *actionClient) succeeded(manifestDigest string) {
+	a.clients.ledger.succeed(a.owner, a.chart, a.current, manifestDigest)
+	a.schedule.periodically(a.owner)
+}
+
+// failed has the action tried again after a while, which grows with every failure of the same
+// inputs.
+func (a *actionClient) failed(err error) {
+	a.rollout.observe(a.owner.GetUID(), broken)
+	a.schedule.after(a.owner, a.clients.ledger.fail(a.owner, a.wanted, err))
+}
+
+// forget drops what is remembered of a custom resource that goes.
+func (a *actionClient) forget() {
+	a.clients.ledger.forget(a.owner.GetUID())
+	a.rollout.forget(a.owner.GetUID())
+}
+
+// Uninstall deletes the release with its objects and its history.
+func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption) (*release.UninstallReleaseResponse, error) {
+	if a.current == nil {
+		a.forget()
+		return nil, driver.ErrReleaseNotFound
+	}
+	helm, err := a.library()
+	if err != nil {
+		return nil, err
+	}
+	response, err := helm.Uninstall(name, opts...)
+	if err == nil || errors.Is(err, driver.ErrReleaseNotFound) {
+		a.forget()
+	}
+	return response, err
+}
+
+// History is the library's.
+func (a *actionClient) History(name string, opts ...helmclient.HistoryOption) ([]*release.Release, error) {
+	helm, err := a.library()
+	if err != nil {
+		return nil, err
+	}
+	return helm.History(name, opts...)
+}
+
+// Config is the library's. Nobody asks for it in a reconcile.
+func (a *actionClient) Config() *action.Configuration {
+	helm, err := a.library()
+	if err != nil {
+		return nil
+	}
+	return helm.Config()
 }

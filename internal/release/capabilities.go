@@ -21,7 +21,12 @@ const capabilitiesPeriod = 5 * time.Minute
 type Capabilities struct {
 	discovery discovery.DiscoveryInterface
 	log       logr.Logger
-	current   atomic.Pointer[chartutil.Capabilities]
+	current   atomic.Pointer[capabilities]
+}
+
+type capabilities struct {
+	*chartutil.Capabilities
+	digest string
 }
 
 // NewCapabilities reads the capabilities of the cluster once.
@@ -51,6 +56,11 @@ func (c *Capabilities) Get() *chartutil.Capabilities {
 	return c.current.Load().Copy()
 }
 
+// Digest is a short name of the capabilities.
+func (c *Capabilities) Digest() string {
+	return c.current.Load().digest
+}
+
 func (c *Capabilities) refresh() error {
 	version, err := c.discovery.ServerVersion()
 	if err != nil {
@@ -61,10 +71,11 @@ func (c *Capabilities) refresh() error {
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return fmt.Errorf("read the API groups of the cluster: %w", err)
 	}
-	c.current.Store(&chartutil.Capabilities{
+	current := &chartutil.Capabilities{
 		APIVersions: apis,
 		KubeVersion: chartutil.KubeVersion{Version: version.GitVersion, Major: version.Major, Minor: version.Minor},
 		HelmVersion: chartutil.DefaultCapabilities.HelmVersion,
-	})
+	}
+	c.current.Store(&capabilities{Capabilities: current, digest: capabilitiesDigest(current)})
 	return nil
 }

@@ -1,107 +1,178 @@
 package release
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	"helm.sh/helm/v3/pkg/kube"
-	"k8s.io/apimachinery/pkg/api/equality"
+	"helm.sh/helm/v3/pkg/release"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
+	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// repair returns live with everything that the chart wants put back, and whether that
-// changed anything. Fields of maps that the chart does not mention stay: they are the API
-// server's defaults, an autoscaler's replicas, or labels and annotations of other tools.
-// Lists are the chart's: an element that was added to one is removed.
-func repair(live, desired *unstructured.Unstructured) (repaired *unstructured.Unstructured, drifted bool) {
-	repaired = &unstructured.Unstructured{Object: mergeMap(live.Object, desired.Object)}
-	return repaired, !equality.Semantic.DeepEqual(live.Object, repaired.Object)
-}
+// rolloutPoll is how often a release that waits for others asks again.
+const rolloutPoll = 2 * time.Second
 
-func mergeMap(live, desired map[string]any) map[string]any {
-	merged := make(map[string]any, len(live))
-	for key, value := range live {
-		merged[key] = value
-	}
-	for key, value := range desired {
-		if isEmpty(value) && isEmpty(live[key]) {
-			continue // the API server drops empty values: to put them back would never end
-		}
-		merged[key] = mergeValue(live[key], value)
-	}
-	return merged
-}
-
-func mergeValue(live, desired any) any {
-	switch desired := desired.(type) {
-	case map[string]any:
-		if live, ok := live.(map[string]any); ok {
-			return mergeMap(live, desired)
-		}
-	case []any:
-		if live, ok := live.([]any); ok {
-			return mergeList(live, desired)
-		}
-	}
-	return desired
-}
-
-// mergeList keeps the order and the elements of desired, each with the defaults of its
-// counterpart in live: the element of that name, or of that place where there are no names.
-func mergeList(live, desired []any) []any {
-	merged := make([]any, len(desired))
-	for i, element := range desired {
-		merged[i] = mergeValue(counterpart(live, element, i), element)
-	}
-	return merged
-}
-
-func counterpart(live []any, element any, place int) any {
-	name, named := nameOf(element)
-	if !named {
-		if place < len(live) {
-			return live[place]
-		}
+// Reconcile repairs what became of the objects of a release whose inputs have not changed.
+// Whether there is anything to repair is decided against the cache. What is put back is what
+// the chart renders now, never what a release record claims.
+func (a *actionClient) Reconcile(*release.Release) error {
+	if a.waitFor != "" {
+		a.schedule.after(a.owner, rolloutPoll)
+		a.clients.ledger.postpone(a.owner, a.waitFor)
 		return nil
 	}
-	for _, candidate := range live {
-		if other, ok := nameOf(candidate); ok && other == name {
-			return candidate
+	if err := a.watch(a.ctx, a.owner.GetNamespace(), a.current.children); err != nil {
+		return err
+	}
+	if a.drifted() {
+		if err := a.repairAll(); err != nil {
+			a.failed(err)
+			return err
 		}
 	}
+	a.rollout.observe(a.owner.GetUID(), a.health())
+	a.succeeded(a.appliedDigest())
 	return nil
 }
 
-func nameOf(element any) (string, bool) {
-	fields, _ := element.(map[string]any)
-	name, ok := fields["name"].(string)
-	return name, ok
-}
-
-func isEmpty(value any) bool {
-	switch value := value.(type) {
-	case nil:
-		return true
-	case map[string]any:
-		return len(value) == 0
-	case []any:
-		return len(value) == 0
-	default:
-		return false
+// health of the objects of the release, as the cache has them.
+func (a *actionClient) health() health {
+	worst := healthy
+	for _, child := range a.current.children {
+		object, err := a.cachedChild(child)
+		if err != nil {
+			return progressing
+		}
+		result, err := status.Compute(object)
+		switch {
+		case err != nil || result.Status == status.FailedStatus:
+			return broken
+		case result.Status != status.CurrentStatus:
+			worst = progressing
+		}
 	}
+	return worst
 }
 
-// canonical is the rendered object in the form in which the API server answers, so that
-// "0.1" CPUs do not look like a drift from "100m".
-func canonical(info *resource.Info) (*unstructured.Unstructured, error) {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(kube.AsVersioned(info))
+func (a *actionClient) cachedChild(child Child) (*unstructured.Unstructured, error) {
+	object := &unstructured.Unstructured{}
+	object.SetAPIVersion(child.APIVersion)
+	object.SetKind(child.Kind)
+	err := a.clients.mgr.GetCache().Get(a.ctx, client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, object, client.UnsafeDisableDeepCopy)
+	return object, err
+}
+
+// drifted is whether an object differs from how it was right after it was applied, or cannot
+// be seen in the cache.
+func (a *actionClient) drifted() bool {
+	return a.current.children == nil || slices.ContainsFunc(a.current.children, func(child Child) bool {
+		object, err := a.cachedChild(child)
+		return err != nil || !metav1.IsControlledBy(object, a.owner) || object.GetAnnotations()[fingerprintAnnotation] != child.Fingerprint
+	})
+}
+
+func (a *actionClient) repairAll() error {
+	rendered, err := a.render()
 	if err != nil {
-		return nil, fmt.Errorf("read the rendered %s: %w", describe(info), err)
+		return err
 	}
-	object := &unstructured.Unstructured{Object: content}
-	unstructured.RemoveNestedField(content, "status")
-	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
-	object.SetGroupVersionKind(info.Mapping.GroupVersionKind)
-	return object, nil
+	guard, err := a.guard()
+	if err != nil {
+		return err
+	}
+	resources, err := guard.Build(bytes.NewBufferString(rendered.Manifest), false)
+	if err != nil {
+		return fmt.Errorf("parse what the chart renders: %w", err)
+	}
+	var errs []error
+	for _, info := range resources {
+		errs = append(errs, a.repair(guard, info))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	children, err := a.children()
+	if err != nil || slices.Equal(children, a.current.children) {
+		return err
+	}
+	a.current.children = children
+	return a.records.recordChildren(a.ctx, a.current.name, children)
+}
+
+func (a *actionClient) repair(guard *guard, info *resource.Info) error {
+	if err := guard.checkNamespace(info); err != nil {
+		return err
+	}
+	live, err := guard.live(info)
+	if apierrors.IsNotFound(err) {
+		logf.FromContext(a.ctx).Info("Creating an object again that was deleted", "object", describe(info))
+		_, err := guard.Create(kube.ResourceList{info})
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	if !metav1.IsControlledBy(live, a.owner) {
+		return inTheWay(info)
+	}
+	desired, err := canonical(info)
+	if err != nil {
+		return err
+	}
+	restored := restore(live, desired)
+	if err := a.clients.mgr.GetClient().Update(a.ctx, restored); err != nil {
+		return fmt.Errorf("repair the drift of %s: %w", describe(info), err)
+	}
+	if restored.GetResourceVersion() != live.GetResourceVersion() {
+		logf.FromContext(a.ctx).Info("Repaired a drift", "object", describe(info), "fields", strings.Join(changes(live.Object, restored.Object), ", "))
+	}
+	info.Object = restored
+	guard.note(kube.ResourceList{info})
+	return nil
+}
+
+// stamp annotates the record of the revision that an action creates. Its objects are known
+// once it is deployed.
+func (a *actionClient) stamp(status release.Status) (map[string]string, error) {
+	annotations := map[string]string{inputsAnnotation: a.wanted, chartAnnotation: a.inputs.Chart}
+	if status != release.StatusDeployed {
+		return annotations, nil
+	}
+	children, err := a.children()
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(children)
+	if err != nil {
+		return nil, fmt.Errorf("encode the children of a release record: %w", err)
+	}
+	annotations[childrenAnnotation] = string(text)
+	return annotations, nil
+}
+
+// children lists what the guard saw applied, in a fixed order.
+func (a *actionClient) children() ([]Child, error) {
+	guard, err := a.guard()
+	if err != nil {
+		return nil, err
+	}
+	children := []Child{}
+	for key, object := range guard.applied {
+		children = append(children, Child{APIVersion: key.apiVersion, Kind: key.kind, Name: key.name, Fingerprint: fingerprint(object)})
+	}
+	slices.SortFunc(children, func(a, b Child) int {
+		return strings.Compare(a.APIVersion+"/"+a.Kind+"/"+a.Name, b.APIVersion+"/"+b.Kind+"/"+b.Name)
+	})
+	return children, nil
 }

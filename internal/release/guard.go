@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/release"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +27,11 @@ type guard struct {
 	cache  client.Reader   // sees the objects that carry ManagedByLabel
 	owner  client.Object
 	report func(message string) // of what was left alone
+	// applied holds the objects as the API server answered after they were applied.
+	applied map[childKey]*unstructured.Unstructured
 }
+
+type childKey struct{ apiVersion, kind, name string }
 
 // IsReachable answers at once: an API server that is away fails the next request just as well.
 func (g *guard) IsReachable() error { return nil }
@@ -46,7 +51,11 @@ func (g *guard) Create(resources kube.ResourceList) (*kube.Result, error) {
 			return nil, err
 		}
 	}
-	return g.Client.Create(resources)
+	result, err := g.Client.Create(resources)
+	if err == nil {
+		g.note(resources)
+	}
+	return result, err
 }
 
 // Update brings the objects of target to what they say, and deletes those of original that
@@ -77,7 +86,23 @@ func (g *guard) Update(original, target kube.ResourceList, force bool) (*kube.Re
 			return &kube.Result{}, err
 		}
 	}
-	return g.Client.Update(original, target, force)
+	result, err := g.Client.Update(original, target, force)
+	if err == nil {
+		g.note(target)
+	}
+	return result, err
+}
+
+// note remembers what was applied: Helm refreshes every resource with the answer.
+func (g *guard) note(resources kube.ResourceList) {
+	for _, info := range resources {
+		object, err := toUnstructured(info.Object)
+		if err != nil || object.GetAnnotations()[release.HookAnnotation] != "" {
+			continue // a hook is no part of the release: it comes and goes
+		}
+		gvk := info.Mapping.GroupVersionKind
+		g.applied[childKey{gvk.GroupVersion().String(), gvk.Kind, info.Name}] = object
+	}
 }
 
 // UpdateThreeWayMerge is Update: the guarded object is the same.
@@ -140,13 +165,25 @@ func (g *guard) get(info *resource.Info) (*unstructured.Unstructured, error) {
 	if err := g.cache.Get(g.ctx, client.ObjectKey{Namespace: info.Namespace, Name: info.Name}, object, client.UnsafeDisableDeepCopy); err == nil {
 		return object, nil
 	}
+	return g.live(info)
+}
+
+// live reads an object from the API server.
+func (g *guard) live(info *resource.Info) (*unstructured.Unstructured, error) {
 	live, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
 	if err != nil {
 		return nil, fmt.Errorf("look up %s: %w", describe(info), err)
 	}
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(live)
+	return toUnstructured(live)
+}
+
+func toUnstructured(object runtime.Object) (*unstructured.Unstructured, error) {
+	if u, ok := object.(*unstructured.Unstructured); ok {
+		return u, nil
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", describe(info), err)
+		return nil, fmt.Errorf("read an object of kind %s: %w", object.GetObjectKind().GroupVersionKind().Kind, err)
 	}
 	return &unstructured.Unstructured{Object: content}, nil
 }

@@ -2,76 +2,170 @@ package release
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"strconv"
 	"time"
 
+	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/wait"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// cacheLag bounds how long a write waits until the cache shows it. A watch delivers within
-// milliseconds; one that does not within this time is broken, and the reconcile is retried.
-const cacheLag = 10 * time.Second
+const (
+	// inputsAnnotation of a release record is the digest of what the release was rendered from.
+	inputsAnnotation = "webapp.demo.welcome.domain/inputs"
+	// chartAnnotation of a release record is the digest of the chart alone.
+	chartAnnotation = "webapp.demo.welcome.domain/chart"
+	// childrenAnnotation of a release record lists the objects of the release as they were
+	// right after they were applied.
+	childrenAnnotation = "webapp.demo.welcome.domain/children"
 
-// records stores the release records of one custom resource in ConfigMaps beside it: Helm's
-// own ConfigMap driver reads the operator's cache through it and writes to the API server.
+	// cacheLag bounds how long a write waits until the cache shows it. A watch delivers within
+	// milliseconds; one that does not within this time is broken, and the reconcile is retried.
+	cacheLag = 10 * time.Second
+)
+
+// Child is an object of a release, in the namespace of its custom resource.
+type Child struct {
+	APIVersion  string `json:"apiVersion"`
+	Kind        string `json:"kind"`
+	Name        string `json:"name"`
+	Fingerprint string `json:"fingerprint"`
+}
+
+// records stores the release records of one custom resource in ConfigMaps beside it, for
+// Helm's own ConfigMap driver. ConfigMaps, not Secrets, so that the operator needs no right
+// on any Secret. People look at them with HELM_DRIVER=configmap helm ls.
 //
-// ConfigMaps, not Secrets, so that the operator needs no right on any Secret. People look at
-// them with HELM_DRIVER=configmap helm ls.
+// The cache holds only the records' metadata. That tells which revision is the newest, how it
+// is, and what it was made from, and so is all that an idle reconcile needs. What is inside of
+// a record is read from the API server when an action wants it.
 type records struct {
-	corev1client.ConfigMapInterface // writes
-	cache                           client.Reader
-	owner                           client.Object
+	corev1client.ConfigMapInterface
+	cache client.Reader
+	owner client.Object
+	// stamp annotates the revision that the current action creates.
+	stamp func(status release.Status) (map[string]string, error)
+	// created is the name of that revision's record.
+	created string
 }
 
-func newRecords(live corev1client.ConfigMapsGetter, cache client.Reader, owner client.Object) driver.Driver {
-	return driver.NewConfigMaps(&records{
-		ConfigMapInterface: live.ConfigMaps(owner.GetNamespace()),
-		cache:              cache,
-		owner:              owner,
-	})
+func newRecords(live corev1client.ConfigMapsGetter, cache client.Reader, owner client.Object) *records {
+	return &records{ConfigMapInterface: live.ConfigMaps(owner.GetNamespace()), cache: cache, owner: owner}
 }
 
-// Get reads a record from the cache.
-func (r *records) Get(ctx context.Context, name string, _ metav1.GetOptions) (*corev1.ConfigMap, error) {
-	record := &corev1.ConfigMap{}
-	err := r.cache.Get(ctx, client.ObjectKey{Namespace: r.owner.GetNamespace(), Name: name}, record)
+// record is the metadata of a release record.
+type record struct {
+	name     string
+	revision int
+	status   release.Status
+	inputs   string
+	chart    string
+	modified time.Time
+	children []Child
+}
+
+// newest reads the newest record from the cache: nil if there is none.
+func (r *records) newest(ctx context.Context) (*record, error) {
+	list, err := r.cached(ctx, labels.SelectorFromSet(labels.Set{"owner": "helm", "name": r.owner.GetName()}))
+	if err != nil {
+		return nil, err
+	}
+	var newest *record
+	for i := range list {
+		meta := &list[i]
+		revision, err := strconv.Atoi(meta.Labels["version"])
+		if err != nil {
+			continue // not one that Helm wrote
+		}
+		if newest == nil || revision > newest.revision {
+			newest = parseRecord(meta, revision)
+		}
+	}
+	return newest, nil
+}
+
+func parseRecord(meta *corev1.ConfigMap, revision int) *record {
+	r := &record{
+		name:     meta.Name,
+		revision: revision,
+		status:   release.Status(meta.Labels["status"]),
+		inputs:   meta.Annotations[inputsAnnotation],
+		chart:    meta.Annotations[chartAnnotation],
+		modified: meta.CreationTimestamp.Time,
+	}
+	if seconds, err := strconv.ParseInt(meta.Labels["modifiedAt"], 10, 64); err == nil {
+		r.modified = time.Unix(seconds, 0)
+	}
+	// Unreadable children are no children: the drift check then renders the chart.
+	_ = json.Unmarshal([]byte(meta.Annotations[childrenAnnotation]), &r.children)
+	return r
+}
+
+// cached lists the metadata of the owner's records. A record of a deleted namesake, which the
+// garbage collector has yet to remove, is not among them.
+func (r *records) cached(ctx context.Context, selector labels.Selector) ([]corev1.ConfigMap, error) {
+	list := &corev1.ConfigMapList{}
+	err := r.cache.List(ctx, list, client.InNamespace(r.owner.GetNamespace()), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list release records: %w", err)
+	}
+	return r.owned(list.Items), nil
+}
+
+func (r *records) owned(items []corev1.ConfigMap) []corev1.ConfigMap {
+	var owned []corev1.ConfigMap
+	for i := range items {
+		if metav1.IsControlledBy(&items[i], r.owner) {
+			owned = append(owned, items[i])
+		}
+	}
+	return owned
+}
+
+// Get reads a whole record from the API server.
+func (r *records) Get(ctx context.Context, name string, opts metav1.GetOptions) (*corev1.ConfigMap, error) {
+	record, err := r.ConfigMapInterface.Get(ctx, name, opts)
 	if err == nil && !metav1.IsControlledBy(record, r.owner) {
-		err = apierrors.NewNotFound(corev1.Resource("configmaps"), name)
+		return nil, apierrors.NewNotFound(corev1.Resource("configmaps"), name)
 	}
 	return record, err
 }
 
-// List reads the records that belong to the owner from the cache. A record of a deleted
-// namesake, which the garbage collector has yet to remove, is not among them.
+// List reads whole records from the API server, and asks it only if the cache knows of any.
 func (r *records) List(ctx context.Context, opts metav1.ListOptions) (*corev1.ConfigMapList, error) {
 	selector, err := labels.Parse(opts.LabelSelector)
 	if err != nil {
 		return nil, fmt.Errorf("parse the selector of release records: %w", err)
 	}
-	all := &corev1.ConfigMapList{}
-	if err := r.cache.List(ctx, all, client.InNamespace(r.owner.GetNamespace()), client.MatchingLabelsSelector{Selector: selector}); err != nil {
-		return nil, fmt.Errorf("list release records: %w", err)
+	known, err := r.cached(ctx, selector)
+	if err != nil || len(known) == 0 {
+		return &corev1.ConfigMapList{}, err
 	}
-	owned := &corev1.ConfigMapList{}
-	for i := range all.Items {
-		if metav1.IsControlledBy(&all.Items[i], r.owner) {
-			owned.Items = append(owned.Items, all.Items[i])
-		}
+	list, err := r.ConfigMapInterface.List(ctx, opts)
+	if err != nil {
+		return nil, err
 	}
-	return owned, nil
+	list.Items = r.owned(list.Items)
+	return list, nil
 }
 
-// Create writes a record and returns when the cache shows it.
+// Create writes the record of a new revision and returns when the cache shows it.
 func (r *records) Create(ctx context.Context, record *corev1.ConfigMap, opts metav1.CreateOptions) (*corev1.ConfigMap, error) {
 	adopt(record, r.owner)
+	r.created = record.Name
+	if err := r.annotate(ctx, record); err != nil {
+		return nil, err
+	}
 	written, err := r.ConfigMapInterface.Create(ctx, record, opts)
 	if err != nil {
 		return nil, err
@@ -82,11 +176,46 @@ func (r *records) Create(ctx context.Context, record *corev1.ConfigMap, opts met
 // Update writes a record and returns when the cache shows it.
 func (r *records) Update(ctx context.Context, record *corev1.ConfigMap, opts metav1.UpdateOptions) (*corev1.ConfigMap, error) {
 	adopt(record, r.owner)
+	if err := r.annotate(ctx, record); err != nil {
+		return nil, err
+	}
 	written, err := r.ConfigMapInterface.Update(ctx, record, opts)
 	if err != nil {
 		return nil, err
 	}
 	return written, r.awaitCached(ctx, written)
+}
+
+// annotate stamps the revision of the current action. Helm writes records anew, so the
+// annotations of older ones would be lost if they were not carried over.
+func (r *records) annotate(ctx context.Context, record *corev1.ConfigMap) error {
+	if record.Name == r.created && r.stamp != nil {
+		annotations, err := r.stamp(release.Status(record.Labels["status"]))
+		record.Annotations = annotations
+		return err
+	}
+	cached, err := r.cachedRecord(ctx, record.Name)
+	if err == nil {
+		record.Annotations = cached.Annotations
+	}
+	return client.IgnoreNotFound(err)
+}
+
+// recordChildren replaces what a record says of the objects of its release.
+func (r *records) recordChildren(ctx context.Context, name string, children []Child) error {
+	text, err := json.Marshal(children)
+	if err != nil {
+		return fmt.Errorf("encode the children of release record %s: %w", name, err)
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{childrenAnnotation: string(text)}}})
+	if err != nil {
+		return fmt.Errorf("encode the children of release record %s: %w", name, err)
+	}
+	written, err := r.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("record the children of release record %s: %w", name, err)
+	}
+	return r.awaitCached(ctx, written)
 }
 
 // Delete removes a record and returns when the cache shows that.
@@ -99,8 +228,8 @@ func (r *records) Delete(ctx context.Context, name string, opts metav1.DeleteOpt
 	})
 }
 
-// awaitCached gives read-your-writes: Helm reads back what it has just written, and a stale
-// answer would make it install twice or take a finished release for a pending one.
+// awaitCached gives read-your-writes: the next reconcile reads from the cache what this one
+// has written, and a stale answer would make it install twice.
 func (r *records) awaitCached(ctx context.Context, written *corev1.ConfigMap) error {
 	return r.await(ctx, written.Name, func(cached *corev1.ConfigMap, err error) (bool, error) {
 		if err != nil {
@@ -113,10 +242,18 @@ func (r *records) awaitCached(ctx context.Context, written *corev1.ConfigMap) er
 
 func (r *records) await(ctx context.Context, name string, seen func(*corev1.ConfigMap, error) (bool, error)) error {
 	err := wait.PollUntilContextTimeout(ctx, time.Millisecond, cacheLag, true, func(ctx context.Context) (bool, error) {
-		return seen(r.Get(ctx, name, metav1.GetOptions{}))
+		return seen(r.cachedRecord(ctx, name))
 	})
 	if err != nil {
 		return fmt.Errorf("wait for the cache to show release record %s: %w", name, err)
 	}
 	return nil
 }
+
+func (r *records) cachedRecord(ctx context.Context, name string) (*corev1.ConfigMap, error) {
+	record := &corev1.ConfigMap{}
+	err := r.cache.Get(ctx, client.ObjectKey{Namespace: r.owner.GetNamespace(), Name: name}, record)
+	return record, err
+}
+
+func (r *records) driver() driver.Driver { return driver.NewConfigMaps(r) }

@@ -1,0 +1,185 @@
+package release
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
+	"github.com/operator-framework/helm-operator-plugins/pkg/reconciler"
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+)
+
+const (
+	// actionTimeout bounds a Helm action with its hooks: without it, one endless hook
+	// would keep a worker for ever.
+	actionTimeout = 5 * time.Minute
+	// requestTimeout bounds a single request of a Helm action, so that a hanging
+	// admission webhook fails one reconcile and not the operator.
+	requestTimeout = 30 * time.Second
+)
+
+// Clients makes the action clients of reconcilers: the library's, over slim cached records,
+// guarded objects and kept capabilities.
+type Clients struct {
+	mgr          manager.Manager
+	capabilities *Capabilities
+	ledger       *Ledger
+	records      corev1client.ConfigMapsGetter
+	library      helmclient.ActionClientGetter
+}
+
+// NewClients connects to the cluster of mgr. What happens to releases is written to ledger.
+func NewClients(mgr manager.Manager, capabilities *Capabilities, ledger *Ledger) (*Clients, error) {
+	config := rest.CopyConfig(mgr.GetConfig())
+	config.Timeout = requestTimeout
+	var err error
+	c := &Clients{mgr: mgr, capabilities: capabilities, ledger: ledger}
+	if c.records, err = corev1client.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("create the client of release records: %w", err)
+	}
+	c.library, err = c.newLibraryClients(config)
+	return c, err
+}
+
+func (c *Clients) newLibraryClients(config *rest.Config) (helmclient.ActionClientGetter, error) {
+	configs, err := helmclient.NewActionConfigGetter(config, c.mgr.GetRESTMapper(),
+		helmclient.StorageDriverMapper(func(ctx context.Context, _ client.Object, _ *rest.Config) (driver.Driver, error) {
+			return clientFrom(ctx).records.driver(), nil
+		}))
+	if err != nil {
+		return nil, fmt.Errorf("create action configurations: %w", err)
+	}
+	library, err := helmclient.NewActionClientGetter(&guardedConfigs{configs},
+		// A failed dry run would be "rolled back" too, for real.
+		helmclient.WithFailureRollbacks(false),
+		helmclient.AppendInstallOptions(func(install *action.Install) error {
+			install.Timeout = actionTimeout
+			install.DisableOpenAPIValidation = true
+			return nil
+		}),
+		helmclient.AppendUpgradeOptions(func(upgrade *action.Upgrade) error {
+			upgrade.Timeout = actionTimeout
+			upgrade.DisableOpenAPIValidation = true
+			return nil
+		}),
+		helmclient.AppendUninstallOptions(func(uninstall *action.Uninstall) error {
+			uninstall.Timeout = actionTimeout
+			// The hooks come from the record, and whoever forged one would have the
+			// operator create anything.
+			uninstall.DisableHooks = true
+			return nil
+		}),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("create action clients: %w", err)
+	}
+	return library, nil
+}
+
+// Kind is a kind of custom resources, and how its releases are kept.
+type Kind struct {
+	clients  *Clients
+	schedule *schedule
+	rollout  *rollout
+	watches  *watches // nil if nobody asked for them
+}
+
+// KindOptions are the settings of a kind.
+type KindOptions struct {
+	GroupVersionKind schema.GroupVersionKind
+	// Period is the time between two reconciles of a custom resource to which nothing
+	// happens, 0 for never.
+	Period time.Duration
+	// Limits bound the rollout of a new chart version.
+	Limits Limits
+	// WatchDependents is whether a change of a child causes a reconcile.
+	WatchDependents bool
+}
+
+// Kind returns the action clients of one kind of custom resources.
+func (c *Clients) Kind(o KindOptions) *Kind {
+	k := &Kind{clients: c, schedule: &schedule{period: o.Period}, rollout: newRollout(o.Limits)}
+	if o.WatchDependents {
+		k.watches = &watches{mgr: c.mgr, owner: o.GroupVersionKind, kinds: map[schema.GroupVersionKind]bool{}}
+	}
+	return k
+}
+
+// SetUp ties k to its controller.
+func (k *Kind) SetUp(c reconciler.ControllerSetup) error {
+	if k.watches != nil {
+		k.watches.controller = c
+	}
+	return c.Watch(k.schedule.source())
+}
+
+// watch has the cache know the kinds of children.
+func (k *Kind) watch(ctx context.Context, namespace string, children []Child) error {
+	if k.watches == nil {
+		return nil
+	}
+	for _, child := range children {
+		if err := k.watches.ensure(ctx, namespace, child); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ActionClientFor returns the action client of one reconcile of owner. It asks the cluster
+// nothing: Helm's machinery is built when something has to be done.
+func (k *Kind) ActionClientFor(ctx context.Context, owner client.Object) (helmclient.ActionInterface, error) {
+	return &actionClient{
+		Kind:    k,
+		ctx:     ctx,
+		owner:   owner,
+		records: newRecords(k.clients.records, k.clients.mgr.GetCache(), owner),
+	}, nil
+}
+
+type clientKey struct{}
+
+// clientFrom hands the action client through the library to what is built for it.
+func clientFrom(ctx context.Context) *actionClient { return ctx.Value(clientKey{}).(*actionClient) }
+
+// guardedConfigs gives every action configuration the kept capabilities and the guard.
+type guardedConfigs struct {
+	helmclient.ActionConfigGetter
+}
+
+func (g *guardedConfigs) ActionConfigFor(ctx context.Context, owner client.Object) (*action.Configuration, error) {
+	config, err := g.ActionConfigGetter.ActionConfigFor(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	helm, ok := config.KubeClient.(*kube.Client)
+	if !ok {
+		return nil, fmt.Errorf("helm-operator-plugins made a %T, not Helm's client: this version of it is not supported", config.KubeClient)
+	}
+	clients := clientFrom(ctx).clients
+	recorder := clients.mgr.GetEventRecorderFor("welcome-operator")
+	config.Capabilities = clients.capabilities.Get()
+	config.KubeClient = &guard{
+		Client:  helm,
+		ctx:     ctx,
+		cache:   clients.mgr.GetCache(),
+		owner:   owner,
+		applied: map[childKey]*unstructured.Unstructured{},
+		report: func(message string) {
+			logf.FromContext(ctx).Info("Left an object alone that a release record names", "reason", message)
+			recorder.Event(owner, corev1.EventTypeWarning, "ForeignObject", message)
+		},
+	}
+	return config, nil
+}

@@ -1,0 +1,134 @@
+package release
+
+import (
+	"sync"
+	"time"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/release"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// State is what is known of the release of one custom resource.
+type State struct {
+	// Revision counts the upgrades of the release from 1. It is 0 while nothing was released.
+	Revision int
+	// Status is Helm's word for how the revision is: deployed, failed.
+	Status release.Status
+	// Chart and ChartVersion are what the release was made from.
+	Chart, ChartVersion string
+	// LastApplied is when the objects were last applied, to the second.
+	LastApplied time.Time
+	// Generation of the custom resource whose spec is applied, and whose drift was looked for.
+	Generation int64
+	// Digest is of the manifest that was applied, empty if that was before the operator started
+	// and the custom resource's status does not know it either.
+	Digest string
+	// WaitFor is why an upgrade to a new chart version is put off, empty if it is not.
+	WaitFor string
+	// Children are the objects of the release.
+	Children []Child
+	// Err is why the last action failed, nil once one succeeds.
+	Err error
+}
+
+// Ledger remembers, from one reconcile to the next, how the releases are. It is lost with the
+// process and filled again by the first reconciles of the next one.
+type Ledger struct {
+	mu       sync.Mutex
+	states   map[types.UID]State
+	failures map[types.UID]failure
+	sources  map[*chart.Chart]chartSource
+}
+
+// failure is the last failed action of a custom resource.
+type failure struct {
+	inputs string
+	count  int
+	until  time.Time // when to try the same inputs again
+	err    error
+}
+
+// NewLedger returns an empty ledger.
+func NewLedger() *Ledger {
+	return &Ledger{states: map[types.UID]State{}, failures: map[types.UID]failure{}, sources: map[*chart.Chart]chartSource{}}
+}
+
+// State of the release of the custom resource with that UID; false if it was not reconciled
+// since the operator started.
+func (l *Ledger) State(uid types.UID) (State, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	state, ok := l.states[uid]
+	return state, ok
+}
+
+func (l *Ledger) succeed(owner client.Object, chrt *chart.Chart, current *record, digest string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.failures, owner.GetUID())
+	l.states[owner.GetUID()] = State{
+		Revision:     current.revision,
+		Status:       current.status,
+		Chart:        chrt.Name(),
+		ChartVersion: chrt.Metadata.Version,
+		LastApplied:  current.modified,
+		Generation:   owner.GetGeneration(),
+		Digest:       digest,
+		Children:     current.children,
+	}
+}
+
+// fail remembers a failed action, and returns how long to leave the same inputs alone.
+func (l *Ledger) fail(owner client.Object, inputs string, err error) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := l.failures[owner.GetUID()]
+	if f.inputs != inputs {
+		f = failure{inputs: inputs}
+	}
+	f.count++
+	f.err = err
+	delay := retryDelay(f.count)
+	f.until = time.Now().Add(delay)
+	l.failures[owner.GetUID()] = f
+	state := l.states[owner.GetUID()]
+	state.Err = err
+	l.states[owner.GetUID()] = state
+	return delay
+}
+
+// postpone notes why the release stays as it is for now.
+func (l *Ledger) postpone(owner client.Object, waitFor string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	state := l.states[owner.GetUID()]
+	state.WaitFor = waitFor
+	l.states[owner.GetUID()] = state
+}
+
+func (l *Ledger) failure(uid types.UID) failure {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failures[uid]
+}
+
+func (l *Ledger) forget(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.states, uid)
+	delete(l.failures, uid)
+}
+
+// source digests a chart once.
+func (l *Ledger) source(c *chart.Chart) chartSource {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	src, ok := l.sources[c]
+	if !ok {
+		src = newChartSource(c)
+		l.sources[c] = src
+	}
+	return src
+}

@@ -1,0 +1,80 @@
+package release
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"sync"
+
+	"github.com/operator-framework/helm-operator-plugins/pkg/reconciler"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+)
+
+// watches of the kinds of children of one kind of custom resources. The library has its own,
+// but reads the manifest of the release for it at every reconcile, and skips the events that
+// tell of a child's health.
+type watches struct {
+	mgr   manager.Manager
+	owner schema.GroupVersionKind
+
+	mu         sync.Mutex
+	controller reconciler.ControllerSetup
+	kinds      map[schema.GroupVersionKind]bool // whether it is watched, or refused
+}
+
+// ensure watches the kind of a child, and returns when the cache knows it. A kind on which
+// the operator has no right is left alone: its informer would wait for ever.
+func (w *watches) ensure(ctx context.Context, namespace string, child Child) error {
+	gvk := schema.FromAPIVersionAndKind(child.APIVersion, child.Kind)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if _, known := w.kinds[gvk]; known || w.controller == nil {
+		return nil
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	err := w.mgr.GetAPIReader().List(ctx, list, client.InNamespace(namespace), client.Limit(1))
+	if apierrors.IsForbidden(err) {
+		w.kinds[gvk] = false
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("watch %s: %w", gvk.Kind, err)
+	}
+	object, owner := &unstructured.Unstructured{}, &unstructured.Unstructured{}
+	object.SetGroupVersionKind(gvk)
+	owner.SetGroupVersionKind(w.owner)
+	if err := w.controller.Watch(source.Kind(w.mgr.GetCache(), object,
+		handler.TypedEnqueueRequestForOwner[*unstructured.Unstructured](w.mgr.GetScheme(), w.mgr.GetRESTMapper(), owner, handler.OnlyControllerOwner()),
+		childChanged(),
+	)); err != nil {
+		return fmt.Errorf("watch %s: %w", gvk.Kind, err)
+	}
+	if _, err := w.mgr.GetCache().GetInformer(ctx, object); err != nil {
+		return fmt.Errorf("watch %s: %w", gvk.Kind, err)
+	}
+	w.kinds[gvk] = true
+	return nil
+}
+
+// childChanged lets pass what may be a drift or a change of health. A creation is our own.
+func childChanged() predicate.TypedPredicate[*unstructured.Unstructured] {
+	return predicate.TypedFuncs[*unstructured.Unstructured]{
+		CreateFunc:  func(event.TypedCreateEvent[*unstructured.Unstructured]) bool { return false },
+		DeleteFunc:  func(event.TypedDeleteEvent[*unstructured.Unstructured]) bool { return true },
+		GenericFunc: func(event.TypedGenericEvent[*unstructured.Unstructured]) bool { return false },
+		UpdateFunc: func(e event.TypedUpdateEvent[*unstructured.Unstructured]) bool {
+			return e.ObjectOld.GetAnnotations()[fingerprintAnnotation] != e.ObjectNew.GetAnnotations()[fingerprintAnnotation] ||
+				!reflect.DeepEqual(e.ObjectOld.Object["status"], e.ObjectNew.Object["status"])
+		},
+	}
+}
