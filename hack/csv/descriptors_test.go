@@ -13,7 +13,7 @@ func TestDescriptors(t *testing.T) {
 		"replicas": {Type: "integer", Description: "How many pods."},
 		"logLevel": {Type: "string", Description: "How much is logged.", Enum: []apiextensionsv1.JSON{{Raw: []byte(`"info"`)}, {Raw: []byte(`"warn"`)}}},
 		"ingress": {Type: "object", Description: "An Ingress.", Properties: map[string]apiextensionsv1.JSONSchemaProps{
-			"enabled":       {Type: "boolean", Description: "Whether there is one."},
+			"enabled":         {Type: "boolean", Description: "Whether there is one."},
 			"tlsCASecretName": {Type: "string", Description: "Its certificate."},
 		}},
 	}}

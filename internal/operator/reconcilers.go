@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
 	"github.com/operator-framework/helm-operator-plugins/pkg/reconciler"
 	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -37,8 +38,12 @@ func setUpReconcilers(mgr ctrl.Manager, entries []watches.Watch, options Options
 	if err != nil {
 		return err
 	}
+	reported, err := setUpUpgradeable(mgr)
+	if err != nil {
+		return err
+	}
 	for _, entry := range entries {
-		r, err := reconciler.New(reconcilerOptions(mgr, entry, options, clients)...)
+		r, err := reconciler.New(reconcilerOptions(mgr, entry, options, clients, reported)...)
 		if err != nil {
 			return fmt.Errorf("%s: entry %s: %w", options.WatchesFile, entry.Kind, err)
 		}
@@ -52,7 +57,7 @@ func setUpReconcilers(mgr ctrl.Manager, entries []watches.Watch, options Options
 // reconcilerOptions translates a watches entry. The library's own run command ignores
 // reconcilePeriod and maxConcurrentReconciles of an entry and takes
 // watchDependentResources for its opposite.
-func reconcilerOptions(mgr ctrl.Manager, entry watches.Watch, options Options, clients *release.Clients) []reconciler.Option {
+func reconcilerOptions(mgr ctrl.Manager, entry watches.Watch, options Options, clients *release.Clients, reported func(helmclient.ActionClientGetter) helmclient.ActionClientGetter) []reconciler.Option {
 	period, workers := options.ReconcilePeriod, options.MaxConcurrentReconciles
 	if entry.ReconcilePeriod != nil {
 		period = entry.ReconcilePeriod.Duration
@@ -75,7 +80,7 @@ func reconcilerOptions(mgr ctrl.Manager, entry watches.Watch, options Options, c
 		reconciler.SkipDependentWatches(true),
 		reconciler.WithMaxConcurrentReconciles(workers),
 		reconciler.WithMaxReleaseHistory(maxReleaseHistory),
-		reconciler.WithActionClientGetter(kind),
+		reconciler.WithActionClientGetter(reported(kind)),
 		reconciler.WithControllerSetupFunc(kind.SetUp),
 		reconciler.WithPauseReconcileHandler(paused),
 	}
