@@ -41,6 +41,10 @@ help: ## List the targets
 build: ## Compile the operator to bin/welcome-operator
 	go build -trimpath -ldflags "-s -w" -o bin/welcome-operator .
 
+.PHONY: manifests
+manifests: ## Derive the CRDs and the chart's table of values from values.schema.json, values.yaml and watches.yaml
+	go run ./hack/crdgen
+
 # dist/linux-<arch>/: the static binaries that go into the images. Whether one is up to date is for Go to know. Without
 # VCS stamping, a commit that changes no code of a binary changes no image either.
 ARCH ?= $(shell go env GOARCH)
@@ -69,6 +73,10 @@ push: ## Bring the images to where the cluster pulls them from: the local cluste
 .PHONY: test-unit
 test-unit: ## Run every test that needs no cluster (the browser ones need Debian's chromium)
 	go test $$(go list ./... | grep -vE '/tests/(integration|e2e|olm|bench|chaos)(/|$$)')
+
+.PHONY: update-golden
+update-golden: ## Write down what the chart renders now, for every Welcome in tests/render/testdata
+	go test ./tests/render -run TestGolden -update
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## Run the linters of .golangci.yaml

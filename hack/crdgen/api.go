@@ -1,0 +1,285 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+// API is what a chart's values.schema.json and values.yaml say about a kind.
+type API struct {
+	schemaFile string
+	chart      *chart.Chart
+	// values describes every value of the chart, defaults included.
+	values apiextensionsv1.JSONSchemaProps
+	// pinned are the paths that watches.yaml pins, for example "image".
+	pinned []string
+	crd    crdExtras
+}
+
+// crdExtras is what a CRD has beyond its schema: the "x-crd" block of values.schema.json. Helm ignores it.
+type crdExtras struct {
+	// Description of the kind; `kubectl explain` shows it.
+	Description string `json:"description"`
+	// Plural defaults to the kind in lower case, in the plural.
+	Plural     string   `json:"plural"`
+	ShortNames []string `json:"shortNames"`
+	// AdditionalPrinterColumns come before those that every kind has.
+	AdditionalPrinterColumns []apiextensionsv1.CustomResourceColumnDefinition `json:"additionalPrinterColumns"`
+}
+
+// loadAPI reads the chart of a watches entry. Schema and defaults must agree: every value has a schema, every property a
+// value, and every default is valid.
+func loadAPI(entry watches.Watch) (*API, error) {
+	chrt, err := loader.Load(entry.ChartPath)
+	if err != nil {
+		return nil, fmt.Errorf("chart %q of %s: %w", entry.ChartPath, entry.Kind, err)
+	}
+	api := &API{
+		schemaFile: filepath.Join(entry.ChartPath, chartutil.SchemafileName),
+		chart:      chrt,
+		pinned:     slices.Sorted(maps.Keys(entry.OverrideValues)),
+	}
+	if chrt.Schema == nil {
+		return nil, fmt.Errorf("%s is missing: describe the chart's values there, they are the spec of %s", api.schemaFile, entry.Kind)
+	}
+	if err := chartutil.ValidateAgainstSchema(chrt, chrt.Values); err != nil {
+		return nil, fmt.Errorf("%s: a default in values.yaml breaks the schema; correct either:\n%w", api.schemaFile, err)
+	}
+	if err := api.parseSchema(); err != nil {
+		return nil, fmt.Errorf("%s: %w", api.schemaFile, err)
+	}
+	if err := closeObjects(&api.values, ""); err != nil {
+		return nil, fmt.Errorf("%s:\n%w", api.schemaFile, err)
+	}
+	if err := addDefaults(&api.values, chrt.Values, ""); err != nil {
+		return nil, fmt.Errorf("%s and values.yaml disagree:\n%w", api.schemaFile, err)
+	}
+	return api, nil
+}
+
+func (a *API) parseSchema() error {
+	var root map[string]json.RawMessage
+	if err := json.Unmarshal(a.chart.Schema, &root); err != nil {
+		return err
+	}
+	extras := root["x-crd"]
+	// Words of JSON Schema documents that a CRD has no use for.
+	for _, key := range []string{"x-crd", "$schema", "title"} {
+		delete(root, key)
+	}
+	values, err := json.Marshal(root)
+	if err != nil {
+		return err
+	}
+	if extras != nil {
+		if err := unmarshalStrict(extras, &a.crd); err != nil {
+			return fmt.Errorf("x-crd: %w", err)
+		}
+	}
+	return unmarshalStrict(values, &a.values)
+}
+
+// unmarshalStrict refuses what the type does not know: a keyword that is silently lost would be a rule that nobody checks.
+func unmarshalStrict(data []byte, into any) error {
+	if err := json.Unmarshal(data, into); err != nil {
+		return err
+	}
+	// Not json.Decoder.DisallowUnknownFields: the types of "items" and "additionalProperties" decode themselves, without it.
+	kept, err := json.Marshal(into)
+	if err != nil {
+		return err
+	}
+	var before, after any
+	if err := errors.Join(json.Unmarshal(data, &before), json.Unmarshal(kept, &after)); err != nil {
+		return err
+	}
+	if lost := lostFields(before, after, ""); len(lost) > 0 {
+		return fmt.Errorf("%s: a CRD cannot say that; say it with other keywords or a rule in x-kubernetes-validations", strings.Join(lost, ", "))
+	}
+	return nil
+}
+
+// lostFields lists the paths of object fields that before has and after has not.
+func lostFields(before, after any, path string) []string {
+	var lost []string
+	switch before := before.(type) {
+	case map[string]any:
+		after, _ := after.(map[string]any)
+		for _, key := range slices.Sorted(maps.Keys(before)) {
+			if kept, ok := after[key]; ok {
+				lost = append(lost, lostFields(before[key], kept, path+"."+key)...)
+			} else {
+				lost = append(lost, path+"."+key)
+			}
+		}
+	case []any:
+		after, _ := after.([]any)
+		for i := range min(len(before), len(after)) {
+			lost = append(lost, lostFields(before[i], after[i], fmt.Sprintf("%s[%d]", path, i))...)
+		}
+	}
+	return lost
+}
+
+// closeObjects makes a CRD's closed objects of those of a JSON Schema: "additionalProperties": false makes Helm refuse a
+// misspelt value, and is refused in a CRD, where it goes without saying. Each field must have a description.
+func closeObjects(schema *apiextensionsv1.JSONSchemaProps, path string) error {
+	var problems []error
+	if schema.Description == "" {
+		problems = append(problems, fmt.Errorf("%s: add a \"description\": kubectl explain shows it", path))
+	}
+	if schema.Items != nil && schema.Items.Schema != nil {
+		problems = append(problems, closeObjects(schema.Items.Schema, path+"[]"))
+	}
+	if schema.Properties != nil {
+		if schema.AdditionalProperties == nil || schema.AdditionalProperties.Allows {
+			problems = append(problems, fmt.Errorf("%s: add \"additionalProperties\": false, or Helm takes a misspelt value without a word", path))
+		}
+		schema.AdditionalProperties = nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+		property := schema.Properties[name]
+		problems = append(problems, closeObjects(&property, path+"."+name))
+		schema.Properties[name] = property
+	}
+	return errors.Join(problems...)
+}
+
+// addDefaults sets the default of every property that is not an object from values.
+//
+// A CRD's defaults are stored in every object that is created, as those of Kubernetes's own kinds are: a new default in a
+// later chart is for new objects, and what runs keeps running as it is. "", {} and [] mean "not set" and are not defaults.
+func addDefaults(schema *apiextensionsv1.JSONSchemaProps, value any, path string) error {
+	if schema.Default != nil {
+		return fmt.Errorf("%s: remove \"default\": defaults are in values.yaml", path)
+	}
+	if schema.Properties == nil {
+		if !isEmpty(value) {
+			schema.Default = &apiextensionsv1.JSON{Raw: []byte(compact(value))}
+		}
+		return nil
+	}
+	values, _ := value.(map[string]any)
+	var problems []error
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if _, ok := schema.Properties[name]; !ok {
+			problems = append(problems, fmt.Errorf("%s.%s: not in the schema: describe it there, or remove it from values.yaml", path, name))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+		value, ok := values[name]
+		if !ok {
+			problems = append(problems, fmt.Errorf("%s.%s: not in values.yaml: add its default there, or \"\", {} or [] for none", path, name))
+			continue
+		}
+		property := schema.Properties[name]
+		problems = append(problems, addDefaults(&property, value, path+"."+name))
+		schema.Properties[name] = property
+	}
+	return errors.Join(problems...)
+}
+
+// defaultObjects gives each object the defaults inside it as its own default: an object that is left out would get none of
+// them. It must be the whole object and not {}, for the API server checks the rules of an object against its default.
+func defaultObjects(schema *apiextensionsv1.JSONSchemaProps) {
+	defaults := map[string]*apiextensionsv1.JSON{}
+	for name, property := range schema.Properties {
+		defaultObjects(&property)
+		schema.Properties[name] = property
+		if property.Default != nil {
+			defaults[name] = property.Default
+		}
+	}
+	if len(defaults) > 0 {
+		schema.Default = &apiextensionsv1.JSON{Raw: []byte(compact(defaults))}
+	}
+}
+
+func isEmpty(value any) bool {
+	switch value := value.(type) {
+	case nil:
+		return true
+	case string:
+		return value == ""
+	case map[string]any:
+		return len(value) == 0
+	case []any:
+		return len(value) == 0
+	}
+	return false
+}
+
+// spec is the schema of what a user may set: the chart's values without the pinned ones.
+func (a *API) spec() (apiextensionsv1.JSONSchemaProps, error) {
+	spec := *a.values.DeepCopy()
+	for _, path := range a.pinned {
+		if !remove(&spec, pathElements(path)) {
+			return spec, fmt.Errorf("overrideValues pins %q, which %s does not have: correct the path in watches.yaml", path, a.schemaFile)
+		}
+	}
+	defaultObjects(&spec)
+	if spec.Default == nil {
+		// The library refuses an object without a spec.
+		spec.Default = &apiextensionsv1.JSON{Raw: []byte("{}")}
+	}
+	return spec, nil
+}
+
+// pathElements splits a path of Helm's --set syntax at its dots; a dot after a backslash is part of a name.
+func pathElements(path string) []string {
+	const escapedDot = "\x00"
+	elements := strings.Split(strings.ReplaceAll(path, `\.`, escapedDot), ".")
+	index := regexp.MustCompile(`\[[0-9]+\]$`)
+	for i, element := range elements {
+		elements[i] = index.ReplaceAllString(strings.ReplaceAll(element, escapedDot, "."), "")
+	}
+	return elements
+}
+
+// remove takes the property at path out of schema, and objects that have nothing left. It reports whether path exists.
+func remove(schema *apiextensionsv1.JSONSchemaProps, path []string) bool {
+	if schema.AdditionalProperties != nil {
+		// One key of a free map: the operator's value wins over the user's, other keys stay the user's.
+		return true
+	}
+	property, ok := schema.Properties[path[0]]
+	if !ok {
+		return false
+	}
+	if len(path) > 1 {
+		if !remove(&property, path[1:]) {
+			return false
+		}
+		schema.Properties[path[0]] = property
+		if property.Properties == nil || len(property.Properties) > 0 {
+			return true
+		}
+	}
+	delete(schema.Properties, path[0])
+	schema.Required = slices.DeleteFunc(schema.Required, func(name string) bool { return name == path[0] })
+	return true
+}
+
+// compact is the JSON of a default as people write it.
+func compact(value any) string {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		panic(err) // values come from YAML, which JSON can always hold
+	}
+	return strings.TrimSpace(out.String())
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
+)
+
+// newCRD puts the CRD of a kind together: the spec is the chart's, all else is the same for every kind of this operator.
+func newCRD(gvk schema.GroupVersionKind, api *API) (*apiextensionsv1.CustomResourceDefinition, error) {
+	spec, err := api.spec()
+	if err != nil {
+		return nil, err
+	}
+	names := apiextensionsv1.CustomResourceDefinitionNames{
+		Kind:       gvk.Kind,
+		ListKind:   gvk.Kind + "List",
+		Plural:     api.crd.Plural,
+		Singular:   "",
+		ShortNames: api.crd.ShortNames,
+		Categories: []string{"all"},
+	}
+	plural, singular := meta.UnsafeGuessKindToResource(gvk)
+	names.Singular = singular.Resource
+	if names.Plural == "" {
+		names.Plural = plural.Resource
+	}
+	version := apiextensionsv1.CustomResourceDefinitionVersion{
+		Name:    gvk.Version,
+		Served:  true,
+		Storage: true,
+		Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+			Description: api.crd.Description,
+			Type:        "object",
+			Properties: map[string]apiextensionsv1.JSONSchemaProps{
+				"apiVersion": {Type: "string"},
+				"kind":       {Type: "string"},
+				"metadata":   {Type: "object"},
+				"spec":       spec,
+				"status":     statusSchema(),
+			},
+			// The name becomes the name of the Helm release (at most 53 characters) and of a Service (a DNS-1035 label).
+			XValidations: apiextensionsv1.ValidationRules{{
+				Rule:    "self.metadata.name.matches(r'^[a-z]([-a-z0-9]{0,51}[a-z0-9])?$')",
+				Message: "metadata.name becomes the name of a Service and of a Helm release: write at most 53 lowercase letters, digits and '-', with a letter first and no '-' at the end",
+			}},
+		}},
+		Subresources:             &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
+		AdditionalPrinterColumns: api.crd.AdditionalPrinterColumns,
+	}
+	if _, scalable := spec.Properties["replicas"]; scalable {
+		version.Subresources.Scale = &apiextensionsv1.CustomResourceSubresourceScale{
+			SpecReplicasPath:   ".spec.replicas",
+			StatusReplicasPath: ".status.replicas",
+			LabelSelectorPath:  ptr.To(".status.selector"),
+		}
+		version.AdditionalPrinterColumns = append(version.AdditionalPrinterColumns,
+			column("Replicas", "integer", ".spec.replicas", "Pods wanted.", 0),
+			column("Available", "integer", ".status.readyReplicas", "Pods that are ready.", 1))
+	}
+	version.AdditionalPrinterColumns = append(version.AdditionalPrinterColumns,
+		column("Ready", "string", `.status.conditions[?(@.type=="Ready")].status`, "Whether all is as the spec says.", 0),
+		column("Reason", "string", `.status.conditions[?(@.type=="Ready")].reason`, "Why it is ready or not.", 1),
+		column("URL", "string", ".status.url", "Where it is reached.", 0),
+		column("Release", "integer", ".status.release.revision", "Revision of the Helm release.", 1),
+		column("Age", "date", ".metadata.creationTimestamp", "Time since its creation.", 0))
+	return &apiextensionsv1.CustomResourceDefinition{
+		TypeMeta:   metav1.TypeMeta{APIVersion: apiextensionsv1.SchemeGroupVersion.String(), Kind: "CustomResourceDefinition"},
+		ObjectMeta: metav1.ObjectMeta{Name: names.Plural + "." + gvk.Group},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group:    gvk.Group,
+			Names:    names,
+			Scope:    apiextensionsv1.NamespaceScoped,
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{version},
+		},
+	}, nil
+}
+
+// column of `kubectl get`; one of priority 1 shows with `-o wide` only.
+func column(name, typ, path, description string, priority int32) apiextensionsv1.CustomResourceColumnDefinition {
+	return apiextensionsv1.CustomResourceColumnDefinition{Name: name, Type: typ, JSONPath: path, Description: description, Priority: priority}
+}
+
+// validate asks the API server's own code whether it would take the CRD: structural schema, defaults, and the CEL rules with
+// their cost.
+func validate(crd *apiextensionsv1.CustomResourceDefinition) error {
+	crd = crd.DeepCopy()
+	apiextensionsv1.SetDefaults_CustomResourceDefinition(crd)
+	apiextensionsv1.SetDefaults_CustomResourceDefinitionSpec(&crd.Spec)
+	// The API server sets this before it validates.
+	for _, version := range crd.Spec.Versions {
+		crd.Status.StoredVersions = append(crd.Status.StoredVersions, version.Name)
+	}
+	var internal apiextensions.CustomResourceDefinition
+	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, &internal, nil); err != nil {
+		return err
+	}
+	return validation.ValidateCustomResourceDefinition(context.Background(), &internal).ToAggregate()
+}
+
+func writeCRD(file string, api *API, crd *apiextensionsv1.CustomResourceDefinition) error {
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(crd)
+	if err != nil {
+		return err
+	}
+	delete(object, "status") // the API server's to write
+	manifest, err := yaml.Marshal(object)
+	if err != nil {
+		return err
+	}
+	header := fmt.Sprintf("# Generated by `make manifests` from %s, values.yaml and watches.yaml. Edit those.\n", api.schemaFile)
+	return os.WriteFile(file, append([]byte(header), manifest...), 0o644)
+}

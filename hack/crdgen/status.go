@@ -1,0 +1,60 @@
+package main
+
+import (
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/utils/ptr"
+)
+
+// statusSchema describes the status that the operator writes, the same for every kind. Texts have no maximum length: an error
+// message that is too long must not keep the operator from reporting it.
+func statusSchema() apiextensionsv1.JSONSchemaProps {
+	return object("What the operator sees; only it writes here.", nil, map[string]apiextensionsv1.JSONSchemaProps{
+		"observedGeneration": integer("The metadata.generation that this status is about.", "int64"),
+		"conditions": {
+			Description:  "State in detail. Ready sums it up; the other types are Initialized, Deployed, ReleaseFailed, Irreconcilable and Paused.",
+			Type:         "array",
+			XListType:    ptr.To("map"),
+			XListMapKeys: []string{"type"},
+			Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: ptr.To(object("One aspect of the state.", []string{"type", "status"}, map[string]apiextensionsv1.JSONSchemaProps{
+				"type":               text("Which aspect."),
+				"status":             {Description: "Whether it is so.", Type: "string", Enum: []apiextensionsv1.JSON{{Raw: []byte(`"True"`)}, {Raw: []byte(`"False"`)}, {Raw: []byte(`"Unknown"`)}}},
+				"reason":             text("Why, in one word for programs."),
+				"message":            text("Why, in words for people."),
+				"lastTransitionTime": timestamp("When status last changed."),
+				"observedGeneration": integer("The metadata.generation that this condition is about.", "int64"),
+			}))},
+		},
+		"url":           text("Where the page is reached."),
+		"replicas":      integer("Pods that exist.", "int32"),
+		"readyReplicas": integer("Pods that are ready.", "int32"),
+		"selector":      text("Label selector of the pods, for autoscalers."),
+		"release": object("The Helm release behind it.", nil, map[string]apiextensionsv1.JSONSchemaProps{
+			"name":        text("Name of the release."),
+			"revision":    integer("Revision of the release; each install, upgrade and rollback is one.", "int64"),
+			"chart":       text("Name of the chart."),
+			"version":     text("Version of the chart."),
+			"status":      text("State of the release in Helm's words, for example deployed."),
+			"lastApplied": timestamp("When the revision was applied."),
+			"digest":      text("Digest of the rendered manifest."),
+		}),
+		"deployedRelease": object("The release that is deployed.", nil, map[string]apiextensionsv1.JSONSchemaProps{
+			"name": text("Name of the release."),
+		}),
+	})
+}
+
+func object(description string, required []string, properties map[string]apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {
+	return apiextensionsv1.JSONSchemaProps{Description: description, Type: "object", Required: required, Properties: properties}
+}
+
+func text(description string) apiextensionsv1.JSONSchemaProps {
+	return apiextensionsv1.JSONSchemaProps{Description: description, Type: "string"}
+}
+
+func timestamp(description string) apiextensionsv1.JSONSchemaProps {
+	return apiextensionsv1.JSONSchemaProps{Description: description, Type: "string", Format: "date-time"}
+}
+
+func integer(description, format string) apiextensionsv1.JSONSchemaProps {
+	return apiextensionsv1.JSONSchemaProps{Description: description, Type: "integer", Format: format, Minimum: ptr.To(0.0)}
+}
