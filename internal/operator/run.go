@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -58,6 +59,8 @@ func Run(ctx context.Context, options Options) error {
 
 func newManager(cluster *rest.Config, entries []watches.Watch, options Options) (ctrl.Manager, error) {
 	cluster.QPS = -1 // the API server's priority and fairness limits us, and knows better
+	// The library's finalizer draws a warning from the API server for every custom resource.
+	cluster.WarningHandlerWithContext = log.NewKubeAPIWarningLogger(log.KubeAPIWarningLoggerOptions{Deduplicate: true})
 	shutdown := shutdownTimeout
 	mgr, err := ctrl.NewManager(cluster, ctrl.Options{
 		Cache: cacheOptions(entries, options.WatchNamespaces),
@@ -71,6 +74,7 @@ func newManager(cluster *rest.Config, entries []watches.Watch, options Options) 
 		HealthProbeBindAddress:        options.HealthProbeBindAddress,
 		LeaderElection:                options.LeaderElect,
 		LeaderElectionID:              leaderElectionID,
+		LeaderElectionNamespace:       options.LeaderElectionNamespace,
 		LeaderElectionReleaseOnCancel: true, // a rolling update need not wait for the lease to expire
 		GracefulShutdownTimeout:       &shutdown,
 	})
