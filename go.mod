@@ -26,7 +26,10 @@ require (
 	sigs.k8s.io/cli-utils v0.37.2
 )
 
-require github.com/moby/sys/mountinfo v0.7.2 // indirect
+require (
+	github.com/moby/sys/mountinfo v0.7.2 // indirect
+	k8s.io/pod-security-admission v0.35.4 // indirect
+)
 
 require (
 	cel.dev/expr v0.25.1 // indirect

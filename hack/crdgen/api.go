@@ -230,12 +230,30 @@ func (a *API) spec() (apiextensionsv1.JSONSchemaProps, error) {
 			return spec, fmt.Errorf("overrideValues pins %q, which %s does not have: correct the path in watches.yaml", path, a.schemaFile)
 		}
 	}
+	describe(&spec)
 	defaultObjects(&spec)
 	if spec.Default == nil {
 		// The library refuses an object without a spec.
 		spec.Default = &apiextensionsv1.JSON{Raw: []byte("{}")}
 	}
 	return spec, nil
+}
+
+// describe adds default and bounds to the description of each property: `kubectl explain` shows nothing else of them.
+func describe(schema *apiextensionsv1.JSONSchemaProps) {
+	if schema.Items != nil && schema.Items.Schema != nil {
+		describe(schema.Items.Schema)
+	}
+	for name, property := range schema.Properties {
+		describe(&property)
+		if property.Minimum != nil && property.Maximum != nil {
+			property.Description += fmt.Sprintf(" From %.0f to %.0f.", *property.Minimum, *property.Maximum)
+		}
+		if property.Default != nil {
+			property.Description += fmt.Sprintf(" Default: %s.", strings.Trim(string(property.Default.Raw), `"`))
+		}
+		schema.Properties[name] = property
+	}
 }
 
 // pathElements splits a path of Helm's --set syntax at its dots; a dot after a backslash is part of a name.
