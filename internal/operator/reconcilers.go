@@ -12,6 +12,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"demo.welcome.domain/welcome-operator/internal/release"
+	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
 const (
@@ -80,6 +81,7 @@ func reconcilerOptions(mgr ctrl.Manager, entry watches.Watch, options Options, c
 		reconciler.SkipDependentWatches(true),
 		reconciler.WithMaxConcurrentReconciles(workers),
 		reconciler.WithMaxReleaseHistory(maxReleaseHistory),
+		reconciler.WithClient(status.NewReporter(mgr, kind)),
 		reconciler.WithActionClientGetter(reported(kind)),
 		reconciler.WithControllerSetupFunc(kind.SetUp),
 		reconciler.WithPauseReconcileHandler(paused),

@@ -124,6 +124,16 @@ func (k *Kind) SetUp(c reconciler.ControllerSetup) error {
 	return c.Watch(k.schedule.source())
 }
 
+// State is what is known of the release of owner, the zero value if it was not reconciled since
+// the operator started.
+func (k *Kind) State(owner client.Object) State {
+	state, _ := k.clients.ledger.State(owner.GetUID())
+	return state
+}
+
+// Requeue has owner reconciled after delay, or earlier if something happens to it.
+func (k *Kind) Requeue(owner client.Object, delay time.Duration) { k.schedule.after(owner, delay) }
+
 // watch has the cache know the kinds of children.
 func (k *Kind) watch(ctx context.Context, namespace string, children []Child) error {
 	if k.watches == nil {

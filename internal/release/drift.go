@@ -27,13 +27,13 @@ const rolloutPoll = 2 * time.Second
 // Whether there is anything to repair is decided against the cache. What is put back is what
 // the chart renders now, never what a release record claims.
 func (a *actionClient) Reconcile(*release.Release) error {
-	if a.waitFor != "" {
-		a.schedule.after(a.owner, rolloutPoll)
-		a.clients.ledger.postpone(a.owner, a.waitFor)
-		return nil
-	}
 	if err := a.watch(a.ctx, a.owner.GetNamespace(), a.current.children); err != nil {
 		return err
+	}
+	if a.waitFor != "" {
+		a.schedule.after(a.owner, rolloutPoll)
+		a.clients.ledger.postpone(a.owner, a.current.children, a.waitFor)
+		return nil
 	}
 	if a.drifted() {
 		if err := a.repairAll(); err != nil {
@@ -103,10 +103,14 @@ func (a *actionClient) repairAll() error {
 		return err
 	}
 	children, err := a.children()
-	if err != nil || slices.Equal(children, a.current.children) {
+	if err != nil {
 		return err
 	}
+	recorded := a.current.children
 	a.current.children = children
+	if slices.EqualFunc(children, recorded, sameContent) {
+		return nil
+	}
 	return a.records.recordChildren(a.ctx, a.current.name, children)
 }
 
@@ -169,7 +173,7 @@ func (a *actionClient) children() ([]Child, error) {
 	}
 	children := []Child{}
 	for key, object := range guard.applied {
-		children = append(children, Child{APIVersion: key.apiVersion, Kind: key.kind, Name: key.name, Fingerprint: fingerprint(object)})
+		children = append(children, Child{APIVersion: key.apiVersion, Kind: key.kind, Name: key.name, Fingerprint: fingerprint(object), ResourceVersion: object.GetResourceVersion()})
 	}
 	slices.SortFunc(children, func(a, b Child) int {
 		return strings.Compare(a.APIVersion+"/"+a.Kind+"/"+a.Name, b.APIVersion+"/"+b.Kind+"/"+b.Name)

@@ -100,11 +100,11 @@ func (l *Ledger) fail(owner client.Object, inputs string, err error) time.Durati
 }
 
 // postpone notes why the release stays as it is for now.
-func (l *Ledger) postpone(owner client.Object, waitFor string) {
+func (l *Ledger) postpone(owner client.Object, children []Child, waitFor string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	state := l.states[owner.GetUID()]
-	state.WaitFor = waitFor
+	state.WaitFor, state.Children, state.Err = waitFor, children, nil
 	l.states[owner.GetUID()] = state
 }
 

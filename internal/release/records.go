@@ -40,6 +40,20 @@ type Child struct {
 	Kind        string `json:"kind"`
 	Name        string `json:"name"`
 	Fingerprint string `json:"fingerprint"`
+	// ResourceVersion is the API server's answer to the apply.
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+}
+
+// ShownBy is whether object, read from a cache, already is as c was applied, or newer.
+func (c Child) ShownBy(object client.Object) bool {
+	order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), c.ResourceVersion)
+	return err == nil && order >= 0
+}
+
+// sameContent is whether two children stand for the same content of the same object.
+func sameContent(a, b Child) bool {
+	a.ResourceVersion, b.ResourceVersion = "", ""
+	return a == b
 }
 
 // records stores the release records of one custom resource in ConfigMaps beside it, for

@@ -1,0 +1,121 @@
+package status
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"demo.welcome.domain/welcome-operator/internal/release"
+)
+
+// observation is everything that a status is computed from.
+type observation struct {
+	name, namespace string
+	generation      int64
+	deleting        bool
+	// reported are the conditions that the library set in this reconcile.
+	reported []metav1.Condition
+	// state is what is known of the release, the zero value if nothing is.
+	state release.State
+	// objects of the release.
+	objects []object
+	// pods of the workloads that are not healthy, if somebody looked.
+	pods []corev1.Pod
+	now  metav1.Time
+}
+
+// object of a release. It is nil while it is not seen as it was applied.
+type object struct {
+	release.Child
+	live *unstructured.Unstructured
+}
+
+func (o object) String() string { return fmt.Sprintf("%s %q", o.Kind, o.Name) }
+
+// verdict is what Ready, Reconciling and Stalled say.
+type verdict struct {
+	ready                metav1.ConditionStatus
+	reason, message      string
+	reconciling, stalled bool
+	// unhealthy is whether objects of an applied release are the reason.
+	unhealthy bool
+}
+
+// next returns the status that follows previous. It has no side effects and asks nobody.
+func next(previous Status, seen observation) (Status, verdict) {
+	s, v := previous.clone(), judge(previous, seen)
+	s.ObservedGeneration = seen.generation
+	s.set(seen, metav1.Condition{Type: Ready, Status: v.ready, Reason: v.reason, Message: v.message})
+	s.set(seen, flag(Reconciling, v.reconciling, v))
+	s.set(seen, flag(Stalled, v.stalled, v))
+	for _, c := range seen.reported {
+		s.set(seen, c)
+	}
+	s.describeRelease(seen)
+	s.describeObjects(seen)
+	return s, v
+}
+
+// set keeps the time of the last transition where the status of the condition stays.
+func (s *Status) set(seen observation, c metav1.Condition) {
+	c.ObservedGeneration, c.LastTransitionTime = seen.generation, seen.now
+	meta.SetStatusCondition(&s.Conditions, c)
+}
+
+// flag is a condition that is True only when it matters, and has something to say only then.
+func flag(conditionType string, on bool, v verdict) metav1.Condition {
+	if on {
+		return metav1.Condition{Type: conditionType, Status: metav1.ConditionTrue, Reason: v.reason, Message: v.message}
+	}
+	return metav1.Condition{Type: conditionType, Status: metav1.ConditionFalse, Reason: "Not" + conditionType}
+}
+
+func judge(previous Status, seen observation) verdict {
+	problem, failed := failure(seen.reported)
+	switch {
+	case seen.deleting && failed:
+		return verdict{ready: metav1.ConditionFalse, reason: problem.reason, message: problem.message, reconciling: !problem.permanent, stalled: problem.permanent}
+	case seen.deleting:
+		return verdict{ready: metav1.ConditionFalse, reason: "Uninstalling", message: "The release is being uninstalled.", reconciling: true}
+	case meta.IsStatusConditionTrue(seen.reported, pausedType):
+		return verdict{ready: metav1.ConditionUnknown, reason: "Paused", message: "Nothing is applied, repaired or looked at until the pause annotation is removed."}
+	case failed:
+		return verdict{ready: metav1.ConditionFalse, reason: problem.reason, message: problem.message, reconciling: !problem.permanent, stalled: problem.permanent}
+	case !applied(previous, seen):
+		return verdict{ready: metav1.ConditionFalse, reason: "Progressing", message: "The release of this generation is not applied yet.", reconciling: true}
+	}
+	v := health(seen)
+	if seen.state.WaitFor != "" {
+		v.reconciling = true
+		if v.ready == metav1.ConditionTrue {
+			v.message += " The chart is not up to date: " + seen.state.WaitFor + "."
+		}
+	}
+	return v
+}
+
+// applied is whether the release of this generation is. One that waits for its turn to get a
+// new chart version has been since before the operator started.
+func applied(previous Status, seen observation) bool {
+	return seen.state.Generation == seen.generation ||
+		seen.state.WaitFor != "" && previous.ObservedGeneration == seen.generation && previous.Release != nil
+}
+
+func (s *Status) describeRelease(seen observation) {
+	if seen.state.Revision == 0 {
+		return // not known since the operator started: what was written before still holds
+	}
+	s.Release = &Release{
+		Name:        seen.name,
+		Revision:    int64(seen.state.Revision),
+		Chart:       seen.state.Chart,
+		Version:     seen.state.ChartVersion,
+		Status:      string(seen.state.Status),
+		LastApplied: metav1.NewTime(seen.state.LastApplied).Rfc3339Copy(),
+		Digest:      seen.state.Digest,
+	}
+	s.DeployedRelease = &DeployedRelease{Name: seen.name}
+}

@@ -1,0 +1,61 @@
+package status
+
+import (
+	"regexp"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// problem is a failed reconcile in the words of whoever has to solve it.
+type problem struct {
+	reason, message string
+	// permanent is whether somebody has to act. The operator tries again all the same.
+	permanent bool
+}
+
+// causes are told by their text: Helm joins the errors of the API server to strings. The
+// first match counts. advice follows the error's own message.
+var causes = []struct {
+	pattern   *regexp.Regexp
+	reason    string
+	advice    string
+	permanent bool
+}{
+	{regexp.MustCompile(`is not controlled by this custom resource`), "ObjectInTheWay", "", true},
+	{regexp.MustCompile(`exceeded quota`), "QuotaExceeded", "Raise the quota of the namespace, or ask for less.", true},
+	{regexp.MustCompile(`because it is being terminated`), "NamespaceTerminating", "", false},
+	{regexp.MustCompile(`User "[^"]*" cannot `), "Forbidden", "Give the operator's ServiceAccount this right, see config/rbac/role.yaml.", true},
+	{regexp.MustCompile(`don't meet the specifications of the schema`), "InvalidValues", "Correct the spec.", true},
+	// What a chart refuses with its functions fail and required.
+	{regexp.MustCompile(`execution error at \([^)]*\): `), "InvalidValues", "Correct the spec.", true},
+	{regexp.MustCompile(`template: |parse error|error converting YAML|is outside of namespace|no matches for kind`), "ChartError", "Correct the chart: the spec is not the cause.", true},
+	{regexp.MustCompile(`admission webhook "[^"]*" denied|is invalid: |is forbidden: |field is immutable`), "Rejected", "The API server does not take the object: correct the spec or the policy that refuses it.", true},
+}
+
+// helmPrefix is where in a template a chart refuses a value: it helps nobody to correct a spec.
+var helmPrefix = regexp.MustCompile(`^.*execution error at \([^)]*\): `)
+
+// failure finds in the conditions of one reconcile why it failed.
+func failure(reported []metav1.Condition) (problem, bool) {
+	for _, conditionType := range []string{releaseFailed, irreconcilable} {
+		if c := meta.FindStatusCondition(reported, conditionType); c != nil && c.Status == metav1.ConditionTrue {
+			return explain(c.Reason, c.Message), true
+		}
+	}
+	return problem{}, false
+}
+
+func explain(libraryReason, message string) problem {
+	for _, cause := range causes {
+		if !cause.pattern.MatchString(message) {
+			continue
+		}
+		message = helmPrefix.ReplaceAllString(message, "")
+		if cause.advice != "" {
+			message += ". " + cause.advice
+		}
+		return problem{reason: cause.reason, message: message, permanent: cause.permanent}
+	}
+	return problem{reason: libraryReason, message: message}
+}

@@ -1,0 +1,156 @@
+package status
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
+)
+
+// health judges the objects of a release as the kstatus library does. The first that has
+// failed counts, otherwise the first that is on its way.
+func health(seen observation) verdict {
+	var worst *verdict
+	for _, o := range seen.objects {
+		if v := o.health(); v != nil && (worst == nil || v.stalled && !worst.stalled) {
+			worst = v
+		}
+	}
+	if worst == nil {
+		return verdict{ready: metav1.ConditionTrue, reason: "Healthy", message: "The release is applied, and all of its objects are healthy."}
+	}
+	if reason, message := podTrouble(seen.pods); reason != "" {
+		worst.reason, worst.message = reason, message
+	}
+	return *worst
+}
+
+// health is nil if o is healthy.
+func (o object) health() *verdict {
+	v := &verdict{ready: metav1.ConditionFalse, reason: "Progressing", reconciling: true, unhealthy: true}
+	if o.live == nil {
+		v.message = fmt.Sprintf("%s is not seen yet as it was applied.", o)
+		return v
+	}
+	result, err := kstatus.Compute(o.live)
+	switch {
+	case err != nil:
+		v.message = fmt.Sprintf("%s cannot be judged: %v.", o, err)
+		return v
+	case result.Status == kstatus.CurrentStatus:
+		return nil
+	case result.Status == kstatus.FailedStatus:
+		v.reconciling, v.stalled = false, true
+		v.reason = "Failed"
+		if len(result.Conditions) > 0 {
+			v.reason = result.Conditions[0].Reason
+		}
+	}
+	v.message = fmt.Sprintf("%s: %s.", o, result.Message)
+	if reason, message := o.replicaFailure(); reason != "" {
+		v.reason, v.message = reason, fmt.Sprintf("%s: %s", o, message)
+	}
+	return v
+}
+
+// replicaFailure is why the pods of a workload are not even created.
+func (o object) replicaFailure() (reason, message string) {
+	content, err := kstatus.GetObjectWithConditions(o.live.Object)
+	if err != nil {
+		return "", ""
+	}
+	for _, c := range content.Status.Conditions {
+		if c.Type != "ReplicaFailure" || c.Status != corev1.ConditionTrue {
+			continue
+		}
+		// The name of the pod that could not be made differs from try to try.
+		cause := podName.ReplaceAllString(c.Message, "its pods are ")
+		p := explain("PodsRejected", cause)
+		if p.reason == "Rejected" {
+			p.reason = "PodsRejected"
+		}
+		return p.reason, p.message
+	}
+	return "", ""
+}
+
+var podName = regexp.MustCompile(`^pods "[^"]*" is `)
+
+// pullReasons are the kubelet's words for an image that cannot be had.
+var pullReasons = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable"}
+
+// podTrouble names the worst of what keeps pods from being ready. Its message stays the same
+// from one try of the kubelet to the next, or each would cost a write of the status.
+func podTrouble(pods []corev1.Pod) (reason, message string) {
+	var found []trouble
+	for i := range pods {
+		if t := troubleOf(&pods[i]); t != nil {
+			found = append(found, *t)
+		}
+	}
+	if len(found) == 0 {
+		return "", ""
+	}
+	worst := slices.MinFunc(found, func(a, b trouble) int {
+		if a.rank != b.rank {
+			return a.rank - b.rank
+		}
+		return strings.Compare(a.message, b.message)
+	})
+	return worst.reason, worst.message
+}
+
+type trouble struct {
+	rank            int // 0 is the worst
+	reason, message string
+}
+
+func troubleOf(pod *corev1.Pod) *trouble {
+	if pod.DeletionTimestamp != nil {
+		return nil
+	}
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		waiting := ""
+		if c.State.Waiting != nil {
+			waiting = c.State.Waiting.Reason
+		}
+		switch {
+		case slices.Contains(pullReasons, waiting):
+			return &trouble{0, "ImagePullFailed", fmt.Sprintf("Pod %q cannot pull the image %s: %s", pod.Name, c.Image, pullCause(c.State.Waiting.Message))}
+		case waiting == "CrashLoopBackOff" || c.RestartCount >= 2 && !c.Ready:
+			return &trouble{1, "CrashLooping", fmt.Sprintf("Container %q of Pod %q keeps ending%s. Look why: kubectl -n %s logs %s -c %s --previous", c.Name, pod.Name, exit(c), pod.Namespace, pod.Name, c.Name)}
+		case waiting != "" && waiting != "ContainerCreating" && waiting != "PodInitializing":
+			return &trouble{2, "ContainerFailed", fmt.Sprintf("Container %q of Pod %q does not start: %s: %s", c.Name, pod.Name, waiting, c.State.Waiting.Message)}
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+			return &trouble{3, "Unschedulable", fmt.Sprintf("Pod %q finds no node: %s", pod.Name, c.Message)}
+		}
+	}
+	return nil
+}
+
+// exit says how a container ended last.
+func exit(c corev1.ContainerStatus) string {
+	last := c.LastTerminationState.Terminated
+	if c.State.Terminated != nil {
+		last = c.State.Terminated
+	}
+	if last == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (%s, exit code %d)", last.Reason, last.ExitCode)
+}
+
+// pullCause drops the kubelet's "back-off" around the cause, which comes and goes.
+func pullCause(message string) string {
+	if _, cause, found := strings.Cut(message, "ErrImagePull: "); found {
+		return cause
+	}
+	return message
+}

@@ -1,0 +1,265 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"demo.welcome.domain/welcome-operator/internal/release"
+)
+
+const (
+	// cacheLag is how long to wait until the cache shows an object as it was just applied.
+	// Within milliseconds it does; a release whose object it does not show is not ready.
+	cacheLag = 2 * time.Second
+	// An unhealthy release is looked at again, pods included, after as long as it has been
+	// unhealthy, within these bounds.
+	firstLook = 5 * time.Second
+	lastLook  = time.Minute
+)
+
+// Reporter is the client of the library's reconciler of one kind. The library's conditions
+// pass through it to the true status, of which it writes only changes.
+type Reporter struct {
+	client.Client // from the cache, to the API server
+	live          client.Reader
+	releases      *release.Kind
+
+	mu    sync.Mutex
+	looks map[types.UID]time.Time // when to look again at what is unhealthy
+}
+
+// NewReporter returns a Reporter that learns from releases what was applied.
+func NewReporter(mgr manager.Manager, releases *release.Kind) *Reporter {
+	return &Reporter{Client: mgr.GetClient(), live: mgr.GetAPIReader(), releases: releases, looks: map[types.UID]time.Time{}}
+}
+
+// Get hides the conditions from the library. It asks for a status update only when its own
+// conditions differ from those that it has read; this way it asks at every reconcile.
+func (r *Reporter) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if err := r.Client.Get(ctx, key, obj, opts...); err != nil {
+		return err
+	}
+	hideConditions(obj)
+	return nil
+}
+
+// Update hides the conditions of the API server's answer, as Get does.
+func (r *Reporter) Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error {
+	if err := r.Client.Update(ctx, obj, opts...); err != nil {
+		return err
+	}
+	hideConditions(obj)
+	return nil
+}
+
+func hideConditions(obj client.Object) {
+	if u, ok := obj.(*unstructured.Unstructured); ok {
+		unstructured.RemoveNestedField(u.Object, "status", "conditions")
+		unstructured.RemoveNestedField(u.Object, "status", "deployedRelease")
+	}
+}
+
+// Status returns the writer of the true status.
+func (r *Reporter) Status() client.SubResourceWriter {
+	return statusWriter{SubResourceWriter: r.Client.Status(), reporter: r}
+}
+
+type statusWriter struct {
+	client.SubResourceWriter
+	reporter *Reporter
+}
+
+// Update writes the status that follows from the conditions in obj and from the cluster,
+// unless that is what is stored. It gives way to other writers: what the status was computed
+// from is outdated then, and the change of theirs brings the next reconcile.
+func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+	owner, ok := obj.(*unstructured.Unstructured)
+	if !ok {
+		return fmt.Errorf("update the status of a %T: only unstructured objects are supported", obj)
+	}
+	stored := &unstructured.Unstructured{}
+	stored.SetGroupVersionKind(owner.GroupVersionKind())
+	if err := w.reporter.Client.Get(ctx, client.ObjectKeyFromObject(owner), stored); err != nil {
+		return err
+	}
+	reported := of(owner).Conditions
+	defer hideConditions(owner)
+	if order, err := resourceversion.CompareResourceVersion(stored.GetResourceVersion(), owner.GetResourceVersion()); err != nil || order > 0 {
+		return err
+	}
+	previous := of(stored)
+	status, changed := w.reporter.status(ctx, owner, previous, reported)
+	if !changed {
+		return nil
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
+	if err != nil {
+		return fmt.Errorf("encode the status: %w", err)
+	}
+	stored.Object["status"] = content
+	stored.SetResourceVersion(owner.GetResourceVersion())
+	err = w.SubResourceWriter.Update(ctx, stored, opts...)
+	if apierrors.IsConflict(err) {
+		logf.FromContext(ctx).V(1).Info("Left the status to the next reconcile: the object has changed meanwhile")
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	owner.SetResourceVersion(stored.GetResourceVersion())
+	owner.Object["status"] = stored.Object["status"]
+	return nil
+}
+
+// status computes the status that follows previous, and whether it is to be written.
+func (r *Reporter) status(ctx context.Context, owner *unstructured.Unstructured, previous Status, reported []metav1.Condition) (Status, bool) {
+	seen := r.observe(ctx, owner, reported)
+	status, v := next(previous, seen)
+	if !v.unhealthy {
+		r.forget(owner.GetUID())
+		return status, !equality.Semantic.DeepEqual(previous, status)
+	}
+	// A rollout changes its counts and messages all the time: they are written once per look.
+	if sameButForDetails(previous, status) {
+		if wait := r.untilLook(owner.GetUID(), seen.now.Time); wait > 0 {
+			r.releases.Requeue(owner, wait)
+			return status, false
+		}
+		seen.pods = r.pods(ctx, seen)
+		status, _ = next(previous, seen)
+	}
+	r.lookAgain(owner, seen.now.Sub(status.condition(Ready).LastTransitionTime.Time), seen.now.Time)
+	return status, !equality.Semantic.DeepEqual(previous, status)
+}
+
+// sameButForDetails is whether two statuses differ only in what a rollout keeps changing.
+func sameButForDetails(a, b Status) bool {
+	return equality.Semantic.DeepEqual(withoutDetails(a), withoutDetails(b))
+}
+
+func withoutDetails(s Status) Status {
+	s = s.clone()
+	s.Replicas, s.ReadyReplicas = 0, 0
+	for i := range s.Conditions {
+		switch s.Conditions[i].Type {
+		case Ready, Reconciling, Stalled:
+			s.Conditions[i].Reason, s.Conditions[i].Message = "", ""
+		}
+	}
+	return s
+}
+
+func (r *Reporter) untilLook(uid types.UID, now time.Time) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.looks[uid].Sub(now)
+}
+
+func (r *Reporter) lookAgain(owner client.Object, unhealthyFor time.Duration, now time.Time) {
+	delay := min(max(unhealthyFor, firstLook), lastLook)
+	r.mu.Lock()
+	r.looks[owner.GetUID()] = now.Add(delay)
+	r.mu.Unlock()
+	r.releases.Requeue(owner, delay)
+}
+
+func (r *Reporter) forget(uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.looks, uid)
+}
+
+func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured, reported []metav1.Condition) observation {
+	ctx, cancel := context.WithTimeout(ctx, cacheLag)
+	defer cancel()
+	state := r.releases.State(owner)
+	seen := observation{
+		name:       owner.GetName(),
+		namespace:  owner.GetNamespace(),
+		generation: owner.GetGeneration(),
+		deleting:   owner.GetDeletionTimestamp() != nil,
+		reported:   reported,
+		state:      state,
+		now:        metav1.Now(),
+	}
+	_, failed := failure(reported)
+	for _, child := range state.Children {
+		o := object{Child: child}
+		if failed {
+			o.live, _ = r.read(ctx, owner, child) // half an upgrade may have been applied since
+		} else {
+			o.live = r.await(ctx, owner, child)
+		}
+		seen.objects = append(seen.objects, o)
+	}
+	return seen
+}
+
+// await reads an object when the cache shows it as it was applied, or newer; nil if it does
+// not in time.
+func (r *Reporter) await(ctx context.Context, owner client.Object, child release.Child) *unstructured.Unstructured {
+	var live *unstructured.Unstructured
+	err := wait.PollUntilContextCancel(ctx, time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		var err error
+		live, err = r.read(ctx, owner, child)
+		return err == nil && child.ShownBy(live), nil
+	})
+	if err != nil {
+		return nil
+	}
+	return live
+}
+
+// read reads an object from the cache, and from the API server if its kind is not watched.
+func (r *Reporter) read(ctx context.Context, owner client.Object, child release.Child) (*unstructured.Unstructured, error) {
+	live := &unstructured.Unstructured{}
+	live.SetAPIVersion(child.APIVersion)
+	live.SetKind(child.Kind)
+	key := client.ObjectKey{Namespace: owner.GetNamespace(), Name: child.Name}
+	err := r.Client.Get(ctx, key, live, client.UnsafeDisableDeepCopy)
+	if uncached := (&cache.ErrResourceNotCached{}); errors.As(err, &uncached) {
+		err = r.live.Get(ctx, key, live)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return live, nil
+}
+
+// pods lists those of the workloads that are not healthy, one request for each. To watch all
+// pods would cost more memory than all else, for something that is asked for when things go wrong.
+func (r *Reporter) pods(ctx context.Context, seen observation) []corev1.Pod {
+	var pods []corev1.Pod
+	for _, o := range seen.objects {
+		if o.live == nil || !isWorkload(o.live) || o.health() == nil {
+			continue
+		}
+		list := &corev1.PodList{}
+		err := r.live.List(ctx, list, client.InNamespace(seen.namespace), &client.ListOptions{
+			Raw: &metav1.ListOptions{LabelSelector: podSelector(o.live), ResourceVersion: "0"}, // from the API server's memory
+		})
+		if err != nil {
+			logf.FromContext(ctx).Error(err, "Cannot look why pods are not ready", "object", o.String())
+			continue
+		}
+		pods = append(pods, list.Items...)
+	}
+	return pods
+}

@@ -1,0 +1,93 @@
+// Package status makes the status of a custom resource tell the truth. The library says
+// what became of the Helm release; this package adds whether its objects are healthy, where
+// the page is, and what to do about a failure.
+package status
+
+import (
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Condition types of this package, as the kstatus library reads them. The library's own are
+// kept beside them.
+const (
+	// Ready is True while the release of the observed generation is applied and all of its
+	// objects are healthy, and Unknown while the custom resource is paused.
+	Ready = "Ready"
+	// Reconciling is True while the operator or the cluster is working towards Ready.
+	Reconciling = "Reconciling"
+	// Stalled is True when nothing will happen until somebody changes something.
+	Stalled = "Stalled"
+)
+
+// Condition types of the library that decide about Ready.
+const (
+	irreconcilable = "Irreconcilable"
+	releaseFailed  = "ReleaseFailed"
+	pausedType     = "Paused"
+)
+
+// Status of a custom resource, as its CRD describes it.
+type Status struct {
+	ObservedGeneration int64              `json:"observedGeneration"`
+	Conditions         []metav1.Condition `json:"conditions,omitempty"`
+	URL                string             `json:"url,omitempty"`
+	Replicas           int32              `json:"replicas"`
+	ReadyReplicas      int32              `json:"readyReplicas"`
+	Selector           string             `json:"selector,omitempty"`
+	Release            *Release           `json:"release,omitempty"`
+	DeployedRelease    *DeployedRelease   `json:"deployedRelease,omitempty"`
+}
+
+// Release is the Helm release behind a custom resource.
+type Release struct {
+	Name        string      `json:"name"`
+	Revision    int64       `json:"revision"`
+	Chart       string      `json:"chart"`
+	Version     string      `json:"version"`
+	Status      string      `json:"status"`
+	LastApplied metav1.Time `json:"lastApplied"`
+	Digest      string      `json:"digest,omitempty"`
+}
+
+// DeployedRelease is what remains of the library's field of this name: its manifest would
+// double the size of every custom resource.
+type DeployedRelease struct {
+	Name string `json:"name"`
+}
+
+// of reads the status that is stored in obj. What another version of the operator wrote and
+// this one cannot read counts as missing, and is written anew.
+func of(obj *unstructured.Unstructured) Status {
+	var s Status
+	if content, ok := obj.Object["status"].(map[string]any); ok {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &s); err != nil {
+			return Status{}
+		}
+	}
+	return s
+}
+
+// condition of that type, the zero value if there is none.
+func (s Status) condition(conditionType string) metav1.Condition {
+	if c := meta.FindStatusCondition(s.Conditions, conditionType); c != nil {
+		return *c
+	}
+	return metav1.Condition{}
+}
+
+// clone returns a status that shares nothing with s.
+func (s Status) clone() Status {
+	s.Conditions = append([]metav1.Condition(nil), s.Conditions...)
+	if s.Release != nil {
+		release := *s.Release
+		s.Release = &release
+	}
+	if s.DeployedRelease != nil {
+		deployed := *s.DeployedRelease
+		s.DeployedRelease = &deployed
+	}
+	return s
+}
