@@ -264,7 +264,11 @@ func (a *actionClient) conclude(rel *release.Release, err error) (*release.Relea
 	if err != nil {
 		return nil, err
 	}
-	a.current = &record{name: a.records.created, revision: rel.Version, status: rel.Info.Status, inputs: a.wanted, children: children, modified: rel.Info.LastDeployed.Time}
+	created, err := a.records.cachedRecord(a.ctx, a.records.created)
+	if err != nil {
+		return nil, fmt.Errorf("read the new release record %s: %w", a.records.created, err)
+	}
+	a.current = &record{name: created.Name, revision: rel.Version, status: rel.Info.Status, inputs: a.wanted, children: children, created: created.CreationTimestamp.Time}
 	a.succeeded(shortDigest([]byte(rel.Manifest)))
 	return a.light(), a.watch(a.ctx, a.owner.GetNamespace(), children)
 }

@@ -73,7 +73,7 @@ func (l *Ledger) succeed(owner client.Object, chrt *chart.Chart, current *record
 		Status:       current.status,
 		Chart:        chrt.Name(),
 		ChartVersion: chrt.Metadata.Version,
-		LastApplied:  current.modified,
+		LastApplied:  current.created,
 		Generation:   owner.GetGeneration(),
 		Digest:       digest,
 		Children:     current.children,

@@ -84,7 +84,7 @@ type record struct {
 	status   release.Status
 	inputs   string
 	chart    string
-	modified time.Time
+	created  time.Time
 	children []Child
 }
 
@@ -115,10 +115,7 @@ func parseRecord(meta *corev1.ConfigMap, revision int) *record {
 		status:   release.Status(meta.Labels["status"]),
 		inputs:   meta.Annotations[inputsAnnotation],
 		chart:    meta.Annotations[chartAnnotation],
-		modified: meta.CreationTimestamp.Time,
-	}
-	if seconds, err := strconv.ParseInt(meta.Labels["modifiedAt"], 10, 64); err == nil {
-		r.modified = time.Unix(seconds, 0)
+		created:  meta.CreationTimestamp.Time,
 	}
 	// Unreadable children are no children: the drift check then renders the chart.
 	_ = json.Unmarshal([]byte(meta.Annotations[childrenAnnotation]), &r.children)
