@@ -22,8 +22,8 @@ export PATH := $(BIN):$(PATH)
 export CGO_ENABLED := 0
 
 # What `make verify` makes again in a copy, and the tools for it.
-GENERATED      := manifests
-GENERATE_TOOLS :=
+GENERATED      := manifests bundle
+GENERATE_TOOLS := $(BIN)/kustomize $(BIN)/operator-sdk
 
 ##@ General
 
@@ -77,6 +77,16 @@ test-unit: ## Run every test that needs no cluster (the browser ones need Debian
 .PHONY: update-golden
 update-golden: ## Write down what the chart renders now, for every Welcome in tests/render/testdata
 	go test ./tests/render -run TestGolden -update
+
+OLM_BINARIES := olm catalog package-server copy-content cpb
+# The images go to the cluster's own registry, where their digests are known and nothing else is needed.
+OLM_TEST_TOOLS := $(addprefix $(BIN)/,operator-sdk opm scorecard-test grpc_health_probe helm kubectl $(OLM_BINARIES))
+.PHONY: test-olm
+test-olm: cluster $(OLM_TEST_TOOLS) ## Install, upgrade and judge the bundle with a real OLM in the local cluster
+	@set -a; . .cluster/env; set +a; export KUBECONFIG=$(ROOT)/.cluster/kubeconfig SSL_CERT_FILE=$$CLUSTER_CA; \
+	$(MAKE) --no-print-directory docker-buildx bundle bundle-build bundle-push catalog-build catalog-push BUNDLE_DIR=dist/olm USE_IMAGE_DIGESTS=true \
+		IMAGE_TAG_BASE=$$CLUSTER_REGISTRY/welcome-operator OPERAND_IMG=$$CLUSTER_REGISTRY/welcome:v$(VERSION); \
+	go test ./tests/olm -count=1 -v -timeout=30m
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## Run the linters of .golangci.yaml
@@ -225,7 +235,6 @@ $(BIN)/grpc_health_probe: tools/operator-sdk/go.mod
 $(BIN)/opm: tools/opm/go.mod
 	$(call tool-build,opm,$(OPERATOR_FRAMEWORK)/operator-registry/cmd/opm,-tags json1$(comma)containers_image_openpgp$(comma)exclude_graphdriver_btrfs$(comma)exclude_graphdriver_devicemapper -ldflags '-s -w')
 
-OLM_BINARIES := olm catalog package-server copy-content cpb
 $(addprefix $(BIN)/,$(OLM_BINARIES)): tools/olm/go.mod
 	$(call tool-build,olm,$(OPERATOR_FRAMEWORK)/operator-lifecycle-manager/$(if $(filter cpb,$(@F)),util,cmd)/$(@F),-tags json1$(comma)containers_image_openpgp -ldflags '-s -w')
 
@@ -236,8 +245,12 @@ $(BIN)/pause: tests/cluster/pause/main.go
 
 CLUSTER_TOOLS := $(addprefix $(BIN)/,etcd $(KUBERNETES_TOOLS) coredns pause)
 
+.PHONY: cluster-check
+cluster-check:
+	@go run ./tests/cluster check
+
 .PHONY: cluster
-cluster: $(CLUSTER_TOOLS) ## Start a real one-node Kubernetes on this machine (Linux, root)
+cluster: cluster-check $(CLUSTER_TOOLS) ## Start a real one-node Kubernetes on this machine (Linux, root)
 	go run ./tests/cluster up
 
 .PHONY: cluster-down

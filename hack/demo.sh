@@ -23,9 +23,11 @@ apply_sample() {
 
 # From here a ClusterIP of the local cluster answers; elsewhere the API server passes the request on to the Service.
 if [ "$KUBECONFIG" = "$PWD/.cluster/kubeconfig" ]; then
+  clean_up='make undeploy cluster-down'
   page() { curl --silent --show-error --fail --noproxy '*' --max-time 5 "$(url)"; }
   url() { kubectl get service $name -o 'jsonpath=http://{.spec.clusterIP}:{.spec.ports[0].port}/hello/'; }
 else
+  clean_up='make undeploy'
   page() { kubectl get --raw "/api/v1/namespaces/$(namespace)/services/$name:http/proxy/hello/"; }
   url() { echo "http://localhost:8080/hello/ (after: bin/kubectl port-forward service/$name 8080)"; }
   namespace() { kubectl get -f "$sample" -o 'jsonpath={.metadata.namespace}'; }
@@ -63,5 +65,5 @@ The demo took ${SECONDS}s. Next:
   export KUBECONFIG=$KUBECONFIG PATH=$PWD/bin:\$PATH
   kubectl get welcome
   kubectl patch welcome $name --type merge --patch '{"spec":{"name":"world"}}'
-  make undeploy cluster-down
+  $clean_up
 EOF

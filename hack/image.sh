@@ -24,11 +24,11 @@ case $command in
     dockerfile=$3 arch=${4:-$(go env GOARCH)}
     if has_docker; then
       docker build --quiet --platform "linux/$arch" --tag "$image" --file "$dockerfile" . >/dev/null
-      size=$(docker images --format '{{.Size}}' "$image")
+      size=$(docker images --format '{{.Size}}' "$image" | sed -n 1p)
     else
       # Without a fixed timestamp, unchanged contents would be a new image each time, and roll every pod.
       builder build --quiet --layers --timestamp 0 --platform "linux/$arch" --tag "$image" --file "$dockerfile" . >/dev/null
-      size=$(builder images --format '{{.Size}}' "$image")
+      size=$(builder images --format '{{.Size}}' "$image" | sed -n 1p) # a line for each tag
     fi
     echo "built $image ($size)"
     ;;

@@ -1,14 +1,17 @@
+//go:build linux
+
 package main
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -98,20 +101,20 @@ func nodeReady(api kubernetes.Interface, name string, since time.Time) condition
 	}
 }
 
-func deploymentReady(api kubernetes.Interface, namespace, name string) condition {
-	return func(ctx context.Context) error {
-		d, err := api.AppsV1().Deployments(namespace).Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return err
-		}
-		if !rolledOut(d) {
-			return fmt.Errorf("deployment %s/%s has %d of %d replicas available", namespace, name, d.Status.AvailableReplicas, d.Status.Replicas)
-		}
-		return nil
+// dnsAnswers holds when CoreDNS answers the host at its ClusterIP: then pods run, and
+// Services reach them. What the API says about pods is no proof right after a restart.
+func (c *cluster) dnsAnswers(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	resolver := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, net.JoinHostPort(c.Network.DNS.String(), "53"))
+	}}
+	addresses, err := resolver.LookupHost(ctx, "kubernetes.default.svc.cluster.local.")
+	if err != nil {
+		return fmt.Errorf("the DNS doesn't answer (`kubectl -n kube-system describe pods`): %w", err)
 	}
-}
-
-func rolledOut(d *appsv1.Deployment) bool {
-	return d.Status.ObservedGeneration >= d.Generation && d.Status.Replicas > 0 &&
-		d.Status.UpdatedReplicas == d.Status.Replicas && d.Status.AvailableReplicas == d.Status.Replicas
+	if !slices.Equal(addresses, []string{c.Network.API.String()}) {
+		return fmt.Errorf("the DNS says that the API server is at %v, not at %s", addresses, c.Network.API)
+	}
+	return nil
 }

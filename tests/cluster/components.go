@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -86,6 +88,9 @@ func (c *cluster) clients() []component {
 			"--service-account-private-key-file=" + c.pki("service-account.key"),
 			"--cluster-signing-cert-file=" + c.pki("ca.crt"),
 			"--cluster-signing-key-file=" + c.pki("ca.key"),
+			// With the default of 20 the first Deployment waits 4 s for its controller.
+			"--kube-api-qps=200",
+			"--kube-api-burst=400",
 		}},
 		{"kube-scheduler", c.bin("kube-scheduler"), []string{
 			"--kubeconfig=" + c.config("kube-scheduler.kubeconfig"),

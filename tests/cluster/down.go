@@ -1,7 +1,8 @@
+//go:build linux
+
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -9,7 +10,7 @@ import (
 )
 
 // down ends the cluster and removes everything of it, whatever state it is in.
-func down(_ context.Context, c *cluster) error {
+func down(c *cluster) error {
 	s := steps{time.Now()}
 	if os.Geteuid() != 0 {
 		return errors.New("only root can stop a cluster")

@@ -1,7 +1,10 @@
+//go:build linux
+
 // Command cluster runs a real one-node Kubernetes on a Linux machine, from the
 // binaries in bin/ and Debian's containerd, without a container engine, an image
 // registry or the network.
 //
+//	go run ./tests/cluster check    say what the host lacks for it
 //	go run ./tests/cluster up       start it, or wait until what runs is ready
 //	go run ./tests/cluster down     stop it and remove everything of it
 //	go run ./tests/cluster status   say whether it runs, and how to use it
@@ -21,7 +24,7 @@ import (
 	"syscall"
 )
 
-const usage = "want up, down, status or load <docker archive>"
+const usage = "want check, up, down, status or load <docker archive>"
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {
@@ -43,10 +46,12 @@ func run(args []string) error {
 	}
 	c := newCluster(checkout)
 	switch command, args := args[0], args[1:]; command {
+	case "check":
+		return checkHost()
 	case "up":
 		return up(ctx, c)
 	case "down":
-		return down(ctx, c)
+		return down(c)
 	case "status":
 		return status(c)
 	case "load":

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -5,8 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
-	"slices"
 	"strings"
 )
 
@@ -26,33 +26,31 @@ var toolPrograms = []string{
 	"kube-proxy", "kubectl", "coredns", "pause",
 }
 
-// preflight says everything that is missing for a cluster on this machine, and
-// how to get it.
-func (c *cluster) preflight() error {
-	if runtime.GOOS != "linux" {
-		return fmt.Errorf("a cluster needs Linux, and this is %s: set KUBECONFIG to use a cluster elsewhere", runtime.GOOS)
-	}
+// checkHost says what the host lacks for a cluster, and how to get it. make asks
+// before it builds the tools, which takes minutes.
+func checkHost() error {
 	if os.Geteuid() != 0 {
 		return errors.New("a cluster needs root, for namespaces and containers: run as root, or set KUBECONFIG to use a cluster elsewhere")
 	}
 	var packages []string
 	for _, p := range hostPrograms {
-		if _, err := exec.LookPath(p.path); err != nil && !slices.Contains(packages, p.pkg) {
+		if _, err := exec.LookPath(p.path); err != nil {
 			packages = append(packages, p.pkg)
 		}
 	}
-	var tools []string
-	for _, t := range toolPrograms {
-		if _, err := os.Stat(c.bin(t)); err != nil {
-			tools = append(tools, "bin/"+t)
+	if len(packages) > 0 {
+		return fmt.Errorf("programs are missing: apt-get install -y %s", strings.Join(packages, " "))
+	}
+	_, err := cgroupMounts()
+	return err
+}
+
+// checkTools says which tools have not been built.
+func (c *cluster) checkTools() error {
+	for _, tool := range toolPrograms {
+		if _, err := os.Stat(c.bin(tool)); err != nil {
+			return fmt.Errorf("bin/%s is missing: `make cluster` builds the tools and starts the cluster", tool)
 		}
 	}
-	var missing []error
-	if len(packages) > 0 {
-		missing = append(missing, fmt.Errorf("missing programs: apt-get install -y %s", strings.Join(packages, " ")))
-	}
-	if len(tools) > 0 {
-		missing = append(missing, fmt.Errorf("missing %s: `make cluster` builds them", strings.Join(tools, ", ")))
-	}
-	return errors.Join(missing...)
+	return nil
 }

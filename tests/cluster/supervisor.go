@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -26,17 +28,13 @@ type supervisor struct {
 func supervise(c *cluster) error {
 	s := &supervisor{running: map[int]component{}}
 	for _, comp := range c.foundation() {
-		if err := s.start(c, comp); err != nil {
-			return err
-		}
+		s.mustStart(c, comp)
 	}
 	go func() {
 		// Without an API server the others end, or wait ever longer between attempts.
 		awaitAPIServer(c)
 		for _, comp := range c.clients() {
-			if err := s.start(c, comp); err != nil {
-				log.Fatal(err)
-			}
+			s.mustStart(c, comp)
 		}
 	}()
 	for {
@@ -55,10 +53,14 @@ func supervise(c *cluster) error {
 			continue
 		}
 		log.Printf("%s ended (exit code %d, signal %d); starting it again", comp.name, status.ExitStatus(), status.Signal())
-		time.Sleep(restartDelay)
-		if err := s.start(c, comp); err != nil {
-			return err
-		}
+		time.AfterFunc(restartDelay, func() { s.mustStart(c, comp) })
+	}
+}
+
+// mustStart ends the machine where a component can't even be started: up says so.
+func (s *supervisor) mustStart(c *cluster, comp component) {
+	if err := s.start(c, comp); err != nil {
+		log.Fatal(err)
 	}
 }
 

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -34,7 +36,10 @@ func (c *cluster) lockCheckout() error {
 // or a reboot it starts again on what is left in .cluster.
 func up(ctx context.Context, c *cluster) error {
 	s := steps{time.Now()}
-	if err := c.preflight(); err != nil {
+	if err := checkHost(); err != nil {
+		return err
+	}
+	if err := c.checkTools(); err != nil {
 		return err
 	}
 	if err := c.lockCheckout(); err != nil {
@@ -87,10 +92,10 @@ func up(ctx context.Context, c *cluster) error {
 		return err
 	}
 	s.done("node %s ready", c.Name)
-	if err := c.await(ctx, "kubelet", deploymentReady(api, "kube-system", "coredns")); err != nil {
+	if err := c.await(ctx, "kubelet", c.dnsAnswers); err != nil {
 		return err
 	}
-	s.done("DNS ready: pods run")
+	s.done("DNS answers: pods run, and Services reach them")
 	fmt.Printf("\nThe cluster is up. Next:\n  export KUBECONFIG=%s\n  bin/kubectl get pods --all-namespaces\n  make cluster-down\n", c.kubeconfig())
 	return nil
 }
