@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/pflag"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -19,7 +20,8 @@ func main() {
 		err = operator.Run(ctrl.SetupSignalHandler(), options)
 	}
 	if err != nil && !errors.Is(err, pflag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "welcome-operator:", err)
+		// One line, whatever a parser of YAML has to say.
+		fmt.Fprintln(os.Stderr, "welcome-operator:", strings.Join(strings.Fields(err.Error()), " "))
 		os.Exit(1)
 	}
 }

@@ -29,6 +29,8 @@ type Options struct {
 	HealthProbeBindAddress string
 	// LeaderElect makes replicas wait for each other. Default: false.
 	LeaderElect bool
+	// LeaderElectionNamespace is where the lease lies. Default: the namespace of the pod.
+	LeaderElectionNamespace string
 	// MaxConcurrentReconciles is per kind, unless its watches entry says otherwise.
 	// Default: 4, at least 1.
 	MaxConcurrentReconciles int
@@ -67,6 +69,7 @@ func (o *Options) bind(help io.Writer) *pflag.FlagSet {
 	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", ":8443", "the `host:port` of the metrics, served over TLS to whom the API server authorizes; 0 serves none")
 	flags.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "the `host:port` of /healthz and /readyz")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", false, "work only while holding the lease; needed with more than one replica")
+	flags.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", "", "the `namespace` of the lease (default: the pod's own; needed with --leader-elect outside of a cluster)")
 	flags.IntVar(&o.MaxConcurrentReconciles, "max-concurrent-reconciles", 4, "how many custom resources of a kind are reconciled at once; maxConcurrentReconciles of its watches entry wins")
 	flags.DurationVar(&o.ReconcilePeriod, "reconcile-period", 10*time.Hour, "how often a custom resource is reconciled although nothing happened, 0 for never; reconcilePeriod of its watches entry wins")
 	flags.IntVar(&o.RolloutLimits.MaxConcurrent, "rollout-max-concurrent", 10, "how many custom resources of a kind may be on their way to a new chart version at once")

@@ -1,13 +1,15 @@
 package operator
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
 	"helm.sh/helm/v3/pkg/chart"
+	"sigs.k8s.io/yaml"
 )
 
 // loadWatches reads the watches file with its charts. An error says which entry is wrong.
@@ -16,30 +18,49 @@ func loadWatches(path string) ([]watches.Watch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read --watches-file: %w", err)
 	}
-	// The library takes an unset variable for an empty string, and would deploy pods
-	// without an image.
-	if missing := unsetVariables(string(text)); len(missing) > 0 {
-		return nil, fmt.Errorf("%s: overrideValues refer to environment variables that are not set: %s", path, strings.Join(missing, ", "))
+	var list []json.RawMessage
+	if err := yaml.UnmarshalStrict(text, &list); err != nil {
+		return nil, fmt.Errorf("%s is no list of entries: %w", path, err)
 	}
-	entries, err := watches.LoadReader(strings.NewReader(string(text)))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s has no entry: there is nothing to watch", path)
 	}
-	if len(entries) == 0 {
-		return nil, fmt.Errorf("%s: no entry: there is nothing to watch", path)
-	}
-	for _, entry := range entries {
-		if err := validateWatch(entry); err != nil {
-			return nil, fmt.Errorf("%s: entry %s: %w", path, entry.Kind, err)
+	var entries []watches.Watch
+	for i, text := range list {
+		entry, err := loadEntry(text)
+		if err == nil && slices.ContainsFunc(entries, func(other watches.Watch) bool { return other.GroupVersionKind == entry.GroupVersionKind }) {
+			err = fmt.Errorf("an earlier entry is of the same kind")
 		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: entry %d (kind %q): %w", path, i+1, entry.Kind, err)
+		}
+		entries = append(entries, entry)
 	}
 	return entries, nil
 }
 
-func validateWatch(entry watches.Watch) error {
-	if entry.Group == "" {
-		return fmt.Errorf("group must not be empty")
+// loadEntry hands the library one entry at a time: its errors do not say which one is wrong,
+// it ignores fields that it does not know, and it takes an unset variable for an empty
+// string, which would deploy pods without an image. An error comes with what was read so far.
+func loadEntry(text []byte) (watches.Watch, error) {
+	var entry watches.Watch
+	if err := yaml.UnmarshalStrict(text, &entry); err != nil {
+		return entry, err
 	}
+	if entry.Group == "" {
+		return entry, fmt.Errorf("group must not be empty")
+	}
+	if missing := unsetVariables(entry.OverrideValues); len(missing) > 0 {
+		return entry, fmt.Errorf("overrideValues refer to environment variables that are not set: %s", strings.Join(missing, ", "))
+	}
+	loaded, err := watches.LoadReader(strings.NewReader("[" + string(text) + "]"))
+	if err != nil {
+		return entry, err
+	}
+	return loaded[0], validateEntry(loaded[0])
+}
+
+func validateEntry(entry watches.Watch) error {
 	if err := entry.Chart.Validate(); err != nil {
 		return fmt.Errorf("chart %s: %w", entry.ChartPath, err)
 	}
@@ -47,10 +68,10 @@ func validateWatch(entry watches.Watch) error {
 		return fmt.Errorf("chart %s: charts/ lacks %s: run helm dependency build", entry.ChartPath, strings.Join(missing, ", "))
 	}
 	if entry.ReconcilePeriod != nil && entry.ReconcilePeriod.Duration < 0 {
-		return fmt.Errorf("reconcilePeriod must not be negative")
+		return fmt.Errorf("reconcilePeriod must not be negative, as %s is: 0s means never", entry.ReconcilePeriod.Duration)
 	}
 	if entry.MaxConcurrentReconciles != nil && *entry.MaxConcurrentReconciles < 1 {
-		return fmt.Errorf("maxConcurrentReconciles must be at least 1")
+		return fmt.Errorf("maxConcurrentReconciles must be at least 1, not %d", *entry.MaxConcurrentReconciles)
 	}
 	return nil
 }
@@ -69,24 +90,17 @@ func missingDependencies(c *chart.Chart) []string {
 	return missing
 }
 
-// unsetVariables lists the ${VARIABLES} of text, comments aside, that are empty.
-func unsetVariables(text string) []string {
-	found := map[string]bool{}
-	for line := range strings.Lines(text) {
-		if strings.HasPrefix(strings.TrimSpace(line), "#") {
-			continue
-		}
-		os.Expand(line, func(name string) string {
+// unsetVariables lists the environment variables that values refer to and that are empty.
+func unsetVariables(values map[string]string) []string {
+	var names []string
+	for _, value := range values {
+		os.Expand(value, func(name string) string {
 			if os.Getenv(name) == "" {
-				found[name] = true
+				names = append(names, name)
 			}
 			return ""
 		})
 	}
-	names := make([]string, 0, len(found))
-	for name := range found {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return names
+	slices.Sort(names)
+	return slices.Compact(names)
 }

@@ -11,8 +11,6 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
@@ -25,6 +23,7 @@ type actionClient struct {
 	*Kind
 	ctx     context.Context // of the reconcile: the library's interface has none
 	owner   client.Object
+	report  func(message string) // of what a record names and the owner has no right to
 	records *records
 	helm    helmclient.ActionInterface
 
@@ -86,10 +85,8 @@ func (a *actionClient) light() *release.Release {
 	}
 }
 
-// recover marks an orphaned release as failed. A record that cannot be read any more is
-// removed instead, and the release installed anew over the objects that exist.
+// recover marks an orphaned release as failed.
 func (a *actionClient) recover() error {
-	log := logf.FromContext(a.ctx)
 	helm, err := a.library()
 	if err != nil {
 		return err
@@ -97,17 +94,9 @@ func (a *actionClient) recover() error {
 	storage := helm.Config().Releases
 	rel, err := storage.Get(a.owner.GetName(), a.current.revision)
 	if err != nil {
-		if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
-			return fmt.Errorf("read the interrupted release %s: %w", a.current.name, err)
-		}
-		log.Info("Removing a release record that cannot be read", "record", a.current.name, "reason", err.Error())
-		if err := a.records.Delete(a.ctx, a.current.name, metav1.DeleteOptions{}); err != nil {
-			return fmt.Errorf("remove the unreadable release record %s: %w", a.current.name, err)
-		}
-		a.current = nil
-		return driver.ErrReleaseNotFound
+		return fmt.Errorf("read the interrupted release %s: %w", a.current.name, err)
 	}
-	log.Info("Recovering a release that was interrupted", "record", a.current.name, "status", rel.Info.Status)
+	logf.FromContext(a.ctx).Info("Recovering a release that was interrupted", "record", a.current.name, "status", rel.Info.Status)
 	rel.SetStatus(release.StatusFailed, "Interrupted; the operator goes on from here")
 	if err := storage.Update(rel); err != nil {
 		return fmt.Errorf("recover the interrupted release %s: %w", a.current.name, err)

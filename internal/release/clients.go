@@ -150,12 +150,29 @@ func (k *Kind) watch(ctx context.Context, namespace string, children []Child) er
 // ActionClientFor returns the action client of one reconcile of owner. It asks the cluster
 // nothing: Helm's machinery is built when something has to be done.
 func (k *Kind) ActionClientFor(ctx context.Context, owner client.Object) (helmclient.ActionInterface, error) {
+	report := k.clients.reporter(ctx, owner)
 	return &actionClient{
-		Kind:    k,
-		ctx:     ctx,
-		owner:   owner,
-		records: newRecords(k.clients.records, k.clients.mgr.GetCache(), owner),
+		Kind:   k,
+		ctx:    ctx,
+		owner:  owner,
+		report: report,
+		records: newRecords(k.clients.records, k.clients.mgr.GetCache(),
+			&sanitizer{mapper: k.clients.mgr.GetRESTMapper(), owner: owner, report: report}),
 	}, nil
+}
+
+// reporter tells, once in a reconcile, of each thing that a release record names and that the
+// owner has no right to.
+func (c *Clients) reporter(ctx context.Context, owner client.Object) func(message string) {
+	told := map[string]bool{}
+	return func(message string) {
+		if told[message] {
+			return
+		}
+		told[message] = true
+		logf.FromContext(ctx).Info("Left alone what a release record names", "reason", message)
+		c.mgr.GetEventRecorderFor("welcome-operator").Event(owner, corev1.EventTypeWarning, "ForeignObject", message)
+	}
 }
 
 type clientKey struct{}
@@ -177,8 +194,8 @@ func (g *guardedConfigs) ActionConfigFor(ctx context.Context, owner client.Objec
 	if !ok {
 		return nil, fmt.Errorf("helm-operator-plugins made a %T, not Helm's client: this version of it is not supported", config.KubeClient)
 	}
-	clients := clientFrom(ctx).clients
-	recorder := clients.mgr.GetEventRecorderFor("welcome-operator")
+	actions := clientFrom(ctx)
+	clients := actions.clients
 	config.Capabilities = clients.capabilities.Get()
 	config.KubeClient = &guard{
 		Client:  helm,
@@ -186,10 +203,7 @@ func (g *guardedConfigs) ActionConfigFor(ctx context.Context, owner client.Objec
 		cache:   clients.mgr.GetCache(),
 		owner:   owner,
 		applied: map[childKey]*unstructured.Unstructured{},
-		report: func(message string) {
-			logf.FromContext(ctx).Info("Left an object alone that a release record names", "reason", message)
-			recorder.Event(owner, corev1.EventTypeWarning, "ForeignObject", message)
-		},
+		report:  actions.report,
 	}
 	return config, nil
 }

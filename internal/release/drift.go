@@ -130,6 +130,10 @@ func (a *actionClient) repair(guard *guard, info *resource.Info) error {
 	if !metav1.IsControlledBy(live, a.owner) {
 		return inTheWay(info)
 	}
+	// The manifest lacks the label by which the cache finds the object.
+	if err := guard.adopt(info); err != nil {
+		return err
+	}
 	desired, err := canonical(info)
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"time"
 
 	"helm.sh/helm/v3/pkg/release"
@@ -65,16 +64,18 @@ func sameContent(a, b Child) bool {
 // a record is read from the API server when an action wants it.
 type records struct {
 	corev1client.ConfigMapInterface
-	cache client.Reader
-	owner client.Object
+	cache     client.Reader
+	owner     client.Object
+	sanitizer *sanitizer
 	// stamp annotates the revision that the current action creates.
 	stamp func(status release.Status) (map[string]string, error)
 	// created is the name of that revision's record.
 	created string
 }
 
-func newRecords(live corev1client.ConfigMapsGetter, cache client.Reader, owner client.Object) *records {
-	return &records{ConfigMapInterface: live.ConfigMaps(owner.GetNamespace()), cache: cache, owner: owner}
+func newRecords(live corev1client.ConfigMapsGetter, cache client.Reader, sanitizer *sanitizer) *records {
+	owner := sanitizer.owner
+	return &records{ConfigMapInterface: live.ConfigMaps(owner.GetNamespace()), cache: cache, owner: owner, sanitizer: sanitizer}
 }
 
 // record is the metadata of a release record.
@@ -97,10 +98,7 @@ func (r *records) newest(ctx context.Context) (*record, error) {
 	var newest *record
 	for i := range list {
 		meta := &list[i]
-		revision, err := strconv.Atoi(meta.Labels["version"])
-		if err != nil {
-			continue // not one that Helm wrote
-		}
+		revision, _ := revisionOf(meta.Name, r.owner)
 		if newest == nil || revision > newest.revision {
 			newest = parseRecord(meta, revision)
 		}
@@ -136,7 +134,7 @@ func (r *records) cached(ctx context.Context, selector labels.Selector) ([]corev
 func (r *records) owned(items []corev1.ConfigMap) []corev1.ConfigMap {
 	var owned []corev1.ConfigMap
 	for i := range items {
-		if metav1.IsControlledBy(&items[i], r.owner) {
+		if _, named := revisionOf(items[i].Name, r.owner); named && metav1.IsControlledBy(&items[i], r.owner) {
 			owned = append(owned, items[i])
 		}
 	}
@@ -146,10 +144,13 @@ func (r *records) owned(items []corev1.ConfigMap) []corev1.ConfigMap {
 // Get reads a whole record from the API server.
 func (r *records) Get(ctx context.Context, name string, opts metav1.GetOptions) (*corev1.ConfigMap, error) {
 	record, err := r.ConfigMapInterface.Get(ctx, name, opts)
-	if err == nil && !metav1.IsControlledBy(record, r.owner) {
+	if err != nil {
+		return nil, err
+	}
+	if len(r.owned([]corev1.ConfigMap{*record})) == 0 {
 		return nil, apierrors.NewNotFound(corev1.Resource("configmaps"), name)
 	}
-	return record, err
+	return record, r.sanitizer.sanitize(record)
 }
 
 // List reads whole records from the API server, and asks it only if the cache knows of any.
@@ -167,6 +168,11 @@ func (r *records) List(ctx context.Context, opts metav1.ListOptions) (*corev1.Co
 		return nil, err
 	}
 	list.Items = r.owned(list.Items)
+	for i := range list.Items {
+		if err := r.sanitizer.sanitize(&list.Items[i]); err != nil {
+			return nil, err
+		}
+	}
 	return list, nil
 }
 
@@ -178,10 +184,20 @@ func (r *records) Create(ctx context.Context, record *corev1.ConfigMap, opts met
 		return nil, err
 	}
 	written, err := r.ConfigMapInterface.Create(ctx, record, opts)
+	if apierrors.IsAlreadyExists(err) && r.has(ctx, record.Name) {
+		// Helm creates only records that it does not find: somebody took the labels off
+		// this one, and it would be in the way for ever.
+		return r.Update(ctx, record, metav1.UpdateOptions{})
+	}
 	if err != nil {
 		return nil, err
 	}
 	return written, r.awaitCached(ctx, written)
+}
+
+func (r *records) has(ctx context.Context, name string) bool {
+	_, err := r.Get(ctx, name, metav1.GetOptions{})
+	return err == nil
 }
 
 // Update writes a record and returns when the cache shows it.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/operator-framework/helm-operator-plugins/pkg/reconciler"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -43,6 +44,9 @@ func (w *watches) ensure(ctx context.Context, namespace string, child Child) err
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 	err := w.mgr.GetAPIReader().List(ctx, list, client.InNamespace(namespace), client.Limit(1))
+	if meta.IsNoMatchError(err) {
+		return nil // the record is wrong, and the drift check will correct it
+	}
 	if apierrors.IsForbidden(err) {
 		w.kinds[gvk] = false
 		return nil
