@@ -1,0 +1,126 @@
+package olm
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+var (
+	// releasedCatalog is what `make catalog-build catalog-push` made of catalog/template.yaml.
+	releasedCatalog = registry + "/welcome-operator-catalog:v0.1.0"
+	// laterCatalog has the releases of the tests on top.
+	laterCatalog = registry + "/welcome-operator-catalog:later"
+)
+
+// pushLaterCatalog extends the template of the repository with the releases of the tests, each channel by one upgrade.
+func pushLaterCatalog(ctx context.Context, t *testing.T) {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(root, "catalog", "template.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	content = []byte(strings.ReplaceAll(string(content), "demo.welcome.domain/welcome-operator-bundle", registry+"/welcome-operator-bundle"))
+	var template struct {
+		Schema  string           `json:"schema"`
+		Entries []map[string]any `json:"entries"`
+	}
+	if err := yaml.Unmarshal(content, &template); err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range template.Entries {
+		if entry["schema"] == "olm.channel" {
+			entry["entries"] = append(entry["entries"].([]any), channelEntry("0.2.0", "0.1.0"))
+		}
+	}
+	for channel, versions := range map[string][2]string{
+		"fast":                         {"0.3.0", "0.2.0"},
+		"candidate-incompatible":       {"0.4.0", "0.3.0"},
+		"candidate-other-architecture": {"0.5.0", "0.3.0"},
+	} {
+		template.Entries = append(template.Entries, map[string]any{
+			"schema": "olm.channel", "package": packageName, "name": channel,
+			"entries": []any{
+				map[string]any{"name": csvName(versions[1])},
+				channelEntry(versions[0], versions[1]),
+			},
+		})
+	}
+	for _, r := range releases {
+		template.Entries = append(template.Entries, map[string]any{"schema": "olm.bundle", "image": bundleImage(r.version)})
+	}
+	if content, err = yaml.Marshal(template); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "template.yaml")
+	if err := os.WriteFile(file, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	rendered := run(t, "opm", "alpha", "render-template", "basic", "-o", "yaml", file)
+	configs := filepath.Join(dir, "configs", packageName)
+	if err := os.MkdirAll(configs, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(configs, "catalog.yaml"), []byte(rendered), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "opm", "validate", filepath.Join(dir, "configs"))
+	image, err := dataImage(dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := push(ctx, laterCatalog, image); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func channelEntry(version, replaced string) map[string]any {
+	return map[string]any{"name": csvName(version), "replaces": csvName(replaced), "skipRange": "<" + version}
+}
+
+// catalog serves image as catalog/catalogsource.yaml says, until the test ends.
+func catalog(t *testing.T, image string) *operatorsv1alpha1.CatalogSource {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(root, "catalog", "catalogsource.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := &operatorsv1alpha1.CatalogSource{}
+	if err := yaml.UnmarshalStrict(content, source); err != nil {
+		t.Fatalf("catalog/catalogsource.yaml: %v", err)
+	}
+	source.Spec.Image = image
+	create(t, source)
+	t.Cleanup(func() {
+		remove(t, &operatorsv1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: source.Name, Namespace: source.Namespace}})
+	})
+	awaitCatalog(t, source)
+	return source
+}
+
+func awaitCatalog(t *testing.T, source *operatorsv1alpha1.CatalogSource) {
+	t.Helper()
+	image := source.Spec.Image
+	await(t, 2*time.Minute, "catalog "+image, func(ctx context.Context) error {
+		if err := api.Get(ctx, keyOf(source), source); err != nil {
+			return err
+		}
+		state := source.Status.GRPCConnectionState
+		if state == nil || state.LastObservedState != "READY" {
+			return fmt.Errorf("the connection is %+v: %s", state, source.Status.Message)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,170 @@
+// Package olm installs, upgrades and judges the bundle with a real OLM on a real cluster, and with the stock operator-sdk
+// and opm. Run it with `make test-olm`, which builds and pushes what the tests install.
+package olm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/yaml"
+)
+
+// What `make test-olm` hands over, and what TestMain makes of it.
+var (
+	// root is the checkout.
+	root = mustAbs("../..")
+	// bundleDir has the bundle of version 0.1.0 whose images are named by digest.
+	bundleDir = filepath.Join(root, "dist", "olm", "bundle")
+	// registry is host:port of the cluster's image registry.
+	registry = os.Getenv("CLUSTER_REGISTRY")
+	// nodeIP is where NodePorts answer.
+	nodeIP = os.Getenv("CLUSTER_NODE_IP")
+	// api reads and writes the cluster without a cache.
+	api client.Client
+)
+
+func mustAbs(path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		panic(err)
+	}
+	return abs
+}
+
+func TestMain(m *testing.M) {
+	log.SetLogger(zap.New(zap.WriteTo(os.Stderr)))
+	if err := prepare(context.Background()); err != nil {
+		fmt.Fprintf(os.Stderr, "tests/olm: %v\n", err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	if code == 0 { // else somebody wants to look at it
+		if err := uninstallOLM(context.Background()); err != nil {
+			fmt.Fprintf(os.Stderr, "tests/olm: remove OLM: %v\n", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+func prepare(ctx context.Context) error {
+	if registry == "" || nodeIP == "" || os.Getenv("SSL_CERT_FILE") == "" {
+		return fmt.Errorf("CLUSTER_REGISTRY, CLUSTER_NODE_IP and SSL_CERT_FILE must be set: run `make test-olm`")
+	}
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return err
+	}
+	config.QPS = -1
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme,
+		operatorsv1.AddToScheme, operatorsv1alpha1.AddToScheme, operatorsv2.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return err
+		}
+	}
+	if api, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	start := time.Now()
+	if err := pushImages(ctx); err != nil {
+		return err
+	}
+	fmt.Printf("images of OLM, opm and scorecard pushed in %s\n", since(start))
+	start = time.Now()
+	if err := installOLM(ctx); err != nil {
+		return fmt.Errorf("install OLM: %w", err)
+	}
+	fmt.Printf("OLM installed in %s\n", since(start))
+	return nil
+}
+
+func since(start time.Time) time.Duration { return time.Since(start).Round(100 * time.Millisecond) }
+
+// command is a tool of bin/. It runs in a scratch directory: operator-sdk writes to, and deletes, ./cache.
+func command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, filepath.Join(root, "bin", name), args...)
+	cmd.Dir = dir
+	return cmd
+}
+
+// run runs a tool of bin/ and returns what it printed, and fails the test with that where the tool fails.
+func run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	start := time.Now()
+	out, err := command(t.Context(), t.TempDir(), name, args...).CombinedOutput()
+	t.Logf("%s %s (%s)", name, strings.Join(args, " "), since(start))
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// await repeats condition until it returns nil, and fails the test with its last error after limit.
+func await(t *testing.T, limit time.Duration, what string, condition func(ctx context.Context) error) {
+	t.Helper()
+	start := time.Now()
+	if err := poll(t.Context(), limit, condition); err != nil {
+		t.Fatalf("waited %s for %s: %v", limit, what, err)
+	}
+	if took := since(start); took > time.Second {
+		t.Logf("%s (%s)", what, took)
+	}
+}
+
+func poll(ctx context.Context, limit time.Duration, condition func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var last error
+	for {
+		if err := condition(ctx); err == nil {
+			return nil
+		} else if last == nil || ctx.Err() == nil {
+			last = err
+		}
+		select {
+		case <-ctx.Done():
+			return last
+		case <-time.After(250 * time.Millisecond):
+		}
+	}
+}
+
+func readYAML(t *testing.T, path string, into any) {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(content, into); err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+}
+
+func canonicalJSON(t *testing.T, object any) string {
+	t.Helper()
+	content, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}

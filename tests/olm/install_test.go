@@ -1,0 +1,139 @@
+package olm
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	olmVersion   = "0.40.0"
+	olmNamespace = "olm" // also where catalogs are for all namespaces
+)
+
+// installOLM applies the chart of OLM's own module, and waits until OLM has installed its package server with itself.
+func installOLM(ctx context.Context) error {
+	manifests, err := renderOLM(ctx)
+	if err != nil {
+		return err
+	}
+	crds, rest := splitCRDs(manifests)
+	if err := kubectl(ctx, crds, "apply", "--server-side", "--force-conflicts", "-f", "-"); err != nil {
+		return err
+	}
+	if err := kubectl(ctx, "", "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"); err != nil {
+		return err
+	}
+	if err := kubectl(ctx, rest, "apply", "--server-side", "--force-conflicts", "-f", "-"); err != nil {
+		return err
+	}
+	return poll(ctx, 3*time.Minute, func(ctx context.Context) error {
+		csv := &operatorsv1alpha1.ClusterServiceVersion{}
+		if err := api.Get(ctx, client.ObjectKey{Namespace: olmNamespace, Name: "packageserver"}, csv); err != nil {
+			return err
+		}
+		if csv.Status.Phase != operatorsv1alpha1.CSVPhaseSucceeded {
+			return fmt.Errorf("packageserver is %s: %s", csv.Status.Phase, csv.Status.Message)
+		}
+		return nil
+	})
+}
+
+// uninstallOLM removes what installOLM made. The package server goes first: an API service that nobody serves would keep
+// namespaces from being deleted.
+func uninstallOLM(ctx context.Context) error {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	csv.SetName("packageserver")
+	csv.SetNamespace(olmNamespace)
+	if err := api.Delete(ctx, csv); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	service := &unstructured.Unstructured{}
+	service.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"})
+	service.SetName("v1.packages.operators.coreos.com")
+	err := poll(ctx, time.Minute, func(ctx context.Context) error {
+		if err := api.Delete(ctx, service); client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		if err := api.Get(ctx, client.ObjectKeyFromObject(service), service); client.IgnoreNotFound(err) != nil || err == nil {
+			return fmt.Errorf("API service of the package server: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	manifests, err := renderOLM(ctx)
+	if err != nil {
+		return err
+	}
+	return kubectl(ctx, manifests, "delete", "--ignore-not-found", "--timeout=120s", "-f", "-")
+}
+
+// renderOLM renders a copy of the chart: its version is a placeholder in the module, and OLM shows it as its own.
+func renderOLM(ctx context.Context) (string, error) {
+	list := exec.CommandContext(ctx, "go", "list", "-mod=mod", "-m", "-f", "{{.Dir}}", "github.com/operator-framework/operator-lifecycle-manager")
+	list.Dir = filepath.Join(root, "tools", "olm")
+	module, err := list.Output()
+	if err != nil {
+		return "", fmt.Errorf("find OLM's module: %w", err)
+	}
+	deploy := filepath.Join(strings.TrimSpace(string(module)), "deploy")
+	dir, err := os.MkdirTemp("", "olm-chart")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	chart := filepath.Join(dir, "chart")
+	if err := os.CopyFS(chart, os.DirFS(filepath.Join(deploy, "chart"))); err != nil {
+		return "", err
+	}
+	definition := fmt.Sprintf("apiVersion: v2\nname: olm\nversion: %s\n", olmVersion)
+	if err := os.WriteFile(filepath.Join(chart, "Chart.yaml"), []byte(definition), 0o644); err != nil {
+		return "", err
+	}
+	helm := command(ctx, dir, "helm", "template", "olm", chart, "--namespace", olmNamespace, "--include-crds",
+		"--values", filepath.Join(deploy, "upstream", "values.yaml"),
+		"--set", "installType=test", // "upstream" would add a catalog that cannot be reached
+		"--set", "olm.image.ref="+olmImage, "--set", "catalog.image.ref="+olmImage, "--set", "package.image.ref="+olmImage,
+		"--set", "package.image.pullPolicy=IfNotPresent", "--set", "package.replicaCount=1",
+		"--set", "catalog.opmImageArgs=--opmImage="+opmImage)
+	var problems bytes.Buffer
+	helm.Stderr = &problems
+	manifests, err := helm.Output()
+	if err != nil {
+		return "", fmt.Errorf("render OLM's chart: %w\n%s", err, &problems)
+	}
+	return string(manifests), nil
+}
+
+// splitCRDs returns the CRDs of manifests and the rest: nothing of a kind can be applied before its CRD.
+func splitCRDs(manifests string) (crds, rest string) {
+	for _, document := range strings.Split(manifests, "\n---\n") {
+		if strings.Contains(document, "\nkind: CustomResourceDefinition\n") {
+			crds += document + "\n---\n"
+		} else {
+			rest += document + "\n---\n"
+		}
+	}
+	return crds, rest
+}
+
+func kubectl(ctx context.Context, stdin string, args ...string) error {
+	cmd := command(ctx, "", "kubectl", args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}

@@ -1,0 +1,108 @@
+package olm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// TestInstallModes installs the operator in every mode. In the namespaces that it is to watch it must serve Welcomes, with
+// the rights that OLM grants it there; elsewhere it must do nothing and be allowed nothing. Secrets are never its business.
+func TestInstallModes(t *testing.T) {
+	catalog(t, releasedCatalog)
+	own, one, two := namespace(t, "olm-own"), namespace(t, "olm-one"), namespace(t, "olm-two")
+	namespaces := []string{own, one, two}
+
+	for _, mode := range []struct {
+		name    string
+		targets []string // of the OperatorGroup
+		watched []string
+	}{
+		{"OwnNamespace", []string{own}, []string{own}},
+		{"SingleNamespace", []string{one}, []string{one}},
+		{"MultiNamespace", []string{one, two}, []string{one, two}},
+		{"AllNamespaces", nil, namespaces},
+	} {
+		t.Run(mode.name, func(t *testing.T) {
+			group(t, own, mode.targets...)
+			t.Cleanup(func() {
+				if !t.Failed() {
+					removeGroup(t, own)
+				}
+			})
+			subscribe(t, own, "stable")
+			awaitVersion(t, own, "0.1.0")
+
+			welcomes := map[string]*unstructured.Unstructured{}
+			for _, ns := range namespaces {
+				welcomes[ns] = welcome(ns, "hello-"+ns)
+				create(t, welcomes[ns])
+			}
+			for _, ns := range mode.watched {
+				awaitPage(t, welcomes[ns], "hello-"+ns)
+			}
+			for _, ns := range namespaces {
+				watched := slices.Contains(mode.watched, ns)
+				if !watched {
+					made, err := children(t.Context(), ns)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if len(made) > 0 {
+						t.Errorf("namespace %s is not watched, but has %v", ns, made)
+					}
+				}
+				expectRights(t, own, ns, watched)
+			}
+			for _, w := range welcomes {
+				remove(t, w)
+			}
+			await(t, time.Minute, "all children gone", func(ctx context.Context) error {
+				for _, ns := range mode.watched {
+					if left, err := children(ctx, ns); err != nil || len(left) > 0 {
+						return fmt.Errorf("left in %s: %v (error: %v)", ns, left, err)
+					}
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// expectRights asks the API server what the operator in ns may do in target.
+func expectRights(t *testing.T, ns, target string, watched bool) {
+	t.Helper()
+	for _, right := range []struct {
+		group, resource, verb string
+		want                  bool
+	}{
+		{"webapp.demo.welcome.domain", "welcomes", "list", watched},
+		{"webapp.demo.welcome.domain", "welcomes", "watch", watched},
+		{"apps", "deployments", "create", watched},
+		{"", "services", "delete", watched},
+		{"", "configmaps", "create", watched},
+		{"", "secrets", "get", false},
+		{"", "secrets", "list", false},
+		{"", "pods", "create", false},
+		{"rbac.authorization.k8s.io", "roles", "create", false},
+	} {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:   "system:serviceaccount:" + ns + ":welcome-operator-controller-manager",
+			Groups: []string{"system:serviceaccounts", "system:authenticated"},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: target, Group: right.group, Resource: right.resource, Verb: right.verb,
+			},
+		}}
+		if err := api.Create(t.Context(), review); err != nil {
+			t.Fatal(err)
+		}
+		if review.Status.Allowed != right.want {
+			t.Errorf("may %s %s in %s: %t, want %t (%s)", right.verb, right.resource, target, review.Status.Allowed, right.want, review.Status.Reason)
+		}
+	}
+}

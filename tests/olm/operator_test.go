@@ -1,0 +1,178 @@
+package olm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	operatorsv1 "github.com/operator-framework/api/pkg/operators/v1"
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	packageName = "welcome-operator"
+	catalogName = "welcome-catalog"
+	crdName     = "welcomes.webapp.demo.welcome.domain"
+)
+
+func csvName(version string) string { return packageName + ".v" + version }
+
+// namespace makes a namespace that goes with the test.
+func namespace(t *testing.T, name string) string {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+		Name: name,
+		// What the pods of the bundle, of OLM and of the page must satisfy.
+		Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
+	}}
+	if err := api.Create(t.Context(), ns); err != nil {
+		t.Fatalf("create namespace: %v", err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			return // for whoever looks at it
+		}
+		remove(t, ns)
+	})
+	return name
+}
+
+// remove deletes an object and waits until it is gone.
+func remove(t *testing.T, object client.Object) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	if err := api.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
+		t.Fatalf("delete %s: %v", object.GetName(), err)
+	}
+	err := poll(ctx, 2*time.Minute, func(ctx context.Context) error {
+		err := api.Get(ctx, client.ObjectKeyFromObject(object), object)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("%T %s is still there: %w", object, object.GetName(), err)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// group makes an OperatorGroup: the operator in ns is to watch targets, or all namespaces if there are none.
+func group(t *testing.T, ns string, targets ...string) {
+	t.Helper()
+	create(t, &operatorsv1.OperatorGroup{
+		ObjectMeta: metav1.ObjectMeta{Name: "group", Namespace: ns},
+		Spec:       operatorsv1.OperatorGroupSpec{TargetNamespaces: targets},
+	})
+}
+
+func removeGroup(t *testing.T, ns string) {
+	t.Helper()
+	remove(t, &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Name: "group", Namespace: ns}})
+}
+
+// subscribe installs the operator into ns from the catalog, and uninstalls it with the test.
+func subscribe(t *testing.T, ns, channel string) *operatorsv1alpha1.Subscription {
+	t.Helper()
+	subscription := &operatorsv1alpha1.Subscription{
+		ObjectMeta: metav1.ObjectMeta{Name: packageName, Namespace: ns},
+		Spec: &operatorsv1alpha1.SubscriptionSpec{
+			CatalogSource: catalogName, CatalogSourceNamespace: olmNamespace,
+			Package: packageName, Channel: channel,
+		},
+	}
+	create(t, subscription)
+	t.Cleanup(func() {
+		if !t.Failed() {
+			uninstall(t, ns)
+		}
+	})
+	return subscription
+}
+
+func create(t *testing.T, object client.Object) {
+	t.Helper()
+	if err := api.Create(t.Context(), object); err != nil {
+		t.Fatalf("create %T %s: %v", object, object.GetName(), err)
+	}
+}
+
+// uninstall does what a user does: delete the Subscription and the ClusterServiceVersion, and then the CRD.
+func uninstall(t *testing.T, ns string) {
+	t.Helper()
+	remove(t, &operatorsv1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Name: packageName, Namespace: ns}})
+	ctx := context.WithoutCancel(t.Context())
+	csvs := &operatorsv1alpha1.ClusterServiceVersionList{}
+	if err := api.List(ctx, csvs, client.InNamespace(ns)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range csvs.Items {
+		if csvs.Items[i].Status.Reason != operatorsv1alpha1.CSVReasonCopied {
+			remove(t, &csvs.Items[i])
+		}
+	}
+	remove(t, &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: crdName}})
+}
+
+// awaitVersion waits until version of the operator is installed in ns and its pods are ready.
+func awaitVersion(t *testing.T, ns, version string) {
+	t.Helper()
+	await(t, 4*time.Minute, "version "+version+" installed in "+ns, func(ctx context.Context) error {
+		csv, err := getCSV(ctx, ns, version)
+		if err != nil {
+			return explain(ctx, ns, err)
+		}
+		if csv.Status.Phase != operatorsv1alpha1.CSVPhaseSucceeded {
+			return fmt.Errorf("%s is %s: %s: %s", csv.Name, csv.Status.Phase, csv.Status.Reason, csv.Status.Message)
+		}
+		return nil
+	})
+}
+
+func getCSV(ctx context.Context, ns, version string) (*operatorsv1alpha1.ClusterServiceVersion, error) {
+	csv := &operatorsv1alpha1.ClusterServiceVersion{}
+	err := api.Get(ctx, client.ObjectKey{Namespace: ns, Name: csvName(version)}, csv)
+	return csv, err
+}
+
+// explain adds to err what the Subscriptions of ns say about it.
+func explain(ctx context.Context, ns string, err error) error {
+	subscriptions := &operatorsv1alpha1.SubscriptionList{}
+	if listErr := api.List(ctx, subscriptions, client.InNamespace(ns)); listErr != nil {
+		return errors.Join(err, listErr)
+	}
+	for _, subscription := range subscriptions.Items {
+		for _, condition := range subscription.Status.Conditions {
+			if condition.Status == corev1.ConditionTrue {
+				err = fmt.Errorf("%w; subscription %s: %s: %s", err, condition.Type, condition.Reason, condition.Message)
+			}
+		}
+	}
+	return err
+}
+
+// operatorPods returns the names of the ready pods of the operator in ns.
+func operatorPods(ctx context.Context, ns string) ([]string, error) {
+	pods := &corev1.PodList{}
+	if err := api.List(ctx, pods, client.InNamespace(ns), client.MatchingLabels{"control-plane": "controller-manager"}); err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, pod := range pods.Items {
+		if pod.DeletionTimestamp == nil && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		}) {
+			names = append(names, pod.Name)
+		}
+	}
+	return names, nil
+}
+
+func keyOf(object client.Object) client.ObjectKey { return client.ObjectKeyFromObject(object) }

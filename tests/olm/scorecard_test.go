@@ -1,0 +1,98 @@
+package olm
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"testing"
+)
+
+// examples is how many Welcomes config/samples has, and the ClusterServiceVersion shows.
+const examples = 2
+
+// TestScorecard runs all scorecard tests that the bundle ships, against an operator that OLM installed. Scorecard takes a
+// test without results for a success, so their number counts too.
+func TestScorecard(t *testing.T) {
+	catalog(t, releasedCatalog)
+	ns := namespace(t, "olm-scorecard")
+	group(t, ns)
+	subscribe(t, ns, "stable")
+	awaitVersion(t, ns, "0.1.0")
+	run(t, "kubectl", "apply", "-n", ns, "-f", filepath.Join(root, "tests", "scorecard", "rbac.yaml"))
+
+	cmd := command(t.Context(), t.TempDir(), "operator-sdk", "scorecard", bundleDir, "--output", "json", "--namespace", ns,
+		"--service-account", "welcome-scorecard", "--untar-image", busyboxImage, "--pod-security", "restricted", "--wait-time", "5m")
+	var problems bytes.Buffer
+	cmd.Stderr = &problems
+	out, err := cmd.Output()
+	var list struct {
+		Items []struct {
+			Spec   struct{ Entrypoint []string }
+			Status struct {
+				Results []struct {
+					Name, State, Log    string
+					Errors, Suggestions []string
+				}
+			}
+		}
+	}
+	if jsonErr := json.Unmarshal(out, &list); jsonErr != nil {
+		t.Fatalf("operator-sdk scorecard printed no JSON: %v (%v)\n%s%s", jsonErr, err, out, &problems)
+	}
+	results := map[string]int{}
+	for _, item := range list.Items {
+		test := item.Spec.Entrypoint[1]
+		for _, result := range item.Status.Results {
+			results[test]++
+			t.Logf("%s: %s", result.Name, result.State)
+			if result.State != "pass" || len(result.Errors) > 0 || len(result.Suggestions) > 0 {
+				t.Errorf("%s: %s\nerrors: %q\nsuggestions: %q\n%s", result.Name, result.State, result.Errors, result.Suggestions, result.Log)
+			}
+		}
+	}
+	for test, want := range map[string]int{
+		"basic-check-spec": 1, "olm-bundle-validation": 1, "olm-crds-have-validation": 1,
+		"olm-crds-have-resources": 1, "olm-spec-descriptors": 1, "olm-status-descriptors": 1,
+		"install-and-ready": examples, "edit": examples, "drift-heals": examples,
+		"scale": examples, "bad-input-refused": examples, "delete-leaves-nothing": examples,
+	} {
+		if results[test] != want {
+			t.Errorf("%s has %d results, want %d", test, results[test], want)
+		}
+	}
+	if err != nil {
+		t.Errorf("operator-sdk scorecard: %v\n%s", err, &problems)
+	}
+}
+
+// TestExamples compares what the ClusterServiceVersion shows with the samples of the repository.
+func TestExamples(t *testing.T) {
+	var csv struct {
+		Metadata struct{ Annotations map[string]string }
+	}
+	readYAML(t, filepath.Join(bundleDir, csvFile), &csv)
+	var shown []map[string]any
+	if err := json.Unmarshal([]byte(csv.Metadata.Annotations["alm-examples"]), &shown); err != nil {
+		t.Fatal(err)
+	}
+	if len(shown) != examples {
+		t.Fatalf("%d examples, want %d", len(shown), examples)
+	}
+	samples := map[string]string{}
+	files, err := filepath.Glob(filepath.Join(root, "config", "samples", "webapp_*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		var sample map[string]any
+		readYAML(t, file, &sample)
+		samples[fmt.Sprint(sample["metadata"])] = canonicalJSON(t, sample)
+	}
+	for _, example := range shown {
+		delete(example, "status") // see config/manifests/kustomization.yaml
+		if want := samples[fmt.Sprint(example["metadata"])]; canonicalJSON(t, example) != want {
+			t.Errorf("the ClusterServiceVersion shows %s, the sample is %s", canonicalJSON(t, example), want)
+		}
+	}
+}

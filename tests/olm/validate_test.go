@@ -1,0 +1,49 @@
+package olm
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestValidate lets operator-sdk judge the bundle of the repository with every suite that catalogs ask for, and then the
+// bundle that names images by digest, whose images are in the registry, for their architectures.
+func TestValidate(t *testing.T) {
+	for _, suite := range []string{
+		"suite=operatorframework", "name=good-practices", "name=capabilities", "name=categories",
+		"name=operatorhubv2", "name=alpha-deprecated-apis",
+	} {
+		t.Run(suite, func(t *testing.T) {
+			validate(t, filepath.Join(root, "bundle"), "--select-optional", suite)
+		})
+	}
+	t.Run("name=multiarch", func(t *testing.T) {
+		t.Setenv("PATH", filepath.Join(root, "tests", "olm", "podman")+":"+os.Getenv("PATH"))
+		validate(t, bundleDir, "--select-optional", "name=multiarch", "--optional-values", "container-tools=podman")
+	})
+}
+
+// validate expects neither an error nor a warning: operator-sdk is content with warnings.
+func validate(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	cmd := command(t.Context(), t.TempDir(), "operator-sdk", append([]string{"bundle", "validate", dir, "--output", "json-alpha1"}, args...)...)
+	var problems bytes.Buffer
+	cmd.Stderr = &problems
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("operator-sdk bundle validate: %v\n%s%s", err, out, &problems)
+	}
+	var result struct {
+		Passed  bool
+		Outputs []struct{ Type, Message string }
+	}
+	if err := json.Unmarshal(out, &result); err != nil {
+		t.Fatalf("operator-sdk bundle validate printed no JSON: %v\n%s", err, out)
+	}
+	t.Logf("%s", bytes.TrimSpace(out))
+	if !result.Passed || len(result.Outputs) > 0 {
+		t.Errorf("operator-sdk bundle validate has something to say:\n%s", out)
+	}
+}
