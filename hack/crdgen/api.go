@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -192,22 +191,6 @@ func addDefaults(schema *apiextensionsv1.JSONSchemaProps, value any, path string
 	return errors.Join(problems...)
 }
 
-// defaultObjects gives each object the defaults inside it as its own default: an object that is left out would get none of
-// them. It must be the whole object and not {}, for the API server checks the rules of an object against its default.
-func defaultObjects(schema *apiextensionsv1.JSONSchemaProps) {
-	defaults := map[string]*apiextensionsv1.JSON{}
-	for name, property := range schema.Properties {
-		defaultObjects(&property)
-		schema.Properties[name] = property
-		if property.Default != nil {
-			defaults[name] = property.Default
-		}
-	}
-	if len(defaults) > 0 {
-		schema.Default = &apiextensionsv1.JSON{Raw: []byte(compact(defaults))}
-	}
-}
-
 func isEmpty(value any) bool {
 	switch value := value.(type) {
 	case nil:
@@ -220,75 +203,6 @@ func isEmpty(value any) bool {
 		return len(value) == 0
 	}
 	return false
-}
-
-// spec is the schema of what a user may set: the chart's values without the pinned ones.
-func (a *API) spec() (apiextensionsv1.JSONSchemaProps, error) {
-	spec := *a.values.DeepCopy()
-	for _, path := range a.pinned {
-		if !remove(&spec, pathElements(path)) {
-			return spec, fmt.Errorf("overrideValues pins %q, which %s does not have: correct the path in watches.yaml", path, a.schemaFile)
-		}
-	}
-	describe(&spec)
-	defaultObjects(&spec)
-	if spec.Default == nil {
-		// The library refuses an object without a spec.
-		spec.Default = &apiextensionsv1.JSON{Raw: []byte("{}")}
-	}
-	return spec, nil
-}
-
-// describe adds default and bounds to the description of each property: `kubectl explain` shows nothing else of them.
-func describe(schema *apiextensionsv1.JSONSchemaProps) {
-	if schema.Items != nil && schema.Items.Schema != nil {
-		describe(schema.Items.Schema)
-	}
-	for name, property := range schema.Properties {
-		describe(&property)
-		if property.Minimum != nil && property.Maximum != nil {
-			property.Description += fmt.Sprintf(" From %.0f to %.0f.", *property.Minimum, *property.Maximum)
-		}
-		if property.Default != nil {
-			property.Description += fmt.Sprintf(" Default: %s.", strings.Trim(string(property.Default.Raw), `"`))
-		}
-		schema.Properties[name] = property
-	}
-}
-
-// pathElements splits a path of Helm's --set syntax at its dots; a dot after a backslash is part of a name.
-func pathElements(path string) []string {
-	const escapedDot = "\x00"
-	elements := strings.Split(strings.ReplaceAll(path, `\.`, escapedDot), ".")
-	index := regexp.MustCompile(`\[[0-9]+\]$`)
-	for i, element := range elements {
-		elements[i] = index.ReplaceAllString(strings.ReplaceAll(element, escapedDot, "."), "")
-	}
-	return elements
-}
-
-// remove takes the property at path out of schema, and objects that have nothing left. It reports whether path exists.
-func remove(schema *apiextensionsv1.JSONSchemaProps, path []string) bool {
-	if schema.AdditionalProperties != nil {
-		// One key of a free map: the operator's value wins over the user's, other keys stay the user's.
-		return true
-	}
-	property, ok := schema.Properties[path[0]]
-	if !ok {
-		return false
-	}
-	if len(path) > 1 {
-		if !remove(&property, path[1:]) {
-			return false
-		}
-		schema.Properties[path[0]] = property
-		if property.Properties == nil || len(property.Properties) > 0 {
-			return true
-		}
-	}
-	delete(schema.Properties, path[0])
-	schema.Required = slices.DeleteFunc(schema.Required, func(name string) bool { return name == path[0] })
-	return true
 }
 
 // compact is the JSON of a default as people write it.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -22,18 +23,14 @@ func newCRD(gvk schema.GroupVersionKind, api *API) (*apiextensionsv1.CustomResou
 	if err != nil {
 		return nil, err
 	}
+	plural, singular := meta.UnsafeGuessKindToResource(gvk)
 	names := apiextensionsv1.CustomResourceDefinitionNames{
 		Kind:       gvk.Kind,
 		ListKind:   gvk.Kind + "List",
-		Plural:     api.crd.Plural,
-		Singular:   "",
+		Plural:     cmp.Or(api.crd.Plural, plural.Resource),
+		Singular:   singular.Resource,
 		ShortNames: api.crd.ShortNames,
 		Categories: []string{"all"},
-	}
-	plural, singular := meta.UnsafeGuessKindToResource(gvk)
-	names.Singular = singular.Resource
-	if names.Plural == "" {
-		names.Plural = plural.Resource
 	}
 	version := apiextensionsv1.CustomResourceDefinitionVersion{
 		Name:    gvk.Version,

@@ -14,15 +14,17 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+const watchesFile = "watches.yaml"
+
 func main() {
-	if err := run("watches.yaml", "config/crd/bases"); err != nil {
+	if err := run("config/crd/bases"); err != nil {
 		fmt.Fprintln(os.Stderr, "crdgen:", err)
 		os.Exit(1)
 	}
 }
 
-// run writes the CRD of each entry of watchesFile into outDir as <group>_<plural>.yaml, and completes the chart's README.
-func run(watchesFile, outDir string) error {
+// run writes the CRD of each entry of watches.yaml into outDir as <group>_<plural>.yaml, and completes the chart's README.
+func run(outDir string) error {
 	data, err := os.ReadFile(watchesFile)
 	if err != nil {
 		return err

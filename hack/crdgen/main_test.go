@@ -1,0 +1,155 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+)
+
+const chartsDir = "helm-charts"
+
+// inCopy changes into a copy of what crdgen reads and writes.
+func inCopy(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, chartsDir), os.DirFS("../../"+chartsDir)); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "watches.yaml"), read(t, "../../watches.yaml"))
+	if err := os.Mkdir(filepath.Join(dir, "crds"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+}
+
+func TestGeneratedFilesAreUpToDate(t *testing.T) {
+	committed := map[string]string{
+		"crds/webapp.demo.welcome.domain_welcomes.yaml": read(t, "../../config/crd/bases/webapp.demo.welcome.domain_welcomes.yaml"),
+		"helm-charts/welcome/README.md":                 read(t, "../../helm-charts/welcome/README.md"),
+	}
+	inCopy(t)
+	if err := run("crds"); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range committed {
+		if diff := cmp.Diff(want, read(t, file)); diff != "" {
+			t.Errorf("%s is out of date: make manifests (-committed +generated):\n%s", file, diff)
+		}
+	}
+}
+
+// A second kind is a chart and an entry, and nothing else.
+func TestEveryEntryGetsItsCRD(t *testing.T) {
+	inCopy(t)
+	write(t, "helm-charts/goodbye/Chart.yaml", "apiVersion: v2\nname: goodbye\nversion: 0.1.0\n")
+	write(t, "helm-charts/goodbye/values.yaml", "text: bye\npage: {color: red, image: one}\nimage: two\n")
+	write(t, "helm-charts/goodbye/README.md", tableStart+tableEnd)
+	write(t, "helm-charts/goodbye/values.schema.json", `{
+		"description": "What it says.", "type": "object", "additionalProperties": false, "required": ["image"],
+		"properties": {
+			"text": {"description": "The text.", "type": "string", "maxLength": 10},
+			"image": {"description": "The image.", "type": "string"},
+			"page": {"description": "The page.", "type": "object", "additionalProperties": false, "properties": {
+				"color": {"description": "The color.", "type": "string"},
+				"image": {"description": "The picture.", "type": "string"}}}}}`)
+	write(t, "watches.yaml", read(t, "watches.yaml")+"- {group: example.com, version: v1alpha1, kind: Goodbye, chart: helm-charts/goodbye, overrideValues: {image: z, page.image: z}}\n")
+	if err := run("crds"); err != nil {
+		t.Fatal(err)
+	}
+	read(t, "crds/webapp.demo.welcome.domain_welcomes.yaml")
+
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict([]byte(read(t, "crds/example.com_goodbyes.yaml")), &crd); err != nil {
+		t.Fatal(err)
+	}
+	version := crd.Spec.Versions[0]
+	if crd.Name != "goodbyes.example.com" || crd.Spec.Names.Kind != "Goodbye" || version.Name != "v1alpha1" {
+		t.Errorf("CRD is %s, %s %s", crd.Name, version.Name, crd.Spec.Names.Kind)
+	}
+	if version.Subresources.Status == nil || version.Subresources.Scale != nil {
+		t.Errorf("subresources of a kind without replicas are %+v; want status only", version.Subresources)
+	}
+	spec := version.Schema.OpenAPIV3Schema.Properties["spec"]
+	if _, pinned := spec.Properties["image"]; pinned || len(spec.Required) > 0 {
+		t.Error("image is pinned, and still in the CRD")
+	}
+	page := spec.Properties["page"]
+	if _, pinned := page.Properties["image"]; pinned || string(page.Default.Raw) != `{"color":"red"}` {
+		t.Errorf("page.image is pinned; page is %+v with default %s", page.Properties, page.Default.Raw)
+	}
+	if want := `{"page":{"color":"red"},"text":"bye"}`; string(spec.Default.Raw) != want {
+		t.Errorf("default of spec is %s, want %s", spec.Default.Raw, want)
+	}
+	if readme := read(t, "helm-charts/goodbye/README.md"); !strings.Contains(readme, "| `page.color` | `\"red\"` | The color. |\n") {
+		t.Errorf("README lacks page.color:\n%s", readme)
+	}
+}
+
+// Each mistake stops the generator with a message that says where it is and what to do.
+func TestMistakes(t *testing.T) {
+	const schema, values = "helm-charts/welcome/values.schema.json", "helm-charts/welcome/values.yaml"
+	for name, c := range map[string]struct {
+		file, old, new string
+		want           []string
+	}{
+		"pin of a value that is not there": {"watches.yaml", "imagePullPolicy:", "pullPolicy:", []string{"watches.yaml", `"pullPolicy"`, "correct the path"}},
+		"setting that is not there":        {"watches.yaml", "overrideValues:", "overideValues:", []string{"watches.yaml", "overideValues"}},
+		"chart that is not there":          {"watches.yaml", "helm-charts/welcome", "helm-charts/none", []string{"helm-charts/none", "Welcome"}},
+		"value without schema":             {values, "replicas: 1", "replicas: 1\nextra: 1", []string{schema, "extra"}},
+		"property without value":           {values, "replicas: 1", "", []string{schema, ".replicas: not in values.yaml"}},
+		"nested property without value":    {values, "  port: 8080", "", []string{schema, ".service.port: not in values.yaml"}},
+		"default out of bounds":            {values, "port: 8080", "port: 80800", []string{schema, "values.yaml", "/service/port"}},
+		"default that breaks a rule":       {values, "minReplicas: 1", "minReplicas: 6", []string{schema, "properties[autoscaling].default", "lower minReplicas"}},
+		"default in the schema":            {schema, `"maximum": 100`, `"maximum": 100, "default": 2`, []string{schema, "defaults are in values.yaml"}},
+		"no description":                   {schema, `"description": "Fewest pods."`, `"title": "Fewest pods."`, []string{schema, ".autoscaling.minReplicas", `add a "description"`}},
+		"open object":                      {schema, `"additionalProperties": false,`, "", []string{schema, ".service", `add "additionalProperties": false`}},
+		"keyword that a CRD has not":       {schema, `"maximum": 65535`, `"maximum": 65535, "const": 8080`, []string{schema, ".properties.service.properties.port.const", "x-kubernetes-validations"}},
+		"such a keyword within a list":     {schema, `"maximum": 31536000`, `"maximum": 31536000, "const": 1`, []string{schema, "tolerationSeconds.const"}},
+		"rule that does not compile":       {schema, "self.minReplicas <= self.maxReplicas", "self.min <= self.maxReplicas", []string{schema, "properties[autoscaling]", "undefined field 'min'"}},
+		"text without maximum in a rule":   {schema, `"maxLength": 253,`, "", []string{schema, "exceeds budget"}},
+		"misspelt x-crd":                   {schema, `"shortNames"`, `"shortName"`, []string{schema, "x-crd", ".shortName"}},
+		"README without a place":           {"helm-charts/welcome/README.md", tableEnd, "", []string{"README.md", "add the lines"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCopy(t)
+			text := read(t, c.file)
+			if !strings.Contains(text, c.old) {
+				t.Fatalf("the case is broken: %s has no %q", c.file, c.old)
+			}
+			write(t, c.file, strings.ReplaceAll(text, c.old, c.new))
+			err := run("crds")
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error lacks %q:\n%v", want, err)
+				}
+			}
+		})
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
