@@ -18,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
@@ -69,7 +68,7 @@ func newManager(cluster *rest.Config, entries []watches.Watch, options Options) 
 		Metrics: metricsserver.Options{
 			BindAddress:    options.MetricsBindAddress,
 			SecureServing:  true,
-			FilterProvider: filters.WithAuthenticationAndAuthorization,
+			FilterProvider: metricsAuth,
 		},
 		HealthProbeBindAddress:        options.HealthProbeBindAddress,
 		LeaderElection:                options.LeaderElect,
@@ -78,6 +77,9 @@ func newManager(cluster *rest.Config, entries []watches.Watch, options Options) 
 		LeaderElectionReleaseOnCancel: true, // a rolling update need not wait for the lease to expire
 		GracefulShutdownTimeout:       &shutdown,
 	})
+	if meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("the cluster does not know a kind of the watches file: install its CRD first (make install): %w", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
@@ -92,11 +94,7 @@ func setUpProbes(ctx context.Context, mgr ctrl.Manager, entries []watches.Watch)
 		cached = append(cached, customResource(entry))
 	}
 	for _, object := range cached {
-		_, err := mgr.GetCache().GetInformer(ctx, object)
-		if meta.IsNoMatchError(err) {
-			return fmt.Errorf("the cluster does not know a kind of the watches file: install its CRD first (make install): %w", err)
-		}
-		if err != nil {
+		if _, err := mgr.GetCache().GetInformer(ctx, object); err != nil {
 			return fmt.Errorf("watch: %w", err)
 		}
 	}
