@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"go.uber.org/zap/zapcore"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
@@ -74,6 +75,8 @@ func (o *Options) bind(help io.Writer) *pflag.FlagSet {
 	flags.DurationVar(&o.ReconcilePeriod, "reconcile-period", 10*time.Hour, "how often a custom resource is reconciled although nothing happened, 0 for never; reconcilePeriod of its watches entry wins")
 	flags.IntVar(&o.RolloutLimits.MaxConcurrent, "rollout-max-concurrent", 10, "how many custom resources of a kind may be on their way to a new chart version at once")
 	flags.IntVar(&o.RolloutLimits.MaxFailures, "rollout-max-failures", 5, "how many broken ones stop the rollout of a new chart version until they recover")
+	// An error says what was being done. Where in the code that was, --zap-stacktrace-level=error adds.
+	o.Zap.StacktraceLevel = zapcore.PanicLevel
 	zapFlags := flag.NewFlagSet("", flag.ContinueOnError)
 	o.Zap.BindFlags(zapFlags)
 	flags.AddGoFlagSet(zapFlags)

@@ -246,6 +246,7 @@ func (a *actionClient) dropFailedTwin(helm helmclient.ActionInterface) error {
 // conclude remembers how an action ended.
 func (a *actionClient) conclude(rel *release.Release, err error) (*release.Release, error) {
 	if err != nil {
+		err = plain(err)
 		a.failed(err)
 		return nil, err
 	}
@@ -261,6 +262,9 @@ func (a *actionClient) conclude(rel *release.Release, err error) (*release.Relea
 	a.succeeded(shortDigest([]byte(rel.Manifest)))
 	return a.light(), a.watch(a.ctx, a.owner.GetNamespace(), children)
 }
+
+// plain hides the stack traces of Helm's errors, which would be logged with every one.
+func plain(err error) error { return fmt.Errorf("%w", err) }
 
 func (a *actionClient) succeeded(manifestDigest string) {
 	a.clients.ledger.succeed(a.owner, a.chart, a.current, manifestDigest)
@@ -293,8 +297,14 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 	response, err := helm.Uninstall(name, opts...)
 	if err == nil || errors.Is(err, driver.ErrReleaseNotFound) {
 		a.forget()
+		return response, err
 	}
-	return response, err
+	if cause := helm.Config().KubeClient.(*guard).undeleted; cause != nil {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	err = plain(err)
+	a.failed(err)
+	return nil, err
 }
 
 // History is the library's.

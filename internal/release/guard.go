@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/cli-runtime/pkg/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -29,6 +30,8 @@ type guard struct {
 	report func(message string) // of what was left alone
 	// applied holds the objects as the API server answered after they were applied.
 	applied map[childKey]*unstructured.Unstructured
+	// undeleted is why objects could not be deleted, which Helm does not pass on.
+	undeleted error
 }
 
 type childKey struct{ apiVersion, kind, name string }
@@ -119,9 +122,15 @@ func (g *guard) Delete(resources kube.ResourceList) (*kube.Result, []error) {
 func (g *guard) DeleteWithPropagationPolicy(resources kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
 	owned, err := g.owned(resources)
 	if err != nil {
+		g.undeleted = err
 		return &kube.Result{}, []error{err}
 	}
-	return g.Client.DeleteWithPropagationPolicy(owned, policy)
+	if len(owned) == 0 {
+		return &kube.Result{}, nil // for Helm it is an error to have nothing to delete
+	}
+	result, errs := g.Client.DeleteWithPropagationPolicy(owned, policy)
+	g.undeleted = utilerrors.NewAggregate(errs)
+	return result, errs
 }
 
 // owned drops what does not exist and what the owner may not touch, and reports the latter.

@@ -75,6 +75,11 @@ func flag(conditionType string, on bool, v verdict) metav1.Condition {
 
 func judge(previous Status, seen observation) verdict {
 	problem, failed := failure(seen.reported)
+	if seen.deleting && !failed && seen.state.Err != nil {
+		// After a failed uninstall the library updates the status twice, and reports the
+		// failure only once.
+		problem, failed = explain("UninstallError", seen.state.Err.Error()), true
+	}
 	switch {
 	case seen.deleting && failed:
 		return verdict{ready: metav1.ConditionFalse, reason: problem.reason, message: problem.message, reconciling: !problem.permanent, stalled: problem.permanent}
