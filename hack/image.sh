@@ -2,9 +2,9 @@
 # Builds images with docker, or with buildah where no docker engine answers, and brings them to where the cluster pulls
 # from: the local cluster's registry (see tests/cluster), or, for any other KUBECONFIG, the registry that IMAGE names.
 #
-#   hack/image.sh build IMAGE DOCKERFILE [ARCH]   ARCH: amd64, arm64, …; by default this machine's
+#   hack/image.sh build IMAGE DOCKERFILE [ARCH [CONTEXT]]   ARCH: amd64, arm64, …; by default this machine's
 #   hack/image.sh push IMAGE
-#   hack/image.sh ref IMAGE                       IMAGE by the digest that was last pushed from here, else IMAGE itself
+#   hack/image.sh ref IMAGE                                 IMAGE by the digest that was last pushed from here, else IMAGE itself
 set -euo pipefail
 cd "$(dirname "$0")/.."
 command=$1 image=$2
@@ -21,13 +21,13 @@ digest_file=dist/images/${image//[\/:]/_}.digest
 
 case $command in
   build)
-    dockerfile=$3 arch=${4:-$(go env GOARCH)}
+    dockerfile=$3 arch=${4:-$(go env GOARCH)} context=${5:-.}
     if has_docker; then
-      docker build --quiet --platform "linux/$arch" --tag "$image" --file "$dockerfile" . >/dev/null
+      docker build --quiet --platform "linux/$arch" --tag "$image" --file "$dockerfile" "$context" >/dev/null
       size=$(docker images --format '{{.Size}}' "$image" | sed -n 1p)
     else
       # Without a fixed timestamp, unchanged contents would be a new image each time, and roll every pod.
-      builder build --quiet --layers --timestamp 0 --platform "linux/$arch" --tag "$image" --file "$dockerfile" . >/dev/null
+      builder build --quiet --layers --timestamp 0 --platform "linux/$arch" --tag "$image" --file "$dockerfile" "$context" >/dev/null
       size=$(builder images --format '{{.Size}}' "$image" | sed -n 1p) # a line for each tag
     fi
     echo "built $image ($size)"

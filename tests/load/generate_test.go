@@ -51,6 +51,7 @@ func TestOnlyNearby(t *testing.T) {
 		"10.96.0.10:8080":           nil,
 		"192.168.1.1:80":            nil,
 		"[fd00::1]:80":              nil,
+		"198.18.79.250:31435":       nil,
 		"203.0.113.7:80":            errElsewhere,
 		"[2001:db8::1]:443":         errElsewhere,
 		"[::ffff:203.0.113.7]:8080": errElsewhere,
