@@ -64,6 +64,7 @@ func sameContent(a, b Child) bool {
 // a record is read from the API server when an action wants it.
 type records struct {
 	corev1client.ConfigMapInterface
+	reconcile context.Context // Helm's driver passes on none
 	cache     client.Reader
 	owner     client.Object
 	sanitizer *sanitizer
@@ -73,9 +74,9 @@ type records struct {
 	created string
 }
 
-func newRecords(live corev1client.ConfigMapsGetter, cache client.Reader, sanitizer *sanitizer) *records {
+func newRecords(reconcile context.Context, live corev1client.ConfigMapsGetter, cache client.Reader, sanitizer *sanitizer) *records {
 	owner := sanitizer.owner
-	return &records{ConfigMapInterface: live.ConfigMaps(owner.GetNamespace()), cache: cache, owner: owner, sanitizer: sanitizer}
+	return &records{reconcile: reconcile, ConfigMapInterface: live.ConfigMaps(owner.GetNamespace()), cache: cache, owner: owner, sanitizer: sanitizer}
 }
 
 // record is the metadata of a release record.
@@ -269,6 +270,9 @@ func (r *records) awaitCached(ctx context.Context, written *corev1.ConfigMap) er
 
 func (r *records) await(ctx context.Context, name string, seen func(*corev1.ConfigMap, error) (bool, error)) error {
 	err := wait.PollUntilContextTimeout(ctx, time.Millisecond, cacheLag, true, func(ctx context.Context) (bool, error) {
+		if r.reconcile.Err() != nil {
+			return true, nil // the operator stops: its caches have, and there is no next reconcile
+		}
 		return seen(r.cachedRecord(ctx, name))
 	})
 	if err != nil {
