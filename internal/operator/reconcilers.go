@@ -82,6 +82,7 @@ func reconcilerOptions(mgr ctrl.Manager, entry watches.Watch, options Options, c
 		reconciler.WithMaxConcurrentReconciles(workers),
 		reconciler.WithMaxReleaseHistory(maxReleaseHistory),
 		reconciler.WithClient(status.NewReporter(mgr, kind)),
+		reconciler.WithEventRecorder(quietRecorder{mgr.GetEventRecorderFor("welcome-operator")}),
 		reconciler.WithActionClientGetter(reported(kind)),
 		reconciler.WithControllerSetupFunc(kind.SetUp),
 		reconciler.WithPauseReconcileHandler(paused),

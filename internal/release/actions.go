@@ -139,7 +139,7 @@ func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values
 	}
 	a.records.stamp = a.stamp
 	rel, err := helm.Install(name, namespace, chrt, values, opts...)
-	return a.conclude(rel, err)
+	return a.conclude(Installed, rel, err)
 }
 
 // Upgrade as a dry run says whether an upgrade is needed: the release that it returns has
@@ -228,7 +228,7 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	if err != nil && a.records.created != "" {
 		err = errors.Join(err, a.rollBack(helm, rel))
 	}
-	return a.conclude(rel, err)
+	return a.conclude(Upgraded, rel, err)
 }
 
 // dropFailedTwin removes the record of the same inputs' last failure, so that a permanent
@@ -243,8 +243,8 @@ func (a *actionClient) dropFailedTwin(helm helmclient.ActionInterface) error {
 	return nil
 }
 
-// conclude remembers how an action ended.
-func (a *actionClient) conclude(rel *release.Release, err error) (*release.Release, error) {
+// conclude remembers how an action ended, and tells what it has done.
+func (a *actionClient) conclude(done string, rel *release.Release, err error) (*release.Release, error) {
 	if err != nil {
 		err = plain(err)
 		a.failed(err)
@@ -260,6 +260,7 @@ func (a *actionClient) conclude(rel *release.Release, err error) (*release.Relea
 	}
 	a.current = &record{name: created.Name, revision: rel.Version, status: rel.Info.Status, inputs: a.wanted, children: children, created: created.CreationTimestamp.Time}
 	a.succeeded(shortDigest([]byte(rel.Manifest)))
+	a.tell(done, "Revision %d from chart %s %s: %s", rel.Version, a.chart.Name(), a.chart.Metadata.Version, listChildren(children))
 	return a.light(), a.watch(a.ctx, a.owner.GetNamespace(), children)
 }
 
@@ -297,6 +298,7 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 	response, err := helm.Uninstall(name, opts...)
 	if err == nil || errors.Is(err, driver.ErrReleaseNotFound) {
 		a.forget()
+		a.tell(Uninstalled, "Deleted: %s", listChildren(a.current.children))
 		return response, err
 	}
 	if cause := helm.Config().KubeClient.(*guard).undeleted; cause != nil {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	eventrecord "k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -37,6 +38,7 @@ type Clients struct {
 	ledger       *Ledger
 	records      corev1client.ConfigMapsGetter
 	library      helmclient.ActionClientGetter
+	events       eventrecord.EventRecorder
 }
 
 // NewClients connects to the cluster of mgr. What happens to releases is written to ledger.
@@ -44,7 +46,7 @@ func NewClients(mgr manager.Manager, capabilities *Capabilities, ledger *Ledger)
 	config := rest.CopyConfig(mgr.GetConfig())
 	config.Timeout = requestTimeout
 	var err error
-	c := &Clients{mgr: mgr, capabilities: capabilities, ledger: ledger}
+	c := &Clients{mgr: mgr, capabilities: capabilities, ledger: ledger, events: mgr.GetEventRecorderFor("welcome-operator")}
 	if c.records, err = corev1client.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("create the client of release records: %w", err)
 	}
@@ -171,7 +173,7 @@ func (c *Clients) reporter(ctx context.Context, owner client.Object) func(messag
 		}
 		told[message] = true
 		logf.FromContext(ctx).Info("Left alone what a release record names", "reason", message)
-		c.mgr.GetEventRecorderFor("welcome-operator").Event(owner, corev1.EventTypeWarning, "ForeignObject", message)
+		c.events.Event(owner, corev1.EventTypeWarning, "ForeignObject", message)
 	}
 }
 

@@ -17,7 +17,6 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // rolloutPoll is how often a release that waits for others asks again.
@@ -120,9 +119,11 @@ func (a *actionClient) repair(guard *guard, info *resource.Info) error {
 	}
 	live, err := guard.live(info)
 	if apierrors.IsNotFound(err) {
-		logf.FromContext(a.ctx).Info("Creating an object again that was deleted", "object", describe(info))
-		_, err := guard.Create(kube.ResourceList{info})
-		return err
+		if _, err := guard.Create(kube.ResourceList{info}); err != nil {
+			return err
+		}
+		a.tell(DriftCorrected, "%s was deleted: created again", describe(info))
+		return nil
 	}
 	if err != nil {
 		return err
@@ -143,7 +144,7 @@ func (a *actionClient) repair(guard *guard, info *resource.Info) error {
 		return fmt.Errorf("repair the drift of %s: %w", describe(info), err)
 	}
 	if restored.GetResourceVersion() != live.GetResourceVersion() {
-		logf.FromContext(a.ctx).Info("Repaired a drift", "object", describe(info), "fields", strings.Join(changes(live.Object, restored.Object), ", "))
+		a.tell(DriftCorrected, "%s: put back %s", describe(info), strings.Join(changes(live.Object, restored.Object), ", "))
 	}
 	info.Object = restored
 	guard.note(kube.ResourceList{info})

@@ -84,13 +84,13 @@ func judge(previous Status, seen observation) verdict {
 	case seen.deleting && failed:
 		return verdict{ready: metav1.ConditionFalse, reason: problem.reason, message: problem.message, reconciling: !problem.permanent, stalled: problem.permanent}
 	case seen.deleting:
-		return verdict{ready: metav1.ConditionFalse, reason: "Uninstalling", message: "The release is being uninstalled.", reconciling: true}
+		return verdict{ready: metav1.ConditionFalse, reason: reasonUninstalling, message: "The release is being uninstalled.", reconciling: true}
 	case meta.IsStatusConditionTrue(seen.reported, pausedType):
-		return verdict{ready: metav1.ConditionUnknown, reason: "Paused", message: "Nothing is applied, repaired or looked at until the pause annotation is removed."}
+		return verdict{ready: metav1.ConditionUnknown, reason: reasonPaused, message: "Nothing is applied, repaired or looked at until the pause annotation is removed."}
 	case failed:
 		return verdict{ready: metav1.ConditionFalse, reason: problem.reason, message: problem.message, reconciling: !problem.permanent, stalled: problem.permanent}
 	case !applied(previous, seen):
-		return verdict{ready: metav1.ConditionFalse, reason: "Progressing", message: "The release of this generation is not applied yet.", reconciling: true}
+		return verdict{ready: metav1.ConditionFalse, reason: reasonProgressing, message: "The release of this generation is not applied yet.", reconciling: true}
 	}
 	v := health(seen)
 	if seen.state.WaitFor != "" {

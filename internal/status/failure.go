@@ -15,26 +15,27 @@ type problem struct {
 }
 
 // causes are told by their text: Helm joins the errors of the API server to strings. The
-// first match counts. advice follows the error's own message.
+// first match counts. What people read is message, with $1 for the match's first group, or
+// else the error itself; advice follows it.
 var causes = []struct {
-	pattern   *regexp.Regexp
-	reason    string
-	advice    string
-	permanent bool
+	pattern         *regexp.Regexp
+	reason          string
+	message, advice string
+	permanent       bool
 }{
-	{regexp.MustCompile(`is not controlled by this custom resource`), "ObjectInTheWay", "", true},
-	{regexp.MustCompile(`exceeded quota`), "QuotaExceeded", "Raise the quota of the namespace, or ask for less.", true},
-	{regexp.MustCompile(`because it is being terminated`), "NamespaceTerminating", "", false},
-	{regexp.MustCompile(`User "[^"]*" cannot `), "Forbidden", "Give the operator's ServiceAccount this right, see config/rbac/role.yaml.", true},
-	{regexp.MustCompile(`don't meet the specifications of the schema`), "InvalidValues", "Correct the spec.", true},
-	// What a chart refuses with its functions fail and required.
-	{regexp.MustCompile(`execution error at \([^)]*\): `), "InvalidValues", "Correct the spec.", true},
-	{regexp.MustCompile(`template: |parse error|error converting YAML|is outside of namespace|no matches for kind`), "ChartError", "Correct the chart: the spec is not the cause.", true},
-	{regexp.MustCompile(`admission webhook "[^"]*" denied|is invalid: |is forbidden: |field is immutable`), "Rejected", "The API server does not take the object: correct the spec or the policy that refuses it.", true},
+	{regexp.MustCompile(`is not controlled by this custom resource`), "ObjectInTheWay", "", "", true},
+	{regexp.MustCompile(`(?s)^.*?(\w+ "[^"]*" in namespace "[^"]*") exists and cannot be imported.*$`), "ObjectInTheWay",
+		"$1 exists and is not controlled by this custom resource: delete or rename one of the two", "", true},
+	{regexp.MustCompile(`exceeded quota`), "QuotaExceeded", "", "Raise the quota of the namespace, or ask for less.", true},
+	{regexp.MustCompile(`because it is being terminated`), "NamespaceTerminating", "", "", false},
+	{regexp.MustCompile(`User "[^"]*" cannot `), "Forbidden", "", "Give the operator's ServiceAccount this right, see config/rbac/role.yaml.", true},
+	{regexp.MustCompile(`don't meet the specifications of the schema`), "InvalidValues", "", "Correct the spec.", true},
+	// What a chart refuses with its functions fail and required. Where in a template it does
+	// helps nobody to correct a spec.
+	{regexp.MustCompile(`(?s)^.*execution error at \([^)]*\): (.*)$`), "InvalidValues", "$1", "Correct the spec.", true},
+	{regexp.MustCompile(`template: |parse error|error converting YAML|is outside of namespace|no matches for kind`), "ChartError", "", "Correct the chart: the spec is not the cause.", true},
+	{regexp.MustCompile(`admission webhook "[^"]*" denied|is invalid: |is forbidden: |field is immutable`), "Rejected", "", "Correct the spec, or the policy that refuses the object.", true},
 }
-
-// helmPrefix is where in a template a chart refuses a value: it helps nobody to correct a spec.
-var helmPrefix = regexp.MustCompile(`^.*execution error at \([^)]*\): `)
 
 // failure finds in the conditions of one reconcile why it failed.
 func failure(reported []metav1.Condition) (problem, bool) {
@@ -51,7 +52,9 @@ func explain(libraryReason, message string) problem {
 		if !cause.pattern.MatchString(message) {
 			continue
 		}
-		message = helmPrefix.ReplaceAllString(message, "")
+		if cause.message != "" {
+			message = cause.pattern.ReplaceAllString(message, cause.message)
+		}
 		if cause.advice != "" {
 			message += ". " + cause.advice
 		}

@@ -21,7 +21,7 @@ func health(seen observation) verdict {
 		}
 	}
 	if worst == nil {
-		return verdict{ready: metav1.ConditionTrue, reason: "Healthy", message: "The release is applied, and all of its objects are healthy."}
+		return verdict{ready: metav1.ConditionTrue, reason: reasonHealthy, message: "The release is applied, and all of its objects are healthy."}
 	}
 	if reason, message := podTrouble(seen.pods); reason != "" {
 		worst.reason, worst.message = reason, message
@@ -31,7 +31,7 @@ func health(seen observation) verdict {
 
 // health is nil if o is healthy.
 func (o object) health() *verdict {
-	v := &verdict{ready: metav1.ConditionFalse, reason: "Progressing", reconciling: true, unhealthy: true}
+	v := &verdict{ready: metav1.ConditionFalse, reason: reasonProgressing, reconciling: true, unhealthy: true}
 	if o.live == nil {
 		v.message = fmt.Sprintf("%s is not seen yet as it was applied.", o)
 		return v

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -40,6 +41,7 @@ type Reporter struct {
 	client.Client // from the cache, to the API server
 	live          client.Reader
 	releases      *release.Kind
+	events        record.EventRecorder
 
 	mu    sync.Mutex
 	looks map[types.UID]time.Time // when to look again at what is unhealthy
@@ -47,7 +49,7 @@ type Reporter struct {
 
 // NewReporter returns a Reporter that learns from releases what was applied.
 func NewReporter(mgr manager.Manager, releases *release.Kind) *Reporter {
-	return &Reporter{Client: mgr.GetClient(), live: mgr.GetAPIReader(), releases: releases, looks: map[types.UID]time.Time{}}
+	return &Reporter{Client: mgr.GetClient(), live: mgr.GetAPIReader(), releases: releases, events: mgr.GetEventRecorderFor("welcome-operator"), looks: map[types.UID]time.Time{}}
 }
 
 // Get hides the conditions from the library. It asks for a status update only when its own
@@ -122,6 +124,9 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	}
 	if err != nil {
 		return err
+	}
+	for _, e := range announce(previous, status) {
+		w.reporter.events.Event(owner, e.eventType, e.reason, e.message)
 	}
 	owner.SetResourceVersion(stored.GetResourceVersion())
 	owner.Object["status"] = stored.Object["status"]

@@ -22,6 +22,14 @@ const (
 	Stalled = "Stalled"
 )
 
+// Reasons of Ready that are no failures.
+const (
+	reasonHealthy      = "Healthy"
+	reasonProgressing  = "Progressing"
+	reasonPaused       = "Paused"
+	reasonUninstalling = "Uninstalling"
+)
+
 // Condition types of the library that decide about Ready.
 const (
 	irreconcilable = "Irreconcilable"

@@ -1,0 +1,34 @@
+package release
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// Reasons of the events that tell what was done to a release. Why something was not done is
+// told by the status package, once per change of the Ready condition.
+const (
+	Installed      = "Installed"
+	Upgraded       = "Upgraded"
+	Uninstalled    = "Uninstalled"
+	DriftCorrected = "DriftCorrected"
+)
+
+// tell records an event about the custom resource, and logs it.
+func (a *actionClient) tell(done, format string, args ...any) {
+	message := fmt.Sprintf(format, args...)
+	logf.FromContext(a.ctx).Info(done, "what", message)
+	a.clients.events.Event(a.owner, corev1.EventTypeNormal, done, message)
+}
+
+// listChildren names the objects of a release.
+func listChildren(children []Child) string {
+	names := make([]string, len(children))
+	for i, child := range children {
+		names[i] = child.Kind + " " + child.Name
+	}
+	return strings.Join(names, ", ")
+}

@@ -1,0 +1,28 @@
+package status
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// event about a custom resource.
+type event struct{ eventType, reason, message string }
+
+// announce returns the events of the step from one status to the next: a warning when Ready
+// gets another cause, and when a pause begins and ends. What is done to the release is told
+// by who does it.
+func announce(before, after Status) []event {
+	was, is := before.condition(Ready), after.condition(Ready)
+	var events []event
+	switch {
+	case was.Reason != reasonPaused && is.Reason == reasonPaused:
+		events = append(events, event{corev1.EventTypeNormal, reasonPaused, is.Message})
+	case was.Reason == reasonPaused && is.Reason != reasonPaused:
+		events = append(events, event{corev1.EventTypeNormal, "Resumed", "The pause annotation was removed."})
+	}
+	if is.Status == metav1.ConditionFalse && is.Reason != reasonProgressing && is.Reason != reasonUninstalling &&
+		(was.Reason != is.Reason || was.Message != is.Message) {
+		events = append(events, event{corev1.EventTypeWarning, is.Reason, is.Message})
+	}
+	return events
+}

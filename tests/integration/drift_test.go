@@ -1,0 +1,170 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// change edits the Deployment that a custom resource has.
+func (s *scene) changeDeployment(name string, change func(*appsv1.Deployment)) {
+	s.Helper()
+	s.must(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		deployment := &appsv1.Deployment{}
+		s.get(deployment, name)
+		change(deployment)
+		return env.client.Update(ctx, deployment)
+	}))
+}
+
+func (s *scene) awaitDeployment(what, name string, check func(*appsv1.Deployment) error) {
+	s.Helper()
+	s.await(what, func() error {
+		deployment := &appsv1.Deployment{}
+		if err := env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, deployment); err != nil {
+			return err
+		}
+		return check(deployment)
+	})
+}
+
+func TestDrift(t *testing.T) {
+	s := newScene(t)
+	operator := s.operator()
+	s.create(welcome("hello").greeting("myfriends"))
+	s.awaitDeployed("hello")
+
+	for name, drift := range map[string]struct {
+		make func(*appsv1.Deployment)
+		gone func(*appsv1.Deployment) error
+	}{
+		"a field is changed": {
+			func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Env[0].Value = "intruders" },
+			func(d *appsv1.Deployment) error {
+				if got := greetingOf(d); got != "myfriends" {
+					return fmt.Errorf("it greets %q", got)
+				}
+				return nil
+			},
+		},
+		"a value is replaced by a reference": {
+			func(d *appsv1.Deployment) {
+				d.Spec.Template.Spec.Containers[0].Env[0] = corev1.EnvVar{Name: "NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}
+			},
+			func(d *appsv1.Deployment) error {
+				if got := greetingOf(d); got != "myfriends" {
+					return fmt.Errorf("it greets %q", got)
+				}
+				return nil
+			},
+		},
+		"a list has one more element": {
+			func(d *appsv1.Deployment) {
+				container := &d.Spec.Template.Spec.Containers[0]
+				container.Env = append(container.Env, corev1.EnvVar{Name: "ADDED", Value: "by hand"})
+			},
+			func(d *appsv1.Deployment) error {
+				for _, env := range d.Spec.Template.Spec.Containers[0].Env {
+					if env.Name == "ADDED" {
+						return errors.New("it is still there")
+					}
+				}
+				return nil
+			},
+		},
+		"a pod has one more container": {
+			func(d *appsv1.Deployment) {
+				d.Spec.Template.Spec.Containers = append(d.Spec.Template.Spec.Containers, corev1.Container{Name: "added", Image: "example.com/added:1"})
+			},
+			func(d *appsv1.Deployment) error {
+				if got := len(d.Spec.Template.Spec.Containers); got != 1 {
+					return fmt.Errorf("there are %d containers", got)
+				}
+				return nil
+			},
+		},
+		"the pods get a field that the chart does not have": {
+			func(d *appsv1.Deployment) { d.Spec.Template.Spec.HostNetwork = true },
+			func(d *appsv1.Deployment) error {
+				if d.Spec.Template.Spec.HostNetwork {
+					return errors.New("it is still there")
+				}
+				return nil
+			},
+		},
+		"the label by which the operator finds it is removed": {
+			func(d *appsv1.Deployment) { delete(d.Labels, managedBy) },
+			func(d *appsv1.Deployment) error {
+				if d.Labels[managedBy] == "" {
+					return errors.New("it is still missing")
+				}
+				return nil
+			},
+		},
+		"it is scaled by hand": {
+			func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](7) },
+			func(d *appsv1.Deployment) error {
+				if *d.Spec.Replicas != 1 {
+					return fmt.Errorf("there are %d replicas", *d.Spec.Replicas)
+				}
+				return nil
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &scene{T: t, namespace: s.namespace, operators: s.operators}
+			s.changeDeployment("hello", drift.make)
+			s.awaitDeployment("the drift is repaired", "hello", drift.gone)
+		})
+	}
+
+	t.Run("a child is deleted", func(t *testing.T) {
+		s.must(env.client.Delete(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, "hello")}))
+		s.await("the Service exists again", func() error {
+			return env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: "hello"}, &corev1.Service{})
+		})
+	})
+
+	t.Run("what belongs to others stays", func(t *testing.T) {
+		s.changeDeployment("hello", func(d *appsv1.Deployment) {
+			d.Annotations["example.com/note"], d.Labels["example.com/team"] = "mine", "mine"
+			d.Spec.Template.Spec.Containers[0].Env[0].Value = "intruders"
+		})
+		s.awaitGreeting("hello", "myfriends")
+		s.awaitDeployment("annotation and label stay", "hello", func(d *appsv1.Deployment) error {
+			if d.Annotations["example.com/note"] != "mine" || d.Labels["example.com/team"] != "mine" {
+				return fmt.Errorf("annotations %v, labels %v", d.Annotations, d.Labels)
+			}
+			return nil
+		})
+	})
+
+	t.Run("a repair is no new revision", func(t *testing.T) {
+		s.must(s.hasRecords("hello", 1))
+		s.settled(operator)
+	})
+}
+
+// An autoscaler and drift repair must not fight over the replicas.
+func TestDriftLeavesTheAutoscalersReplicas(t *testing.T) {
+	s := newScene(t)
+	s.operator()
+	s.create(welcome("hello").with("autoscaling.enabled", true).greeting("myfriends"))
+	s.awaitDeployed("hello")
+	s.get(&autoscalingv2.HorizontalPodAutoscaler{}, "hello")
+	s.changeDeployment("hello", func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](4) })
+	s.changeDeployment("hello", func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Env[0].Value = "intruders" })
+	s.awaitGreeting("hello", "myfriends")
+	deployment := &appsv1.Deployment{}
+	s.get(deployment, "hello")
+	if *deployment.Spec.Replicas != 4 {
+		t.Errorf("the autoscaler's 4 replicas became %d", *deployment.Spec.Replicas)
+	}
+}

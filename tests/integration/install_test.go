@@ -1,0 +1,184 @@
+package integration
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func TestInstall(t *testing.T) {
+	s := newScene(t)
+	operator := s.operator()
+	before := s.record()
+	cr := s.create(welcome("hello").greeting("myfriends"))
+	s.awaitDeployed("hello")
+	t.Logf("an install costs %s", summary(before.of(operator)))
+
+	deployment, service := &appsv1.Deployment{}, &corev1.Service{}
+	s.get(deployment, "hello")
+	s.get(service, "hello")
+	for _, child := range []client.Object{deployment, service} {
+		if !metav1.IsControlledBy(child, cr) {
+			t.Errorf("%T is not owned by the Welcome: %v", child, child.GetOwnerReferences())
+		}
+		if child.GetLabels()[managedBy] != "welcome-operator" {
+			t.Errorf("%T has labels %v", child, child.GetLabels())
+		}
+	}
+	container := deployment.Spec.Template.Spec.Containers[0]
+	if container.Image != image {
+		t.Errorf("the image is %q, not the one of RELATED_IMAGE_WELCOME", container.Image)
+	}
+	if got := greetingOf(deployment); got != "myfriends" {
+		t.Errorf("NAME is %q", got)
+	}
+	if got := deployment.Spec.Template.Labels["welcome"]; got != "hello" {
+		t.Errorf("pods are labelled welcome=%q", got)
+	}
+	if service.Spec.Type != corev1.ServiceTypeLoadBalancer || service.Spec.Ports[0].Port != 8080 {
+		t.Errorf("the Service is %v", service.Spec)
+	}
+	if !slices.Contains(s.welcome("hello").GetFinalizers(), finalizer) {
+		t.Error("there is no finalizer")
+	}
+	if got := s.records("hello"); len(got) != 1 || !metav1.IsControlledBy(&got[0], cr) {
+		t.Errorf("release records: %v", names(got))
+	}
+	secrets := &corev1.SecretList{}
+	s.must(env.client.List(ctx, secrets, client.InNamespace(s.namespace)))
+	if len(secrets.Items) > 0 {
+		t.Errorf("the operator made %d Secrets", len(secrets.Items))
+	}
+}
+
+func TestUpdate(t *testing.T) {
+	s := newScene(t)
+	operator := s.operator()
+	s.create(welcome("hello").greeting("first"))
+	s.awaitDeployed("hello")
+
+	before := s.record()
+	s.edit("hello", func(w *fixture) { w.greeting("second") })
+	s.awaitGreeting("hello", "second")
+	s.await("a second record", func() error { return s.hasRecords("hello", 2) })
+	s.awaitDeployed("hello")
+	t.Logf("an upgrade costs %s", summary(before.of(operator)))
+
+	t.Run("an object that the chart adds is made, and deleted when it is no longer wanted", func(t *testing.T) {
+		policy := &networkingv1.NetworkPolicy{}
+		s.edit("hello", func(w *fixture) { w.with("networkPolicy.enabled", true) })
+		s.await("the NetworkPolicy exists", func() error {
+			return env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: "hello"}, policy)
+		})
+		s.edit("hello", func(w *fixture) { w.with("networkPolicy.enabled", false) })
+		s.awaitGone(policy, "hello")
+	})
+
+	t.Run("history is bounded", func(t *testing.T) {
+		for i := range 5 {
+			greeting := fmt.Sprintf("again %d", i)
+			s.edit("hello", func(w *fixture) { w.greeting(greeting) })
+			s.awaitGreeting("hello", greeting)
+		}
+		s.await("five records", func() error { return s.hasRecords("hello", 5) })
+	})
+}
+
+func TestNothingToDo(t *testing.T) {
+	s := newScene(t)
+	operator := s.operator()
+	s.create(welcome("hello"))
+	s.awaitDeployed("hello")
+	s.settled(operator)
+
+	const pokes = 10
+	before, reconciles := s.record(), operator.reconciles(t)
+	for i := range pokes {
+		s.edit("hello", func(w *fixture) { w.annotate("example.com/poke", fmt.Sprint(i)) })
+		s.await("the edit is reconciled", func() error {
+			if got := operator.reconciles(t); got <= reconciles+i {
+				return fmt.Errorf("%d reconciles", got-reconciles)
+			}
+			return nil
+		})
+	}
+	s.settled(operator)
+	requests, reconciles := before.of(operator), operator.reconciles(t)-reconciles
+	t.Logf("%d idle reconciles cost %s", reconciles, summary(requests))
+	for _, request := range requests {
+		if request.writes() {
+			t.Errorf("an idle reconcile writes: %s", request)
+		}
+	}
+	if len(requests) > 0 {
+		t.Errorf("an idle reconcile asks the API server: %s", summary(requests))
+	}
+}
+
+// settled waits until the operator has nothing to do.
+func (s *scene) settled(operator *process) {
+	s.Helper()
+	last := -1
+	s.await("the operator has nothing to do", func() error {
+		now := operator.reconciles(s.T)
+		busy := operator.metric(s.T, "controller_runtime_active_workers", "") + operator.metric(s.T, "workqueue_depth", `controller="welcome-controller"`)
+		if now != last || busy > 0 {
+			defer func() { last = now }()
+			return fmt.Errorf("%d reconciles, %v at work or waiting", now, busy)
+		}
+		return nil
+	})
+}
+
+func greetingOf(deployment *appsv1.Deployment) string {
+	for _, env := range deployment.Spec.Template.Spec.Containers[0].Env {
+		if env.Name == "NAME" {
+			return env.Value
+		}
+	}
+	return ""
+}
+
+func (s *scene) awaitGreeting(name, greeting string) {
+	s.Helper()
+	s.await(fmt.Sprintf("%s greets %q", name, greeting), func() error {
+		deployment := &appsv1.Deployment{}
+		if err := env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, deployment); err != nil {
+			return err
+		}
+		if got := greetingOf(deployment); got != greeting {
+			return fmt.Errorf("it greets %q", got)
+		}
+		return nil
+	})
+}
+
+// records are the release records of a custom resource, oldest first.
+func (s *scene) records(name string) []corev1.ConfigMap {
+	s.Helper()
+	list := &corev1.ConfigMapList{}
+	s.must(env.client.List(ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{"owner": "helm", "name": name}))
+	slices.SortFunc(list.Items, func(a, b corev1.ConfigMap) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	return list.Items
+}
+
+func (s *scene) hasRecords(name string, count int) error {
+	if got := s.records(name); len(got) != count {
+		return fmt.Errorf("there are %v", names(got))
+	}
+	return nil
+}
+
+func names(records []corev1.ConfigMap) []string {
+	var out []string
+	for _, record := range records {
+		out = append(out, record.Name+" ("+record.Labels["status"]+")")
+	}
+	return out
+}

@@ -1,0 +1,61 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Of two replicas one works. When it is told to stop, it gives the lease away and the other goes on, long before the lease
+// would have expired.
+func TestLeaderElection(t *testing.T) {
+	s := newScene(t)
+	elect := settings{namespaces: []string{s.namespace}, args: []string{"--leader-elect", "--leader-election-namespace=" + operatorNamespace}}
+	first := s.ownOperator(elect)
+	s.await("the first holds the lease", func() error { _, err := s.leaseHolder(); return err })
+	holder, err := s.leaseHolder()
+	s.must(err)
+	second := s.ownOperator(elect) // the standby is ready: its caches are warm
+	s.create(welcome("hello"))
+	s.awaitDeployed("hello")
+	if strings.Contains(second.log(), "Starting workers") {
+		t.Errorf("the standby works, too\n%s", s.dump())
+	}
+
+	start := time.Now()
+	first.stop()
+	if first.err != nil {
+		t.Errorf("the first ended with %v\n%s", first.err, s.dump())
+	}
+	s.await("the second holds the lease", func() error {
+		if now, err := s.leaseHolder(); err != nil || now == holder {
+			return fmt.Errorf("%q holds it: %w", now, err)
+		}
+		return nil
+	})
+	takeover := time.Since(start)
+	s.edit("hello", func(w *fixture) { w.greeting("the second") })
+	s.awaitGreeting("hello", "the second")
+	t.Logf("the second held the lease %s after the first was told to stop", takeover.Round(time.Millisecond))
+	if takeover > 10*time.Second {
+		t.Errorf("the lease was not given away: the second had to wait %s", takeover)
+	}
+}
+
+func (s *scene) leaseHolder() (string, error) {
+	leases := &coordinationv1.LeaseList{}
+	if err := env.client.List(ctx, leases, client.InNamespace(operatorNamespace)); err != nil {
+		return "", err
+	}
+	for _, lease := range leases.Items {
+		if lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "" {
+			return *lease.Spec.HolderIdentity, nil
+		}
+	}
+	return "", errors.New("nobody holds it")
+}

@@ -1,0 +1,178 @@
+package integration
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/release"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// forge rewrites the newest release record of a custom resource.
+func (s *scene) forge(name string, change func(record *corev1.ConfigMap, rel *release.Release)) {
+	s.Helper()
+	records := s.records(name)
+	record := &records[len(records)-1]
+	packed, err := base64.StdEncoding.DecodeString(record.Data["release"])
+	s.must(err)
+	reader, err := gzip.NewReader(bytes.NewReader(packed))
+	s.must(err)
+	text, err := io.ReadAll(reader)
+	s.must(err)
+	rel := &release.Release{}
+	s.must(json.Unmarshal(text, rel))
+	before := record.DeepCopy()
+	change(record, rel)
+	if record.Data["release"] == before.Data["release"] {
+		text, err = json.Marshal(rel)
+		s.must(err)
+		record.Data["release"] = pack(text)
+	}
+	s.must(env.client.Update(ctx, record))
+}
+
+func pack(text []byte) string {
+	var packed bytes.Buffer
+	writer := gzip.NewWriter(&packed)
+	_, _ = writer.Write(text) // to memory
+	_ = writer.Close()
+	return base64.StdEncoding.EncodeToString(packed.Bytes())
+}
+
+func serviceManifest(namespace, name string) string {
+	return fmt.Sprintf("\n---\napiVersion: v1\nkind: Service\nmetadata: {name: %s, namespace: %s}\nspec: {ports: [{port: 1}]}\n", name, namespace)
+}
+
+// Whoever may edit ConfigMaps in a namespace must not borrow the operator's rights, and must not be able to stop it: what a
+// forged record names survives an upgrade and the deletion, which go through.
+func TestForgedRecord(t *testing.T) {
+	s := newScene(t)
+	s.operator()
+	elsewhere := s.newNamespace("elsewhere-")
+	there := s.foreignService(elsewhere, "precious")
+	here := s.foreignService(s.namespace, "precious")
+	role := &rbacv1.ClusterRole{ObjectMeta: objectMeta("", s.namespace)}
+	s.must(env.client.Create(ctx, role))
+
+	for name, c := range map[string]struct {
+		forge func(record *corev1.ConfigMap, rel *release.Release)
+		event string // part of what is told
+	}{
+		"a Service of another namespace": {
+			func(_ *corev1.ConfigMap, rel *release.Release) {
+				rel.Manifest += serviceManifest(elsewhere, "precious")
+			}, elsewhere,
+		},
+		"a Service of this namespace": {
+			func(_ *corev1.ConfigMap, rel *release.Release) {
+				rel.Manifest += serviceManifest(s.namespace, "precious")
+			}, "not controlled by this custom resource",
+		},
+		"a cluster-scoped object": {
+			func(_ *corev1.ConfigMap, rel *release.Release) {
+				rel.Manifest += "\n---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: " + role.Name + "}\n"
+			}, "cluster-scoped",
+		},
+		"an unknown kind": {
+			func(_ *corev1.ConfigMap, rel *release.Release) {
+				rel.Manifest += "\n---\napiVersion: example.com/v1\nkind: Unheard\nmetadata: {name: of}\n"
+			}, "Unheard",
+		},
+		"a list": {
+			func(_ *corev1.ConfigMap, rel *release.Release) {
+				rel.Manifest += "\n---\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Service, metadata: {name: precious, namespace: " + elsewhere + "}}\n"
+			}, elsewhere,
+		},
+		"no object": {
+			func(_ *corev1.ConfigMap, rel *release.Release) { rel.Manifest += "\n---\n{{ not: [yaml\n" }, "no object",
+		},
+		"hooks": {
+			func(_ *corev1.ConfigMap, rel *release.Release) {
+				rel.Hooks = []*release.Hook{{
+					Name: "forged", Kind: "ConfigMap", Events: []release.HookEvent{release.HookPreUpgrade, release.HookPreDelete, release.HookPostDelete},
+					Manifest: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: forged}\n",
+				}}
+			}, "",
+		},
+		"another release": {
+			func(_ *corev1.ConfigMap, rel *release.Release) {
+				rel.Name, rel.Namespace, rel.Version, rel.Info, rel.Chart = "other", elsewhere, 99, nil, nil
+			}, "",
+		},
+		"nothing that can be read": {
+			func(record *corev1.ConfigMap, _ *release.Release) { record.Data["release"] = "rubbish" }, "cannot be read",
+		},
+		"more than fits into memory": {
+			func(record *corev1.ConfigMap, _ *release.Release) {
+				record.Data["release"] = pack([]byte(`{"manifest": "` + strings.Repeat("A", 64<<20) + `"}`))
+			}, "unpacks to more than",
+		},
+		"no labels": {
+			func(record *corev1.ConfigMap, _ *release.Release) { record.Labels = nil }, "",
+		},
+		"children of an unknown kind": {
+			func(record *corev1.ConfigMap, _ *release.Release) {
+				record.Annotations["webapp.demo.welcome.domain/children"] = `[{"apiVersion": "example.com/v1", "kind": "Unheard", "name": "of"}]`
+			}, "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &scene{T: t, namespace: s.namespace, operators: s.operators}
+			cr := s.create(welcome("hello").greeting("before"))
+			s.awaitGreeting("hello", "before")
+			s.awaitDeployed("hello")
+			s.forge("hello", c.forge)
+			s.edit("hello", func(w *fixture) { w.greeting("after") })
+			s.awaitGreeting("hello", "after")
+			s.awaitDeployed("hello")
+			if c.event != "" {
+				s.awaitEvent("hello", "ForeignObject", c.event)
+			}
+
+			if records := s.records("hello"); len(records) > 0 {
+				s.forge("hello", c.forge)
+			}
+			s.must(env.client.Delete(ctx, cr))
+			s.awaitGone(newWelcome(), "hello")
+			s.awaitGone(&appsv1.Deployment{}, "hello")
+			s.awaitGone(&corev1.Service{}, "hello")
+			s.unharmed(there)
+			s.unharmed(here)
+			s.must(env.client.Get(ctx, client.ObjectKeyFromObject(role), &rbacv1.ClusterRole{}))
+			s.awaitGone(&corev1.ConfigMap{}, "forged")
+			s.must(env.client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(s.namespace)))
+			s.must(env.client.DeleteAllOf(ctx, &corev1.Event{}, client.InNamespace(s.namespace)))
+		})
+	}
+}
+
+// Without its records, a release is made anew over the objects that it already has.
+func TestRecordsDeleted(t *testing.T) {
+	s := newScene(t)
+	s.operator()
+	s.create(welcome("hello").greeting("before"))
+	s.awaitDeployed("hello")
+	deployment := &appsv1.Deployment{}
+	s.get(deployment, "hello")
+	for _, record := range s.records("hello") {
+		s.must(env.client.Delete(ctx, &record))
+	}
+	s.edit("hello", func(w *fixture) { w.greeting("after") })
+	s.awaitGreeting("hello", "after")
+	s.await("a record", func() error { return s.hasRecords("hello", 1) })
+	s.awaitDeployed("hello")
+	now := &appsv1.Deployment{}
+	s.get(now, "hello")
+	if now.UID != deployment.UID {
+		t.Error("the Deployment was made anew")
+	}
+}

@@ -1,0 +1,126 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// watchesWith is the repository's watches.yaml with more settings, indented by two.
+func watchesWith(settings string) string {
+	return `- group: webapp.demo.welcome.domain
+  version: v1
+  kind: Welcome
+  chart: helm-charts/welcome
+  overrideValues: {image: "${RELATED_IMAGE_WELCOME}", imagePullPolicy: IfNotPresent}
+` + settings
+}
+
+func TestWatchNamespaces(t *testing.T) {
+	s := newScene(t)
+	second, other := &scene{T: t}, &scene{T: t}
+	second.namespace, other.namespace = s.newNamespace("second-"), s.newNamespace("other-")
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace, second.namespace}})
+	second.operators = s.operators
+	other.create(welcome("hello"))
+	s.create(welcome("hello"))
+	s.awaitDeployed("hello")
+	second.create(welcome("hello"))
+	second.awaitDeployed("hello")
+	if got := other.welcome("hello"); len(got.GetFinalizers()) > 0 || got.Object["status"] != nil {
+		t.Errorf("the operator touched a Welcome of a namespace that it does not watch: %v", got)
+	}
+	s.settled(operator)
+}
+
+func TestWatchNamespacesAsksForNoOther(t *testing.T) {
+	s := newScene(t)
+	before := s.record()
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
+	s.create(welcome("hello"))
+	s.awaitDeployed("hello")
+	for _, request := range before.of(operator) {
+		if ref := request.ObjectRef; ref != nil && ref.Namespace != s.namespace {
+			t.Errorf("it asks outside of its namespace: %s", request)
+		}
+	}
+}
+
+func TestWatchSelector(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWith("  selector: {matchLabels: {tier: front}}\n")})
+	s.create(welcome("without"))
+	s.create(welcome("with").label("tier", "front"))
+	s.awaitDeployed("with")
+	if got := s.welcome("without"); len(got.GetFinalizers()) > 0 || got.Object["status"] != nil {
+		t.Errorf("the operator touched a Welcome that it does not select: %v", got)
+	}
+	s.edit("without", func(w *fixture) { w.label("tier", "front") })
+	s.awaitDeployed("without")
+}
+
+func TestWatchPeriodAndConcurrency(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWith("  reconcilePeriod: 500ms\n  maxConcurrentReconciles: 3\n")})
+	s.create(welcome("hello"))
+	s.awaitDeployed("hello")
+	if got := operator.metric(t, "controller_runtime_max_concurrent_reconciles", ""); got != 3 {
+		t.Errorf("%v reconciles at once, not the 3 of the watches entry", got)
+	}
+	reconciles := operator.reconciles(t)
+	s.await("it is reconciled again and again", func() error {
+		if got := operator.reconciles(t) - reconciles; got < 4 {
+			return fmt.Errorf("%d reconciles", got)
+		}
+		return nil
+	})
+	s.must(s.hasRecords("hello", 1))
+}
+
+func TestWatchDependentResourcesOff(t *testing.T) {
+	s := newScene(t)
+	before := s.record()
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWith("  watchDependentResources: false\n")})
+	s.create(welcome("hello"))
+	s.awaitDeployed("hello")
+	s.must(env.client.Delete(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, "hello")}))
+	s.create(welcome("later"))
+	s.awaitDeployed("later")
+	s.settled(operator)
+	if err := env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: "hello"}, &corev1.Service{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the Service is back, although nobody watches it: %v", err)
+	}
+	for _, request := range before.of(operator) {
+		if request.Verb == "watch" && request.ObjectRef != nil && slices.Contains([]string{"deployments", "services"}, request.ObjectRef.Resource) {
+			t.Errorf("children are watched: %s", request)
+		}
+	}
+	// The next reconcile repairs it all the same.
+	s.edit("hello", func(w *fixture) { w.annotate("example.com/poke", "1") })
+	s.await("the Service exists again", func() error {
+		return env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: "hello"}, &corev1.Service{})
+	})
+}
+
+// What watches.yaml pins, no custom resource changes, not even one that was stored when the CRD was another.
+func TestOverrideValues(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWith(`    # a comment in between
+`)})
+	s.create(welcome("hello").with("image", "example.com/evil:1")) // pruned by the CRD
+	s.awaitDeployed("hello")
+	deployment := &appsv1.Deployment{}
+	s.get(deployment, "hello")
+	if got := deployment.Spec.Template.Spec.Containers[0].Image; got != image {
+		t.Errorf("the image is %q", got)
+	}
+	if _, pruned := s.welcome("hello").Object["spec"].(map[string]any)["image"]; pruned {
+		t.Error(errors.New("spec.image was stored"))
+	}
+}
