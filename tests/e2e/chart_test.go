@@ -1,0 +1,94 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// Whoever edits only the chart changes what all Welcomes deploy, as soon as the operator's image is built anew.
+func TestChartEditUpgradesWelcomes(t *testing.T) {
+	s := newScene(t)
+	s.welcome("hello", "{name: myfriends}")
+	s.awaitReady("hello")
+	url := s.url("hello")
+	s.awaitPage(url, "Hello myfriends")
+
+	original := s.operatorImage()
+	edited := s.buildOperator(original, func(context string) {
+		templates := filepath.Join(context, "helm-charts", "welcome", "templates")
+		s.edit(filepath.Join(templates, "_helpers.tpl"), `{{- define "welcome.labels" -}}`, "\nchart: edited")
+		s.edit(filepath.Join(templates, "deployment.yaml"), "          env:", "\n            - {name: CHART, value: edited}")
+	})
+	t.Cleanup(func() { s.useOperator(original) })
+
+	const (
+		edits  = `--output=jsonpath={.metadata.labels.chart} {.spec.template.spec.containers[0].env[?(@.name=="CHART")].value}`
+		before = ""
+		after  = "edited edited"
+	)
+	visitors := s.traffic(url)
+	s.useOperator(edited)
+	s.awaitOutput("the Deployment has label and variable", after, "get", "deployment", "hello", edits)
+	s.awaitReady("hello")
+	s.kubectl("rollout", "status", "deployment/hello", "--timeout="+patience.String())
+	s.await("the old pod is gone", func() error { return s.hasPods(1) })
+	if got := s.kubectl("get", "service", "hello", "--output=jsonpath={.metadata.labels.chart}"); got != "edited" {
+		t.Errorf("the Service's label is %q", got)
+	}
+
+	s.useOperator(original)
+	s.awaitOutput("the Deployment has lost both", before, "get", "deployment", "hello", edits)
+	s.awaitReady("hello")
+	s.await("one pod is left", func() error { return s.hasPods(1) })
+	visitors.stop(s)
+	s.awaitPage(url, "Hello myfriends")
+}
+
+func (s *scene) operatorImage() string {
+	s.Helper()
+	return s.kubectl("--namespace="+operatorNamespace, "get", "deployment", operatorName,
+		"--output=jsonpath={.spec.template.spec.containers[0].image}")
+}
+
+func (s *scene) useOperator(image string) {
+	s.Helper()
+	s.kubectl("--namespace="+operatorNamespace, "set", "image", "deployment/"+operatorName, "manager="+image)
+	s.kubectl("--namespace="+operatorNamespace, "rollout", "status", "deployment/"+operatorName, "--timeout="+patience.String())
+}
+
+// buildOperator builds and pushes an image beside another one, from the same binary and an edited copy of what else is in
+// it, and returns its reference.
+func (s *scene) buildOperator(beside string, edit func(context string)) string {
+	s.Helper()
+	context := s.TempDir()
+	binary := filepath.Join("dist", "linux-"+runtime.GOARCH)
+	s.must(os.MkdirAll(filepath.Join(context, binary), 0o755))
+	for _, path := range []string{"watches.yaml", "helm-charts", filepath.Join(binary, "welcome-operator")} {
+		s.must(run(exec.Command("cp", "--recursive", filepath.Join(root, path), filepath.Join(context, filepath.Dir(path)))))
+	}
+	edit(context)
+
+	repository, _, _ := strings.Cut(beside, "@")
+	image := repository + ":e2e"
+	script := filepath.Join(root, "hack", "image.sh")
+	s.must(run(exec.Command(script, "build", image, "Dockerfile", runtime.GOARCH, context)))
+	s.must(run(exec.Command(script, "push", image)))
+	reference, err := exec.Command(script, "ref", image).Output()
+	s.must(err)
+	return strings.TrimSpace(string(reference))
+}
+
+// edit adds text after the first place of a file that says where.
+func (s *scene) edit(file, where, text string) {
+	s.Helper()
+	content, err := os.ReadFile(file)
+	s.must(err)
+	if !strings.Contains(string(content), where) {
+		s.Fatalf("%s has no %q: edit it in another place", file, where)
+	}
+	s.must(os.WriteFile(file, []byte(strings.Replace(string(content), where, where+text, 1)), 0o644))
+}

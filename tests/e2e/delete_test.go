@@ -1,0 +1,51 @@
+package e2e
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A Welcome with every option comes and goes, and the namespace is as it was before.
+func TestDeleteLeavesNothing(t *testing.T) {
+	s := newScene(t)
+	s.kubectl("wait", "configmap/kube-root-ca.crt", "serviceaccount/default", "--for=create") // come by themselves
+	before, err := s.objects()
+	s.must(err)
+
+	sample := "--filename=" + filepath.Join(root, "config/samples/webapp_v1_welcome_full.yaml")
+	s.kubectl("apply", sample)
+	s.await("there are two ready pods", func() error { return s.hasPods(2) })
+	during, err := s.objects()
+	s.must(err)
+	for _, kind := range []string{
+		"deployment", "replicaset", "pod", "service", "endpointslice", "ingress", "networkpolicy", "horizontalpodautoscaler",
+		"poddisruptionbudget", "configmap/sh.helm.release",
+	} {
+		if !slices.ContainsFunc(during, func(object string) bool { return strings.HasPrefix(object, kind) }) {
+			t.Errorf("there is no %s among %q", kind, during)
+		}
+	}
+
+	s.kubectl("delete", sample, "--timeout=60s")
+	s.await("nothing is left", func() error {
+		after, err := s.objects()
+		if err == nil && !slices.Equal(after, before) {
+			err = fmt.Errorf("there is %q", slices.DeleteFunc(after, func(object string) bool { return slices.Contains(before, object) }))
+		}
+		return err
+	})
+}
+
+// objects are all that there is in the namespace, of any kind, save for the events that tell what happened.
+func (s *scene) objects() ([]string, error) {
+	kinds, err := kubectl("", "api-resources", "--namespaced", "--verbs=list", "--output=name")
+	if err != nil {
+		return nil, err
+	}
+	asked := slices.DeleteFunc(lines(kinds), func(kind string) bool { return strings.HasPrefix(kind, "events") })
+	names, err := s.tryKubectl("", "get", strings.Join(asked, ","), "--output=name", "--ignore-not-found")
+	return lines(names), err
+}

@@ -1,0 +1,30 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+)
+
+// Bad input gets an error that says what to write instead; tests/hostile has many more.
+func TestBadInputIsRefused(t *testing.T) {
+	s := newScene(t)
+	for title, c := range map[string]struct{ name, spec, want string }{
+		"a name with a dot":           {"hello.world", "{}", "metadata.name becomes the name of a Service"},
+		"a greeting of two lines":     {"hello", `{name: "my\nfriends"}`, "write one line of plain text"},
+		"too many replicas":           {"hello", "{replicas: 101}", "should be less than or equal to 100"},
+		"text for a number":           {"hello", "{replicas: many}", "must be of type integer"},
+		"an ingress without host":     {"hello", "{ingress: {enabled: true}}", "set ingress.host"},
+		"a field that does not exist": {"hello", "{greeting: myfriends}", `unknown field "spec.greeting"`},
+		"what the operator pins":      {"hello", "{image: example.com/evil}", `unknown field "spec.image"`},
+	} {
+		t.Run(title, func(t *testing.T) {
+			_, err := s.tryKubectl(manifest(c.name, c.spec), "apply", "--filename=-")
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+	if created := s.kubectl("get", "welcomes", "--output=name"); created != "" {
+		t.Errorf("there are %s", created)
+	}
+}

@@ -1,0 +1,71 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// kubectl explain teaches the API: each field of the chart that is not pinned, with its description.
+func TestExplain(t *testing.T) {
+	s := newScene(t)
+	content, err := os.ReadFile(filepath.Join(root, "helm-charts/welcome/values.schema.json"))
+	s.must(err)
+	var schema field
+	s.must(json.Unmarshal(content, &schema))
+	pinned := []string{"image", "imagePullPolicy"}
+
+	fields := s.kubectl("explain", "welcome.spec", "--recursive")
+	descriptions := s.kubectl("explain", "welcome.spec")
+	for name, property := range schema.Properties {
+		if slices.Contains(pinned, name) {
+			if strings.Contains(fields, "\n  "+name+"\t") {
+				t.Errorf("%s is pinned, and no field of a Welcome", name)
+			}
+			continue
+		}
+		if !strings.Contains(fields, "\n  "+name+"\t") || !strings.Contains(words(descriptions), words(property.Description)) {
+			t.Errorf("%s is not explained with %q", name, property.Description)
+		}
+		if len(property.Properties) == 0 {
+			continue
+		}
+		descriptions := s.kubectl("explain", "welcome.spec."+name)
+		for inner, property := range property.Properties {
+			if !strings.Contains(fields, "\n    "+inner+"\t") || !strings.Contains(words(descriptions), words(property.Description)) {
+				t.Errorf("%s.%s is not explained with %q", name, inner, property.Description)
+			}
+		}
+	}
+	if t.Failed() {
+		t.Logf("kubectl explain welcome.spec --recursive\n%s\nkubectl explain welcome.spec\n%s", fields, descriptions)
+	}
+}
+
+type field struct {
+	Description string
+	Properties  map[string]field
+}
+
+// words undoes line breaks.
+func words(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+func TestGetPrintsColumns(t *testing.T) {
+	s := newScene(t)
+	s.welcome("hello", "{name: myfriends}")
+	s.awaitReady("hello")
+	for _, name := range []string{"welcome", "welcomes", "wel"} {
+		out := s.kubectl("get", name)
+		table := lines(out)
+		if len(table) != 2 || words(table[0]) != "NAME GREETING REPLICAS READY URL AGE" ||
+			!strings.HasPrefix(words(table[1]), "hello myfriends 1 1 http://") {
+			t.Errorf("kubectl get %s prints\n%s", name, out)
+		}
+	}
+	if all := s.kubectl("get", "all", "--output=name"); !slices.Contains(lines(all), "welcome.webapp.demo.welcome.domain/hello") {
+		t.Errorf("kubectl get all prints no Welcome:\n%s", all)
+	}
+}

@@ -1,0 +1,69 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+const lease = "welcome-operator.webapp.demo.welcome.domain"
+
+func TestOperatorPodIsKilled(t *testing.T) {
+	s := newScene(t)
+	s.welcome("before", "{name: myfriends}")
+	s.awaitReady("before")
+	url := s.url("before")
+	s.awaitPage(url, "Hello myfriends")
+	const pods = "--output=jsonpath={.items[*].metadata.uid}"
+	page := s.kubectl("get", "pods", "--selector=welcome=before", pods)
+
+	visitors := s.traffic(url)
+	killed := s.leader()
+	for i := range 3 { // it is in the middle of these
+		s.welcome(fmt.Sprintf("during-%d", i), "{name: myfriends, resources: {requests: {cpu: 10m}}}")
+	}
+	s.kubectl("--namespace="+operatorNamespace, "delete", "pod", killed, "--force", "--grace-period=0")
+	for i := range 3 {
+		s.awaitReady(fmt.Sprintf("during-%d", i))
+	}
+	s.patch("before", `{"logLevel":"info"}`) // the default: nothing to change
+	s.awaitReady("before")
+	visitors.stop(s)
+	if got := s.kubectl("get", "pods", "--selector=welcome=before", pods); got != page {
+		t.Errorf("the pods of a page that nobody changed were %s and are %s", page, got)
+	}
+}
+
+func TestAnotherReplicaTakesOver(t *testing.T) {
+	s := newScene(t)
+	s.welcome("hello", "{name: myfriends}")
+	s.awaitReady("hello")
+	s.scaleOperator(2)
+	t.Cleanup(func() { s.scaleOperator(1) })
+
+	leader := s.leader()
+	s.kubectl("--namespace="+operatorNamespace, "delete", "pod", leader, "--wait=false")
+	s.await("another pod leads", func() error {
+		if now := s.leader(); now == leader || now == "" {
+			return fmt.Errorf("it is %q", now)
+		}
+		return nil
+	})
+	s.patch("hello", `{"name":"world"}`)
+	s.awaitReady("hello")
+	s.awaitPage(s.url("hello"), "Hello world")
+}
+
+// leader is the name of the operator's pod that works; empty while there is none.
+func (s *scene) leader() string {
+	s.Helper()
+	holder := s.kubectl("--namespace="+operatorNamespace, "get", "lease", lease, "--output=jsonpath={.spec.holderIdentity}")
+	pod, _, _ := strings.Cut(holder, "_")
+	return pod
+}
+
+func (s *scene) scaleOperator(replicas int) {
+	s.Helper()
+	s.kubectl("--namespace="+operatorNamespace, "scale", "deployment", operatorName, fmt.Sprintf("--replicas=%d", replicas))
+	s.kubectl("--namespace="+operatorNamespace, "rollout", "status", "deployment/"+operatorName, "--timeout="+patience.String())
+}

@@ -1,0 +1,38 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestScale(t *testing.T) {
+	s := newScene(t)
+	s.welcome("hello", "{name: myfriends}") // sets no replicas
+	s.awaitReady("hello")
+	for _, replicas := range []int{2, 0, 1} {
+		s.kubectl("scale", "welcome/hello", fmt.Sprintf("--replicas=%d", replicas))
+		s.await(fmt.Sprintf("there are %d ready pods", replicas), func() error { return s.hasPods(replicas) })
+		s.awaitOutput("the scale subresource says so", fmt.Sprintf("%d of %[1]d", replicas),
+			"get", "welcome", "hello", "--subresource=scale", "--output=jsonpath={.status.replicas} of {.spec.replicas}")
+	}
+}
+
+// hasPods is an error unless there are exactly this many pods of Welcomes, all of them ready.
+func (s *scene) hasPods(want int) error {
+	pods, err := s.tryKubectl("", "get", "pods", "--selector=welcome", "--no-headers")
+	if err != nil {
+		return err
+	}
+	if got, ready := len(lines(pods)), strings.Count(pods, "1/1"); got != want || ready != want {
+		return fmt.Errorf("there are %d, %d of them ready:\n%s", got, ready, pods)
+	}
+	return nil
+}
+
+func lines(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}

@@ -1,0 +1,35 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// traffic is somebody who asks for a page all the time (tests/load).
+type traffic struct {
+	*exec.Cmd
+	report strings.Builder
+}
+
+// traffic sends 200 requests per second to url, until stop.
+func (s *scene) traffic(url string) *traffic {
+	s.Helper()
+	t := &traffic{Cmd: exec.Command(filepath.Join(root, "dist", "load"), "-url="+url, "-rate=200", "-duration=10m")}
+	t.Stdout, t.Stderr = &t.report, &t.report
+	s.must(t.Start())
+	s.Cleanup(func() { t.Process.Kill() })
+	return t
+}
+
+// stop fails the test unless every request was answered well.
+func (t *traffic) stop(s *scene) {
+	s.Helper()
+	s.must(t.Process.Signal(os.Interrupt))
+	if err := t.Wait(); err != nil {
+		s.Errorf("requests failed: %v\n%s", err, t.report.String())
+		return
+	}
+	s.Log(t.report.String())
+}
