@@ -74,9 +74,20 @@ push: ## Bring the images to where the cluster pulls them from: the local cluste
 test-unit: ## Run every test that needs no cluster (the browser ones need Debian's chromium)
 	go test $$(go list ./... | grep -vE '/tests/(integration|e2e|olm|bench|chaos)(/|$$)')
 
+.PHONY: test-integration
+test-integration: $(addprefix $(BIN)/,kube-apiserver etcd kubectl) ## Run the operator against a real kube-apiserver and etcd
+	go test ./tests/integration -count=1 -timeout=10m
+
 .PHONY: update-golden
 update-golden: ## Write down what the chart renders now, for every Welcome in tests/render/testdata
 	go test ./tests/render -run TestGolden -update
+
+.PHONY: test-e2e
+test-e2e: $(BIN)/kubectl $(BIN)/helm ## Test the working tree as its users meet it: in a cluster (unless KUBECONFIG is set, the local one) and a browser
+	go test ./tests/e2e -count=1 -v -timeout=15m
+
+dist/load: FORCE
+	go build -o $@ ./tests/load
 
 OLM_BINARIES := olm catalog package-server copy-content cpb
 # The images go to the cluster's own registry, where their digests are known and nothing else is needed.
@@ -228,6 +239,13 @@ $(BIN)/operator-sdk: tools/operator-sdk/go.mod
 
 $(BIN)/scorecard-test: tools/operator-sdk/go.mod
 	$(call tool-build,operator-sdk,$(OPERATOR_FRAMEWORK)/operator-sdk/images/scorecard-test,-tags containers_image_openpgp -ldflags '-s -w')
+
+# The two stock Helm operators, to compare with (make bench).
+$(BIN)/helm-operator: tools/operator-sdk/go.mod
+	$(call tool-build,operator-sdk,$(OPERATOR_FRAMEWORK)/operator-sdk/cmd/helm-operator,-ldflags '-s -w')
+
+$(BIN)/helm-operator-plugins: tools/helm-operator-plugins/go.mod
+	$(call tool-build,helm-operator-plugins,$(OPERATOR_FRAMEWORK)/helm-operator-plugins,-ldflags '-s -w')
 
 $(BIN)/grpc_health_probe: tools/operator-sdk/go.mod
 	$(call tool-build,operator-sdk,github.com/grpc-ecosystem/grpc-health-probe,-ldflags '-s -w')

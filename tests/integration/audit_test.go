@@ -50,7 +50,8 @@ func (s *scene) record() recording {
 	return recording{s, s.auditFence()}
 }
 
-// of returns the requests of an operator since, without those that authorize readers of its metrics.
+// of returns the requests of an operator since, for the namespace of the test or for none, without those that authorize
+// readers of its metrics.
 func (r recording) of(operator *process) []request {
 	r.Helper()
 	until := r.auditFence()
@@ -63,7 +64,8 @@ func (r recording) of(operator *process) []request {
 	for lines.Scan() {
 		var one request
 		r.must(json.Unmarshal(lines.Bytes(), &one))
-		if slices.Contains(one.User.Extra["authentication.kubernetes.io/credential-id"], operator.credential) && !one.asksForRights() {
+		if slices.Contains(one.User.Extra["authentication.kubernetes.io/credential-id"], operator.credential) && !one.asksForRights() &&
+			(one.ObjectRef == nil || one.ObjectRef.Namespace == "" || one.ObjectRef.Namespace == r.namespace) {
 			requests = append(requests, one)
 		}
 	}

@@ -18,7 +18,8 @@ func TestInstall(t *testing.T) {
 	before := s.record()
 	cr := s.create(welcome("hello").greeting("myfriends"))
 	s.awaitDeployed("hello")
-	t.Logf("an install costs %s", summary(before.of(operator)))
+	s.settled(operator)
+	t.Logf("an install and all reconciles that it causes cost %s", summary(before.of(operator)))
 
 	deployment, service := &appsv1.Deployment{}, &corev1.Service{}
 	s.get(deployment, "hello")
@@ -62,13 +63,15 @@ func TestUpdate(t *testing.T) {
 	operator := s.operator()
 	s.create(welcome("hello").greeting("first"))
 	s.awaitDeployed("hello")
+	s.settled(operator)
 
 	before := s.record()
 	s.edit("hello", func(w *fixture) { w.greeting("second") })
 	s.awaitGreeting("hello", "second")
 	s.await("a second record", func() error { return s.hasRecords("hello", 2) })
 	s.awaitDeployed("hello")
-	t.Logf("an upgrade costs %s", summary(before.of(operator)))
+	s.settled(operator)
+	t.Logf("an upgrade and all reconciles that it causes cost %s", summary(before.of(operator)))
 
 	t.Run("an object that the chart adds is made, and deleted when it is no longer wanted", func(t *testing.T) {
 		policy := &networkingv1.NetworkPolicy{}

@@ -162,6 +162,9 @@ func (p *process) scrape(t *testing.T, token string) (status int, body string) {
 	// The certificate is self-signed unless one is mounted.
 	insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
 	response, err := insecure.Do(request)
+	for start := time.Now(); errors.Is(err, syscall.ECONNREFUSED) && time.Since(start) < patience; response, err = insecure.Do(request) {
+		time.Sleep(50 * time.Millisecond) // the caches may be filled before the metrics are served
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,11 +14,17 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // forge rewrites the newest release record of a custom resource.
 func (s *scene) forge(name string, change func(record *corev1.ConfigMap, rel *release.Release)) {
+	s.Helper()
+	s.must(retry.RetryOnConflict(retry.DefaultBackoff, func() error { return s.forgeOnce(name, change) }))
+}
+
+func (s *scene) forgeOnce(name string, change func(record *corev1.ConfigMap, rel *release.Release)) error {
 	s.Helper()
 	records := s.records(name)
 	record := &records[len(records)-1]
@@ -37,7 +43,7 @@ func (s *scene) forge(name string, change func(record *corev1.ConfigMap, rel *re
 		s.must(err)
 		record.Data["release"] = pack(text)
 	}
-	s.must(env.client.Update(ctx, record))
+	return env.client.Update(ctx, record)
 }
 
 func pack(text []byte) string {
@@ -56,10 +62,8 @@ func serviceManifest(namespace, name string) string {
 // forged record names survives an upgrade and the deletion, which go through.
 func TestForgedRecord(t *testing.T) {
 	s := newScene(t)
-	s.operator()
 	elsewhere := s.newNamespace("elsewhere-")
 	there := s.foreignService(elsewhere, "precious")
-	here := s.foreignService(s.namespace, "precious")
 	role := &rbacv1.ClusterRole{ObjectMeta: objectMeta("", s.namespace)}
 	s.must(env.client.Create(ctx, role))
 
@@ -73,8 +77,8 @@ func TestForgedRecord(t *testing.T) {
 			}, elsewhere,
 		},
 		"a Service of this namespace": {
-			func(_ *corev1.ConfigMap, rel *release.Release) {
-				rel.Manifest += serviceManifest(s.namespace, "precious")
+			func(record *corev1.ConfigMap, rel *release.Release) {
+				rel.Manifest += serviceManifest(record.Namespace, "precious")
 			}, "not controlled by this custom resource",
 		},
 		"a cluster-scoped object": {
@@ -116,8 +120,10 @@ func TestForgedRecord(t *testing.T) {
 				record.Data["release"] = pack([]byte(`{"manifest": "` + strings.Repeat("A", 64<<20) + `"}`))
 			}, "unpacks to more than",
 		},
-		"no labels": {
-			func(record *corev1.ConfigMap, _ *release.Release) { record.Labels = nil }, "",
+		"an interrupted upgrade": {
+			func(record *corev1.ConfigMap, rel *release.Release) {
+				record.Labels["status"], rel.Info.Status = string(release.StatusPendingUpgrade), release.StatusPendingUpgrade
+			}, "",
 		},
 		"children of an unknown kind": {
 			func(record *corev1.ConfigMap, _ *release.Release) {
@@ -126,7 +132,9 @@ func TestForgedRecord(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &scene{T: t, namespace: s.namespace, operators: s.operators}
+			s := newScene(t)
+			s.operator()
+			here := s.foreignService(s.namespace, "precious")
 			cr := s.create(welcome("hello").greeting("before"))
 			s.awaitGreeting("hello", "before")
 			s.awaitDeployed("hello")
@@ -138,9 +146,7 @@ func TestForgedRecord(t *testing.T) {
 				s.awaitEvent("hello", "ForeignObject", c.event)
 			}
 
-			if records := s.records("hello"); len(records) > 0 {
-				s.forge("hello", c.forge)
-			}
+			s.forge("hello", c.forge)
 			s.must(env.client.Delete(ctx, cr))
 			s.awaitGone(newWelcome(), "hello")
 			s.awaitGone(&appsv1.Deployment{}, "hello")
@@ -149,30 +155,39 @@ func TestForgedRecord(t *testing.T) {
 			s.unharmed(here)
 			s.must(env.client.Get(ctx, client.ObjectKeyFromObject(role), &rbacv1.ClusterRole{}))
 			s.awaitGone(&corev1.ConfigMap{}, "forged")
-			s.must(env.client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(s.namespace)))
-			s.must(env.client.DeleteAllOf(ctx, &corev1.Event{}, client.InNamespace(s.namespace)))
 		})
 	}
 }
 
-// Without its records, a release is made anew over the objects that it already has.
-func TestRecordsDeleted(t *testing.T) {
-	s := newScene(t)
-	s.operator()
-	s.create(welcome("hello").greeting("before"))
-	s.awaitDeployed("hello")
-	deployment := &appsv1.Deployment{}
-	s.get(deployment, "hello")
-	for _, record := range s.records("hello") {
-		s.must(env.client.Delete(ctx, &record))
-	}
-	s.edit("hello", func(w *fixture) { w.greeting("after") })
-	s.awaitGreeting("hello", "after")
-	s.await("a record", func() error { return s.hasRecords("hello", 1) })
-	s.awaitDeployed("hello")
-	now := &appsv1.Deployment{}
-	s.get(now, "hello")
-	if now.UID != deployment.UID {
-		t.Error("the Deployment was made anew")
+// Without records that can be found, a release is made anew over the objects that it already has.
+func TestRecordsLost(t *testing.T) {
+	for name, lose := range map[string]func(*corev1.ConfigMap) error{
+		"deleted": func(record *corev1.ConfigMap) error { return env.client.Delete(ctx, record) },
+		"without labels": func(record *corev1.ConfigMap) error {
+			record.Labels = nil
+			return env.client.Update(ctx, record)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			operator := s.operator()
+			s.create(welcome("hello").greeting("before"))
+			s.awaitDeployed("hello")
+			s.settled(operator)
+			deployment := &appsv1.Deployment{}
+			s.get(deployment, "hello")
+			for _, record := range s.records("hello") {
+				s.must(lose(&record))
+			}
+			s.edit("hello", func(w *fixture) { w.greeting("after") })
+			s.awaitGreeting("hello", "after")
+			s.await("a record", func() error { return s.hasRecords("hello", 1) })
+			s.awaitDeployed("hello")
+			now := &appsv1.Deployment{}
+			s.get(now, "hello")
+			if now.UID != deployment.UID {
+				t.Error("the Deployment was made anew")
+			}
+		})
 	}
 }

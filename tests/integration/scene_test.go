@@ -129,7 +129,10 @@ func (s *scene) dump() string {
 	}
 	for i, operator := range s.operators {
 		lines := strings.Split(operator.log(), "\n")
-		fmt.Fprintf(&out, "--- last lines of operator %d\n%s\n", i, strings.Join(lines[max(0, len(lines)-40):], "\n"))
+		fmt.Fprintf(&out, "--- last lines of operator %d\n", i)
+		for _, line := range lines[max(0, len(lines)-40):] {
+			fmt.Fprintf(&out, "%.600s\n", line)
+		}
 	}
 	return out.String()
 }

@@ -1,0 +1,108 @@
+package operator
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"demo.welcome.domain/welcome-operator/internal/release"
+)
+
+func getenv(values map[string]string) func(string) string {
+	return func(name string) string { return values[name] }
+}
+
+func TestDefaults(t *testing.T) {
+	got, err := ParseOptions(nil, getenv(nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got.Zap = Options{}.Zap
+	want := Options{
+		WatchesFile:             "watches.yaml",
+		MetricsBindAddress:      ":8443",
+		HealthProbeBindAddress:  ":8081",
+		MaxConcurrentReconciles: 4,
+		ReconcilePeriod:         10 * time.Hour,
+		RolloutLimits:           release.Limits{MaxConcurrent: 10, MaxFailures: 5},
+		WatchNamespaces:         []string{},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+func TestParseOptions(t *testing.T) {
+	got, err := ParseOptions([]string{
+		"--watches-file=other.yaml", "--metrics-bind-address=0", "--health-probe-bind-address=127.0.0.1:9090", "--leader-elect",
+		"--leader-election-namespace=here", "--max-concurrent-reconciles=7", "--reconcile-period=1m", "--zap-log-level=debug",
+	}, getenv(map[string]string{WatchNamespaceEnv: " a,b, c,"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.WatchesFile != "other.yaml" || got.MetricsBindAddress != "0" || got.HealthProbeBindAddress != "127.0.0.1:9090" || !got.LeaderElect ||
+		got.LeaderElectionNamespace != "here" || got.MaxConcurrentReconciles != 7 || got.ReconcilePeriod != time.Minute || got.Zap.Level == nil {
+		t.Errorf("got %+v", got)
+	}
+	if want := []string{"a", "b", "c"}; !reflect.DeepEqual(got.WatchNamespaces, want) {
+		t.Errorf("namespaces are %q, not %q", got.WatchNamespaces, want)
+	}
+}
+
+// An error names the flag or the variable, and what it was given.
+func TestParseOptionsErrors(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		env  map[string]string
+		want []string
+	}{
+		"unknown flag":          {args: []string{"--no-such-flag"}, want: []string{"--no-such-flag"}},
+		"argument":              {args: []string{"run"}, want: []string{`"run"`, "--help"}},
+		"no watches file":       {args: []string{"--watches-file="}, want: []string{"--watches-file"}},
+		"metrics without port":  {args: []string{"--metrics-bind-address=localhost"}, want: []string{"--metrics-bind-address", `"localhost"`}},
+		"probes without port":   {args: []string{"--health-probe-bind-address=0"}, want: []string{"--health-probe-bind-address", `"0"`}},
+		"port that is none":     {args: []string{"--health-probe-bind-address=:99999"}, want: []string{"--health-probe-bind-address", ":99999"}},
+		"no workers":            {args: []string{"--max-concurrent-reconciles=0"}, want: []string{"--max-concurrent-reconciles", "0"}},
+		"workers are no number": {args: []string{"--max-concurrent-reconciles=many"}, want: []string{"--max-concurrent-reconciles", `"many"`}},
+		"negative period":       {args: []string{"--reconcile-period=-1s"}, want: []string{"--reconcile-period", "-1s"}},
+		"period without unit":   {args: []string{"--reconcile-period=5"}, want: []string{"--reconcile-period", `"5"`}},
+		"no rollout":            {args: []string{"--rollout-max-concurrent=0"}, want: []string{"--rollout-max-concurrent"}},
+		"no failures":           {args: []string{"--rollout-max-failures=0"}, want: []string{"--rollout-max-failures"}},
+		"log level":             {args: []string{"--zap-log-level=loud"}, want: []string{"--zap-log-level", "loud"}},
+		"namespace":             {env: map[string]string{WatchNamespaceEnv: "a,Not_One"}, want: []string{WatchNamespaceEnv, `"Not_One"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := ParseOptions(c.args, getenv(c.env))
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, part := range c.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%q is missing in: %v", part, err)
+				}
+			}
+		})
+	}
+}
+
+// Every flag has a help text.
+func TestHelp(t *testing.T) {
+	var help strings.Builder
+	var o Options
+	flags := o.bind(&help)
+	if err := flags.Parse([]string{"--help"}); !errors.Is(err, pflag.ErrHelp) {
+		t.Fatalf("--help returns %v", err)
+	}
+	flags.VisitAll(func(flag *pflag.Flag) {
+		if !strings.Contains(help.String(), "--"+flag.Name+" ") || flag.Usage == "" {
+			t.Errorf("--%s is not explained in\n%s", flag.Name, help.String())
+		}
+	})
+	if !strings.Contains(help.String(), WatchNamespaceEnv) {
+		t.Errorf("%s is not explained in\n%s", WatchNamespaceEnv, help.String())
+	}
+}

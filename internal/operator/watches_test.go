@@ -1,0 +1,122 @@
+package operator
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+const entry = `- group: webapp.demo.welcome.domain
+  version: v1
+  kind: Welcome
+  chart: chart
+`
+
+// workDir has the file watches.yaml and the charts "chart", "needy" (lacks a dependency) and "hollow" (has no Chart.yaml).
+func workDir(t *testing.T, watches string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	for file, text := range map[string]string{
+		"watches.yaml":                   watches,
+		"chart/Chart.yaml":               "{apiVersion: v2, name: chart, version: 0.1.0}",
+		"chart/templates/configmap.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: it}}",
+		"needy/Chart.yaml":               "{apiVersion: v2, name: needy, version: 0.1.0, dependencies: [{name: absent, version: 1.0.0}]}",
+		"hollow/values.yaml":             "{}",
+		"nameless/Chart.yaml":            "{apiVersion: v2, version: 0.1.0}",
+	} {
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestLoadWatches(t *testing.T) {
+	t.Setenv("SOME_IMAGE", "example.com/image:1")
+	workDir(t, entry+`  # ${NOT_SET} is only talked about.
+  overrideValues: {image: "${SOME_IMAGE}"}
+  reconcilePeriod: 1m
+  maxConcurrentReconciles: 2
+  watchDependentResources: false
+  selector: {matchLabels: {tier: front}}
+- {group: example.com, version: v1, kind: Other, chart: chart}
+`)
+	entries, err := loadWatches("watches.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != 2 {
+		t.Fatalf("got %d entries", len(entries))
+	}
+	first, second := entries[0], entries[1]
+	if first.Kind != "Welcome" || first.Chart.Name() != "chart" || first.OverrideValues["image"] != "example.com/image:1" || first.ReconcilePeriod.Duration != time.Minute ||
+		*first.MaxConcurrentReconciles != 2 || *first.WatchDependentResources || first.Selector.MatchLabels["tier"] != "front" {
+		t.Errorf("got %+v", first)
+	}
+	if second.Kind != "Other" || !*second.WatchDependentResources || second.ReconcilePeriod != nil || second.MaxConcurrentReconciles != nil {
+		t.Errorf("got %+v", second)
+	}
+}
+
+// The repository's own file is valid.
+func TestLoadRepositoryWatches(t *testing.T) {
+	t.Setenv("RELATED_IMAGE_WELCOME", "example.com/image:1")
+	t.Chdir("../..")
+	if _, err := loadWatches("watches.yaml"); err != nil {
+		t.Error(err)
+	}
+}
+
+// An error names the file, the entry, and what is wrong with it.
+func TestLoadWatchesErrors(t *testing.T) {
+	for name, c := range map[string]struct {
+		watches string
+		want    []string
+	}{
+		"no YAML":              {"- {", []string{"list of entries"}},
+		"no list":              {"group: a", []string{"list of entries"}},
+		"empty":                {"", []string{"no entry"}},
+		"only comments":        {"# nothing\n", []string{"no entry"}},
+		"empty entry":          {"- \n", []string{"entry 1", "group"}},
+		"no group":             {"- {version: v1, kind: Welcome, chart: chart}", []string{"entry 1", "Welcome", "group"}},
+		"no version":           {"- {group: a.b, kind: Welcome, chart: chart}", []string{"entry 1", "Welcome", "version"}},
+		"no kind":              {"- {group: a.b, version: v1, chart: chart}", []string{"entry 1", "kind"}},
+		"unknown field":        {entry + "  reconcilePeriods: 1m\n", []string{"entry 1", "Welcome", "reconcilePeriods"}},
+		"field of wrong type":  {entry + "  maxConcurrentReconciles: many\n", []string{"entry 1", "maxConcurrentReconciles"}},
+		"field twice":          {entry + "  chart: chart\n", []string{"chart", "already"}},
+		"chart does not exist": {strings.Replace(entry, "chart: chart", "chart: nowhere", 1), []string{"entry 1", "Welcome", "nowhere", "no such file"}},
+		"no Chart.yaml":        {strings.Replace(entry, "chart: chart", "chart: hollow", 1), []string{"entry 1", "Welcome", "hollow", "Chart.yaml"}},
+		"chart without name":   {strings.Replace(entry, "chart: chart", "chart: nameless", 1), []string{"entry 1", "nameless", "name"}},
+		"chart lacks a dependency": {
+			strings.Replace(entry, "chart: chart", "chart: needy", 1), []string{"entry 1", "needy", "absent", "helm dependency build"},
+		},
+		"kind twice":          {"- {group: a.b, version: v1, kind: Other, chart: chart}\n" + entry + entry, []string{"entry 3", "Welcome", "same kind"}},
+		"variable not set":    {entry + "  overrideValues: {image: \"${NOT_SET}\", other: $NEITHER}\n", []string{"entry 1", "Welcome", "NEITHER, NOT_SET"}},
+		"override template":   {entry + "  overrideValues: {image: \"{{ nonsense }}\"}\n", []string{"entry 1", "override"}},
+		"negative period":     {entry + "  reconcilePeriod: -1s\n", []string{"entry 1", "Welcome", "reconcilePeriod", "-1s"}},
+		"period without unit": {entry + "  reconcilePeriod: 5x\n", []string{"entry 1", "unit"}},
+		"no workers":          {entry + "  maxConcurrentReconciles: 0\n", []string{"entry 1", "maxConcurrentReconciles", "0"}},
+		"second entry is bad": {entry + "- {group: a.b, version: v1, kind: Other, chart: nowhere}\n", []string{"entry 2", "Other", "nowhere"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			workDir(t, c.watches)
+			_, err := loadWatches("watches.yaml")
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, part := range append(c.want, "watches.yaml") {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%q is missing in: %v", part, err)
+				}
+			}
+		})
+	}
+
+	if _, err := loadWatches("nowhere.yaml"); err == nil || !strings.Contains(err.Error(), "--watches-file") || !strings.Contains(err.Error(), "nowhere.yaml") {
+		t.Errorf("a missing file: %v", err)
+	}
+}
