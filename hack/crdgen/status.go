@@ -8,8 +8,8 @@ import (
 // statusSchema describes the status that the operator writes, the same for every kind. Texts have no maximum length: an error
 // message that is too long must not keep the operator from reporting it.
 func statusSchema() apiextensionsv1.JSONSchemaProps {
-	return object("What the operator sees; only it writes here.", nil, map[string]apiextensionsv1.JSONSchemaProps{
-		"observedGeneration": integer("The metadata.generation that this status is about.", "int64"),
+	status := object("What the operator sees; only it writes here.", nil, map[string]apiextensionsv1.JSONSchemaProps{
+		"observedGeneration": {Description: "The metadata.generation that this status is about, -1 before there is any.", Type: "integer", Format: "int64", Minimum: ptr.To(-1.0)},
 		"conditions": {
 			Description:  "State in detail. Ready sums it up; the other types are Initialized, Deployed, ReleaseFailed, Irreconcilable and Paused.",
 			Type:         "array",
@@ -41,6 +41,9 @@ func statusSchema() apiextensionsv1.JSONSchemaProps {
 			"name": text("Name of the release."),
 		}),
 	})
+	// Tools that judge by kstatus (Flux, Argo CD, kpt) take an object without a status for one that is ready.
+	status.Default = &apiextensionsv1.JSON{Raw: []byte(`{"observedGeneration":-1}`)}
+	return status
 }
 
 func object(description string, required []string, properties map[string]apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {

@@ -150,6 +150,12 @@ func changes(before, after map[string]any) []string {
 		if equality.Semantic.DeepEqual(a, b) {
 			return
 		}
+		if before, after := list(a), list(b); len(before) == len(after) && len(after) > 0 {
+			for i := range after {
+				walk(fmt.Sprintf("%s[%d]", path, i), before[i], after[i])
+			}
+			return
+		}
 		left, leftIsMap := a.(map[string]any)
 		right, rightIsMap := b.(map[string]any)
 		if !leftIsMap || !rightIsMap {
@@ -173,4 +179,9 @@ func changes(before, after map[string]any) []string {
 		}
 	}
 	return paths
+}
+
+func list(value any) []any {
+	elements, _ := value.([]any)
+	return elements
 }

@@ -40,16 +40,22 @@ const (
 type Reporter struct {
 	client.Client // from the cache, to the API server
 	live          client.Reader
-	releases      *release.Kind
+	releases      releases
 	events        record.EventRecorder
 
 	mu    sync.Mutex
 	looks map[types.UID]time.Time // when to look again at what is unhealthy
 }
 
-// NewReporter returns a Reporter that learns from releases what was applied.
-func NewReporter(mgr manager.Manager, releases *release.Kind) *Reporter {
-	return &Reporter{Client: mgr.GetClient(), live: mgr.GetAPIReader(), releases: releases, events: mgr.GetEventRecorderFor("welcome-operator"), looks: map[types.UID]time.Time{}}
+// releases of a kind: a *release.Kind, but for tests.
+type releases interface {
+	State(owner client.Object) release.State
+	Requeue(owner client.Object, delay time.Duration)
+}
+
+// NewReporter returns a Reporter that learns from kind what was applied.
+func NewReporter(mgr manager.Manager, kind *release.Kind) *Reporter {
+	return &Reporter{Client: mgr.GetClient(), live: mgr.GetAPIReader(), releases: kind, events: mgr.GetEventRecorderFor("welcome-operator"), looks: map[types.UID]time.Time{}}
 }
 
 // Get hides the conditions from the library. It asks for a status update only when its own

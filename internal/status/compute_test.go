@@ -1,0 +1,231 @@
+package status
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
+	"sigs.k8s.io/yaml"
+
+	"demo.welcome.domain/welcome-operator/internal/release"
+)
+
+var noon = metav1.NewTime(time.Date(2030, 5, 4, 12, 0, 0, 0, time.UTC))
+
+// parse reads an object as the cache has it: JSON numbers are int64 there.
+func parse(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	o := &unstructured.Unstructured{}
+	content, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.UnmarshalJSON(content); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+const (
+	healthyDeployment = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: hello, namespace: test, generation: 2}
+spec: {replicas: 2, progressDeadlineSeconds: 600, selector: {matchLabels: {welcome: hello}}}
+status:
+  observedGeneration: 2
+  replicas: 2
+  updatedReplicas: 2
+  readyReplicas: 2
+  availableReplicas: 2
+  conditions:
+  - {type: Progressing, status: "True", reason: NewReplicaSetAvailable}
+  - {type: Available, status: "True"}
+`
+	healthyService = `
+apiVersion: v1
+kind: Service
+metadata: {name: hello, namespace: test}
+spec: {type: ClusterIP, clusterIP: 10.0.0.1, ports: [{port: 8080}]}
+`
+)
+
+// observed is a generation that is applied and healthy, until change changes it.
+func observed(t *testing.T, change func(*observation)) observation {
+	seen := observation{
+		name: "hello", namespace: "test", generation: 3, now: noon,
+		reported: []metav1.Condition{{Type: "Deployed", Status: metav1.ConditionTrue}, {Type: irreconcilable, Status: metav1.ConditionFalse}, {Type: pausedType, Status: metav1.ConditionFalse}},
+		state:    release.State{Generation: 3, Revision: 4, Status: "deployed", Chart: "welcome", ChartVersion: "0.1.0", LastApplied: noon.Time, Digest: "d"},
+	}
+	for _, text := range []string{healthyDeployment, healthyService} {
+		live := parse(t, text)
+		seen.objects = append(seen.objects, object{release.Child{Kind: live.GetKind(), Name: live.GetName()}, live})
+	}
+	if change != nil {
+		change(&seen)
+	}
+	return seen
+}
+
+func (seen *observation) deployment() map[string]any { return seen.objects[0].live.Object }
+
+// TestNext looks at each status as a person does, and as the kstatus library does.
+func TestNext(t *testing.T) {
+	set := func(t *testing.T, o map[string]any, value any, path ...string) {
+		t.Helper()
+		if err := unstructured.SetNestedField(o, value, path...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fail := func(reason, message string) func(*testing.T, *observation) {
+		return func(_ *testing.T, o *observation) {
+			meta.SetStatusCondition(&o.reported, metav1.Condition{Type: irreconcilable, Status: metav1.ConditionTrue, Reason: reason, Message: message})
+		}
+	}
+	for name, c := range map[string]struct {
+		change  func(*testing.T, *observation)
+		ready   metav1.ConditionStatus
+		reason  string
+		message string
+		kstatus kstatus.Status
+	}{
+		"healthy": {nil, metav1.ConditionTrue, "Healthy", "all of its objects are healthy", kstatus.CurrentStatus},
+		"another generation is applied": {func(_ *testing.T, o *observation) { o.generation = 4 },
+			metav1.ConditionFalse, "Progressing", "not applied yet", kstatus.InProgressStatus},
+		"never reconciled": {func(_ *testing.T, o *observation) { o.state, o.objects = release.State{}, nil },
+			metav1.ConditionFalse, "Progressing", "not applied yet", kstatus.InProgressStatus},
+		"the cache does not show an object as it was applied": {func(_ *testing.T, o *observation) { o.objects[1].live = nil },
+			metav1.ConditionFalse, "Progressing", `Service "hello" is not seen yet`, kstatus.InProgressStatus},
+		"a Deployment that its controller has not seen": {func(t *testing.T, o *observation) { set(t, o.deployment(), int64(3), "metadata", "generation") },
+			metav1.ConditionFalse, "Progressing", `Deployment "hello"`, kstatus.InProgressStatus},
+		"a rollout": {func(t *testing.T, o *observation) { set(t, o.deployment(), int64(1), "status", "updatedReplicas") },
+			metav1.ConditionFalse, "Progressing", `Deployment "hello": Updated: 1/2`, kstatus.InProgressStatus},
+		"a rollout that is stuck": {func(t *testing.T, o *observation) {
+			set(t, o.deployment(), []any{map[string]any{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}}, "status", "conditions")
+		}, metav1.ConditionFalse, "ProgressDeadlineExceeded", `Deployment "hello"`, kstatus.FailedStatus},
+		"quota for pods": {func(t *testing.T, o *observation) {
+			set(t, o.deployment(), int64(1), "status", "updatedReplicas")
+			set(t, o.deployment(), []any{map[string]any{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate",
+				"message": `pods "hello-abc" is forbidden: exceeded quota: small, requested: pods=1, used: pods=1, limited: pods=1`}}, "status", "conditions")
+		}, metav1.ConditionFalse, "QuotaExceeded", `Deployment "hello": its pods are forbidden: exceeded quota: small`, kstatus.InProgressStatus},
+		"pods that crash": {func(t *testing.T, o *observation) {
+			set(t, o.deployment(), int64(1), "status", "updatedReplicas")
+			o.pods = []corev1.Pod{pod("hello-1", corev1.ContainerStatus{State: waiting("CrashLoopBackOff", "")})}
+		}, metav1.ConditionFalse, "CrashLooping", `Pod "hello-1"`, kstatus.InProgressStatus},
+		"a child that goes": {func(t *testing.T, o *observation) {
+			set(t, o.deployment(), "2030-05-04T12:00:00Z", "metadata", "deletionTimestamp")
+		},
+			metav1.ConditionFalse, "Progressing", "scheduled for deletion", kstatus.InProgressStatus},
+		"quota for objects": {fail("ErrorGettingReleaseState", `services "hello" is forbidden: exceeded quota: q`),
+			metav1.ConditionFalse, "QuotaExceeded", "Raise the quota", kstatus.FailedStatus},
+		"an error that passes": {fail("InstallError", "connection refused"),
+			metav1.ConditionFalse, "InstallError", "connection refused", kstatus.InProgressStatus},
+		"paused": {func(_ *testing.T, o *observation) {
+			meta.SetStatusCondition(&o.reported, metav1.Condition{Type: pausedType, Status: metav1.ConditionTrue})
+		}, metav1.ConditionUnknown, "Paused", "pause annotation", kstatus.InProgressStatus},
+		"being deleted": {func(_ *testing.T, o *observation) { o.deleting = true },
+			metav1.ConditionFalse, "Uninstalling", "uninstalled", kstatus.InProgressStatus},
+		"an uninstall that failed": {func(t *testing.T, o *observation) {
+			o.deleting = true
+			fail("UninstallError", `User "operator" cannot delete resource "services"`)(t, o)
+		}, metav1.ConditionFalse, "Forbidden", "config/rbac", kstatus.FailedStatus},
+		"waiting for its turn": {func(_ *testing.T, o *observation) { o.state.WaitFor = "10 are underway" },
+			metav1.ConditionTrue, "Healthy", "not up to date: 10 are underway", kstatus.InProgressStatus},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := observed(t, func(o *observation) {
+				if c.change != nil {
+					c.change(t, o)
+				}
+			})
+			status, _ := next(Status{}, seen)
+			ready := status.condition(Ready)
+			if ready.Status != c.ready || ready.Reason != c.reason || !strings.Contains(ready.Message, c.message) {
+				t.Errorf("Ready is %s, %s: %q; want %s, %s: …%s…", ready.Status, ready.Reason, ready.Message, c.ready, c.reason, c.message)
+			}
+			for _, condition := range status.Conditions {
+				if condition.ObservedGeneration != seen.generation {
+					t.Errorf("condition %s is about generation %d, not %d", condition.Type, condition.ObservedGeneration, seen.generation)
+				}
+			}
+			result, err := kstatus.Compute(customResource(t, seen, status))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if result.Status != c.kstatus {
+				t.Errorf("kstatus takes it for %s (%s), want %s", result.Status, result.Message, c.kstatus)
+			}
+			again, _ := next(status, seen)
+			if !equality.Semantic.DeepEqual(status, again) {
+				t.Errorf("the same observation again changes the status\nfrom %+v\nto   %+v", status, again)
+			}
+		})
+	}
+}
+
+func customResource(t *testing.T, seen observation, status Status) *unstructured.Unstructured {
+	t.Helper()
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "webapp.demo.welcome.domain/v1", "kind": "Welcome",
+		"metadata": map[string]any{"name": seen.name, "namespace": seen.namespace, "generation": seen.generation},
+		"status":   content,
+	}}
+}
+
+func TestNextKeepsWhatStays(t *testing.T) {
+	before, _ := next(Status{}, observed(t, nil))
+	later := metav1.NewTime(noon.Add(time.Hour))
+
+	t.Run("the time of a transition while the status stays", func(t *testing.T) {
+		after, _ := next(before, observed(t, func(o *observation) { o.now, o.generation, o.state.Generation = later, 4, 4 }))
+		if got := after.condition(Ready).LastTransitionTime; !got.Equal(&noon) {
+			t.Errorf("Ready became True at %s, not at %s", noon, got)
+		}
+		after, _ = next(before, observed(t, func(o *observation) { o.now, o.objects[0].live = later, nil }))
+		if got := after.condition(Ready).LastTransitionTime; !got.Equal(&later) {
+			t.Errorf("Ready became False at %s, not at %s", later, got)
+		}
+	})
+	t.Run("conditions that the library does not set this time", func(t *testing.T) {
+		after, _ := next(before, observed(t, func(o *observation) { o.reported, o.generation = nil, 4 }))
+		if got := after.condition("Deployed"); got.Status != metav1.ConditionTrue || got.ObservedGeneration != 3 {
+			t.Errorf("Deployed is %+v", got)
+		}
+	})
+	t.Run("the release and the fields of objects after a restart that finds it failing", func(t *testing.T) {
+		after, _ := next(before, observed(t, func(o *observation) { o.state, o.objects = release.State{}, nil }))
+		if after.Release == nil || after.Release.Revision != 4 || after.URL != before.URL || after.Replicas != 2 || after.Selector == "" {
+			t.Errorf("got %+v", after)
+		}
+	})
+	t.Run("the previous status itself", func(t *testing.T) {
+		copied := before.clone()
+		next(before, observed(t, func(o *observation) { o.generation, o.now = 9, later }))
+		if !equality.Semantic.DeepEqual(copied, before) {
+			t.Error("next changed its argument")
+		}
+	})
+}
+
+func TestNextAfterRestartDuringRollout(t *testing.T) {
+	before, _ := next(Status{}, observed(t, nil))
+	waiting := func(o *observation) { o.state = release.State{WaitFor: "10 are underway"} }
+	if after, _ := next(before, observed(t, waiting)); after.condition(Ready).Status != metav1.ConditionTrue {
+		t.Errorf("what was ready is not, because others are upgraded first: %+v", after.condition(Ready))
+	}
+	edited, _ := next(before, observed(t, func(o *observation) { waiting(o); o.generation = 4 }))
+	if edited.condition(Ready).Status != metav1.ConditionFalse {
+		t.Error("an edit that waits for its turn is ready")
+	}
+}

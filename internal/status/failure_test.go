@@ -1,0 +1,35 @@
+package status
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestExplain(t *testing.T) {
+	for _, c := range []struct {
+		message string
+		reason  string
+		says    string
+		stalled bool
+	}{
+		{`Service "x" in namespace "a" exists and is not controlled by this custom resource: delete or rename one of the two`, "ObjectInTheWay", `Service "x"`, true},
+		{`Unable to continue with install: Service "x" in namespace "a" exists and cannot be imported into the current release: invalid ownership metadata; label validation error`,
+			"ObjectInTheWay", `Service "x" in namespace "a" exists and is not controlled by this custom resource: delete or rename`, true},
+		{`failed to create resource: services "x" is forbidden: exceeded quota: q, requested: services=1`, "QuotaExceeded", `services "x"`, true},
+		{`configmaps "r" is forbidden: unable to create new content in namespace a because it is being terminated`, "NamespaceTerminating", `namespace a`, false},
+		{`deployments.apps is forbidden: User "system:serviceaccount:o:m" cannot create resource "deployments" in API group "apps" in the namespace "a"`, "Forbidden", "config/rbac", true},
+		{"values don't meet the specifications of the schema(s) in the following chart(s):\nwelcome:\n- replicas: must be >= 0", "InvalidValues", "replicas", true},
+		{`execution error at (welcome/templates/ingress.yaml:14:15): ingress.host must be set while ingress.enabled is true`, "InvalidValues", "ingress.host must be set while ingress.enabled is true. Correct", true},
+		{`template: welcome/templates/service.yaml:3:5: executing "welcome/templates/service.yaml" at <nope>: nil pointer`, "ChartError", "service.yaml", true},
+		{`YAML parse error on welcome/templates/service.yaml: error converting YAML to JSON`, "ChartError", "service.yaml", true},
+		{`unable to build kubernetes objects from release manifest: resource mapping not found for name: "x": no matches for kind "Gateway" in version "v1"`, "ChartError", "Gateway", true},
+		{`Deployment.apps "x" is invalid: spec.selector: field is immutable`, "Rejected", `"x"`, true},
+		{`admission webhook "no.example.com" denied the request: not on Sundays`, "Rejected", "not on Sundays", true},
+		{`dial tcp 10.0.0.1:443: connect: connection refused`, "UpgradeError", "refused", false},
+	} {
+		p := explain("UpgradeError", c.message)
+		if p.reason != c.reason || p.permanent != c.stalled || !strings.Contains(p.message, c.says) {
+			t.Errorf("%s\nis %+v\nwant reason %s, permanent %t, a message with %q", c.message, p, c.reason, c.stalled, c.says)
+		}
+	}
+}

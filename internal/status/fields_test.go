@@ -1,0 +1,45 @@
+package status
+
+import (
+	"strings"
+	"testing"
+
+	"demo.welcome.domain/welcome-operator/internal/release"
+)
+
+func TestPageURL(t *testing.T) {
+	const service = "apiVersion: v1\nkind: Service\nmetadata: {name: hello, namespace: test}\nspec: {ports: [{port: %PORT}]}\n"
+	const ingress = "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: hello}\n"
+	withPort := func(port string) string { return strings.ReplaceAll(service, "%PORT", port) }
+	for name, c := range map[string]struct {
+		objects []string
+		url     string
+	}{
+		"in the cluster":           {[]string{withPort("8080")}, "http://hello.test.svc:8080/hello/"},
+		"port 80 goes without":     {[]string{withPort("80")}, "http://hello.test.svc/hello/"},
+		"a load balancer's IP":     {[]string{withPort("8080") + "status: {loadBalancer: {ingress: [{ip: 192.0.2.7}]}}"}, "http://192.0.2.7:8080/hello/"},
+		"its IPv6 address":         {[]string{withPort("80") + `status: {loadBalancer: {ingress: [{ip: "2001:db8::7"}]}}`}, "http://[2001:db8::7]/hello/"},
+		"its name":                 {[]string{withPort("80") + "status: {loadBalancer: {ingress: [{hostname: lb.example.com, ip: 192.0.2.7}]}}"}, "http://lb.example.com/hello/"},
+		"an ingress":               {[]string{ingress + "spec: {rules: [{host: hello.example.com}]}", withPort("80")}, "http://hello.example.com/hello/"},
+		"an ingress with TLS":      {[]string{ingress + "spec: {tls: [{secretName: s}], rules: [{host: hello.example.com}]}", withPort("80")}, "https://hello.example.com/hello/"},
+		"an ingress for all hosts": {[]string{ingress + "spec: {rules: [{}]}", withPort("80")}, "http://hello.test.svc/hello/"},
+		"a headless release":       {nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			objects := []object{{}} // one that is not seen
+			for _, text := range c.objects {
+				objects = append(objects, object{release.Child{}, parse(t, text)})
+			}
+			if got := pageURL(objects); got != c.url {
+				t.Errorf("got %q, want %q", got, c.url)
+			}
+		})
+	}
+}
+
+func TestDescribeObjects(t *testing.T) {
+	status, _ := next(Status{}, observed(t, nil))
+	if status.Replicas != 2 || status.ReadyReplicas != 2 || status.Selector != "welcome=hello" || status.URL != "http://hello.test.svc:8080/hello/" {
+		t.Errorf("got %+v", status)
+	}
+}

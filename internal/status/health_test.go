@@ -1,0 +1,59 @@
+package status
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func pod(name string, container corev1.ContainerStatus) corev1.Pod {
+	container.Name, container.Image = "welcome", "example.com/welcome:v1"
+	return corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "test"},
+		Status:     corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{container}},
+	}
+}
+
+func waiting(reason, message string) corev1.ContainerState {
+	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
+}
+
+func TestPodTrouble(t *testing.T) {
+	crashed := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}
+	unschedulable := pod("a", corev1.ContainerStatus{})
+	unschedulable.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/1 nodes are available: 1 Insufficient cpu."}}
+	going := pod("a", corev1.ContainerStatus{State: waiting("CrashLoopBackOff", "")})
+	going.DeletionTimestamp = &noon
+	for name, c := range map[string]struct {
+		pods   []corev1.Pod
+		reason string
+		says   []string
+	}{
+		"nothing":                    {nil, "", nil},
+		"a pod that starts":          {[]corev1.Pod{pod("a", corev1.ContainerStatus{State: waiting("ContainerCreating", "")})}, "", nil},
+		"a pod that goes":            {[]corev1.Pod{going}, "", nil},
+		"the image is not there":     {[]corev1.Pod{pod("a", corev1.ContainerStatus{State: waiting("ErrImagePull", "not found")})}, "ImagePullFailed", []string{`Pod "a"`, "example.com/welcome:v1: not found"}},
+		"it is still not there":      {[]corev1.Pod{pod("a", corev1.ContainerStatus{State: waiting("ImagePullBackOff", `Back-off pulling image "x": ErrImagePull: not found`)})}, "ImagePullFailed", []string{"example.com/welcome:v1: not found"}},
+		"it crashes":                 {[]corev1.Pod{pod("a", corev1.ContainerStatus{State: waiting("CrashLoopBackOff", ""), LastTerminationState: crashed})}, "CrashLooping", []string{"OOMKilled, exit code 137", "kubectl -n test logs a -c welcome --previous"}},
+		"it crashes again just now":  {[]corev1.Pod{pod("a", corev1.ContainerStatus{State: crashed, RestartCount: 2})}, "CrashLooping", []string{"OOMKilled"}},
+		"it was restarted and works": {[]corev1.Pod{pod("a", corev1.ContainerStatus{Ready: true, RestartCount: 7})}, "", nil},
+		"it cannot be started":       {[]corev1.Pod{pod("a", corev1.ContainerStatus{State: waiting("CreateContainerConfigError", `secret "s" not found`)})}, "ContainerFailed", []string{`secret "s" not found`}},
+		"no node takes it":           {[]corev1.Pod{unschedulable}, "Unschedulable", []string{"Insufficient cpu"}},
+		"the worst counts": {[]corev1.Pod{unschedulable, pod("b", corev1.ContainerStatus{State: waiting("CrashLoopBackOff", "")}), pod("c", corev1.ContainerStatus{State: waiting("ErrImagePull", "")})},
+			"ImagePullFailed", []string{`Pod "c"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reason, message := podTrouble(c.pods)
+			if reason != c.reason {
+				t.Fatalf("got %s: %s; want %s", reason, message, c.reason)
+			}
+			for _, part := range c.says {
+				if !strings.Contains(message, part) {
+					t.Errorf("%q does not say %q", message, part)
+				}
+			}
+		})
+	}
+}
