@@ -112,6 +112,10 @@ verify: $(GENERATE_TOOLS) ## Fail if a generated file is out of date, or PROJECT
 load: ## Load a page and report latencies: make load URL=http://127.0.0.1:8080/hello/ [RATE=1000] [DURATION=30s]
 	go run ./tests/load -url "$(URL)" -rate "$(or $(RATE),1000)" -duration "$(or $(DURATION),30s)"
 
+.PHONY: figures
+figures: images dist/load ## Measure the figures of the README with the operator that is deployed
+	@hack/figures.sh
+
 .PHONY: screenshots
 screenshots: ## Take the screenshots of the README anew (docs/images) in light and dark
 	go test ./welcome -count=1 -run TestBrowserLayout

@@ -61,7 +61,7 @@ func TestGetPrintsColumns(t *testing.T) {
 		out := s.kubectl("get", name)
 		table := lines(out)
 		if len(table) != 2 || words(table[0]) != "NAME GREETING REPLICAS READY URL AGE" ||
-			!strings.HasPrefix(words(table[1]), "hello myfriends 1 1 http://") {
+			!strings.HasPrefix(words(table[1]), "hello myfriends 1 True http://hello."+s.namespace+".svc:8080/hello/ ") {
 			t.Errorf("kubectl get %s prints\n%s", name, out)
 		}
 	}

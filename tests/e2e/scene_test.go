@@ -24,7 +24,7 @@ var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{T: t}
-	s.namespace = "e2e" + notInNames.ReplaceAllString(strings.ToLower(strings.TrimPrefix(t.Name(), "Test")), "-")
+	s.namespace = "e2e-" + notInNames.ReplaceAllString(strings.ToLower(strings.TrimPrefix(t.Name(), "Test")), "-")
 	s.kubectl("create", "namespace", s.namespace)
 	s.kubectl("label", "namespace", s.namespace, testLabel+"=true", "pod-security.kubernetes.io/enforce=restricted")
 	t.Cleanup(func() {
