@@ -17,7 +17,8 @@ hack/deployment.sh "$operator_image" "$operand_image" config/manifests \
          s|containerImage: .*|containerImage: $operator_image|
          s|olm.skipRange: .*|olm.skipRange: <$version|" \
   | go run ./hack/csv \
-  | (cd "$work" && "$root/bin/operator-sdk" generate bundle "${flags[@]}")
+  | (cd "$work" && "$root/bin/operator-sdk" generate bundle "${flags[@]}" >generate.log 2>&1) \
+  || { cat "$work/generate.log" >&2; echo "bundle: cannot generate the bundle: see above" >&2; exit 1; }
 
 # The generator stamps the time of the build; the base has the day of the release.
 base=config/manifests/bases/welcome-operator.clusterserviceversion.yaml
@@ -34,3 +35,4 @@ DOCKERFILE
 mkdir -p "$out"
 rm -rf "$out/bundle"
 mv "$work/bundle" "$work/bundle.Dockerfile" "$out"
+echo "bundle of version $version in $out/bundle, $out/bundle.Dockerfile. Next: make bundle-build"

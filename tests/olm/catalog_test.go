@@ -70,7 +70,7 @@ func pushLaterCatalog(ctx context.Context, t *testing.T) {
 	if err := os.MkdirAll(configs, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(configs, "catalog.yaml"), []byte(rendered), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(configs, "catalog.yaml"), rendered, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(file); err != nil {

@@ -3,6 +3,7 @@
 package olm
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -107,16 +108,19 @@ func command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs a tool of bin/ and returns what it printed, and fails the test with that where the tool fails.
-func run(t *testing.T, name string, args ...string) string {
+// run runs a tool of bin/ and returns its output, and fails the test with all that it printed where the tool fails.
+func run(t *testing.T, name string, args ...string) []byte {
 	t.Helper()
 	start := time.Now()
-	out, err := command(t.Context(), t.TempDir(), name, args...).CombinedOutput()
+	cmd := command(t.Context(), t.TempDir(), name, args...)
+	var problems bytes.Buffer
+	cmd.Stderr = &problems
+	out, err := cmd.Output()
 	t.Logf("%s %s (%s)", name, strings.Join(args, " "), since(start))
 	if err != nil {
-		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+		t.Fatalf("%s %s: %v\n%s%s", name, strings.Join(args, " "), err, out, &problems)
 	}
-	return string(out)
+	return out
 }
 
 // await repeats condition until it returns nil, and fails the test with its last error after limit.

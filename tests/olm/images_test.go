@@ -146,8 +146,8 @@ func addFile(archive *tar.Writer, name string, content []byte) error {
 
 func layered(layer []byte, runConfig v1.Config) (v1.Image, error) {
 	// Not compressed: the way to the registry is short.
-	image, err := mutate.AppendLayers(mutate.MediaType(empty.Image, types.OCIManifestSchema1),
-		static.NewLayer(layer, types.OCIUncompressedLayer))
+	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	image, err := mutate.AppendLayers(base, static.NewLayer(layer, types.OCIUncompressedLayer))
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -25,24 +28,52 @@ const (
 
 func csvName(version string) string { return packageName + ".v" + version }
 
-// namespace makes a namespace that goes with the test.
-func namespace(t *testing.T, name string) string {
+// namespace makes a namespace with a pod security standard, and removes it with the test. What is in it is printed first
+// if the test failed.
+func namespace(t *testing.T, name, standard string) string {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: name,
-		// What the pods of the bundle, of OLM and of the page must satisfy.
-		Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
+		Name:   name,
+		Labels: map[string]string{"pod-security.kubernetes.io/enforce": standard},
 	}}
-	if err := api.Create(t.Context(), ns); err != nil {
-		t.Fatalf("create namespace: %v", err)
-	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			return // for whoever looks at it
-		}
-		remove(t, ns)
-	})
+	create(t, ns)
+	t.Cleanup(func() { removeNamespace(t, name) })
 	return name
+}
+
+func removeNamespace(t *testing.T, name string) {
+	t.Helper()
+	if t.Failed() {
+		diagnose(t, name)
+	}
+	remove(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+}
+
+// diagnose prints what one wants to know of a namespace when something went wrong, and takes the finalizers off its
+// Welcomes: there may be no operator any more that would.
+func diagnose(t *testing.T, ns string) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	for _, args := range [][]string{
+		{"get", "csv,subscription,installplan,operatorgroup,operatorcondition,pod,job", "-o", "wide"},
+		{"get", "welcomes", "-o", "yaml"},
+		{"get", "events", "--sort-by=.lastTimestamp"},
+		{"logs", "-l", "control-plane=controller-manager", "--tail=100"},
+	} {
+		out, err := command(ctx, "", "kubectl", append(args, "-n", ns)...).CombinedOutput()
+		t.Logf("kubectl -n %s %s (error: %v)\n%s", ns, strings.Join(args, " "), err, out)
+	}
+	welcomes := &unstructured.UnstructuredList{}
+	welcomes.SetGroupVersionKind(welcomeKind)
+	if err := api.List(ctx, welcomes, client.InNamespace(ns)); err != nil {
+		return // no CRD, no Welcomes
+	}
+	for i := range welcomes.Items {
+		w := &welcomes.Items[i]
+		if err := api.Patch(ctx, w, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
+			t.Logf("take the finalizers off Welcome %s: %v", w.GetName(), err)
+		}
+	}
 }
 
 // remove deletes an object and waits until it is gone.
@@ -89,11 +120,7 @@ func subscribe(t *testing.T, ns, channel string) *operatorsv1alpha1.Subscription
 		},
 	}
 	create(t, subscription)
-	t.Cleanup(func() {
-		if !t.Failed() {
-			uninstall(t, ns)
-		}
-	})
+	t.Cleanup(func() { uninstall(t, ns) })
 	return subscription
 }
 
@@ -107,6 +134,9 @@ func create(t *testing.T, object client.Object) {
 // uninstall does what a user does: delete the Subscription and the ClusterServiceVersion, and then the CRD.
 func uninstall(t *testing.T, ns string) {
 	t.Helper()
+	if t.Failed() {
+		diagnose(t, ns)
+	}
 	remove(t, &operatorsv1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Name: packageName, Namespace: ns}})
 	ctx := context.WithoutCancel(t.Context())
 	csvs := &operatorsv1alpha1.ClusterServiceVersionList{}
@@ -159,10 +189,11 @@ func explain(ctx context.Context, ns string, err error) error {
 }
 
 // operatorPods returns the names of the ready pods of the operator in ns.
-func operatorPods(ctx context.Context, ns string) ([]string, error) {
+func operatorPods(t *testing.T, ns string) []string {
+	t.Helper()
 	pods := &corev1.PodList{}
-	if err := api.List(ctx, pods, client.InNamespace(ns), client.MatchingLabels{"control-plane": "controller-manager"}); err != nil {
-		return nil, err
+	if err := api.List(t.Context(), pods, client.InNamespace(ns), client.MatchingLabels{"control-plane": "controller-manager"}); err != nil {
+		t.Fatal(err)
 	}
 	var names []string
 	for _, pod := range pods.Items {
@@ -172,7 +203,7 @@ func operatorPods(ctx context.Context, ns string) ([]string, error) {
 			names = append(names, pod.Name)
 		}
 	}
-	return names, nil
+	return names
 }
 
 func keyOf(object client.Object) client.ObjectKey { return client.ObjectKeyFromObject(object) }

@@ -15,7 +15,7 @@ const examples = 2
 // test without results for a success, so their number counts too.
 func TestScorecard(t *testing.T) {
 	catalog(t, releasedCatalog)
-	ns := namespace(t, "olm-scorecard")
+	ns := namespace(t, "olm-scorecard", "restricted")
 	group(t, ns)
 	subscribe(t, ns, "stable")
 	awaitVersion(t, ns, "0.1.0")

@@ -28,13 +28,7 @@ func TestValidate(t *testing.T) {
 // validate expects neither an error nor a warning: operator-sdk is content with warnings.
 func validate(t *testing.T, dir string, args ...string) {
 	t.Helper()
-	cmd := command(t.Context(), t.TempDir(), "operator-sdk", append([]string{"bundle", "validate", dir, "--output", "json-alpha1"}, args...)...)
-	var problems bytes.Buffer
-	cmd.Stderr = &problems
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("operator-sdk bundle validate: %v\n%s%s", err, out, &problems)
-	}
+	out := run(t, "operator-sdk", append([]string{"bundle", "validate", dir, "--output", "json-alpha1"}, args...)...)
 	var result struct {
 		Passed  bool
 		Outputs []struct{ Type, Message string }
