@@ -70,6 +70,15 @@ push: ## Bring the images to where the cluster pulls them from: the local cluste
 
 ##@ Test
 
+# In this order: what is cheap and near the code first. The local cluster is stopped only after a success: a failure wants to
+# be looked at.
+.PHONY: test
+test: ## Run every test, from the cheapest to the most real (CI does)
+	@for rung in test-unit test-integration test-e2e test-olm; do \
+		start=$$SECONDS; echo "== make $$rung"; $(MAKE) --no-print-directory $$rung; echo "== make $$rung: $$((SECONDS - start))s"; \
+	done
+	@$(MAKE) --no-print-directory cluster-down
+
 .PHONY: test-unit
 test-unit: ## Run every test that needs no cluster (the browser ones need Debian's chromium)
 	go test $$(go list ./... | grep -vE '/tests/(integration|e2e|olm|bench|chaos)(/|$$)')
@@ -194,7 +203,8 @@ bundle-push: ## Push the bundle image
 catalog-build: $(BIN)/opm ## Build the catalog image from catalog/template.yaml (its bundles must have been pushed)
 	@mkdir -p dist/catalog/configs/welcome-operator
 	@sed 's|demo.welcome.domain/welcome-operator-bundle|$(IMAGE_TAG_BASE)-bundle|' catalog/template.yaml \
-		| opm alpha render-template basic -o yaml - > dist/catalog/configs/welcome-operator/catalog.yaml
+		| opm alpha render-template basic -o yaml - > dist/catalog/configs/welcome-operator/catalog.yaml 2> dist/catalog/render.log \
+		|| { echo "catalog-build: $$(grep ^Error dist/catalog/render.log)" >&2; exit 1; }
 	@opm validate dist/catalog/configs
 	@hack/multiarch.sh build $(CATALOG_IMG) catalog/Dockerfile dist/catalog
 	@echo 'Next: make catalog-push'
