@@ -150,9 +150,10 @@ uninstall: $(BIN)/kubectl $(BIN)/kustomize ## Remove the CRD and, with it, every
 run: ## Run the operator on this machine against the cluster (stop with ctrl-c)
 	RELATED_IMAGE_WELCOME=$(OPERAND_IMG) go run . --metrics-bind-address=127.0.0.1:8443 --health-probe-bind-address=127.0.0.1:8081
 
+# By force: what somebody set by hand (kubectl set image, kubectl scale) would else make the next deploy fail.
 .PHONY: deploy
 deploy: $(BIN)/kubectl $(BIN)/kustomize ## Deploy the operator with IMG and OPERAND_IMG
-	@hack/deployment.sh "$$(hack/image.sh ref $(IMG))" "$$(hack/image.sh ref $(OPERAND_IMG))" | kubectl apply --server-side -f -
+	@hack/deployment.sh "$$(hack/image.sh ref $(IMG))" "$$(hack/image.sh ref $(OPERAND_IMG))" | kubectl apply --server-side --force-conflicts -f -
 	kubectl -n welcome-operator-system rollout status deployment/welcome-operator-controller-manager --timeout=180s
 	@echo 'Next: kubectl apply -f config/samples/webapp_v1_welcome.yaml'
 

@@ -31,7 +31,7 @@ func TestInstallModes(t *testing.T) {
 		t.Run(mode.name, func(t *testing.T) {
 			group(t, own, mode.targets...)
 			t.Cleanup(func() { removeGroup(t, own) })
-			subscribe(t, own, "stable")
+			subscribe(t, own)
 			awaitVersion(t, own, "0.1.0")
 
 			welcomes := map[string]*unstructured.Unstructured{}
@@ -61,8 +61,12 @@ func TestInstallModes(t *testing.T) {
 			}
 			await(t, time.Minute, "all children gone", func(ctx context.Context) error {
 				for _, ns := range mode.watched {
-					if left, err := children(ctx, ns); err != nil || len(left) > 0 {
-						return fmt.Errorf("left in %s: %v (error: %v)", ns, left, err)
+					left, err := children(ctx, ns)
+					if err != nil {
+						return err
+					}
+					if len(left) > 0 {
+						return fmt.Errorf("left in %s: %v", ns, left)
 					}
 				}
 				return nil

@@ -110,18 +110,16 @@ func removeGroup(t *testing.T, ns string) {
 }
 
 // subscribe installs the operator into ns from the catalog, and uninstalls it with the test.
-func subscribe(t *testing.T, ns, channel string) *operatorsv1alpha1.Subscription {
+func subscribe(t *testing.T, ns string) {
 	t.Helper()
-	subscription := &operatorsv1alpha1.Subscription{
+	create(t, &operatorsv1alpha1.Subscription{
 		ObjectMeta: metav1.ObjectMeta{Name: packageName, Namespace: ns},
 		Spec: &operatorsv1alpha1.SubscriptionSpec{
 			CatalogSource: catalogName, CatalogSourceNamespace: olmNamespace,
-			Package: packageName, Channel: channel,
+			Package: packageName, Channel: "stable",
 		},
-	}
-	create(t, subscription)
+	})
 	t.Cleanup(func() { uninstall(t, ns) })
-	return subscription
 }
 
 func create(t *testing.T, object client.Object) {

@@ -17,7 +17,7 @@ func TestScorecard(t *testing.T) {
 	catalog(t, releasedCatalog)
 	ns := namespace(t, "olm-scorecard", "restricted")
 	group(t, ns)
-	subscribe(t, ns, "stable")
+	subscribe(t, ns)
 	awaitVersion(t, ns, "0.1.0")
 	run(t, "kubectl", "apply", "-n", ns, "-f", filepath.Join(root, "tests", "scorecard", "rbac.yaml"))
 

@@ -155,8 +155,11 @@ func badInputRefused(ctx context.Context, c *cluster, example *unstructured.Unst
 			return err
 		}
 		err := c.Create(ctx, object, client.DryRunAll)
+		if err == nil {
+			return fmt.Errorf("%v may be %q", bad.path, bad.value)
+		}
 		if !apierrors.IsInvalid(err) {
-			return fmt.Errorf("%v was set to %q, and the answer was %v instead of Invalid", bad.path, bad.value, err)
+			return fmt.Errorf("%v set to %q is refused for another reason: %w", bad.path, bad.value, err)
 		}
 	}
 	return nil
