@@ -17,13 +17,12 @@ func TestChartEditUpgradesWelcomes(t *testing.T) {
 	url := s.url("hello")
 	s.awaitPage(url, "Hello myfriends")
 
-	original := s.operatorImage()
-	edited := s.buildOperator(original, func(context string) {
+	edited := s.buildOperator(func(context string) {
 		templates := filepath.Join(context, "helm-charts", "welcome", "templates")
 		s.edit(filepath.Join(templates, "_helpers.tpl"), `{{- define "welcome.labels" -}}`, "\nchart: edited")
 		s.edit(filepath.Join(templates, "deployment.yaml"), "          env:", "\n            - {name: CHART, value: edited}")
 	})
-	t.Cleanup(func() { s.useOperator(original) })
+	t.Cleanup(func() { s.must(runMake("deploy")) })
 
 	const (
 		edits  = `--output=jsonpath={.metadata.labels.chart} {.spec.template.spec.containers[0].env[?(@.name=="CHART")].value}`
@@ -31,7 +30,7 @@ func TestChartEditUpgradesWelcomes(t *testing.T) {
 		after  = "edited edited"
 	)
 	visitors := s.traffic(url)
-	s.useOperator(edited)
+	s.must(runMake("deploy", "IMG="+edited))
 	s.awaitOutput("the Deployment has label and variable", after, "get", "deployment", "hello", edits)
 	s.awaitReady("hello")
 	s.kubectl("rollout", "status", "deployment/hello", "--timeout="+patience.String())
@@ -40,7 +39,7 @@ func TestChartEditUpgradesWelcomes(t *testing.T) {
 		t.Errorf("the Service's label is %q", got)
 	}
 
-	s.useOperator(original)
+	s.must(runMake("deploy"))
 	s.awaitOutput("the Deployment has lost both", before, "get", "deployment", "hello", edits)
 	s.awaitReady("hello")
 	s.await("one pod is left", func() error { return s.hasPods(1) })
@@ -48,21 +47,9 @@ func TestChartEditUpgradesWelcomes(t *testing.T) {
 	s.awaitPage(url, "Hello myfriends")
 }
 
-func (s *scene) operatorImage() string {
-	s.Helper()
-	return s.kubectl("--namespace="+operatorNamespace, "get", "deployment", operatorName,
-		"--output=jsonpath={.spec.template.spec.containers[0].image}")
-}
-
-func (s *scene) useOperator(image string) {
-	s.Helper()
-	s.kubectl("--namespace="+operatorNamespace, "set", "image", "deployment/"+operatorName, "manager="+image)
-	s.kubectl("--namespace="+operatorNamespace, "rollout", "status", "deployment/"+operatorName, "--timeout="+patience.String())
-}
-
-// buildOperator builds and pushes an image beside another one, from the same binary and an edited copy of what else is in
-// it, and returns its reference.
-func (s *scene) buildOperator(beside string, edit func(context string)) string {
+// buildOperator builds and pushes another image of the operator, from the same binary and an edited copy of what else is in
+// it, and returns its name.
+func (s *scene) buildOperator(edit func(context string)) string {
 	s.Helper()
 	context := s.TempDir()
 	binary := filepath.Join("dist", "linux-"+runtime.GOARCH)
@@ -72,14 +59,14 @@ func (s *scene) buildOperator(beside string, edit func(context string)) string {
 	}
 	edit(context)
 
-	repository, _, _ := strings.Cut(beside, "@")
+	deployed := s.kubectl("--namespace="+operatorNamespace, "get", "deployment", operatorName,
+		"--output=jsonpath={.spec.template.spec.containers[0].image}")
+	repository, _, _ := strings.Cut(deployed, "@")
 	image := repository + ":e2e"
 	script := filepath.Join(root, "hack", "image.sh")
 	s.must(run(exec.Command(script, "build", image, "Dockerfile", runtime.GOARCH, context)))
 	s.must(run(exec.Command(script, "push", image)))
-	reference, err := exec.Command(script, "ref", image).Output()
-	s.must(err)
-	return strings.TrimSpace(string(reference))
+	return image
 }
 
 // edit adds text after the first place of a file that says where.

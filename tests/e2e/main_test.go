@@ -53,7 +53,7 @@ func setUp() error {
 		os.Setenv("KUBECONFIG", local)
 	}
 	if os.Getenv("KUBECONFIG") == local {
-		if err := makeTargets("cluster"); err != nil {
+		if err := runMake("cluster"); err != nil {
 			return err
 		}
 	} else if _, err := kubectl("", "get", "crd", crdName); err == nil {
@@ -63,14 +63,19 @@ func setUp() error {
 	if err := removeNamespaces(); err != nil {
 		return err
 	}
-	return makeTargets("images", "push", "deploy", "dist/load")
+	for _, target := range []string{"images", "push", "deploy", "dist/load"} {
+		if err := runMake(target); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func tearDown() error {
 	if err := removeNamespaces(); err != nil {
 		return err
 	}
-	if err := makeTargets("undeploy"); err != nil {
+	if err := runMake("undeploy"); err != nil {
 		return err
 	}
 	left, err := kubectl("", "get", "namespace,crd,clusterrole,clusterrolebinding", "--output=name",
@@ -89,14 +94,11 @@ func removeNamespaces() error {
 	})
 }
 
-func makeTargets(targets ...string) error {
-	for _, target := range targets {
-		err := step("make "+target, func() error { return run(exec.Command("make", "--no-print-directory", "-C", root, target)) })
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+// runMake runs make with a target and variables.
+func runMake(args ...string) error {
+	return step("make "+strings.Join(args, " "), func() error {
+		return run(exec.Command("make", append([]string{"--no-print-directory", "-C", root}, args...)...))
+	})
 }
 
 func step(what string, do func() error) error {
