@@ -33,6 +33,7 @@ type actionClient struct {
 	inputs  inputs
 	wanted  string // digest of inputs
 	waitFor string // why an upgrade is put off
+	held    error  // the failure of a moment ago, while the same is not to be tried again
 }
 
 // library returns the library's own action client, and builds it at the first call.
@@ -158,21 +159,26 @@ func (a *actionClient) Upgrade(name, namespace string, chrt *chart.Chart, values
 	if err != nil {
 		return nil, err
 	}
-	switch decide(a.observe(src)) {
-	case mustWait:
-		return nil, a.clients.ledger.failure(a.owner.GetUID()).err
-	case isUnchanged:
+	seen := a.observe(src)
+	if decide(seen) == mustWait {
+		// The reconciler goes the way of the last attempt, to the same failure: were it to end
+		// here, the conditions would say something else between two attempts.
+		a.held = a.clients.ledger.failure(a.owner.GetUID()).err
+		seen.failed = ""
+	}
+	switch verdict := decide(seen); {
+	case verdict == isUnchanged, verdict == needsRender && a.held != nil:
 		return a.light(), nil
-	case needsRender:
+	case verdict == needsRender:
 		return a.compare(opts)
-	default:
+	case a.held == nil:
 		if a.waitFor = a.admit(); a.waitFor != "" {
 			return a.light(), nil
 		}
-		rel := a.light()
-		rel.Manifest = "outdated"
-		return rel, nil
 	}
+	rel := a.light()
+	rel.Manifest = "outdated"
+	return rel, nil
 }
 
 // admit holds a release back that only a new chart version makes outdated, while enough
@@ -216,6 +222,9 @@ func (a *actionClient) render(opts ...helmclient.UpgradeOption) (*release.Releas
 }
 
 func (a *actionClient) upgrade(name, namespace string, opts []helmclient.UpgradeOption) (*release.Release, error) {
+	if a.held != nil {
+		return nil, a.held
+	}
 	helm, err := a.library()
 	if err != nil {
 		return nil, err

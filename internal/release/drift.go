@@ -26,6 +26,9 @@ const rolloutPoll = 2 * time.Second
 // Whether there is anything to repair is decided against the cache. What is put back is what
 // the chart renders now, never what a release record claims.
 func (a *actionClient) Reconcile(*release.Release) error {
+	if a.held != nil {
+		return a.held
+	}
 	if err := a.watch(a.ctx, a.owner.GetNamespace(), a.current.children); err != nil {
 		return err
 	}
@@ -39,6 +42,9 @@ func (a *actionClient) Reconcile(*release.Release) error {
 			a.failed(err)
 			return err
 		}
+	} else {
+		logf.FromContext(a.ctx).V(1).Info("Nothing to do: the record has the same inputs, and the objects are as they were applied",
+			"record", a.current.name, "inputs", a.wanted, "objects", len(a.current.children))
 	}
 	a.rollout.observe(a.owner.GetUID(), a.health())
 	a.succeeded(a.appliedDigest())

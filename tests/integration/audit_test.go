@@ -52,7 +52,7 @@ func (s *scene) record() recording {
 
 // of returns the requests of an operator since, for the namespace of the test or for none, without those that authorize
 // readers of its metrics.
-func (r recording) of(operator *process) []request {
+func (r recording) of(operator *process) requests {
 	r.Helper()
 	until := r.auditFence()
 	file, err := os.Open(env.auditLog)
@@ -60,17 +60,17 @@ func (r recording) of(operator *process) []request {
 	defer func() { _ = file.Close() }()
 	lines := bufio.NewScanner(io.NewSectionReader(file, r.from, until-r.from))
 	lines.Buffer(nil, 1<<20)
-	var requests []request
+	var found requests
 	for lines.Scan() {
 		var one request
 		r.must(json.Unmarshal(lines.Bytes(), &one))
 		if slices.Contains(one.User.Extra["authentication.kubernetes.io/credential-id"], operator.credential) && !one.asksForRights() &&
 			(one.ObjectRef == nil || one.ObjectRef.Namespace == "" || one.ObjectRef.Namespace == r.namespace) {
-			requests = append(requests, one)
+			found = append(found, one)
 		}
 	}
 	r.must(lines.Err())
-	return requests
+	return found
 }
 
 // auditFence returns how long the audit log is once everything that was answered until now stands in it.
@@ -100,10 +100,17 @@ func (s *scene) auditFence() int64 {
 	return length
 }
 
-// summary counts requests by what they are, for people to read.
-func summary(requests []request) string {
+type requests []request
+
+// statuses are those that wrote a status.
+func (all requests) statuses() requests {
+	return slices.DeleteFunc(slices.Clone(all), func(r request) bool { return !r.writes() || r.ObjectRef == nil || r.ObjectRef.Subresource != "status" })
+}
+
+// String counts them by what they are, for people to read.
+func (all requests) String() string {
 	counts := map[string]int{}
-	for _, r := range requests {
+	for _, r := range all {
 		what := r.Verb + " " + strings.SplitN(r.RequestURI, "?", 2)[0]
 		if r.ObjectRef != nil {
 			what = r.Verb + " " + strings.TrimSuffix(r.ObjectRef.Resource+"/"+r.ObjectRef.Subresource, "/")
@@ -115,5 +122,5 @@ func summary(requests []request) string {
 		lines = append(lines, fmt.Sprintf("%d× %s", count, what))
 	}
 	slices.Sort(lines)
-	return fmt.Sprintf("%d requests: %s", len(requests), strings.Join(lines, ", "))
+	return fmt.Sprintf("%d requests: %s", len(all), strings.Join(lines, ", "))
 }

@@ -1,9 +1,6 @@
 package integration
 
 import (
-	"errors"
-	"fmt"
-	"slices"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -34,7 +31,7 @@ func TestDelete(t *testing.T) {
 	before := s.record()
 	s.must(env.client.Delete(ctx, cr))
 	s.awaitGone(newWelcome(), "hello")
-	t.Logf("a deletion costs %s", summary(before.of(operator)))
+	t.Logf("a deletion costs %s", before.of(operator))
 	s.awaitGone(&appsv1.Deployment{}, "hello")
 	s.awaitGone(&corev1.Service{}, "hello")
 	s.awaitGone(&networkingv1.NetworkPolicy{}, "hello")
@@ -65,32 +62,8 @@ func TestDeleteRefused(t *testing.T) {
 	operator := s.operator()
 	cr := s.create(welcome("hello"))
 	s.awaitDeployed("hello")
-	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
-		ObjectMeta: objectMeta("", s.namespace),
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: &admissionregistrationv1.MatchResources{
-				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": s.namespace}},
-				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Delete},
-					Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"services"}},
-				}}},
-			},
-			Validations: []admissionregistrationv1.Validation{{Expression: "false", Message: "Services stay"}},
-		},
-	}
-	s.must(env.client.Create(ctx, policy))
-	s.must(env.client.Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: objectMeta("", s.namespace),
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: s.namespace, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-		},
-	}))
-	s.await("the policy holds", func() error {
-		err := env.client.Delete(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, "hello")}, client.DryRunAll)
-		if err == nil {
-			return errors.New("a deletion would go through")
-		}
-		return nil
+	lift := s.refuse(admissionregistrationv1.Delete, "", "services", "Services stay", func() error {
+		return env.client.Delete(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, "hello")}, client.DryRunAll)
 	})
 	s.settled(operator)
 
@@ -98,19 +71,12 @@ func TestDeleteRefused(t *testing.T) {
 	s.must(env.client.Delete(ctx, cr))
 	s.awaitCondition("hello", "ReleaseFailed", "True", "Services stay")
 	s.awaitCondition("hello", "Ready", "False", "Services stay")
-	s.await("it is tried again", func() error {
-		if got := operator.reconciles(t) - reconciles; got < 5 {
-			return fmt.Errorf("%d reconciles", got)
-		}
-		return nil
-	})
-	requests := before.of(operator)
-	written := slices.DeleteFunc(slices.Clone(requests), func(r request) bool { return r.Verb != "update" || r.ObjectRef.Subresource != "status" })
-	if len(written) > 3 {
-		t.Errorf("%d reconciles wrote %d statuses, each of which causes one more reconcile: %s", operator.reconciles(t)-reconciles, len(written), summary(requests))
+	s.await("it is tried again", func() error { return atLeast(operator.reconciles(t)-reconciles, 5) })
+	if written := before.of(operator).statuses(); len(written) > 3 {
+		t.Errorf("%d reconciles wrote %d statuses, each of which causes one more reconcile", operator.reconciles(t)-reconciles, len(written))
 	}
 
-	s.must(env.client.Delete(ctx, policy))
+	lift()
 	s.awaitGone(newWelcome(), "hello")
 	s.awaitGone(&corev1.Service{}, "hello")
 }

@@ -199,6 +199,13 @@ func (s *scene) awaitCondition(name, kind, status string, parts ...string) {
 	})
 }
 
+func atLeast(got, want int) error {
+	if got < want {
+		return fmt.Errorf("%d, not %d", got, want)
+	}
+	return nil
+}
+
 func conditionOf(object *unstructured.Unstructured, kind string) (map[string]any, error) {
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, condition := range conditions {

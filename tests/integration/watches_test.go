@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"testing"
@@ -90,12 +89,7 @@ func TestWatchPeriodAndConcurrency(t *testing.T) {
 		t.Errorf("%v reconciles at once, not the 3 of the watches entry", got)
 	}
 	reconciles := operator.reconciles(t)
-	s.await("it is reconciled again and again", func() error {
-		if got := operator.reconciles(t) - reconciles; got < 4 {
-			return fmt.Errorf("%d reconciles", got)
-		}
-		return nil
-	})
+	s.await("it is reconciled again and again", func() error { return atLeast(operator.reconciles(t)-reconciles, 4) })
 	s.must(s.hasRecords("hello", 1))
 }
 

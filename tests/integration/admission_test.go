@@ -1,0 +1,116 @@
+package integration
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// refuse has a policy of somebody else forbid an operation on a resource in the namespace of the test, until lift is called.
+// try is such an operation, as a dry run.
+func (s *scene) refuse(operation admissionregistrationv1.OperationType, group, resource, message string, try func() error) (lift func()) {
+	s.Helper()
+	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
+		ObjectMeta: objectMeta("", s.namespace),
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionregistrationv1.MatchResources{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": s.namespace}},
+				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+					Operations: []admissionregistrationv1.OperationType{operation},
+					Rule:       admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{"v1"}, Resources: []string{resource}},
+				}}},
+			},
+			Validations: []admissionregistrationv1.Validation{{Expression: "false", Message: message}},
+		},
+	}
+	s.must(env.client.Create(ctx, policy))
+	s.must(env.client.Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: objectMeta("", s.namespace),
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: s.namespace, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+		},
+	}))
+	s.await("the policy holds", func() error {
+		if try() == nil {
+			return errors.New("the operation would go through")
+		}
+		return nil
+	})
+	return func() {
+		s.Helper()
+		s.must(env.client.Delete(ctx, policy))
+	}
+}
+
+// holdDeployments has a webhook of somebody else that does not answer when a Deployment is to be created in the namespace of
+// the test, until letGo is called. asked tells of each that waits.
+func (s *scene) holdDeployments() (asked <-chan struct{}, letGo func()) {
+	s.Helper()
+	waiting, answer := make(chan struct{}, 100), make(chan struct{})
+	hook := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		review := &admissionv1.AdmissionReview{}
+		if err := json.NewDecoder(r.Body).Decode(review); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		waiting <- struct{}{}
+		select {
+		case <-answer:
+		case <-r.Context().Done():
+			return
+		}
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
+		_ = json.NewEncoder(w).Encode(review) // the API server has gone if this fails
+	}))
+	hook.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	hook.StartTLS()
+	s.Cleanup(hook.Close)
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})
+	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: objectMeta("", s.namespace),
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name:                    "hangs.example.com",
+			ClientConfig:            admissionregistrationv1.WebhookClientConfig{URL: ptr.To(hook.URL), CABundle: certificate},
+			AdmissionReviewVersions: []string{"v1"},
+			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
+			TimeoutSeconds:          ptr.To[int32](30),
+			FailurePolicy:           ptr.To(admissionregistrationv1.Fail),
+			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": s.namespace}},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"}},
+			}},
+		}},
+	}
+	s.must(env.client.Create(ctx, configuration))
+	s.Cleanup(func() { _ = env.client.Delete(ctx, configuration) })
+	// Until the API server has heard of the webhook, it would let Deployments pass.
+	s.await("the webhook is asked", func() error {
+		probe, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+		defer cancel()
+		_ = env.client.Create(probe, &appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "probe"), Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}}},
+		}}, client.DryRunAll)
+		select {
+		case <-waiting:
+			return nil
+		default:
+			return errors.New("it is not")
+		}
+	})
+	return waiting, func() { close(answer) }
+}
