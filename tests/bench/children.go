@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/render"
+)
+
+// children renders what the operator makes of a Welcome.
+func (b *bench) children(welcome *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+	release, err := b.renderer.Render(welcome)
+	if err != nil {
+		return nil, err
+	}
+	return render.Objects(release.Manifest)
+}
+
+// childrenExist starts to watch. The returned function waits until there are so many Deployments and Services.
+func (b *bench) childrenExist(ctx context.Context, namespace string, count int) (wait func() error, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
+	done := make(chan error, 2)
+	for _, kind := range []string{"apps/v1 DeploymentList", "v1 ServiceList"} {
+		list := &metav1.PartialObjectMetadataList{}
+		if _, err := fmt.Sscan(kind, &list.APIVersion, &list.Kind); err != nil {
+			cancel()
+			return nil, err
+		}
+		events, err := b.Client.Watch(ctx, list, client.InNamespace(namespace))
+		if err != nil {
+			cancel()
+			return nil, err
+		}
+		go func() {
+			defer events.Stop()
+			names := map[string]bool{}
+			for len(names) < count {
+				event, open := <-events.ResultChan()
+				if !open {
+					done <- fmt.Errorf("the watch ended: %d of %d exist: %s", len(names), count, kind)
+					return
+				}
+				if object, ok := event.Object.(client.Object); ok && event.Type == watch.Added {
+					names[object.GetName()] = true
+				}
+			}
+			done <- nil
+		}()
+	}
+	return func() error {
+		defer cancel()
+		return errors.Join(<-done, <-done)
+	}, nil
+}
+
+// driftPause lies between two changes: drift comes now and then, not from a thousand objects at once.
+const driftPause = 50 * time.Millisecond
+
+// drift changes so many Deployments, one after the other, and returns how long each stayed changed.
+func (b *bench) drift(ctx context.Context, namespace string, count int) ([]time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(count)*driftPause+time.Minute)
+	defer cancel()
+	events, err := b.Client.Watch(ctx, &appsv1.DeploymentList{}, client.InNamespace(namespace))
+	if err != nil {
+		return nil, err
+	}
+	defer events.Stop()
+	type change struct {
+		name string
+		at   time.Time
+	}
+	// The change is announced before it is made, so that no event can come first.
+	changes, failed := make(chan change, count), make(chan error, 1)
+	go func() {
+		for number := range count {
+			deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: nameOf(number)}}
+			patch := `{"spec":{"template":{"spec":{"containers":[{"name":"welcome","env":[{"name":"NAME","value":"an intruder"}]}]}}}}`
+			changes <- change{deployment.Name, time.Now()}
+			if err := b.Client.Patch(ctx, deployment, client.RawPatch(types.StrategicMergePatchType, []byte(patch))); err != nil {
+				failed <- err
+				return
+			}
+			time.Sleep(driftPause)
+		}
+	}()
+	began, drifted := map[string]time.Time{}, map[string]bool{}
+	var lasted []time.Duration
+	for len(lasted) < count {
+		select {
+		case c := <-changes:
+			began[c.name] = c.at
+		case err := <-failed:
+			return nil, err
+		case event, open := <-events.ResultChan():
+			if !open {
+				return lasted, nil // what is not repaired by now is missing in the answer
+			}
+			deployment, ok := event.Object.(*appsv1.Deployment)
+			if !ok {
+				continue
+			}
+			changed := nameInPod(deployment) == "an intruder"
+			if changed {
+				drifted[deployment.Name] = true
+			} else if drifted[deployment.Name] {
+				delete(drifted, deployment.Name)
+				for began[deployment.Name].IsZero() {
+					c := <-changes
+					began[c.name] = c.at
+				}
+				lasted = append(lasted, time.Since(began[deployment.Name]))
+			}
+		}
+	}
+	return lasted, nil
+}
+
+func nameInPod(deployment *appsv1.Deployment) string {
+	for _, variable := range deployment.Spec.Template.Spec.Containers[0].Env {
+		if variable.Name == "NAME" {
+			return variable.Value
+		}
+	}
+	return ""
+}

@@ -1,0 +1,123 @@
+// Command bench measures, in one run on one control plane, what operators cost that turn Welcomes into Deployments and
+// Services: ours, the two stock Helm operators, one written by hand, and the bare creation of the objects as the floor.
+// It prints a Markdown table and writes it, with a plot, into docs/.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"demo.welcome.domain/welcome-operator/tests/controlplane"
+)
+
+// options say how much to measure.
+type options struct {
+	count, peers, many int
+	only               string
+	trace              bool
+	docs               string
+}
+
+func main() {
+	var o options
+	flag.IntVar(&o.count, "welcomes", 1000, "`Welcomes` for ours and the hand-written operator")
+	flag.IntVar(&o.peers, "peer-welcomes", 300, "`Welcomes` for the stock Helm operators, which take longer")
+	flag.IntVar(&o.many, "many", 10000, "`Welcomes` for the restart of ours, 0 to leave it out")
+	flag.StringVar(&o.only, "only", "", "measure only the contender of that `name`")
+	flag.BoolVar(&o.trace, "trace", false, "show the steps of one idle reconcile instead")
+	flag.StringVar(&o.docs, "docs", "", "write the table and the plot into that `directory`, too")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) (err error) {
+	ctrl.SetLogger(logr.Discard()) // what goes wrong is returned
+	step := time.Now()
+	plane, err := controlplane.Start(".")
+	defer func() {
+		if stopErr := plane.Stop(); err == nil {
+			err = stopErr
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	progress("started kube-apiserver and etcd", step)
+	if err := controlplane.RunDeployments(ctx, plane.Admin); err != nil {
+		return err
+	}
+	b, err := newBench(ctx, plane)
+	if err != nil {
+		return err
+	}
+	if o.trace {
+		return b.trace(ctx)
+	}
+	var results []result
+	for _, c := range contenders(o) {
+		if o.only != "" && o.only != c.user {
+			continue
+		}
+		fmt.Fprintf(os.Stderr, "\n%s\n", c.name)
+		r, err := b.measure(ctx, c)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		results = append(results, r)
+	}
+	command := "make bench"
+	if len(os.Args) > 1 {
+		command = "go run ./tests/bench " + strings.Join(os.Args[1:], " ")
+	}
+	report := fmt.Sprintf("%s\nMeasured on %s with %d CPUs, kube-apiserver and etcd on the same machine, by `%s`.\n",
+		table(results), time.Now().UTC().Format("2 January 2006"), runtime.NumCPU(), command)
+	fmt.Print("\n", report)
+	if o.docs == "" {
+		return nil
+	}
+	return write(o.docs, report, results)
+}
+
+// progress says what was done and how long it took.
+func progress(what string, since time.Time) {
+	fmt.Fprintf(os.Stderr, "  %6.1fs  %s\n", time.Since(since).Seconds(), what)
+}
+
+const (
+	begin = "<!-- begin: written by make bench -->\n"
+	end   = "<!-- end -->\n"
+)
+
+// write puts the report between the two marks in benchmark.md, and the plot beside it.
+func write(docs, report string, results []result) error {
+	page := filepath.Join(docs, "benchmark.md")
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	before, rest, found := strings.Cut(string(text), begin)
+	_, after, foundEnd := strings.Cut(rest, end)
+	if !found || !foundEnd {
+		return fmt.Errorf("%s lacks the marks %q and %q", page, begin, end)
+	}
+	if err := os.WriteFile(page, []byte(before+begin+report+end+after), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(docs, "benchmark.svg"), []byte(plot(results)), 0o644)
+}

@@ -1,0 +1,165 @@
+// Package controlplane starts a real kube-apiserver and etcd, without a node, and the operators that are put to the test
+// on them: for what the integration tests do not do, to measure and to break.
+package controlplane
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+)
+
+// ControlPlane is a running kube-apiserver with its etcd, the CRDs of this repository, and an audit log.
+type ControlPlane struct {
+	// Root of the repository.
+	Root string
+	// Dir is for what a run writes. It goes with the control plane.
+	Dir string
+	// Admin may do everything, as fast as it likes.
+	Admin *rest.Config
+	// Client is the admin's, without a cache.
+	Client client.WithWatch
+
+	env *envtest.Environment
+}
+
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules: [{level: Metadata}]
+`
+
+// Start starts a control plane with the binaries in bin/. Call Stop even if it fails.
+func Start(root string) (*ControlPlane, error) {
+	c := &ControlPlane{}
+	var err error
+	if c.Root, err = filepath.Abs(root); err != nil {
+		return c, err
+	}
+	if c.Dir, err = os.MkdirTemp("", "welcome-controlplane-"); err != nil {
+		return c, err
+	}
+	policy := filepath.Join(c.Dir, "audit-policy.yaml")
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		return c, err
+	}
+	c.env = &envtest.Environment{
+		BinaryAssetsDirectory:    filepath.Join(c.Root, "bin"),
+		CRDDirectoryPaths:        []string{filepath.Join(c.Root, "config/crd/bases")},
+		ErrorIfCRDPathMissing:    true,
+		ControlPlaneStartTimeout: time.Minute,
+		ControlPlaneStopTimeout:  time.Minute,
+	}
+	server, etcd := c.env.ControlPlane.GetAPIServer(), &envtest.Etcd{}
+	c.env.ControlPlane.Etcd = etcd
+	// Directories of ours outlive a restart.
+	server.CertDir, etcd.DataDir = filepath.Join(c.Dir, "certificates"), filepath.Join(c.Dir, "etcd")
+	if err := errors.Join(os.Mkdir(server.CertDir, 0o700), os.Mkdir(etcd.DataDir, 0o700)); err != nil {
+		return c, err
+	}
+	server.Configure().
+		Set("audit-policy-file", policy).
+		Set("audit-log-path", c.auditLog()).
+		Set("service-cluster-ip-range", "10.0.0.0/12"). // for ten thousand Services
+		Set("service-node-port-range", "20000-65000")   // for those of type LoadBalancer
+	etcd.Configure().Set("quota-backend-bytes", "8589934592")
+	if c.Admin, err = c.env.Start(); err != nil {
+		return c, fmt.Errorf("start the control plane: %w", err)
+	}
+	c.Admin.QPS = -1
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
+		return c, err
+	}
+	c.Client, err = client.NewWithWatch(c.Admin, client.Options{Scheme: scheme})
+	return c, err
+}
+
+// Stop ends the control plane and removes everything of it.
+func (c *ControlPlane) Stop() error {
+	var err error
+	if c.Admin != nil {
+		server, etcd := c.env.ControlPlane.GetAPIServer(), c.env.ControlPlane.Etcd
+		err = errors.Join(c.kill("kube-apiserver", server.Stop), c.kill("etcd", etcd.Stop))
+	}
+	if c.Dir != "" {
+		err = errors.Join(err, os.RemoveAll(c.Dir))
+	}
+	return err
+}
+
+// RestartAPIServer kills kube-apiserver and starts it again on the same port.
+func (c *ControlPlane) RestartAPIServer() error {
+	server := c.env.ControlPlane.GetAPIServer()
+	if err := c.kill("kube-apiserver", server.Stop); err != nil {
+		return err
+	}
+	return server.Start()
+}
+
+// RestartEtcd kills etcd and starts it again with its data.
+func (c *ControlPlane) RestartEtcd() error {
+	etcd := c.env.ControlPlane.Etcd
+	if err := c.kill("etcd", etcd.Stop); err != nil {
+		return err
+	}
+	return etcd.Start()
+}
+
+// kill ends a program of the control plane. Told to stop, kube-apiserver would wait a minute for whoever watches. stop is
+// envtest's, which keeps its process to itself, and has to know that it is gone.
+func (c *ControlPlane) kill(program string, stop func() error) error {
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // gone meanwhile
+		}
+		binary, arguments, _ := strings.Cut(string(text), "\x00")
+		if filepath.Base(binary) != program || !strings.Contains(arguments, c.Dir) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err != nil {
+			return err
+		}
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+			return fmt.Errorf("kill %s: %w", program, err)
+		}
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if err := stop(); err == nil || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
+// Kubeconfig writes one for a new user who may do everything. The audit log knows the user by that name.
+func (c *ControlPlane) Kubeconfig(user string) (file string, err error) {
+	added, err := c.env.AddUser(envtest.User{Name: user, Groups: []string{"system:masters"}}, nil)
+	if err != nil {
+		return "", fmt.Errorf("add user %s: %w", user, err)
+	}
+	text, err := added.KubeConfig()
+	if err != nil {
+		return "", err
+	}
+	file = filepath.Join(c.Dir, user+".kubeconfig")
+	return file, os.WriteFile(file, text, 0o600)
+}
+
+func (c *ControlPlane) auditLog() string { return filepath.Join(c.Dir, "audit.log") }

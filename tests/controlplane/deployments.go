@@ -1,0 +1,66 @@
+package controlplane
+
+import (
+	"context"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"k8s.io/utils/ptr"
+)
+
+// RunDeployments plays the Deployment controller and the nodes until ctx ends: it says of each Deployment that all its
+// pods run and are ready.
+func RunDeployments(ctx context.Context, cluster *rest.Config) error {
+	mgr, err := ctrl.NewManager(cluster, ctrl.Options{
+		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, // one process may play it on several control planes
+	})
+	if err != nil {
+		return err
+	}
+	err = ctrl.NewControllerManagedBy(mgr).For(&appsv1.Deployment{}).WithOptions(controller.Options{MaxConcurrentReconciles: 4}).
+		Complete(reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+			deployment := &appsv1.Deployment{}
+			if err := mgr.GetClient().Get(ctx, request.NamespacedName, deployment); err != nil {
+				return reconcile.Result{}, client.IgnoreNotFound(err)
+			}
+			if deployment.Status.ObservedGeneration == deployment.Generation {
+				return reconcile.Result{}, nil
+			}
+			deployment.Status = available(deployment)
+			err := mgr.GetClient().Status().Update(ctx, deployment)
+			if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+				return reconcile.Result{}, nil // the change brings the next reconcile
+			}
+			return reconcile.Result{}, err
+		}))
+	if err != nil {
+		return err
+	}
+	go func() { _ = mgr.Start(ctx) }() // it ends with ctx
+	return nil
+}
+
+func available(deployment *appsv1.Deployment) appsv1.DeploymentStatus {
+	replicas := ptr.Deref(deployment.Spec.Replicas, 1)
+	return appsv1.DeploymentStatus{
+		ObservedGeneration: deployment.Generation,
+		Replicas:           replicas,
+		UpdatedReplicas:    replicas,
+		ReadyReplicas:      replicas,
+		AvailableReplicas:  replicas,
+		Conditions: []appsv1.DeploymentCondition{
+			{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "MinimumReplicasAvailable"},
+			{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"},
+		},
+	}
+}

@@ -1,0 +1,107 @@
+package controlplane
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Process is a running operator.
+type Process struct {
+	// Log is the file that it writes to.
+	Log string
+	// Ended is closed when it is gone.
+	Ended chan struct{}
+	cmd   *exec.Cmd
+}
+
+// Run starts a program in the root of the repository with that environment and nothing else. Its output is appended to
+// the file log.
+func (c *ControlPlane) Run(log string, env []string, program string, args ...string) (*Process, error) {
+	p := &Process{Log: filepath.Join(c.Dir, log), Ended: make(chan struct{}), cmd: exec.Command(program, args...)}
+	output, err := os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = output.Close() }() // the process has its own handle
+	p.cmd.Dir, p.cmd.Env = c.Root, append(env, "HOME="+c.Dir)
+	p.cmd.Stdout, p.cmd.Stderr = output, output
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", program, err)
+	}
+	go func() {
+		_ = p.cmd.Wait() // how it ended stands in its log
+		close(p.Ended)
+	}()
+	return p, nil
+}
+
+// Stop ends the process as a kubelet does, and kills it when its grace period of 30 seconds is over.
+func (p *Process) Stop() {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may be gone already
+	select {
+	case <-p.Ended:
+	case <-time.After(30 * time.Second):
+		p.Kill()
+	}
+}
+
+// Kill ends the process in the middle of whatever it does.
+func (p *Process) Kill() {
+	_ = p.cmd.Process.Kill() // it may be gone already
+	<-p.Ended
+}
+
+// LastLines of what the process wrote.
+func (p *Process) LastLines(count int) string {
+	text, err := os.ReadFile(p.Log)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return strings.Join(lines[max(0, len(lines)-count):], "\n")
+}
+
+// ticksPerSecond is USER_HZ, in which Linux reports CPU times on every architecture that Go knows.
+const ticksPerSecond = 100
+
+// CPU is the time that the process has computed, in user and kernel mode, to 10 ms.
+func (p *Process) CPU() (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	// Behind the name in parentheses, which may hold anything: state is field 0, utime 11, stime 12; see proc(5).
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	user, err := strconv.ParseInt(fields[11], 10, 64)
+	if err != nil {
+		return 0, err
+	}
+	system, err := strconv.ParseInt(fields[12], 10, 64)
+	return time.Duration(user+system) * time.Second / ticksPerSecond, err
+}
+
+// RSS is the memory that the process has in use, in bytes.
+func (p *Process) RSS() (int64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	pages, err := strconv.ParseInt(strings.Fields(string(text))[1], 10, 64)
+	return pages * int64(os.Getpagesize()), err
+}
+
+// FreeAddress is one on which nobody listens.
+func FreeAddress() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return listener.Addr().String(), listener.Close()
+}
