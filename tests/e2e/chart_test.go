@@ -22,7 +22,7 @@ func TestChartEditUpgradesWelcomes(t *testing.T) {
 		s.edit(filepath.Join(templates, "_helpers.tpl"), `{{- define "welcome.labels" -}}`, "\nchart: edited")
 		s.edit(filepath.Join(templates, "deployment.yaml"), "          env:", "\n            - {name: CHART, value: edited}")
 	})
-	t.Cleanup(func() { s.must(runMake("deploy")) })
+	s.undo(func() { s.must(runMake("deploy")) })
 
 	const (
 		edits  = `--output=jsonpath={.metadata.labels.chart} {.spec.template.spec.containers[0].env[?(@.name=="CHART")].value}`

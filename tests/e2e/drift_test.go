@@ -9,7 +9,7 @@ func TestDriftIsHealed(t *testing.T) {
 	s.awaitPage(s.url("hello"), "Hello myfriends")
 
 	t.Run("the Deployment is deleted", func(t *testing.T) {
-		s := &scene{t, s.namespace}
+		s := &scene{T: t, namespace: s.namespace}
 		deleted := s.kubectl("get", "deployment", "hello", "--output=jsonpath={.metadata.uid}")
 		s.kubectl("delete", "deployment", "hello")
 		s.kubectl("wait", "deployment/hello", "--for=create", "--timeout="+patience.String())
@@ -21,7 +21,7 @@ func TestDriftIsHealed(t *testing.T) {
 	})
 
 	t.Run("the Service leads elsewhere", func(t *testing.T) {
-		s := &scene{t, s.namespace}
+		s := &scene{T: t, namespace: s.namespace}
 		s.kubectl("patch", "service", "hello", "--patch", `{"spec":{"ports":[{"port":8081,"name":"http","targetPort":1}],"selector":{"welcome":"another"}}}`)
 		s.awaitOutput("it is as before", "http hello", "get", "service", "hello",
 			"--output=jsonpath={.spec.ports[0].targetPort} {.spec.selector.welcome}")
@@ -29,7 +29,7 @@ func TestDriftIsHealed(t *testing.T) {
 	})
 
 	t.Run("the Deployment greets intruders", func(t *testing.T) {
-		s := &scene{t, s.namespace}
+		s := &scene{T: t, namespace: s.namespace}
 		s.kubectl("set", "env", "deployment/hello", "NAME=intruders")
 		s.awaitOutput("it greets friends", "myfriends", "get", "deployment", "hello",
 			`--output=jsonpath={.spec.template.spec.containers[0].env[?(@.name=="NAME")].value}`)

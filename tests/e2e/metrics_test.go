@@ -63,19 +63,16 @@ var scraper = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport
 
 var forwarding = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+)`)
 
-// forward is the address on this machine of a port in the operator's namespace, past its network policy.
+// forward is the address on this machine of a port in the operator's namespace, past its network policy, until the
+// test ends.
 func (s *scene) forward(to, port string) string {
 	s.Helper()
-	cmd := exec.Command(filepath.Join(root, "bin", "kubectl"), "--namespace="+operatorNamespace, "port-forward", to, ":"+port)
+	cmd := exec.CommandContext(s.Context(), filepath.Join(root, "bin", "kubectl"), "--namespace="+operatorNamespace, "port-forward", to, ":"+port)
 	var complaints strings.Builder
 	cmd.Stderr = &complaints
 	stdout, err := cmd.StdoutPipe()
 	s.must(err)
 	s.must(cmd.Start())
-	s.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	address := forwarding.FindStringSubmatch(line)
 	if address == nil {

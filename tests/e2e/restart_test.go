@@ -39,7 +39,7 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 	s.welcome("hello", "{name: myfriends}")
 	s.awaitReady("hello")
 	s.scaleOperator(2)
-	t.Cleanup(func() { s.scaleOperator(1) })
+	s.undo(func() { s.scaleOperator(1) })
 
 	leader := s.leader()
 	s.kubectl("--namespace="+operatorNamespace, "delete", "pod", leader, "--wait=false")

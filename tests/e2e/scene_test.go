@@ -17,6 +17,7 @@ const patience = 90 * time.Second
 type scene struct {
 	*testing.T
 	namespace string
+	undos     []func()
 }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
@@ -30,12 +31,18 @@ func newScene(t *testing.T) *scene {
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(s.dump()) // and the namespace stays, for whoever looks at it
-			return
+		} else {
+			s.kubectl("delete", "namespace", s.namespace, "--wait=false") // TestMain waits
 		}
-		s.kubectl("delete", "namespace", s.namespace, "--wait=false") // TestMain waits
+		for _, undo := range s.undos {
+			undo()
+		}
 	})
 	return s
 }
+
+// undo has a change to the operator taken back at the end, after the dump of a failed test: that has the log of its pods.
+func (s *scene) undo(change func()) { s.undos = append(s.undos, change) }
 
 func (s *scene) must(err error) {
 	s.Helper()

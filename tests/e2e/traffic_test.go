@@ -16,10 +16,9 @@ type traffic struct {
 // traffic sends 200 requests per second to url, until stop.
 func (s *scene) traffic(url string) *traffic {
 	s.Helper()
-	t := &traffic{Cmd: exec.Command(filepath.Join(root, "dist", "load"), "-url="+url, "-rate=200", "-duration=10m")}
+	t := &traffic{Cmd: exec.CommandContext(s.Context(), filepath.Join(root, "dist", "load"), "-url="+url, "-rate=200", "-duration=10m")}
 	t.Stdout, t.Stderr = &t.report, &t.report
 	s.must(t.Start())
-	s.Cleanup(func() { t.Process.Kill() })
 	return t
 }
 
