@@ -52,6 +52,10 @@ func next(previous Status, seen observation) (Status, verdict) {
 	s.set(seen, flag(Reconciling, v.reconciling, v))
 	s.set(seen, flag(Stalled, v.stalled, v))
 	for _, c := range seen.reported {
+		if c.Type == deployedType && c.Status == metav1.ConditionTrue && seen.state.Revision == 0 && previous.Release == nil {
+			// The library takes the record of a failed first install for a deployed release.
+			c.Status, c.Reason, c.Message = metav1.ConditionFalse, "InstallError", "No revision was deployed yet."
+		}
 		s.set(seen, c)
 	}
 	s.describeRelease(seen)

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -200,6 +201,12 @@ func TestNextKeepsWhatStays(t *testing.T) {
 	t.Run("conditions that the library does not set this time", func(t *testing.T) {
 		after, _ := next(before, observed(t, func(o *observation) { o.reported, o.generation = nil, 4 }))
 		if got := after.condition("Deployed"); got.Status != metav1.ConditionTrue || got.ObservedGeneration != 3 {
+			t.Errorf("Deployed is %+v", got)
+		}
+	})
+	t.Run("Deployed says nothing of a first install that failed", func(t *testing.T) {
+		after, _ := next(Status{}, observed(t, func(o *observation) { o.state, o.objects = release.State{Err: errors.New("failed")}, nil }))
+		if got := after.condition("Deployed"); got.Status != metav1.ConditionFalse || got.Message == "" {
 			t.Errorf("Deployed is %+v", got)
 		}
 	})

@@ -30,8 +30,9 @@ const (
 	reasonUninstalling = "Uninstalling"
 )
 
-// Condition types of the library that decide about Ready.
+// Condition types of the library that decide about Ready, or need a correction.
 const (
+	deployedType   = "Deployed"
 	irreconcilable = "Irreconcilable"
 	releaseFailed  = "ReleaseFailed"
 	pausedType     = "Paused"

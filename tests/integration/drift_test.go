@@ -13,18 +13,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// change edits the Deployment that a custom resource has.
-func (s *scene) changeDeployment(name string, change func(*appsv1.Deployment)) {
+// changeDeployment edits the Deployment of the Welcome "hello".
+func (s *scene) changeDeployment(change func(*appsv1.Deployment)) {
 	s.Helper()
 	s.must(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		deployment := &appsv1.Deployment{}
-		s.get(deployment, name)
+		s.get(deployment, "hello")
 		change(deployment)
 		return env.client.Update(ctx, deployment)
 	}))
 }
 
-func (s *scene) awaitDeployment(what, name string, check func(*appsv1.Deployment) error) {
+// awaitDeployment waits until a Deployment passes check.
+func (s *scene) awaitDeployment(name, what string, check func(*appsv1.Deployment) error) {
 	s.Helper()
 	s.await(what, func() error {
 		deployment := &appsv1.Deployment{}
@@ -33,6 +34,15 @@ func (s *scene) awaitDeployment(what, name string, check func(*appsv1.Deployment
 		}
 		return check(deployment)
 	})
+}
+
+func greets(greeting string) func(*appsv1.Deployment) error {
+	return func(d *appsv1.Deployment) error {
+		if got := greetingOf(d); got != greeting {
+			return fmt.Errorf("it greets %q", got)
+		}
+		return nil
+	}
 }
 
 func TestDrift(t *testing.T) {
@@ -47,23 +57,13 @@ func TestDrift(t *testing.T) {
 	}{
 		"a field is changed": {
 			func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Env[0].Value = "intruders" },
-			func(d *appsv1.Deployment) error {
-				if got := greetingOf(d); got != "myfriends" {
-					return fmt.Errorf("it greets %q", got)
-				}
-				return nil
-			},
+			greets("myfriends"),
 		},
 		"a value is replaced by a reference": {
 			func(d *appsv1.Deployment) {
 				d.Spec.Template.Spec.Containers[0].Env[0] = corev1.EnvVar{Name: "NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}
 			},
-			func(d *appsv1.Deployment) error {
-				if got := greetingOf(d); got != "myfriends" {
-					return fmt.Errorf("it greets %q", got)
-				}
-				return nil
-			},
+			greets("myfriends"),
 		},
 		"a list has one more element": {
 			func(d *appsv1.Deployment) {
@@ -120,8 +120,8 @@ func TestDrift(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &scene{T: t, namespace: s.namespace, operators: s.operators}
-			s.changeDeployment("hello", drift.make)
-			s.awaitDeployment("the drift is repaired", "hello", drift.gone)
+			s.changeDeployment(drift.make)
+			s.awaitDeployment("hello", "the drift is repaired", drift.gone)
 		})
 	}
 
@@ -133,12 +133,12 @@ func TestDrift(t *testing.T) {
 	})
 
 	t.Run("what belongs to others stays", func(t *testing.T) {
-		s.changeDeployment("hello", func(d *appsv1.Deployment) {
+		s.changeDeployment(func(d *appsv1.Deployment) {
 			d.Annotations["example.com/note"], d.Labels["example.com/team"] = "mine", "mine"
 			d.Spec.Template.Spec.Containers[0].Env[0].Value = "intruders"
 		})
 		s.awaitGreeting("hello", "myfriends")
-		s.awaitDeployment("annotation and label stay", "hello", func(d *appsv1.Deployment) error {
+		s.awaitDeployment("hello", "annotation and label stay", func(d *appsv1.Deployment) error {
 			if d.Annotations["example.com/note"] != "mine" || d.Labels["example.com/team"] != "mine" {
 				return fmt.Errorf("annotations %v, labels %v", d.Annotations, d.Labels)
 			}
@@ -159,8 +159,8 @@ func TestDriftLeavesTheAutoscalersReplicas(t *testing.T) {
 	s.create(welcome("hello").with("autoscaling.enabled", true).greeting("myfriends"))
 	s.awaitDeployed("hello")
 	s.get(&autoscalingv2.HorizontalPodAutoscaler{}, "hello")
-	s.changeDeployment("hello", func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](4) })
-	s.changeDeployment("hello", func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Env[0].Value = "intruders" })
+	s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](4) })
+	s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Env[0].Value = "intruders" })
 	s.awaitGreeting("hello", "myfriends")
 	deployment := &appsv1.Deployment{}
 	s.get(deployment, "hello")

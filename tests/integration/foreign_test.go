@@ -52,6 +52,7 @@ func TestForeignObjectDressedUp(t *testing.T) {
 	s.must(env.client.Update(ctx, foreign))
 	cr := s.create(welcome("hello"))
 	s.awaitCondition("hello", "Irreconcilable", "True", `Service "hello"`, "not controlled by this custom resource")
+	s.awaitCondition("hello", "Deployed", "False")
 	s.unharmed(foreign)
 
 	s.must(env.client.Delete(ctx, cr))

@@ -145,16 +145,7 @@ func greetingOf(deployment *appsv1.Deployment) string {
 
 func (s *scene) awaitGreeting(name, greeting string) {
 	s.Helper()
-	s.await(fmt.Sprintf("%s greets %q", name, greeting), func() error {
-		deployment := &appsv1.Deployment{}
-		if err := env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, deployment); err != nil {
-			return err
-		}
-		if got := greetingOf(deployment); got != greeting {
-			return fmt.Errorf("it greets %q", got)
-		}
-		return nil
-	})
+	s.awaitDeployment(name, fmt.Sprintf("it greets %q", greeting), greets(greeting))
 }
 
 // records are the release records of a custom resource, oldest first.

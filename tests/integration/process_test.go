@@ -104,7 +104,7 @@ func (p *process) stop() {
 func (p *process) ready() error {
 	select {
 	case <-p.ended:
-		return fmt.Errorf("the operator ended: %v", p.err)
+		return errors.Join(errors.New("the operator ended"), p.err)
 	default:
 	}
 	response, err := http.Get("http://" + p.probes + "/readyz")
