@@ -160,18 +160,19 @@ func (a *actionClient) Upgrade(name, namespace string, chrt *chart.Chart, values
 		return nil, err
 	}
 	seen := a.observe(src)
-	if decide(seen) == mustWait {
+	held := decide(seen) == mustWait
+	if held {
 		// The reconciler goes the way of the last attempt, to the same failure: were it to end
 		// here, the conditions would say something else between two attempts.
 		a.held = a.clients.ledger.failure(a.owner.GetUID()).err
 		seen.failed = ""
 	}
 	switch verdict := decide(seen); {
-	case verdict == isUnchanged, verdict == needsRender && a.held != nil:
+	case verdict == isUnchanged, verdict == needsRender && held:
 		return a.light(), nil
 	case verdict == needsRender:
 		return a.compare(opts)
-	case a.held == nil:
+	case !held:
 		if a.waitFor = a.admit(); a.waitFor != "" {
 			return a.light(), nil
 		}
