@@ -230,6 +230,13 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	if err != nil {
 		return nil, err
 	}
+	guard, err := a.guard()
+	if err != nil {
+		return nil, err
+	}
+	if guard.leftovers, err = a.leftovers(); err != nil {
+		return nil, err
+	}
 	if err := a.dropFailedTwin(helm); err != nil {
 		return nil, err
 	}
@@ -303,6 +310,10 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 	}
 	helm, err := a.library()
 	if err != nil {
+		return nil, err
+	}
+	if err := a.deleteLeftovers(); err != nil {
+		a.failed(err)
 		return nil, err
 	}
 	response, err := helm.Uninstall(name, opts...)

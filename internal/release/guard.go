@@ -30,6 +30,8 @@ type guard struct {
 	report func(message string) // of what was left alone
 	// applied holds the objects as the API server answered after they were applied.
 	applied map[childKey]*unstructured.Unstructured
+	// leftovers are objects that go, too, when the owner's others are brought to what they should be.
+	leftovers kube.ResourceList
 	// undeleted is why objects could not be deleted, which Helm does not pass on.
 	undeleted error
 }
@@ -65,6 +67,11 @@ func (g *guard) Create(resources kube.ResourceList) (*kube.Result, error) {
 // target no longer has. It fails before the first change where target names an object that
 // exists and is not the owner's.
 func (g *guard) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
+	for _, info := range g.leftovers {
+		if original.Get(info) == nil {
+			original.Append(info)
+		}
+	}
 	original, err := g.owned(original)
 	if err != nil {
 		return &kube.Result{}, err
