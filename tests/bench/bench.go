@@ -97,7 +97,7 @@ func (b *bench) prepare(ctx context.Context, c contender) error {
 		return nil
 	}
 	var err error
-	if b.kubeconfigs[c.user], err = b.Kubeconfig(c.user); err != nil {
+	if b.kubeconfigs[c.user], err = b.Kubeconfig(c.user, b.Admin.Host); err != nil {
 		return err
 	}
 	return b.build(c)

@@ -148,12 +148,14 @@ func (c *ControlPlane) kill(program string, stop func() error) error {
 	}
 }
 
-// Kubeconfig writes one for a new user who may do everything. The audit log knows the user by that name.
-func (c *ControlPlane) Kubeconfig(user string) (file string, err error) {
+// Kubeconfig writes one for a new user who may do everything, and reaches the API server at a URL of its own, for example
+// of a proxy. The audit log knows the user by that name.
+func (c *ControlPlane) Kubeconfig(user, server string) (file string, err error) {
 	added, err := c.env.AddUser(envtest.User{Name: user, Groups: []string{"system:masters"}}, nil)
 	if err != nil {
 		return "", fmt.Errorf("add user %s: %w", user, err)
 	}
+	added.Config().Host = server
 	text, err := added.KubeConfig()
 	if err != nil {
 		return "", err

@@ -1,0 +1,133 @@
+// Package chaos puts the operator through what no test of a single thing does: it is killed at random moments while
+// people create, edit and delete Welcomes, others meddle, and the API server, etcd, connections and the lease fail.
+package chaos
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"demo.welcome.domain/welcome-operator/tests/controlplane"
+)
+
+var (
+	kills = flag.Int("kills", 10, "how often the operator is killed; every tenth time, everything else fails once, too")
+	seed  = flag.Uint64("seed", 0, "of the choices that are made at random, to make the same ones again; 0 for another one each time")
+)
+
+const (
+	namespace = "chaos"
+	welcomes  = 50
+	// recovery is how long the operator may take to bring everything in order when nothing fails any more. It waits up to
+	// a minute before it tries again what failed often.
+	recovery = 2 * time.Minute
+)
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard()) // connections break all the time
+	os.Exit(m.Run())
+}
+
+func TestChaos(t *testing.T) {
+	if *seed == 0 {
+		*seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("to make the same choices again: go test ./tests/chaos -v -kills=%d -seed=%d", *kills, *seed)
+	w := newWorld(t)
+	storm, calm := context.WithCancel(t.Context())
+	defer calm()
+	people := w.startPeople(storm)
+	meddlers := w.startMeddlers(storm)
+	w.watchDeployments(storm)
+
+	start := time.Now()
+	counts := w.disasters(storm)
+	t.Logf("%s: %s", time.Since(start).Round(time.Second), counts)
+	calm()
+	t.Logf("meanwhile, people %s", people.counts())
+	t.Logf("and others %s", meddlers.counts())
+
+	start = time.Now()
+	w.awaitOrder()
+	t.Logf("all %d Welcomes that are left were in order %s after the last of it; %d releases had been caught in the middle of an action, the operator was started %d times",
+		w.left, time.Since(start).Round(100*time.Millisecond), w.interrupted, w.operator.starts.Load())
+	w.awaitSilence()
+}
+
+// world is the stage: a control plane, the operator behind a proxy, and what was seen of them.
+type world struct {
+	*testing.T
+	*controlplane.ControlPlane
+	proxy    *proxy
+	operator *keeper
+	seen     *sightings
+	// interrupted counts the releases that a kill left in the middle of an action.
+	interrupted int
+	// left is how many Welcomes there are in the end.
+	left int
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	plane, err := controlplane.Start("../..")
+	t.Cleanup(func() {
+		if err := plane.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	w := &world{T: t, ControlPlane: plane, seen: &sightings{}}
+	w.must(err)
+	w.must(controlplane.RunDeployments(t.Context(), plane.Admin))
+	w.must(plane.Client.Create(t.Context(), newNamespace()))
+	w.proxy, err = newProxy(strings.TrimSuffix(strings.TrimPrefix(plane.Admin.Host, "https://"), "/"))
+	w.must(err)
+	t.Cleanup(w.proxy.close)
+	kubeconfig, err := plane.Kubeconfig(operatorUser, "https://"+w.proxy.address())
+	w.must(err)
+	binary := filepath.Join(plane.Dir, "welcome-operator")
+	build := exec.Command("go", "build", "-o", binary, ".")
+	build.Dir = plane.Root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the operator: %v\n%s", err, out)
+	}
+	w.operator = &keeper{plane: plane, binary: binary, kubeconfig: kubeconfig}
+	w.must(w.operator.start())
+	t.Cleanup(w.operator.stop)
+	return w
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// source of choices for one of those who act at the same time: one for all would make them depend on their timing.
+func source(who uint64) *rand.Rand { return rand.New(rand.NewPCG(*seed, who)) }
+
+// await asks until the answer is yes, or patience is over: then problem is what the last answer was.
+func await(ctx context.Context, patience time.Duration, check func() error) (problem error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		if problem = check(); problem == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("waited %s in vain: %w", patience, problem)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}

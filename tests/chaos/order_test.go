@@ -1,0 +1,248 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"helm.sh/helm/v3/pkg/release"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/controlplane"
+)
+
+// maxHistory is how many release records of a Welcome the operator keeps.
+const maxHistory = 5
+
+func newDeployment(name string) *appsv1.Deployment {
+	return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+}
+
+func isPending(record *corev1.ConfigMap) bool {
+	switch release.Status(record.Labels["status"]) {
+	case release.StatusDeployed, release.StatusSuperseded, release.StatusFailed:
+		return false
+	}
+	return true
+}
+
+// sightings are the Deployments that each Welcome was seen with. More than one: its pods were thrown away.
+type sightings struct {
+	mu          sync.Mutex
+	deployments map[types.UID]map[types.UID]bool // by the UID of the Welcome
+}
+
+func (s *sightings) add(deployment *appsv1.Deployment) {
+	owner := metav1.GetControllerOf(deployment)
+	if owner == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.deployments == nil {
+		s.deployments = map[types.UID]map[types.UID]bool{}
+	}
+	if s.deployments[owner.UID] == nil {
+		s.deployments[owner.UID] = map[types.UID]bool{}
+	}
+	s.deployments[owner.UID][deployment.UID] = true
+}
+
+func (s *sightings) of(welcome types.UID) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.deployments[welcome])
+}
+
+// watchDeployments looks at the Deployments until ctx ends.
+func (w *world) watchDeployments(ctx context.Context) {
+	go func() {
+		for ctx.Err() == nil {
+			list := &appsv1.DeploymentList{}
+			if w.Client.List(ctx, list, client.InNamespace(namespace)) == nil {
+				for i := range list.Items {
+					w.seen.add(&list.Items[i])
+				}
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	}()
+}
+
+// awaitOrder waits until everything is as it should be.
+func (w *world) awaitOrder() {
+	w.Helper()
+	if err := await(w.Context(), recovery, func() error { return w.disorder(w.Context()) }); err != nil {
+		w.Fatalf("%v\nlast lines of the operator:\n%s", err, w.operator.running().LastLines(60))
+	}
+}
+
+// disorder lists everything that is not as it should be, from the Welcomes and the cluster as they are now.
+func (w *world) disorder(ctx context.Context) error {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(welcomeKind.GroupVersion().WithKind("WelcomeList"))
+	deployments, services, policies, records := &appsv1.DeploymentList{}, &corev1.ServiceList{}, &networkingv1.NetworkPolicyList{}, &corev1.ConfigMapList{}
+	for _, list := range []client.ObjectList{list, deployments, services, policies} {
+		if err := w.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+			return err
+		}
+	}
+	if err := w.Client.List(ctx, records, client.InNamespace(namespace), client.MatchingLabels{"owner": "helm"}); err != nil {
+		return err
+	}
+	w.left = len(list.Items)
+	expected := expectation{}
+	for i := range list.Items {
+		welcome := &list.Items[i]
+		expected.problems = append(expected.problems, unready(welcome)...)
+		if count := w.seen.of(welcome.GetUID()); count > 1 {
+			expected.problem("Welcome %s had %d Deployments", welcome.GetName(), count)
+		}
+		expected.child(welcome, "Deployment")
+		expected.child(welcome, "Service")
+		if guarded, _, _ := unstructured.NestedBool(welcome.Object, "spec", "networkPolicy", "enabled"); guarded {
+			expected.child(welcome, "NetworkPolicy")
+		}
+	}
+	for i := range deployments.Items {
+		deployment := &deployments.Items[i]
+		w.seen.add(deployment)
+		expected.found("Deployment", deployment)
+		greeting := deployment.Spec.Template.Spec.Containers[0].Env[0].Value
+		for j := range list.Items {
+			if want, _, _ := unstructured.NestedString(list.Items[j].Object, "spec", "name"); list.Items[j].GetName() == deployment.Name && want != greeting {
+				expected.problem("Deployment %s greets %q, not %q", deployment.Name, greeting, want)
+			}
+		}
+	}
+	for i := range services.Items {
+		expected.found("Service", &services.Items[i])
+	}
+	for i := range policies.Items {
+		expected.found("NetworkPolicy", &policies.Items[i])
+	}
+	expected.history(list.Items, records.Items)
+	return expected.disappointment()
+}
+
+// unready lists what a Welcome says of itself that it should not.
+func unready(welcome *unstructured.Unstructured) (problems []string) {
+	name := welcome.GetName()
+	if welcome.GetDeletionTimestamp() != nil {
+		return []string{fmt.Sprintf("Welcome %s is still being deleted", name)}
+	}
+	if observed, _, _ := unstructured.NestedInt64(welcome.Object, "status", "observedGeneration"); observed != welcome.GetGeneration() {
+		problems = append(problems, fmt.Sprintf("Welcome %s has observed generation %d of %d", name, observed, welcome.GetGeneration()))
+	}
+	conditions, _, _ := unstructured.NestedSlice(welcome.Object, "status", "conditions")
+	for kind, want := range map[string]string{"Ready": "True", "Deployed": "True", "Irreconcilable": "False", "ReleaseFailed": "False"} {
+		got := "missing"
+		for _, condition := range conditions {
+			if condition, ok := condition.(map[string]any); ok && condition["type"] == kind {
+				got = fmt.Sprintf("%v: %v %v", condition["status"], condition["reason"], condition["message"])
+			}
+		}
+		if !strings.HasPrefix(got, want) {
+			problems = append(problems, fmt.Sprintf("Welcome %s: %s is %s", name, kind, got))
+		}
+	}
+	return problems
+}
+
+// expectation is what should exist, and what is wrong with what does.
+type expectation struct {
+	problems []string
+	missing  map[string]types.UID // the owner's UID, by kind and name
+}
+
+func (e *expectation) problem(format string, args ...any) {
+	e.problems = append(e.problems, fmt.Sprintf(format, args...))
+}
+
+func (e *expectation) child(welcome *unstructured.Unstructured, kind string) {
+	if e.missing == nil {
+		e.missing = map[string]types.UID{}
+	}
+	e.missing[kind+" "+welcome.GetName()] = welcome.GetUID()
+}
+
+func (e *expectation) found(kind string, object client.Object) {
+	key := kind + " " + object.GetName()
+	owner, wanted := e.missing[key]
+	switch {
+	case !wanted:
+		e.problem("%s should not exist", key)
+	case metav1.GetControllerOf(object) == nil || metav1.GetControllerOf(object).UID != owner:
+		e.problem("%s is not owned by its Welcome", key)
+	}
+	delete(e.missing, key)
+}
+
+// history checks the release records: one that is deployed for each Welcome, and it is the newest.
+func (e *expectation) history(welcomes []unstructured.Unstructured, records []corev1.ConfigMap) {
+	count, deployed := map[types.UID]int{}, map[types.UID]int{}
+	for i := range records {
+		record := &records[i]
+		owner := metav1.GetControllerOf(record)
+		if owner == nil {
+			e.problem("record %s has no owner", record.Name)
+			continue
+		}
+		count[owner.UID]++
+		switch {
+		case isPending(record):
+			e.problem("record %s is %s", record.Name, record.Labels["status"])
+		case record.Labels["status"] == string(release.StatusDeployed):
+			deployed[owner.UID]++
+		}
+	}
+	for i := range welcomes {
+		uid, name := welcomes[i].GetUID(), welcomes[i].GetName()
+		if deployed[uid] != 1 || count[uid] > maxHistory {
+			e.problem("Welcome %s has %d records, %d of them deployed", name, count[uid], deployed[uid])
+		}
+		delete(count, uid)
+	}
+	for uid, orphans := range count {
+		e.problem("%d records are left of a Welcome that is gone (%s)", orphans, uid)
+	}
+}
+
+func (e *expectation) disappointment() error {
+	for key := range e.missing {
+		e.problem("%s is missing", key)
+	}
+	if len(e.problems) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(e.problems, "\n"))
+}
+
+// awaitSilence waits until the operator writes nothing for a while: what is in order needs no more work.
+func (w *world) awaitSilence() {
+	w.Helper()
+	err := await(w.Context(), time.Minute, func() error {
+		mark, err := w.Mark(w.Context())
+		if err != nil {
+			return err
+		}
+		time.Sleep(5 * time.Second)
+		requests, err := w.Requests(w.Context(), operatorUser, mark)
+		if err == nil && len(requests) > 0 {
+			err = fmt.Errorf("in 5 seconds it sent %s", controlplane.Count(requests))
+		}
+		return err
+	})
+	if err != nil {
+		w.Fatalf("the operator does not come to rest: %v", err)
+	}
+}
