@@ -158,7 +158,7 @@ func (k *Kind) ActionClientFor(ctx context.Context, owner client.Object) (helmcl
 		ctx:    ctx,
 		owner:  owner,
 		report: report,
-		records: newRecords(k.clients.records, k.clients.mgr.GetCache(),
+		records: newRecords(ctx, k.clients.records, k.clients.mgr.GetCache(),
 			&sanitizer{mapper: k.clients.mgr.GetRESTMapper(), owner: owner, report: report}),
 	}, nil
 }
