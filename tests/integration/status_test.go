@@ -1,0 +1,427 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"k8s.io/utils/ptr"
+)
+
+// Whoever waits for Ready right after an edit is not told of the state before: neither kubectl wait, nor anybody who
+// watches and compares generations.
+func TestReadyIsNeverEarly(t *testing.T) {
+	const edits = 100
+	s := newScene(t)
+	s.operator()
+	s.create(welcome("hello").greeting("edit 0"))
+	s.runsAll("hello")
+	s.awaitReady("hello")
+	claims := s.watchReady("hello")
+	for i := 1; i <= edits; i++ {
+		greeting := fmt.Sprintf("edit %d", i)
+		s.edit("hello", func(w *fixture) { w.greeting(greeting) })
+		generation := s.welcome("hello").GetGeneration()
+		waited := make(chan error, 1)
+		go func() {
+			out, err := s.kubectlRun("", "wait", "welcome/hello", "--for=condition=Ready", "--timeout=60s")
+			if err != nil {
+				err = fmt.Errorf("%w: %s", err, out)
+			}
+			waited <- err
+		}()
+		s.deploymentWith("hello", greeting)
+		select {
+		case err := <-waited:
+			t.Fatalf("edit %d: kubectl wait returned (error: %v) before a pod was ready", i, err)
+		default:
+		}
+		claims.allow(generation)
+		s.runsAll("hello")
+		if err := <-waited; err != nil {
+			t.Fatalf("edit %d: %v\n%s", i, err, s.dump())
+		}
+	}
+	if early := claims.stop(); len(early) > 0 {
+		t.Errorf("Ready was True for generations %v before their pods were ready", early)
+	}
+	t.Logf("%d edits: Ready was never True before the pods were ready", edits)
+}
+
+// readyClaims are the generations that a Welcome said to be ready.
+type readyClaims struct {
+	mu      sync.Mutex
+	allowed int64 // the newest generation that has ready pods
+	early   []int64
+	cancel  func()
+	ended   chan struct{}
+}
+
+func (s *scene) watchReady(name string) *readyClaims {
+	s.Helper()
+	watcher, err := client.NewWithWatch(env.admin, client.Options{})
+	s.must(err)
+	watchCtx, cancel := context.WithCancel(ctx)
+	s.Cleanup(cancel)
+	changes, err := watcher.Watch(watchCtx, welcomeList(), client.InNamespace(s.namespace))
+	s.must(err)
+	claims := &readyClaims{allowed: s.welcome(name).GetGeneration(), cancel: cancel, ended: make(chan struct{})}
+	go func() {
+		defer close(claims.ended)
+		for change := range changes.ResultChan() {
+			if object, ok := change.Object.(*unstructured.Unstructured); ok {
+				claims.see(object)
+			}
+		}
+	}()
+	return claims
+}
+
+func (c *readyClaims) see(object *unstructured.Unstructured) {
+	ready, err := conditionOf(object, "Ready")
+	if err != nil || ready["status"] != "True" || ready["observedGeneration"] != object.GetGeneration() {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if object.GetGeneration() > c.allowed {
+		c.early = append(c.early, object.GetGeneration())
+	}
+}
+
+func (c *readyClaims) allow(generation int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.allowed = generation
+}
+
+func (c *readyClaims) stop() (early []int64) {
+	c.cancel()
+	<-c.ended
+	return c.early
+}
+
+// Welcomes to which nothing happens cause no write, healthy or not.
+func TestIdleWelcomesWriteNothing(t *testing.T) {
+	const count, idle = 40, 30 * time.Second
+	s := newScene(t)
+	operator := s.operator()
+	name := func(i int) string { return fmt.Sprintf("hello-%d", i) }
+	for i := range count {
+		s.create(welcome(name(i)))
+	}
+	for i := range count {
+		if i%2 == 0 {
+			s.runsAll(name(i))
+			s.awaitReady(name(i))
+		} else { // its pods never come
+			s.awaitCondition(name(i), "Ready", "False", "Deployment")
+		}
+	}
+	s.settled(operator)
+	before := s.record()
+	time.Sleep(idle) // that nothing happens is what is tested
+	requests := before.of(operator)
+	t.Logf("%d Welcomes idle for %s cost %s", count, idle, requests)
+	for _, request := range requests {
+		if request.writes() {
+			t.Errorf("nothing happened, and the operator writes: %s", request)
+		}
+	}
+}
+
+// Another writer of the status is corrected, one of the metadata loses nothing, and neither starts a fight.
+func TestConflictingWriter(t *testing.T) {
+	const intrusions, notes = 10, 50
+	s := newScene(t)
+	operator := s.operator()
+	s.create(welcome("hello"))
+	s.runsAll("hello")
+	s.awaitReady("hello")
+	s.settled(operator)
+
+	url := func() string {
+		url, _, _ := unstructured.NestedString(s.welcome("hello").Object, "status", "url")
+		return url
+	}
+	right := url()
+	before := s.record()
+	for range intrusions {
+		_, err := s.kubectlRun("", "patch", "welcome/hello", "--subresource=status", "--type=merge", `--patch={"status":{"url":"http://wrong/","readyReplicas":7}}`)
+		s.must(err)
+		s.await("the status is right again", func() error {
+			if got := url(); got != right {
+				return fmt.Errorf("url is %q, not %q", got, right)
+			}
+			return nil
+		})
+	}
+	s.settled(operator)
+	corrections := before.of(operator)
+	t.Logf("%d intrusions into the status cost %s", intrusions, corrections)
+	if got := len(corrections.statuses()); got > intrusions {
+		t.Errorf("%d status writes", got)
+	}
+
+	s.edit("hello", func(w *fixture) { w.greeting("edited") })
+	for i := range notes {
+		s.edit("hello", func(w *fixture) { w.annotate("example.com/note", fmt.Sprint(i)) })
+	}
+	s.deploymentWith("hello", "edited")
+	s.runsAll("hello")
+	s.awaitReady("hello")
+	if got := s.welcome("hello").GetAnnotations()["example.com/note"]; got != fmt.Sprint(notes-1) {
+		t.Errorf("the note of the other writer is %q", got)
+	}
+	s.settled(operator)
+	before = s.record()
+	s.settled(operator)
+	if writes := before.of(operator).statuses(); len(writes) > 0 {
+		t.Errorf("the operator goes on writing: %s", writes)
+	}
+}
+
+// A rollout that changes the Deployment's status all the time costs a handful of writes.
+func TestRollingUpdateWritesLittle(t *testing.T) {
+	const replicas, bound = 20, 10
+	s := newScene(t)
+	operator := s.operator()
+	s.create(welcome("hello").greeting("before").with("replicas", int64(replicas)))
+	s.runsAll("hello")
+	s.awaitReady("hello")
+	s.settled(operator)
+
+	before := s.record()
+	s.edit("hello", func(w *fixture) { w.greeting("after") })
+	s.deploymentWith("hello", "after")
+	for ready := range int32(replicas) {
+		reconciles := operator.reconciles(t)
+		s.must(s.runs("hello", ready))
+		s.await("the step is reconciled", func() error { return atLeast(operator.reconciles(t)-reconciles, 1) })
+	}
+	s.runsAll("hello")
+	s.awaitReady("hello")
+	s.settled(operator)
+	requests := before.of(operator)
+	t.Logf("a rolling update of %d replicas cost %s", replicas, requests)
+	if got := len(requests.statuses()); got > bound {
+		t.Errorf("%d status writes, more than %d", got, bound)
+	}
+}
+
+// A failure has its own reason, names the object, and is over by itself when its cause is gone.
+func TestFailureReasons(t *testing.T) {
+	for name, c := range map[string]struct {
+		spec   func(*fixture)
+		cause  func(s *scene) (remove func())
+		reason string
+		parts  []string
+	}{
+		"object in the way": {
+			cause: func(s *scene) func() {
+				foreign := s.foreignService(s.namespace, "hello")
+				return func() { s.must(env.client.Delete(ctx, foreign)) }
+			},
+			reason: "ObjectInTheWay", parts: []string{`Service "hello"`, "delete or rename"},
+		},
+		"quota": {
+			cause:  (*scene).noServices,
+			reason: "QuotaExceeded", parts: []string{`"hello"`, "exceeded quota", "Raise the quota"},
+		},
+		"no right": {
+			spec:   func(w *fixture) { w.with("networkPolicy.enabled", true) },
+			cause:  (*scene).noRightOnNetworkPolicies,
+			reason: "Forbidden", parts: []string{`"networkpolicies"`, "role.yaml"},
+		},
+		"admission policy": {
+			cause:  (*scene).noDeployments,
+			reason: "Rejected", parts: []string{`"hello"`, "no Deployments today"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			s.operator()
+			remove := c.cause(s)
+			w := welcome("hello")
+			if c.spec != nil {
+				c.spec(w)
+			}
+			s.create(w)
+			s.awaitReason("hello", c.reason, c.parts...)
+			s.awaitCondition("hello", "Stalled", "True", c.parts...)
+			s.awaitEvent("hello", c.reason, c.parts...)
+			remove()
+			s.runsAll("hello")
+			s.awaitReady("hello")
+			s.awaitCondition("hello", "Stalled", "False")
+		})
+	}
+}
+
+// A container that keeps ending is told within 15 seconds, with the command that shows its log.
+func TestCrashLoop(t *testing.T) {
+	s := newScene(t)
+	s.operator()
+	s.create(welcome("hello"))
+	s.runsAll("hello")
+	s.awaitReady("hello")
+
+	start := time.Now()
+	s.crashingPod("hello-1")
+	s.must(s.runs("hello", 0))
+	s.awaitReason("hello", "CrashLooping", `Pod "hello-1"`, "exit code 3", "kubectl -n "+s.namespace+" logs hello-1")
+	if took := time.Since(start); took > 15*time.Second {
+		t.Errorf("it took %s", took)
+	}
+	s.runsAll("hello")
+	s.awaitReady("hello")
+}
+
+// awaitReady waits until a Welcome as it is now is ready.
+func (s *scene) awaitReady(name string) {
+	s.Helper()
+	s.await(name+" is ready", func() error {
+		object := s.welcome(name)
+		ready, err := conditionOf(object, "Ready")
+		if err == nil && (ready["status"] != "True" || ready["observedGeneration"] != object.GetGeneration()) {
+			err = fmt.Errorf("generation %d: %v", object.GetGeneration(), ready)
+		}
+		return err
+	})
+}
+
+// awaitReason waits until Ready is False for a reason, and says all parts.
+func (s *scene) awaitReason(name, reason string, parts ...string) {
+	s.Helper()
+	s.await(fmt.Sprintf("%s is not ready: %s %q", name, reason, parts), func() error {
+		ready, err := conditionOf(s.welcome(name), "Ready")
+		if err != nil {
+			return err
+		}
+		if ready["status"] != "False" || ready["reason"] != reason {
+			return fmt.Errorf("it is %v", ready)
+		}
+		for _, part := range parts {
+			if !strings.Contains(fmt.Sprint(ready["message"]), part) {
+				return fmt.Errorf("it says %q, without %q", ready["message"], part)
+			}
+		}
+		return nil
+	})
+}
+
+// noServices makes a quota that allows none. Nobody counts for it here, so it comes with its status.
+func (s *scene) noServices() (remove func()) {
+	s.Helper()
+	none := corev1.ResourceList{corev1.ResourceServices: resource.MustParse("0")}
+	quota := &corev1.ResourceQuota{ObjectMeta: objectMeta(s.namespace, "small"), Spec: corev1.ResourceQuotaSpec{Hard: none}}
+	s.must(env.client.Create(ctx, quota))
+	quota.Status = corev1.ResourceQuotaStatus{Hard: none, Used: none}
+	s.must(env.client.Status().Update(ctx, quota))
+	s.await("the quota is in force", func() error {
+		return refused(&corev1.Service{ObjectMeta: objectMeta(s.namespace, "probe"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}})
+	})
+	return func() { s.must(env.client.Delete(ctx, quota)) }
+}
+
+// noRightOnNetworkPolicies takes it away from the operator.
+func (s *scene) noRightOnNetworkPolicies() (restore func()) {
+	s.Helper()
+	role := &rbacv1.ClusterRole{}
+	s.must(env.client.Get(ctx, client.ObjectKey{Name: "manager-role"}, role))
+	whole := role.DeepCopy()
+	for i := range role.Rules {
+		var kept []string
+		for _, name := range role.Rules[i].Resources {
+			if name != "networkpolicies" {
+				kept = append(kept, name)
+			}
+		}
+		role.Rules[i].Resources = kept
+	}
+	s.must(env.client.Update(ctx, role))
+	restore = sync.OnceFunc(func() {
+		whole.ResourceVersion = role.ResourceVersion
+		s.must(env.client.Update(ctx, whole))
+	})
+	s.Cleanup(restore) // the next test needs it, however this one ends
+	return restore
+}
+
+// noDeployments makes a policy that refuses every Deployment in the namespace.
+func (s *scene) noDeployments() (remove func()) {
+	s.Helper()
+	here := &admissionregistrationv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.namespace}}}
+	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
+		ObjectMeta: objectMeta("", s.namespace),
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
+				RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+					Rule:       admissionregistrationv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"}},
+				},
+			}}},
+			Validations: []admissionregistrationv1.Validation{{Expression: "false", Message: "no Deployments today"}},
+		},
+	}
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		ObjectMeta: objectMeta("", s.namespace),
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: s.namespace, MatchResources: here, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+		},
+	}
+	s.must(env.client.Create(ctx, policy))
+	s.must(env.client.Create(ctx, binding))
+	s.await("the policy is in force", func() error {
+		labels := map[string]string{"app": "probe"}
+		return refused(&appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "probe"), Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "probe", Image: image}}},
+			},
+		}})
+	})
+	return func() {
+		s.must(env.client.Delete(ctx, binding))
+		s.must(env.client.Delete(ctx, policy))
+	}
+}
+
+// refused returns nil if the API server would not let object be made.
+func refused(object client.Object) error {
+	err := env.client.Create(ctx, object, client.DryRunAll)
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		return nil
+	}
+	return fmt.Errorf("it can be made (error: %v)", err)
+}
+
+// crashingPod makes a pod of the Welcome hello as a kubelet would show one whose container keeps ending.
+func (s *scene) crashingPod(name string) {
+	s.Helper()
+	deployment := &appsv1.Deployment{}
+	s.get(deployment, "hello")
+	pod := &corev1.Pod{ObjectMeta: objectMeta(s.namespace, name), Spec: *deployment.Spec.Template.Spec.DeepCopy()}
+	pod.Labels = deployment.Spec.Template.Labels
+	s.must(env.client.Create(ctx, pod))
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: "welcome", Image: image, RestartCount: 4, Started: ptr.To(false),
+		State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 40s restarting failed container"}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 3}},
+	}}
+	s.must(env.client.Status().Update(ctx, pod))
+}
