@@ -26,6 +26,8 @@ type Options struct {
 	WatchesFile string
 	// MetricsBindAddress is where metrics are served over TLS, "0" for nowhere. Default: :8443.
 	MetricsBindAddress string
+	// MetricsPerResource adds metrics of each single custom resource. Default: false.
+	MetricsPerResource bool
 	// HealthProbeBindAddress is where /healthz and /readyz are served. Default: :8081.
 	HealthProbeBindAddress string
 	// LeaderElect makes replicas wait for each other. Default: false.
@@ -68,6 +70,7 @@ func (o *Options) bind(help io.Writer) *pflag.FlagSet {
 	flags.SortFlags = false
 	flags.StringVar(&o.WatchesFile, "watches-file", "watches.yaml", "the `file` that maps kinds to charts")
 	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", ":8443", "the `host:port` of the metrics, served over TLS to whom the API server authorizes; 0 serves none")
+	flags.BoolVar(&o.MetricsPerResource, "metrics-per-resource", false, "serve the conditions of each single custom resource too: three time series for each")
 	flags.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "the `host:port` of /healthz and /readyz")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", false, "work only while holding the lease; needed with more than one replica")
 	flags.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", "", "the `namespace` of the lease (default: the pod's own; needed with --leader-elect outside of a cluster)")
@@ -101,6 +104,9 @@ func (o *Options) validate() error {
 	}
 	if err := validateAddress("--metrics-bind-address", o.MetricsBindAddress); err != nil && o.MetricsBindAddress != "0" {
 		return err
+	}
+	if o.MetricsPerResource && o.MetricsBindAddress == "0" {
+		return fmt.Errorf("--metrics-per-resource needs metrics, and --metrics-bind-address=0 serves none")
 	}
 	if err := validateAddress("--health-probe-bind-address", o.HealthProbeBindAddress); err != nil {
 		return err

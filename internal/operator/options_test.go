@@ -64,6 +64,7 @@ func TestParseOptionsErrors(t *testing.T) {
 		"argument":              {args: []string{"run"}, want: []string{`"run"`, "--help"}},
 		"no watches file":       {args: []string{"--watches-file="}, want: []string{"--watches-file"}},
 		"metrics without port":  {args: []string{"--metrics-bind-address=localhost"}, want: []string{"--metrics-bind-address", `"localhost"`}},
+		"metrics of nobody":     {args: []string{"--metrics-per-resource", "--metrics-bind-address=0"}, want: []string{"--metrics-per-resource", "--metrics-bind-address"}},
 		"probes without port":   {args: []string{"--health-probe-bind-address=0"}, want: []string{"--health-probe-bind-address", `"0"`}},
 		"port that is none":     {args: []string{"--health-probe-bind-address=:99999"}, want: []string{"--health-probe-bind-address", ":99999"}},
 		"no workers":            {args: []string{"--max-concurrent-reconciles=0"}, want: []string{"--max-concurrent-reconciles", "0"}},

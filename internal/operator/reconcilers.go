@@ -71,6 +71,7 @@ func reconcilerOptions(mgr ctrl.Manager, entry watches.Watch, options Options, c
 		Period:           period,
 		Limits:           options.RolloutLimits,
 		WatchDependents:  *entry.WatchDependentResources,
+		Acted:            countAction(entry.GroupVersionKind),
 	})
 	return []reconciler.Option{
 		reconciler.WithLog(mgr.GetLogger().WithName("reconciler").WithName(entry.Kind)),

@@ -47,6 +47,9 @@ func Run(ctx context.Context, options Options) error {
 	if err := setUpReconcilers(mgr, entries, options); err != nil {
 		return err
 	}
+	if err := setUpMetrics(mgr, entries, options.MetricsPerResource); err != nil {
+		return err
+	}
 	if err := setUpProbes(ctx, mgr, entries); err != nil {
 		return err
 	}

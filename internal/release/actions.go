@@ -139,7 +139,9 @@ func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values
 		return nil, err
 	}
 	a.records.stamp = a.stamp
+	start := time.Now()
 	rel, err := helm.Install(name, namespace, chrt, values, opts...)
+	a.acted(Install, time.Since(start), err)
 	return a.conclude(Installed, rel, err)
 }
 
@@ -241,10 +243,12 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 		return nil, err
 	}
 	a.records.stamp = a.stamp
+	start := time.Now()
 	rel, err := helm.Upgrade(name, namespace, a.chart, a.values, opts...)
 	if err != nil && a.records.created != "" {
 		err = errors.Join(err, a.rollBack(helm, rel))
 	}
+	a.acted(Upgrade, time.Since(start), err)
 	return a.conclude(Upgraded, rel, err)
 }
 
@@ -312,12 +316,14 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 	if err != nil {
 		return nil, err
 	}
+	start := time.Now()
 	if err := a.deleteLeftovers(); err != nil {
 		a.failed(err)
 		return nil, err
 	}
 	response, err := helm.Uninstall(name, opts...)
 	if err == nil || errors.Is(err, driver.ErrReleaseNotFound) {
+		a.acted(Uninstall, time.Since(start), nil)
 		a.forget()
 		a.tell(Uninstalled, "Deleted: %s", listChildren(a.current.children))
 		return response, err
@@ -325,6 +331,7 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 	if cause := helm.Config().KubeClient.(*guard).undeleted; cause != nil {
 		err = fmt.Errorf("%w: %w", err, cause)
 	}
+	a.acted(Uninstall, time.Since(start), err)
 	err = plain(err)
 	a.failed(err)
 	return nil, err

@@ -95,6 +95,7 @@ type Kind struct {
 	schedule *schedule
 	rollout  *rollout
 	watches  *watches // nil if nobody asked for them
+	acted    func(action string, took time.Duration, err error)
 }
 
 // KindOptions are the settings of a kind.
@@ -107,11 +108,14 @@ type KindOptions struct {
 	Limits Limits
 	// WatchDependents is whether a change of a child causes a reconcile.
 	WatchDependents bool
+	// Acted is told of each action on a release: which (Install, Upgrade, Uninstall or
+	// DriftCorrection), how long it took, and why it failed.
+	Acted func(action string, took time.Duration, err error)
 }
 
 // Kind returns the action clients of one kind of custom resources.
 func (c *Clients) Kind(o KindOptions) *Kind {
-	k := &Kind{clients: c, schedule: &schedule{period: o.Period}, rollout: newRollout(o.Limits)}
+	k := &Kind{clients: c, schedule: &schedule{period: o.Period}, rollout: newRollout(o.Limits), acted: o.Acted}
 	if o.WatchDependents {
 		k.watches = &watches{mgr: c.mgr, owner: o.GroupVersionKind, kinds: map[schema.GroupVersionKind]bool{}}
 	}

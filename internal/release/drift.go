@@ -39,7 +39,9 @@ func (a *actionClient) Reconcile(*release.Release) error {
 		return nil
 	}
 	if a.drifted() {
+		start := time.Now()
 		if err := a.repairAll(); err != nil {
+			a.acted(DriftCorrection, time.Since(start), err)
 			a.failed(err)
 			return err
 		}
@@ -124,12 +126,14 @@ func (a *actionClient) repair(guard *guard, info *resource.Info) error {
 	if err := guard.checkNamespace(info); err != nil {
 		return err
 	}
+	start := time.Now()
 	live, err := guard.live(info)
 	if apierrors.IsNotFound(err) {
 		if _, err := guard.Create(kube.ResourceList{info}); err != nil {
 			return err
 		}
 		a.tell(DriftCorrected, "%s was deleted: created again", describe(info))
+		a.acted(DriftCorrection, time.Since(start), nil)
 		return nil
 	}
 	if err != nil {
@@ -152,6 +156,7 @@ func (a *actionClient) repair(guard *guard, info *resource.Info) error {
 	}
 	if restored.GetResourceVersion() != live.GetResourceVersion() {
 		a.tell(DriftCorrected, "%s: put back %s", describe(info), strings.Join(changes(live.Object, restored.Object), ", "))
+		a.acted(DriftCorrection, time.Since(start), nil)
 	}
 	info.Object = restored
 	guard.note(kube.ResourceList{info})

@@ -17,6 +17,14 @@ const (
 	DriftCorrected = "DriftCorrected"
 )
 
+// Actions on a release, as metrics name them.
+const (
+	Install         = "install"
+	Upgrade         = "upgrade"
+	Uninstall       = "uninstall"
+	DriftCorrection = "drift-correction"
+)
+
 // tell records an event about the custom resource, and logs it.
 func (a *actionClient) tell(done, format string, args ...any) {
 	message := fmt.Sprintf(format, args...)

@@ -47,6 +47,10 @@ func failure(reported []metav1.Condition) (problem, bool) {
 	return problem{}, false
 }
 
+// ReasonOf returns the reason that Ready has while an action fails with err, Other if it is
+// none that this package knows.
+func ReasonOf(err error) string { return explain("Other", err.Error()).reason }
+
 func explain(libraryReason, message string) problem {
 	for _, cause := range causes {
 		if !cause.pattern.MatchString(message) {

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -58,5 +59,54 @@ func TestMetrics(t *testing.T) {
 				t.Errorf("there are metrics: %v", has)
 			}
 		})
+	}
+}
+
+// What was done to releases is counted by action, result and reason, never by the name of a Welcome.
+func TestReleaseMetrics(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
+	foreign := s.foreignService(s.namespace, "failing")
+	s.create(welcome("failing"))
+	s.awaitReason("failing", "ObjectInTheWay")
+	s.must(env.client.Delete(ctx, foreign))
+	s.create(welcome("hello").with("replicas", int64(2)))
+	for _, name := range []string{"failing", "hello"} {
+		s.runsAll(name)
+		s.awaitReady(name)
+	}
+	s.must(env.client.Delete(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, "hello")}))
+	s.awaitEvent("hello", "DriftCorrected", "created again")
+	s.settled(operator)
+
+	for _, c := range []struct {
+		metric, labels string
+		want           float64
+	}{
+		{"welcome_operator_resources", `condition="Ready".*status="True"`, 2},
+		{"welcome_operator_resources", `condition="Stalled".*status="True"`, 0},
+		{"welcome_operator_release_actions_total", `action="drift-correction".*reason="",result="success"`, 1},
+		{"welcome_operator_release_actions_total", `action="install",.*result="success"`, 2},
+		{"welcome_operator_namespace_resources", s.namespace, 2},
+		{"welcome_operator_namespace_replicas", s.namespace, 3},
+		{"welcome_operator_namespace_requested_cpu_cores", s.namespace, 0.3},
+		{"welcome_operator_namespace_requested_memory_bytes", s.namespace, 3 * 32 << 20},
+		{"welcome_operator_build_info", "", 1},
+	} {
+		if got := operator.metric(t, c.metric, c.labels); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%s{%s} is %v, not %v", c.metric, c.labels, got, c.want)
+		}
+	}
+	if got := operator.metric(t, "welcome_operator_release_actions_total", `result="failure"`); got < 1 {
+		t.Errorf("%v failures", got)
+	}
+	if got := operator.metric(t, "welcome_operator_release_actions_total", `reason="ObjectInTheWay",result="failure"`); got < 1 {
+		t.Errorf("%v failures because of an object in the way", got)
+	}
+	if got := operator.metric(t, "rest_client_requests_total", `method="`); got < 1 {
+		t.Errorf("%v requests by verb", got)
+	}
+	if got := operator.metric(t, "welcome_operator_resource_condition", ""); got != 0 {
+		t.Error("there are metrics of single Welcomes, and nobody has asked for them")
 	}
 }
