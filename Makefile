@@ -77,7 +77,7 @@ push: ## Bring the images to where the cluster pulls them from: the local cluste
 # be looked at.
 .PHONY: test
 test: ## Run every test, from the cheapest to the most real (CI does)
-	@for rung in test-unit test-integration test-e2e test-olm; do \
+	@for rung in test-unit test-integration test-chaos test-e2e test-olm; do \
 		start=$$SECONDS; echo "== make $$rung"; $(MAKE) --no-print-directory $$rung; echo "== make $$rung: $$((SECONDS - start))s"; \
 	done
 	@$(MAKE) --no-print-directory cluster-down
@@ -89,6 +89,10 @@ test-unit: ## Run every test that needs no cluster (the browser ones need Debian
 .PHONY: test-integration
 test-integration: $(addprefix $(BIN)/,kube-apiserver etcd kubectl) ## Run the operator against a real kube-apiserver and etcd
 	go test ./tests/integration -count=1 -timeout=10m
+
+.PHONY: test-chaos
+test-chaos: ## Kill the operator ten times while Welcomes are created, edited and deleted: the short form of make chaos
+	@$(MAKE) --no-print-directory chaos KILLS=10
 
 .PHONY: update-golden
 update-golden: ## Write down what the chart renders now, for every Welcome in tests/render/testdata
@@ -119,6 +123,14 @@ lint: $(BIN)/golangci-lint ## Run the linters of .golangci.yaml
 verify: $(GENERATE_TOOLS) ## Fail if a generated file is out of date, or PROJECT, watches.yaml, CRD, samples and chart disagree
 	hack/verify.sh $(GENERATED)
 	go test -count=1 ./hack
+
+.PHONY: chaos
+chaos: $(addprefix $(BIN)/,kube-apiserver etcd) ## Kill the operator KILLS times (default 200), and everything else now and then [SEED=of an earlier run]
+	go test ./tests/chaos -count=1 -v -timeout=2h -kills=$(or $(KILLS),200) -seed=$(or $(SEED),0)
+
+.PHONY: bench
+bench: $(addprefix $(BIN)/,kube-apiserver etcd helm-operator helm-operator-plugins) ## Measure ours beside other operators, and write docs/benchmark.md and its plot (about 15 minutes)
+	go run ./tests/bench -docs=docs
 
 .PHONY: load
 load: ## Load a page and report latencies: make load URL=http://127.0.0.1:8080/hello/ [RATE=1000] [DURATION=30s]

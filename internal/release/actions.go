@@ -11,6 +11,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
@@ -187,12 +188,25 @@ func (a *actionClient) Upgrade(name, namespace string, chrt *chart.Chart, values
 // admit holds a release back that only a new chart version makes outdated, while enough
 // others are on their way to it.
 func (a *actionClient) admit() (waitFor string) {
-	state, known := a.clients.ledger.State(a.owner.GetUID())
-	edited := known && state.Generation != a.owner.GetGeneration()
+	edited := a.appliedGeneration() != a.owner.GetGeneration()
 	if edited || a.current.status != release.StatusDeployed || a.current.chart == a.inputs.Chart {
 		return ""
 	}
 	return a.rollout.admit(a.owner.GetUID())
+}
+
+// appliedGeneration is the generation of the custom resource that was applied last. Before the
+// first success since the operator started, the status knows it.
+func (a *actionClient) appliedGeneration() int64 {
+	if state, _ := a.clients.ledger.State(a.owner.GetUID()); state.Generation != 0 {
+		return state.Generation
+	}
+	owner, ok := a.owner.(*unstructured.Unstructured)
+	if !ok {
+		return 0
+	}
+	observed, _, _ := unstructured.NestedInt64(owner.Object, "status", "observedGeneration")
+	return observed
 }
 
 // compare renders the chart and says whether that is what the newest record holds.
