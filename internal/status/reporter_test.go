@@ -88,7 +88,7 @@ func (s *stage) read() *unstructured.Unstructured {
 	s.Helper()
 	welcome := &unstructured.Unstructured{}
 	welcome.SetGroupVersionKind(welcomeKind)
-	if err := s.Reporter.Get(s.Context(), client.ObjectKey{Namespace: "test", Name: "hello"}, welcome); err != nil {
+	if err := s.Get(s.Context(), client.ObjectKey{Namespace: "test", Name: "hello"}, welcome); err != nil {
 		s.Fatal(err)
 	}
 	return welcome
@@ -166,7 +166,7 @@ func TestReporterAfterUpdate(t *testing.T) {
 	s.report(s.read())
 	welcome := s.read()
 	welcome.SetFinalizers([]string{"example.com/finalizer"})
-	if err := s.Reporter.Update(t.Context(), welcome); err != nil {
+	if err := s.Update(t.Context(), welcome); err != nil {
 		t.Fatal(err)
 	}
 	if _, found, _ := unstructured.NestedSlice(welcome.Object, "status", "conditions"); found {

@@ -13,15 +13,6 @@ import (
 
 // Nobody runs pods here: these play the Deployment controller and the nodes.
 
-// deploymentWith waits until the operator has applied a greeting, and returns the Deployment.
-func (s *scene) deploymentWith(name, greeting string) *appsv1.Deployment {
-	s.Helper()
-	s.awaitGreeting(name, greeting)
-	deployment := &appsv1.Deployment{}
-	s.get(deployment, name)
-	return deployment
-}
-
 // runs says that count pods of the Deployment, as it is now, are updated and ready.
 func (s *scene) runs(name string, count int32) error {
 	s.Helper()

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -43,7 +44,7 @@ func TestReadyIsNeverEarly(t *testing.T) {
 			}
 			waited <- err
 		}()
-		s.deploymentWith("hello", greeting)
+		s.awaitGreeting("hello", greeting)
 		select {
 		case err := <-waited:
 			t.Fatalf("edit %d: kubectl wait returned (error: %v) before a pod was ready", i, err)
@@ -180,7 +181,7 @@ func TestConflictingWriter(t *testing.T) {
 	for i := range notes {
 		s.edit("hello", func(w *fixture) { w.annotate("example.com/note", fmt.Sprint(i)) })
 	}
-	s.deploymentWith("hello", "edited")
+	s.awaitGreeting("hello", "edited")
 	s.runsAll("hello")
 	s.awaitReady("hello")
 	if got := s.welcome("hello").GetAnnotations()["example.com/note"]; got != fmt.Sprint(notes-1) {
@@ -206,7 +207,7 @@ func TestRollingUpdateWritesLittle(t *testing.T) {
 
 	before := s.record()
 	s.edit("hello", func(w *fixture) { w.greeting("after") })
-	s.deploymentWith("hello", "after")
+	s.awaitGreeting("hello", "after")
 	for ready := range int32(replicas) {
 		reconciles := operator.reconciles(t)
 		s.must(s.runs("hello", ready))
@@ -407,7 +408,7 @@ func refused(object client.Object) error {
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 		return nil
 	}
-	return fmt.Errorf("it can be made (error: %v)", err)
+	return errors.Join(errors.New("it is not refused"), err)
 }
 
 // crashingPod makes a pod of the Welcome hello as a kubelet would show one whose container keeps ending.
