@@ -1,0 +1,171 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+// A real Prometheus (Debian's) scrapes the operator over TLS with the token of its ServiceAccount. Alerts fire for a broken
+// Welcome, and resolve when it is mended.
+func TestPrometheus(t *testing.T) {
+	s := newScene(t)
+	p := s.startPrometheus()
+	s.await("Prometheus scrapes the operator", func() error { return p.has(`up{job="welcome-operator"} == 1`) })
+	s.await("nothing fires", func() error { return p.firing("WelcomeNotReady", false) })
+
+	s.kubectl("create", "service", "clusterip", "hello", "--tcp=80")
+	s.welcome("hello", "{name: prometheus, service: {type: ClusterIP}}")
+	s.awaitOutput("the Welcome tells why it is not ready", "ObjectInTheWay", "get", "welcome", "hello", `--output=jsonpath={.status.conditions[?(@.type=="Ready")].reason}`)
+	for _, alert := range []string{"WelcomeNotReady", "WelcomeStalled"} {
+		s.await(alert+" fires", func() error { return p.firing(alert, true) })
+	}
+
+	s.kubectl("delete", "service", "hello")
+	s.awaitReady("hello")
+	for _, alert := range []string{"WelcomeNotReady", "WelcomeStalled"} {
+		s.await(alert+" is resolved", func() error { return p.firing(alert, false) })
+	}
+
+	t.Run("metering knows the namespace", func(t *testing.T) {
+		s.await("the namespace is billed for its CPU", func() error {
+			return p.has(fmt.Sprintf("namespace:welcome_requested_cpu:cores{namespace=%q} == 0.1", s.namespace))
+		})
+	})
+	t.Run("actions are counted", func(t *testing.T) {
+		s.await("the failures have a reason", func() error {
+			return p.has(`welcome_operator_release_actions_total{reason="ObjectInTheWay", result="failure"} > 0`)
+		})
+	})
+}
+
+// prometheus is one that runs on this machine.
+type prometheus struct{ address string }
+
+// startPrometheus has it scrape the operator each second. Its rules are those of config/prometheus, but for their patience.
+func (s *scene) startPrometheus() prometheus {
+	s.Helper()
+	s.kubectl("create", "serviceaccount", "prometheus")
+	binding := s.namespace + "-metrics"
+	s.kubectl("create", "clusterrolebinding", binding, "--clusterrole=welcome-operator-metrics-reader", "--serviceaccount="+s.namespace+":prometheus")
+	s.Cleanup(func() { s.kubectl("delete", "clusterrolebinding", binding) })
+
+	dir := s.TempDir()
+	target := s.forward("service/"+operatorName+"-metrics-service", "8443")
+	for file, text := range map[string]string{
+		"token":      s.kubectl("create", "token", "prometheus"),
+		"rules.yaml": s.impatientRules(),
+		"prometheus.yaml": fmt.Sprintf(`global: {scrape_interval: 1s, evaluation_interval: 1s}
+rule_files: [rules.yaml]
+scrape_configs:
+- job_name: welcome-operator
+  scheme: https
+  honor_labels: true
+  authorization: {credentials_file: token}
+  tls_config: {insecure_skip_verify: true}
+  static_configs: [{targets: [%q]}]
+`, target),
+	} {
+		s.must(os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
+	}
+	p := prometheus{address: freeAddress(s)}
+	cmd := exec.Command("prometheus", "--config.file="+filepath.Join(dir, "prometheus.yaml"),
+		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+p.address)
+	var log strings.Builder
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		s.Fatalf("%v (Debian: apt-get install prometheus)", err)
+	}
+	s.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may be gone already
+		_ = cmd.Wait()
+		if s.Failed() {
+			s.Logf("Prometheus wrote:\n%s", log.String())
+		}
+	})
+	return p
+}
+
+var patienceOfRules = regexp.MustCompile(`(?m)^([ -]+(for|interval): ).*$`)
+
+func (s *scene) impatientRules() string {
+	s.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "config/prometheus/rules.yaml"))
+	s.must(err)
+	var object struct {
+		Spec map[string]any `json:"spec"`
+	}
+	s.must(yaml.Unmarshal(text, &object))
+	rules, err := yaml.Marshal(object.Spec)
+	s.must(err)
+	return patienceOfRules.ReplaceAllString(string(rules), "${1}1s")
+}
+
+func freeAddress(s *scene) string {
+	s.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	s.must(err)
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// get asks Prometheus' API.
+func (p prometheus) get(path string, answer any) error {
+	response, err := http.Get("http://" + p.address + "/api/v1/" + path)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", path, response.Status)
+	}
+	return json.NewDecoder(response.Body).Decode(answer)
+}
+
+// has returns nil if a query has a result.
+func (p prometheus) has(query string) error {
+	var answer struct {
+		Data struct{ Result []any }
+	}
+	if err := p.get("query?query="+url.QueryEscape(query), &answer); err != nil {
+		return err
+	}
+	if len(answer.Data.Result) == 0 {
+		return fmt.Errorf("no result of %s", query)
+	}
+	return nil
+}
+
+// firing returns nil if an alert fires, or does not, as wanted.
+func (p prometheus) firing(alert string, want bool) error {
+	var answer struct {
+		Data struct {
+			Alerts []struct {
+				State  string
+				Labels map[string]string
+				Value  string
+			}
+		}
+	}
+	if err := p.get("alerts", &answer); err != nil {
+		return err
+	}
+	is := false
+	for _, a := range answer.Data.Alerts {
+		is = is || a.Labels["alertname"] == alert && a.State == "firing"
+	}
+	if is != want {
+		return fmt.Errorf("%s fires: %v; alerts: %v", alert, is, answer.Data.Alerts)
+	}
+	return nil
+}
