@@ -107,7 +107,7 @@ var ourMetrics = regexp.MustCompile(`welcome_operator_[a-z_]+`)
 func TestMetricNames(t *testing.T) {
 	code := read(t, "../../internal/operator/metrics.go")
 	known := ourMetrics.FindAllString(code, -1)
-	for _, file := range []string{rulesFile, runbook, "../../config/prometheus/dashboard.json"} {
+	for _, file := range []string{rulesFile, runbook, "../../config/prometheus/dashboard.json", "../../README.md"} {
 		for _, name := range ourMetrics.FindAllString(read(t, file), -1) {
 			if base := strings.TrimSuffix(name, "_bucket"); !slices.Contains(known, base) {
 				t.Errorf("%s asks for %s, which the operator does not have", file, name)
