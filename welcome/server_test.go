@@ -121,10 +121,10 @@ func TestRequestsAreLoggedAtDebugOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.http.Handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/hello/", nil))
+		s.http.Handler.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/hello/", nil))
 		var line struct{ Msg, Method, Path string }
 		_ = json.Unmarshal(out.Bytes(), &line) // no line at level info
-		if got := line.Msg == "request" && line.Method == "GET" && line.Path == "/hello/"; got != want {
+		if got := line.Msg == "request" && line.Method == http.MethodGet && line.Path == "/hello/"; got != want {
 			t.Errorf("at level %s the log is %q", level, out.String())
 		}
 	}
@@ -136,7 +136,7 @@ func TestHugeHeadersAreRefused(t *testing.T) {
 	page.Config = s.http
 	page.Start()
 	defer page.Close()
-	r, err := http.NewRequest("GET", page.URL+"/hello/", nil)
+	r, err := http.NewRequest(http.MethodGet, page.URL+"/hello/", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -270,8 +270,10 @@ func (r *records) awaitCached(ctx context.Context, written *corev1.ConfigMap) er
 
 func (r *records) await(ctx context.Context, name string, seen func(*corev1.ConfigMap, error) (bool, error)) error {
 	err := wait.PollUntilContextTimeout(ctx, time.Millisecond, cacheLag, true, func(ctx context.Context) (bool, error) {
-		if r.reconcile.Err() != nil {
+		select {
+		case <-r.reconcile.Done():
 			return true, nil // the operator stops: its caches have, and there is no next reconcile
+		default:
 		}
 		return seen(r.cachedRecord(ctx, name))
 	})

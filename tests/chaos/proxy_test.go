@@ -58,14 +58,13 @@ func (p *proxy) serve(client net.Conn) {
 	p.mu.Unlock()
 }
 
-// cut ends all connections, watches among them, and returns how many there were.
-func (p *proxy) cut() int {
+// cut ends all connections, watches among them.
+func (p *proxy) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for connection := range p.connections {
 		_ = connection.Close() // it may be closed already
 	}
-	return len(p.connections) / 2
 }
 
 func (p *proxy) close() {
