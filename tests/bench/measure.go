@@ -109,11 +109,15 @@ func (b *bench) ready(ctx context.Context, o *operator) error {
 			return false, errors.New("it ended")
 		default:
 		}
-		response, err := http.Get(o.probes)
+		response, _ := http.Get(o.probes)
 		if response == nil {
 			return false, nil // not listening yet
 		}
-		return err == nil && response.StatusCode == http.StatusOK, response.Body.Close()
+		if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusOK {
+			return false, err
+		}
+		_, err := b.read(o)
+		return err == nil, nil
 	})
 }
 
