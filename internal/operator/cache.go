@@ -31,9 +31,8 @@ func cacheOptions(entries []watches.Watch, namespaces []string) cache.Options {
 	}
 	for _, entry := range entries {
 		options.ByObject[customResource(entry)] = cache.ByObject{
-			Label: labels.Everything(),
-			// Managed fields are the larger part of a small object, and nothing reads them.
-			Transform: cache.TransformStripManagedFields(),
+			Label:     labels.Everything(),
+			Transform: release.Share,
 		}
 	}
 	if len(namespaces) > 0 {

@@ -50,6 +50,9 @@ func NewClients(mgr manager.Manager, capabilities *Capabilities, ledger *Ledger)
 	if c.records, err = corev1client.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("create the client of release records: %w", err)
 	}
+	if err := indexOwners(context.Background(), mgr.GetFieldIndexer()); err != nil {
+		return nil, fmt.Errorf("index release records: %w", err)
+	}
 	c.library, err = c.newLibraryClients(config)
 	return c, err
 }

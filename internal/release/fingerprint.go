@@ -3,6 +3,7 @@ package release
 import (
 	"encoding/json"
 	"strings"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -37,8 +38,8 @@ func fingerprint(object *unstructured.Unstructured) string {
 	return shortDigest(text)
 }
 
-// Slim is a transform of the cache. It keeps of a child what says whether it is healthy and
-// where it is reached, and a fingerprint of the rest; and of a release record its metadata.
+// Slim is a transform of the cache. It keeps of a child what says whether it is healthy, whose it
+// is and where it is reached, and a fingerprint of the rest; and of a release record its metadata.
 // With thousands of custom resources, pod templates and records are most of the memory.
 func Slim(object any) (any, error) {
 	switch object := object.(type) {
@@ -46,18 +47,43 @@ func Slim(object any) (any, error) {
 		object.ManagedFields = nil
 		object.Data, object.BinaryData = nil, nil
 	case *unstructured.Unstructured:
-		object.SetManagedFields(nil)
-		annotations := object.GetAnnotations()
-		if _, slim := annotations[fingerprintAnnotation]; slim {
+		if _, slim := object.GetAnnotations()[fingerprintAnnotation]; slim {
 			return object, nil // a resync passes the cached object through again
 		}
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[fingerprintAnnotation] = fingerprint(object)
-		object.SetAnnotations(annotations)
+		object.SetAnnotations(map[string]string{fingerprintAnnotation: fingerprint(object)})
+		object.SetLabels(nil)
 		unstructured.RemoveNestedField(object.Object, "spec", "template")
 		unstructured.RemoveNestedField(object.Object, "data")
+		return Share(object)
 	}
 	return object, nil
+}
+
+// Share is a transform of the cache for objects that are kept whole, but for their managed fields,
+// which are the larger part of a small object, and which nothing reads. The strings that many
+// objects have, field names above all, are then in memory only once.
+func Share(object any) (any, error) {
+	if object, ok := object.(*unstructured.Unstructured); ok {
+		object.SetManagedFields(nil)
+		object.Object = share(object.Object).(map[string]any)
+	}
+	return object, nil
+}
+
+func share(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		shared := make(map[string]any, len(value))
+		for key, element := range value {
+			shared[unique.Make(key).Value()] = share(element)
+		}
+		return shared
+	case []any:
+		for i, element := range value {
+			value[i] = share(element)
+		}
+	case string:
+		return unique.Make(value).Value()
+	}
+	return value
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +28,9 @@ const (
 	// childrenAnnotation of a release record lists the objects of the release as they were
 	// right after they were applied.
 	childrenAnnotation = "webapp.demo.welcome.domain/children"
+
+	// ownerIndex of the cache has the release records by the UID of the custom resource that controls them.
+	ownerIndex = "owner"
 
 	// cacheLag bounds how long a write waits until the cache shows it. A watch delivers within
 	// milliseconds; one that does not within this time is broken, and the reconcile is retried.
@@ -121,11 +125,22 @@ func parseRecord(meta *corev1.ConfigMap, revision int) *record {
 	return r
 }
 
+// indexOwners lets the cache find records by their owner. Without it, every reconcile would go through the records of all.
+func indexOwners(ctx context.Context, indexer client.FieldIndexer) error {
+	return indexer.IndexField(ctx, &corev1.ConfigMap{}, ownerIndex, func(record client.Object) []string {
+		if owner := metav1.GetControllerOf(record); owner != nil {
+			return []string{string(owner.UID)}
+		}
+		return nil
+	})
+}
+
 // cached lists the metadata of the owner's records. A record of a deleted namesake, which the
 // garbage collector has yet to remove, is not among them.
 func (r *records) cached(ctx context.Context, selector labels.Selector) ([]corev1.ConfigMap, error) {
 	list := &corev1.ConfigMapList{}
-	err := r.cache.List(ctx, list, client.InNamespace(r.owner.GetNamespace()), client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy)
+	err := r.cache.List(ctx, list, client.InNamespace(r.owner.GetNamespace()), client.MatchingFields{ownerIndex: string(r.owner.GetUID())},
+		client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("list release records: %w", err)
 	}
@@ -289,4 +304,26 @@ func (r *records) cachedRecord(ctx context.Context, name string) (*corev1.Config
 	return record, err
 }
 
-func (r *records) driver() driver.Driver { return driver.NewConfigMaps(r) }
+func (r *records) driver() driver.Driver { return slimDriver{driver.NewConfigMaps(r)} }
+
+// slimDriver stores a release without the files of its chart. Nothing reads them back, they are
+// most of a record, and to compress them takes a third of the time of an install.
+type slimDriver struct{ driver.Driver }
+
+// Create stores a new revision.
+func (d slimDriver) Create(key string, rel *release.Release) error {
+	return d.Driver.Create(key, withoutFiles(rel))
+}
+
+// Update stores what became of a revision.
+func (d slimDriver) Update(key string, rel *release.Release) error {
+	return d.Driver.Update(key, withoutFiles(rel))
+}
+
+func withoutFiles(rel *release.Release) *release.Release {
+	slim := *rel
+	if rel.Chart != nil {
+		slim.Chart = &chart.Chart{Metadata: rel.Chart.Metadata, Values: rel.Chart.Values}
+	}
+	return &slim
+}

@@ -84,7 +84,7 @@ func (b *bench) start(c contender) (*operator, error) {
 		args = append(args, strings.ReplaceAll(arg, "${DIR}", b.Dir))
 	}
 	args = append(args, "--metrics-bind-address="+metrics, "--health-probe-bind-address="+probes)
-	env := []string{"KUBECONFIG=" + b.kubeconfigs[c.user], "WATCH_NAMESPACE=" + c.user, "RELATED_IMAGE_WELCOME=" + image}
+	env := []string{"KUBECONFIG=" + b.kubeconfigs[c.user], "RELATED_IMAGE_WELCOME=" + image}
 	o.Process, err = b.Run(c.user+".log", env, b.programs[c.user], args...)
 	return o, err
 }
