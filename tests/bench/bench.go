@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -14,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"demo.welcome.domain/welcome-operator/tests/controlplane"
 	"demo.welcome.domain/welcome-operator/tests/render"
@@ -28,6 +30,8 @@ type bench struct {
 	kubeconfigs map[string]string // by user
 	programs    map[string]string // by user
 	crd         *apiextensionsv1.CustomResourceDefinition
+	// deployedEnv is the environment that config/manager gives the operator: it sets how garbage is collected.
+	deployedEnv []string
 }
 
 func newBench(ctx context.Context, plane *controlplane.ControlPlane) (*bench, error) {
@@ -49,7 +53,26 @@ func newBench(ctx context.Context, plane *controlplane.ControlPlane) (*bench, er
 	if err := os.WriteFile(filepath.Join(b.Dir, "watches.yaml"), append(watches, "  watchDependentResources: false\n"...), 0o600); err != nil {
 		return nil, err
 	}
+	if b.deployedEnv, err = readEnv(filepath.Join(b.Root, "config/manager/manager.yaml")); err != nil {
+		return nil, err
+	}
 	return b, b.Client.Get(ctx, client.ObjectKey{Name: welcomes.GroupResource().String()}, b.crd)
+}
+
+// readEnv returns the environment variables of a Deployment's first container.
+func readEnv(file string) (env []string, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	deployment := &appsv1.Deployment{}
+	if err := yaml.UnmarshalStrict(text, deployment); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	for _, variable := range deployment.Spec.Template.Spec.Containers[0].Env {
+		env = append(env, variable.Name+"="+variable.Value)
+	}
+	return env, nil
 }
 
 // metricsReader returns the token of a ServiceAccount that may read metrics.

@@ -23,10 +23,8 @@ type contender struct {
 	// the objects itself.
 	program string
 	args    []string
-	// probe is the path that tells when it works.
-	probe string
-	// secure is whether it serves its metrics over TLS, to whom the API server authorizes.
-	secure bool
+	// ours serves its metrics over TLS, to whom the API server authorizes, and gets the environment of its Deployment.
+	ours bool
 }
 
 func contenders(o options) []contender {
@@ -36,19 +34,19 @@ func contenders(o options) []contender {
 		{name: "raw creation of the same objects", user: "floor", welcomes: o.count},
 		{
 			name: "hand-written, server-side apply", user: "handwritten", welcomes: o.count, pokes: o.count,
-			program: "tests/bench/handwritten", probe: "/readyz",
+			program: "tests/bench/handwritten",
 		},
 		{
 			name: "helm-operator-plugins v0.9.1 `run`", user: "helm-operator-plugins", welcomes: o.peers, pokes: min(o.peers, 100),
-			scaffolded: true, program: "bin/helm-operator-plugins", args: append(stock, "--watches-file="+invertedWatches), probe: "/readyz",
+			scaffolded: true, program: "bin/helm-operator-plugins", args: append(stock, "--watches-file="+invertedWatches),
 		},
 		{
 			name: "operator-sdk v1.42.2 helm-operator", user: "helm-operator", welcomes: o.peers, pokes: min(o.peers, 100),
-			scaffolded: true, program: "bin/helm-operator", args: stock, probe: "/readyz",
+			scaffolded: true, program: "bin/helm-operator", args: stock,
 		},
 		{
 			name: "**welcome-operator**", user: "welcome-operator", welcomes: o.count, more: max(0, o.many-o.count), pokes: o.count,
-			program: ".", probe: "/readyz", secure: true,
+			program: ".", ours: true,
 		},
 	}
 }
@@ -75,8 +73,8 @@ func (b *bench) start(c contender) (*operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &operator{contender: c, metrics: "http://" + metrics + "/metrics", probes: "http://" + probes + c.probe}
-	if c.secure {
+	o := &operator{contender: c, metrics: "http://" + metrics + "/metrics", probes: "http://" + probes + "/readyz"}
+	if c.ours {
 		o.metrics = "https://" + metrics + "/metrics"
 	}
 	var args []string
@@ -85,6 +83,9 @@ func (b *bench) start(c contender) (*operator, error) {
 	}
 	args = append(args, "--metrics-bind-address="+metrics, "--health-probe-bind-address="+probes)
 	env := []string{"KUBECONFIG=" + b.kubeconfigs[c.user], "RELATED_IMAGE_WELCOME=" + image}
+	if c.ours {
+		env = append(b.deployedEnv, env...)
+	}
 	o.Process, err = b.Run(c.user+".log", env, b.programs[c.user], args...)
 	return o, err
 }

@@ -81,10 +81,7 @@ func run(ctx context.Context, o options) (err error) {
 		}
 		results = append(results, r)
 	}
-	command := "make bench"
-	if len(os.Args) > 1 {
-		command = "go run ./tests/bench " + strings.Join(os.Args[1:], " ")
-	}
+	command := "go run ./tests/bench " + strings.Join(os.Args[1:], " ")
 	report := fmt.Sprintf("%s\nMeasured on %s with %d CPUs, kube-apiserver and etcd on the same machine, by `%s`.\n",
 		table(results), time.Now().UTC().Format("2 January 2006"), runtime.NumCPU(), command)
 	fmt.Print("\n", report)

@@ -27,7 +27,7 @@ func (b *bench) read(o *operator) (readings, error) {
 	if err != nil {
 		return readings{}, err
 	}
-	if o.secure {
+	if o.ours {
 		request.Header.Set("Authorization", "Bearer "+b.reader)
 	}
 	response, err := unverified.Do(request)

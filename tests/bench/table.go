@@ -21,6 +21,7 @@ func table(results []result) string {
 	row("Welcomes", func(r result) string { return fmt.Sprint(r.welcomes) })
 	row("created until all children exist", func(r result) string { return seconds(r.children) })
 	row("requests per install", func(r result) string { return each(r.installRequests, r.welcomes) })
+	row("events per install, on top", func(r result) string { return each(r.installEvents, r.welcomes) })
 	row("CPU per install", operators(func(r result) string { return milliseconds(r.installCPU, r.welcomes) }))
 	row("requests per reconcile with nothing to do", operators(func(r result) string { return each(r.idleRequests, r.reconciles) }))
 	row("CPU per reconcile with nothing to do", operators(func(r result) string { return milliseconds(r.idleCPU, r.reconciles) }))

@@ -14,7 +14,7 @@ import (
 // sent, as the API server's audit log has them.
 func (b *bench) trace(ctx context.Context) error {
 	c := contender{
-		name: "welcome-operator", user: "welcome-operator", welcomes: 1, program: ".", probe: "/readyz", secure: true,
+		name: "welcome-operator", user: "welcome-operator", welcomes: 1, program: ".", ours: true,
 		args: []string{"--zap-log-level=debug", "--zap-encoder=console", "--zap-time-encoding=rfc3339nano"},
 	}
 	if err := b.prepare(ctx, c); err != nil {

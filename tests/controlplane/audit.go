@@ -50,10 +50,13 @@ func (r Request) Writes() bool {
 	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, r.Verb)
 }
 
+// Tells is whether it tells people, in an event, what happened.
+func (r Request) Tells() bool { return r.ObjectRef.Resource == "events" }
+
 // isOverhead is what a process does however many custom resources there are: watch, keep the lease, ask who may read its
-// metrics, tell what happened.
+// metrics.
 func (r Request) isOverhead() bool {
-	return r.Verb == "watch" || slices.Contains([]string{"leases", "tokenreviews", "subjectaccessreviews", "events"}, r.ObjectRef.Resource)
+	return r.Verb == "watch" || slices.Contains([]string{"leases", "tokenreviews", "subjectaccessreviews"}, r.ObjectRef.Resource)
 }
 
 // Mark is a place in the audit log.
