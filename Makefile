@@ -77,6 +77,7 @@ push: ## Bring the images to where the cluster pulls them from: the local cluste
 # be looked at.
 .PHONY: test
 test: ## Run every test, from the cheapest to the most real (CI does)
+	@hack/setup.sh
 	@for rung in test-unit test-integration test-chaos test-e2e test-olm; do \
 		start=$$SECONDS; echo "== make $$rung"; $(MAKE) --no-print-directory $$rung; echo "== make $$rung: $$((SECONDS - start))s"; \
 	done
