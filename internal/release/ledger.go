@@ -1,6 +1,7 @@
 package release
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -10,6 +11,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// PagePathAnnotation in a Chart.yaml tells the path of the URL at which people see what the chart
+// deploys. Without it, that is /.
+const PagePathAnnotation = "webapp.demo.welcome.domain/page-path"
+
 // State is what is known of the release of one custom resource.
 type State struct {
 	// Revision counts the upgrades of the release from 1. It is 0 while nothing was released.
@@ -18,6 +23,8 @@ type State struct {
 	Status release.Status
 	// Chart and ChartVersion are what the release was made from.
 	Chart, ChartVersion string
+	// PagePath of the chart, see PagePathAnnotation. It is empty while Revision is 0.
+	PagePath string
 	// LastApplied is when the objects were last applied, to the second.
 	LastApplied time.Time
 	// Generation of the custom resource whose spec is applied, and whose drift was looked for.
@@ -73,11 +80,16 @@ func (l *Ledger) succeed(owner client.Object, chrt *chart.Chart, current *record
 		Status:       current.status,
 		Chart:        chrt.Name(),
 		ChartVersion: chrt.Metadata.Version,
+		PagePath:     pagePath(chrt),
 		LastApplied:  current.created,
 		Generation:   owner.GetGeneration(),
 		Digest:       digest,
 		Children:     current.children,
 	}
+}
+
+func pagePath(c *chart.Chart) string {
+	return "/" + strings.TrimPrefix(c.Metadata.Annotations[PagePathAnnotation], "/")
 }
 
 // fail remembers a failed action, and returns how long to leave the same inputs alone.

@@ -63,7 +63,7 @@ func observed(t *testing.T, change func(*observation)) observation {
 	seen := observation{
 		name: "hello", namespace: "test", generation: 3, now: noon,
 		reported: []metav1.Condition{{Type: "Deployed", Status: metav1.ConditionTrue}, {Type: irreconcilable, Status: metav1.ConditionFalse}, {Type: pausedType, Status: metav1.ConditionFalse}},
-		state:    release.State{Generation: 3, Revision: 4, Status: "deployed", Chart: "welcome", ChartVersion: "0.1.0", LastApplied: noon.Time, Digest: "d"},
+		state:    release.State{Generation: 3, Revision: 4, Status: "deployed", Chart: "welcome", ChartVersion: "0.1.0", PagePath: "/hello/", LastApplied: noon.Time, Digest: "d"},
 	}
 	for _, text := range []string{healthyDeployment, healthyService} {
 		live := parse(t, text)

@@ -13,14 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// pagePath is where the operand serves its page.
-const pagePath = "/hello/"
-
 // describeObjects fills the fields that come from the objects of the release. Those of
 // objects that nobody sees just now stay.
 func (s *Status) describeObjects(seen observation) {
-	if url := pageURL(seen.objects); url != "" {
-		s.URL = url
+	if seen.state.Revision > 0 { // else the path is not known yet: what was written before still holds
+		s.URL = cmp.Or(pageURL(seen.objects, seen.state.PagePath), s.URL)
 	}
 	for _, o := range seen.objects {
 		if o.live != nil && isWorkload(o.live) {
@@ -53,8 +50,8 @@ func podSelector(o *unstructured.Unstructured) string {
 }
 
 // pageURL is where the page is reached: at the load balancer, otherwise at the ingress,
-// otherwise inside of the cluster.
-func pageURL(objects []object) string {
+// otherwise inside of the cluster. It ends in path.
+func pageURL(objects []object, path string) string {
 	var inside, outside string
 	for _, o := range objects {
 		if o.live == nil {
@@ -68,13 +65,13 @@ func pageURL(objects []object) string {
 			}
 			port := service.Spec.Ports[0].Port
 			if addresses := service.Status.LoadBalancer.Ingress; len(addresses) > 0 {
-				return httpURL(cmp.Or(addresses[0].Hostname, addresses[0].IP), port)
+				return httpURL(cmp.Or(addresses[0].Hostname, addresses[0].IP), port, path)
 			}
-			inside = httpURL(service.Name+"."+service.Namespace+".svc", port)
+			inside = httpURL(service.Name+"."+service.Namespace+".svc", port, path)
 		case "Ingress.networking.k8s.io":
 			ingress := &networkingv1.Ingress{}
 			if runtime.DefaultUnstructuredConverter.FromUnstructured(o.live.Object, ingress) == nil {
-				outside = ingressURL(ingress)
+				outside = ingressURL(ingress, path)
 			}
 		}
 	}
@@ -84,12 +81,12 @@ func pageURL(objects []object) string {
 	return inside
 }
 
-func httpURL(host string, port int32) string {
+func httpURL(host string, port int32, path string) string {
 	address := net.JoinHostPort(host, strconv.Itoa(int(port)))
-	return "http://" + strings.TrimSuffix(address, ":80") + pagePath
+	return "http://" + strings.TrimSuffix(address, ":80") + path
 }
 
-func ingressURL(ingress *networkingv1.Ingress) string {
+func ingressURL(ingress *networkingv1.Ingress, path string) string {
 	for _, rule := range ingress.Spec.Rules {
 		if rule.Host == "" {
 			continue
@@ -98,7 +95,7 @@ func ingressURL(ingress *networkingv1.Ingress) string {
 		if len(ingress.Spec.TLS) > 0 {
 			scheme = "https://"
 		}
-		return scheme + rule.Host + pagePath
+		return scheme + rule.Host + path
 	}
 	return ""
 }

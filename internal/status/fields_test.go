@@ -30,8 +30,30 @@ func TestPageURL(t *testing.T) {
 			for _, text := range c.objects {
 				objects = append(objects, object{release.Child{}, parse(t, text)})
 			}
-			if got := pageURL(objects); got != c.url {
+			if got := pageURL(objects, "/hello/"); got != c.url {
 				t.Errorf("got %q, want %q", got, c.url)
+			}
+		})
+	}
+}
+
+func TestURLEndsInPathOfChart(t *testing.T) {
+	for name, c := range map[string]struct {
+		stored string
+		state  release.State
+		url    string
+	}{
+		"the chart names a path":                   {"", release.State{Revision: 1, PagePath: "/hello/"}, "http://hello.test.svc:8080/hello/"},
+		"it names none":                            {"", release.State{Revision: 1, PagePath: "/"}, "http://hello.test.svc:8080/"},
+		"it names another one now":                 {"http://hello.test.svc:8080/old/", release.State{Revision: 2, PagePath: "/new/"}, "http://hello.test.svc:8080/new/"},
+		"waiting for its turn since a restart":     {"http://hello.test.svc:8080/hello/", release.State{WaitFor: "10 are underway"}, "http://hello.test.svc:8080/hello/"},
+		"waiting for its turn, and never reported": {"", release.State{WaitFor: "10 are underway"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status := Status{URL: c.stored}
+			status.describeObjects(observed(t, func(o *observation) { o.state = c.state }))
+			if status.URL != c.url {
+				t.Errorf("got %q, want %q", status.URL, c.url)
 			}
 		})
 	}
