@@ -71,11 +71,14 @@ func (c *Clients) newLibraryClients(config *rest.Config) (helmclient.ActionClien
 		helmclient.AppendInstallOptions(func(install *action.Install) error {
 			install.Timeout = actionTimeout
 			install.DisableOpenAPIValidation = true
+			// The library's sets owner references, for which it parses the manifest once more. The guard does it anyway.
+			install.PostRenderer = nil
 			return nil
 		}),
 		helmclient.AppendUpgradeOptions(func(upgrade *action.Upgrade) error {
 			upgrade.Timeout = actionTimeout
 			upgrade.DisableOpenAPIValidation = true
+			upgrade.PostRenderer = nil
 			return nil
 		}),
 		helmclient.AppendUninstallOptions(func(uninstall *action.Uninstall) error {

@@ -104,7 +104,8 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	}
 	stored := &unstructured.Unstructured{}
 	stored.SetGroupVersionKind(owner.GroupVersionKind())
-	if err := w.reporter.Client.Get(ctx, client.ObjectKeyFromObject(owner), stored); err != nil {
+	// Mostly there is nothing to write: the copy is made when there is.
+	if err := w.reporter.Client.Get(ctx, client.ObjectKeyFromObject(owner), stored, client.UnsafeDisableDeepCopy); err != nil {
 		return err
 	}
 	reported := of(owner).Conditions
@@ -121,6 +122,7 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	if err != nil {
 		return fmt.Errorf("encode the status: %w", err)
 	}
+	stored = stored.DeepCopy()
 	stored.Object["status"] = content
 	stored.SetResourceVersion(owner.GetResourceVersion())
 	err = w.SubResourceWriter.Update(ctx, stored, opts...)
