@@ -16,6 +16,7 @@ type result struct {
 	contender
 	// Installing all Welcomes, with all reconciles that it causes.
 	children        time.Duration // until all children exist
+	settled         time.Duration // until the last request
 	installRequests int
 	installEvents   int
 	installCPU      time.Duration
@@ -163,6 +164,7 @@ func (b *bench) measureInstall(ctx context.Context, r *result, o *operator) (err
 	}
 	r.installCPU = cpu
 	for _, request := range requests {
+		r.settled = max(r.settled, request.StageTimestamp.Sub(start))
 		if request.Tells() {
 			r.installEvents++
 		}

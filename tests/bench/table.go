@@ -20,6 +20,7 @@ func table(results []result) string {
 	row("---", func(result) string { return "---:" })
 	row("Welcomes", func(r result) string { return fmt.Sprint(r.welcomes) })
 	row("created until all children exist", func(r result) string { return seconds(r.children) })
+	row("created until all statuses say ready", operators(func(r result) string { return seconds(r.settled) }))
 	row("requests per install", func(r result) string { return each(r.installRequests, r.welcomes) })
 	row("events per install, on top", func(r result) string { return each(r.installEvents, r.welcomes) })
 	row("CPU per install", operators(func(r result) string { return milliseconds(r.installCPU, r.welcomes) }))

@@ -27,6 +27,8 @@ type Request struct {
 	ResponseStatus struct{ Code int }
 	User           struct{ Username string }
 	ObjectRef      struct{ Resource, Subresource, Name string }
+	// StageTimestamp is when it was answered.
+	StageTimestamp time.Time
 }
 
 // String says what the request was about, in the same words for all objects.
