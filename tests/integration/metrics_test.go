@@ -47,6 +47,7 @@ func TestMetrics(t *testing.T) {
 		want  int
 	}{
 		"without a token":     {"", http.StatusUnauthorized},
+		"with a made-up one":  {"made-up", http.StatusUnauthorized},
 		"without the right":   {powerless, http.StatusForbidden},
 		"with metrics-reader": {metricsReader(t), http.StatusOK},
 	} {

@@ -164,7 +164,7 @@ func TestChartCannotBeRendered(t *testing.T) {
 	before := objects()
 	only.watches = watchesWithChart(t, "apiVersion: apps/v1", `{{ if eq .Values.name "before" }}{{ fail "out of order" }}{{ end }}`+"\napiVersion: apps/v1")
 	second := s.ownOperator(only)
-	s.awaitCondition("hello", "Ready", "False", "out of order")
+	s.awaitReason("hello", "InvalidValues", "out of order", "Correct the spec")
 	s.await("it is tried again", func() error { return atLeast(second.reconciles(t), 4) })
 	for name, version := range objects() {
 		if before[name] != version {
@@ -174,7 +174,25 @@ func TestChartCannotBeRendered(t *testing.T) {
 
 	s.edit("hello", func(w *fixture) { w.greeting("after") })
 	s.awaitGreeting("hello", "after")
-	s.awaitDeployed("hello")
+	s.runsAll("hello")
+	s.awaitReady("hello")
+}
+
+// A chart with a mistake says where it is, and is all right when a mended one comes.
+func TestChartWithAMistake(t *testing.T) {
+	s := newScene(t)
+	only := settings{namespaces: []string{s.namespace}, watches: watchesWithChart(t, "apiVersion: apps/v1", "apiVersion: {{ .Values.none.none }}")}
+	broken := s.ownOperator(only)
+	s.create(welcome("hello"))
+	s.awaitReason("hello", "ChartError", "templates/deployment.yaml", "Correct the chart")
+	s.awaitCondition("hello", "Stalled", "True", "templates/deployment.yaml")
+	broken.stop()
+
+	only.watches = ""
+	s.ownOperator(only)
+	s.runsAll("hello")
+	s.awaitReady("hello")
+	s.awaitCondition("hello", "Stalled", "False")
 }
 
 // The newest chart no longer has an object that the record of the release has. It goes; and so does everything when the

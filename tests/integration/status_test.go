@@ -117,7 +117,7 @@ func (c *readyClaims) stop() (early []int64) {
 
 // Welcomes to which nothing happens cause no write, healthy or not.
 func TestIdleWelcomesWriteNothing(t *testing.T) {
-	const count, idle = 40, 30 * time.Second
+	const count, idle = 100, 2 * time.Minute
 	s := newScene(t)
 	operator := s.operator()
 	name := func(i int) string { return fmt.Sprintf("hello-%d", i) }
@@ -245,7 +245,7 @@ func TestFailureReasons(t *testing.T) {
 		"no right": {
 			spec:   func(w *fixture) { w.with("networkPolicy.enabled", true) },
 			cause:  (*scene).noRightOnNetworkPolicies,
-			reason: "Forbidden", parts: []string{`"networkpolicies"`, "role.yaml"},
+			reason: "Forbidden", parts: []string{`NetworkPolicy "hello"`, `"networkpolicies"`, "role.yaml"},
 		},
 		"admission policy": {
 			cause:  (*scene).noDeployments,
