@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
@@ -101,6 +102,18 @@ func (g *guard) Update(original, target kube.ResourceList, force bool) (*kube.Re
 		g.note(target)
 	}
 	return result, err
+}
+
+// WatchUntilReady waits for the end of a hook, or of the operator: Helm's own would not hear of the latter.
+func (g *guard) WatchUntilReady(resources kube.ResourceList, timeout time.Duration) error {
+	ended := make(chan error, 1)
+	go func() { ended <- g.Client.WatchUntilReady(resources, timeout) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-g.ctx.Done():
+		return fmt.Errorf("wait for a hook: %w", g.ctx.Err())
+	}
 }
 
 // note remembers what was applied: Helm refreshes every resource with the answer.

@@ -1,0 +1,107 @@
+package integration
+
+import (
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// watchesWithMore is watches.yaml with a chart that has more in it.
+func watchesWithMore(t *testing.T, manifest string) string {
+	t.Helper()
+	const before = "apiVersion: apps/v1"
+	return watchesWithChart(t, before, manifest+"\n---\n"+before)
+}
+
+// A hook that never ends holds up the custom resource whose it is, and no other; nor does it keep the operator from
+// stopping within the grace period of its pod.
+func TestEndlessHook(t *testing.T) {
+	s := newScene(t)
+	jobs := metav1.ObjectMeta{Namespace: s.namespace, Name: "jobs"}
+	s.must(env.client.Create(ctx, &rbacv1.Role{
+		ObjectMeta: jobs,
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"*"}}},
+	}))
+	s.must(env.client.Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: jobs,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: jobs.Name},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: operatorNamespace, Name: operatorAccount}},
+	}))
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+{{- if eq .Values.name "endless" }}
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {{ .Release.Name }}
+  annotations: {helm.sh/hook: pre-install}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: endless, image: example.com/endless:1}]
+{{- end }}`)})
+	held := s.create(welcome("held").greeting("endless"))
+	job := &batchv1.Job{} // nobody runs it here
+	s.await("the hook runs", func() error { return env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: "held"}, job) })
+	if !metav1.IsControlledBy(job, held) {
+		t.Errorf("the Job is owned by %v", job.OwnerReferences)
+	}
+	for _, name := range []string{"one", "two", "three"} {
+		s.create(welcome(name))
+		s.awaitDeployed(name)
+	}
+	if err := env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: "held"}, &appsv1.Deployment{}); !apierrors.IsNotFound(err) {
+		t.Errorf("nobody waited for the hook: %v", err)
+	}
+	start := time.Now()
+	operator.stop() // kills it after 30 seconds
+	if took := time.Since(start); took >= 30*time.Second {
+		t.Errorf("it had to be killed\n%s", s.dump())
+	}
+}
+
+// What a chart wraps in a List is looked after like everything else, and costs nothing when there is nothing to do.
+func TestListInAChart(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+apiVersion: v1
+kind: List
+items:
+- apiVersion: networking.k8s.io/v1
+  kind: NetworkPolicy
+  metadata: {name: {{ .Release.Name }}-listed}
+  spec: {podSelector: {matchLabels: {welcome: {{ .Release.Name }}}}}
+`)})
+	cr := s.create(welcome("hello"))
+	s.awaitDeployed("hello")
+	s.settled(operator)
+	policy := &networkingv1.NetworkPolicy{}
+	s.get(policy, "hello-listed")
+	if !metav1.IsControlledBy(policy, cr) {
+		t.Errorf("the NetworkPolicy is owned by %v", policy.OwnerReferences)
+	}
+
+	before, reconciles := s.record(), operator.reconciles(t)
+	s.edit("hello", func(w *fixture) { w.annotate("example.com/poke", "now") })
+	s.await("the edit is reconciled", func() error { return atLeast(operator.reconciles(t)-reconciles, 1) })
+	s.settled(operator)
+	if requests := before.of(operator); len(requests) > 0 {
+		t.Errorf("an idle reconcile asks the API server, or adds a watch: %s", requests)
+	}
+
+	s.must(env.client.Delete(ctx, policy))
+	s.await("it is there again", func() error {
+		again := &networkingv1.NetworkPolicy{}
+		if err := env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: "hello-listed"}, again); err != nil {
+			return err
+		}
+		return atLeast(len(again.OwnerReferences), 1)
+	})
+}
