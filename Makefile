@@ -89,7 +89,7 @@ test-unit: ## Run every test that needs no cluster (the browser ones need Debian
 
 .PHONY: test-integration
 test-integration: $(addprefix $(BIN)/,kube-apiserver etcd kubectl) ## Run the operator against a real kube-apiserver and etcd
-	go test ./tests/integration -count=1 -timeout=10m
+	go test ./tests/integration -count=1 -timeout=15m
 
 .PHONY: test-chaos
 test-chaos: ## Kill the operator ten times while Welcomes are created, edited and deleted: the short form of make chaos
@@ -142,11 +142,13 @@ figures: images dist/load ## Measure the figures of the README with the operator
 	@hack/figures.sh
 
 .PHONY: screenshots
-screenshots: ## Take the screenshots of the README anew (docs/images) in light and dark
+screenshots: $(BIN)/kubectl ## Take the pictures of the README anew (docs/images): of the page, and of the dashboard (as test-e2e, in a cluster)
 	go test ./welcome -count=1 -run TestBrowserLayout
+	go test ./tests/e2e -count=1 -v -run 'TestPrometheus$$'
 	mkdir -p docs/images
 	cp dist/screenshots/greeting-desktop-light.png docs/images/page-light.png
 	cp dist/screenshots/greeting-desktop-dark.png docs/images/page-dark.png
+	cp dist/screenshots/dashboard.svg docs/images/dashboard.svg
 	@ls -l docs/images
 
 ##@ Deploy (to KUBECONFIG if set, else to the local cluster)

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/yaml"
 )
@@ -22,6 +23,7 @@ func TestPrometheus(t *testing.T) {
 	s := newScene(t)
 	p := s.startPrometheus()
 	s.await("Prometheus scrapes the operator", func() error { return p.has(`up{job="welcome-operator"} == 1`) })
+	start := time.Now().Truncate(time.Second)
 	s.await("nothing fires", func() error { return p.firing("WelcomeNotReady", false) })
 
 	s.kubectl("create", "service", "clusterip", "hello", "--tcp=80")
@@ -43,12 +45,51 @@ func TestPrometheus(t *testing.T) {
 	s.await("the failures are counted with their reason", func() error {
 		return p.has(`welcome_operator_release_actions_total{reason="ObjectInTheWay", result="failure"} > 0`)
 	})
+
+	s.busyMinute(p)
+	s.await("the last Welcome is counted as stalled", func() error { return p.has(`welcome_operator_resources{condition="Stalled", status="True"} == 1`) })
+	s.drawDashboard(p, start)
+}
+
+// busyMinute has something of everything that the dashboard shows: a dozen Welcomes come, some drift, some are edited, some
+// go, and one never gets ready.
+func (s *scene) busyMinute(p prometheus) {
+	// Prometheus must see a counter start, lest it takes all of it for something from before its time.
+	counted := func(action string, count int) {
+		s.await(fmt.Sprintf("%s is counted", action), func() error {
+			return p.has(fmt.Sprintf("sum(welcome_operator_release_actions_total{action=%q, result=\"success\"}) >= %d", action, count))
+		})
+	}
+	guest := func(i int) string { return fmt.Sprintf("guest-%d", i) }
+	const spec = "{service: {type: ClusterIP}, resources: {requests: {cpu: 20m}}}"
+	for i := 0; i < 12; i += 3 {
+		_, err := s.tryKubectl(strings.Join([]string{manifest(guest(i), spec), manifest(guest(i+1), spec), manifest(guest(i+2), spec)}, "---\n"), "apply", "--filename=-")
+		s.must(err)
+		for j := range 3 {
+			s.awaitReady(guest(i + j))
+		}
+	}
+	for i := range 6 {
+		s.kubectl("patch", "deployment", guest(i), "--type=merge", `--patch={"spec":{"minReadySeconds":1}}`)
+		s.awaitOutput("the drift of "+guest(i)+" is put back", "", "get", "deployment", guest(i), "--output=jsonpath={.spec.minReadySeconds}")
+		counted("drift-correction", i+1)
+	}
+	for i := 4; i < 8; i++ {
+		s.patch(guest(i), `{"name":"everyone"}`)
+		s.awaitReady(guest(i))
+	}
+	for i := 8; i < 12; i++ {
+		s.kubectl("delete", "welcome", guest(i))
+		counted("uninstall", i-7)
+	}
+	s.kubectl("create", "service", "clusterip", "late", "--tcp=80")
+	s.welcome("late", spec)
 }
 
 // prometheus is one that runs on this machine.
 type prometheus struct{ address string }
 
-// startPrometheus has it scrape the operator each second. Its rules are those of config/prometheus, but for their patience.
+// startPrometheus has it scrape the operator every other second, which leaves a busy machine enough time for each. Its rules are those of config/prometheus, but for their patience.
 func (s *scene) startPrometheus() prometheus {
 	s.Helper()
 	s.kubectl("create", "serviceaccount", "prometheus")
@@ -61,7 +102,7 @@ func (s *scene) startPrometheus() prometheus {
 	for file, text := range map[string]string{
 		"token":      s.kubectl("create", "token", "prometheus"),
 		"rules.yaml": s.impatientRules(),
-		"prometheus.yaml": fmt.Sprintf(`global: {scrape_interval: 1s, evaluation_interval: 1s}
+		"prometheus.yaml": fmt.Sprintf(`global: {scrape_interval: 2s, scrape_timeout: 2s, evaluation_interval: 1s}
 rule_files: [rules.yaml]
 scrape_configs:
 - job_name: welcome-operator
