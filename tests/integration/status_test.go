@@ -159,6 +159,9 @@ func TestConflictingWriter(t *testing.T) {
 		return url
 	}
 	right := url()
+	if want := "http://hello." + s.namespace + ".svc:8080/hello/"; right != want {
+		t.Errorf("the url is %q, not %q", right, want)
+	}
 	before := s.record()
 	for range intrusions {
 		_, err := s.kubectlRun("", "patch", "welcome/hello", "--subresource=status", "--type=merge", `--patch={"status":{"url":"http://wrong/","readyReplicas":7}}`)
