@@ -151,10 +151,11 @@ func (a *actionClient) repair(guard *guard, info *resource.Info) error {
 		return err
 	}
 	restored := restore(live, desired)
-	if err := a.clients.mgr.GetClient().Update(a.ctx, restored); err != nil {
+	// A patch, since an update would fail whenever the object's controller writes its status meanwhile.
+	if err := a.clients.mgr.GetClient().Patch(a.ctx, restored, client.MergeFrom(live)); err != nil {
 		return fmt.Errorf("repair the drift of %s: %w", describe(info), err)
 	}
-	if restored.GetResourceVersion() != live.GetResourceVersion() {
+	if fingerprint(restored) != fingerprint(live) {
 		a.tell(DriftCorrected, "%s: put back %s", describe(info), strings.Join(changes(live.Object, restored.Object), ", "))
 		a.acted(DriftCorrection, time.Since(start), nil)
 	}

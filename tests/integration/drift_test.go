@@ -152,6 +152,44 @@ func TestDrift(t *testing.T) {
 	})
 }
 
+// A Deployment whose status changes all the time, as in a rollout, is repaired at once all the same: that its controller was
+// faster is no failure.
+func TestDriftDuringARollout(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
+	s.create(welcome("hello").greeting("myfriends"))
+	s.awaitDeployed("hello")
+	over, stopped := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for count := int32(0); ; count = 1 - count {
+			select {
+			case <-over:
+				stopped <- nil
+				return
+			default:
+			}
+			if err := s.runs("hello", count); err != nil {
+				stopped <- err
+				return
+			}
+		}
+	}()
+	for range 20 {
+		s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = ptr.To[int32](99) })
+		s.awaitDeployment("hello", "the drift is repaired", func(d *appsv1.Deployment) error {
+			if *d.Spec.RevisionHistoryLimit == 99 {
+				return errors.New("not yet")
+			}
+			return nil
+		})
+	}
+	close(over)
+	s.must(<-stopped)
+	if failed := operator.metric(t, "welcome_operator_release_actions_total", `action="drift-correction".*result="failure"`); failed > 0 {
+		t.Errorf("%v repairs failed\n%s", failed, s.dump())
+	}
+}
+
 // An autoscaler and drift repair must not fight over the replicas.
 func TestDriftLeavesTheAutoscalersReplicas(t *testing.T) {
 	s := newScene(t)
