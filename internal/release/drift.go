@@ -49,7 +49,9 @@ func (a *actionClient) Reconcile(*release.Release) error {
 		logf.FromContext(a.ctx).V(1).Info("Nothing to do: the record has the same inputs, and the objects are as they were applied",
 			"record", a.current.name, "inputs", a.wanted, "objects", len(a.current.children))
 	}
-	a.rollout.observe(a.owner.GetUID(), a.health())
+	if a.rollout.follows(a.owner.GetUID()) {
+		a.rollout.observe(a.owner.GetUID(), a.health())
+	}
 	a.succeeded(a.appliedDigest())
 	return nil
 }

@@ -54,6 +54,13 @@ func (r *rollout) admit(uid types.UID) (waitFor string) {
 	return ""
 }
 
+// follows is whether it matters how a custom resource fares.
+func (r *rollout) follows(uid types.UID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.underway[uid] || r.failed[uid]
+}
+
 // observe notes how a custom resource fares. Others go on when it is healthy.
 func (r *rollout) observe(uid types.UID, h health) {
 	r.mu.Lock()

@@ -74,6 +74,11 @@ func run(ctx context.Context, o options) (err error) {
 		if o.only != "" && o.only != c.user {
 			continue
 		}
+		if len(results) > 0 { // the last one's go with the control plane
+			if err := b.clean(ctx, results[len(results)-1].contender); err != nil {
+				return fmt.Errorf("clean up: %w", err)
+			}
+		}
 		fmt.Fprintf(os.Stderr, "\n%s\n", c.name)
 		r, err := b.measure(ctx, c)
 		if err != nil {

@@ -45,10 +45,7 @@ func (b *bench) measure(ctx context.Context, c contender) (result, error) {
 		return r, err
 	}
 	if c.program == "" {
-		if err := b.measureFloor(ctx, &r); err != nil {
-			return r, err
-		}
-		return r, b.clean(ctx, c)
+		return r, b.measureFloor(ctx, &r)
 	}
 	o, err := b.startAndWait(ctx, c)
 	if err != nil {
@@ -58,8 +55,7 @@ func (b *bench) measure(ctx context.Context, c contender) (result, error) {
 	if err := b.phases(ctx, &r, &o); err != nil {
 		return r, fmt.Errorf("%w\nlast lines of its log:\n%s", err, o.LastLines(20))
 	}
-	o.Stop()
-	return r, b.clean(ctx, c)
+	return r, nil
 }
 
 func (b *bench) measureFloor(ctx context.Context, r *result) error {
