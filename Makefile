@@ -130,7 +130,7 @@ chaos: $(addprefix $(BIN)/,kube-apiserver etcd) ## Kill the operator KILLS times
 	go test ./tests/chaos -count=1 -v -timeout=2h -kills=$(or $(KILLS),200) -seed=$(or $(SEED),0)
 
 .PHONY: bench
-bench: $(addprefix $(BIN)/,kube-apiserver etcd helm-operator helm-operator-plugins) ## Measure ours beside other operators, and write docs/benchmark.md and its plot (about 15 minutes)
+bench: $(addprefix $(BIN)/,kube-apiserver etcd helm-operator helm-operator-plugins) ## Measure ours beside other operators, and write docs/benchmark.md and its plot (about 20 minutes)
 	go run ./tests/bench -docs=docs
 
 .PHONY: load
