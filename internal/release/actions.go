@@ -253,21 +253,23 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	if guard.leftovers, err = a.leftovers(); err != nil {
 		return nil, err
 	}
-	if err := a.dropFailedTwin(helm); err != nil {
-		return nil, err
-	}
 	a.records.stamp = a.stamp
 	start := time.Now()
 	rel, err := helm.Upgrade(name, namespace, a.chart, a.values, opts...)
 	if err != nil && a.records.created != "" {
 		err = errors.Join(err, a.rollBack(helm, rel))
 	}
+	if a.records.created != "" {
+		err = errors.Join(err, a.dropFailedTwin(helm))
+	}
 	a.acted(Upgrade, time.Since(start), err)
 	return a.conclude(Upgraded, rel, err)
 }
 
 // dropFailedTwin removes the record of the same inputs' last failure, so that a permanent
-// failure has one revision and not thousands. The only revision stays: upgrades need one.
+// failure has one revision and not thousands. The only revision stays: upgrades need one. It is
+// removed after there is a new one: in between, nothing would tell of the objects that the failed
+// attempt has made, and should the operator be killed then, they would stay for ever.
 func (a *actionClient) dropFailedTwin(helm helmclient.ActionInterface) error {
 	if a.current.status != release.StatusFailed || a.current.inputs != a.wanted || a.current.revision == 1 {
 		return nil

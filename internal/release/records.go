@@ -74,7 +74,7 @@ type records struct {
 	sanitizer *sanitizer
 	// stamp annotates the revision that the current action creates.
 	stamp func(status release.Status) (map[string]string, error)
-	// created is the name of that revision's record.
+	// created is the name of that revision's record, empty while there is none.
 	created string
 }
 
@@ -206,6 +206,7 @@ func (r *records) Create(ctx context.Context, record *corev1.ConfigMap, opts met
 		return r.Update(ctx, record, metav1.UpdateOptions{})
 	}
 	if err != nil {
+		r.created = ""
 		return nil, err
 	}
 	return written, r.awaitCached(ctx, written)

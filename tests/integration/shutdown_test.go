@@ -5,6 +5,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 )
 
@@ -77,4 +78,29 @@ func TestLeftoversOfAnInterruptedUpgrade(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Killed again before the next attempt has a record, an interrupted upgrade still knows what it has made. A quota stands for
+// the kill: it keeps the record from being written.
+func TestLeftoversWithoutANewRecord(t *testing.T) {
+	s := newScene(t)
+	only := settings{namespaces: []string{s.namespace}}
+	first := s.ownOperator(only)
+	s.create(welcome("hello").greeting("before"))
+	s.awaitDeployed("hello")
+	s.settled(first)
+	s.edit("hello", func(w *fixture) { w.with("networkPolicy.enabled", true) })
+	s.await("a second record", func() error { return s.hasRecords("hello", 2) })
+	s.awaitDeployed("hello")
+	first.stop()
+	for i, record := range s.records("hello") {
+		record.Labels["status"] = []string{"deployed", "pending-upgrade"}[i]
+		s.must(env.client.Update(ctx, &record))
+	}
+	lift := s.none(corev1.ResourceConfigMaps, &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "probe")})
+	s.ownOperator(only)
+	s.awaitCondition("hello", "Ready", "False", "quota")
+	s.edit("hello", func(w *fixture) { w.with("networkPolicy.enabled", false) })
+	lift()
+	s.awaitGone(&networkingv1.NetworkPolicy{}, "hello")
 }

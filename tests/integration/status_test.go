@@ -327,17 +327,20 @@ func (s *scene) awaitReason(name, reason string, parts ...string) {
 	})
 }
 
-// noServices makes a quota that allows none. Nobody counts for it here, so it comes with its status.
 func (s *scene) noServices() (remove func()) {
 	s.Helper()
-	none := corev1.ResourceList{corev1.ResourceServices: resource.MustParse("0")}
+	return s.none(corev1.ResourceServices, &corev1.Service{ObjectMeta: objectMeta(s.namespace, "probe"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}})
+}
+
+// none makes a quota that allows none of the kind of probe. Nobody counts for it here, so it comes with its status.
+func (s *scene) none(kind corev1.ResourceName, probe client.Object) (remove func()) {
+	s.Helper()
+	none := corev1.ResourceList{kind: resource.MustParse("0")}
 	quota := &corev1.ResourceQuota{ObjectMeta: objectMeta(s.namespace, "small"), Spec: corev1.ResourceQuotaSpec{Hard: none}}
 	s.must(env.client.Create(ctx, quota))
 	quota.Status = corev1.ResourceQuotaStatus{Hard: none, Used: none}
 	s.must(env.client.Status().Update(ctx, quota))
-	s.await("the quota is in force", func() error {
-		return refused(&corev1.Service{ObjectMeta: objectMeta(s.namespace, "probe"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}})
-	})
+	s.await("the quota is in force", func() error { return refused(probe) })
 	return func() { s.must(env.client.Delete(ctx, quota)) }
 }
 
