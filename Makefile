@@ -12,7 +12,8 @@ IMAGE_TAG_BASE     ?= demo.welcome.domain/welcome-operator
 IMG                ?= $(IMAGE_TAG_BASE):v$(VERSION)
 OPERAND_IMG        ?= demo.welcome.domain/welcome:v$(VERSION)
 BUNDLE_IMG         ?= $(IMAGE_TAG_BASE)-bundle:v$(VERSION)
-CATALOG_IMG        ?= $(IMAGE_TAG_BASE)-catalog:v$(VERSION)
+# OLM looks for new versions under the tag that it knows.
+CATALOG_IMG        ?= $(IMAGE_TAG_BASE)-catalog:latest
 SCORECARD_IMG      ?= $(IMAGE_TAG_BASE)-scorecard:v$(VERSION)
 
 # ---- Where a cluster is needed, KUBECONFIG wins over the local one. ----
@@ -84,7 +85,7 @@ test: ## Run every test, from the cheapest to the most real (CI does)
 	@$(MAKE) --no-print-directory cluster-down
 
 .PHONY: test-unit
-test-unit: ## Run every test that needs no cluster (the browser ones need Debian's chromium)
+test-unit: ## Run every test that needs no cluster (hack/setup.sh installs the chromium and promtool that some need)
 	go test $$(go list ./... | grep -vE '/tests/(integration|e2e|olm|bench|chaos)(/|$$)')
 
 .PHONY: test-integration
@@ -138,7 +139,7 @@ load: ## Load a page and report latencies: make load URL=http://127.0.0.1:8080/h
 	go run ./tests/load -url "$(URL)" -rate "$(or $(RATE),1000)" -duration "$(or $(DURATION),30s)"
 
 .PHONY: figures
-figures: images dist/load ## Measure the figures of the README with the operator that is deployed
+figures: dist/load ## Measure how soon a page is there, and how it serves, with the operator that is deployed
 	@hack/figures.sh
 
 .PHONY: screenshots
@@ -147,7 +148,6 @@ screenshots: $(BIN)/kubectl ## Take the pictures of the README anew (docs/images
 	go test ./tests/e2e -count=1 -v -run 'TestPrometheus$$'
 	mkdir -p docs/images
 	cp dist/screenshots/greeting-desktop-light.png docs/images/page-light.png
-	cp dist/screenshots/greeting-desktop-dark.png docs/images/page-dark.png
 	cp dist/screenshots/dashboard.svg docs/images/dashboard.svg
 	@ls -l docs/images
 

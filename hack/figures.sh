@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures what the README promises of the page, in the cluster of KUBECONFIG, where the operator must run. Called by
+# Measures how soon a page is there, and how it serves, in the cluster of KUBECONFIG, where the operator must run. Called by
 # `make figures`. Measure on a machine that does nothing else: cluster, page and load share its processors.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -7,14 +7,9 @@
 #   hack/image.sh ref IMAGE                                 IMAGE by the digest that was last pushed from here, else IMAGE itself
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. hack/builder.sh
 command=$1 image=$2
 
-# The store is the checkout's own: another one's image of the same name is never taken for it. vfs and chroot need
-# no more rights than root in a container has.
-builder() {
-  BUILDAH_ISOLATION=chroot buildah --storage-driver vfs --root "$PWD/dist/containers/root" --runroot "$PWD/dist/containers/run" "$@"
-}
-has_docker() { command -v docker >/dev/null && docker info >/dev/null 2>&1; }
 is_local() { [ "${KUBECONFIG:-$PWD/.cluster/kubeconfig}" = "$PWD/.cluster/kubeconfig" ]; }
 mkdir -p dist/images
 digest_file=dist/images/${image//[\/:]/_}.digest

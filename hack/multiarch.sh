@@ -6,13 +6,8 @@
 #   hack/multiarch.sh push IMAGE
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. hack/builder.sh
 command=$1 image=$2
-
-# As in hack/image.sh.
-builder() {
-  BUILDAH_ISOLATION=chroot buildah --storage-driver vfs --root "$PWD/dist/containers/root" --runroot "$PWD/dist/containers/run" "$@"
-}
-has_docker() { command -v docker >/dev/null && docker info >/dev/null 2>&1; }
 
 start=$SECONDS
 case $command in

@@ -11,7 +11,7 @@ func statusSchema() apiextensionsv1.JSONSchemaProps {
 	status := object("What the operator sees; only it writes here.", nil, map[string]apiextensionsv1.JSONSchemaProps{
 		"observedGeneration": {Description: "The metadata.generation that this status is about, -1 before there is any.", Type: "integer", Format: "int64", Minimum: ptr.To(-1.0)},
 		"conditions": {
-			Description:  "State in detail. Ready sums it up; the other types are Initialized, Deployed, ReleaseFailed, Irreconcilable and Paused.",
+			Description:  "State in detail. Ready sums it up. Reconciling is True while the operator works on it, Stalled while somebody has to change something first; Initialized, Deployed, ReleaseFailed, Irreconcilable and Paused tell of the release.",
 			Type:         "array",
 			XListType:    ptr.To("map"),
 			XListMapKeys: []string{"type"},
@@ -30,7 +30,7 @@ func statusSchema() apiextensionsv1.JSONSchemaProps {
 		"selector":      text("Label selector of the pods, for autoscalers."),
 		"release": object("The Helm release behind it.", nil, map[string]apiextensionsv1.JSONSchemaProps{
 			"name":        text("Name of the release."),
-			"revision":    integer("Revision of the release; each install, upgrade and rollback is one.", "int64"),
+			"revision":    integer("Revision of the release; the install is 1, each upgrade adds 1.", "int64"),
 			"chart":       text("Name of the chart."),
 			"version":     text("Version of the chart."),
 			"status":      text("State of the release in Helm's words, for example deployed."),

@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -174,9 +173,11 @@ func usageOf(item *unstructured.Unstructured, defaults map[string]any) usage {
 	replicas, _, _ := unstructured.NestedInt64(item.Object, "status", "replicas")
 	request := func(name string) float64 {
 		path := []string{"resources", "requests", name}
-		set, _, _ := unstructured.NestedString(item.Object, append([]string{"spec"}, path...)...)
-		byDefault, _, _ := unstructured.NestedString(defaults, path...)
-		quantity, err := resource.ParseQuantity(cmp.Or(set, byDefault))
+		request, set, _ := unstructured.NestedFieldNoCopy(item.Object, append([]string{"spec"}, path...)...)
+		if !set {
+			request, _, _ = unstructured.NestedFieldNoCopy(defaults, path...)
+		}
+		quantity, err := resource.ParseQuantity(fmt.Sprint(request)) // a text, or a number
 		if err != nil {
 			return 0 // the chart asks for none
 		}

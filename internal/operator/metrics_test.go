@@ -79,10 +79,11 @@ func TestResources(t *testing.T) {
 		thing("a", "one", "True", 2, map[string]any{"cpu": "500m"}),
 		thing("a", "two", "False", 1, nil),
 		thing("b", "three", "Unknown", 0, nil),
+		thing("c", "whole", "True", 3, map[string]any{"cpu": int64(2), "memory": int64(1 << 20)}),
 		unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "b", "name": "new"}}},
 	))
 	for sample, want := range map[string]float64{
-		"resources{Ready,Thing,True}":               1,
+		"resources{Ready,Thing,True}":               2,
 		"resources{Ready,Thing,False}":              1,
 		"resources{Ready,Thing,Unknown}":            2,
 		"resources{Stalled,Thing,True}":             0,
@@ -93,6 +94,8 @@ func TestResources(t *testing.T) {
 		"namespace_requested_cpu_cores{Thing,a}":    1.1,
 		"namespace_requested_memory_bytes{Thing,a}": 3 * 32 << 20,
 		"namespace_requested_memory_bytes{Thing,b}": 0,
+		"namespace_requested_cpu_cores{Thing,c}":    6,
+		"namespace_requested_memory_bytes{Thing,c}": 3 << 20,
 	} {
 		if value, ok := got[sample]; !ok || value != want {
 			t.Errorf("%s is %v (there: %v), not %v", sample, value, ok, want)

@@ -17,7 +17,7 @@ import (
 )
 
 // metricsAuth serves metrics to those whom the API server authenticates by their bearer token
-// and authorizes to get the path (ClusterRole metrics-reader). It stands in for the filter of
+// and authorizes to get the path (ClusterRole welcome-operator-metrics-reader). It stands in for the filter of
 // controller-runtime, which does the same and links in the libraries of the API server: 10 MB
 // of 69, with which the image would be over its bound.
 func metricsAuth(config *rest.Config, httpClient *http.Client) (metricsserver.Filter, error) {
@@ -49,7 +49,7 @@ func metricsAuth(config *rest.Config, httpClient *http.Client) (metricsserver.Fi
 				return
 			}
 			if !allowed {
-				http.Error(w, fmt.Sprintf("%s may not get %s: bind the ClusterRole metrics-reader", user.Username, request.URL.Path), http.StatusForbidden)
+				http.Error(w, fmt.Sprintf("%s may not get %s: bind the ClusterRole welcome-operator-metrics-reader to it", user.Username, request.URL.Path), http.StatusForbidden)
 				return
 			}
 			metrics.ServeHTTP(w, request)

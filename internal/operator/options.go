@@ -17,8 +17,8 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
-// WatchNamespaceEnv names the environment variable with the namespaces to watch.
-const WatchNamespaceEnv = "WATCH_NAMESPACE"
+// watchNamespaceEnv names the environment variable with the namespaces to watch.
+const watchNamespaceEnv = "WATCH_NAMESPACE"
 
 // Options is everything that can be set from outside.
 type Options struct {
@@ -60,7 +60,7 @@ func ParseOptions(args []string, getenv func(string) string) (Options, error) {
 	if extra := flags.Args(); len(extra) > 0 {
 		return o, fmt.Errorf("unexpected argument %q: every option is a flag, see --help", extra[0])
 	}
-	o.WatchNamespaces = splitList(getenv(WatchNamespaceEnv))
+	o.WatchNamespaces = splitList(getenv(watchNamespaceEnv))
 	return o, o.validate()
 }
 
@@ -69,15 +69,15 @@ func (o *Options) bind(help io.Writer) *pflag.FlagSet {
 	flags.SetOutput(help)
 	flags.SortFlags = false
 	flags.StringVar(&o.WatchesFile, "watches-file", "watches.yaml", "the `file` that maps kinds to charts")
-	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", ":8443", "the `host:port` of the metrics, served over TLS to whom the API server authorizes; 0 serves none")
+	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", ":8443", "the `host:port` of the metrics, served over TLS to clients that the API server authorizes; 0 serves none")
 	flags.BoolVar(&o.MetricsPerResource, "metrics-per-resource", false, "serve the conditions of each single custom resource too: three time series for each")
 	flags.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "the `host:port` of /healthz and /readyz")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", false, "work only while holding the lease; needed with more than one replica")
 	flags.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", "", "the `namespace` of the lease (default: the pod's own; needed with --leader-elect outside of a cluster)")
-	flags.IntVar(&o.MaxConcurrentReconciles, "max-concurrent-reconciles", 4, "how many custom resources of a kind are reconciled at once; maxConcurrentReconciles of its watches entry wins")
-	flags.DurationVar(&o.ReconcilePeriod, "reconcile-period", 10*time.Hour, "how often a custom resource is reconciled although nothing happened, 0 for never; reconcilePeriod of its watches entry wins")
-	flags.IntVar(&o.RolloutLimits.MaxConcurrent, "rollout-max-concurrent", 10, "how many custom resources of a kind may be on their way to a new chart version at once")
-	flags.IntVar(&o.RolloutLimits.MaxFailures, "rollout-max-failures", 5, "how many broken ones stop the rollout of a new chart version until they recover")
+	flags.IntVar(&o.MaxConcurrentReconciles, "max-concurrent-reconciles", 4, "how many custom resources of a kind are acted on at once, not counting those that wait for a hook; maxConcurrentReconciles of its watches entry wins")
+	flags.DurationVar(&o.ReconcilePeriod, "reconcile-period", 10*time.Hour, "how often a custom resource is reconciled even if nothing happened, 0 for never; reconcilePeriod of its watches entry wins")
+	flags.IntVar(&o.RolloutLimits.MaxConcurrent, "rollout-max-concurrent", 10, "how many custom resources of a kind are upgraded to a new chart version at once")
+	flags.IntVar(&o.RolloutLimits.MaxFailures, "rollout-max-failures", 5, "how many failed upgrades stop the rollout of a new chart version until they recover")
 	// An error says what was being done. Where in the code that was, --zap-stacktrace-level=error adds.
 	o.Zap.StacktraceLevel = zapcore.PanicLevel
 	zapFlags := flag.NewFlagSet("", flag.ContinueOnError)
@@ -93,7 +93,7 @@ Environment:
       %s        comma-separated namespaces to watch; empty or unset for all
       RELATED_IMAGE_WELCOME  the image of the page, to which watches.yaml pins the charts
       KUBECONFIG             the cluster, when not running inside of one
-`, flags.FlagUsages(), WatchNamespaceEnv)
+`, flags.FlagUsages(), watchNamespaceEnv)
 	}
 	return flags
 }
@@ -125,7 +125,7 @@ func (o *Options) validate() error {
 	}
 	for _, namespace := range o.WatchNamespaces {
 		if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
-			return fmt.Errorf("%s lists %q, which is no namespace: %s", WatchNamespaceEnv, namespace, strings.Join(problems, ", "))
+			return fmt.Errorf("%s lists %q, which is no namespace: %s", watchNamespaceEnv, namespace, strings.Join(problems, ", "))
 		}
 	}
 	return nil

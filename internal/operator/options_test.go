@@ -40,7 +40,7 @@ func TestParseOptions(t *testing.T) {
 	got, err := ParseOptions([]string{
 		"--watches-file=other.yaml", "--metrics-bind-address=0", "--health-probe-bind-address=127.0.0.1:9090", "--leader-elect",
 		"--leader-election-namespace=here", "--max-concurrent-reconciles=7", "--reconcile-period=1m", "--zap-log-level=debug",
-	}, getenv(map[string]string{WatchNamespaceEnv: " a,b, c,"}))
+	}, getenv(map[string]string{watchNamespaceEnv: " a,b, c,"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestParseOptionsErrors(t *testing.T) {
 		"no rollout":            {args: []string{"--rollout-max-concurrent=0"}, want: []string{"--rollout-max-concurrent"}},
 		"no failures":           {args: []string{"--rollout-max-failures=0"}, want: []string{"--rollout-max-failures"}},
 		"log level":             {args: []string{"--zap-log-level=loud"}, want: []string{"--zap-log-level", "loud"}},
-		"namespace":             {env: map[string]string{WatchNamespaceEnv: "a,Not_One"}, want: []string{WatchNamespaceEnv, `"Not_One"`}},
+		"namespace":             {env: map[string]string{watchNamespaceEnv: "a,Not_One"}, want: []string{watchNamespaceEnv, `"Not_One"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ParseOptions(c.args, getenv(c.env))
@@ -103,7 +103,7 @@ func TestHelp(t *testing.T) {
 			t.Errorf("--%s is not explained in\n%s", flag.Name, help.String())
 		}
 	})
-	if !strings.Contains(help.String(), WatchNamespaceEnv) {
-		t.Errorf("%s is not explained in\n%s", WatchNamespaceEnv, help.String())
+	if !strings.Contains(help.String(), watchNamespaceEnv) {
+		t.Errorf("%s is not explained in\n%s", watchNamespaceEnv, help.String())
 	}
 }

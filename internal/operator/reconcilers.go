@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
 	"github.com/operator-framework/helm-operator-plugins/pkg/reconciler"
 	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,8 +15,8 @@ import (
 )
 
 const (
-	// PausedAnnotation stops, when set to "true", the reconciling of a custom resource.
-	PausedAnnotation = "webapp.demo.welcome.domain/paused"
+	// pausedAnnotation stops, when set to "true", the reconciling of a custom resource.
+	pausedAnnotation = "webapp.demo.welcome.domain/paused"
 	// maxReleaseHistory is how many revisions of a release are kept for people to look at.
 	maxReleaseHistory = 5
 )
@@ -35,16 +34,16 @@ func setUpReconcilers(mgr ctrl.Manager, entries []watches.Watch, options Options
 	if err := mgr.Add(capabilities); err != nil {
 		return err
 	}
-	clients, err := release.NewClients(mgr, capabilities, release.NewLedger())
+	clients, err := release.NewClients(mgr, capabilities)
 	if err != nil {
 		return err
 	}
-	reported, err := setUpUpgradeable(mgr)
+	changing, err := setUpUpgradeable(mgr)
 	if err != nil {
 		return err
 	}
 	for _, entry := range entries {
-		r, err := reconciler.New(reconcilerOptions(mgr, entry, options, clients, reported)...)
+		r, err := reconciler.New(reconcilerOptions(mgr, entry, options, clients, changing)...)
 		if err != nil {
 			return fmt.Errorf("%s: entry %s: %w", options.WatchesFile, entry.Kind, err)
 		}
@@ -58,7 +57,7 @@ func setUpReconcilers(mgr ctrl.Manager, entries []watches.Watch, options Options
 // reconcilerOptions translates a watches entry. The library's own run command ignores
 // reconcilePeriod and maxConcurrentReconciles of an entry and takes
 // watchDependentResources for its opposite.
-func reconcilerOptions(mgr ctrl.Manager, entry watches.Watch, options Options, clients *release.Clients, reported func(helmclient.ActionClientGetter) helmclient.ActionClientGetter) []reconciler.Option {
+func reconcilerOptions(mgr ctrl.Manager, entry watches.Watch, options Options, clients *release.Clients, changing func() (done func())) []reconciler.Option {
 	period, workers := options.ReconcilePeriod, options.MaxConcurrentReconciles
 	if entry.ReconcilePeriod != nil {
 		period = entry.ReconcilePeriod.Duration
@@ -68,9 +67,11 @@ func reconcilerOptions(mgr ctrl.Manager, entry watches.Watch, options Options, c
 	}
 	kind := clients.Kind(release.KindOptions{
 		GroupVersionKind: entry.GroupVersionKind,
+		MaxConcurrent:    workers,
 		Period:           period,
 		Limits:           options.RolloutLimits,
 		WatchDependents:  *entry.WatchDependentResources,
+		Changing:         changing,
 		Acted:            countAction(entry.GroupVersionKind),
 	})
 	return []reconciler.Option{
@@ -80,11 +81,11 @@ func reconcilerOptions(mgr ctrl.Manager, entry watches.Watch, options Options, c
 		reconciler.WithOverrideValues(entry.OverrideValues),
 		reconciler.WithSelector(*entry.Selector),
 		reconciler.SkipDependentWatches(true),
-		reconciler.WithMaxConcurrentReconciles(workers),
+		reconciler.WithMaxConcurrentReconciles(workers + release.HookWaits),
 		reconciler.WithMaxReleaseHistory(maxReleaseHistory),
 		reconciler.WithClient(status.NewReporter(mgr, kind)),
 		reconciler.WithEventRecorder(quietRecorder{mgr.GetEventRecorderFor("welcome-operator")}),
-		reconciler.WithActionClientGetter(reported(kind)),
+		reconciler.WithActionClientGetter(kind),
 		reconciler.WithControllerSetupFunc(kind.SetUp),
 		reconciler.WithPauseReconcileHandler(paused),
 	}
@@ -93,5 +94,5 @@ func reconcilerOptions(mgr ctrl.Manager, entry watches.Watch, options Options, c
 // paused lets a deletion through: the library asks before it looks at the deletion, and the
 // finalizer of a paused custom resource would stay for ever.
 func paused(_ context.Context, obj *unstructured.Unstructured) (bool, error) {
-	return obj.GetAnnotations()[PausedAnnotation] == "true" && obj.GetDeletionTimestamp() == nil, nil
+	return obj.GetAnnotations()[pausedAnnotation] == "true" && obj.GetDeletionTimestamp() == nil, nil
 }

@@ -22,7 +22,7 @@ func TestPaused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			object := &unstructured.Unstructured{Object: map[string]any{}}
 			if c.annotation != "" {
-				object.SetAnnotations(map[string]string{PausedAnnotation: c.annotation})
+				object.SetAnnotations(map[string]string{pausedAnnotation: c.annotation})
 			}
 			if c.deleting {
 				now := metav1.Now()

@@ -9,11 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
-	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
 	"github.com/operator-framework/operator-lib/conditions"
-	"helm.sh/helm/v3/pkg/action"
-	"helm.sh/helm/v3/pkg/chart"
-	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -39,11 +35,11 @@ type upgradeable struct {
 	changes   chan struct{} // holds one element while a change has not been looked at
 }
 
-// setUpUpgradeable returns what wraps the clients of a kind so that OLM is told when they change releases. Where OLM does
-// not run the operator, that leaves them as they are.
-func setUpUpgradeable(mgr ctrl.Manager) (func(helmclient.ActionClientGetter) helmclient.ActionClientGetter, error) {
+// setUpUpgradeable returns what to call when a change of a release begins, and then when it ended, so that OLM is told.
+// Where OLM does not run the operator, there is nobody to tell.
+func setUpUpgradeable(mgr ctrl.Manager) (changing func() (done func()), err error) {
 	if os.Getenv(operatorConditionEnv) == "" {
-		return func(clients helmclient.ActionClientGetter) helmclient.ActionClientGetter { return clients }, nil
+		return func() func() { return func() {} }, nil
 	}
 	scheme := runtime.NewScheme()
 	if err := operatorsv2.AddToScheme(scheme); err != nil {
@@ -58,7 +54,7 @@ func setUpUpgradeable(mgr ctrl.Manager) (func(helmclient.ActionClientGetter) hel
 		return nil, fmt.Errorf("%s is set, so OLM should run this: %w", operatorConditionEnv, err)
 	}
 	u := newUpgradeable(condition, mgr.GetLogger().WithName("upgradeable"))
-	return u.reported, mgr.Add(u)
+	return u.changing, mgr.Add(u)
 }
 
 func newUpgradeable(condition conditions.Condition, log logr.Logger) *upgradeable {
@@ -80,17 +76,6 @@ func (u *upgradeable) notify() {
 	case u.changes <- struct{}{}:
 	default:
 	}
-}
-
-// reported returns clients whose actions are changes.
-func (u *upgradeable) reported(clients helmclient.ActionClientGetter) helmclient.ActionClientGetter {
-	return helmclient.ActionClientGetterFunc(func(ctx context.Context, owner client.Object) (helmclient.ActionInterface, error) {
-		actions, err := clients.ActionClientFor(ctx, owner)
-		if err != nil {
-			return nil, err
-		}
-		return &reportedActions{ActionInterface: actions, report: u}, nil
-	})
 }
 
 // Start keeps the condition true to what happens until ctx ends. It ends early, without an error, where the cluster has
@@ -135,36 +120,4 @@ func (u *upgradeable) set(ctx context.Context, status metav1.ConditionStatus) er
 		reason, message = "ReleasesChanging", "Releases are being changed"
 	}
 	return u.condition.Set(ctx, status, conditions.WithReason(reason), conditions.WithMessage(message))
-}
-
-// reportedActions reports the actions that change a release.
-type reportedActions struct {
-	helmclient.ActionInterface
-	report *upgradeable
-}
-
-// Install reports and installs.
-func (a *reportedActions) Install(name, namespace string, chrt *chart.Chart, values map[string]any, opts ...helmclient.InstallOption) (*release.Release, error) {
-	defer a.report.changing()()
-	return a.ActionInterface.Install(name, namespace, chrt, values, opts...)
-}
-
-// Upgrade upgrades, and reports it unless it is the dry run with which the reconciler looks for something to do.
-func (a *reportedActions) Upgrade(name, namespace string, chrt *chart.Chart, values map[string]any, opts ...helmclient.UpgradeOption) (*release.Release, error) {
-	var asked action.Upgrade
-	for _, opt := range opts {
-		if err := opt(&asked); err != nil {
-			return nil, err
-		}
-	}
-	if !asked.DryRun {
-		defer a.report.changing()()
-	}
-	return a.ActionInterface.Upgrade(name, namespace, chrt, values, opts...)
-}
-
-// Uninstall reports and uninstalls.
-func (a *reportedActions) Uninstall(name string, opts ...helmclient.UninstallOption) (*release.UninstallReleaseResponse, error) {
-	defer a.report.changing()()
-	return a.ActionInterface.Uninstall(name, opts...)
 }

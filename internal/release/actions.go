@@ -135,11 +135,16 @@ func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values
 	if decide(a.observe(src)) == mustWait {
 		return nil, a.clients.ledger.failure(a.owner.GetUID()).err
 	}
+	if err := a.slots.take(a.ctx); err != nil {
+		return nil, err
+	}
+	defer a.slots.give()
 	helm, err := a.library()
 	if err != nil {
 		return nil, err
 	}
 	a.records.stamp = a.stamp
+	defer a.changing()()
 	start := time.Now()
 	rel, err := helm.Install(name, namespace, chrt, values, opts...)
 	a.acted(Install, time.Since(start), err)
@@ -198,7 +203,7 @@ func (a *actionClient) admit() (waitFor string) {
 // appliedGeneration is the generation of the custom resource that was applied last. Before the
 // first success since the operator started, the status knows it.
 func (a *actionClient) appliedGeneration() int64 {
-	if state, _ := a.clients.ledger.State(a.owner.GetUID()); state.Generation != 0 {
+	if state := a.clients.ledger.state(a.owner.GetUID()); state.Generation != 0 {
 		return state.Generation
 	}
 	owner, ok := a.owner.(*unstructured.Unstructured)
@@ -211,6 +216,10 @@ func (a *actionClient) appliedGeneration() int64 {
 
 // compare renders the chart and says whether that is what the newest record holds.
 func (a *actionClient) compare(opts []helmclient.UpgradeOption) (*release.Release, error) {
+	if err := a.slots.take(a.ctx); err != nil {
+		return nil, err
+	}
+	defer a.slots.give()
 	rendered, err := a.render(opts...)
 	if err != nil {
 		return nil, err
@@ -242,6 +251,10 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	if a.held != nil {
 		return nil, a.held
 	}
+	if err := a.slots.take(a.ctx); err != nil {
+		return nil, err
+	}
+	defer a.slots.give()
 	helm, err := a.library()
 	if err != nil {
 		return nil, err
@@ -254,6 +267,7 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 		return nil, err
 	}
 	a.records.stamp = a.stamp
+	defer a.changing()()
 	start := time.Now()
 	rel, err := helm.Upgrade(name, namespace, a.chart, a.values, opts...)
 	if err != nil && a.records.created != "" {
@@ -328,10 +342,15 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 		a.forget()
 		return nil, driver.ErrReleaseNotFound
 	}
+	if err := a.slots.take(a.ctx); err != nil {
+		return nil, err
+	}
+	defer a.slots.give()
 	helm, err := a.library()
 	if err != nil {
 		return nil, err
 	}
+	defer a.changing()()
 	start := time.Now()
 	if err := a.deleteLeftovers(); err != nil {
 		a.failed(err)

@@ -35,18 +35,18 @@ const (
 type Clients struct {
 	mgr          manager.Manager
 	capabilities *Capabilities
-	ledger       *Ledger
+	ledger       *ledger
 	records      corev1client.ConfigMapsGetter
 	library      helmclient.ActionClientGetter
 	events       eventrecord.EventRecorder
 }
 
-// NewClients connects to the cluster of mgr. What happens to releases is written to ledger.
-func NewClients(mgr manager.Manager, capabilities *Capabilities, ledger *Ledger) (*Clients, error) {
+// NewClients connects to the cluster of mgr.
+func NewClients(mgr manager.Manager, capabilities *Capabilities) (*Clients, error) {
 	config := rest.CopyConfig(mgr.GetConfig())
 	config.Timeout = requestTimeout
 	var err error
-	c := &Clients{mgr: mgr, capabilities: capabilities, ledger: ledger, events: mgr.GetEventRecorderFor("welcome-operator")}
+	c := &Clients{mgr: mgr, capabilities: capabilities, ledger: newLedger(), events: mgr.GetEventRecorderFor("welcome-operator")}
 	if c.records, err = corev1client.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("create the client of release records: %w", err)
 	}
@@ -100,13 +100,18 @@ type Kind struct {
 	clients  *Clients
 	schedule *schedule
 	rollout  *rollout
+	slots    slots
 	watches  *watches // nil if nobody asked for them
+	changing func() (done func())
 	acted    func(action string, took time.Duration, err error)
 }
 
 // KindOptions are the settings of a kind.
 type KindOptions struct {
 	GroupVersionKind schema.GroupVersionKind
+	// MaxConcurrent is how many custom resources may be acted on at once, at least 1. Those that wait
+	// for a hook, up to HookWaits, do not count.
+	MaxConcurrent int
 	// Period is the time between two reconciles of a custom resource to which nothing
 	// happens, 0 for never.
 	Period time.Duration
@@ -114,6 +119,8 @@ type KindOptions struct {
 	Limits Limits
 	// WatchDependents is whether a change of a child causes a reconcile.
 	WatchDependents bool
+	// Changing is told when the operator begins to change a release, and by done when that has ended.
+	Changing func() (done func())
 	// Acted is told of each action on a release: which (Install, Upgrade, Uninstall or
 	// DriftCorrection), how long it took, and why it failed.
 	Acted func(action string, took time.Duration, err error)
@@ -121,7 +128,7 @@ type KindOptions struct {
 
 // Kind returns the action clients of one kind of custom resources.
 func (c *Clients) Kind(o KindOptions) *Kind {
-	k := &Kind{clients: c, schedule: &schedule{period: o.Period}, rollout: newRollout(o.Limits), acted: o.Acted}
+	k := &Kind{clients: c, schedule: &schedule{period: o.Period}, rollout: newRollout(o.Limits), slots: make(slots, o.MaxConcurrent), changing: o.Changing, acted: o.Acted}
 	if o.WatchDependents {
 		k.watches = &watches{mgr: c.mgr, owner: o.GroupVersionKind, kinds: map[schema.GroupVersionKind]bool{}}
 	}
@@ -139,8 +146,7 @@ func (k *Kind) SetUp(c reconciler.ControllerSetup) error {
 // State is what is known of the release of owner, the zero value if it was not reconciled since
 // the operator started.
 func (k *Kind) State(owner client.Object) State {
-	state, _ := k.clients.ledger.State(owner.GetUID())
-	return state
+	return k.clients.ledger.state(owner.GetUID())
 }
 
 // Requeue has owner reconciled after delay, or earlier if something happens to it.
@@ -216,6 +222,7 @@ func (g *guardedConfigs) ActionConfigFor(ctx context.Context, owner client.Objec
 		owner:   owner,
 		applied: map[childKey]*unstructured.Unstructured{},
 		report:  actions.report,
+		slots:   actions.slots,
 	}
 	return config, nil
 }

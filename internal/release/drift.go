@@ -93,6 +93,10 @@ func (a *actionClient) drifted() bool {
 }
 
 func (a *actionClient) repairAll() error {
+	if err := a.slots.take(a.ctx); err != nil {
+		return err
+	}
+	defer a.slots.give()
 	rendered, err := a.render()
 	if err != nil {
 		return err

@@ -26,9 +26,10 @@ import (
 type guard struct {
 	*kube.Client
 	ctx    context.Context // of the reconcile: Helm's interface has none
-	cache  client.Reader   // sees the objects that carry ManagedByLabel
+	cache  client.Reader   // sees the objects that carry managedByLabel
 	owner  client.Object
 	report func(message string) // of what was left alone
+	slots  slots                // one of them is held
 	// applied holds the objects as the API server answered after they were applied.
 	applied map[childKey]*unstructured.Unstructured
 	// leftovers are objects that go, too, when the owner's others are brought to what they should be.
@@ -106,6 +107,8 @@ func (g *guard) Update(original, target kube.ResourceList, force bool) (*kube.Re
 
 // WatchUntilReady waits for the end of a hook, or of the operator: Helm's own would not hear of the latter.
 func (g *guard) WatchUntilReady(resources kube.ResourceList, timeout time.Duration) error {
+	g.slots.give()
+	defer func() { g.slots <- struct{}{} }()
 	ended := make(chan error, 1)
 	go func() { ended <- g.Client.WatchUntilReady(resources, timeout) }()
 	select {

@@ -45,7 +45,7 @@ func TestAdopt(t *testing.T) {
 	if !metav1.IsControlledBy(object, owner()) || len(object.GetOwnerReferences()) != 1 {
 		t.Errorf("owners: %v", object.GetOwnerReferences())
 	}
-	if labels := object.GetLabels(); labels[ManagedByLabel] != ManagedByValue || labels["a"] != "b" {
+	if labels := object.GetLabels(); labels[managedByLabel] != managedByValue || labels["a"] != "b" {
 		t.Errorf("labels: %v", labels)
 	}
 }

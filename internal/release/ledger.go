@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// PagePathAnnotation in a Chart.yaml tells the path of the URL at which people see what the chart
+// pagePathAnnotation in a Chart.yaml tells the path of the URL at which people see what the chart
 // deploys. Without it, that is /.
-const PagePathAnnotation = "webapp.demo.welcome.domain/page-path"
+const pagePathAnnotation = "webapp.demo.welcome.domain/page-path"
 
 // State is what is known of the release of one custom resource.
 type State struct {
@@ -23,7 +23,7 @@ type State struct {
 	Status release.Status
 	// Chart and ChartVersion are what the release was made from.
 	Chart, ChartVersion string
-	// PagePath of the chart, see PagePathAnnotation. It is empty while Revision is 0.
+	// PagePath of the chart, see pagePathAnnotation. It is empty while Revision is 0.
 	PagePath string
 	// LastApplied is when the objects were last applied, to the second.
 	LastApplied time.Time
@@ -40,9 +40,9 @@ type State struct {
 	Err error
 }
 
-// Ledger remembers, from one reconcile to the next, how the releases are. It is lost with the
+// ledger remembers, from one reconcile to the next, how the releases are. It is lost with the
 // process and filled again by the first reconciles of the next one.
-type Ledger struct {
+type ledger struct {
 	mu       sync.Mutex
 	states   map[types.UID]State
 	failures map[types.UID]failure
@@ -57,21 +57,19 @@ type failure struct {
 	err    error
 }
 
-// NewLedger returns an empty ledger.
-func NewLedger() *Ledger {
-	return &Ledger{states: map[types.UID]State{}, failures: map[types.UID]failure{}, sources: map[*chart.Chart]chartSource{}}
+func newLedger() *ledger {
+	return &ledger{states: map[types.UID]State{}, failures: map[types.UID]failure{}, sources: map[*chart.Chart]chartSource{}}
 }
 
-// State of the release of the custom resource with that UID; false if it was not reconciled
-// since the operator started.
-func (l *Ledger) State(uid types.UID) (State, bool) {
+// state of the release of the custom resource with that UID, the zero value if it was not
+// reconciled since the operator started.
+func (l *ledger) state(uid types.UID) State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	state, ok := l.states[uid]
-	return state, ok
+	return l.states[uid]
 }
 
-func (l *Ledger) succeed(owner client.Object, chrt *chart.Chart, current *record, digest string) {
+func (l *ledger) succeed(owner client.Object, chrt *chart.Chart, current *record, digest string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.failures, owner.GetUID())
@@ -89,11 +87,11 @@ func (l *Ledger) succeed(owner client.Object, chrt *chart.Chart, current *record
 }
 
 func pagePath(c *chart.Chart) string {
-	return "/" + strings.TrimPrefix(c.Metadata.Annotations[PagePathAnnotation], "/")
+	return "/" + strings.TrimPrefix(c.Metadata.Annotations[pagePathAnnotation], "/")
 }
 
 // fail remembers a failed action, and returns how long to leave the same inputs alone.
-func (l *Ledger) fail(owner client.Object, inputs string, err error) time.Duration {
+func (l *ledger) fail(owner client.Object, inputs string, err error) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := l.failures[owner.GetUID()]
@@ -112,7 +110,7 @@ func (l *Ledger) fail(owner client.Object, inputs string, err error) time.Durati
 }
 
 // postpone notes why the release stays as it is for now.
-func (l *Ledger) postpone(owner client.Object, children []Child, waitFor string) {
+func (l *ledger) postpone(owner client.Object, children []Child, waitFor string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	state := l.states[owner.GetUID()]
@@ -120,13 +118,13 @@ func (l *Ledger) postpone(owner client.Object, children []Child, waitFor string)
 	l.states[owner.GetUID()] = state
 }
 
-func (l *Ledger) failure(uid types.UID) failure {
+func (l *ledger) failure(uid types.UID) failure {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.failures[uid]
 }
 
-func (l *Ledger) forget(uid types.UID) {
+func (l *ledger) forget(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.states, uid)
@@ -134,7 +132,7 @@ func (l *Ledger) forget(uid types.UID) {
 }
 
 // source digests a chart once.
-func (l *Ledger) source(c *chart.Chart) chartSource {
+func (l *ledger) source(c *chart.Chart) chartSource {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	src, ok := l.sources[c]

@@ -8,7 +8,7 @@ import (
 
 func TestPagePath(t *testing.T) {
 	for annotation, want := range map[string]string{"": "/", "/": "/", "/hello/": "/hello/", "hello/": "/hello/"} {
-		c := &chart.Chart{Metadata: &chart.Metadata{Annotations: map[string]string{PagePathAnnotation: annotation}}}
+		c := &chart.Chart{Metadata: &chart.Metadata{Annotations: map[string]string{pagePathAnnotation: annotation}}}
 		if got := pagePath(c); got != want {
 			t.Errorf("the annotation %q makes %q, want %q", annotation, got, want)
 		}

@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	// ManagedByLabel marks every object and every release record that the operator made.
+	// managedByLabel marks every object and every release record that the operator made.
 	// The caches select on it: an object that loses it is invisible to the operator until
 	// the next drift repair puts it back.
-	ManagedByLabel = "webapp.demo.welcome.domain/managed-by"
-	// ManagedByValue is the value of ManagedByLabel.
-	ManagedByValue = "welcome-operator"
+	managedByLabel = "webapp.demo.welcome.domain/managed-by"
+	// managedByValue is the value of managedByLabel.
+	managedByValue = "welcome-operator"
 )
 
 // ManagedBy selects what the operator made.
 func ManagedBy() labels.Selector {
-	return labels.SelectorFromSet(labels.Set{ManagedByLabel: ManagedByValue})
+	return labels.SelectorFromSet(labels.Set{managedByLabel: managedByValue})
 }
 
 // adopt marks obj as made by the operator for owner. The owner reference lets the garbage
@@ -30,7 +30,7 @@ func adopt(obj metav1.Object, owner client.Object) {
 	if set == nil {
 		set = map[string]string{}
 	}
-	set[ManagedByLabel] = ManagedByValue
+	set[managedByLabel] = managedByValue
 	obj.SetLabels(set)
 	if !metav1.IsControlledBy(obj, owner) {
 		ref := metav1.NewControllerRef(owner, owner.GetObjectKind().GroupVersionKind())

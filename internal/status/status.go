@@ -18,7 +18,7 @@ const (
 	Ready = "Ready"
 	// Reconciling is True while the operator or the cluster is working towards Ready.
 	Reconciling = "Reconciling"
-	// Stalled is True when nothing will happen until somebody changes something.
+	// Stalled is True while the operator tries in vain: somebody has to change something first.
 	Stalled = "Stalled"
 )
 

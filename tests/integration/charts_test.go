@@ -20,9 +20,9 @@ func watchesWithMore(t *testing.T, manifest string) string {
 	return watchesWithChart(t, before, manifest+"\n---\n"+before)
 }
 
-// A hook that never ends holds up the custom resource whose it is, and no other; nor does it keep the operator from
-// stopping within the grace period of its pod.
-func TestEndlessHook(t *testing.T) {
+// Hooks that never end hold up the custom resources whose they are, and no other, although there are more of them than
+// workers; nor do they keep the operator from stopping within the grace period of its pod.
+func TestEndlessHooks(t *testing.T) {
 	s := newScene(t)
 	jobs := metav1.ObjectMeta{Namespace: s.namespace, Name: "jobs"}
 	s.must(env.client.Create(ctx, &rbacv1.Role{
@@ -47,18 +47,23 @@ spec:
       restartPolicy: Never
       containers: [{name: endless, image: example.com/endless:1}]
 {{- end }}`)})
-	held := s.create(welcome("held").greeting("endless"))
-	job := &batchv1.Job{} // nobody runs it here
-	s.await("the hook runs", func() error { return env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: "held"}, job) })
-	if !metav1.IsControlledBy(job, held) {
-		t.Errorf("the Job is owned by %v", job.OwnerReferences)
+	held := []string{"held-1", "held-2", "held-3", "held-4", "held-5", "held-6"}
+	for _, name := range held {
+		cr := s.create(welcome(name).greeting("endless"))
+		job := &batchv1.Job{} // nobody runs it here
+		s.await("the hook runs", func() error { return env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, job) })
+		if !metav1.IsControlledBy(job, cr) {
+			t.Errorf("the Job is owned by %v", job.OwnerReferences)
+		}
 	}
 	for _, name := range []string{"one", "two", "three"} {
 		s.create(welcome(name))
 		s.awaitDeployed(name)
 	}
-	if err := env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: "held"}, &appsv1.Deployment{}); !apierrors.IsNotFound(err) {
-		t.Errorf("nobody waited for the hook: %v", err)
+	for _, name := range held {
+		if err := env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, &appsv1.Deployment{}); !apierrors.IsNotFound(err) {
+			t.Errorf("nobody waited for the hook of %s: %v", name, err)
+		}
 	}
 	start := time.Now()
 	operator.stop() // kills it after 30 seconds

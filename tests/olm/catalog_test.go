@@ -16,7 +16,7 @@ import (
 
 var (
 	// releasedCatalog is what `make catalog-build catalog-push` made of catalog/template.yaml.
-	releasedCatalog = registry + "/welcome-operator-catalog:v0.1.0"
+	releasedCatalog = registry + "/welcome-operator-catalog:latest"
 	// laterCatalog has the releases of the tests on top.
 	laterCatalog = registry + "/welcome-operator-catalog:later"
 )

@@ -1,0 +1,9 @@
+# What builds images: docker, or buildah where no docker engine answers. Sourced by image.sh and multiarch.sh in the root of the
+# repository.
+
+# The store is the checkout's own: another one's image of the same name is never taken for it. vfs and chroot need
+# no more rights than root in a container has.
+builder() {
+  BUILDAH_ISOLATION=chroot buildah --storage-driver vfs --root "$PWD/dist/containers/root" --runroot "$PWD/dist/containers/run" "$@"
+}
+has_docker() { command -v docker >/dev/null && docker info >/dev/null 2>&1; }
