@@ -87,12 +87,18 @@ func reconcilerOptions(mgr ctrl.Manager, entry watches.Watch, options Options, c
 		reconciler.WithEventRecorder(quietRecorder{mgr.GetEventRecorderFor("welcome-operator")}),
 		reconciler.WithActionClientGetter(kind),
 		reconciler.WithControllerSetupFunc(kind.SetUp),
-		reconciler.WithPauseReconcileHandler(paused),
+		reconciler.WithPauseReconcileHandler(func(_ context.Context, obj *unstructured.Unstructured) (bool, error) {
+			if !paused(obj) {
+				return false, nil
+			}
+			kind.Paused(obj)
+			return true, nil
+		}),
 	}
 }
 
 // paused lets a deletion through: the library asks before it looks at the deletion, and the
 // finalizer of a paused custom resource would stay for ever.
-func paused(_ context.Context, obj *unstructured.Unstructured) (bool, error) {
-	return obj.GetAnnotations()[pausedAnnotation] == "true" && obj.GetDeletionTimestamp() == nil, nil
+func paused(obj *unstructured.Unstructured) bool {
+	return obj.GetAnnotations()[pausedAnnotation] == "true" && obj.GetDeletionTimestamp() == nil
 }

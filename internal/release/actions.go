@@ -98,6 +98,10 @@ func (a *actionClient) recover() error {
 	if err != nil {
 		return fmt.Errorf("read the interrupted release %s: %w", a.current.name, err)
 	}
+	if !orphaned(rel.Info.Status) {
+		a.current.status = rel.Info.Status // the cache is behind
+		return nil
+	}
 	logf.FromContext(a.ctx).Info("Recovering a release that was interrupted", "record", a.current.name, "status", rel.Info.Status)
 	rel.SetStatus(release.StatusFailed, "Interrupted; the operator goes on from here")
 	if err := storage.Update(rel); err != nil {
@@ -110,8 +114,11 @@ func (a *actionClient) recover() error {
 // want computes what the release is to be made from.
 func (a *actionClient) want(chrt *chart.Chart, values map[string]any) (chartSource, error) {
 	src := a.clients.ledger.source(chrt)
-	a.chart, a.values = chrt, values
-	a.inputs = inputs{Chart: src.digest, Capabilities: a.clients.capabilities.Digest(), Values: values}
+	a.chart, a.values = private(chrt), values
+	a.inputs = inputs{Chart: src.digest, Values: values}
+	if src.asksCluster {
+		a.inputs.Capabilities = a.clients.capabilities.Digest()
+	}
 	var err error
 	a.wanted, err = a.inputs.digest()
 	return src, err
@@ -146,7 +153,7 @@ func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values
 	a.records.stamp = a.stamp
 	defer a.changing()()
 	start := time.Now()
-	rel, err := helm.Install(name, namespace, chrt, values, opts...)
+	rel, err := helm.Install(name, namespace, a.chart, values, opts...)
 	a.acted(Install, time.Since(start), err)
 	return a.conclude(Installed, rel, err)
 }
@@ -190,14 +197,14 @@ func (a *actionClient) Upgrade(name, namespace string, chrt *chart.Chart, values
 	return rel, nil
 }
 
-// admit holds a release back that only a new chart version makes outdated, while enough
-// others are on their way to it.
+// admit holds a release back that nobody has edited, while enough others are on their way: a new
+// chart or image makes all of them outdated at once.
 func (a *actionClient) admit() (waitFor string) {
 	edited := a.appliedGeneration() != a.owner.GetGeneration()
-	if edited || a.current.status != release.StatusDeployed || a.current.chart == a.inputs.Chart {
+	if edited || a.current.status != release.StatusDeployed {
 		return ""
 	}
-	return a.rollout.admit(a.owner.GetUID())
+	return a.rollout.admit(a.owner)
 }
 
 // appliedGeneration is the generation of the custom resource that was applied last. Before the
@@ -266,11 +273,13 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	if guard.leftovers, err = a.leftovers(); err != nil {
 		return nil, err
 	}
+	guard.restores = a.current.status != release.StatusDeployed || a.drifted()
+	guard.rehearses = a.current.status == release.StatusFailed && a.current.inputs == a.wanted
 	a.records.stamp = a.stamp
 	defer a.changing()()
 	start := time.Now()
 	rel, err := helm.Upgrade(name, namespace, a.chart, a.values, opts...)
-	if err != nil && a.records.created != "" {
+	if err != nil && rel != nil && guard.changed {
 		err = errors.Join(err, a.rollBack(helm, rel))
 	}
 	if a.records.created != "" {
@@ -326,14 +335,14 @@ func (a *actionClient) succeeded(manifestDigest string) {
 // failed has the action tried again after a while, which grows with every failure of the same
 // inputs.
 func (a *actionClient) failed(err error) {
-	a.rollout.observe(a.owner.GetUID(), broken)
+	a.observed(broken)
 	a.schedule.after(a.owner, a.clients.ledger.fail(a.owner, a.wanted, err))
 }
 
 // forget drops what is remembered of a custom resource that goes.
 func (a *actionClient) forget() {
 	a.clients.ledger.forget(a.owner.GetUID())
-	a.rollout.forget(a.owner.GetUID())
+	a.leaveRollout(a.owner)
 }
 
 // Uninstall deletes the release with its objects and its history.

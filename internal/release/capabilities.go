@@ -51,6 +51,9 @@ func (c *Capabilities) Start(ctx context.Context) error {
 	}
 }
 
+// NeedLeaderElection has the standby keep them up to date as well: it takes over without a pause.
+func (c *Capabilities) NeedLeaderElection() bool { return false }
+
 // Get returns a copy that the caller may change.
 func (c *Capabilities) Get() *chartutil.Capabilities {
 	return c.current.Load().Copy()

@@ -149,6 +149,19 @@ func (k *Kind) State(owner client.Object) State {
 	return k.clients.ledger.state(owner.GetUID())
 }
 
+// Paused gives the place of a custom resource that somebody pauses to another: nobody looks how it
+// fares, so it would keep it.
+func (k *Kind) Paused(owner client.Object) { k.leaveRollout(owner) }
+
+func (k *Kind) leaveRollout(owner client.Object) { k.wake(k.rollout.leave(owner)) }
+
+// wake has those reconciled whose turn in the rollout it is.
+func (k *Kind) wake(next []client.ObjectKey) {
+	for _, key := range next {
+		k.schedule.add(key, 0)
+	}
+}
+
 // Requeue has owner reconciled after delay, or earlier if something happens to it.
 func (k *Kind) Requeue(owner client.Object, delay time.Duration) { k.schedule.after(owner, delay) }
 

@@ -11,6 +11,7 @@ import (
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
+	"k8s.io/apimachinery/pkg/runtime"
 )
 
 // inputs is everything that decides what a chart renders. Equal inputs render equal
@@ -18,7 +19,7 @@ import (
 // again to know that it is up to date.
 type inputs struct {
 	Chart        string         // digest of the chart's files
-	Capabilities string         // digest of the cluster's version and APIs
+	Capabilities string         // digest of the cluster's version and APIs, empty if the chart does not ask for them
 	Values       map[string]any // the custom resource's spec with overrides and the chart's defaults
 }
 
@@ -41,11 +42,17 @@ func shortDigest(text []byte) string {
 // objects, time, chance, DNS, or the number of the revision.
 var impure = regexp.MustCompile(`\b(lookup|now|ago|htmlDate|rand[A-Z]\w*|uuidv4|gen(CA|PrivateKey|SelfSigned|Signed)\w*|derivePassword|htpasswd|bcrypt|encryptAES|getHostByName)\b|\.Release\.(Revision|IsInstall|IsUpgrade)`)
 
+// capable finds what makes it depend on the cluster's version and APIs.
+var capable = regexp.MustCompile(`\.Capabilities\b`)
+
 // chartSource is a chart as a source of releases.
 type chartSource struct {
 	digest string
 	// pure is whether equal inputs render equal manifests.
 	pure bool
+	// asksCluster is whether the cluster's version and APIs are among the inputs. For other charts, a
+	// new CRD or an aggregated API that is down would have every release upgraded to what it is.
+	asksCluster bool
 }
 
 func newChartSource(c *chart.Chart) chartSource {
@@ -55,16 +62,36 @@ func newChartSource(c *chart.Chart) chartSource {
 	for _, file := range files {
 		_, _ = fmt.Fprintf(hash, "%s\x00%d\x00%s", file.Name, len(file.Data), file.Data) // a hash takes any write
 	}
-	return chartSource{digest: hex.EncodeToString(hash.Sum(nil)[:16]), pure: isPure(c)}
+	return chartSource{digest: hex.EncodeToString(hash.Sum(nil)[:16]), pure: !mentions(c, impure), asksCluster: mentions(c, capable)}
 }
 
-func isPure(c *chart.Chart) bool {
-	for _, template := range c.Templates {
-		if impure.Match(template.Data) {
-			return false
-		}
+// mentions is whether a template of c or of its subcharts does.
+func mentions(c *chart.Chart, what *regexp.Regexp) bool {
+	return slices.ContainsFunc(c.Templates, func(t *chart.File) bool { return what.Match(t.Data) }) ||
+		slices.ContainsFunc(c.Dependencies(), func(d *chart.Chart) bool { return mentions(d, what) })
+}
+
+// private returns a copy of a chart that has subcharts: Helm takes out of a chart what the values
+// disable, and the next release would lack it, too.
+func private(c *chart.Chart) *chart.Chart {
+	if len(c.Dependencies()) == 0 {
+		return c
 	}
-	return !slices.ContainsFunc(c.Dependencies(), func(d *chart.Chart) bool { return !isPure(d) })
+	copied, metadata := *c, *c.Metadata
+	metadata.Dependencies = nil
+	for _, dependency := range c.Metadata.Dependencies {
+		d := *dependency
+		metadata.Dependencies = append(metadata.Dependencies, &d)
+	}
+	copied.Metadata, copied.Values = &metadata, runtime.DeepCopyJSON(c.Values)
+	var subcharts []*chart.Chart
+	for _, subchart := range c.Dependencies() {
+		s := *private(subchart)
+		s.Values = runtime.DeepCopyJSON(s.Values)
+		subcharts = append(subcharts, &s)
+	}
+	copied.SetDependencies(subcharts...)
+	return &copied
 }
 
 func capabilitiesDigest(c *chartutil.Capabilities) string {

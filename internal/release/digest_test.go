@@ -1,6 +1,7 @@
 package release
 
 import (
+	"strings"
 	"testing"
 
 	"helm.sh/helm/v3/pkg/chart"
@@ -56,9 +57,13 @@ func TestSource(t *testing.T) {
 		`{{ $ca := genCA "x" 1 }}`:                        false,
 		`revision: {{ .Release.Revision | quote }}`:       false,
 		`{{ if .Release.IsInstall }}first: true{{ end }}`: false,
+		`version: {{ .Capabilities.KubeVersion }}`:        true,
 	} {
 		if got := newChartSource(of(template)).pure; got != pure {
 			t.Errorf("pure(%s) = %v", template, got)
+		}
+		if got, asks := newChartSource(of(template)).asksCluster, strings.Contains(template, "Capabilities"); got != asks {
+			t.Errorf("asksCluster(%s) = %v", template, got)
 		}
 		if got := newChartSource(of("a", of(template))).pure; got != pure {
 			t.Errorf("pure as a subchart(%s) = %v", template, got)
@@ -75,5 +80,31 @@ func TestCapabilitiesDigestIgnoresOrder(t *testing.T) {
 	b.KubeVersion.Version = "v1.36.0"
 	if capabilitiesDigest(a) == capabilitiesDigest(b) {
 		t.Error("another server version has the same digest")
+	}
+}
+
+// Helm takes subcharts that the values disable out of the chart that it renders. The next release has other values.
+func TestPrivate(t *testing.T) {
+	c := &chart.Chart{
+		Metadata: &chart.Metadata{Name: "c", Dependencies: []*chart.Dependency{{Name: "sub", Condition: "sub.enabled"}}},
+		Values:   map[string]any{"sub": map[string]any{"enabled": true}},
+	}
+	c.AddDependency(&chart.Chart{Metadata: &chart.Metadata{Name: "sub"}, Values: map[string]any{"a": "b"}})
+	mine := private(c)
+	if err := chartutil.ProcessDependenciesWithMerge(mine, map[string]any{"sub": map[string]any{"enabled": false}}); err != nil {
+		t.Fatal(err)
+	}
+	if len(mine.Dependencies()) != 0 {
+		t.Errorf("the subchart is not disabled: %v", mine.Dependencies())
+	}
+	if len(c.Dependencies()) != 1 || len(c.Metadata.Dependencies) != 1 || c.Dependencies()[0].Parent() != c {
+		t.Errorf("the chart itself has lost its subchart: %v, %v", c.Dependencies(), c.Metadata.Dependencies)
+	}
+	again := private(c)
+	if err := chartutil.ProcessDependenciesWithMerge(again, map[string]any{}); err != nil {
+		t.Fatal(err)
+	}
+	if len(again.Dependencies()) != 1 || again.Dependencies()[0].Parent() != again {
+		t.Errorf("the next one lacks the subchart: %v", again.Dependencies())
 	}
 }

@@ -14,29 +14,26 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/resource"
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// rolloutPoll is how often a release that waits for others asks again.
-const rolloutPoll = 2 * time.Second
+// rolloutPoll is how often a release that waits for its turn asks again, should the one that was to
+// wake it not have done so. Often would cost a processor: thousands may wait.
+const rolloutPoll = 2 * time.Minute
 
 // Reconcile repairs what became of the objects of a release whose inputs have not changed.
-// Whether there is anything to repair is decided against the cache. What is put back is what
-// the chart renders now, never what a release record claims.
+// Whether there is anything to repair is decided against the cache.
 func (a *actionClient) Reconcile(*release.Release) error {
 	if a.held != nil {
 		return a.held
 	}
 	if err := a.watch(a.ctx, a.owner.GetNamespace(), a.current.children); err != nil {
 		return err
-	}
-	if a.waitFor != "" {
-		a.schedule.after(a.owner, rolloutPoll)
-		a.clients.ledger.postpone(a.owner, a.current.children, a.waitFor)
-		return nil
 	}
 	if a.drifted() {
 		start := time.Now()
@@ -45,22 +42,33 @@ func (a *actionClient) Reconcile(*release.Release) error {
 			a.failed(err)
 			return err
 		}
-	} else {
+	} else if a.waitFor == "" {
 		logf.FromContext(a.ctx).V(1).Info("Nothing to do: the record has the same inputs, and the objects are as they were applied",
 			"record", a.current.name, "inputs", a.wanted, "objects", len(a.current.children))
 	}
-	if a.rollout.follows(a.owner.GetUID()) {
-		a.rollout.observe(a.owner.GetUID(), a.health())
+	if a.waitFor != "" {
+		a.schedule.after(a.owner, wait.Jitter(rolloutPoll, jitter))
+		a.clients.ledger.postpone(a.owner, a.current.children, a.waitFor)
+		return nil
+	}
+	if a.rollout.follows(a.owner) {
+		a.observed(a.health())
 	}
 	a.succeeded(a.appliedDigest())
 	return nil
 }
 
-// health of the objects of the release, as the cache has them.
+// observed tells the rollout how the release fares, and wakes those that it lets go on.
+func (a *actionClient) observed(h health) { a.wake(a.rollout.observe(a.owner, h)) }
+
+// health of the objects of the release, from the API server if nobody watches them.
 func (a *actionClient) health() health {
 	worst := healthy
 	for _, child := range a.current.children {
 		object, err := a.cachedChild(child)
+		if uncached := (&cache.ErrResourceNotCached{}); errors.As(err, &uncached) {
+			err = a.clients.mgr.GetAPIReader().Get(a.ctx, client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, object)
+		}
 		if err != nil {
 			return progressing
 		}
@@ -97,15 +105,15 @@ func (a *actionClient) repairAll() error {
 		return err
 	}
 	defer a.slots.give()
-	rendered, err := a.render()
-	if err != nil {
+	manifest, err := a.applied()
+	if err != nil || manifest == "" {
 		return err
 	}
 	guard, err := a.guard()
 	if err != nil {
 		return err
 	}
-	resources, err := guard.Build(bytes.NewBufferString(rendered.Manifest), false)
+	resources, err := guard.Build(bytes.NewBufferString(manifest), false)
 	if err != nil {
 		return fmt.Errorf("parse what the chart renders: %w", err)
 	}
@@ -126,6 +134,31 @@ func (a *actionClient) repairAll() error {
 		return nil
 	}
 	return a.records.recordChildren(a.ctx, a.current.name, children)
+}
+
+// applied is the manifest whose objects should exist: what the chart renders now, but while a new
+// chart waits for its turn, what the record has of the old one. It is empty if that cannot be trusted.
+func (a *actionClient) applied() (manifest string, err error) {
+	if a.waitFor == "" {
+		rendered, err := a.render()
+		if err != nil {
+			return "", err
+		}
+		return rendered.Manifest, nil
+	}
+	helm, err := a.library()
+	if err != nil {
+		return "", err
+	}
+	recorded, err := helm.Config().Releases.Get(a.owner.GetName(), a.current.revision)
+	if err != nil {
+		return "", fmt.Errorf("read release record %s: %w", a.current.name, err)
+	}
+	if shortDigest([]byte(recorded.Manifest)) != a.appliedDigest() {
+		logf.FromContext(a.ctx).Info("Not repairing the drift before the upgrade: the record is not what was applied", "record", a.current.name)
+		return "", nil
+	}
+	return recorded.Manifest, nil
 }
 
 func (a *actionClient) repair(guard *guard, info *resource.Info) error {
@@ -173,7 +206,7 @@ func (a *actionClient) repair(guard *guard, info *resource.Info) error {
 // stamp annotates the record of the revision that an action creates. Its objects are known
 // once it is deployed.
 func (a *actionClient) stamp(status release.Status) (map[string]string, error) {
-	annotations := map[string]string{inputsAnnotation: a.wanted, chartAnnotation: a.inputs.Chart}
+	annotations := map[string]string{inputsAnnotation: a.wanted}
 	if status != release.StatusDeployed {
 		return annotations, nil
 	}

@@ -23,8 +23,6 @@ import (
 const (
 	// inputsAnnotation of a release record is the digest of what the release was rendered from.
 	inputsAnnotation = "webapp.demo.welcome.domain/inputs"
-	// chartAnnotation of a release record is the digest of the chart alone.
-	chartAnnotation = "webapp.demo.welcome.domain/chart"
 	// childrenAnnotation of a release record lists the objects of the release as they were
 	// right after they were applied.
 	childrenAnnotation = "webapp.demo.welcome.domain/children"
@@ -89,7 +87,6 @@ type record struct {
 	revision int
 	status   release.Status
 	inputs   string
-	chart    string
 	created  time.Time
 	children []Child
 }
@@ -117,7 +114,6 @@ func parseRecord(meta *corev1.ConfigMap, revision int) *record {
 		revision: revision,
 		status:   release.Status(meta.Labels["status"]),
 		inputs:   meta.Annotations[inputsAnnotation],
-		chart:    meta.Annotations[chartAnnotation],
 		created:  meta.CreationTimestamp.Time,
 	}
 	// Unreadable children are no children: the drift check then renders the chart.
@@ -288,7 +284,7 @@ func (r *records) await(ctx context.Context, name string, seen func(*corev1.Conf
 	err := wait.PollUntilContextTimeout(ctx, time.Millisecond, cacheLag, true, func(ctx context.Context) (bool, error) {
 		select {
 		case <-r.reconcile.Done():
-			return true, nil // the operator stops: its caches have, and there is no next reconcile
+			return true, nil // the operator stops: its caches have already stopped, and there is no next reconcile
 		default:
 		}
 		return seen(r.cachedRecord(ctx, name))

@@ -2,27 +2,29 @@ package release
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 
 	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
 	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// rollBack puts the objects back as the revision before a failed upgrade has them. It writes
-// no record: that revision is still recorded as deployed, and the failed one as failed, so the
-// next attempt starts from the right place and revisions do not pile up.
+// rollBack puts the objects back as the last good revision has them. It writes no record: that
+// revision is still recorded as deployed, and the failed one as failed, so the next attempt starts
+// from the right place and revisions do not pile up.
 func (a *actionClient) rollBack(helm helmclient.ActionInterface, failed *release.Release) error {
-	if a.current == nil || a.current.status != release.StatusDeployed || failed == nil {
+	previous, err := helm.Config().Releases.Deployed(a.owner.GetName())
+	if errors.Is(err, driver.ErrNoDeployedReleases) {
 		return nil // there is nothing good to go back to
 	}
-	previous, err := helm.Config().Releases.Get(a.owner.GetName(), a.current.revision)
 	if err != nil {
 		return fmt.Errorf("roll back: %w", err)
 	}
 	if digest := shortDigest([]byte(previous.Manifest)); digest != a.appliedDigest() {
-		logf.FromContext(a.ctx).Info("Not rolling back: the record of the revision before is not what was applied", "revision", previous.Version)
+		logf.FromContext(a.ctx).Info("Not rolling back: the record of the last good revision is not what was applied", "revision", previous.Version)
 		return nil
 	}
 	client := helm.Config().KubeClient

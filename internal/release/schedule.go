@@ -33,8 +33,12 @@ func (s *schedule) source() source.Source {
 
 // after has owner reconciled when delay is over, or earlier if something happens to it.
 func (s *schedule) after(owner client.Object, delay time.Duration) {
+	s.add(client.ObjectKeyFromObject(owner), delay)
+}
+
+func (s *schedule) add(key client.ObjectKey, delay time.Duration) {
 	if queue := s.queue.Load(); queue != nil {
-		(*queue).AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(owner)}, delay)
+		(*queue).AddAfter(reconcile.Request{NamespacedName: key}, delay)
 	}
 }
 

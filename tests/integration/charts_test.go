@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -56,6 +57,12 @@ spec:
 			t.Errorf("the Job is owned by %v", job.OwnerReferences)
 		}
 	}
+	// Somebody else's Job has the name of a hook: nobody waits for its end.
+	s.must(env.client.Create(ctx, &batchv1.Job{ObjectMeta: objectMeta(s.namespace, "foreign"), Spec: batchv1.JobSpec{
+		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "a", Image: "a"}}}},
+	}}))
+	s.create(welcome("foreign").greeting("endless"))
+	s.awaitCondition("foreign", "Ready", "False", "already exists")
 	for _, name := range []string{"one", "two", "three"} {
 		s.create(welcome(name))
 		s.awaitDeployed(name)

@@ -8,20 +8,18 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// changeDeployment edits the Deployment of the Welcome "hello".
+// changeDeployment edits the Deployment of the Welcome "hello", whoever else writes to it.
 func (s *scene) changeDeployment(change func(*appsv1.Deployment)) {
 	s.Helper()
-	s.must(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		deployment := &appsv1.Deployment{}
-		s.get(deployment, "hello")
-		change(deployment)
-		return env.client.Update(ctx, deployment)
-	}))
+	deployment := &appsv1.Deployment{}
+	s.get(deployment, "hello")
+	before := deployment.DeepCopy()
+	change(deployment)
+	s.must(env.client.Patch(ctx, deployment, client.MergeFrom(before)))
 }
 
 // awaitDeployment waits until a Deployment passes check.
@@ -205,4 +203,24 @@ func TestDriftLeavesTheAutoscalersReplicas(t *testing.T) {
 	if *deployment.Spec.Replicas != 4 {
 		t.Errorf("the autoscaler's 4 replicas became %d", *deployment.Spec.Replicas)
 	}
+}
+
+// What somebody adds while a Welcome is paused goes with the next edit, too.
+func TestDriftWithAnEdit(t *testing.T) {
+	s := newScene(t)
+	s.operator()
+	s.create(welcome("hello").greeting("before"))
+	s.awaitDeployed("hello")
+	s.edit("hello", func(w *fixture) { w.annotate(paused, "true") })
+	s.awaitCondition("hello", "Paused", "True")
+	s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Template.Spec.NodeSelector = map[string]string{"nowhere": "true"} })
+	s.edit("hello", func(w *fixture) { w.annotate(paused, "false").greeting("after") })
+	s.awaitGreeting("hello", "after")
+	s.awaitDeployed("hello")
+	s.awaitDeployment("hello", "what was added is gone", func(d *appsv1.Deployment) error {
+		if len(d.Spec.Template.Spec.NodeSelector) > 0 {
+			return fmt.Errorf("pods need a node with %v", d.Spec.Template.Spec.NodeSelector)
+		}
+		return nil
+	})
 }

@@ -63,22 +63,29 @@ func TestUpgradeRefused(t *testing.T) {
 	operator := s.operator()
 	s.create(welcome("hello").greeting("before"))
 	s.awaitDeployed("hello")
-	lift := s.refuse(admissionregistrationv1.Create, "networking.k8s.io", "networkpolicies", "no more policies", func() error {
-		return env.client.Create(ctx, &networkingv1.NetworkPolicy{ObjectMeta: objectMeta(s.namespace, "probe")}, client.DryRunAll)
+	lift := s.refuse(admissionregistrationv1.Create, "networking.k8s.io", "ingresses", "no more ingresses", func() error {
+		return env.client.Create(ctx, &networkingv1.Ingress{ObjectMeta: objectMeta(s.namespace, "probe"), Spec: networkingv1.IngressSpec{
+			DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "a", Port: networkingv1.ServiceBackendPort{Number: 80}}},
+		}}, client.DryRunAll)
 	})
 
 	before, reconciles := s.record(), operator.reconciles(t)
-	s.edit("hello", func(w *fixture) { w.greeting("after").with("networkPolicy.enabled", true) })
-	s.awaitCondition("hello", "ReleaseFailed", "True", "no more policies")
-	s.awaitCondition("hello", "Ready", "False", "no more policies")
+	s.edit("hello", func(w *fixture) {
+		w.greeting("after").with("ingress.enabled", true).with("ingress.host", "example.com")
+	}) // Helm makes it last
+	s.awaitCondition("hello", "ReleaseFailed", "True", "no more ingresses")
+	s.awaitCondition("hello", "Ready", "False", "no more ingresses")
+	s.awaitDeployment("hello", "the Deployment is rolled back", greets("before"))
+	rolledBack := &appsv1.Deployment{}
+	s.get(rolledBack, "hello")
 	s.await("it is tried again", func() error { return atLeast(operator.reconciles(t)-reconciles, 5) })
 	if written := before.of(operator).statuses(); len(written) > 3 {
 		t.Errorf("%d reconciles wrote %d statuses", operator.reconciles(t)-reconciles, len(written))
 	}
 	deployment := &appsv1.Deployment{}
 	s.get(deployment, "hello")
-	if got := greetingOf(deployment); got != "before" {
-		t.Errorf("half an upgrade stayed: it greets %q", got)
+	if got := greetingOf(deployment); got != "before" || deployment.Generation != rolledBack.Generation {
+		t.Errorf("half an upgrade stayed, or every attempt rolls the pods: it greets %q, and has generation %d after %d", got, deployment.Generation, rolledBack.Generation)
 	}
 	if records := s.records("hello"); len(records) > 2 {
 		t.Errorf("every attempt left a revision: %v", names(records))
@@ -88,6 +95,26 @@ func TestUpgradeRefused(t *testing.T) {
 	s.awaitGreeting("hello", "after")
 	s.awaitDeployed("hello")
 	s.awaitCondition("hello", "ReleaseFailed", "False")
+}
+
+// An object that the spec no longer wants, and that cannot be deleted, is not forgotten.
+func TestDeletionRefused(t *testing.T) {
+	s := newScene(t)
+	s.operator()
+	s.create(welcome("hello").greeting("before").with("networkPolicy.enabled", true))
+	s.awaitDeployed("hello")
+	policy := &networkingv1.NetworkPolicy{}
+	s.get(policy, "hello")
+	lift := s.refuse(admissionregistrationv1.Delete, "networking.k8s.io", "networkpolicies", "no fewer policies", func() error {
+		return env.client.Delete(ctx, policy, client.DryRunAll)
+	})
+	s.edit("hello", func(w *fixture) { w.greeting("after").with("networkPolicy.enabled", false) })
+	s.awaitCondition("hello", "Ready", "False", "no fewer policies")
+	s.awaitDeployment("hello", "the Deployment is rolled back", greets("before"))
+	lift()
+	s.awaitGreeting("hello", "after")
+	s.awaitDeployed("hello")
+	s.awaitGone(policy, "hello")
 }
 
 // A restart finds everything as it should be, and so changes nothing.

@@ -90,7 +90,7 @@ func TestRolloutOfANewChart(t *testing.T) {
 
 	only.watches = watchesWithChart(t, "revisionHistoryLimit: 3", "revisionHistoryLimit: 7")
 	s.ownOperator(only)
-	const round = 5 * time.Second // more than twice as long as a Welcome waits before it asks again whether it is its turn
+	const round = 3 * time.Second // the next is woken at once, if it is
 	// exactly waits until so many are upgraded, and then whether it stays so.
 	exactly := func(count int) []string {
 		t.Helper()
@@ -105,26 +105,37 @@ func TestRolloutOfANewChart(t *testing.T) {
 	underway := exactly(2)
 	s.must(s.runs(underway[0], 1))
 	t.Log("one of two is healthy: a third goes")
-	for _, name := range exactly(3) {
-		if name != underway[0] {
+	exactly(3)
+	t.Log("one is broken: a fourth goes")
+	s.breaks(underway[1])
+	four := exactly(4)
+	t.Log("two are broken: no other goes")
+	for _, name := range four {
+		if name != underway[0] && name != underway[1] {
 			s.breaks(name)
+			break
 		}
 	}
-	t.Log("two are broken: no other goes")
-	stopped := exactly(3)
+	stopped := exactly(4)
 	var waiting string
 	for _, name := range names {
 		if !strings.Contains(strings.Join(stopped, " "), name) {
 			waiting = name
 		}
 	}
-	s.awaitCondition(waiting, "Ready", "True", "the rollout of the new chart version has stopped", "2 of the upgraded ones are broken")
+	s.awaitCondition(waiting, "Ready", "True", "the rollout of the new version has stopped")
+	t.Log("its objects are looked after all the same")
+	s.must(env.client.Delete(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, waiting)}))
+	s.await("the Service exists again", func() error {
+		return env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: waiting}, &corev1.Service{})
+	})
+	exactly(4)
 
 	s.edit(waiting, func(w *fixture) { w.greeting("now") })
 	s.awaitGreeting(waiting, "now")
 	s.runsAll(waiting)
 	s.awaitReady(waiting)
-	exactly(4)
+	exactly(5)
 
 	t.Log("the broken ones recover: the others go")
 	s.await("all are upgraded and ready", func() error {
