@@ -36,8 +36,8 @@ fi
 # A Service knows a new pod a moment after the pod is ready.
 read_page() {
   local deadline=$((SECONDS + 30)) html
-  until html=$(page); do
-    [ $SECONDS -lt $deadline ] || return 1
+  until html=$(page 2>&1); do
+    [ $SECONDS -lt $deadline ] || { echo "$html" >&2; return 1; }
     sleep 1
   done
   greeting=$(sed -n '/<h1/ s/<[^>]*>//gp' <<< "$html")

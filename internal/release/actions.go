@@ -321,7 +321,7 @@ func (a *actionClient) conclude(done string, rel *release.Release, err error) (*
 	a.current = &record{name: created.Name, revision: rel.Version, status: rel.Info.Status, inputs: a.wanted, children: children, created: created.CreationTimestamp.Time}
 	a.succeeded(shortDigest([]byte(rel.Manifest)))
 	a.tell(done, "Revision %d from chart %s %s: %s", rel.Version, a.chart.Name(), a.chart.Metadata.Version, listChildren(children))
-	return a.light(), a.watch(a.ctx, a.owner.GetNamespace(), children)
+	return a.light(), a.watch(a.ctx, a.owner, children)
 }
 
 // plain hides the stack traces of Helm's errors, which would be logged with every one.

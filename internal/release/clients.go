@@ -130,7 +130,7 @@ type KindOptions struct {
 func (c *Clients) Kind(o KindOptions) *Kind {
 	k := &Kind{clients: c, schedule: &schedule{period: o.Period}, rollout: newRollout(o.Limits), slots: make(slots, o.MaxConcurrent), changing: o.Changing, acted: o.Acted}
 	if o.WatchDependents {
-		k.watches = &watches{mgr: c.mgr, owner: o.GroupVersionKind, kinds: map[schema.GroupVersionKind]bool{}}
+		k.watches = &watches{mgr: c.mgr, owner: o.GroupVersionKind, watched: map[schema.GroupVersionKind]bool{}, refused: map[schema.GroupVersionKind]time.Time{}}
 	}
 	return k
 }
@@ -165,14 +165,18 @@ func (k *Kind) wake(next []client.ObjectKey) {
 // Requeue has owner reconciled after delay, or earlier if something happens to it.
 func (k *Kind) Requeue(owner client.Object, delay time.Duration) { k.schedule.after(owner, delay) }
 
-// watch has the cache know the kinds of children.
-func (k *Kind) watch(ctx context.Context, namespace string, children []Child) error {
+// watch has the cache know the kinds of owner's children.
+func (k *Kind) watch(ctx context.Context, owner client.Object, children []Child) error {
 	if k.watches == nil {
 		return nil
 	}
 	for _, child := range children {
-		if err := k.watches.ensure(ctx, namespace, child); err != nil {
+		refused, err := k.watches.ensure(ctx, owner.GetNamespace(), child)
+		if err != nil {
 			return err
+		}
+		if refused {
+			k.schedule.after(owner, refusedPeriod) // nothing that happens to the child will bring it back
 		}
 	}
 	return nil

@@ -32,7 +32,7 @@ func (a *actionClient) Reconcile(*release.Release) error {
 	if a.held != nil {
 		return a.held
 	}
-	if err := a.watch(a.ctx, a.owner.GetNamespace(), a.current.children); err != nil {
+	if err := a.watch(a.ctx, a.owner, a.current.children); err != nil {
 		return err
 	}
 	if a.drifted() {

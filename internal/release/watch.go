@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"time"
 
 	"github.com/operator-framework/helm-operator-plugins/pkg/reconciler"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,30 +30,37 @@ type watches struct {
 
 	mu         sync.Mutex
 	controller reconciler.ControllerSetup
-	kinds      map[schema.GroupVersionKind]bool // whether it is watched, or refused
+	watched    map[schema.GroupVersionKind]bool
+	refused    map[schema.GroupVersionKind]time.Time // when the operator was last told that it has no right
 }
 
+// refusedPeriod is how long a kind on which the operator has no right is left alone, before it asks again.
+const refusedPeriod = time.Minute
+
 // ensure watches the kind of a child, and returns when the cache knows it. A kind on which
-// the operator has no right is left alone: its informer would wait for ever.
-func (w *watches) ensure(ctx context.Context, namespace string, child Child) error {
+// the operator has no right is refused for now: its informer would wait for ever.
+func (w *watches) ensure(ctx context.Context, namespace string, child Child) (refused bool, err error) {
 	gvk := schema.FromAPIVersionAndKind(child.APIVersion, child.Kind)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if _, known := w.kinds[gvk]; known || w.controller == nil {
-		return nil
+	if w.watched[gvk] || w.controller == nil {
+		return false, nil
+	}
+	if time.Since(w.refused[gvk]) < refusedPeriod {
+		return true, nil
 	}
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	err := w.mgr.GetAPIReader().List(ctx, list, client.InNamespace(namespace), client.Limit(1))
+	err = w.mgr.GetAPIReader().List(ctx, list, client.InNamespace(namespace), client.Limit(1))
 	if meta.IsNoMatchError(err) {
-		return nil // the record is wrong, and the drift check will correct it
+		return false, nil // the record is wrong, and the drift check will correct it
 	}
 	if apierrors.IsForbidden(err) {
-		w.kinds[gvk] = false
-		return nil
+		w.refused[gvk] = time.Now()
+		return true, nil
 	}
 	if err != nil {
-		return fmt.Errorf("watch %s: %w", gvk.Kind, err)
+		return false, fmt.Errorf("watch %s: %w", gvk.Kind, err)
 	}
 	object, owner := &unstructured.Unstructured{}, &unstructured.Unstructured{}
 	object.SetGroupVersionKind(gvk)
@@ -61,13 +69,13 @@ func (w *watches) ensure(ctx context.Context, namespace string, child Child) err
 		handler.TypedEnqueueRequestForOwner[*unstructured.Unstructured](w.mgr.GetScheme(), w.mgr.GetRESTMapper(), owner, handler.OnlyControllerOwner()),
 		childChanged(),
 	)); err != nil {
-		return fmt.Errorf("watch %s: %w", gvk.Kind, err)
+		return false, fmt.Errorf("watch %s: %w", gvk.Kind, err)
 	}
 	if _, err := w.mgr.GetCache().GetInformer(ctx, object); err != nil {
-		return fmt.Errorf("watch %s: %w", gvk.Kind, err)
+		return false, fmt.Errorf("watch %s: %w", gvk.Kind, err)
 	}
-	w.kinds[gvk] = true
-	return nil
+	w.watched[gvk] = true
+	return false, nil
 }
 
 // childChanged lets pass what may be a drift or a change of health. A creation is our own.

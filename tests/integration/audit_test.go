@@ -21,8 +21,11 @@ type request struct {
 	Verb           string
 	RequestURI     string
 	ResponseStatus struct{ Code int }
-	User           struct{ Extra map[string][]string }
-	ObjectRef      *struct{ Resource, Subresource, Namespace, Name string }
+	User           struct {
+		Username string
+		Extra    map[string][]string
+	}
+	ObjectRef *struct{ APIGroup, Resource, Subresource, Namespace, Name string }
 }
 
 func (r request) String() string {

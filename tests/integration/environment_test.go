@@ -4,6 +4,7 @@ package integration
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"log"
 	"os"
@@ -64,7 +65,14 @@ func run(m *testing.M) int {
 			shared.stop()
 		}
 	}()
-	return m.Run()
+	code := m.Run()
+	if code == 0 && flag.Lookup("test.run").Value.String() == "" {
+		if err := everyRightWasUsed(); err != nil {
+			log.Print(err)
+			return 1
+		}
+	}
+	return code
 }
 
 // setUp builds the operator and starts a control plane. What it returns must be called even if it fails.
