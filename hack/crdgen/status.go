@@ -36,6 +36,7 @@ func statusSchema() apiextensionsv1.JSONSchemaProps {
 			"status":      text("State of the release in Helm's words, for example deployed."),
 			"lastApplied": timestamp("When the revision was applied."),
 			"digest":      text("Digest of the rendered manifest."),
+			"generation":  integer("The metadata.generation whose spec the revision was made from.", "int64"),
 		}),
 		"deployedRelease": object("The release that is deployed.", nil, map[string]apiextensionsv1.JSONSchemaProps{
 			"name": text("Name of the release."),

@@ -208,7 +208,8 @@ func (a *actionClient) admit() (waitFor string) {
 }
 
 // appliedGeneration is the generation of the custom resource that was applied last. Before the
-// first success since the operator started, the status knows it.
+// first success since the operator started, the status knows it, unless an older version wrote
+// that. The answer is 0 then, which counts as edited.
 func (a *actionClient) appliedGeneration() int64 {
 	if state := a.clients.ledger.state(a.owner.GetUID()); state.Generation != 0 {
 		return state.Generation
@@ -217,8 +218,8 @@ func (a *actionClient) appliedGeneration() int64 {
 	if !ok {
 		return 0
 	}
-	observed, _, _ := unstructured.NestedInt64(owner.Object, "status", "observedGeneration")
-	return observed
+	applied, _, _ := unstructured.NestedInt64(owner.Object, "status", "release", "generation")
+	return applied
 }
 
 // compare renders the chart and says whether that is what the newest record holds.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -93,5 +94,33 @@ func TestRolloutWakesWhoseTurnItIs(t *testing.T) {
 	r.admit(named("b"))
 	if next := r.leave(named("b")); len(next) != 1 || next[0].Name != "c" {
 		t.Fatalf("%v are woken, not the last one", next)
+	}
+}
+
+// Only a release that was made from the custom resource as it is now waits for its turn.
+func TestAdmitLetsEditsPass(t *testing.T) {
+	for name, c := range map[string]struct {
+		status map[string]any
+		waits  bool
+	}{
+		"applied before the operator started":           {map[string]any{"observedGeneration": int64(2), "release": map[string]any{"generation": int64(2)}}, true},
+		"edited, which failed or while it was paused":   {map[string]any{"observedGeneration": int64(2), "release": map[string]any{"generation": int64(1)}}, false},
+		"edited, as far as this status can tell":        {map[string]any{"observedGeneration": int64(2), "release": map[string]any{}}, false},
+		"never released, as far as the status can tell": {map[string]any{"observedGeneration": int64(2)}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			owner := &unstructured.Unstructured{Object: map[string]any{"status": c.status}}
+			owner.SetUID("waiting")
+			owner.SetGeneration(2)
+			client := &actionClient{
+				Kind:    &Kind{clients: &Clients{ledger: newLedger()}, rollout: newRollout(Limits{MaxConcurrent: 1, MaxFailures: 1})},
+				owner:   owner,
+				current: &record{status: release.StatusDeployed},
+			}
+			client.rollout.admit(named("another"))
+			if waitFor := client.admit(); (waitFor != "") != c.waits {
+				t.Errorf("it waits for %q", waitFor)
+			}
+		})
 	}
 }

@@ -107,10 +107,11 @@ func judge(previous Status, seen observation) verdict {
 }
 
 // applied is whether the release of this generation is. One that waits for its turn to get a
-// new chart version has been since before the operator started.
+// new chart version has been since before the operator started. That this generation was observed
+// says nothing: it may have failed, or have been paused.
 func applied(previous Status, seen observation) bool {
 	return seen.state.Generation == seen.generation ||
-		seen.state.WaitFor != "" && previous.ObservedGeneration == seen.generation && previous.Release != nil
+		seen.state.WaitFor != "" && previous.Release != nil && previous.Release.Generation == seen.generation
 }
 
 func (s *Status) describeRelease(seen observation) {
@@ -125,6 +126,7 @@ func (s *Status) describeRelease(seen observation) {
 		Status:      string(seen.state.Status),
 		LastApplied: metav1.NewTime(seen.state.LastApplied).Rfc3339Copy(),
 		Digest:      seen.state.Digest,
+		Generation:  seen.state.Generation,
 	}
 	s.DeployedRelease = &DeployedRelease{Name: seen.name}
 }

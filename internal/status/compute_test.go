@@ -67,7 +67,7 @@ func observed(t *testing.T, change func(*observation)) observation {
 	}
 	for _, text := range []string{healthyDeployment, healthyService} {
 		live := parse(t, text)
-		seen.objects = append(seen.objects, object{release.Child{Kind: live.GetKind(), Name: live.GetName()}, live})
+		seen.objects = append(seen.objects, object{Child: release.Child{APIVersion: live.GetAPIVersion(), Kind: live.GetKind(), Name: live.GetName()}, live: live})
 	}
 	if change != nil {
 		change(&seen)
@@ -225,14 +225,43 @@ func TestNextKeepsWhatStays(t *testing.T) {
 	})
 }
 
+// A restart forgets which generation was applied, and a release that waits for its turn does not tell: the status does.
 func TestNextAfterRestartDuringRollout(t *testing.T) {
-	before, _ := next(Status{}, observed(t, nil))
-	waiting := func(o *observation) { o.state = release.State{WaitFor: "10 are underway"} }
-	if after, _ := next(before, observed(t, waiting)); after.condition(Ready).Status != metav1.ConditionTrue {
-		t.Errorf("what was ready is not, because others are upgraded first: %+v", after.condition(Ready))
+	failed := func(o *observation) {
+		o.generation = 4
+		meta.SetStatusCondition(&o.reported, metav1.Condition{Type: irreconcilable, Status: metav1.ConditionTrue, Reason: "UpgradeError", Message: "refused"})
 	}
-	edited, _ := next(before, observed(t, func(o *observation) { waiting(o); o.generation = 4 }))
-	if edited.condition(Ready).Status != metav1.ConditionFalse {
-		t.Error("an edit that waits for its turn is ready")
+	paused := func(o *observation) {
+		o.generation = 4
+		meta.SetStatusCondition(&o.reported, metav1.Condition{Type: pausedType, Status: metav1.ConditionTrue})
+	}
+	for name, c := range map[string]struct {
+		before     func(*observation) // generation 3 is applied, and then reported once more
+		older      bool               // that report is from a version that did not name the generation of the release
+		generation int64
+		ready      metav1.ConditionStatus
+	}{
+		"what was ready is, though others are upgraded first": {nil, false, 3, metav1.ConditionTrue},
+		"an edit while there was no operator":                 {nil, false, 4, metav1.ConditionFalse},
+		"an edit that failed":                                 {failed, false, 4, metav1.ConditionFalse},
+		"an edit while it was paused":                         {paused, false, 4, metav1.ConditionFalse},
+		"a status that does not know what was applied":        {nil, true, 3, metav1.ConditionFalse},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, _ := next(Status{}, observed(t, nil))
+			if before.Release.Generation != 3 {
+				t.Errorf("the release is of generation %d", before.Release.Generation)
+			}
+			before, _ = next(before, observed(t, c.before))
+			if c.older {
+				before.Release.Generation = 0
+			}
+			after, _ := next(before, observed(t, func(o *observation) {
+				o.generation, o.state = c.generation, release.State{WaitFor: "10 are underway"}
+			}))
+			if ready := after.condition(Ready); ready.Status != c.ready {
+				t.Errorf("Ready is %s: %s", ready.Status, ready.Message)
+			}
+		})
 	}
 }

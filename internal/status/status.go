@@ -59,6 +59,8 @@ type Release struct {
 	Status      string      `json:"status"`
 	LastApplied metav1.Time `json:"lastApplied"`
 	Digest      string      `json:"digest,omitempty"`
+	// Generation is 0 if an older version of the operator wrote this.
+	Generation int64 `json:"generation,omitempty"`
 }
 
 // DeployedRelease is what remains of the library's field of this name: its manifest would

@@ -73,7 +73,7 @@ func (s *scene) breaks(name string) {
 }
 
 // A new version of the chart goes to a few Welcomes at a time, and to no more once too many of them are broken. It goes on
-// by itself when they recover. Who edits a Welcome does not wait.
+// by itself when they recover. Who edits a Welcome does not wait, nor who has edited one before the new version came.
 func TestRolloutOfANewChart(t *testing.T) {
 	s := newScene(t)
 	only := settings{namespaces: []string{s.namespace}, args: []string{"--rollout-max-concurrent=2", "--rollout-max-failures=2"}}
@@ -86,6 +86,11 @@ func TestRolloutOfANewChart(t *testing.T) {
 		s.runsAll(name)
 		s.awaitReady(name)
 	}
+	s.create(welcome("paused"))
+	s.runsAll("paused")
+	s.awaitReady("paused")
+	s.edit("paused", func(w *fixture) { w.annotate(paused, "true").greeting("edited") })
+	s.awaitCondition("paused", "Paused", "True")
 	first.stop()
 
 	only.watches = watchesWithChart(t, "revisionHistoryLimit: 3", "revisionHistoryLimit: 7")
@@ -136,6 +141,8 @@ func TestRolloutOfANewChart(t *testing.T) {
 	s.runsAll(waiting)
 	s.awaitReady(waiting)
 	exactly(5)
+	s.edit("paused", func(w *fixture) { w.annotate(paused, "false") })
+	s.awaitGreeting("paused", "edited")
 
 	t.Log("the broken ones recover: the others go")
 	s.await("all are upgraded and ready", func() error {
