@@ -27,10 +27,12 @@ type observation struct {
 	now  metav1.Time
 }
 
-// object of a release. It is nil while it is not seen as it was applied.
+// object of a release. live is nil while it is not seen as it was applied, and gone is whether
+// that is because it does not exist.
 type object struct {
 	release.Child
 	live *unstructured.Unstructured
+	gone bool
 }
 
 func (o object) String() string { return fmt.Sprintf("%s %q", o.Kind, o.Name) }

@@ -3,6 +3,7 @@ package status
 import (
 	"cmp"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,27 +12,32 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 )
 
 // describeObjects fills the fields that come from the objects of the release. Those of
-// objects that nobody sees just now stay.
+// objects that nobody sees just now stay; one that does not exist has no pods.
 func (s *Status) describeObjects(seen observation) {
 	if seen.state.Revision > 0 { // else the path is not known yet: what was written before still holds
 		s.URL = cmp.Or(pageURL(seen.objects, seen.state.PagePath), s.URL)
 	}
 	for _, o := range seen.objects {
-		if o.live != nil && isWorkload(o.live) {
+		switch {
+		case !o.isWorkload():
+		case o.live != nil:
 			s.Replicas, s.ReadyReplicas = count(o.live, "replicas"), count(o.live, "readyReplicas")
 			s.Selector = podSelector(o.live)
 			return
+		case o.gone:
+			s.Replicas, s.ReadyReplicas = 0, 0
 		}
 	}
 }
 
 // isWorkload is whether an object counts its pods in the way of Deployments, StatefulSets
 // and ReplicaSets.
-func isWorkload(o *unstructured.Unstructured) bool {
-	return o.GroupVersionKind().Group == "apps" && o.GetKind() != "DaemonSet"
+func (o object) isWorkload() bool {
+	return strings.HasPrefix(o.APIVersion, "apps/") && o.Kind != "DaemonSet"
 }
 
 func count(o *unstructured.Unstructured, field string) int32 {
@@ -71,7 +77,7 @@ func pageURL(objects []object, path string) string {
 		case "Ingress.networking.k8s.io":
 			ingress := &networkingv1.Ingress{}
 			if runtime.DefaultUnstructuredConverter.FromUnstructured(o.live.Object, ingress) == nil {
-				outside = ingressURL(ingress, path)
+				outside = cmp.Or(outside, ingressURL(ingress, path))
 			}
 		}
 	}
@@ -86,9 +92,10 @@ func httpURL(host string, port int32, path string) string {
 	return "http://" + strings.TrimSuffix(address, ":80") + path
 }
 
+// ingressURL is empty if the ingress names no host that can be asked for the path.
 func ingressURL(ingress *networkingv1.Ingress, path string) string {
 	for _, rule := range ingress.Spec.Rules {
-		if rule.Host == "" {
+		if rule.Host == "" || strings.HasPrefix(rule.Host, "*") || rule.HTTP != nil && !slices.ContainsFunc(rule.HTTP.Paths, leadsTo(path)) {
 			continue
 		}
 		scheme := "http://"
@@ -98,4 +105,15 @@ func ingressURL(ingress *networkingv1.Ingress, path string) string {
 		return scheme + rule.Host + path
 	}
 	return ""
+}
+
+// leadsTo is whether requests for path go by a path of an ingress. Types other than Exact are
+// prefixes of whole elements: /hell does not lead to /hello/.
+func leadsTo(path string) func(networkingv1.HTTPIngressPath) bool {
+	return func(p networkingv1.HTTPIngressPath) bool {
+		if ptr.Deref(p.PathType, "") == networkingv1.PathTypeExact {
+			return p.Path == path
+		}
+		return strings.HasPrefix(strings.TrimSuffix(path, "/")+"/", strings.TrimSuffix(p.Path, "/")+"/")
+	}
 }

@@ -11,24 +11,37 @@ func TestPageURL(t *testing.T) {
 	const service = "apiVersion: v1\nkind: Service\nmetadata: {name: hello, namespace: test}\nspec: {ports: [{port: %PORT}]}\n"
 	const ingress = "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: hello}\n"
 	withPort := func(port string) string { return strings.ReplaceAll(service, "%PORT", port) }
+	rule := func(paths string) string {
+		return "spec: {rules: [{host: hello.example.com, http: {paths: [" + paths + "]}}]}"
+	}
 	for name, c := range map[string]struct {
 		objects []string
 		url     string
 	}{
-		"in the cluster":           {[]string{withPort("8080")}, "http://hello.test.svc:8080/hello/"},
-		"port 80 goes without":     {[]string{withPort("80")}, "http://hello.test.svc/hello/"},
-		"a load balancer's IP":     {[]string{withPort("8080") + "status: {loadBalancer: {ingress: [{ip: 192.0.2.7}]}}"}, "http://192.0.2.7:8080/hello/"},
-		"its IPv6 address":         {[]string{withPort("80") + `status: {loadBalancer: {ingress: [{ip: "2001:db8::7"}]}}`}, "http://[2001:db8::7]/hello/"},
-		"its name":                 {[]string{withPort("80") + "status: {loadBalancer: {ingress: [{hostname: lb.example.com, ip: 192.0.2.7}]}}"}, "http://lb.example.com/hello/"},
-		"an ingress":               {[]string{ingress + "spec: {rules: [{host: hello.example.com}]}", withPort("80")}, "http://hello.example.com/hello/"},
-		"an ingress with TLS":      {[]string{ingress + "spec: {tls: [{secretName: s}], rules: [{host: hello.example.com}]}", withPort("80")}, "https://hello.example.com/hello/"},
-		"an ingress for all hosts": {[]string{ingress + "spec: {rules: [{}]}", withPort("80")}, "http://hello.test.svc/hello/"},
-		"a headless release":       {nil, ""},
+		"in the cluster":                                 {[]string{withPort("8080")}, "http://hello.test.svc:8080/hello/"},
+		"port 80 goes without":                           {[]string{withPort("80")}, "http://hello.test.svc/hello/"},
+		"a load balancer's IP":                           {[]string{withPort("8080") + "status: {loadBalancer: {ingress: [{ip: 192.0.2.7}]}}"}, "http://192.0.2.7:8080/hello/"},
+		"its IPv6 address":                               {[]string{withPort("80") + `status: {loadBalancer: {ingress: [{ip: "2001:db8::7"}]}}`}, "http://[2001:db8::7]/hello/"},
+		"its name":                                       {[]string{withPort("80") + "status: {loadBalancer: {ingress: [{hostname: lb.example.com, ip: 192.0.2.7}]}}"}, "http://lb.example.com/hello/"},
+		"an ingress":                                     {[]string{ingress + "spec: {rules: [{host: hello.example.com}]}", withPort("80")}, "http://hello.example.com/hello/"},
+		"an ingress with TLS":                            {[]string{ingress + "spec: {tls: [{secretName: s}], rules: [{host: hello.example.com}]}", withPort("80")}, "https://hello.example.com/hello/"},
+		"an ingress for all hosts":                       {[]string{ingress + "spec: {rules: [{}]}", withPort("80")}, "http://hello.test.svc/hello/"},
+		"an ingress for every host one level below":      {[]string{ingress + "spec: {rules: [{host: '*.example.com'}]}", withPort("80")}, "http://hello.test.svc/hello/"},
+		"an ingress with one for every host and another": {[]string{ingress + "spec: {rules: [{host: '*.example.com'}, {host: hello.example.com}]}", withPort("80")}, "http://hello.example.com/hello/"},
+		"one ingress with an address and one without":    {[]string{ingress + "spec: {rules: [{host: hello.example.com}]}", ingress + "spec: {rules: [{}]}"}, "http://hello.example.com/hello/"},
+		"an ingress for the path":                        {[]string{ingress + rule("{path: /hello, pathType: Prefix}"), withPort("80")}, "http://hello.example.com/hello/"},
+		"an ingress for the whole host":                  {[]string{ingress + rule("{path: /, pathType: Prefix}"), withPort("80")}, "http://hello.example.com/hello/"},
+		"an ingress for another path":                    {[]string{ingress + rule("{path: /foo, pathType: Prefix}"), withPort("80")}, "http://hello.test.svc/hello/"},
+		"an ingress for half a name":                     {[]string{ingress + rule("{path: /hell, pathType: Prefix}"), withPort("80")}, "http://hello.test.svc/hello/"},
+		"an ingress for what is below the path":          {[]string{ingress + rule("{path: /hello/static/, pathType: Prefix}"), withPort("80")}, "http://hello.test.svc/hello/"},
+		"an ingress for exactly the path":                {[]string{ingress + rule("{path: /foo, pathType: Prefix}, {path: /hello/, pathType: Exact}"), withPort("80")}, "http://hello.example.com/hello/"},
+		"an ingress for exactly another path":            {[]string{ingress + rule("{path: /hello, pathType: Exact}"), withPort("80")}, "http://hello.test.svc/hello/"},
+		"a headless release":                             {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects := []object{{}} // one that is not seen
 			for _, text := range c.objects {
-				objects = append(objects, object{release.Child{}, parse(t, text)})
+				objects = append(objects, object{live: parse(t, text)})
 			}
 			if got := pageURL(objects, "/hello/"); got != c.url {
 				t.Errorf("got %q, want %q", got, c.url)
@@ -54,6 +67,24 @@ func TestURLEndsInPathOfChart(t *testing.T) {
 			status.describeObjects(observed(t, func(o *observation) { o.state = c.state }))
 			if status.URL != c.url {
 				t.Errorf("got %q, want %q", status.URL, c.url)
+			}
+		})
+	}
+}
+
+func TestCountsOfAWorkload(t *testing.T) {
+	before, _ := next(Status{}, observed(t, nil))
+	for name, c := range map[string]struct {
+		gone     bool
+		replicas int32
+	}{
+		"that is not seen just now": {false, 2},
+		"that does not exist":       {true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			after, _ := next(before, observed(t, func(o *observation) { o.objects[0].live, o.objects[0].gone = nil, c.gone }))
+			if after.Replicas != c.replicas || after.ReadyReplicas != c.replicas || after.Selector != before.Selector {
+				t.Errorf("got %+v", after)
 			}
 		})
 	}

@@ -216,7 +216,7 @@ func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured
 	for _, child := range state.Children {
 		o := object{Child: child}
 		if failed {
-			o.live, _ = r.read(ctx, owner, child) // half an upgrade may have been applied since
+			o.live, o.gone = r.find(ctx, owner, child) // half an upgrade may have been applied since
 		} else {
 			o.live = r.await(ctx, owner, child)
 		}
@@ -240,17 +240,30 @@ func (r *Reporter) await(ctx context.Context, owner client.Object, child release
 	return live
 }
 
+// find reads an object that perhaps does not exist. That the cache does not have it is no proof:
+// it may have lost the label by which the cache selects.
+func (r *Reporter) find(ctx context.Context, owner client.Object, child release.Child) (live *unstructured.Unstructured, gone bool) {
+	live, err := r.read(ctx, owner, child)
+	if apierrors.IsNotFound(err) {
+		live, err = get(ctx, r.live, owner, child)
+	}
+	return live, apierrors.IsNotFound(err)
+}
+
 // read reads an object from the cache, and from the API server if its kind is not watched.
 func (r *Reporter) read(ctx context.Context, owner client.Object, child release.Child) (*unstructured.Unstructured, error) {
+	live, err := get(ctx, r.Client, owner, child, client.UnsafeDisableDeepCopy)
+	if uncached := (&cache.ErrResourceNotCached{}); errors.As(err, &uncached) {
+		return get(ctx, r.live, owner, child)
+	}
+	return live, err
+}
+
+func get(ctx context.Context, from client.Reader, owner client.Object, child release.Child, opts ...client.GetOption) (*unstructured.Unstructured, error) {
 	live := &unstructured.Unstructured{}
 	live.SetAPIVersion(child.APIVersion)
 	live.SetKind(child.Kind)
-	key := client.ObjectKey{Namespace: owner.GetNamespace(), Name: child.Name}
-	err := r.Client.Get(ctx, key, live, client.UnsafeDisableDeepCopy)
-	if uncached := (&cache.ErrResourceNotCached{}); errors.As(err, &uncached) {
-		err = r.live.Get(ctx, key, live)
-	}
-	if err != nil {
+	if err := from.Get(ctx, client.ObjectKey{Namespace: owner.GetNamespace(), Name: child.Name}, live, opts...); err != nil {
 		return nil, err
 	}
 	return live, nil
@@ -261,7 +274,7 @@ func (r *Reporter) read(ctx context.Context, owner client.Object, child release.
 func (r *Reporter) pods(ctx context.Context, seen observation) []corev1.Pod {
 	var pods []corev1.Pod
 	for _, o := range seen.objects {
-		if o.live == nil || !isWorkload(o.live) || o.health() == nil {
+		if o.live == nil || !o.isWorkload() || o.health() == nil {
 			continue
 		}
 		list := &corev1.PodList{}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -97,11 +98,17 @@ func (s *stage) read() *unstructured.Unstructured {
 // report is how the library ends one that did nothing.
 func (s *stage) report(welcome *unstructured.Unstructured) {
 	s.Helper()
+	s.reportCondition(welcome, map[string]any{"type": "Deployed", "status": "True"})
+}
+
+func (s *stage) reportCondition(welcome *unstructured.Unstructured, condition map[string]any) {
+	s.Helper()
 	status, _ := welcome.Object["status"].(map[string]any)
 	if status == nil {
 		status = map[string]any{}
 	}
-	status["conditions"] = []any{map[string]any{"type": "Deployed", "status": "True", "lastTransitionTime": time.Now().UTC().Format(time.RFC3339)}}
+	condition["lastTransitionTime"] = time.Now().UTC().Format(time.RFC3339)
+	status["conditions"] = []any{condition}
 	welcome.Object["status"] = status
 	if err := s.Reporter.Status().Update(s.Context(), welcome); err != nil {
 		s.Fatal(err)
@@ -252,6 +259,40 @@ func TestReporterDuringRollout(t *testing.T) {
 	s.report(s.read())
 	if got := s.stored().condition(Ready); got.Status != metav1.ConditionTrue {
 		t.Errorf("the end of a rollout is not written at once: %+v", got)
+	}
+}
+
+// The Deployment is missing in the cache, and cannot be repaired.
+func TestReporterCountsWhatDoesNotExist(t *testing.T) {
+	for name, c := range map[string]struct {
+		deleted  bool
+		replicas int32
+	}{
+		"it is deleted": {true, 0},
+		"it has lost the label of what is cached": {false, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			s.report(s.read())
+			if c.deleted {
+				if err := s.server.Delete(t.Context(), parse(t, healthyDeployment)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.Client = interceptor.NewClient(s.server, interceptor.Funcs{
+				Get: func(ctx context.Context, live client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+					if obj.GetObjectKind().GroupVersionKind().Kind == "Deployment" {
+						return apierrors.NewNotFound(schema.GroupResource{Resource: "deployments"}, key.Name)
+					}
+					return live.Get(ctx, key, obj, opts...)
+				},
+			})
+			s.reportCondition(s.read(), map[string]any{"type": irreconcilable, "status": "True", "reason": "ReconcileError", "message": "no Deployments today"})
+			got := s.stored()
+			if got.condition(Ready).Status != metav1.ConditionFalse || got.Replicas != c.replicas || got.ReadyReplicas != c.replicas {
+				t.Errorf("got %+v", got)
+			}
+		})
 	}
 }
 

@@ -275,6 +275,33 @@ func TestFailureReasons(t *testing.T) {
 	}
 }
 
+// A Deployment that is gone and cannot be made again has no pods, whatever was counted before.
+func TestDeploymentCannotBeMadeAgain(t *testing.T) {
+	s := newScene(t)
+	s.operator()
+	s.create(welcome("hello").with("replicas", int64(2)))
+	s.runsAll("hello")
+	s.awaitReady("hello")
+	counts := func(want int64) error {
+		for _, field := range []string{"replicas", "readyReplicas"} {
+			if got, _, _ := unstructured.NestedInt64(s.welcome("hello").Object, "status", field); got != want {
+				return fmt.Errorf("%s is %d, not %d", field, got, want)
+			}
+		}
+		return nil
+	}
+	s.must(counts(2))
+
+	remove := s.noDeployments()
+	s.must(env.client.Delete(ctx, &appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "hello")}))
+	s.awaitReason("hello", "Rejected", "no Deployments today")
+	s.await("no pods are counted", func() error { return counts(0) })
+	remove()
+	s.runsAll("hello")
+	s.awaitReady("hello")
+	s.must(counts(2))
+}
+
 // A container that keeps ending is told within 15 seconds, with the command that shows its log.
 func TestCrashLoop(t *testing.T) {
 	s := newScene(t)
