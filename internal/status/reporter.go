@@ -29,10 +29,13 @@ const (
 	// cacheLag is how long to wait until the cache shows an object as it was just applied.
 	// Within milliseconds it does; a release whose object it does not show is not ready.
 	cacheLag = 2 * time.Second
-	// An unhealthy release is looked at again, pods included, after as long as it has been
-	// unhealthy, within these bounds.
-	firstLook = 5 * time.Second
+	// An unhealthy release is looked at again, pods included, after as long as its outage lasts,
+	// within these bounds. With a shorter first one, a rollout of six minutes whose reason changes
+	// at every look would cost more than 10 writes.
+	firstLook = 8 * time.Second
 	lastLook  = time.Minute
+	// lastDetails bounds for how long counts and messages are not written for the same reason.
+	lastDetails = 5 * time.Minute
 )
 
 // Reporter is the client of the library's reconciler of one kind. The library's conditions
@@ -43,8 +46,18 @@ type Reporter struct {
 	releases      releases
 	events        record.EventRecorder
 
-	mu    sync.Mutex
-	looks map[types.UID]time.Time // when to look again at what is unhealthy
+	mu      sync.Mutex
+	outages map[types.UID]outage
+}
+
+// outage of a release: its objects are not healthy. An edit begins a new one, lest the operator is
+// slow to tell what became of it because the one before has lasted for long. Another reason does
+// not: with a tight quota, a rollout changes it with every pod.
+type outage struct {
+	generation int64
+	since      time.Time
+	look       time.Time // when to look again
+	details    time.Time // from when on changes of mere counts and messages are written
 }
 
 // releases of a kind: a *release.Kind, but for tests.
@@ -55,7 +68,7 @@ type releases interface {
 
 // NewReporter returns a Reporter that learns from kind what was applied.
 func NewReporter(mgr manager.Manager, kind *release.Kind) *Reporter {
-	return &Reporter{Client: mgr.GetClient(), live: mgr.GetAPIReader(), releases: kind, events: mgr.GetEventRecorderFor("welcome-operator"), looks: map[types.UID]time.Time{}}
+	return &Reporter{Client: mgr.GetClient(), live: mgr.GetAPIReader(), releases: kind, events: mgr.GetEventRecorderFor("welcome-operator"), outages: map[types.UID]outage{}}
 }
 
 // Get hides the conditions from the library. It asks for a status update only when its own
@@ -149,17 +162,31 @@ func (r *Reporter) status(ctx context.Context, owner *unstructured.Unstructured,
 		r.forget(owner.GetUID())
 		return status, !equality.Semantic.DeepEqual(previous, status)
 	}
-	// A rollout changes its counts and messages all the time: they are written once per look.
-	if sameButForDetails(previous, status) {
-		if wait := r.untilLook(owner.GetUID(), seen.now.Time); wait > 0 {
-			r.releases.Requeue(owner, wait)
-			return status, false
-		}
+	now, same := seen.now.Time, sameButForDetails(previous, status)
+	o, known := r.outage(owner.GetUID())
+	if o.generation != seen.generation {
+		o = outage{generation: seen.generation, since: now}
+	}
+	if wait := o.look.Sub(now); same && wait > 0 {
+		r.releases.Requeue(owner, wait)
+		return status, false
+	}
+	// Most rollouts are over before the first look: what was healthy until now costs no list.
+	if known || same {
 		seen.pods = r.pods(ctx, seen)
 		status, _ = next(previous, seen)
 	}
-	r.lookAgain(owner, seen.now.Sub(status.condition(Ready).LastTransitionTime.Time), seen.now.Time)
-	return status, !equality.Semantic.DeepEqual(previous, status)
+	lasts := max(now.Sub(o.since), firstLook)
+	// A rollout changes its counts and messages all the time: they are written ever more rarely.
+	changed := !same || previous.condition(Ready).Reason != status.condition(Ready).Reason ||
+		!now.Before(o.details) && !equality.Semantic.DeepEqual(previous, status)
+	if changed {
+		o.details = now.Add(min(lasts, lastDetails))
+	}
+	o.look = now.Add(min(lasts, lastLook))
+	r.remember(owner.GetUID(), o)
+	r.releases.Requeue(owner, o.look.Sub(now))
+	return status, changed
 }
 
 // sameButForDetails is whether two statuses differ only in what a rollout keeps changing.
@@ -179,24 +206,23 @@ func withoutDetails(s Status) Status {
 	return s
 }
 
-func (r *Reporter) untilLook(uid types.UID, now time.Time) time.Duration {
+func (r *Reporter) outage(uid types.UID) (o outage, known bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.looks[uid].Sub(now)
+	o, known = r.outages[uid]
+	return o, known
 }
 
-func (r *Reporter) lookAgain(owner client.Object, unhealthyFor time.Duration, now time.Time) {
-	delay := min(max(unhealthyFor, firstLook), lastLook)
+func (r *Reporter) remember(uid types.UID, o outage) {
 	r.mu.Lock()
-	r.looks[owner.GetUID()] = now.Add(delay)
-	r.mu.Unlock()
-	r.releases.Requeue(owner, delay)
+	defer r.mu.Unlock()
+	r.outages[uid] = o
 }
 
 func (r *Reporter) forget(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.looks, uid)
+	delete(r.outages, uid)
 }
 
 func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured, reported []metav1.Condition) observation {
