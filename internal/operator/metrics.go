@@ -2,19 +2,24 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"time"
 
 	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/api/resource"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"demo.welcome.domain/welcome-operator/internal/release"
 	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
@@ -80,23 +85,28 @@ type resources struct {
 var (
 	conditionDesc = prometheus.NewDesc("welcome_operator_resources",
 		"Custom resources by the status of a condition: True, False, Unknown (also while there is none).", []string{"kind", "condition", "status"}, nil)
+	notReadyDesc = prometheus.NewDesc("welcome_operator_longest_not_ready_seconds",
+		"How long that custom resource has not been ready which has not been for the longest time, 0 if all are. One that is paused does not count.", []string{"kind"}, nil)
 	countDesc = prometheus.NewDesc("welcome_operator_namespace_resources",
 		"Custom resources of a namespace.", []string{"kind", "namespace"}, nil)
 	replicasDesc = prometheus.NewDesc("welcome_operator_namespace_replicas",
-		"Pods of the custom resources of a namespace, as their status counts them.", []string{"kind", "namespace"}, nil)
+		"Pods of the custom resources of a namespace, as the status of their workloads counts them. Missing while no workload is watched, as are the next two.", []string{"kind", "namespace"}, nil)
 	cpuDesc = prometheus.NewDesc("welcome_operator_namespace_requested_cpu_cores",
-		"CPU that those pods request.", []string{"kind", "namespace"}, nil)
+		"CPU that those pods request by the templates of their workloads: the sum over the containers, without init containers, and the limit where there is no request.", []string{"kind", "namespace"}, nil)
 	memoryDesc = prometheus.NewDesc("welcome_operator_namespace_requested_memory_bytes",
-		"Memory that those pods request.", []string{"kind", "namespace"}, nil)
+		"Memory that those pods request, likewise.", []string{"kind", "namespace"}, nil)
 	perResourceDesc = prometheus.NewDesc("welcome_operator_resource_condition",
 		"Whether a condition of a custom resource is True (--metrics-per-resource).", []string{"kind", "namespace", "name", "condition"}, nil)
+
+	// workloads are the kinds that count their pods in status.replicas.
+	workloads = []string{"Deployment", "StatefulSet", "ReplicaSet"}
 
 	countedConditions = []string{status.Ready, status.Reconciling, status.Stalled}
 )
 
 // Describe implements prometheus.Collector.
 func (r *resources) Describe(descs chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{conditionDesc, countDesc, replicasDesc, cpuDesc, memoryDesc, perResourceDesc} {
+	for _, desc := range []*prometheus.Desc{conditionDesc, notReadyDesc, countDesc, replicasDesc, cpuDesc, memoryDesc, perResourceDesc} {
 		descs <- desc
 	}
 }
@@ -110,32 +120,91 @@ func (r *resources) Collect(out chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
+	used, err := r.usage(ctx)
+	if err != nil {
+		out <- prometheus.NewInvalidMetric(replicasDesc, err)
+	}
 	for _, entry := range r.entries {
-		list := &unstructured.UnstructuredList{}
-		list.SetGroupVersionKind(entry.GroupVersionKind)
-		if err := r.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			out <- prometheus.NewInvalidMetric(conditionDesc, fmt.Errorf("list %s: %w", entry.Kind, err))
+		items, err := r.list(ctx, entry.GroupVersionKind)
+		if err != nil {
+			out <- prometheus.NewInvalidMetric(conditionDesc, err)
 			continue
 		}
-		r.collect(out, entry, list.Items)
+		r.collect(out, entry, items, used)
 	}
 }
 
-// usage is what the custom resources of one namespace take.
-type usage struct{ count, replicas, cpu, memory float64 }
+func (r *resources) list(ctx context.Context, gvk schema.GroupVersionKind) ([]unstructured.Unstructured, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(gvk)
+	if err := r.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list %s: %w", gvk.Kind, err)
+	}
+	return list.Items, nil
+}
 
-func (r *resources) collect(out chan<- prometheus.Metric, entry watches.Watch, items []unstructured.Unstructured) {
+// owners are the custom resources of one kind in one namespace, usage is what their pods take.
+type (
+	owners struct {
+		schema.GroupKind
+		namespace string
+	}
+	usage struct{ replicas, cpu, memory float64 }
+)
+
+// usage asks the workloads, not the custom resources: as long as one of those is paused or cannot be
+// applied, something else runs than its spec wants. It is nil if no kind of workloads is watched.
+func (r *resources) usage(ctx context.Context) (map[owners]usage, error) {
+	var used map[owners]usage
+	for _, kind := range workloads {
+		items, err := r.list(ctx, appsv1.SchemeGroupVersion.WithKind(kind))
+		if uncached := (&cache.ErrResourceNotCached{}); errors.As(err, &uncached) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if used == nil {
+			used = map[owners]usage{}
+		}
+		for i := range items {
+			owner := metav1.GetControllerOfNoCopy(&items[i])
+			if owner == nil {
+				continue
+			}
+			key := owners{schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind(), items[i].GetNamespace()}
+			count, _, _ := unstructured.NestedInt64(items[i].Object, "status", "replicas")
+			replicas, sum := float64(count), used[key]
+			used[key] = usage{
+				replicas: sum.replicas + replicas,
+				cpu:      sum.cpu + replicas*release.Requested(&items[i], "cpu"),
+				memory:   sum.memory + replicas*release.Requested(&items[i], "memory"),
+			}
+		}
+	}
+	return used, nil
+}
+
+func (r *resources) collect(out chan<- prometheus.Metric, entry watches.Watch, items []unstructured.Unstructured, used map[owners]usage) {
 	conditions := map[[2]string]float64{}
 	for _, condition := range countedConditions {
 		for _, value := range []string{"True", "False", "Unknown"} {
 			conditions[[2]string{condition, value}] = 0 // a series that is there can be alerted on
 		}
 	}
-	namespaces := map[string]usage{}
+	selector, err := metav1.LabelSelectorAsSelector(entry.Selector)
+	if err != nil {
+		out <- prometheus.NewInvalidMetric(notReadyDesc, fmt.Errorf("read the selector of %s: %w", entry.Kind, err))
+		return
+	}
+	now, longest, counts := time.Now(), time.Duration(0), map[string]float64{}
 	for i := range items {
 		item := &items[i]
 		for _, condition := range countedConditions {
-			value := conditionStatus(item, condition)
+			value := "Unknown"
+			if text, ok := conditionOf(item, condition)["status"].(string); ok {
+				value = text
+			}
 			conditions[[2]string{condition, value}]++
 			if r.perResource {
 				isTrue := 0.0
@@ -145,16 +214,28 @@ func (r *resources) collect(out chan<- prometheus.Metric, entry watches.Watch, i
 				out <- gauge(perResourceDesc, isTrue, entry.Kind, item.GetNamespace(), item.GetName(), condition)
 			}
 		}
-		namespaces[item.GetNamespace()] = namespaces[item.GetNamespace()].plus(usageOf(item, entry.Chart.Values))
+		if since := notReadySince(item); !since.IsZero() && selector.Matches(labels.Set(item.GetLabels())) {
+			longest = max(longest, now.Sub(since))
+		}
+		counts[item.GetNamespace()]++
 	}
 	for key, count := range conditions {
 		out <- gauge(conditionDesc, count, entry.Kind, key[0], key[1])
 	}
-	for namespace, used := range namespaces {
-		out <- gauge(countDesc, used.count, entry.Kind, namespace)
-		out <- gauge(replicasDesc, used.replicas, entry.Kind, namespace)
-		out <- gauge(cpuDesc, used.cpu, entry.Kind, namespace)
-		out <- gauge(memoryDesc, used.memory, entry.Kind, namespace)
+	out <- gauge(notReadyDesc, longest.Seconds(), entry.Kind)
+	for namespace, count := range counts {
+		out <- gauge(countDesc, count, entry.Kind, namespace)
+		key := owners{entry.GroupVersionKind.GroupKind(), namespace}
+		if _, runs := used[key]; !runs && used != nil {
+			used[key] = usage{}
+		}
+	}
+	for key, sum := range used {
+		if key.GroupKind == entry.GroupVersionKind.GroupKind() {
+			out <- gauge(replicasDesc, sum.replicas, entry.Kind, key.namespace)
+			out <- gauge(cpuDesc, sum.cpu, entry.Kind, key.namespace)
+			out <- gauge(memoryDesc, sum.memory, entry.Kind, key.namespace)
+		}
 	}
 }
 
@@ -162,39 +243,26 @@ func gauge(desc *prometheus.Desc, value float64, labels ...string) prometheus.Me
 	return prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 }
 
-func (u usage) plus(v usage) usage {
-	return usage{count: u.count + v.count, replicas: u.replicas + v.replicas, cpu: u.cpu + v.cpu, memory: u.memory + v.memory}
-}
-
-// usageOf takes the requests of a pod from resources.requests of the spec, and from the
-// chart's values where the spec is silent. The pods are those that the status counts: with
-// an autoscaler, the spec does not know them.
-func usageOf(item *unstructured.Unstructured, defaults map[string]any) usage {
-	replicas, _, _ := unstructured.NestedInt64(item.Object, "status", "replicas")
-	request := func(name string) float64 {
-		path := []string{"resources", "requests", name}
-		request, set, _ := unstructured.NestedFieldNoCopy(item.Object, append([]string{"spec"}, path...)...)
-		if !set {
-			request, _, _ = unstructured.NestedFieldNoCopy(defaults, path...)
-		}
-		quantity, err := resource.ParseQuantity(fmt.Sprint(request)) // a text, or a number
-		if err != nil {
-			return 0 // the chart asks for none
-		}
-		return quantity.AsApproximateFloat64()
+// notReadySince is zero for what is ready or paused. What nobody has looked at yet is not ready.
+func notReadySince(item *unstructured.Unstructured) (since time.Time) {
+	ready := conditionOf(item, status.Ready)
+	switch {
+	case ready == nil:
+		since = item.GetCreationTimestamp().Time
+	case ready["status"] == "False":
+		text, _ := ready["lastTransitionTime"].(string)
+		since, _ = time.Parse(time.RFC3339, text) // the CRD lets nothing else in
 	}
-	return usage{count: 1, replicas: float64(replicas), cpu: float64(replicas) * request("cpu"), memory: float64(replicas) * request("memory")}
+	return since
 }
 
-func conditionStatus(item *unstructured.Unstructured, conditionType string) string {
+func conditionOf(item *unstructured.Unstructured, conditionType string) map[string]any {
 	content, _ := item.Object["status"].(map[string]any)
 	conditions, _ := content["conditions"].([]any)
 	for _, c := range conditions {
 		if c, ok := c.(map[string]any); ok && c["type"] == conditionType {
-			if value, ok := c["status"].(string); ok {
-				return value
-			}
+			return c
 		}
 	}
-	return "Unknown"
+	return nil
 }

@@ -10,34 +10,58 @@ import (
 	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
-	"helm.sh/helm/v3/pkg/chart"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 var testKind = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Thing"}
 
-// fixedList answers every list with the same custom resources.
-type fixedList struct {
+// fixedCache answers every list of a kind with the same objects. It knows no others.
+type fixedCache struct {
 	client.Reader
-	items []unstructured.Unstructured
+	objects map[string][]unstructured.Unstructured
 }
 
-func (f fixedList) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
-	list.(*unstructured.UnstructuredList).Items = f.items
+func (f fixedCache) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	gvk := list.GetObjectKind().GroupVersionKind()
+	items, known := f.objects[gvk.Kind]
+	if !known {
+		return &cache.ErrResourceNotCached{GVK: gvk}
+	}
+	list.(*unstructured.UnstructuredList).Items = items
 	return nil
 }
 
-func thing(namespace, name, ready string, replicas int64, requests map[string]any) unstructured.Unstructured {
+func thing(namespace, name, ready string) unstructured.Unstructured {
 	return unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{"namespace": namespace, "name": name},
-		"spec":     map[string]any{"resources": map[string]any{"requests": requests}},
-		"status": map[string]any{
-			"replicas":   replicas,
-			"conditions": []any{map[string]any{"type": "Ready", "status": ready}},
-		},
+		"status":   map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": ready}}},
 	}}
+}
+
+// workload is a Deployment of a Thing, as the cache has it.
+func workload(t *testing.T, namespace, owner string, replicas int64, cpu, memory string) unstructured.Unstructured {
+	t.Helper()
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"metadata": map[string]any{
+			"namespace":       namespace,
+			"labels":          map[string]any{"managed-by": "us"},
+			"ownerReferences": []any{map[string]any{"apiVersion": "example.com/v1", "kind": owner, "name": "x", "uid": "u", "controller": true}},
+		},
+		"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{
+			map[string]any{"resources": map[string]any{"requests": map[string]any{"cpu": cpu, "memory": memory}}},
+		}}}},
+		"status": map[string]any{"replicas": replicas},
+	}}
+	if _, err := release.Slim(object); err != nil {
+		t.Fatal(err)
+	}
+	return *object
 }
 
 // gather returns all samples as name{label values} → value.
@@ -66,36 +90,43 @@ func labelValues(metric *dto.Metric) string {
 	return strings.Join(values, ",")
 }
 
-func testResources(perResource bool, items ...unstructured.Unstructured) *resources {
+func testResources(perResource bool, items, workloads []unstructured.Unstructured) *resources {
 	elected := make(chan struct{})
 	close(elected)
-	defaults := map[string]any{"resources": map[string]any{"requests": map[string]any{"cpu": "100m", "memory": "32Mi"}}}
-	entry := watches.Watch{GroupVersionKind: testKind, Chart: &chart.Chart{Values: defaults}}
-	return &resources{reader: fixedList{items: items}, elected: elected, entries: []watches.Watch{entry}, perResource: perResource}
+	objects := map[string][]unstructured.Unstructured{"Thing": items}
+	if workloads != nil {
+		objects["Deployment"] = workloads
+	}
+	entry := watches.Watch{GroupVersionKind: testKind, Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "not-ours", Operator: metav1.LabelSelectorOpDoesNotExist}}}}
+	return &resources{reader: fixedCache{objects: objects}, elected: elected, entries: []watches.Watch{entry}, perResource: perResource}
 }
 
 func TestResources(t *testing.T) {
-	got := gather(t, testResources(false,
-		thing("a", "one", "True", 2, map[string]any{"cpu": "500m"}),
-		thing("a", "two", "False", 1, nil),
-		thing("b", "three", "Unknown", 0, nil),
-		thing("c", "whole", "True", 3, map[string]any{"cpu": int64(2), "memory": int64(1 << 20)}),
-		unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "b", "name": "new"}}},
-	))
+	got := gather(t, testResources(false, []unstructured.Unstructured{
+		thing("a", "one", "True"),
+		thing("a", "two", "False"),
+		thing("b", "three", "Unknown"),
+		{Object: map[string]any{"metadata": map[string]any{"namespace": "b", "name": "new"}}},
+	}, []unstructured.Unstructured{
+		workload(t, "a", "Thing", 2, "500m", "32Mi"),
+		workload(t, "a", "Thing", 1, "100m", "32Mi"),
+		workload(t, "a", "Other", 7, "1", "1Gi"),
+		workload(t, "old", "Thing", 1, "1", "1Gi"), // its custom resource is deleted, its pods are still there
+	}))
 	for sample, want := range map[string]float64{
-		"resources{Ready,Thing,True}":               2,
-		"resources{Ready,Thing,False}":              1,
-		"resources{Ready,Thing,Unknown}":            2,
-		"resources{Stalled,Thing,True}":             0,
-		"namespace_resources{Thing,a}":              2,
-		"namespace_resources{Thing,b}":              2,
-		"namespace_replicas{Thing,a}":               3,
-		"namespace_replicas{Thing,b}":               0,
-		"namespace_requested_cpu_cores{Thing,a}":    1.1,
-		"namespace_requested_memory_bytes{Thing,a}": 3 * 32 << 20,
-		"namespace_requested_memory_bytes{Thing,b}": 0,
-		"namespace_requested_cpu_cores{Thing,c}":    6,
-		"namespace_requested_memory_bytes{Thing,c}": 3 << 20,
+		"resources{Ready,Thing,True}":                 1,
+		"resources{Ready,Thing,False}":                1,
+		"resources{Ready,Thing,Unknown}":              2,
+		"resources{Stalled,Thing,True}":               0,
+		"namespace_resources{Thing,a}":                2,
+		"namespace_resources{Thing,b}":                2,
+		"namespace_replicas{Thing,a}":                 3,
+		"namespace_replicas{Thing,b}":                 0,
+		"namespace_replicas{Thing,old}":               1,
+		"namespace_requested_cpu_cores{Thing,a}":      1.1,
+		"namespace_requested_memory_bytes{Thing,a}":   3 * 32 << 20,
+		"namespace_requested_memory_bytes{Thing,b}":   0,
+		"namespace_requested_memory_bytes{Thing,old}": 1 << 30,
 	} {
 		if value, ok := got[sample]; !ok || value != want {
 			t.Errorf("%s is %v (there: %v), not %v", sample, value, ok, want)
@@ -108,8 +139,52 @@ func TestResources(t *testing.T) {
 	}
 }
 
+// An operator that watches no workloads does not know what runs. No series is better than a bill of nothing.
+func TestResourcesWithoutWorkloads(t *testing.T) {
+	got := gather(t, testResources(false, []unstructured.Unstructured{thing("a", "one", "True")}, nil))
+	if got["namespace_resources{Thing,a}"] != 1 {
+		t.Errorf("got %v", got)
+	}
+	if value, ok := got["namespace_replicas{Thing,a}"]; ok {
+		t.Errorf("%v replicas", value)
+	}
+}
+
+func TestLongestNotReady(t *testing.T) {
+	ago := func(age time.Duration) string { return time.Now().Add(-age).UTC().Format(time.RFC3339) }
+	condition := func(status string, age time.Duration) map[string]any {
+		return map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": status, "lastTransitionTime": ago(age)}}}
+	}
+	object := func(created time.Duration, status map[string]any, labels map[string]any) unstructured.Unstructured {
+		return unstructured.Unstructured{Object: map[string]any{
+			"metadata": map[string]any{"namespace": "n", "name": "x", "creationTimestamp": ago(created), "labels": labels},
+			"status":   status,
+		}}
+	}
+	healthy := object(time.Hour, condition("True", time.Hour), nil)
+	for name, c := range map[string]struct {
+		items []unstructured.Unstructured
+		want  time.Duration
+	}{
+		"none":                {nil, 0},
+		"ready":               {[]unstructured.Unstructured{healthy}, 0},
+		"the oldest counts":   {[]unstructured.Unstructured{object(time.Hour, condition("False", time.Minute), nil), healthy, object(time.Hour, condition("False", 20*time.Minute), nil), object(time.Hour, condition("False", 0), nil)}, 20 * time.Minute},
+		"paused":              {[]unstructured.Unstructured{object(time.Hour, condition("Unknown", time.Hour), nil)}, 0},
+		"never looked at":     {[]unstructured.Unstructured{object(15*time.Minute, nil, nil)}, 15 * time.Minute},
+		"a clock that lags":   {[]unstructured.Unstructured{object(time.Hour, condition("False", -time.Hour), nil)}, 0},
+		"not this operator's": {[]unstructured.Unstructured{object(time.Hour, nil, map[string]any{"not-ours": ""})}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, ok := gather(t, testResources(false, c.items, nil))["longest_not_ready_seconds{Thing}"]
+			if difference := got - c.want.Seconds(); !ok || difference < 0 || difference > 10 {
+				t.Errorf("%v s (there: %v), want %v", got, ok, c.want)
+			}
+		})
+	}
+}
+
 func TestResourcesPerResource(t *testing.T) {
-	got := gather(t, testResources(true, thing("a", "one", "True", 2, nil)))
+	got := gather(t, testResources(true, []unstructured.Unstructured{thing("a", "one", "True")}, nil))
 	if got["resource_condition{Ready,Thing,one,a}"] != 1 {
 		t.Errorf("got %v", got)
 	}
@@ -120,7 +195,7 @@ func TestResourcesPerResource(t *testing.T) {
 
 // A standby counts nothing, or everything would be counted twice.
 func TestResourcesOfStandby(t *testing.T) {
-	standby := testResources(false, thing("a", "one", "True", 2, nil))
+	standby := testResources(false, []unstructured.Unstructured{thing("a", "one", "True")}, nil)
 	standby.elected = make(chan struct{})
 	if got := gather(t, standby); len(got) > 0 {
 		t.Errorf("got %v", got)

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -62,6 +63,45 @@ func TestFingerprint(t *testing.T) {
 				t.Errorf("same fingerprint: %v, want %v", got, c.same)
 			}
 		})
+	}
+}
+
+// Who could write the fingerprint into the cluster would hide a drift, and what its pods request.
+func TestSlimBelievesNoAnnotationOfTheCluster(t *testing.T) {
+	forged := object(t, deploymentYAML)
+	forged.SetAnnotations(map[string]string{fingerprintAnnotation: "forged"})
+	if _, err := Slim(forged); err != nil {
+		t.Fatal(err)
+	}
+	if got := forged.GetAnnotations()[fingerprintAnnotation]; got == "forged" {
+		t.Error("the fingerprint is what the object says")
+	}
+}
+
+func TestSlimKeepsWhatAPodRequests(t *testing.T) {
+	for name, c := range map[string]struct {
+		containers  string
+		cpu, memory float64
+	}{
+		"no requests":             {"[{name: a}]", 0, 0},
+		"the sum":                 {"[{resources: {requests: {cpu: 100m, memory: 32Mi}}}, {resources: {requests: {cpu: '1'}}}]", 1.1, 32 << 20},
+		"a limit without request": {"[{resources: {limits: {cpu: '2', memory: 1Gi}, requests: {cpu: 500m}}}]", 0.5, 1 << 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			workload := object(t, strings.Replace(deploymentYAML, "[{name: welcome, image: i}]", c.containers, 1))
+			for range 2 { // a resync does it again
+				if _, err := Slim(workload); err != nil {
+					t.Fatal(err)
+				}
+				if cpu, memory := Requested(workload, "cpu"), Requested(workload, "memory"); cpu != c.cpu || memory != c.memory {
+					t.Errorf("%v cores and %v bytes, want %v and %v", cpu, memory, c.cpu, c.memory)
+				}
+			}
+		})
+	}
+	service := object(t, "{apiVersion: v1, kind: Service, metadata: {name: x, labels: {app: x}}, spec: {}}")
+	if _, err := Slim(service); err != nil || len(service.GetAnnotations()) != 1 {
+		t.Errorf("a Service is kept with %v: %v", service.GetAnnotations(), err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"math"
 	"net/http"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 var metricsReaderToken = sync.OnceValues(func() (string, error) {
@@ -109,5 +111,30 @@ func TestReleaseMetrics(t *testing.T) {
 	}
 	if got := operator.metric(t, "welcome_operator_resource_condition", ""); got != 0 {
 		t.Error("there are metrics of single Welcomes, and nobody has asked for them")
+	}
+}
+
+// Whoever pauses a Welcome and then lowers its requests pays for the pods, which go on as they are.
+func TestMeteringOfWhatRuns(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
+	s.create(welcome("hello").with("replicas", int64(2)))
+	s.runsAll("hello")
+	s.awaitReady("hello")
+	s.edit("hello", func(w *fixture) { w.annotate(paused, "true") })
+	s.awaitCondition("hello", "Paused", "True")
+	s.edit("hello", func(w *fixture) { w.with("resources.requests.cpu", "1m") })
+	s.await("the edit is seen", func() error {
+		object := s.welcome("hello")
+		if seen, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration"); seen != object.GetGeneration() {
+			return fmt.Errorf("generation %d, not %d", seen, object.GetGeneration())
+		}
+		return nil
+	})
+	if got := operator.metric(t, "welcome_operator_namespace_requested_cpu_cores", s.namespace); math.Abs(got-0.2) > 1e-9 {
+		t.Errorf("%v cores, not 0.2", got)
+	}
+	if got := operator.metric(t, "welcome_operator_longest_not_ready_seconds", ""); got != 0 {
+		t.Errorf("a paused Welcome has not been ready for %v s", got)
 	}
 }
