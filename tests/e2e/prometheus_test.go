@@ -133,7 +133,7 @@ scrape_configs:
 	return p
 }
 
-var patienceOfRules = regexp.MustCompile(`(?m)^([ -]+(for|interval): ).*$`)
+var patienceOfRules = regexp.MustCompile(`(?m)^([ -]+(for|keep_firing_for|interval): ).*$`)
 
 func (s *scene) impatientRules() string {
 	s.Helper()
@@ -145,7 +145,11 @@ func (s *scene) impatientRules() string {
 	s.must(yaml.Unmarshal(text, &object))
 	rules, err := yaml.Marshal(object.Spec)
 	s.must(err)
-	return patienceOfRules.ReplaceAllString(string(rules), "${1}1s")
+	const age = "welcome_operator_longest_not_ready_seconds) > "
+	if !strings.Contains(string(rules), age+"600") {
+		s.Fatalf("No rule has %q to shorten:\n%s", age+"600", rules)
+	}
+	return patienceOfRules.ReplaceAllString(strings.ReplaceAll(string(rules), age+"600", age+"1"), "${1}1s")
 }
 
 func freeAddress(s *scene) string {
