@@ -225,13 +225,13 @@ func (r *resources) collect(out chan<- prometheus.Metric, entry watches.Watch, i
 	out <- gauge(notReadyDesc, longest.Seconds(), entry.Kind)
 	for namespace, count := range counts {
 		out <- gauge(countDesc, count, entry.Kind, namespace)
-		key := owners{entry.GroupVersionKind.GroupKind(), namespace}
+		key := owners{entry.GroupKind(), namespace}
 		if _, runs := used[key]; !runs && used != nil {
 			used[key] = usage{}
 		}
 	}
 	for key, sum := range used {
-		if key.GroupKind == entry.GroupVersionKind.GroupKind() {
+		if key.GroupKind == entry.GroupKind() {
 			out <- gauge(replicasDesc, sum.replicas, entry.Kind, key.namespace)
 			out <- gauge(cpuDesc, sum.cpu, entry.Kind, key.namespace)
 			out <- gauge(memoryDesc, sum.memory, entry.Kind, key.namespace)

@@ -292,7 +292,7 @@ func (s *stage) homeless(is bool) {
 }
 
 // restart forgets what a process does.
-func (s *stage) restart() { s.Reporter.outages = map[types.UID]outage{} }
+func (s *stage) restart() { s.outages = map[types.UID]outage{} }
 
 var (
 	allRight         = []any{map[string]any{"type": "Progressing", "status": "True", "reason": "NewReplicaSetAvailable"}, map[string]any{"type": "Available", "status": "True"}}
