@@ -86,7 +86,7 @@ var (
 	conditionDesc = prometheus.NewDesc("welcome_operator_resources",
 		"Custom resources by the status of a condition: True, False, Unknown (also while there is none).", []string{"kind", "condition", "status"}, nil)
 	notReadyDesc = prometheus.NewDesc("welcome_operator_longest_not_ready_seconds",
-		"How long that custom resource has not been ready which has not been for the longest time, 0 if all are. One that is paused does not count.", []string{"kind"}, nil)
+		"The longest time that a custom resource has not been ready, 0 if all are. A paused one does not count.", []string{"kind"}, nil)
 	countDesc = prometheus.NewDesc("welcome_operator_namespace_resources",
 		"Custom resources of a namespace.", []string{"kind", "namespace"}, nil)
 	replicasDesc = prometheus.NewDesc("welcome_operator_namespace_replicas",
