@@ -49,6 +49,17 @@ func (a *actionClient) library() (helmclient.ActionInterface, error) {
 	return a.helm, nil
 }
 
+// begin waits until an action may run, and returns what it runs with. end lets the next one begin.
+func (a *actionClient) begin() (helm helmclient.ActionInterface, end func(), err error) {
+	if err := a.slots.take(a.ctx); err != nil {
+		return nil, nil, err
+	}
+	if helm, err = a.library(); err != nil {
+		a.slots.give()
+	}
+	return helm, a.slots.give, err
+}
+
 func (a *actionClient) guard() (*guard, error) {
 	helm, err := a.library()
 	if err != nil {
@@ -142,14 +153,11 @@ func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values
 	if decide(a.observe(src)) == mustWait {
 		return nil, a.clients.ledger.failure(a.owner.GetUID()).err
 	}
-	if err := a.slots.take(a.ctx); err != nil {
-		return nil, err
-	}
-	defer a.slots.give()
-	helm, err := a.library()
+	helm, end, err := a.begin()
 	if err != nil {
 		return nil, err
 	}
+	defer end()
 	a.records.stamp = a.stamp
 	defer a.changing()()
 	start := time.Now()
@@ -224,15 +232,16 @@ func (a *actionClient) appliedGeneration() int64 {
 
 // compare renders the chart and says whether that is what the newest record holds.
 func (a *actionClient) compare(opts []helmclient.UpgradeOption) (*release.Release, error) {
-	if err := a.slots.take(a.ctx); err != nil {
+	helm, end, err := a.begin()
+	if err != nil {
 		return nil, err
 	}
-	defer a.slots.give()
+	defer end()
 	rendered, err := a.render(opts...)
 	if err != nil {
 		return nil, err
 	}
-	recorded, err := a.helm.Config().Releases.Get(a.owner.GetName(), a.current.revision)
+	recorded, err := helm.Config().Releases.Get(a.owner.GetName(), a.current.revision)
 	if err != nil {
 		return nil, fmt.Errorf("read release record %s: %w", a.current.name, err)
 	}
@@ -259,14 +268,11 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	if a.held != nil {
 		return nil, a.held
 	}
-	if err := a.slots.take(a.ctx); err != nil {
-		return nil, err
-	}
-	defer a.slots.give()
-	helm, err := a.library()
+	helm, end, err := a.begin()
 	if err != nil {
 		return nil, err
 	}
+	defer end()
 	guard, err := a.guard()
 	if err != nil {
 		return nil, err
@@ -353,14 +359,11 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 		a.forget()
 		return nil, driver.ErrReleaseNotFound
 	}
-	if err := a.slots.take(a.ctx); err != nil {
-		return nil, err
-	}
-	defer a.slots.give()
-	helm, err := a.library()
+	helm, end, err := a.begin()
 	if err != nil {
 		return nil, err
 	}
+	defer end()
 	defer a.changing()()
 	start := time.Now()
 	if err := a.deleteLeftovers(); err != nil {

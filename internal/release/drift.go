@@ -101,10 +101,11 @@ func (a *actionClient) drifted() bool {
 }
 
 func (a *actionClient) repairAll() error {
-	if err := a.slots.take(a.ctx); err != nil {
+	_, end, err := a.begin()
+	if err != nil {
 		return err
 	}
-	defer a.slots.give()
+	defer end()
 	manifest, err := a.applied()
 	if err != nil || manifest == "" {
 		return err
