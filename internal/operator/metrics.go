@@ -10,6 +10,7 @@ import (
 	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -153,12 +154,15 @@ type (
 )
 
 // usage asks the workloads, not the custom resources: as long as one of those is paused or cannot be
-// applied, something else runs than its spec wants. It is nil if no kind of workloads is watched.
+// applied, something else runs than its spec wants. It is nil if no kind of workloads is watched, or
+// all there are have yet to be read after a start: a scrape that waited for that would fail as a whole.
 func (r *resources) usage(ctx context.Context) (map[owners]usage, error) {
+	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
 	var used map[owners]usage
 	for _, kind := range workloads {
 		items, err := r.list(ctx, appsv1.SchemeGroupVersion.WithKind(kind))
-		if uncached := (&cache.ErrResourceNotCached{}); errors.As(err, &uncached) {
+		if uncached := (&cache.ErrResourceNotCached{}); errors.As(err, &uncached) || apierrors.IsTimeout(err) {
 			continue
 		}
 		if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -21,16 +22,20 @@ import (
 
 var testKind = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Thing"}
 
-// fixedCache answers every list of a kind with the same objects. It knows no others.
+// fixedCache answers every list of a kind with the same objects. Others it does not watch, or is still about to read.
 type fixedCache struct {
 	client.Reader
 	objects map[string][]unstructured.Unstructured
+	filling bool
 }
 
 func (f fixedCache) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	gvk := list.GetObjectKind().GroupVersionKind()
 	items, known := f.objects[gvk.Kind]
-	if !known {
+	switch {
+	case !known && f.filling:
+		return apierrors.NewTimeoutError("failed waiting for the informer to sync", 0)
+	case !known:
 		return &cache.ErrResourceNotCached{GVK: gvk}
 	}
 	list.(*unstructured.UnstructuredList).Items = items
@@ -139,14 +144,19 @@ func TestResources(t *testing.T) {
 	}
 }
 
-// An operator that watches no workloads does not know what runs. No series is better than a bill of nothing.
+// An operator that watches no workloads, or has not read them yet, does not know what runs. No series is better than a bill of
+// nothing, and than no metrics at all.
 func TestResourcesWithoutWorkloads(t *testing.T) {
-	got := gather(t, testResources(false, []unstructured.Unstructured{thing("a", "one", "True")}, nil))
-	if got["namespace_resources{Thing,a}"] != 1 {
-		t.Errorf("got %v", got)
-	}
-	if value, ok := got["namespace_replicas{Thing,a}"]; ok {
-		t.Errorf("%v replicas", value)
+	for _, filling := range []bool{false, true} {
+		r := testResources(false, nil, nil)
+		r.reader = fixedCache{objects: map[string][]unstructured.Unstructured{"Thing": {thing("a", "one", "True")}}, filling: filling}
+		got := gather(t, r)
+		if got["namespace_resources{Thing,a}"] != 1 {
+			t.Errorf("got %v", got)
+		}
+		if value, ok := got["namespace_replicas{Thing,a}"]; ok {
+			t.Errorf("%v replicas", value)
+		}
 	}
 }
 
