@@ -117,13 +117,20 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	}
 	stored := &unstructured.Unstructured{}
 	stored.SetGroupVersionKind(owner.GroupVersionKind())
-	// Mostly there is nothing to write: the copy is made when there is.
-	if err := w.reporter.Client.Get(ctx, client.ObjectKeyFromObject(owner), stored, client.UnsafeDisableDeepCopy); err != nil {
-		return err
-	}
 	reported := of(owner).Conditions
 	defer hideConditions(owner)
-	if order, err := resourceversion.CompareResourceVersion(stored.GetResourceVersion(), owner.GetResourceVersion()); err != nil || order > 0 {
+	// A cache that is behind a write of a moment ago is waited for: the library updates twice after a
+	// failed uninstall, and the second time would undo the first.
+	var order int
+	err := wait.PollUntilContextTimeout(ctx, time.Millisecond, cacheLag, true, func(ctx context.Context) (bool, error) {
+		// Mostly there is nothing to write: the copy is made when there is.
+		err := w.reporter.Client.Get(ctx, client.ObjectKeyFromObject(owner), stored, client.UnsafeDisableDeepCopy)
+		if err == nil {
+			order, err = resourceversion.CompareResourceVersion(stored.GetResourceVersion(), owner.GetResourceVersion())
+		}
+		return order >= 0, err
+	})
+	if err != nil || order > 0 {
 		return err
 	}
 	previous := of(stored)
