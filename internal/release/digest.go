@@ -77,6 +77,10 @@ func private(c *chart.Chart) *chart.Chart {
 	if len(c.Dependencies()) == 0 {
 		return c
 	}
+	return copyOf(c)
+}
+
+func copyOf(c *chart.Chart) *chart.Chart {
 	copied, metadata := *c, *c.Metadata
 	metadata.Dependencies = nil
 	for _, dependency := range c.Metadata.Dependencies {
@@ -86,9 +90,7 @@ func private(c *chart.Chart) *chart.Chart {
 	copied.Metadata, copied.Values = &metadata, runtime.DeepCopyJSON(c.Values)
 	var subcharts []*chart.Chart
 	for _, subchart := range c.Dependencies() {
-		s := *private(subchart)
-		s.Values = runtime.DeepCopyJSON(s.Values)
-		subcharts = append(subcharts, &s)
+		subcharts = append(subcharts, copyOf(subchart))
 	}
 	copied.SetDependencies(subcharts...)
 	return &copied

@@ -26,9 +26,6 @@ import (
 // wake it not have done so. Often would cost a processor: thousands may wait.
 const rolloutPoll = 2 * time.Minute
 
-// repairs bounds how often one repair starts again because somebody else was at the object.
-const repairs = 5
-
 // Reconcile repairs what became of the objects of a release whose inputs have not changed.
 // Whether there is anything to repair is decided against the cache.
 func (a *actionClient) Reconcile(*release.Release) error {
@@ -193,18 +190,9 @@ func (a *actionClient) repair(guard *guard, info *resource.Info) error {
 	if err != nil {
 		return err
 	}
-	restored := live
-	// Again until nothing changes: what somebody did between the look and the repair would pass for repaired.
-	for range repairs {
-		seen := restored
-		restored = restore(seen, desired)
-		// A patch, since an update would fail whenever the object's controller writes its status meanwhile.
-		if err := a.clients.mgr.GetClient().Patch(a.ctx, restored, client.MergeFrom(seen)); err != nil {
-			return fmt.Errorf("repair the drift of %s: %w", describe(info), err)
-		}
-		if fingerprint(restored) == fingerprint(seen) {
-			break
-		}
+	restored, err := guard.restore(info, live, desired)
+	if err != nil {
+		return fmt.Errorf("repair drift: %w", err)
 	}
 	if fingerprint(restored) != fingerprint(live) {
 		a.tell(DriftCorrected, "%s: put back %s", describe(info), strings.Join(changes(live.Object, restored.Object), ", "))

@@ -67,8 +67,17 @@ func (g *guard) Update(original, target kube.ResourceList, force bool) (*kube.Re
 	if err := g.deleteRest(original.Difference(target), result.Deleted); err != nil {
 		return result, err
 	}
+	// Helm's merge only takes out what the last good release had.
 	for info, desired := range wanted {
-		if err := g.restore(info, desired); err != nil {
+		live, err := toUnstructured(info.Object)
+		if err != nil {
+			return result, err
+		}
+		restored, err := g.restore(info, live, desired)
+		if err != nil {
+			return result, err
+		}
+		if err := info.Refresh(restored, true); err != nil {
 			return result, err
 		}
 	}
@@ -76,20 +85,30 @@ func (g *guard) Update(original, target kube.ResourceList, force bool) (*kube.Re
 	return result, nil
 }
 
-// restore takes out of an object that was applied what the chart does not want in it. Helm's merge only
-// takes out what the last good release had.
-func (g *guard) restore(info *resource.Info, desired *unstructured.Unstructured) error {
-	live, err := toUnstructured(info.Object)
-	if err != nil {
-		return err
+// restores bounds how often a restoration starts again because somebody else was at the object.
+const restores = 5
+
+// restore takes out of an object what the chart does not want in it, and puts back what it wants: again
+// until nothing changes, for what somebody did between the look and the patch would pass for restored.
+func (g *guard) restore(info *resource.Info, live, desired *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	helper := resource.NewHelper(info.Client, info.Mapping)
+	for range restores {
+		answer, err := g.patch(helper, info, live, desired)
+		if err != nil {
+			return nil, err
+		}
+		seen := live
+		if live, err = toUnstructured(answer); err != nil {
+			return nil, err
+		}
+		if fingerprint(live) == fingerprint(seen) {
+			break
+		}
 	}
-	answer, err := g.patch(resource.NewHelper(info.Client, info.Mapping), info, live, desired)
-	if err != nil {
-		return err
-	}
-	return info.Refresh(answer, true)
+	return live, nil
 }
 
+// patch, and not an update, which would fail whenever the object's controller writes its status meanwhile.
 func (g *guard) patch(helper *resource.Helper, info *resource.Info, live, desired *unstructured.Unstructured) (runtime.Object, error) {
 	patch, err := client.MergeFrom(live).Data(restore(live, desired))
 	if err != nil {

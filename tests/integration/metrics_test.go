@@ -121,8 +121,7 @@ func TestMeteringOfWhatRuns(t *testing.T) {
 	s.create(welcome("hello").with("replicas", int64(2)))
 	s.runsAll("hello")
 	s.awaitReady("hello")
-	s.edit("hello", func(w *fixture) { w.annotate(paused, "true") })
-	s.awaitCondition("hello", "Paused", "True")
+	s.pause()
 	s.edit("hello", func(w *fixture) { w.with("resources.requests.cpu", "1m") })
 	s.await("the edit is seen", func() error {
 		object := s.welcome("hello")

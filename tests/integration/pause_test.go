@@ -6,14 +6,20 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 )
 
+// pause has the operator leave the Welcome "hello" alone, and waits until it does.
+func (s *scene) pause() {
+	s.Helper()
+	s.edit("hello", func(w *fixture) { w.annotate(paused, "true") })
+	s.awaitCondition("hello", "Paused", "True")
+}
+
 func TestPause(t *testing.T) {
 	s := newScene(t)
 	s.operator()
 	s.create(welcome("hello").greeting("before"))
 	s.awaitDeployed("hello")
 
-	s.edit("hello", func(w *fixture) { w.annotate(paused, "true") })
-	s.awaitCondition("hello", "Paused", "True")
+	s.pause()
 	s.edit("hello", func(w *fixture) { w.greeting("while paused") })
 	// Another custom resource, created later, is through: so the edit was seen, too.
 	s.create(welcome("later"))
@@ -35,8 +41,7 @@ func TestPauseDoesNotBlockDeletion(t *testing.T) {
 	s.operator()
 	cr := s.create(welcome("hello"))
 	s.awaitDeployed("hello")
-	s.edit("hello", func(w *fixture) { w.annotate(paused, "true") })
-	s.awaitCondition("hello", "Paused", "True")
+	s.pause()
 	s.must(env.client.Delete(ctx, cr))
 	s.awaitGone(newWelcome(), "hello")
 	s.awaitGone(&appsv1.Deployment{}, "hello")

@@ -43,8 +43,7 @@ func TestKilledWhileUpgrading(t *testing.T) {
 	s.awaitDeployed("hello")
 	s.settled(first)
 	asked, letGo := s.holdDeployments()
-	s.edit("hello", func(w *fixture) { w.annotate(paused, "true") })
-	s.awaitCondition("hello", "Paused", "True")
+	s.pause()
 	s.must(env.client.Delete(ctx, &appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "hello")}))
 	s.edit("hello", func(w *fixture) { w.annotate(paused, "false").greeting("after") })
 	<-asked // Helm makes the Deployment again
