@@ -51,6 +51,7 @@ else
   echo "Using the cluster of KUBECONFIG=$KUBECONFIG. It must be able to pull $IMG and $OPERAND_IMG:"
   echo "choose a registry with make demo IMG=… OPERAND_IMG=…"
 fi
+step 'Nothing in the way' hack/fresh.sh demo
 step 'Images' run images push
 step 'Operator' run deploy
 step 'Welcome' apply_sample

@@ -35,7 +35,7 @@ case $command in
         rm "$archive" # buildah adds to no archive that exists.
         builder push --quiet "$image" "docker-archive:$archive:$image"
       fi
-      go run ./tests/cluster load "$archive" > "$digest_file"
+      go run -trimpath ./tests/cluster load "$archive" > "$digest_file"
     elif has_docker; then
       docker push --quiet "$image" >/dev/null
       docker inspect --format '{{index .RepoDigests 0}}' "$image" > "$digest_file"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that the local cluster (tests/cluster), the image builds, the browser, the OLM and the Prometheus tests need.
+# Installs the Debian packages that the local cluster (tests/cluster), the image builds, the browser, the OLM and the Prometheus tests, and commands of the documents need.
 # Does nothing, fast, where all are there, and off Debian, where `make cluster` says what it misses.
 set -euo pipefail
 
-packages=(busybox-static containerd runc containernetworking-plugins iptables conntrack buildah curl chromium prometheus)
+packages=(busybox-static containerd runc containernetworking-plugins iptables conntrack buildah curl chromium prometheus jq)
 
 command -v dpkg-query >/dev/null || exit 0
 missing=()

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"strconv"
 	"syscall"
 )
@@ -25,19 +26,26 @@ func run() error {
 	if err != nil {
 		return err
 	}
+	debug.SetMemoryLimit(memoryTarget)
 	log := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: cfg.logLevel}))
 
 	server, err := newServer(cfg.greeting, log)
 	if err != nil {
 		return err
 	}
-	listener, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(cfg.port)))
+	config := net.ListenConfig{Control: smallBuffers}
+	listener, err := config.Listen(context.Background(), "tcp", net.JoinHostPort("", strconv.Itoa(cfg.port)))
 	if err != nil {
 		return fmt.Errorf("listen on PORT: %w", err)
 	}
 
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	// From the first signal on the default action is back: a second one ends a drain at once.
-	context.AfterFunc(ctx, stop)
+	signalled, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	ctx, drain := context.WithCancel(context.Background())
+	// A second signal ends a drain at once: the default action is back before the drain begins, or a signal that is sent
+	// as soon as /readyz says "draining" could still be swallowed.
+	context.AfterFunc(signalled, func() {
+		stop()
+		drain()
+	})
 	return server.serve(ctx, listener)
 }

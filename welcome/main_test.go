@@ -33,20 +33,27 @@ func program(t *testing.T, env ...string) (*exec.Cmd, *bytes.Buffer) {
 	return cmd, &log
 }
 
-// TestTerminationFailsNoRequest sends requests without a pause until the listener is closed, over connections that are
-// kept and over new ones.
-func TestTerminationFailsNoRequest(t *testing.T) {
-	port := freePort(t)
-	cmd, log := program(t, "NAME=myfriends", "PORT="+port)
+// serve starts the program, which ends with the test, and returns when it serves the page for myfriends.
+func serve(t *testing.T) (cmd *exec.Cmd, log *bytes.Buffer, port string) {
+	t.Helper()
+	port = freePort(t)
+	cmd, log = program(t, "NAME=myfriends", "PORT="+port)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	url := "http://127.0.0.1:" + port
 	await(t, "the program serves", func() bool {
-		status, _ := get(t, url+"/readyz")
+		status, _ := get(t, "http://127.0.0.1:"+port+"/readyz")
 		return status == http.StatusOK
 	})
+	return cmd, log, port
+}
+
+// TestTerminationFailsNoRequest sends requests without a pause until the listener is closed, over connections that are
+// kept and over new ones.
+func TestTerminationFailsNoRequest(t *testing.T) {
+	cmd, log, port := serve(t)
+	url := "http://127.0.0.1:" + port
 
 	terminated := time.Now()
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {

@@ -24,15 +24,16 @@ const (
 
 // server runs the page with probes and a drain that loses no request.
 type server struct {
-	http     *http.Server
-	log      *slog.Logger
-	draining atomic.Bool
+	http        *http.Server
+	connections *connections
+	log         *slog.Logger
+	draining    atomic.Bool
 }
 
 // newServer serves the page that greets g, /healthz (the process answers) and /readyz (it wants traffic). Its limits keep
 // a slow or hostile client from holding a connection or memory for long; an honest request is one small GET.
 func newServer(g greeting, log *slog.Logger) (*server, error) {
-	s := &server{log: log}
+	s := &server{connections: newConnections(), log: log}
 	mux := http.NewServeMux()
 	if err := addPage(mux, g); err != nil {
 		return nil, err
@@ -47,7 +48,8 @@ func newServer(g greeting, log *slog.Logger) (*server, error) {
 		// Longer than the keep-alive of common load balancers (60 s), so that they close idle connections first;
 		// the other way round a request can cross with our close and fail.
 		IdleTimeout:    90 * time.Second,
-		MaxHeaderBytes: 16 << 10,
+		MaxHeaderBytes: 4 << 10,
+		ConnState:      s.connections.changed,
 		ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 	}
 	return s, nil
@@ -58,7 +60,7 @@ func newServer(g greeting, log *slog.Logger) (*server, error) {
 func (s *server) serve(ctx context.Context, listener net.Listener) error {
 	s.log.Info("serving", "address", listener.Addr().String())
 	failed := make(chan error, 1)
-	go func() { failed <- s.http.Serve(listener) }()
+	go func() { failed <- s.http.Serve(bounded{listener, s.connections}) }()
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serve: %w", err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // API is what a chart's values.schema.json and values.yaml say about a kind.
@@ -157,10 +159,8 @@ func closeObjects(schema *apiextensionsv1.JSONSchemaProps, path string) error {
 	return errors.Join(problems...)
 }
 
-// addDefaults sets the default of every property that is not an object from values.
-//
-// A CRD's defaults are stored in every object that is created, as those of Kubernetes's own kinds are: a new default in a
-// later chart is for new objects, and what runs keeps running as it is. "", {} and [] mean "not set" and are not defaults.
+// addDefaults sets the default of every property that is not an object from values, and writes it into the rules that ask for it.
+// "", {} and [] mean "not set" and are not defaults.
 func addDefaults(schema *apiextensionsv1.JSONSchemaProps, value any, path string) error {
 	if schema.Default != nil {
 		return fmt.Errorf("%s: remove \"default\": defaults are in values.yaml", path)
@@ -172,7 +172,7 @@ func addDefaults(schema *apiextensionsv1.JSONSchemaProps, value any, path string
 		return nil
 	}
 	values, _ := value.(map[string]any)
-	var problems []error
+	problems := []error{resolveDefaults(schema.XValidations, values, path)}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if _, ok := schema.Properties[name]; !ok {
 			problems = append(problems, fmt.Errorf("%s.%s: not in the schema: describe it there, or remove it from values.yaml", path, name))
@@ -187,6 +187,31 @@ func addDefaults(schema *apiextensionsv1.JSONSchemaProps, value any, path string
 		property := schema.Properties[name]
 		problems = append(problems, addDefaults(&property, value, path+"."+name))
 		schema.Properties[name] = property
+	}
+	return errors.Join(problems...)
+}
+
+// orDefault is how a rule asks for what becomes of a field that may be left out: orDefault(self.service.port).
+var orDefault = regexp.MustCompile(`\borDefault\(((?:self|oldSelf)(?:\.\w+)+)\)`)
+
+// resolveDefaults writes the rules of an object in CEL, which knows no chart and so no orDefault: with the defaults in values. Not with
+// CEL's orValue, which the API server takes for text without end, and so for a rule that costs too much.
+func resolveDefaults(rules apiextensionsv1.ValidationRules, values map[string]any, path string) error {
+	var problems []error
+	for i := range rules {
+		rules[i].Rule = orDefault.ReplaceAllStringFunc(rules[i].Rule, func(asked string) string {
+			field := orDefault.FindStringSubmatch(asked)[1]
+			elements := strings.Split(field, ".")
+			value, found, err := unstructured.NestedFieldNoCopy(values, elements[1:]...)
+			if !found || err != nil {
+				problems = append(problems, fmt.Errorf("%s: %s in a rule: not in values.yaml", path, asked))
+			}
+			var set []string
+			for i := range elements[1:] {
+				set = append(set, fmt.Sprintf("has(%s)", strings.Join(elements[:i+2], ".")))
+			}
+			return fmt.Sprintf("(%s ? %s : %s)", strings.Join(set, " && "), field, compact(value))
+		})
 	}
 	return errors.Join(problems...)
 }

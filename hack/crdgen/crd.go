@@ -18,11 +18,7 @@ import (
 )
 
 // newCRD puts the CRD of a kind together: the spec is the chart's, all else is the same for every kind of this operator.
-func newCRD(gvk schema.GroupVersionKind, api *API) (*apiextensionsv1.CustomResourceDefinition, error) {
-	spec, err := api.spec()
-	if err != nil {
-		return nil, err
-	}
+func newCRD(gvk schema.GroupVersionKind, api *API, spec apiextensionsv1.JSONSchemaProps) *apiextensionsv1.CustomResourceDefinition {
 	plural, singular := meta.UnsafeGuessKindToResource(gvk)
 	names := apiextensionsv1.CustomResourceDefinitionNames{
 		Kind:       gvk.Kind,
@@ -57,12 +53,12 @@ func newCRD(gvk schema.GroupVersionKind, api *API) (*apiextensionsv1.CustomResou
 	}
 	if _, scalable := spec.Properties["replicas"]; scalable {
 		version.Subresources.Scale = &apiextensionsv1.CustomResourceSubresourceScale{
-			SpecReplicasPath:   ".spec.replicas",
+			SpecReplicasPath:   replicasPath,
 			StatusReplicasPath: ".status.replicas",
 			LabelSelectorPath:  ptr.To(".status.selector"),
 		}
 		version.AdditionalPrinterColumns = append(version.AdditionalPrinterColumns,
-			column("Replicas", "integer", ".spec.replicas", "Pods wanted.", 0),
+			column("Replicas", "integer", replicasPath, "Pods wanted.", 0),
 			column("Available", "integer", ".status.readyReplicas", "Pods that are ready.", 1))
 	}
 	version.AdditionalPrinterColumns = append(version.AdditionalPrinterColumns,
@@ -80,7 +76,7 @@ func newCRD(gvk schema.GroupVersionKind, api *API) (*apiextensionsv1.CustomResou
 			Scope:    apiextensionsv1.NamespaceScoped,
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{version},
 		},
-	}, nil
+	}
 }
 
 // column of `kubectl get`; one of priority 1 shows with `-o wide` only.

@@ -1,8 +1,9 @@
-// Command crdgen derives a CustomResourceDefinition from the chart of every entry of watches.yaml, and the table of values in
-// the chart's README. Run it from the root of the repository with `make manifests`.
+// Command crdgen derives a CustomResourceDefinition from the chart of every entry of watches.yaml, the table of values in
+// the chart's README, and the policy that bounds the operator's ServiceAccount. It refuses a chart that has changed since its release without a new version. Run it from the root of the
+// repository with `make manifests`.
 //
 // The chart is the one source of an API: values.schema.json has the fields, their descriptions and bounds, values.yaml the
-// defaults. What watches.yaml pins with overrideValues is not a field.
+// defaults, of which the CRD only tells: the operator fills them in. What watches.yaml pins with overrideValues is not a field.
 package main
 
 import (
@@ -10,8 +11,11 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
+	"helm.sh/helm/v3/pkg/chart"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
+
+	"demo.welcome.domain/welcome-operator/internal/operator"
 )
 
 const watchesFile = "watches.yaml"
@@ -23,28 +27,27 @@ func main() {
 	}
 }
 
-// run writes the CRD of each entry of watches.yaml into outDir as <group>_<plural>.yaml, and completes the chart's README.
+// run writes the CRD of each entry of watches.yaml into outDir as <group>_<plural>.yaml, completes the chart's README, and writes the policy.
 func run(outDir string) error {
-	data, err := os.ReadFile(watchesFile)
+	entries, err := readEntries()
 	if err != nil {
 		return err
 	}
-	// Not watches.Load: it expands environment variables, and what they are is of no concern here.
-	var entries []watches.Watch
-	if err := yaml.UnmarshalStrict(data, &entries); err != nil {
-		return fmt.Errorf("%s: %w", watchesFile, err)
-	}
+	charts := map[string]*chart.Chart{}
 	for _, entry := range entries {
-		api, err := loadAPI(entry)
+		api, err := loadAPI(entry.Watch)
 		if err != nil {
 			return err
 		}
-		crd, err := newCRD(entry.GroupVersionKind, api)
+		spec, checked, err := api.spec()
 		if err != nil {
 			return fmt.Errorf("%s: %w", watchesFile, err)
 		}
-		if err := validate(crd); err != nil {
-			return fmt.Errorf("%s becomes no valid CRD; correct the schema:\n%w", api.schemaFile, err)
+		crd := newCRD(entry.GroupVersionKind, api, spec)
+		for _, crd := range []*apiextensionsv1.CustomResourceDefinition{crd, newCRD(entry.GroupVersionKind, api, checked)} {
+			if err := validate(crd); err != nil {
+				return fmt.Errorf("%s becomes no valid CRD; correct the schema:\n%w", api.schemaFile, err)
+			}
 		}
 		crdFile := filepath.Join(outDir, fmt.Sprintf("%s_%s.yaml", crd.Spec.Group, crd.Spec.Names.Plural))
 		if err := writeCRD(crdFile, api, crd); err != nil {
@@ -55,6 +58,24 @@ func run(outDir string) error {
 			return err
 		}
 		fmt.Printf("%s → %s, %s\n", api.schemaFile, crdFile, readmeFile)
+		charts[entry.ChartPath] = api.chart
 	}
-	return nil
+	if err := writePolicy(entries); err != nil {
+		return err
+	}
+	fmt.Printf("%s → %s\n", watchesFile, policyFile)
+	return keepReleased(charts)
+}
+
+func readEntries() ([]operator.Entry, error) {
+	data, err := os.ReadFile(watchesFile)
+	if err != nil {
+		return nil, err
+	}
+	// Not watches.Load: it expands environment variables, and what they are is of no concern here.
+	var entries []operator.Entry
+	if err := yaml.UnmarshalStrict(data, &entries); err != nil {
+		return nil, fmt.Errorf("%s: %w", watchesFile, err)
+	}
+	return entries, nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,9 +21,13 @@ func inCopy(t *testing.T) {
 	if err := os.CopyFS(filepath.Join(dir, chartsDir), os.DirFS("../../"+chartsDir)); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "watches.yaml"), read(t, "../../watches.yaml"))
-	if err := os.Mkdir(filepath.Join(dir, "crds"), 0o755); err != nil {
-		t.Fatal(err)
+	for _, file := range []string{"watches.yaml", catalogFile, releasedFile} {
+		write(t, filepath.Join(dir, file), read(t, "../../"+file))
+	}
+	for _, out := range []string{"crds", filepath.Dir(policyFile)} {
+		if err := os.MkdirAll(filepath.Join(dir, out), 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Chdir(dir)
 }
@@ -31,6 +36,8 @@ func TestGeneratedFilesAreUpToDate(t *testing.T) {
 	committed := map[string]string{
 		"crds/webapp.demo.welcome.domain_welcomes.yaml": read(t, "../../config/crd/bases/webapp.demo.welcome.domain_welcomes.yaml"),
 		"helm-charts/welcome/README.md":                 read(t, "../../helm-charts/welcome/README.md"),
+		releasedFile:                                    read(t, "../../"+releasedFile),
+		policyFile:                                      read(t, "../../"+policyFile),
 	}
 	inCopy(t)
 	if err := run("crds"); err != nil {
@@ -48,7 +55,7 @@ func TestEveryEntryGetsItsCRD(t *testing.T) {
 	inCopy(t)
 	write(t, "helm-charts/goodbye/Chart.yaml", "apiVersion: v2\nname: goodbye\nversion: 0.1.0\n")
 	write(t, "helm-charts/goodbye/values.yaml", "text: bye\npage: {color: red, image: one}\nimage: two\n")
-	write(t, "helm-charts/goodbye/README.md", tableStart+tableEnd)
+	write(t, "helm-charts/goodbye/README.md", "<!-- values: written by make manifests -->\n<!-- end of values -->\n")
 	write(t, "helm-charts/goodbye/values.schema.json", `{
 		"description": "What it says.", "type": "object", "additionalProperties": false, "required": ["image"],
 		"properties": {
@@ -79,14 +86,60 @@ func TestEveryEntryGetsItsCRD(t *testing.T) {
 		t.Error("image is pinned, and still in the CRD")
 	}
 	page := spec.Properties["page"]
-	if _, pinned := page.Properties["image"]; pinned || string(page.Default.Raw) != `{"color":"red"}` {
-		t.Errorf("page.image is pinned; page is %+v with default %s", page.Properties, page.Default.Raw)
+	if _, pinned := page.Properties["image"]; pinned {
+		t.Errorf("page.image is pinned; page is %+v", page.Properties)
 	}
-	if want := `{"page":{"color":"red"},"text":"bye"}`; string(spec.Default.Raw) != want {
+	if want := `{}`; string(spec.Default.Raw) != want {
 		t.Errorf("default of spec is %s, want %s", spec.Default.Raw, want)
 	}
-	if readme := read(t, "helm-charts/goodbye/README.md"); !strings.Contains(readme, "| `page.color` | `\"red\"` | The color. |\n") {
+	color := page.Properties["color"]
+	if page.Default != nil || color.Default != nil || color.Description != "The color. Default: red." {
+		t.Errorf("page.color is %q with default %v in %v: it should be the chart's, and told", color.Description, color.Default, page.Default)
+	}
+	if readme := read(t, "helm-charts/goodbye/README.md"); !strings.Contains(readme, "| `page.color` | `\"red\"` | string | The color. |\n") {
 		t.Errorf("README lacks page.color:\n%s", readme)
+	}
+}
+
+// The API server stores the default that the scale subresource needs, and no other.
+func TestOnlyReplicasAreDefaulted(t *testing.T) {
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict([]byte(read(t, "../../config/crd/bases/webapp.demo.welcome.domain_welcomes.yaml")), &crd); err != nil {
+		t.Fatal(err)
+	}
+	version := crd.Spec.Versions[0]
+	if version.Subresources.Scale.SpecReplicasPath != replicasPath {
+		t.Errorf("the scale subresource is at %s", version.Subresources.Scale.SpecReplicasPath)
+	}
+	var defaults []string
+	var walk func(schema apiextensionsv1.JSONSchemaProps, path string)
+	walk = func(schema apiextensionsv1.JSONSchemaProps, path string) {
+		if schema.Default != nil {
+			defaults = append(defaults, path+"="+string(schema.Default.Raw))
+		}
+		for name, property := range schema.Properties {
+			walk(property, path+"."+name)
+		}
+		if schema.Items != nil {
+			walk(*schema.Items.Schema, path+"[]")
+		}
+	}
+	walk(version.Schema.OpenAPIV3Schema.Properties["spec"], ".spec")
+	if want := []string{`.spec={"replicas":1}`, ".spec.replicas=1"}; !slices.Equal(defaults, want) {
+		t.Errorf("the CRD has the defaults %q, want %q", defaults, want)
+	}
+}
+
+// Rules compare what a field is, set or not.
+func TestRulesKnowTheDefaults(t *testing.T) {
+	rules := apiextensionsv1.ValidationRules{{Rule: "orDefault(self.a.b) != orDefault(oldSelf.text) && orDefault(self.n) > 0 && self.n < 9"}}
+	values := map[string]any{"a": map[string]any{"b": "it's"}, "text": "", "n": 3}
+	if err := resolveDefaults(rules, values, ""); err != nil {
+		t.Fatal(err)
+	}
+	want := `(has(self.a) && has(self.a.b) ? self.a.b : "it's") != (has(oldSelf.text) ? oldSelf.text : "") && (has(self.n) ? self.n : 3) > 0 && self.n < 9`
+	if rules[0].Rule != want {
+		t.Errorf("the rule is\n%s, want\n%s", rules[0].Rule, want)
 	}
 }
 
@@ -110,10 +163,11 @@ func TestMistakes(t *testing.T) {
 		"open object":                      {schema, `"additionalProperties": false,`, "", []string{schema, ".service", `add "additionalProperties": false`}},
 		"keyword that a CRD has not":       {schema, `"maximum": 65535`, `"maximum": 65535, "const": 8080`, []string{schema, ".properties.service.properties.port.const", "x-kubernetes-validations"}},
 		"such a keyword within a list":     {schema, `"maximum": 31536000`, `"maximum": 31536000, "const": 1`, []string{schema, "tolerationSeconds.const"}},
-		"rule that does not compile":       {schema, "self.minReplicas <= self.maxReplicas", "self.min <= self.maxReplicas", []string{schema, "properties[autoscaling]", "undefined field 'min'"}},
+		"rule that does not compile":       {schema, "orDefault(self.minReplicas) <=", "self.min <=", []string{schema, "properties[autoscaling]", "undefined field 'min'"}},
+		"rule about a default of nothing":  {schema, "orDefault(self.minReplicas) <=", "orDefault(self.min) <=", []string{schema, ".autoscaling", "orDefault(self.min)", "not in values.yaml"}},
 		"text without maximum in a rule":   {schema, `"maxLength": 253,`, "", []string{schema, "exceeds budget"}},
 		"misspelt x-crd":                   {schema, `"shortNames"`, `"shortName"`, []string{schema, "x-crd", ".shortName"}},
-		"README without a place":           {"helm-charts/welcome/README.md", tableEnd, "", []string{"README.md", "add the lines"}},
+		"README without a place":           {"helm-charts/welcome/README.md", "<!-- end of values -->\n", "", []string{"README.md", "add the lines"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inCopy(t)

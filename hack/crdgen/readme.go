@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -26,12 +27,13 @@ func writeValuesTable(file string, api *API) error {
 	if !started || !ended {
 		return fmt.Errorf("%s: add the lines %q and %q where the table of values belongs", file, tableStart, tableEnd)
 	}
-	rows := []string{"| Value | Default | What it is |", "|---|---|---|"}
+	rows := []string{"| Value | Default | May be | What it is |", "|---|---|---|---|"}
 	rows = append(rows, api.valueRows(api.values, "")...)
 	table := strings.Join(rows, "\n") + "\n"
 	return os.WriteFile(file, []byte(before+tableStart+table+tableEnd+after), 0o644)
 }
 
+// valueRows has a row for every value, and for every field of a list's entries.
 func (a *API) valueRows(schema apiextensionsv1.JSONSchemaProps, path string) []string {
 	var rows []string
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
@@ -47,7 +49,61 @@ func (a *API) valueRows(schema apiextensionsv1.JSONSchemaProps, path string) []s
 		if property.Default != nil {
 			def = fmt.Sprintf("`%s`", property.Default.Raw)
 		}
-		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s |", path, def, strings.ReplaceAll(description, "|", `\|`)))
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s |", path, def, mayBe(property), strings.ReplaceAll(description, "|", `\|`)))
+		if property.Items != nil {
+			rows = append(rows, a.valueRows(*property.Items.Schema, path+"[]")...)
+		}
 	}
 	return rows
 }
+
+// mayBe is the type of a value, and its bounds.
+func mayBe(schema apiextensionsv1.JSONSchemaProps) string {
+	if len(schema.Enum) > 0 {
+		var values []string
+		for _, value := range schema.Enum {
+			values = append(values, fmt.Sprintf("`%s`", strings.Trim(string(value.Raw), `"`)))
+		}
+		return strings.Join(values, ", ")
+	}
+	said := schema.Type
+	switch {
+	case schema.XIntOrString:
+		said = "integer or string"
+	case schema.Type == "object":
+		said = "map"
+	case schema.Type == "array":
+		said = "list"
+	}
+	for _, limits := range []string{
+		interval(schema.Minimum, schema.Maximum, ""),
+		interval(schema.MinLength, schema.MaxLength, " characters"),
+		interval(schema.MinItems, schema.MaxItems, " entries"),
+		interval(schema.MinProperties, schema.MaxProperties, " entries"),
+	} {
+		said += limits
+	}
+	if schema.AdditionalProperties != nil && schema.AdditionalProperties.Schema != nil {
+		said += " of: " + mayBe(*schema.AdditionalProperties.Schema)
+	}
+	if schema.Items != nil && schema.Items.Schema.Properties == nil {
+		said += " of: " + mayBe(*schema.Items.Schema)
+	}
+	return said
+}
+
+// interval is how a description goes on that has bounds.
+func interval[N int64 | float64](lowest, highest *N, unit string) string {
+	switch {
+	case lowest != nil && highest != nil:
+		return fmt.Sprintf(", %s to %s%s", number(*lowest), number(*highest), unit)
+	case lowest != nil:
+		return fmt.Sprintf(", at least %s%s", number(*lowest), unit)
+	case highest != nil:
+		return fmt.Sprintf(", at most %s%s", number(*highest), unit)
+	}
+	return ""
+}
+
+// number has no exponent, which %v writes from a million on.
+func number[N int64 | float64](n N) string { return strconv.FormatFloat(float64(n), 'f', -1, 64) }

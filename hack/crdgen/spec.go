@@ -8,21 +8,42 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// spec is the schema of what a user may set: the chart's values without the pinned ones.
-func (a *API) spec() (apiextensionsv1.JSONSchemaProps, error) {
-	spec := *a.values.DeepCopy()
+// replicasPath is the one field whose default the API server is to store in every object: the scale subresource, and with it
+// kubectl scale and autoscalers, fails where it has no value. The other defaults are the chart's: what an object does not set
+// follows those of a new version.
+const replicasPath = ".spec.replicas"
+
+// spec is the schema of what a user may set: the chart's values without the pinned ones. checked is the same with all defaults,
+// for the API server's code to say whether they keep the rules.
+func (a *API) spec() (spec, checked apiextensionsv1.JSONSchemaProps, err error) {
+	spec = *a.values.DeepCopy()
 	for _, path := range a.pinned {
 		if !remove(&spec, pathElements(path)) {
-			return spec, fmt.Errorf("overrideValues pins %q, which %s does not have: correct the path in watches.yaml", path, a.schemaFile)
+			return spec, checked, fmt.Errorf("overrideValues pins %q, which %s does not have: correct the path in watches.yaml", path, a.schemaFile)
 		}
 	}
 	describe(&spec)
-	defaultObjects(&spec)
-	if spec.Default == nil {
-		// The library refuses an object without a spec.
-		spec.Default = &apiextensionsv1.JSON{Raw: []byte("{}")}
+	checked = *spec.DeepCopy()
+	dropDefaults(&spec, ".spec")
+	for _, schema := range []*apiextensionsv1.JSONSchemaProps{&spec, &checked} {
+		defaultObjects(schema)
+		if schema.Default == nil {
+			// The library refuses an object without a spec.
+			schema.Default = &apiextensionsv1.JSON{Raw: []byte("{}")}
+		}
 	}
-	return spec, nil
+	return spec, checked, nil
+}
+
+// dropDefaults leaves the default at replicasPath, and no other.
+func dropDefaults(schema *apiextensionsv1.JSONSchemaProps, path string) {
+	if path != replicasPath {
+		schema.Default = nil
+	}
+	for name, property := range schema.Properties {
+		dropDefaults(&property, path+"."+name)
+		schema.Properties[name] = property
+	}
 }
 
 // describe adds default and bounds to the description of each property: `kubectl explain` shows nothing else of them.

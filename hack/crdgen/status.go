@@ -11,7 +11,7 @@ func statusSchema() apiextensionsv1.JSONSchemaProps {
 	status := object("What the operator sees; only it writes here.", nil, map[string]apiextensionsv1.JSONSchemaProps{
 		"observedGeneration": {Description: "The metadata.generation that this status is about, -1 before there is any.", Type: "integer", Format: "int64", Minimum: ptr.To(-1.0)},
 		"conditions": {
-			Description:  "State in detail. Ready sums it up. Reconciling is True while the operator works on it, Stalled while somebody has to change something first; Initialized, Deployed, ReleaseFailed, Irreconcilable and Paused tell of the release.",
+			Description:  "State in detail. Ready sums it up. Reconciling is True while the operator works on it, Stalled while somebody has to change something first; Initialized, Deployed, ReleaseFailed, Irreconcilable and Paused tell of the release. Drifted and DriftLoop are there only while they are True: an object is not as the chart wants it, and is left so, or others undo each repair.",
 			Type:         "array",
 			XListType:    ptr.To("map"),
 			XListMapKeys: []string{"type"},
@@ -35,12 +35,15 @@ func statusSchema() apiextensionsv1.JSONSchemaProps {
 			"version":     text("Version of the chart."),
 			"status":      text("State of the release in Helm's words, for example deployed."),
 			"lastApplied": timestamp("When the revision was applied."),
-			"digest":      text("Digest of the rendered manifest."),
+			"digest":      text("SHA-256 of the rendered manifest. The release record is believed only if it has the same."),
+			"record":      text("SHA-256 of what the metadata of the release record says: from what the manifest was rendered, and the objects as they were applied."),
 			"generation":  integer("The metadata.generation whose spec the revision was made from.", "int64"),
 		}),
 		"deployedRelease": object("The release that is deployed.", nil, map[string]apiextensionsv1.JSONSchemaProps{
 			"name": text("Name of the release."),
 		}),
+		"operator":   text("The operator that has claimed it, by the namespace and name of its lease. No other operator touches it while that one lives."),
+		"challenger": text("Another operator, which asks whether the one that has claimed it lives. It answers within seconds, or is taken for gone."),
 	})
 	// Tools that judge by kstatus (Flux, Argo CD, kpt) take an object without a status for one that is ready.
 	status.Default = &apiextensionsv1.JSON{Raw: []byte(`{"observedGeneration":-1}`)}

@@ -3,7 +3,6 @@ package operator
 import (
 	"time"
 
-	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -14,16 +13,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"demo.welcome.domain/welcome-operator/internal/release"
+	"demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/record"
 )
 
 // cacheOptions keeps in memory the custom resources, and of all other kinds only what the
 // operator made.
-func cacheOptions(entries []watches.Watch, namespaces []string) cache.Options {
+func cacheOptions(entries []Entry, namespaces []string) cache.Options {
+	ignored := object.IgnoredByKind{}
+	for _, entry := range entries {
+		ignored[entry.GroupKind()] = entry.DriftDetection.ignored
+	}
 	options := cache.Options{
-		DefaultLabelSelector: release.ManagedBy(),
-		DefaultTransform:     release.Slim,
-		ByObject:             map[client.Object]cache.ByObject{},
+		DefaultLabelSelector: object.ManagedBy(),
+		DefaultTransform:     ignored.Slim,
+		ByObject:             map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {Transform: record.Slim}},
 		// A read must not start a watch by itself: it would do so for any kind that a
 		// forged release record names, and wait for ever where rights are missing.
 		ReaderFailOnMissingInformer: true,
@@ -32,7 +36,7 @@ func cacheOptions(entries []watches.Watch, namespaces []string) cache.Options {
 	for _, entry := range entries {
 		options.ByObject[customResource(entry)] = cache.ByObject{
 			Label:     labels.Everything(),
-			Transform: release.Share,
+			Transform: slimOwner,
 		}
 	}
 	if len(namespaces) > 0 {
@@ -44,7 +48,19 @@ func cacheOptions(entries []watches.Watch, namespaces []string) cache.Options {
 	return options
 }
 
-func customResource(entry watches.Watch) *unstructured.Unstructured {
+// slimOwner keeps of a custom resource all but its managed fields and the annotations that nobody reads.
+func slimOwner(owner any) (any, error) {
+	if owner, ok := owner.(*unstructured.Unstructured); ok {
+		var annotations map[string]string
+		if owner.GetAnnotations()[pausedAnnotation] == "true" {
+			annotations = map[string]string{pausedAnnotation: "true"}
+		}
+		owner.SetAnnotations(annotations)
+	}
+	return object.Share(owner)
+}
+
+func customResource(entry Entry) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(entry.GroupVersionKind)
 	return object

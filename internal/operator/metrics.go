@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -20,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"demo.welcome.domain/welcome-operator/internal/release"
+	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
@@ -29,6 +28,9 @@ var version = "unknown"
 
 // scrapeTimeout bounds how long a scrape waits for the cache.
 const scrapeTimeout = 5 * time.Second
+
+// mostDriftLoops bounds the series that whoever may edit objects can make.
+const mostDriftLoops = 20
 
 // Metrics of releases. Those of queues, workers and requests to the API server come from
 // controller-runtime. No label takes more values than there are kinds, reasons or namespaces.
@@ -50,10 +52,14 @@ var (
 )
 
 // setUpMetrics registers the metrics of the operator beside those of controller-runtime.
-func setUpMetrics(mgr manager.Manager, entries []watches.Watch, perResource bool) error {
+func setUpMetrics(mgr manager.Manager, entries []Entry, options Options) error {
+	operator, err := options.operator()
+	if err != nil {
+		return err
+	}
 	for _, collector := range []prometheus.Collector{
 		actions, durations, buildInfo,
-		&resources{reader: mgr.GetClient(), elected: mgr.Elected(), entries: entries, perResource: perResource},
+		&resources{reader: mgr.GetClient(), elected: mgr.Elected(), entries: entries, operator: operator, perResource: options.MetricsPerResource},
 	} {
 		if err := metrics.Registry.Register(collector); err != nil {
 			return fmt.Errorf("register metrics: %w", err)
@@ -79,7 +85,8 @@ func countAction(gvk schema.GroupVersionKind) func(action string, took time.Dura
 type resources struct {
 	reader      client.Reader
 	elected     <-chan struct{}
-	entries     []watches.Watch
+	entries     []Entry
+	operator    string // this one
 	perResource bool
 }
 
@@ -88,6 +95,8 @@ var (
 		"Custom resources by the status of a condition: True, False, Unknown (also while there is none).", []string{"kind", "condition", "status"}, nil)
 	notReadyDesc = prometheus.NewDesc("welcome_operator_longest_not_ready_seconds",
 		"The longest time that a custom resource has not been ready, 0 if all are. A paused one does not count.", []string{"kind"}, nil)
+	leftDesc = prometheus.NewDesc("welcome_operator_left_to_others",
+		"Custom resources that this operator does not touch because another one has claimed them.", []string{"kind"}, nil)
 	countDesc = prometheus.NewDesc("welcome_operator_namespace_resources",
 		"Custom resources of a namespace.", []string{"kind", "namespace"}, nil)
 	replicasDesc = prometheus.NewDesc("welcome_operator_namespace_replicas",
@@ -99,15 +108,19 @@ var (
 	perResourceDesc = prometheus.NewDesc("welcome_operator_resource_condition",
 		"Whether a condition of a custom resource is True (--metrics-per-resource).", []string{"kind", "namespace", "name", "condition"}, nil)
 
+	driftLoopDesc = prometheus.NewDesc("welcome_operator_drift_loop",
+		fmt.Sprintf("1 for a custom resource with the condition DriftLoop: others undo the repairs of an object, which the message names. At most %d of a kind.", mostDriftLoops),
+		[]string{"kind", "namespace", "name", "message"}, nil)
+
 	// workloads are the kinds that count their pods in status.replicas.
 	workloads = []string{"Deployment", "StatefulSet", "ReplicaSet"}
 
-	countedConditions = []string{status.Ready, status.Reconciling, status.Stalled}
+	countedConditions = []string{status.Ready, status.Reconciling, status.Stalled, status.Drifted, status.DriftLoop}
 )
 
 // Describe implements prometheus.Collector.
 func (r *resources) Describe(descs chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{conditionDesc, notReadyDesc, countDesc, replicasDesc, cpuDesc, memoryDesc, perResourceDesc} {
+	for _, desc := range []*prometheus.Desc{conditionDesc, notReadyDesc, leftDesc, countDesc, replicasDesc, cpuDesc, memoryDesc, perResourceDesc, driftLoopDesc} {
 		descs <- desc
 	}
 }
@@ -181,15 +194,15 @@ func (r *resources) usage(ctx context.Context) (map[owners]usage, error) {
 			replicas, sum := float64(count), used[key]
 			used[key] = usage{
 				replicas: sum.replicas + replicas,
-				cpu:      sum.cpu + replicas*release.Requested(&items[i], "cpu"),
-				memory:   sum.memory + replicas*release.Requested(&items[i], "memory"),
+				cpu:      sum.cpu + replicas*object.Requested(&items[i], "cpu"),
+				memory:   sum.memory + replicas*object.Requested(&items[i], "memory"),
 			}
 		}
 	}
 	return used, nil
 }
 
-func (r *resources) collect(out chan<- prometheus.Metric, entry watches.Watch, items []unstructured.Unstructured, used map[owners]usage) {
+func (r *resources) collect(out chan<- prometheus.Metric, entry Entry, items []unstructured.Unstructured, used map[owners]usage) {
 	conditions := map[[2]string]float64{}
 	for _, condition := range countedConditions {
 		for _, value := range []string{"True", "False", "Unknown"} {
@@ -201,7 +214,7 @@ func (r *resources) collect(out chan<- prometheus.Metric, entry watches.Watch, i
 		out <- prometheus.NewInvalidMetric(notReadyDesc, fmt.Errorf("read the selector of %s: %w", entry.Kind, err))
 		return
 	}
-	now, longest, counts := time.Now(), time.Duration(0), map[string]float64{}
+	now, longest, left, counts, loops := time.Now(), time.Duration(0), 0.0, map[string]float64{}, 0
 	for i := range items {
 		item := &items[i]
 		for _, condition := range countedConditions {
@@ -218,8 +231,16 @@ func (r *resources) collect(out chan<- prometheus.Metric, entry watches.Watch, i
 				out <- gauge(perResourceDesc, isTrue, entry.Kind, item.GetNamespace(), item.GetName(), condition)
 			}
 		}
+		if loop := conditionOf(item, status.DriftLoop); loop["status"] == "True" && loops < mostDriftLoops {
+			loops++
+			message, _ := loop["message"].(string)
+			out <- gauge(driftLoopDesc, 1, entry.Kind, item.GetNamespace(), item.GetName(), message)
+		}
 		if since := notReadySince(item); !since.IsZero() && selector.Matches(labels.Set(item.GetLabels())) {
 			longest = max(longest, now.Sub(since))
+		}
+		if holder := status.Operator(item); holder != "" && holder != r.operator {
+			left++
 		}
 		counts[item.GetNamespace()]++
 	}
@@ -227,6 +248,7 @@ func (r *resources) collect(out chan<- prometheus.Metric, entry watches.Watch, i
 		out <- gauge(conditionDesc, count, entry.Kind, key[0], key[1])
 	}
 	out <- gauge(notReadyDesc, longest.Seconds(), entry.Kind)
+	out <- gauge(leftDesc, left, entry.Kind)
 	for namespace, count := range counts {
 		out <- gauge(countDesc, count, entry.Kind, namespace)
 		key := owners{entry.GroupKind(), namespace}

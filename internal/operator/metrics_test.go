@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"demo.welcome.domain/welcome-operator/internal/release"
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 var testKind = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Thing"}
@@ -52,7 +52,7 @@ func thing(namespace, name, ready string) unstructured.Unstructured {
 // workload is a Deployment of a Thing, as the cache has it.
 func workload(t *testing.T, namespace, owner string, replicas int64, cpu, memory string) unstructured.Unstructured {
 	t.Helper()
-	object := &unstructured.Unstructured{Object: map[string]any{
+	workload := &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{
 			"namespace":       namespace,
 			"labels":          map[string]any{"managed-by": "us"},
@@ -63,10 +63,10 @@ func workload(t *testing.T, namespace, owner string, replicas int64, cpu, memory
 		}}}},
 		"status": map[string]any{"replicas": replicas},
 	}}
-	if _, err := release.Slim(object); err != nil {
+	if _, err := (object.IgnoredByKind{}).Slim(workload); err != nil {
 		t.Fatal(err)
 	}
-	return *object
+	return *workload
 }
 
 // gather returns all samples as name{label values} → value.
@@ -102,12 +102,14 @@ func testResources(perResource bool, items, workloads []unstructured.Unstructure
 	if workloads != nil {
 		objects["Deployment"] = workloads
 	}
-	entry := watches.Watch{GroupVersionKind: testKind, Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "not-ours", Operator: metav1.LabelSelectorOpDoesNotExist}}}}
-	return &resources{reader: fixedCache{objects: objects}, elected: elected, entries: []watches.Watch{entry}, perResource: perResource}
+	entry := Entry{Watch: watches.Watch{GroupVersionKind: testKind, Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "not-ours", Operator: metav1.LabelSelectorOpDoesNotExist}}}}}
+	return &resources{reader: fixedCache{objects: objects}, elected: elected, entries: []Entry{entry}, perResource: perResource}
 }
 
 func TestResources(t *testing.T) {
+	theirs := unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "b", "name": "theirs"}, "status": map[string]any{"operator": "another"}}}
 	got := gather(t, testResources(false, []unstructured.Unstructured{
+		theirs,
 		thing("a", "one", "True"),
 		thing("a", "two", "False"),
 		thing("b", "three", "Unknown"),
@@ -121,10 +123,11 @@ func TestResources(t *testing.T) {
 	for sample, want := range map[string]float64{
 		"resources{Ready,Thing,True}":                 1,
 		"resources{Ready,Thing,False}":                1,
-		"resources{Ready,Thing,Unknown}":              2,
+		"resources{Ready,Thing,Unknown}":              3,
+		"left_to_others{Thing}":                       1,
 		"resources{Stalled,Thing,True}":               0,
 		"namespace_resources{Thing,a}":                2,
-		"namespace_resources{Thing,b}":                2,
+		"namespace_resources{Thing,b}":                3,
 		"namespace_replicas{Thing,a}":                 3,
 		"namespace_replicas{Thing,b}":                 0,
 		"namespace_replicas{Thing,old}":               1,

@@ -2,19 +2,45 @@ package operator
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/time/rate"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
 	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
+
+const (
+	// How long an answer of the API server counts, as in the filter of controller-runtime.
+	tokenTTL, allowedTTL, deniedTTL = time.Minute, 5 * time.Minute, 30 * time.Second
+	// goodTTL is for how long the API server is asked again, whatever others ask, about what was good.
+	goodTTL = time.Hour
+	// How many answers and callers are remembered. In a minute there are fewer new ones than that.
+	maxAnswers, maxCallers = 4096, 1024
+	// How often the API server is asked in a second: at all, and because of one address. At first, and after a pause, ten times as often.
+	asksPerSecond, asksPerCaller = 20, 1
+	// maxToken is more than a ServiceAccount's token has.
+	maxToken = 16 << 10
+	// askTimeout bounds one question.
+	askTimeout = 10 * time.Second
+)
+
+// errTooMany is the answer to those who make the operator ask too often.
+var errTooMany = errors.New("too many requests with new or bad tokens, try again later")
 
 // metricsAuth serves metrics to those whom the API server authenticates by their bearer token
 // and authorizes to get the path (ClusterRole welcome-operator-metrics-reader). It stands in for the filter of
@@ -29,23 +55,22 @@ func metricsAuth(config *rest.Config, httpClient *http.Client) (metricsserver.Fi
 	if err != nil {
 		return nil, fmt.Errorf("create the client that authorizes: %w", err)
 	}
+	asked := newAnswers()
 	return func(log logr.Logger, metrics http.Handler) (http.Handler, error) {
 		return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 			token, _ := strings.CutPrefix(request.Header.Get("Authorization"), "Bearer ")
-			user, err := authenticate(request.Context(), tokens.TokenReviews(), token)
+			user, err := authenticate(request, asked, tokens.TokenReviews(), token)
 			if err != nil {
-				log.Error(err, "Cannot authenticate a request for metrics")
-				http.Error(w, "authentication failed", http.StatusInternalServerError)
+				refuse(w, log, err, "authenticat", "")
 				return
 			}
 			if user == nil {
 				http.Error(w, "send the bearer token of a ServiceAccount", http.StatusUnauthorized)
 				return
 			}
-			allowed, err := authorize(request, access.SubjectAccessReviews(), *user)
+			allowed, err := authorize(request, asked, access.SubjectAccessReviews(), *user)
 			if err != nil {
-				log.Error(err, "Cannot authorize a request for metrics", "user", user.Username)
-				http.Error(w, "authorization failed", http.StatusInternalServerError)
+				refuse(w, log, err, "authoriz", user.Username)
 				return
 			}
 			if !allowed {
@@ -57,26 +82,130 @@ func metricsAuth(config *rest.Config, httpClient *http.Client) (metricsserver.Fi
 	}, nil
 }
 
-// authenticate returns whose token it is, nil if nobody's.
-func authenticate(ctx context.Context, reviews authenticationclient.TokenReviewInterface, token string) (*authenticationv1.UserInfo, error) {
-	if token == "" {
-		return nil, nil
+// refuse answers where the API server did not, or was not asked.
+func refuse(w http.ResponseWriter, log logr.Logger, err error, what, user string) {
+	if errors.Is(err, errTooMany) {
+		http.Error(w, err.Error(), http.StatusTooManyRequests)
+		return
 	}
-	review, err := reviews.Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
-	if err != nil || !review.Status.Authenticated {
-		return nil, err
-	}
-	return &review.Status.User, nil
+	log.Error(err, "Cannot "+what+"e a request for metrics", "user", user)
+	http.Error(w, what+"ion failed", http.StatusInternalServerError)
 }
 
-func authorize(request *http.Request, reviews authorizationclient.SubjectAccessReviewInterface, user authenticationv1.UserInfo) (bool, error) {
+// authenticate returns whose token it is, nil if nobody's.
+func authenticate(request *http.Request, asked *answers, reviews authenticationclient.TokenReviewInterface, token string) (*authenticationv1.UserInfo, error) {
+	if token == "" || len(token) > maxToken {
+		return nil, nil
+	}
+	a, err := asked.of(request, "token "+token, func(ctx context.Context) (answer, error) {
+		review, err := reviews.Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
+		if err != nil || !review.Status.Authenticated {
+			return answer{ttl: tokenTTL}, err
+		}
+		return answer{good: true, ttl: tokenTTL, user: &review.Status.User}, nil
+	})
+	return a.user, err
+}
+
+func authorize(request *http.Request, asked *answers, reviews authorizationclient.SubjectAccessReviewInterface, user authenticationv1.UserInfo) (bool, error) {
 	extra := map[string]authorizationv1.ExtraValue{}
 	for key, value := range user.Extra {
 		extra[key] = authorizationv1.ExtraValue(value)
 	}
-	review, err := reviews.Create(request.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+	spec := authorizationv1.SubjectAccessReviewSpec{
 		User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
 		NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: request.URL.Path, Verb: strings.ToLower(request.Method)},
-	}}, metav1.CreateOptions{})
-	return err == nil && review.Status.Allowed, err
+	}
+	key, err := json.Marshal(spec)
+	if err != nil {
+		return false, err
+	}
+	a, err := asked.of(request, "access "+string(key), func(ctx context.Context) (answer, error) {
+		review, err := reviews.Create(ctx, &authorizationv1.SubjectAccessReview{Spec: spec}, metav1.CreateOptions{})
+		if err != nil || !review.Status.Allowed {
+			return answer{ttl: deniedTTL}, err
+		}
+		return answer{good: true, ttl: allowedTTL}, nil
+	})
+	return a.good, err
+}
+
+// answer of the API server.
+type answer struct {
+	good  bool
+	user  *authenticationv1.UserInfo
+	ttl   time.Duration
+	until time.Time
+}
+
+// answers of the API server, bad ones too, and how often it is asked for new ones.
+type answers struct {
+	known *cache.LRUExpireCache // answer, by the digest of the question
+
+	asking  sync.Mutex // one question at a time: most ask the same
+	mu      sync.Mutex
+	all     *rate.Limiter
+	callers *cache.LRUExpireCache // *rate.Limiter, by address
+}
+
+func newAnswers() *answers {
+	return &answers{
+		known:   cache.NewLRUExpireCache(maxAnswers),
+		all:     rate.NewLimiter(asksPerSecond, 10*asksPerSecond),
+		callers: cache.NewLRUExpireCache(maxCallers),
+	}
+}
+
+// of returns the answer to a question, and asks if it is not known. What was good lately is always asked again, so that nobody who may
+// read is shut out because others try many tokens.
+func (a *answers) of(request *http.Request, question string, ask func(context.Context) (answer, error)) (answer, error) {
+	key := sha256.Sum256([]byte(question))
+	known, fresh := a.lookUp(key)
+	if fresh {
+		return known, nil
+	}
+	if !known.good && !a.mayAsk(request.RemoteAddr) {
+		return answer{}, errTooMany
+	}
+	a.asking.Lock()
+	defer a.asking.Unlock()
+	if known, fresh := a.lookUp(key); fresh {
+		return known, nil
+	}
+	ctx, cancel := context.WithTimeout(request.Context(), askTimeout)
+	defer cancel()
+	got, err := ask(ctx)
+	if err != nil {
+		return answer{}, err
+	}
+	got.until = time.Now().Add(got.ttl)
+	keep := got.ttl
+	if got.good {
+		keep = goodTTL
+	}
+	a.known.Add(key, got, keep)
+	return got, nil
+}
+
+func (a *answers) lookUp(key [sha256.Size]byte) (known answer, fresh bool) {
+	if found, ok := a.known.Get(key); ok {
+		known = found.(answer)
+	}
+	return known, time.Now().Before(known.until)
+}
+
+// mayAsk is whether the API server may be asked because of somebody.
+func (a *answers) mayAsk(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		host = address
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	limiter := rate.NewLimiter(asksPerCaller, 10*asksPerCaller)
+	if found, ok := a.callers.Get(host); ok {
+		limiter = found.(*rate.Limiter)
+	}
+	a.callers.Add(host, limiter, time.Minute)
+	return limiter.Allow() && a.all.Allow()
 }

@@ -30,6 +30,8 @@ type Options struct {
 	MetricsPerResource bool
 	// HealthProbeBindAddress is where /healthz and /readyz are served. Default: :8081.
 	HealthProbeBindAddress string
+	// PprofBindAddress is where profiles are served, to everybody who reaches it. Default: nowhere.
+	PprofBindAddress string
 	// LeaderElect makes replicas wait for each other. Default: false.
 	LeaderElect bool
 	// LeaderElectionNamespace is where the lease lies. Default: the namespace of the pod.
@@ -72,6 +74,7 @@ func (o *Options) bind(help io.Writer) *pflag.FlagSet {
 	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", ":8443", "the `host:port` of the metrics, served over TLS to clients that the API server authorizes; 0 serves none")
 	flags.BoolVar(&o.MetricsPerResource, "metrics-per-resource", false, "serve the conditions of each single custom resource too: three time series for each")
 	flags.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "the `host:port` of /healthz and /readyz")
+	flags.StringVar(&o.PprofBindAddress, "pprof-bind-address", "", "the `host:port` of /debug/pprof, such as 127.0.0.1:6060, without authentication (default: none)")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", false, "work only while holding the lease; needed with more than one replica")
 	flags.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", "", "the `namespace` of the lease (default: the pod's own; needed with --leader-elect outside of a cluster)")
 	flags.IntVar(&o.MaxConcurrentReconciles, "max-concurrent-reconciles", 4, "how many custom resources of a kind are acted on at once, not counting those that wait for a hook; maxConcurrentReconciles of its watches entry wins")
@@ -110,6 +113,11 @@ func (o *Options) validate() error {
 	}
 	if err := validateAddress("--health-probe-bind-address", o.HealthProbeBindAddress); err != nil {
 		return err
+	}
+	if o.PprofBindAddress != "" {
+		if err := validateAddress("--pprof-bind-address", o.PprofBindAddress); err != nil {
+			return err
+		}
 	}
 	if o.MaxConcurrentReconciles < 1 {
 		return fmt.Errorf("--max-concurrent-reconciles must be at least 1, not %d", o.MaxConcurrentReconciles)

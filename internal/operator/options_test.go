@@ -66,6 +66,7 @@ func TestParseOptionsErrors(t *testing.T) {
 		"metrics without port":  {args: []string{"--metrics-bind-address=localhost"}, want: []string{"--metrics-bind-address", `"localhost"`}},
 		"metrics of nobody":     {args: []string{"--metrics-per-resource", "--metrics-bind-address=0"}, want: []string{"--metrics-per-resource", "--metrics-bind-address"}},
 		"probes without port":   {args: []string{"--health-probe-bind-address=0"}, want: []string{"--health-probe-bind-address", `"0"`}},
+		"profiles without port": {args: []string{"--pprof-bind-address=localhost"}, want: []string{"--pprof-bind-address", `"localhost"`}},
 		"port that is none":     {args: []string{"--health-probe-bind-address=:99999"}, want: []string{"--health-probe-bind-address", ":99999"}},
 		"no workers":            {args: []string{"--max-concurrent-reconciles=0"}, want: []string{"--max-concurrent-reconciles", "0"}},
 		"workers are no number": {args: []string{"--max-concurrent-reconciles=many"}, want: []string{"--max-concurrent-reconciles", `"many"`}},

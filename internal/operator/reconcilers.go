@@ -5,24 +5,22 @@ import (
 	"fmt"
 
 	"github.com/operator-framework/helm-operator-plugins/pkg/reconciler"
-	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/discovery"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"demo.welcome.domain/welcome-operator/internal/guard"
+	"demo.welcome.domain/welcome-operator/internal/record"
 	"demo.welcome.domain/welcome-operator/internal/release"
 	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
-const (
-	// pausedAnnotation stops, when set to "true", the reconciling of a custom resource.
-	pausedAnnotation = "webapp.demo.welcome.domain/paused"
-	// maxReleaseHistory is how many revisions of a release are kept for people to look at.
-	maxReleaseHistory = 5
-)
+// pausedAnnotation stops, when set to "true", the reconciling of a custom resource.
+const pausedAnnotation = "webapp.demo.welcome.domain/paused"
 
 // setUpReconcilers adds a reconciler of the library for every watches entry.
-func setUpReconcilers(mgr ctrl.Manager, entries []watches.Watch, options Options) error {
+func setUpReconcilers(mgr ctrl.Manager, entries []Entry, options Options) error {
 	discoveryClient, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return fmt.Errorf("create the discovery client: %w", err)
@@ -34,7 +32,11 @@ func setUpReconcilers(mgr ctrl.Manager, entries []watches.Watch, options Options
 	if err := mgr.Add(capabilities); err != nil {
 		return err
 	}
-	clients, err := release.NewClients(mgr, capabilities)
+	operator, err := options.operator()
+	if err != nil {
+		return err
+	}
+	clients, err := release.NewClients(mgr, operator, capabilities)
 	if err != nil {
 		return err
 	}
@@ -43,7 +45,11 @@ func setUpReconcilers(mgr ctrl.Manager, entries []watches.Watch, options Options
 		return err
 	}
 	for _, entry := range entries {
-		r, err := reconciler.New(reconcilerOptions(mgr, entry, options, clients, changing)...)
+		settings, err := reconcilerOptions(mgr, entry, options, clients, operator, changing)
+		if err != nil {
+			return fmt.Errorf("%s: entry %s: %w", options.WatchesFile, entry.Kind, err)
+		}
+		r, err := reconciler.New(settings...)
 		if err != nil {
 			return fmt.Errorf("%s: entry %s: %w", options.WatchesFile, entry.Kind, err)
 		}
@@ -57,7 +63,7 @@ func setUpReconcilers(mgr ctrl.Manager, entries []watches.Watch, options Options
 // reconcilerOptions translates a watches entry. The library's own run command ignores
 // reconcilePeriod and maxConcurrentReconciles of an entry and takes
 // watchDependentResources for its opposite.
-func reconcilerOptions(mgr ctrl.Manager, entry watches.Watch, options Options, clients *release.Clients, changing func() (done func())) []reconciler.Option {
+func reconcilerOptions(mgr ctrl.Manager, entry Entry, options Options, clients *release.Clients, operator string, changing func(retry bool) (done func())) ([]reconciler.Option, error) {
 	period, workers := options.ReconcilePeriod, options.MaxConcurrentReconciles
 	if entry.ReconcilePeriod != nil {
 		period = entry.ReconcilePeriod.Duration
@@ -67,13 +73,26 @@ func reconcilerOptions(mgr ctrl.Manager, entry watches.Watch, options Options, c
 	}
 	kind := clients.Kind(release.KindOptions{
 		GroupVersionKind: entry.GroupVersionKind,
+		Selector:         *entry.Selector,
 		MaxConcurrent:    workers,
+		Overrides:        entry.OverrideValues,
+		Allow:            entry.Allow,
 		Period:           period,
 		Limits:           options.RolloutLimits,
+		DriftDetection:   release.DriftDetection{Mode: entry.DriftDetection.Mode, Ignored: entry.DriftDetection.ignored},
+		Namespaces:       options.WatchNamespaces,
 		WatchDependents:  *entry.WatchDependentResources,
 		Changing:         changing,
 		Acted:            countAction(entry.GroupVersionKind),
 	})
+	serves, err := metav1.LabelSelectorAsSelector(entry.Selector)
+	if err != nil {
+		return nil, fmt.Errorf("read the selector: %w", err)
+	}
+	reporter, err := status.NewReporter(mgr, kind, entry.GroupVersionKind, operator, serves)
+	if err != nil {
+		return nil, fmt.Errorf("set up the claims: %w", err)
+	}
 	return []reconciler.Option{
 		reconciler.WithLog(mgr.GetLogger().WithName("reconciler").WithName(entry.Kind)),
 		reconciler.WithGroupVersionKind(entry.GroupVersionKind),
@@ -81,9 +100,9 @@ func reconcilerOptions(mgr ctrl.Manager, entry watches.Watch, options Options, c
 		reconciler.WithOverrideValues(entry.OverrideValues),
 		reconciler.WithSelector(*entry.Selector),
 		reconciler.SkipDependentWatches(true),
-		reconciler.WithMaxConcurrentReconciles(workers + release.HookWaits),
-		reconciler.WithMaxReleaseHistory(maxReleaseHistory),
-		reconciler.WithClient(status.NewReporter(mgr, kind)),
+		reconciler.WithMaxConcurrentReconciles(workers + guard.HookWaits),
+		reconciler.WithMaxReleaseHistory(record.MaxHistory),
+		reconciler.WithClient(reporter),
 		reconciler.WithEventRecorder(quietRecorder{mgr.GetEventRecorderFor("welcome-operator")}),
 		reconciler.WithActionClientGetter(kind),
 		reconciler.WithControllerSetupFunc(kind.SetUp),
@@ -94,7 +113,7 @@ func reconcilerOptions(mgr ctrl.Manager, entry watches.Watch, options Options, c
 			kind.Paused(obj)
 			return true, nil
 		}),
-	}
+	}, nil
 }
 
 // paused lets a deletion through: the library asks before it looks at the deletion, and the

@@ -8,10 +8,10 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
@@ -47,7 +47,7 @@ func Run(ctx context.Context, options Options) error {
 	if err := setUpReconcilers(mgr, entries, options); err != nil {
 		return err
 	}
-	if err := setUpMetrics(mgr, entries, options.MetricsPerResource); err != nil {
+	if err := setUpMetrics(mgr, entries, options); err != nil {
 		return err
 	}
 	if err := setUpProbes(ctx, mgr, entries); err != nil {
@@ -59,11 +59,13 @@ func Run(ctx context.Context, options Options) error {
 	return nil
 }
 
-func newManager(cluster *rest.Config, entries []watches.Watch, options Options) (ctrl.Manager, error) {
+func newManager(cluster *rest.Config, entries []Entry, options Options) (ctrl.Manager, error) {
 	cluster.QPS = -1 // the API server's priority and fairness limits us, and knows better
 	// The library's finalizer draws a warning from the API server for every custom resource.
 	cluster.WarningHandlerWithContext = log.NewKubeAPIWarningLogger(log.KubeAPIWarningLoggerOptions{Deduplicate: true})
-	shutdown := shutdownTimeout
+	if options.LeaderElect {
+		(&fence{start: time.Now()}).around(cluster)
+	}
 	mgr, err := ctrl.NewManager(cluster, ctrl.Options{
 		Cache: cacheOptions(entries, options.WatchNamespaces),
 		// Otherwise every reconcile costs a GET of its custom resource.
@@ -74,11 +76,13 @@ func newManager(cluster *rest.Config, entries []watches.Watch, options Options) 
 			FilterProvider: metricsAuth,
 		},
 		HealthProbeBindAddress:        options.HealthProbeBindAddress,
+		PprofBindAddress:              options.PprofBindAddress,
 		LeaderElection:                options.LeaderElect,
 		LeaderElectionID:              leaderElectionID,
 		LeaderElectionNamespace:       options.LeaderElectionNamespace,
 		LeaderElectionReleaseOnCancel: true, // a rolling update need not wait for the lease to expire
-		GracefulShutdownTimeout:       &shutdown,
+		LeaseDuration:                 ptr.To(leaseDuration),
+		GracefulShutdownTimeout:       ptr.To(shutdownTimeout),
 	})
 	if meta.IsNoMatchError(err) {
 		return nil, fmt.Errorf("the cluster does not know a kind of the watches file: install its CRD first (make install): %w", err)
@@ -91,7 +95,7 @@ func newManager(cluster *rest.Config, entries []watches.Watch, options Options) 
 
 // setUpProbes makes the operator ready when its caches are filled, the standby's too: it
 // takes over without a pause.
-func setUpProbes(ctx context.Context, mgr ctrl.Manager, entries []watches.Watch) error {
+func setUpProbes(ctx context.Context, mgr ctrl.Manager, entries []Entry) error {
 	cached := []client.Object{&corev1.ConfigMap{}}
 	for _, entry := range entries {
 		cached = append(cached, customResource(entry))

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -23,23 +23,55 @@ const (
 	// settleTime is how long no release may have changed before an upgrade is welcome again. It spares the API server
 	// two writes per release when many are changed one after the other.
 	settleTime = 5 * time.Second
+	// maxRetrying and maxChanging bound for how long False may be told in a row: because of what is tried again after it failed, and
+	// at all. Whoever has something that fails, or edits all the time, does not keep OLM away for ever. An upgrade
+	// in the middle of a change loses nothing: the next operator goes on from there.
+	maxRetrying = 5 * time.Minute
+	maxChanging = time.Hour
 )
 
 // upgradeable asks OLM not to replace the operator while it changes releases: the condition Upgradeable of its
-// OperatorCondition is False from the first change until none has happened for settleTime. OLM keeps a new version
+// OperatorCondition is False from the first change until none has happened for settleTime, within bounds. OLM keeps a new version
 // Pending until then.
 type upgradeable struct {
 	condition conditions.Condition
 	log       logr.Logger
-	running   atomic.Int32
 	changes   chan struct{} // holds one element while a change has not been looked at
+
+	mu              sync.Mutex
+	retries, others stretch
+}
+
+// stretch of time in which changes follow each other without a pause of settleTime.
+type stretch struct {
+	since, last time.Time // last is when a change ended
+	running     int
+}
+
+func (s *stretch) begin(now time.Time) {
+	if !s.lasts(now) {
+		s.since = now
+	}
+	s.running++
+}
+
+func (s *stretch) end(now time.Time) {
+	s.running--
+	s.last = now
+}
+
+func (s *stretch) lasts(now time.Time) bool { return s.running > 0 || now.Sub(s.last) < settleTime }
+
+// holds is whether OLM is to wait for its end, which it need not for longer than limit.
+func (s *stretch) holds(now time.Time, limit time.Duration) bool {
+	return s.lasts(now) && now.Sub(s.since) < limit
 }
 
 // setUpUpgradeable returns what to call when a change of a release begins, and then when it ended, so that OLM is told.
 // Where OLM does not run the operator, there is nobody to tell.
-func setUpUpgradeable(mgr ctrl.Manager) (changing func() (done func()), err error) {
+func setUpUpgradeable(mgr ctrl.Manager) (changing func(retry bool) (done func()), err error) {
 	if os.Getenv(operatorConditionEnv) == "" {
-		return func() func() { return func() {} }, nil
+		return func(bool) func() { return func() {} }, nil
 	}
 	scheme := runtime.NewScheme()
 	if err := operatorsv2.AddToScheme(scheme); err != nil {
@@ -61,14 +93,31 @@ func newUpgradeable(condition conditions.Condition, log logr.Logger) *upgradeabl
 	return &upgradeable{condition: condition, log: log, changes: make(chan struct{}, 1)}
 }
 
-// changing says that a change begins. The returned function says that it ended.
-func (u *upgradeable) changing() (done func()) {
-	u.running.Add(1)
-	u.notify()
-	return func() {
-		u.running.Add(-1)
-		u.notify()
+// changing says that a change begins, and whether that is tried again after it failed. The returned function says that it ended.
+func (u *upgradeable) changing(retry bool) (done func()) {
+	stretch := &u.others
+	if retry {
+		stretch = &u.retries
 	}
+	u.tell(stretch.begin)
+	return func() { u.tell(stretch.end) }
+}
+
+func (u *upgradeable) tell(what func(now time.Time)) {
+	u.mu.Lock()
+	what(time.Now())
+	u.mu.Unlock()
+	u.notify()
+}
+
+// wanted is what to tell OLM.
+func (u *upgradeable) wanted(now time.Time) metav1.ConditionStatus {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.retries.holds(now, maxRetrying) || u.others.holds(now, maxChanging) {
+		return metav1.ConditionFalse
+	}
+	return metav1.ConditionTrue
 }
 
 func (u *upgradeable) notify() {
@@ -84,18 +133,15 @@ func (u *upgradeable) Start(ctx context.Context) error {
 	told := metav1.ConditionUnknown
 	settled := time.NewTimer(0) // the last operator may have left False
 	for {
-		wanted := metav1.ConditionFalse
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-u.changes:
-			settled.Reset(settleTime)
 		case <-settled.C:
-			if u.running.Load() > 0 {
-				settled.Reset(settleTime)
-			} else {
-				wanted = metav1.ConditionTrue
-			}
+		}
+		wanted := u.wanted(time.Now())
+		if wanted == metav1.ConditionFalse {
+			settled.Reset(settleTime)
 		}
 		if wanted == told {
 			continue

@@ -46,17 +46,44 @@ func TestUpgradeable(t *testing.T) {
 		happens: func(*upgradeable) {},
 		want:    []metav1.ConditionStatus{isTrue},
 	}, {
-		name: "is false while a change runs, however long",
+		name: "is false while a change runs, however long within an hour",
 		happens: func(u *upgradeable) {
-			u.changing()
+			u.changing(false)
 			time.Sleep(10 * settleTime)
 		},
 		want: []metav1.ConditionStatus{isTrue, isFalse},
 	}, {
+		name: "is true again after five minutes of retries, as long as they go on",
+		happens: func(u *upgradeable) {
+			for start := time.Now(); time.Since(start) < 3*maxRetrying; time.Sleep(settleTime - time.Second) {
+				u.changing(true)()
+			}
+		},
+		want: []metav1.ConditionStatus{isTrue, isFalse, isTrue},
+	}, {
+		name: "is false for a change in the middle of retries",
+		happens: func(u *upgradeable) {
+			for start := time.Now(); time.Since(start) < 3*maxRetrying; time.Sleep(settleTime - time.Second) {
+				u.changing(true)()
+				if since := time.Since(start); since > 2*maxRetrying && since < 2*maxRetrying+settleTime {
+					u.changing(false)()
+				}
+			}
+		},
+		want: []metav1.ConditionStatus{isTrue, isFalse, isTrue, isFalse, isTrue},
+	}, {
+		name: "is true again after an hour, whatever goes on",
+		happens: func(u *upgradeable) {
+			for start := time.Now(); time.Since(start) < 2*maxChanging; time.Sleep(settleTime - time.Second) {
+				u.changing(false)()
+			}
+		},
+		want: []metav1.ConditionStatus{isTrue, isFalse, isTrue},
+	}, {
 		name: "is written once for many changes, and true again when they have settled",
 		happens: func(u *upgradeable) {
 			for range 20 {
-				done := u.changing()
+				done := u.changing(false)
 				time.Sleep(settleTime / 2)
 				done()
 			}
@@ -72,7 +99,7 @@ func TestUpgradeable(t *testing.T) {
 		name:     "is given up where OLM's API is absent",
 		failures: []error{&meta.NoKindMatchError{}},
 		happens: func(u *upgradeable) {
-			u.changing()()
+			u.changing(false)()
 			time.Sleep(3 * settleTime)
 		},
 	}} {

@@ -10,10 +10,21 @@ import (
 	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
 	"helm.sh/helm/v3/pkg/chart"
 	"sigs.k8s.io/yaml"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
+// Entry is an entry of the watches file: what the library knows, and settings of ours.
+type Entry struct {
+	watches.Watch `json:",inline"`
+	// Allow is what authors of custom resources may ask of controllers that serve others, too.
+	Allow object.Allow `json:"allow"`
+	// DriftDetection is what is done about objects that others have changed.
+	DriftDetection driftDetection `json:"driftDetection"`
+}
+
 // loadWatches reads the watches file with its charts. An error says which entry is wrong.
-func loadWatches(path string) ([]watches.Watch, error) {
+func loadWatches(path string) ([]Entry, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read --watches-file: %w", err)
@@ -25,10 +36,10 @@ func loadWatches(path string) ([]watches.Watch, error) {
 	if len(list) == 0 {
 		return nil, fmt.Errorf("%s has no entry: there is nothing to watch", path)
 	}
-	var entries []watches.Watch
+	var entries []Entry
 	for i, text := range list {
 		entry, err := loadEntry(text)
-		if err == nil && slices.ContainsFunc(entries, func(other watches.Watch) bool { return other.GroupVersionKind == entry.GroupVersionKind }) {
+		if err == nil && slices.ContainsFunc(entries, func(other Entry) bool { return other.GroupVersionKind == entry.GroupVersionKind }) {
 			err = fmt.Errorf("an earlier entry is of the same kind")
 		}
 		if err != nil {
@@ -42,8 +53,8 @@ func loadWatches(path string) ([]watches.Watch, error) {
 // loadEntry hands the library one entry at a time: its errors do not say which one is wrong,
 // it ignores fields that it does not know, and it takes an unset variable for an empty
 // string, which would deploy pods without an image. An error comes with what was read so far.
-func loadEntry(text []byte) (watches.Watch, error) {
-	var entry watches.Watch
+func loadEntry(text []byte) (Entry, error) {
+	var entry Entry
 	if err := yaml.UnmarshalStrict(text, &entry); err != nil {
 		return entry, err
 	}
@@ -57,10 +68,11 @@ func loadEntry(text []byte) (watches.Watch, error) {
 	if err != nil {
 		return entry, err
 	}
-	return loaded[0], validateEntry(loaded[0])
+	entry.Watch = loaded[0]
+	return entry, validateEntry(&entry)
 }
 
-func validateEntry(entry watches.Watch) error {
+func validateEntry(entry *Entry) error {
 	if err := entry.Chart.Validate(); err != nil {
 		return fmt.Errorf("chart %s: %w", entry.ChartPath, err)
 	}
@@ -73,7 +85,10 @@ func validateEntry(entry watches.Watch) error {
 	if entry.MaxConcurrentReconciles != nil && *entry.MaxConcurrentReconciles < 1 {
 		return fmt.Errorf("maxConcurrentReconciles must be at least 1, not %d", *entry.MaxConcurrentReconciles)
 	}
-	return nil
+	if err := entry.DriftDetection.parse(); err != nil {
+		return fmt.Errorf("driftDetection: %w", err)
+	}
+	return entry.Allow.Validate()
 }
 
 func missingDependencies(c *chart.Chart) []string {

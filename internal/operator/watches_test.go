@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 const entry = `- group: webapp.demo.welcome.domain
@@ -43,6 +45,8 @@ func TestLoadWatches(t *testing.T) {
   maxConcurrentReconciles: 2
   watchDependentResources: false
   selector: {matchLabels: {tier: front}}
+  allow: {hosts: ["*.{namespace}.example.com"], annotations: [example.com/key], kinds: [Gateway.networking.istio.io], pods: [secrets]}
+  driftDetection: {mode: warn, ignore: [{target: {group: apps, version: v1, kind: Deployment|StatefulSet, name: a.*, namespace: n, labelSelector: a=b, annotationSelector: a in (b)}, paths: [/spec/replicas]}]}
 - {group: example.com, version: v1, kind: Other, chart: chart}
 `)
 	entries, err := loadWatches("watches.yaml")
@@ -54,10 +58,12 @@ func TestLoadWatches(t *testing.T) {
 	}
 	first, second := entries[0], entries[1]
 	if first.Kind != "Welcome" || first.Chart.Name() != "chart" || first.OverrideValues["image"] != "example.com/image:1" || first.ReconcilePeriod.Duration != time.Minute ||
-		*first.MaxConcurrentReconciles != 2 || *first.WatchDependentResources || first.Selector.MatchLabels["tier"] != "front" {
+		*first.MaxConcurrentReconciles != 2 || *first.WatchDependentResources || first.Selector.MatchLabels["tier"] != "front" ||
+		len(first.Allow.Hosts) != 1 || len(first.Allow.Annotations) != 1 || len(first.Allow.Kinds) != 1 || len(first.Allow.Pods) != 1 ||
+		first.DriftDetection.Mode != release.DriftWarn || len(first.DriftDetection.ignored) != 1 {
 		t.Errorf("got %+v", first)
 	}
-	if second.Kind != "Other" || !*second.WatchDependentResources || second.ReconcilePeriod != nil || second.MaxConcurrentReconciles != nil {
+	if second.Kind != "Other" || !*second.WatchDependentResources || second.ReconcilePeriod != nil || second.MaxConcurrentReconciles != nil || second.DriftDetection.Mode != release.DriftEnabled {
 		t.Errorf("got %+v", second)
 	}
 }
@@ -100,6 +106,23 @@ func TestLoadWatchesErrors(t *testing.T) {
 		"negative period":     {entry + "  reconcilePeriod: -1s\n", []string{"entry 1", "Welcome", "reconcilePeriod", "-1s"}},
 		"period without unit": {entry + "  reconcilePeriod: 5x\n", []string{"entry 1", "unit"}},
 		"no workers":          {entry + "  maxConcurrentReconciles: 0\n", []string{"entry 1", "maxConcurrentReconciles", "0"}},
+		"allowed host":        {entry + "  allow: {hosts: [\"https://a.b\"]}\n", []string{"entry 1", "Welcome", "allow.hosts", "https://a.b", "*.{namespace}.example.com"}},
+		"allowed what":        {entry + "  allow: {ips: [192.0.2.1]}\n", []string{"entry 1", "Welcome", "ips"}},
+		"drift mode":          {entry + "  driftDetection: {mode: repair}\n", []string{"entry 1", "driftDetection", "enabled, warn or disabled", "repair"}},
+		"drift word":          {entry + "  driftDetection: {modus: warn}\n", []string{"entry 1", "modus"}},
+		"drift target word":   {entry + "  driftDetection: {ignore: [{target: {kinds: a}, paths: [/spec/a]}]}\n", []string{"entry 1", "kinds"}},
+		"ignored nothing":     {entry + "  driftDetection: {ignore: [{target: {kind: a}}]}\n", []string{"driftDetection", "rule 1", "no paths", "/spec/replicas"}},
+		"ignored no pointer":  {entry + "  driftDetection: {ignore: [{paths: [/spec/a]}, {paths: [spec.a]}]}\n", []string{"rule 2", "spec.a", "/spec/replicas"}},
+		"ignored bad escape":  {entry + "  driftDetection: {ignore: [{paths: [/spec/a~2]}]}\n", []string{"rule 1", "~0", "~1"}},
+		"ignored everything":  {entry + "  driftDetection: {ignore: [{paths: [\"\"]}]}\n", []string{"rule 1", "all of the object", "mode: disabled"}},
+		"ignored owner":       {entry + "  driftDetection: {ignore: [{paths: [/metadata/ownerReferences]}]}\n", []string{"rule 1", "/metadata/ownerReferences", "a single label or annotation"}},
+		"ignored labels":      {entry + "  driftDetection: {ignore: [{paths: [/metadata/labels]}]}\n", []string{"rule 1", "/metadata/labels", "a single label or annotation"}},
+		"ignored our label":   {entry + "  driftDetection: {ignore: [{paths: [/metadata/labels/webapp.demo.welcome.domain~1managed-by]}]}\n", []string{"rule 1", "managed-by", "whose the object is"}},
+		"ignored metadata":    {entry + "  driftDetection: {ignore: [{paths: [/metadata]}]}\n", []string{"rule 1", "/metadata", "a single label or annotation"}},
+		"ignored status":      {entry + "  driftDetection: {ignore: [{paths: [/status/a]}]}\n", []string{"rule 1", "/status/a", "never the chart's"}},
+		"ignored kind":        {entry + "  driftDetection: {ignore: [{paths: [/kind]}]}\n", []string{"rule 1", "/kind", "cannot be ignored"}},
+		"ignored expression":  {entry + "  driftDetection: {ignore: [{paths: [/spec/a], target: {kind: \"(\"}}]}\n", []string{"rule 1", "kind", "regular expression"}},
+		"ignored selector":    {entry + "  driftDetection: {ignore: [{paths: [/spec/a], target: {labelSelector: \"a in b\"}}]}\n", []string{"rule 1", "labelSelector", "a in b"}},
 		"second entry is bad": {entry + "- {group: a.b, version: v1, kind: Other, chart: nowhere}\n", []string{"entry 2", "Other", "nowhere"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package release
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -10,6 +11,8 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"k8s.io/client-go/discovery"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // capabilitiesPeriod is how long a chart may see an outdated server version or list of APIs
@@ -81,4 +84,10 @@ func (c *Capabilities) refresh() error {
 	}
 	c.current.Store(&capabilities{Capabilities: current, digest: capabilitiesDigest(current)})
 	return nil
+}
+
+func capabilitiesDigest(c *chartutil.Capabilities) string {
+	apis := slices.Clone([]string(c.APIVersions))
+	slices.Sort(apis)
+	return object.Digest(fmt.Appendf(nil, "%s %q", c.KubeVersion.Version, apis))
 }

@@ -16,7 +16,8 @@ const (
 	needsUpgrade verdict = "upgrade"
 	// isUnchanged: the release was made from these inputs. Its objects may have drifted.
 	isUnchanged verdict = "unchanged"
-	// needsRender: only a rendering tells, since the chart's output depends on more than its inputs.
+	// needsRender: only a rendering tells, since the chart's output depends on more than its inputs, or nothing proves
+	// that the record is the operator's.
 	needsRender verdict = "render"
 	// mustWait: these inputs failed a short while ago.
 	mustWait verdict = "wait"
@@ -28,6 +29,8 @@ type observation struct {
 	status release.Status
 	// recorded and wanted are digests of inputs.
 	recorded, wanted string
+	// proven is whether the record is known to be the operator's.
+	proven bool
 	// pure is whether equal inputs render equal manifests.
 	pure bool
 	// failed is the digest of the inputs that failed last, until when to leave them alone.
@@ -45,7 +48,7 @@ func decide(o observation) verdict {
 		return needsInstall
 	case o.status != release.StatusDeployed || o.recorded != o.wanted:
 		return needsUpgrade
-	case !o.pure:
+	case !o.pure || !o.proven:
 		return needsRender
 	default:
 		return isUnchanged
@@ -56,14 +59,4 @@ func decide(o observation) verdict {
 // the only writer, so at the start of a reconcile nobody is working on such a release.
 func orphaned(status release.Status) bool {
 	return status != release.StatusDeployed && status != release.StatusFailed && status != release.StatusSuperseded
-}
-
-const (
-	firstRetry = time.Second
-	lastRetry  = time.Minute
-)
-
-// retryDelay is how long to leave failing inputs alone after so many failures in a row.
-func retryDelay(failures int) time.Duration {
-	return min(firstRetry<<min(failures-1, 10), lastRetry)
 }

@@ -1,239 +1,271 @@
 package release
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"helm.sh/helm/v3/pkg/kube"
-	"helm.sh/helm/v3/pkg/release"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/cli-runtime/pkg/resource"
-	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"demo.welcome.domain/welcome-operator/internal/guard"
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// rolloutPoll is how often a release that waits for its turn asks again, should the one that was to
-// wake it not have done so. Often would cost a processor: thousands may wait.
-const rolloutPoll = 2 * time.Minute
+// DriftDetection is what is done about objects that others have changed.
+type DriftDetection struct {
+	Mode    DriftMode
+	Ignored object.Ignored
+}
 
-// Reconcile repairs what became of the objects of a release whose inputs have not changed.
-// Whether there is anything to repair is decided against the cache.
-func (a *actionClient) Reconcile(*release.Release) error {
-	if a.held != nil {
-		return a.held
+// DriftMode is a word of Flux's HelmRelease.
+type DriftMode string
+
+const (
+	// DriftEnabled repairs.
+	DriftEnabled DriftMode = "enabled"
+	// DriftWarn tells of a drift, and repairs nothing.
+	DriftWarn DriftMode = "warn"
+	// DriftDisabled does not look.
+	DriftDisabled DriftMode = "disabled"
+)
+
+// Drift is told as a condition of the custom resource, and as an event with its reason.
+type Drift struct{ Type, Reason, Message string }
+
+// Drifted is the type of Drift where nothing is repaired. DriftLoop is the other one.
+const Drifted = "Drifted"
+
+const (
+	// An object is fought for if others change it again after each of so many repairs within this time. It is over when
+	// it stays as it is for as long.
+	fightRepairs = 3
+	fightWindow  = time.Minute
+	// It is then repaired again after this long, each time twice as long.
+	firstPause = time.Minute
+	lastPause  = 10 * time.Minute
+)
+
+// drift of the objects of one custom resource.
+type drift struct {
+	fights   map[string]*fight // by the object in words
+	compared string            // what the objects were like when they were compared last
+	told     Drift
+}
+
+// fight is how an object fares that was put back a short while ago.
+type fight struct {
+	repairs []time.Time   // the last
+	change  string        // what was put back, and who had written it
+	pause   time.Duration // from the last repair to the next, 0 while it is no fight
+	lost    bool          // whether it was changed again
+}
+
+func (f *fight) repaired(now time.Time, change string) {
+	f.repairs = append(f.repairs, now)
+	f.repairs = f.repairs[max(0, len(f.repairs)-fightRepairs):]
+	f.change = change
+	switch {
+	case f.pause > 0:
+		f.pause = min(2*f.pause, lastPause)
+	case len(f.repairs) == fightRepairs && now.Sub(f.repairs[0]) < fightWindow:
+		f.pause = firstPause
 	}
-	if err := a.watch(a.ctx, a.owner, a.current.children); err != nil {
-		return err
-	}
-	if a.drifted() {
-		start := time.Now()
-		if err := a.repairAll(); err != nil {
-			a.acted(DriftCorrection, time.Since(start), err)
-			a.failed(err)
-			return err
+}
+
+func (f *fight) last() time.Time { return f.repairs[len(f.repairs)-1] }
+
+// rests is how long to leave an object alone that is changed again.
+func (f *fight) rests(now time.Time) time.Duration { return f.last().Add(f.pause).Sub(now) }
+
+// heals is how long an object has to stay as it is, so that the fight is over.
+func (f *fight) heals(now time.Time) time.Duration { return f.last().Add(fightWindow).Sub(now) }
+
+// tell is what the custom resource says of it.
+func (d *drift) tell() {
+	var lost []string
+	for name, f := range d.fights {
+		if f.lost {
+			lost = append(lost, name+": "+f.change)
 		}
-	} else if a.waitFor == "" {
-		logf.FromContext(a.ctx).V(1).Info("Nothing to do: the record has the same inputs, and the objects are as they were applied",
-			"record", a.current.name, "inputs", a.wanted, "objects", len(a.current.children))
 	}
-	if a.waitFor != "" {
-		a.schedule.after(a.owner, wait.Jitter(rolloutPoll, jitter))
-		a.clients.ledger.postpone(a.owner, a.current.children, a.waitFor)
+	d.told = Drift{}
+	if len(lost) > 0 {
+		slices.Sort(lost)
+		d.told = Drift{Type: DriftLoop, Reason: DriftLoop, Message: strings.Join(lost, "; ") + ". That is undone each time that the operator puts it back, which it does " +
+			"ever more rarely, up to 10 minutes apart. End the other writer, or have the field ignored: driftDetection in watches.yaml."}
+	}
+}
+
+// drift of the objects of a custom resource, for its reconcile to read and write. What others read is set by setDrift.
+func (l *ledger) drift(uid types.UID) drift {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if d := l.drifts[uid]; d != nil {
+		return *d
+	}
+	return drift{fights: map[string]*fight{}}
+}
+
+func (l *ledger) setDrift(uid types.UID, d drift) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(d.fights) == 0 && d.told == (Drift{}) && d.compared == "" {
+		delete(l.drifts, uid)
+		return
+	}
+	l.drifts[uid] = &d
+}
+
+// correct does about a drift what the kind wants to be done.
+func (a *actionClient) correct() error {
+	d := a.clients.ledger.drift(a.owner.GetUID())
+	before := d.told
+	var err error
+	switch mode := a.drift.Mode; {
+	case mode == DriftWarn, mode == DriftDisabled && !a.proven: // what nothing proves has to be looked at
+		err = a.compareObjects(&d)
+	case mode == DriftDisabled:
+		d = drift{}
+	default:
+		err = a.repairRested(&d)
+		d.tell()
+	}
+	if d.told != before && d.told != (Drift{}) {
+		a.warn(d.told.Reason, d.told.Message)
+	}
+	a.clients.ledger.setDrift(a.owner.GetUID(), d)
+	return err
+}
+
+// repairRested repairs what has drifted, but for what others would only change again.
+func (a *actionClient) repairRested(d *drift) error {
+	known := a.provenChildren()
+	now, due := time.Now(), known == nil
+	resting := map[string]bool{}
+	for _, child := range known {
+		if a.intact(child) {
+			continue
+		}
+		name := a.describe(child)
+		if f := d.fights[name]; f != nil && f.pause > 0 && f.rests(now) > 0 {
+			f.lost, resting[name] = true, true
+			a.resting = append(a.resting, child)
+			a.schedule.after(a.owner, f.rests(now))
+		} else {
+			due = true
+		}
+	}
+	var changes []guard.Change
+	var err error
+	if due {
+		changes, err = a.repair()
+	} else if len(resting) == 0 && a.waitFor == "" {
+		logf.FromContext(a.ctx).V(1).Info("Nothing to do: the record has the same inputs, and the objects are as they were applied",
+			"record", a.current.Name, "inputs", a.wanted, "objects", len(a.current.Children))
+	}
+	for _, change := range changes {
+		f := d.fights[change.Object]
+		if f == nil {
+			f = &fight{}
+			d.fights[change.Object] = f
+		}
+		f.repaired(now, describe(change))
+	}
+	maps.DeleteFunc(d.fights, func(name string, f *fight) bool {
+		wait := f.heals(now)
+		if !resting[name] && f.pause > 0 && wait > 0 {
+			a.schedule.after(a.owner, wait)
+		}
+		return !resting[name] && wait <= 0
+	})
+	return err
+}
+
+// compareObjects finds out what a repair would change.
+func (a *actionClient) compareObjects(d *drift) error {
+	children := a.provenChildren()
+	seen, known := a.wanted, children != nil
+	drifted := !known
+	for _, child := range children {
+		cached, err := a.cachedChild(child)
+		if uncached := (&cache.ErrResourceNotCached{}); errors.As(err, &uncached) {
+			known = false
+		}
+		if !a.intact(child) {
+			drifted = true
+			seen += " " + a.describe(child) + string(cached.GetUID()) + object.CachedFingerprint(cached)
+		}
+	}
+	if !drifted {
+		d.compared, d.told = "", Drift{}
 		return nil
 	}
-	if a.rollout.follows(a.owner) {
-		a.observed(a.health())
+	if known && d.compared == seen {
+		return nil
 	}
-	a.succeeded(a.appliedDigest())
-	return nil
-}
-
-// observed tells the rollout how the release fares, and wakes those that it lets go on.
-func (a *actionClient) observed(h health) { a.wake(a.rollout.observe(a.owner, h)) }
-
-// health of the objects of the release, from the API server if nobody watches them.
-func (a *actionClient) health() health {
-	worst := healthy
-	for _, child := range a.current.children {
-		object, err := a.cachedChild(child)
-		if uncached := (&cache.ErrResourceNotCached{}); errors.As(err, &uncached) {
-			err = a.clients.mgr.GetAPIReader().Get(a.ctx, client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, object)
-		}
-		if err != nil {
-			return progressing
-		}
-		result, err := status.Compute(object)
-		switch {
-		case err != nil || result.Status == status.FailedStatus:
-			return broken
-		case result.Status != status.CurrentStatus:
-			worst = progressing
-		}
-	}
-	return worst
-}
-
-func (a *actionClient) cachedChild(child Child) (*unstructured.Unstructured, error) {
-	object := &unstructured.Unstructured{}
-	object.SetAPIVersion(child.APIVersion)
-	object.SetKind(child.Kind)
-	err := a.clients.mgr.GetCache().Get(a.ctx, client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, object, client.UnsafeDisableDeepCopy)
-	return object, err
-}
-
-// drifted is whether an object differs from how it was right after it was applied, or cannot
-// be seen in the cache.
-func (a *actionClient) drifted() bool {
-	return a.current.children == nil || slices.ContainsFunc(a.current.children, func(child Child) bool {
-		object, err := a.cachedChild(child)
-		return err != nil || !metav1.IsControlledBy(object, a.owner) || object.GetAnnotations()[fingerprintAnnotation] != child.Fingerprint
-	})
-}
-
-func (a *actionClient) repairAll() error {
-	_, end, err := a.begin()
+	op, err := a.begin(nil, false)
 	if err != nil {
 		return err
 	}
-	defer end()
-	manifest, err := a.applied()
+	defer op.end()
+	manifest, err := a.restorable(op)
 	if err != nil || manifest == "" {
 		return err
 	}
-	guard, err := a.guard()
+	changes, err := op.guard.Compare(manifest)
 	if err != nil {
-		return err
+		return fmt.Errorf("look for drift: %w", err)
 	}
-	resources, err := guard.Build(bytes.NewBufferString(manifest), false)
-	if err != nil {
-		return fmt.Errorf("parse what the chart renders: %w", err)
-	}
-	var errs []error
-	for _, info := range resources {
-		errs = append(errs, a.repair(guard, info))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	children, err := a.children()
-	if err != nil {
-		return err
-	}
-	recorded := a.current.children
-	a.current.children = children
-	if slices.EqualFunc(children, recorded, sameContent) {
-		return nil
-	}
-	return a.records.recordChildren(a.ctx, a.current.name, children)
-}
-
-// applied is the manifest whose objects should exist: what the chart renders now, but while a new
-// chart waits for its turn, what the record has of the old one. It is empty if that cannot be trusted.
-func (a *actionClient) applied() (manifest string, err error) {
-	if a.waitFor == "" {
-		rendered, err := a.render()
-		if err != nil {
-			return "", err
-		}
-		return rendered.Manifest, nil
-	}
-	helm, err := a.library()
-	if err != nil {
-		return "", err
-	}
-	recorded, err := helm.Config().Releases.Get(a.owner.GetName(), a.current.revision)
-	if err != nil {
-		return "", fmt.Errorf("read release record %s: %w", a.current.name, err)
-	}
-	if shortDigest([]byte(recorded.Manifest)) != a.appliedDigest() {
-		logf.FromContext(a.ctx).Info("Not repairing the drift before the upgrade: the record is not what was applied", "record", a.current.name)
-		return "", nil
-	}
-	return recorded.Manifest, nil
-}
-
-func (a *actionClient) repair(guard *guard, info *resource.Info) error {
-	if err := guard.checkNamespace(info); err != nil {
-		return err
-	}
-	start := time.Now()
-	live, err := guard.live(info)
-	if apierrors.IsNotFound(err) {
-		if _, err := guard.Create(kube.ResourceList{info}); err != nil {
+	if !a.proven {
+		if err := a.recordChildren(op.guard.Children()); err != nil {
 			return err
 		}
-		a.tell(DriftCorrected, "%s was deleted: created again", describe(info))
-		a.acted(DriftCorrection, time.Since(start), nil)
-		return nil
 	}
-	if err != nil {
-		return err
+	d.compared, d.told = seen, Drift{}
+	if len(changes) > 0 {
+		words := make([]string, len(changes))
+		for i, change := range changes {
+			words[i] = change.Object + ": " + describe(change)
+		}
+		d.told = Drift{Type: Drifted, Reason: DriftDetected, Message: strings.Join(words, "; ") + ". The operator leaves it so: driftDetection in watches.yaml."}
 	}
-	if !metav1.IsControlledBy(live, a.owner) {
-		return inTheWay(info)
-	}
-	// The manifest lacks the label by which the cache finds the object.
-	if err := guard.adopt(info); err != nil {
-		return err
-	}
-	desired, err := canonical(info)
-	if err != nil {
-		return err
-	}
-	restored, err := guard.restore(info, live, desired)
-	if err != nil {
-		return fmt.Errorf("repair drift: %w", err)
-	}
-	if fingerprint(restored) != fingerprint(live) {
-		a.tell(DriftCorrected, "%s: put back %s", describe(info), strings.Join(changes(live.Object, restored.Object), ", "))
-		a.acted(DriftCorrection, time.Since(start), nil)
-	}
-	info.Object = restored
-	guard.note(kube.ResourceList{info})
 	return nil
 }
 
-// stamp annotates the record of the revision that an action creates. Its objects are known
-// once it is deployed.
-func (a *actionClient) stamp(status release.Status) (map[string]string, error) {
-	annotations := map[string]string{inputsAnnotation: a.wanted}
-	if status != release.StatusDeployed {
-		return annotations, nil
+// describe says what others did to an object.
+func describe(change guard.Change) string {
+	if change.Created {
+		return "it was deleted"
 	}
-	children, err := a.children()
-	if err != nil {
-		return nil, err
+	const most = 5
+	fields := change.Fields
+	if len(fields) > most {
+		fields = append(slices.Clone(fields[:most]), fmt.Sprintf("%d more", len(fields)-most))
 	}
-	text, err := json.Marshal(children)
-	if err != nil {
-		return nil, fmt.Errorf("encode the children of a release record: %w", err)
+	words := strings.Join(fields, ", ") + " was changed"
+	if change.Writer != "" {
+		words += fmt.Sprintf(" by field manager %q", change.Writer)
 	}
-	annotations[childrenAnnotation] = string(text)
-	return annotations, nil
+	return words
 }
 
-// children lists what the guard saw applied, in a fixed order.
-func (a *actionClient) children() ([]Child, error) {
-	guard, err := a.guard()
-	if err != nil {
-		return nil, err
+func (a *actionClient) describe(child object.Child) string {
+	return object.Describe(child.Kind, a.owner.GetNamespace(), child.Name)
+}
+
+// scalable is whether the custom resource leaves its replicas to who scales its workloads: it sets none, or as many as the chart
+// does by default. The CRD stores these, for the scale subresource has to have a number.
+func (a *actionClient) scalable() bool {
+	owner, ok := a.owner.(*unstructured.Unstructured)
+	if !ok || a.chart == nil {
+		return false
 	}
-	children := []Child{}
-	for key, object := range guard.applied {
-		children = append(children, Child{APIVersion: key.apiVersion, Kind: key.kind, Name: key.name, Fingerprint: fingerprint(object), ResourceVersion: object.GetResourceVersion()})
-	}
-	slices.SortFunc(children, func(a, b Child) int {
-		return strings.Compare(a.APIVersion+"/"+a.Kind+"/"+a.Name, b.APIVersion+"/"+b.Kind+"/"+b.Name)
-	})
-	return children, nil
+	replicas, set, _ := unstructured.NestedFieldNoCopy(owner.Object, "spec", "replicas")
+	return !set || fmt.Sprint(replicas) == fmt.Sprint(a.chart.Values["replicas"])
 }

@@ -2,7 +2,6 @@ package release
 
 import (
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -14,7 +13,10 @@ const (
 	Installed      = "Installed"
 	Upgraded       = "Upgraded"
 	Uninstalled    = "Uninstalled"
+	Orphaned       = "Orphaned"
 	DriftCorrected = "DriftCorrected"
+	DriftDetected  = "DriftDetected"
+	DriftLoop      = "DriftLoop"
 )
 
 // Actions on a release, as metrics name them.
@@ -32,11 +34,8 @@ func (a *actionClient) tell(done, format string, args ...any) {
 	a.clients.events.Event(a.owner, corev1.EventTypeNormal, done, message)
 }
 
-// listChildren names the objects of a release.
-func listChildren(children []Child) string {
-	names := make([]string, len(children))
-	for i, child := range children {
-		names[i] = child.Kind + " " + child.Name
-	}
-	return strings.Join(names, ", ")
+// warn is tell for what somebody should look at.
+func (a *actionClient) warn(reason, message string) {
+	logf.FromContext(a.ctx).Info(reason, "what", message)
+	a.clients.events.Event(a.owner, corev1.EventTypeWarning, reason, message)
 }

@@ -9,6 +9,9 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/record"
 )
 
 // pagePathAnnotation in a Chart.yaml tells the path of the URL at which people see what the chart
@@ -29,15 +32,20 @@ type State struct {
 	LastApplied time.Time
 	// Generation of the custom resource whose spec is applied, and whose drift was looked for.
 	Generation int64
-	// Digest is of the manifest that was applied, empty if that was before the operator started
-	// and the custom resource's status does not know it either.
-	Digest string
+	// Digest proves the manifest that was applied, and Record the metadata of its record. They are empty if that was
+	// before the operator started and the custom resource's status does not know them either.
+	Digest, Record string
 	// WaitFor is why an upgrade to a new chart version is put off, empty if it is not.
 	WaitFor string
 	// Children are the objects of the release.
-	Children []Child
+	Children []object.Child
+	// Drift is what of these objects is not as the chart wants it, and stays so for now. It is empty if nothing is.
+	Drift Drift
 	// Err is why the last action failed, nil once one succeeds.
 	Err error
+
+	// applied are the objects as this process has applied them, nil if it has not.
+	applied []object.Child
 }
 
 // ledger remembers, from one reconcile to the next, how the releases are. It is lost with the
@@ -46,6 +54,7 @@ type ledger struct {
 	mu       sync.Mutex
 	states   map[types.UID]State
 	failures map[types.UID]failure
+	drifts   map[types.UID]*drift
 	sources  map[*chart.Chart]chartSource
 }
 
@@ -58,7 +67,7 @@ type failure struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{states: map[types.UID]State{}, failures: map[types.UID]failure{}, sources: map[*chart.Chart]chartSource{}}
+	return &ledger{states: map[types.UID]State{}, failures: map[types.UID]failure{}, drifts: map[types.UID]*drift{}, sources: map[*chart.Chart]chartSource{}}
 }
 
 // state of the release of the custom resource with that UID, the zero value if it was not
@@ -66,23 +75,33 @@ func newLedger() *ledger {
 func (l *ledger) state(uid types.UID) State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.states[uid]
+	state := l.states[uid]
+	if d := l.drifts[uid]; d != nil {
+		state.Drift = d.told
+	}
+	return state
 }
 
-func (l *ledger) succeed(owner client.Object, chrt *chart.Chart, current *record, digest string) {
+func (l *ledger) succeed(owner client.Object, chrt *chart.Chart, current *record.Record, digest string, applied []object.Child) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.failures, owner.GetUID())
+	children := applied
+	if applied == nil {
+		children, applied = current.Children, l.states[owner.GetUID()].applied
+	}
 	l.states[owner.GetUID()] = State{
-		Revision:     current.revision,
-		Status:       current.status,
+		applied:      applied,
+		Revision:     current.Revision,
+		Status:       current.Status,
 		Chart:        chrt.Name(),
 		ChartVersion: chrt.Metadata.Version,
 		PagePath:     pagePath(chrt),
-		LastApplied:  current.created,
+		LastApplied:  current.Created,
 		Generation:   owner.GetGeneration(),
 		Digest:       digest,
-		Children:     current.children,
+		Record:       current.Proof(),
+		Children:     children,
 	}
 }
 
@@ -110,7 +129,7 @@ func (l *ledger) fail(owner client.Object, inputs string, err error) time.Durati
 }
 
 // postpone notes why the release stays as it is for now.
-func (l *ledger) postpone(owner client.Object, children []Child, waitFor string) {
+func (l *ledger) postpone(owner client.Object, children []object.Child, waitFor string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	state := l.states[owner.GetUID()]
@@ -129,6 +148,7 @@ func (l *ledger) forget(uid types.UID) {
 	defer l.mu.Unlock()
 	delete(l.states, uid)
 	delete(l.failures, uid)
+	delete(l.drifts, uid)
 }
 
 // source digests a chart once.

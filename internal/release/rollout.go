@@ -1,7 +1,9 @@
 package release
 
 import (
+	"maps"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,82 +26,214 @@ type Limits struct {
 	MaxFailures int
 }
 
+const (
+	// placeTime is how long the upgrade of a custom resource may keep a place. A Deployment has failed after 10 minutes without
+	// progress, but somebody can pause it, or make it progress for ever. Whoever was ready and is not again by then is broken.
+	placeTime = 15 * time.Minute
+	// lastDelay is how long one that is not ready waits at least: at a start, those that are ready have asked by then.
+	lastDelay = 5 * time.Second
+)
+
 // rollout counts the custom resources of one kind on their way to a new version of the chart or of
 // what the operator pins. A custom resource that somebody edits does not wait for it.
+//
+// What stops it is only what it broke: those that were ready when their turn came. Who is not ready goes last, and is not
+// waited for. Of one namespace many may be broken, for reasons of its own: they stop that namespace, and count as one for the others.
 type rollout struct {
 	limits Limits
 
 	mu       sync.Mutex
-	underway map[types.UID]bool
-	failed   map[types.UID]bool
-	waiting  map[types.UID]client.ObjectKey
+	underway map[types.UID]place
+	failed   map[types.UID]string // the namespace
+	waiting  map[types.UID]waiter
+	last     map[types.UID]waiter // those that are not ready
+}
+
+// place of one that is underway.
+type place struct {
+	namespace string
+	ready     bool // before the upgrade
+	since     time.Time
+}
+
+type waiter struct {
+	key          client.ObjectKey
+	since, asked time.Time
 }
 
 func newRollout(limits Limits) *rollout {
-	return &rollout{limits: limits, underway: map[types.UID]bool{}, failed: map[types.UID]bool{}, waiting: map[types.UID]client.ObjectKey{}}
+	return &rollout{limits: limits, underway: map[types.UID]place{}, failed: map[types.UID]string{}, waiting: map[types.UID]waiter{}, last: map[types.UID]waiter{}}
 }
 
 // admit lets a custom resource go over to the new version, or says why it has to wait. How many
 // there are is not said: the text stands in the status of all that wait, and would change with each.
-func (r *rollout) admit(owner client.Object) (waitFor string) {
-	uid := owner.GetUID()
+func (r *rollout) admit(owner client.Object, ready bool) (waitFor string) {
+	uid, now := owner.GetUID(), time.Now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.expire(now)
+	if r.isFollowed(uid) { // a retry
+		return ""
+	}
+	w := waiter{key: client.ObjectKeyFromObject(owner), since: now, asked: now}
+	if before, asked := r.last[uid]; asked && !ready {
+		w.since = before.since
+	}
+	r.forget(uid)
+	stops := r.stops()
 	switch {
-	case r.underway[uid] || r.failed[uid]: // a retry
-	case r.stopped():
+	case stops.at(w.key.Namespace):
 		waitFor = "the rollout of the new version has stopped, because too many of the upgraded ones are broken"
-	case len(r.underway) >= r.limits.MaxConcurrent:
+	case len(r.underway) >= r.limits.MaxConcurrent, !ready && (now.Sub(w.since) < lastDelay || r.othersFirst(stops, now)):
 		waitFor = "waiting for the rollout of the new version to others"
 	default:
-		r.underway[uid] = true
+		r.underway[uid] = place{namespace: w.key.Namespace, ready: ready, since: now}
+		return ""
 	}
-	if waitFor != "" {
-		r.waiting[uid] = client.ObjectKeyFromObject(owner)
+	if ready {
+		r.waiting[uid] = w
 	} else {
-		delete(r.waiting, uid)
+		r.last[uid] = w
 	}
 	return waitFor
 }
 
-func (r *rollout) stopped() bool { return len(r.failed) >= r.limits.MaxFailures }
-
-// follows is whether it matters how a custom resource fares.
-func (r *rollout) follows(owner client.Object) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.underway[owner.GetUID()] || r.failed[owner.GetUID()]
+// expire takes back the places of those who have them for too long.
+func (r *rollout) expire(now time.Time) {
+	for uid, p := range r.underway {
+		if now.Sub(p.since) < placeTime {
+			continue
+		}
+		delete(r.underway, uid)
+		if p.ready {
+			r.failed[uid] = p.namespace
+		}
+	}
 }
 
-// observe notes how a custom resource fares, and returns those who are to ask again whether it is their
+// othersFirst is whether some that were ready are underway, or wait and may go.
+func (r *rollout) othersFirst(stops stops, now time.Time) bool {
+	for _, p := range r.underway {
+		if p.ready {
+			return true
+		}
+	}
+	for _, w := range r.waiting {
+		if !stops.at(w.key.Namespace) && now.Sub(w.asked) < 2*rolloutPoll { // whoever can't be reconciled holds up nobody
+			return true
+		}
+	}
+	return false
+}
+
+// stops says in which namespaces the rollout has stopped.
+type stops struct {
+	broken map[string]int
+	limit  int
+}
+
+func (r *rollout) stops() stops {
+	s := stops{broken: map[string]int{}, limit: r.limits.MaxFailures}
+	for _, namespace := range r.failed {
+		s.broken[namespace]++
+	}
+	return s
+}
+
+func (s stops) at(namespace string) bool {
+	own := s.broken[namespace]
+	return len(s.broken)-min(own, 1)+own >= s.limit
+}
+
+// follows is whether it matters how a custom resource fares, which does not wait.
+func (r *rollout) follows(owner client.Object) bool {
+	uid := owner.GetUID()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.isFollowed(uid) || r.waits(uid)
+}
+
+func (r *rollout) isFollowed(uid types.UID) bool {
+	_, underway := r.underway[uid]
+	_, failed := r.failed[uid]
+	return underway || failed
+}
+
+func (r *rollout) waits(uid types.UID) bool {
+	_, waiting := r.waiting[uid]
+	_, last := r.last[uid]
+	return waiting || last
+}
+
+func (r *rollout) forget(uid types.UID) {
+	delete(r.underway, uid)
+	delete(r.failed, uid)
+	delete(r.waiting, uid)
+	delete(r.last, uid)
+}
+
+// observe notes how a custom resource fares that does not wait, and returns those who are to ask again whether it is their
 // turn: as many as may go now, or all, when what they wait for is no longer what they say.
 func (r *rollout) observe(owner client.Object, h health) (next []client.ObjectKey) {
 	uid := owner.GetUID()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if h == progressing || !r.underway[uid] && !r.failed[uid] {
+	_, counts := r.failed[uid]
+	counts = counts || r.underway[uid].ready
+	if counts && h == progressing || !r.isFollowed(uid) && !r.waits(uid) {
 		return nil
 	}
-	stopped := r.stopped()
-	delete(r.underway, uid)
-	delete(r.failed, uid)
-	if h == broken {
-		r.failed[uid] = true
+	before := r.stops()
+	r.forget(uid)
+	if counts && h == broken {
+		r.failed[uid] = owner.GetNamespace()
 	}
-	for _, key := range r.waiting {
-		if stopped == r.stopped() && (stopped || len(r.underway)+len(next) >= r.limits.MaxConcurrent) {
-			break
-		}
-		next = append(next, key)
+	return r.next(before)
+}
+
+// edited drops a custom resource that somebody edits, and that was not broken before: what becomes of it, the edit has done.
+func (r *rollout) edited(owner client.Object) (next []client.ObjectKey) {
+	r.mu.Lock()
+	_, failed := r.failed[owner.GetUID()]
+	r.mu.Unlock()
+	if failed {
+		return nil
 	}
-	return next
+	return r.leave(owner)
 }
 
 // leave drops a custom resource that is gone or paused: nobody looks any more how it fares.
 func (r *rollout) leave(owner client.Object) (next []client.ObjectKey) {
-	next = r.observe(owner, healthy)
+	uid := owner.GetUID()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.waiting, owner.GetUID())
+	if !r.isFollowed(uid) && !r.waits(uid) {
+		return nil
+	}
+	before := r.stops()
+	r.forget(uid)
+	return r.next(before)
+}
+
+func (r *rollout) next(before stops) (next []client.ObjectKey) {
+	now := r.stops()
+	told := maps.Equal(before.broken, now.broken)
+	free := r.limits.MaxConcurrent - len(r.underway)
+	wake := func(waiting map[types.UID]waiter, goes bool) {
+		for _, w := range waiting {
+			stopped := now.at(w.key.Namespace)
+			switch {
+			case told && (free <= 0 || !goes):
+				return
+			case goes && !stopped && free > 0:
+				free--
+				next = append(next, w.key)
+			case before.at(w.key.Namespace) != stopped:
+				next = append(next, w.key)
+			}
+		}
+	}
+	wake(r.waiting, true)
+	wake(r.last, !r.othersFirst(now, time.Now()))
 	return next
 }

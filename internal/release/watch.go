@@ -3,7 +3,9 @@ package release
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,14 +21,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // watches of the kinds of children of one kind of custom resources. The library has its own,
 // but reads the manifest of the release for it at every reconcile, and skips the events that
 // tell of a child's health.
 type watches struct {
-	mgr   manager.Manager
-	owner schema.GroupVersionKind
+	mgr        manager.Manager
+	owner      schema.GroupVersionKind
+	namespaces []string // that the cache watches; one that is empty stands for all
 
 	mu         sync.Mutex
 	controller reconciler.ControllerSetup
@@ -38,8 +43,9 @@ type watches struct {
 const refusedPeriod = time.Minute
 
 // ensure watches the kind of a child, and returns when the cache knows it. A kind on which
-// the operator has no right is refused for now: its informer would wait for ever.
-func (w *watches) ensure(ctx context.Context, namespace string, child Child) (refused bool, err error) {
+// the operator has no right is refused for now: its informer would wait for ever. A right in the namespace
+// of the child is not enough where the cache watches others, too: its admin could give that.
+func (w *watches) ensure(ctx context.Context, child object.Child) (refused bool, err error) {
 	gvk := schema.FromAPIVersionAndKind(child.APIVersion, child.Kind)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -49,33 +55,58 @@ func (w *watches) ensure(ctx context.Context, namespace string, child Child) (re
 	if time.Since(w.refused[gvk]) < refusedPeriod {
 		return true, nil
 	}
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	err = w.mgr.GetAPIReader().List(ctx, list, client.InNamespace(namespace), client.Limit(1))
-	if meta.IsNoMatchError(err) {
-		return false, nil // the record is wrong, and the drift check will correct it
+	for _, namespace := range w.namespaces {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		err := w.mgr.GetAPIReader().List(ctx, list, client.InNamespace(namespace), client.Limit(1))
+		if meta.IsNoMatchError(err) {
+			return false, nil // the record is wrong, and the drift check will correct it
+		}
+		if apierrors.IsForbidden(err) {
+			w.refused[gvk] = time.Now()
+			return true, nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("watch %s: %w", gvk.Kind, err)
+		}
 	}
-	if apierrors.IsForbidden(err) {
-		w.refused[gvk] = time.Now()
-		return true, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("watch %s: %w", gvk.Kind, err)
-	}
-	object, owner := &unstructured.Unstructured{}, &unstructured.Unstructured{}
-	object.SetGroupVersionKind(gvk)
+	kind, owner := &unstructured.Unstructured{}, &unstructured.Unstructured{}
+	kind.SetGroupVersionKind(gvk)
 	owner.SetGroupVersionKind(w.owner)
-	if err := w.controller.Watch(source.Kind(w.mgr.GetCache(), object,
+	if err := w.controller.Watch(source.Kind(w.mgr.GetCache(), kind,
 		handler.TypedEnqueueRequestForOwner[*unstructured.Unstructured](w.mgr.GetScheme(), w.mgr.GetRESTMapper(), owner, handler.OnlyControllerOwner()),
 		childChanged(),
 	)); err != nil {
 		return false, fmt.Errorf("watch %s: %w", gvk.Kind, err)
 	}
-	if _, err := w.mgr.GetCache().GetInformer(ctx, object); err != nil {
+	if _, err := w.mgr.GetCache().GetInformer(ctx, kind); err != nil {
 		return false, fmt.Errorf("watch %s: %w", gvk.Kind, err)
 	}
 	w.watched[gvk] = true
 	return false, nil
+}
+
+// owned lists the objects that owner controls, of all kinds that are watched. It goes through all of the namespace: an index
+// would cost more memory than what is kept of most objects.
+func (w *watches) owned(ctx context.Context, owner client.Object) ([]object.Child, error) {
+	w.mu.Lock()
+	kinds := slices.Collect(maps.Keys(w.watched))
+	w.mu.Unlock()
+	var owned []object.Child
+	for _, gvk := range kinds {
+		list := &unstructured.UnstructuredList{}
+		list.SetGroupVersionKind(gvk)
+		err := w.mgr.GetCache().List(ctx, list, client.InNamespace(owner.GetNamespace()), client.UnsafeDisableDeepCopy)
+		if err != nil {
+			return nil, fmt.Errorf("list what the custom resource owns: %w", err)
+		}
+		for _, item := range list.Items {
+			if metav1.IsControlledBy(&item, owner) {
+				owned = append(owned, object.Child{APIVersion: item.GetAPIVersion(), Kind: item.GetKind(), Name: item.GetName()})
+			}
+		}
+	}
+	return owned, nil
 }
 
 // childChanged lets pass what may be a drift or a change of health. A creation is our own.
@@ -85,7 +116,7 @@ func childChanged() predicate.TypedPredicate[*unstructured.Unstructured] {
 		DeleteFunc:  func(event.TypedDeleteEvent[*unstructured.Unstructured]) bool { return true },
 		GenericFunc: func(event.TypedGenericEvent[*unstructured.Unstructured]) bool { return false },
 		UpdateFunc: func(e event.TypedUpdateEvent[*unstructured.Unstructured]) bool {
-			return e.ObjectOld.GetAnnotations()[fingerprintAnnotation] != e.ObjectNew.GetAnnotations()[fingerprintAnnotation] ||
+			return object.CachedFingerprint(e.ObjectOld) != object.CachedFingerprint(e.ObjectNew) ||
 				!reflect.DeepEqual(e.ObjectOld.Object["status"], e.ObjectNew.Object["status"])
 		},
 	}

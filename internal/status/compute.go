@@ -8,12 +8,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 // observation is everything that a status is computed from.
 type observation struct {
 	name, namespace string
+	operator        string // this one
 	generation      int64
 	deleting        bool
 	// reported are the conditions that the library set in this reconcile.
@@ -21,21 +23,21 @@ type observation struct {
 	// state is what is known of the release, the zero value if nothing is.
 	state release.State
 	// objects of the release.
-	objects []object
+	objects []childState
 	// pods of the workloads that are not healthy, if somebody looked.
 	pods []corev1.Pod
 	now  metav1.Time
 }
 
-// object of a release. live is nil while it is not seen as it was applied, and gone is whether
+// childState is an object of a release. live is nil while it is not seen as it was applied, and gone is whether
 // that is because it does not exist.
-type object struct {
-	release.Child
+type childState struct {
+	object.Child
 	live *unstructured.Unstructured
 	gone bool
 }
 
-func (o object) String() string { return fmt.Sprintf("%s %q", o.Kind, o.Name) }
+func (o childState) String() string { return fmt.Sprintf("%s %q", o.Kind, o.Name) }
 
 // verdict is what Ready, Reconciling and Stalled say.
 type verdict struct {
@@ -49,10 +51,17 @@ type verdict struct {
 // next returns the status that follows previous. It has no side effects and asks nobody.
 func next(previous Status, seen observation) (Status, verdict) {
 	s, v := previous.clone(), judge(previous, seen)
-	s.ObservedGeneration = seen.generation
+	s.ObservedGeneration, s.Operator = seen.generation, seen.operator
 	s.set(seen, metav1.Condition{Type: Ready, Status: v.ready, Reason: v.reason, Message: v.message})
 	s.set(seen, flag(Reconciling, v.reconciling, v))
 	s.set(seen, flag(Stalled, v.stalled, v))
+	for _, conditionType := range []string{Drifted, DriftLoop} {
+		if drift := seen.state.Drift; drift.Type == conditionType {
+			s.set(seen, metav1.Condition{Type: conditionType, Status: metav1.ConditionTrue, Reason: drift.Reason, Message: drift.Message})
+		} else {
+			meta.RemoveStatusCondition(&s.Conditions, conditionType)
+		}
+	}
 	for _, c := range seen.reported {
 		if c.Type == deployedType && c.Status == metav1.ConditionTrue && seen.state.Revision == 0 && previous.Release == nil {
 			// The library takes the record of a failed first install for a deployed release.
@@ -128,6 +137,7 @@ func (s *Status) describeRelease(seen observation) {
 		Status:      string(seen.state.Status),
 		LastApplied: metav1.NewTime(seen.state.LastApplied).Rfc3339Copy(),
 		Digest:      seen.state.Digest,
+		Record:      seen.state.Record,
 		Generation:  seen.state.Generation,
 	}
 	s.DeployedRelease = &DeployedRelease{Name: seen.name}

@@ -15,6 +15,7 @@ import (
 	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
 	"sigs.k8s.io/yaml"
 
+	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
@@ -67,7 +68,7 @@ func observed(t *testing.T, change func(*observation)) observation {
 	}
 	for _, text := range []string{healthyDeployment, healthyService} {
 		live := parse(t, text)
-		seen.objects = append(seen.objects, object{Child: release.Child{APIVersion: live.GetAPIVersion(), Kind: live.GetKind(), Name: live.GetName()}, live: live})
+		seen.objects = append(seen.objects, childState{Child: object.Child{APIVersion: live.GetAPIVersion(), Kind: live.GetKind(), Name: live.GetName()}, live: live})
 	}
 	if change != nil {
 		change(&seen)
@@ -263,5 +264,21 @@ func TestNextAfterRestartDuringRollout(t *testing.T) {
 				t.Errorf("Ready is %s: %s", ready.Status, ready.Message)
 			}
 		})
+	}
+}
+
+func TestDriftIsToldWhileItLasts(t *testing.T) {
+	seen := observation{state: release.State{Revision: 1, Drift: release.Drift{Type: DriftLoop, Message: "somebody"}}, now: metav1.Now()}
+	told, _ := next(Status{}, seen)
+	if c := told.condition(DriftLoop); c.Status != metav1.ConditionTrue || c.Message != "somebody" || told.condition(Drifted).Type != "" {
+		t.Errorf("the conditions are %v", told.Conditions)
+	}
+	seen.state.Drift = release.Drift{Type: Drifted, Message: "another"}
+	if told, _ = next(told, seen); told.condition(Drifted).Message != "another" || told.condition(DriftLoop).Type != "" {
+		t.Errorf("the conditions are %v", told.Conditions)
+	}
+	seen.state.Drift = release.Drift{}
+	if over, _ := next(told, seen); over.condition(Drifted).Type != "" || len(told.Conditions) == len(over.Conditions) {
+		t.Errorf("the conditions are %v", over.Conditions)
 	}
 }

@@ -12,6 +12,8 @@ func TestExplain(t *testing.T) {
 		says    string
 		stalled bool
 	}{
+		{`repair drift: not allowed: host "is forbidden: " (Ingress "x"). In namespace a, the operator's watches.yaml allows hosts: none; annotations with a prefix: none`,
+			"NotAllowed", `ask the platform team`, true},
 		{`Service "x" in namespace "a" exists and is not controlled by this custom resource: delete or rename one of the two`, "ObjectInTheWay", `Service "x"`, true},
 		{`Unable to continue with install: Service "x" in namespace "a" exists and cannot be imported into the current release: invalid ownership metadata; label validation error`,
 			"ObjectInTheWay", `Service "x" in namespace "a" exists and is not controlled by this custom resource: delete or rename`, true},

@@ -36,7 +36,7 @@ func (s *Status) describeObjects(seen observation) {
 
 // isWorkload is whether an object counts its pods in the way of Deployments, StatefulSets
 // and ReplicaSets.
-func (o object) isWorkload() bool {
+func (o childState) isWorkload() bool {
 	return strings.HasPrefix(o.APIVersion, "apps/") && o.Kind != "DaemonSet"
 }
 
@@ -57,7 +57,7 @@ func podSelector(o *unstructured.Unstructured) string {
 
 // pageURL is where the page is reached: at the load balancer, otherwise at the ingress,
 // otherwise inside of the cluster. It ends in path.
-func pageURL(objects []object, path string) string {
+func pageURL(objects []childState, path string) string {
 	var inside, outside string
 	for _, o := range objects {
 		if o.live == nil {

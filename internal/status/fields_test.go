@@ -39,9 +39,9 @@ func TestPageURL(t *testing.T) {
 		"a headless release":                             {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			objects := []object{{}} // one that is not seen
+			objects := []childState{{}} // one that is not seen
 			for _, text := range c.objects {
-				objects = append(objects, object{live: parse(t, text)})
+				objects = append(objects, childState{live: parse(t, text)})
 			}
 			if got := pageURL(objects, "/hello/"); got != c.url {
 				t.Errorf("got %q, want %q", got, c.url)

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
 )
 
@@ -30,7 +31,7 @@ func health(seen observation) verdict {
 }
 
 // health is nil if o is healthy.
-func (o object) health() *verdict {
+func (o childState) health() *verdict {
 	v := &verdict{ready: metav1.ConditionFalse, reason: reasonProgressing, reconciling: true, unhealthy: true}
 	if o.live == nil {
 		v.message = fmt.Sprintf("%s is not seen yet as it was applied.", o)
@@ -51,6 +52,9 @@ func (o object) health() *verdict {
 		}
 	}
 	v.message = fmt.Sprintf("%s: %s.", o, result.Message)
+	if paused, _, _ := unstructured.NestedBool(o.live.Object, "spec", "paused"); paused && o.isWorkload() {
+		v.message += fmt.Sprintf(" Somebody has paused its rollout: kubectl -n %s rollout resume %s/%s.", o.live.GetNamespace(), strings.ToLower(o.Kind), o.Name)
+	}
 	if reason, message := o.replicaFailure(); reason != "" {
 		v.reason, v.message = reason, fmt.Sprintf("%s: %s", o, message)
 	}
@@ -58,7 +62,7 @@ func (o object) health() *verdict {
 }
 
 // replicaFailure is why the pods of a workload are not even created.
-func (o object) replicaFailure() (reason, message string) {
+func (o childState) replicaFailure() (reason, message string) {
 	content, err := kstatus.GetObjectWithConditions(o.live.Object)
 	if err != nil {
 		return "", ""

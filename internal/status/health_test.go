@@ -6,6 +6,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 func pod(name string, container corev1.ContainerStatus) corev1.Pod {
@@ -55,5 +58,19 @@ func TestPodTrouble(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Who has paused a rollout, or comes after them, learns why an edit does not reach the pods.
+func TestHealthNamesAPausedRollout(t *testing.T) {
+	paused := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apps/v1", "kind": "Deployment",
+		"metadata": map[string]any{"name": "hello", "namespace": "test", "generation": int64(2)},
+		"spec":     map[string]any{"replicas": int64(1), "paused": true},
+		"status":   map[string]any{"observedGeneration": int64(2), "replicas": int64(1), "readyReplicas": int64(1), "availableReplicas": int64(1)},
+	}}
+	o := childState{Child: object.Child{APIVersion: "apps/v1", Kind: "Deployment", Name: "hello"}, live: paused}
+	if v := o.health(); v == nil || !strings.Contains(v.message, "kubectl -n test rollout resume deployment/hello") {
+		t.Errorf("it says %+v", v)
 	}
 }

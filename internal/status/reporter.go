@@ -2,6 +2,7 @@ package status
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -12,20 +13,26 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 const (
+	// finalizer is the library's: uninstallFinalizer in pkg/reconciler/reconciler.go.
+	finalizer = "uninstall-helm-release"
 	// cacheLag is how long to wait until the cache shows an object as it was just applied.
 	// Within milliseconds it does; a release whose object it does not show is not ready.
 	cacheLag = 2 * time.Second
@@ -45,6 +52,7 @@ type Reporter struct {
 	live          client.Reader
 	releases      releases
 	events        record.EventRecorder
+	claims        *claims
 
 	mu      sync.Mutex
 	outages map[types.UID]outage
@@ -64,26 +72,56 @@ type outage struct {
 type releases interface {
 	State(owner client.Object) release.State
 	Requeue(owner client.Object, delay time.Duration)
+	Recorder(ctx context.Context, owner client.Object) (string, error)
+	Forget(owner client.Object)
 }
 
-// NewReporter returns a Reporter that learns from kind what was applied.
-func NewReporter(mgr manager.Manager, kind *release.Kind) *Reporter {
-	return &Reporter{Client: mgr.GetClient(), live: mgr.GetAPIReader(), releases: kind, events: mgr.GetEventRecorderFor("welcome-operator"), outages: map[types.UID]outage{}}
+// NewReporter returns a Reporter that learns from kind what was applied, and claims for operator the custom resources that serves selects.
+func NewReporter(mgr manager.Manager, kind *release.Kind, gvk schema.GroupVersionKind, operator string, serves labels.Selector) (*Reporter, error) {
+	events := mgr.GetEventRecorderFor("welcome-operator")
+	claims := &claims{
+		Client: mgr.GetClient(), cache: mgr.GetCache(), kind: gvk, self: operator, serves: serves, releases: kind, events: events,
+		others: map[place]*other{}, free: map[types.UID]time.Time{}, questions: map[client.ObjectKey]bool{}, asked: make(chan struct{}, 1),
+	}
+	return &Reporter{Client: mgr.GetClient(), live: mgr.GetAPIReader(), releases: kind, events: events, claims: claims, outages: map[types.UID]outage{}}, mgr.Add(claims)
 }
 
 // Get hides the conditions from the library. It asks for a status update only when its own
 // conditions differ from those that it has read; this way it asks at every reconcile.
+//
+// A custom resource that another operator has claimed is not found: this way nothing is done to it.
+//
+// A custom resource with which the operator has done all that is to be done is not found. The library
+// waits in a worker, up to 30 seconds, for it to disappear, and it may not: somebody else's finalizer
+// keeps it, or another one has its name by now.
 func (r *Reporter) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	known := obj.GetUID() // empty but in that wait
 	if err := r.Client.Get(ctx, key, obj, opts...); err != nil {
 		return err
+	}
+	done := obj.GetDeletionTimestamp() != nil && !controllerutil.ContainsFinalizer(obj, finalizer) || known != "" && obj.GetUID() != known
+	if owner, ok := obj.(*unstructured.Unstructured); ok && !done {
+		served, err := r.claims.admit(ctx, owner)
+		if err != nil {
+			return err
+		}
+		done = !served
+	}
+	if done {
+		return apierrors.NewNotFound(schema.GroupResource{Group: obj.GetObjectKind().GroupVersionKind().Group, Resource: obj.GetObjectKind().GroupVersionKind().Kind}, key.Name)
 	}
 	hideConditions(obj)
 	return nil
 }
 
-// Update hides the conditions of the API server's answer, as Get does.
-func (r *Reporter) Update(ctx context.Context, obj client.Object, opts ...client.UpdateOption) error {
-	if err := r.Client.Update(ctx, obj, opts...); err != nil {
+// Update writes the finalizers, which are all that the library changes, and hides the conditions of the API server's answer, as Get
+// does. An update of the whole would lose the annotations that the cache does not keep.
+func (r *Reporter) Update(ctx context.Context, obj client.Object, _ ...client.UpdateOption) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": obj.GetFinalizers(), "resourceVersion": obj.GetResourceVersion()}})
+	if err != nil {
+		return fmt.Errorf("encode the finalizers: %w", err)
+	}
+	if err := r.Patch(ctx, obj, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return err
 	}
 	hideConditions(obj)
@@ -132,6 +170,9 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	})
 	if err != nil || order > 0 {
 		return err
+	}
+	if holder, err := w.reporter.claims.holder(ctx, stored); err != nil || holder != "" && holder != w.reporter.claims.self {
+		return err // another operator was faster
 	}
 	previous := of(stored)
 	status, changed := w.reporter.status(ctx, owner, previous, reported)
@@ -239,6 +280,7 @@ func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured
 	seen := observation{
 		name:       owner.GetName(),
 		namespace:  owner.GetNamespace(),
+		operator:   r.claims.self,
 		generation: owner.GetGeneration(),
 		deleting:   owner.GetDeletionTimestamp() != nil,
 		reported:   reported,
@@ -247,7 +289,7 @@ func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured
 	}
 	_, failed := failure(reported)
 	for _, child := range state.Children {
-		o := object{Child: child}
+		o := childState{Child: child}
 		if failed {
 			o.live, o.gone = r.find(ctx, owner, child) // half an upgrade may have been applied since
 		} else {
@@ -260,7 +302,7 @@ func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured
 
 // await reads an object when the cache shows it as it was applied, or newer; nil if it does
 // not in time.
-func (r *Reporter) await(ctx context.Context, owner client.Object, child release.Child) *unstructured.Unstructured {
+func (r *Reporter) await(ctx context.Context, owner client.Object, child object.Child) *unstructured.Unstructured {
 	var live *unstructured.Unstructured
 	err := wait.PollUntilContextCancel(ctx, time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		var err error
@@ -275,7 +317,7 @@ func (r *Reporter) await(ctx context.Context, owner client.Object, child release
 
 // find reads an object that perhaps does not exist. That the cache does not have it is no proof:
 // it may have lost the label by which the cache selects.
-func (r *Reporter) find(ctx context.Context, owner client.Object, child release.Child) (live *unstructured.Unstructured, gone bool) {
+func (r *Reporter) find(ctx context.Context, owner client.Object, child object.Child) (live *unstructured.Unstructured, gone bool) {
 	live, err := r.read(ctx, owner, child)
 	if apierrors.IsNotFound(err) {
 		live, err = get(ctx, r.live, owner, child)
@@ -284,7 +326,7 @@ func (r *Reporter) find(ctx context.Context, owner client.Object, child release.
 }
 
 // read reads an object from the cache, and from the API server if its kind is not watched.
-func (r *Reporter) read(ctx context.Context, owner client.Object, child release.Child) (*unstructured.Unstructured, error) {
+func (r *Reporter) read(ctx context.Context, owner client.Object, child object.Child) (*unstructured.Unstructured, error) {
 	live, err := get(ctx, r.Client, owner, child, client.UnsafeDisableDeepCopy)
 	if uncached := (&cache.ErrResourceNotCached{}); errors.As(err, &uncached) {
 		return get(ctx, r.live, owner, child)
@@ -292,7 +334,7 @@ func (r *Reporter) read(ctx context.Context, owner client.Object, child release.
 	return live, err
 }
 
-func get(ctx context.Context, from client.Reader, owner client.Object, child release.Child, opts ...client.GetOption) (*unstructured.Unstructured, error) {
+func get(ctx context.Context, from client.Reader, owner client.Object, child object.Child, opts ...client.GetOption) (*unstructured.Unstructured, error) {
 	live := &unstructured.Unstructured{}
 	live.SetAPIVersion(child.APIVersion)
 	live.SetKind(child.Kind)

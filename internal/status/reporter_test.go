@@ -2,6 +2,7 @@ package status
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
@@ -28,17 +30,22 @@ var welcomeKind = schema.GroupVersionKind{Group: "webapp.demo.welcome.domain", V
 type stage struct {
 	*testing.T
 	*Reporter
-	server   client.WithWatch
-	state    release.State
-	requeued []time.Duration
-	writes   int // of the status
-	lists    int // of pods
+	server    client.WithWatch
+	state     release.State
+	requeued  []time.Duration
+	writes    int    // of the status
+	lists     int    // of pods
+	recorder  string // the operator that the record names
+	forgotten int
 	// cached is what the cache answers for the custom resource, nil for what is stored.
 	cached *unstructured.Unstructured
 }
 
 func (s *stage) State(client.Object) release.State            { return s.state }
 func (s *stage) Requeue(_ client.Object, delay time.Duration) { s.requeued = append(s.requeued, delay) }
+
+func (s *stage) Recorder(context.Context, client.Object) (string, error) { return s.recorder, nil }
+func (s *stage) Forget(client.Object)                                    { s.forgotten++ }
 
 func newStage(t *testing.T) *stage {
 	s := &stage{T: t}
@@ -73,12 +80,18 @@ func newStage(t *testing.T) *stage {
 			SubResourceUpdate: func(ctx context.Context, c client.Client, subresource string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
 				if obj.GetObjectKind().GroupVersionKind() == welcomeKind {
 					s.writes++
+					// The fake does not look at the resource version of a status.
+					stored := &unstructured.Unstructured{}
+					stored.SetGroupVersionKind(welcomeKind)
+					if err := s.server.Get(ctx, client.ObjectKeyFromObject(obj), stored); err == nil && s.cached == nil && stored.GetResourceVersion() != obj.GetResourceVersion() {
+						return apierrors.NewConflict(schema.GroupResource{Resource: "welcomes"}, obj.GetName(), errors.New("it was modified"))
+					}
 				}
 				return c.SubResource(subresource).Update(ctx, obj, opts...)
 			},
 		}).Build()
-	s.Reporter = &Reporter{Client: s.server, live: s.server, releases: s, events: record.NewFakeRecorder(100), outages: map[types.UID]outage{}}
-	s.state = release.State{Generation: 3, Revision: 1, Children: []release.Child{
+	s.Reporter = &Reporter{Client: s.server, live: s.server, releases: s, events: record.NewFakeRecorder(100), claims: s.rival("here/lease"), outages: map[types.UID]outage{}}
+	s.state = release.State{Generation: 3, Revision: 1, Children: []object.Child{
 		{APIVersion: "apps/v1", Kind: "Deployment", Name: "hello", ResourceVersion: "1"},
 		{APIVersion: "v1", Kind: "Service", Name: "hello", ResourceVersion: "1"},
 	}}

@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 // Condition types of this package, as the kstatus library reads them. The library's own are
@@ -20,6 +22,10 @@ const (
 	Reconciling = "Reconciling"
 	// Stalled is True while the operator tries in vain: somebody has to change something first.
 	Stalled = "Stalled"
+	// Drifted is True while an object is not as the chart wants it, and the operator is to leave it so. It is missing otherwise.
+	Drifted = release.Drifted
+	// DriftLoop is True while others undo each repair of an object, which are then made ever more rarely. It is missing otherwise.
+	DriftLoop = release.DriftLoop
 )
 
 // Reasons of Ready that are no failures.
@@ -48,6 +54,10 @@ type Status struct {
 	Selector           string             `json:"selector,omitempty"`
 	Release            *Release           `json:"release,omitempty"`
 	DeployedRelease    *DeployedRelease   `json:"deployedRelease,omitempty"`
+	// Operator has claimed the custom resource: only it acts on it, and writes here.
+	Operator string `json:"operator,omitempty"`
+	// Challenger is another operator that asks whether this one lives. Only claims answers it.
+	Challenger string `json:"challenger,omitempty"`
 }
 
 // Release is the Helm release behind a custom resource.
@@ -59,6 +69,7 @@ type Release struct {
 	Status      string      `json:"status"`
 	LastApplied metav1.Time `json:"lastApplied"`
 	Digest      string      `json:"digest,omitempty"`
+	Record      string      `json:"record,omitempty"`
 	// Generation is 0 if an older version of the operator wrote this.
 	Generation int64 `json:"generation,omitempty"`
 }
@@ -93,8 +104,8 @@ func (s Status) condition(conditionType string) metav1.Condition {
 func (s Status) clone() Status {
 	s.Conditions = append([]metav1.Condition(nil), s.Conditions...)
 	if s.Release != nil {
-		release := *s.Release
-		s.Release = &release
+		copied := *s.Release
+		s.Release = &copied
 	}
 	if s.DeployedRelease != nil {
 		deployed := *s.DeployedRelease

@@ -4,20 +4,18 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 
 	appsv1 "k8s.io/api/apps/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"demo.welcome.domain/welcome-operator/tests/controlplane"
+	"demo.welcome.domain/welcome-operator/tests/kit"
 	"demo.welcome.domain/welcome-operator/tests/render"
 )
 
@@ -40,34 +38,30 @@ func newBench(ctx context.Context, plane *controlplane.ControlPlane) (*bench, er
 	if err = os.Setenv("RELATED_IMAGE_WELCOME", image); err != nil { // for the renderer
 		return nil, err
 	}
-	if b.renderer, err = render.LoadRenderer(b.Root); err != nil {
+	if b.renderer, err = render.LoadRenderer(kit.Root()); err != nil {
 		return nil, err
 	}
 	if b.reader, err = b.metricsReader(ctx); err != nil {
 		return nil, err
 	}
-	watches, err := os.ReadFile(filepath.Join(b.Root, "watches.yaml"))
+	watches, err := os.ReadFile(kit.File("watches.yaml"))
 	if err != nil {
 		return nil, err
 	}
 	if err := os.WriteFile(filepath.Join(b.Dir, "watches.yaml"), append(watches, "  watchDependentResources: false\n"...), 0o600); err != nil {
 		return nil, err
 	}
-	if b.deployedEnv, err = readEnv(filepath.Join(b.Root, "config/manager/manager.yaml")); err != nil {
+	if b.deployedEnv, err = readEnv(kit.File("config/manager/manager.yaml")); err != nil {
 		return nil, err
 	}
-	return b, b.Client.Get(ctx, client.ObjectKey{Name: welcomes.GroupResource().String()}, b.crd)
+	return b, b.Client.Get(ctx, client.ObjectKey{Name: kit.CRD}, b.crd)
 }
 
 // readEnv returns the environment variables of a Deployment's first container.
 func readEnv(file string) (env []string, err error) {
-	text, err := os.ReadFile(file)
+	deployment, err := kit.Read[appsv1.Deployment](file)
 	if err != nil {
 		return nil, err
-	}
-	deployment := &appsv1.Deployment{}
-	if err := yaml.UnmarshalStrict(text, deployment); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	for _, variable := range deployment.Spec.Template.Spec.Containers[0].Env {
 		env = append(env, variable.Name+"="+variable.Value)
@@ -89,11 +83,7 @@ func (b *bench) metricsReader(ctx context.Context) (token string, err error) {
 			return "", fmt.Errorf("set up the reader of metrics: %w", err)
 		}
 	}
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](24 * 3600)}}
-	if err := b.Client.SubResource("token").Create(ctx, account, request); err != nil {
-		return "", fmt.Errorf("set up the reader of metrics: %w", err)
-	}
-	return request.Status.Token, nil
+	return b.Token(ctx, account.Namespace, account.Name)
 }
 
 // prepare sets the stage for a contender: its namespace, user and program, and the CRD as it wants it.
@@ -119,18 +109,12 @@ func (b *bench) prepare(ctx context.Context, c contender) error {
 	if c.program == "" {
 		return nil
 	}
-	var err error
-	if b.kubeconfigs[c.user], err = b.Kubeconfig(c.user, b.Admin.Host); err != nil {
+	login, err := b.AddUser(c.user)
+	if err != nil {
+		return err
+	}
+	if b.kubeconfigs[c.user], err = b.Kubeconfig(c.user, login); err != nil {
 		return err
 	}
 	return b.build(c)
-}
-
-func goBuild(root, pkg, binary string) error {
-	cmd := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, "./"+pkg)
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s: %w\n%s", pkg, err, out)
-	}
-	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"demo.welcome.domain/welcome-operator/tests/render"
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // children renders what the operator makes of a Welcome.
@@ -22,7 +22,7 @@ func (b *bench) children(welcome *unstructured.Unstructured) ([]*unstructured.Un
 	if err != nil {
 		return nil, err
 	}
-	return render.Objects(release.Manifest)
+	return kit.Objects([]byte(release.Manifest))
 }
 
 // childrenExist starts to watch. The returned function waits until there are so many Deployments and Services.
@@ -108,7 +108,7 @@ func (b *bench) drift(ctx context.Context, namespace string, count int) ([]time.
 			if !ok {
 				continue
 			}
-			changed := nameInPod(deployment) == "an intruder"
+			changed := kit.Greeting(deployment) == "an intruder"
 			if changed {
 				drifted[deployment.Name] = true
 			} else if drifted[deployment.Name] {
@@ -122,13 +122,4 @@ func (b *bench) drift(ctx context.Context, namespace string, count int) ([]time.
 		}
 	}
 	return lasted, nil
-}
-
-func nameInPod(deployment *appsv1.Deployment) string {
-	for _, variable := range deployment.Spec.Template.Spec.Containers[0].Env {
-		if variable.Name == "NAME" {
-			return variable.Value
-		}
-	}
-	return ""
 }

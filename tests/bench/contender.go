@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"demo.welcome.domain/welcome-operator/tests/controlplane"
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 const image = "demo.welcome.domain/welcome:bench"
@@ -41,7 +42,7 @@ func contenders(o options) []contender {
 			scaffolded: true, program: "bin/helm-operator-plugins", args: append(stock, "--watches-file="+invertedWatches),
 		},
 		{
-			name: "operator-sdk v1.42.2 helm-operator", user: "helm-operator", welcomes: o.peers, pokes: min(o.peers, 100),
+			name: "operator-sdk v1.42.3 helm-operator", user: "helm-operator", welcomes: o.peers, pokes: min(o.peers, 100),
 			scaffolded: true, program: "bin/helm-operator", args: stock,
 		},
 		{
@@ -58,44 +59,29 @@ const invertedWatches = "${DIR}/watches.yaml"
 // operator is a running contender.
 type operator struct {
 	contender
-	*controlplane.Process
-	metrics string // URL
-	probes  string // URL
+	*controlplane.Operator
 }
 
 // start runs a contender in its namespace.
 func (b *bench) start(c contender) (*operator, error) {
-	metrics, err := controlplane.FreeAddress()
-	if err != nil {
-		return nil, err
-	}
-	probes, err := controlplane.FreeAddress()
-	if err != nil {
-		return nil, err
-	}
-	o := &operator{contender: c, metrics: "http://" + metrics + "/metrics", probes: "http://" + probes + "/readyz"}
-	if c.ours {
-		o.metrics = "https://" + metrics + "/metrics"
-	}
 	var args []string
 	for _, arg := range c.args {
 		args = append(args, strings.ReplaceAll(arg, "${DIR}", b.Dir))
 	}
-	args = append(args, "--metrics-bind-address="+metrics, "--health-probe-bind-address="+probes)
 	env := []string{"KUBECONFIG=" + b.kubeconfigs[c.user], "RELATED_IMAGE_WELCOME=" + image}
 	if c.ours {
 		env = append(b.deployedEnv, env...)
 	}
-	o.Process, err = b.Run(c.user+".log", env, b.programs[c.user], args...)
-	return o, err
+	process, err := b.RunOperator(c.user+".log", env, b.programs[c.user], args...)
+	return &operator{c, process}, err
 }
 
 // build compiles what is given as a directory.
 func (b *bench) build(c contender) error {
-	b.programs[c.user] = filepath.Join(b.Root, c.program)
+	b.programs[c.user] = kit.File(c.program)
 	if strings.HasPrefix(c.program, "bin/") {
 		return nil
 	}
 	b.programs[c.user] = filepath.Join(b.Dir, c.user)
-	return goBuild(b.Root, c.program, b.programs[c.user])
+	return kit.Build(b.programs[c.user], c.program)
 }

@@ -49,7 +49,7 @@ func main() {
 func run(ctx context.Context, o options) (err error) {
 	ctrl.SetLogger(logr.Discard()) // what goes wrong is returned
 	step := time.Now()
-	plane, err := controlplane.Start(".")
+	plane, err := controlplane.Start()
 	defer func() {
 		if stopErr := plane.Stop(); err == nil {
 			err = stopErr
@@ -95,6 +95,8 @@ func run(ctx context.Context, o options) (err error) {
 	}
 	return write(o.docs, report, results)
 }
+
+func logf(format string, args ...any) { fmt.Fprintf(os.Stderr, "           "+format+"\n", args...) }
 
 // progress says what was done and how long it took.
 func progress(what string, since time.Time) {

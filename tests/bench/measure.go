@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
 	"demo.welcome.domain/welcome-operator/tests/controlplane"
+	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
 
 // result is what was measured of a contender. What it does not have stays zero.
@@ -102,20 +102,11 @@ func (b *bench) startAndWait(ctx context.Context, c contender) (*operator, error
 // ready waits until the operator's probe says so, and its metrics can be read.
 func (b *bench) ready(ctx context.Context, o *operator) error {
 	return await(ctx, time.Minute, "the operator is ready", func() (bool, error) {
-		select {
-		case <-o.Ended:
+		if o.HasEnded() {
 			return false, errors.New("it ended")
-		default:
 		}
-		response, _ := http.Get(o.probes)
-		if response == nil {
-			return false, nil // not listening yet
-		}
-		if err := response.Body.Close(); err != nil || response.StatusCode != http.StatusOK {
-			return false, err
-		}
-		_, err := b.read(o)
-		return err == nil, nil
+		_, err := b.read(ctx, o)
+		return err == nil && o.Ready(ctx) == nil, nil
 	})
 }
 
@@ -129,11 +120,11 @@ func (b *bench) quiet(ctx context.Context, o *operator, reconciles int) error {
 		if !pause(ctx, quietTime) {
 			return false, ctx.Err()
 		}
-		now, err := b.read(o)
+		now, err := b.read(ctx, o)
 		if err != nil || now.reconciles < reconciles || now.waiting+now.working > 0 {
 			return false, err
 		}
-		requests, err := b.Requests(ctx, o.user, mark)
+		requests, err := b.Requests(ctx, mark, controlplane.By(o.user))
 		return len(requests) == 0, err
 	})
 }
@@ -167,7 +158,7 @@ func (b *bench) measureInstall(ctx context.Context, r *result, o *operator) (err
 	}
 	r.installRequests = len(requests) - r.installEvents
 	r.installRSS, err = o.RSS()
-	progress(fmt.Sprintf("installing them cost %.1fs CPU and %d requests: %s", cpu.Seconds(), len(requests), controlplane.Count(requests)), start)
+	progress(fmt.Sprintf("installing them cost %.1fs CPU and %s", cpu.Seconds(), requests), start)
 	return err
 }
 
@@ -190,7 +181,7 @@ func (b *bench) install(ctx context.Context, o *operator, first, count int) erro
 }
 
 func (b *bench) measureIdle(ctx context.Context, r *result, o *operator) error {
-	before, err := b.read(o)
+	before, err := b.read(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -209,9 +200,9 @@ func (b *bench) measureIdle(ctx context.Context, r *result, o *operator) error {
 	if err != nil {
 		return err
 	}
-	after, err := b.read(o)
+	after, err := b.read(ctx, o)
 	r.reconciles, r.idleRequests, r.idleCPU = after.reconciles-before.reconciles, len(requests), cpu
-	progress(fmt.Sprintf("%d idle reconciles cost %s CPU and %d requests: %s", r.reconciles, cpu, len(requests), controlplane.Count(requests)), start)
+	progress(fmt.Sprintf("%d idle reconciles cost %s CPU and %s", r.reconciles, cpu, requests), start)
 	return err
 }
 
@@ -254,7 +245,7 @@ func (b *bench) measureRestart(ctx context.Context, r *result, o **operator) err
 		if !pause(ctx, time.Second) { // to read metrics takes CPU, too
 			return false, ctx.Err()
 		}
-		now, err := b.read(*o)
+		now, err := b.read(ctx, *o)
 		return now.reconciles >= r.welcomes+r.more && now.waiting+now.working == 0, err
 	})
 	if err != nil {
@@ -264,7 +255,7 @@ func (b *bench) measureRestart(ctx context.Context, r *result, o **operator) err
 	if err := b.quiet(ctx, *o, 0); err != nil {
 		return err
 	}
-	requests, err := b.Requests(ctx, r.user, mark)
+	requests, err := b.Requests(ctx, mark, controlplane.By(r.user))
 	if err != nil {
 		return err
 	}
@@ -275,13 +266,13 @@ func (b *bench) measureRestart(ctx context.Context, r *result, o **operator) err
 		}
 	}
 	r.restartRSS, err = (*o).RSS()
-	progress(fmt.Sprintf("a restart with %d Welcomes took %.1fs, %d requests and %d writes: %s",
-		r.welcomes+r.more, r.restart.Seconds(), len(requests), r.restartWrites, controlplane.Count(requests)), start)
+	progress(fmt.Sprintf("a restart with %d Welcomes took %.1fs, %d writes and, in all, %s",
+		r.welcomes+r.more, r.restart.Seconds(), r.restartWrites, requests), start)
 	return err
 }
 
 // account starts to count what an operator uses.
-func (b *bench) account(ctx context.Context, o *operator) (use func() ([]controlplane.Request, time.Duration, error), err error) {
+func (b *bench) account(ctx context.Context, o *operator) (use func() (controlplane.Requests, time.Duration, error), err error) {
 	mark, err := b.Mark(ctx)
 	if err != nil {
 		return nil, err
@@ -290,12 +281,12 @@ func (b *bench) account(ctx context.Context, o *operator) (use func() ([]control
 	if err != nil {
 		return nil, err
 	}
-	return func() ([]controlplane.Request, time.Duration, error) {
+	return func() (controlplane.Requests, time.Duration, error) {
 		after, err := o.CPU()
 		if err != nil {
 			return nil, 0, err
 		}
-		requests, err := b.Requests(ctx, o.user, mark)
+		requests, err := b.Requests(ctx, mark, controlplane.By(o.user))
 		return requests, after - before, err
 	}, nil
 }
@@ -304,6 +295,7 @@ func (b *bench) account(ctx context.Context, o *operator) (use func() ([]control
 func await(ctx context.Context, patience time.Duration, what string, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
+	defer waiting.While(logf, what)()
 	for {
 		yes, err := done()
 		if err != nil {

@@ -1,12 +1,11 @@
 package main
 
 import (
-	"crypto/tls"
+	"context"
 	"fmt"
-	"io"
 	"net/http"
-	"regexp"
-	"strconv"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // readings are the metrics of controller-runtime that tell what an operator does.
@@ -16,46 +15,22 @@ type readings struct {
 	working    int
 }
 
-var metricLine = regexp.MustCompile(`(?m)^(controller_runtime_reconcile_total|workqueue_depth|controller_runtime_active_workers)\{[^}]*\} (\S+)$`)
-
-// unverified is the client of metrics: ours come with a self-signed certificate.
-var unverified = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-
 // read asks an operator for its metrics.
-func (b *bench) read(o *operator) (readings, error) {
-	request, err := http.NewRequest(http.MethodGet, o.metrics, nil)
-	if err != nil {
-		return readings{}, err
-	}
+func (b *bench) read(ctx context.Context, o *operator) (readings, error) {
+	url, token := "http://"+o.Metrics+"/metrics", ""
 	if o.ours {
-		request.Header.Set("Authorization", "Bearer "+b.reader)
+		url, token = "https://"+o.Metrics+"/metrics", b.reader
 	}
-	response, err := unverified.Do(request)
+	status, body, err := kit.Scrape(ctx, url, token)
 	if err != nil {
 		return readings{}, err
 	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return readings{}, err
+	if status != http.StatusOK {
+		return readings{}, fmt.Errorf("%s answers %d: %s", url, status, body)
 	}
-	if response.StatusCode != http.StatusOK {
-		return readings{}, fmt.Errorf("%s answers %d: %s", o.metrics, response.StatusCode, body)
-	}
-	var r readings
-	for _, match := range metricLine.FindAllStringSubmatch(string(body), -1) {
-		value, err := strconv.ParseFloat(match[2], 64)
-		if err != nil {
-			return readings{}, err
-		}
-		switch match[1] {
-		case "controller_runtime_reconcile_total":
-			r.reconciles += int(value)
-		case "workqueue_depth":
-			r.waiting += int(value)
-		default:
-			r.working += int(value)
-		}
-	}
-	return r, nil
+	return readings{
+		reconciles: int(kit.Metric(body, "controller_runtime_reconcile_total", "")),
+		waiting:    int(kit.Metric(body, "workqueue_depth", "")),
+		working:    int(kit.Metric(body, "controller_runtime_active_workers", "")),
+	}, nil
 }

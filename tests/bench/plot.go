@@ -99,5 +99,5 @@ func drawPanel(out *strings.Builder, p panel, results []result, x, y int) {
 func plain(name string) string {
 	name = strings.NewReplacer("**", "", "`", "", "raw creation of the same objects", "raw creation").Replace(name)
 	name, _, _ = strings.Cut(name, ",")
-	return strings.NewReplacer(" v0.9.1 run", " v0.9.1", "operator-sdk v1.42.2 helm-operator", "operator-sdk v1.42.2").Replace(name)
+	return strings.NewReplacer(" v0.9.1 run", " v0.9.1", "operator-sdk v1.42.3 helm-operator", "operator-sdk v1.42.3").Replace(name)
 }

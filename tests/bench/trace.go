@@ -31,7 +31,7 @@ func (b *bench) trace(ctx context.Context) error {
 	if err := b.quiet(ctx, o, 1); err != nil {
 		return err
 	}
-	before, err := b.read(o)
+	before, err := b.read(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -55,14 +55,14 @@ func (b *bench) trace(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	requests, err := b.Requests(ctx, c.user, mark)
+	requests, err := b.Requests(ctx, mark, controlplane.By(c.user))
 	if err != nil {
 		return err
 	}
 	fmt.Printf("\nAn annotation of Welcome %s was changed. The operator's log:\n\n%s\n\nRequests to the API server: %d\n",
 		nameOf(0), strings.TrimSpace(string(steps[len(told):])), len(requests))
 	if len(requests) > 0 {
-		return fmt.Errorf("it should have sent none, and sent %s", controlplane.Count(requests))
+		return fmt.Errorf("it should have sent none, and sent %s", requests)
 	}
 	return nil
 }

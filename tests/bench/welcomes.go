@@ -10,33 +10,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-)
 
-var (
-	welcomes    = schema.GroupVersionResource{Group: "webapp.demo.welcome.domain", Version: "v1", Resource: "welcomes"}
-	welcomeKind = welcomes.GroupVersion().WithKind("Welcome")
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // clients is how many requests the bench itself sends at a time.
 const clients = 4
 
 func newWelcome(namespace string, number int) *unstructured.Unstructured {
-	welcome := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
-		"name": greeting(number),
-		// A load balancer would cost the API server a node port.
-		"service": map[string]any{"type": "ClusterIP"},
-	}}}
-	welcome.SetGroupVersionKind(welcomeKind)
-	welcome.SetNamespace(namespace)
-	welcome.SetName(nameOf(number))
-	return welcome
+	// A load balancer would cost the API server a node port.
+	return kit.Welcome(namespace, nameOf(number), kit.Greet(fmt.Sprintf("friend %d", number)), kit.Set("service.type", "ClusterIP"))
 }
 
-func nameOf(number int) string   { return fmt.Sprintf("welcome-%05d", number) }
-func greeting(number int) string { return fmt.Sprintf("friend %d", number) }
+func nameOf(number int) string { return fmt.Sprintf("welcome-%05d", number) }
 
 // forEach calls do for the numbers from first on, several at a time.
 func forEach(first, count int, do func(number int) error) error {
@@ -101,9 +89,7 @@ func (b *bench) clean(ctx context.Context, c contender) error {
 	if err != nil {
 		return err
 	}
-	welcome := &unstructured.Unstructured{}
-	welcome.SetGroupVersionKind(welcomeKind)
-	for _, kind := range []client.Object{welcome, &appsv1.Deployment{}, &corev1.ConfigMap{}, &corev1.Secret{}} {
+	for _, kind := range []client.Object{newWelcome(c.user, 0), &appsv1.Deployment{}, &corev1.ConfigMap{}, &corev1.Secret{}} {
 		if err := b.Client.DeleteAllOf(ctx, kind, client.InNamespace(c.user), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
 			return err
 		}

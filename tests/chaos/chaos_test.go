@@ -5,19 +5,20 @@ package chaos
 import (
 	"context"
 	"flag"
-	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"demo.welcome.domain/welcome-operator/tests/controlplane"
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 var (
@@ -31,6 +32,8 @@ const (
 	// recovery is how long the operator may take to bring everything in order when nothing fails any more. It waits up to
 	// a minute before it tries again what failed often.
 	recovery = 2 * time.Minute
+	// pause is between two looks at something that is awaited.
+	pause = 100 * time.Millisecond
 )
 
 func TestMain(m *testing.M) {
@@ -54,14 +57,16 @@ func TestChaos(t *testing.T) {
 	counts := w.disasters(storm)
 	t.Logf("%s: %s", time.Since(start).Round(time.Second), counts)
 	calm()
-	t.Logf("meanwhile, people %s", people.counts())
+	t.Logf("the operator was started %d times; meanwhile, people %s", w.operator.starts.Load(), people.counts())
 	t.Logf("and others %s", meddlers.counts())
 
 	start = time.Now()
 	w.awaitOrder()
-	t.Logf("all %d Welcomes that are left were in order %s after the last of it; %d releases had been caught in the middle of an action, the operator was started %d times",
-		w.left, time.Since(start).Round(100*time.Millisecond), w.interrupted, w.operator.starts.Load())
+	took := time.Since(start).Round(100 * time.Millisecond)
 	w.awaitSilence()
+	// The last line is for people and for tests/rung.
+	t.Logf("proved: %s; %d releases were caught in the middle of an action; all %d Welcomes that are left were in order %s after the last of it",
+		counts, w.interrupted, w.left, took)
 }
 
 // world is the stage: a control plane, the operator behind a proxy, and what was seen of them.
@@ -79,7 +84,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	plane, err := controlplane.Start("../..")
+	plane, err := controlplane.Start()
 	t.Cleanup(func() {
 		if err := plane.Stop(); err != nil {
 			t.Error(err)
@@ -88,19 +93,18 @@ func newWorld(t *testing.T) *world {
 	w := &world{T: t, ControlPlane: plane, seen: &sightings{}}
 	w.must(err)
 	w.must(controlplane.RunDeployments(t.Context(), plane.Admin))
-	w.must(plane.Client.Create(t.Context(), newNamespace()))
+	w.must(plane.Client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
 	w.proxy, err = newProxy(strings.TrimSuffix(strings.TrimPrefix(plane.Admin.Host, "https://"), "/"))
 	w.must(err)
 	t.Cleanup(w.proxy.close)
-	kubeconfig, err := plane.Kubeconfig(operatorUser, "https://"+w.proxy.address())
+	login, err := plane.AddUser(operatorUser)
+	w.must(err)
+	login.Host = "https://" + w.proxy.address()
+	kubeconfig, err := plane.Kubeconfig(operatorUser, login)
 	w.must(err)
 	binary := filepath.Join(plane.Dir, "welcome-operator")
-	build := exec.Command("go", "build", "-o", binary, ".")
-	build.Dir = plane.Root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the operator: %v\n%s", err, out)
-	}
-	w.operator = &keeper{plane: plane, binary: binary, kubeconfig: kubeconfig}
+	w.must(kit.Build(binary, "."))
+	w.operator = &keeper{plane: plane, binary: binary, kubeconfig: kubeconfig, logf: t.Logf}
 	w.must(w.operator.start())
 	t.Cleanup(w.operator.stop)
 	return w
@@ -115,19 +119,3 @@ func (w *world) must(err error) {
 
 // source of choices for one of those who act at the same time: one for all would make them depend on their timing.
 func source(who uint64) *rand.Rand { return rand.New(rand.NewPCG(*seed, who)) }
-
-// await asks until the answer is yes, or patience is over: then problem is what the last answer was.
-func await(ctx context.Context, patience time.Duration, check func() error) (problem error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
-		if problem = check(); problem == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waited %s in vain: %w", patience, problem)
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-}

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
 
 // disasters makes things fail, one after the other, and returns a sentence that counts them.
@@ -28,6 +30,7 @@ func (w *world) disasters(ctx context.Context) string {
 		{"API server killed", 1, func(context.Context) error { return w.RestartAPIServer() }},
 		{"etcd killed", 1, func(context.Context) error { return w.RestartEtcd() }},
 		{"lease stolen", 1, w.operator.steal},
+		{"operator frozen past its lease", 1, w.operator.freeze},
 	}
 	var deck []int
 	for kind := range kinds {
@@ -54,7 +57,7 @@ func (w *world) disasters(ctx context.Context) string {
 
 // countInterrupted counts the releases that nobody works on any more. Without any, the kills would prove nothing.
 func (w *world) countInterrupted(ctx context.Context) error {
-	return await(ctx, time.Minute, func() error {
+	return waiting.For(ctx, w.Logf, "the releases are counted", time.Minute, pause, func(ctx context.Context) error {
 		records := &corev1.ConfigMapList{}
 		if err := w.Client.List(ctx, records, client.InNamespace(namespace), client.MatchingLabels{"owner": "helm"}); err != nil {
 			return err

@@ -3,61 +3,62 @@ package chaos
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/controlplane"
+	"demo.welcome.domain/welcome-operator/tests/kit"
+	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
 
 const (
 	operatorUser   = "welcome-operator"
 	leaseNamespace = "default"
-	leaseName      = "welcome-operator.webapp.demo.welcome.domain"
 )
 
 // keeper keeps the operator running, as a Deployment does.
 type keeper struct {
 	plane              *controlplane.ControlPlane
 	binary, kubeconfig string
+	logf               waiting.Logf
 	starts             atomic.Int32
 
 	mu      sync.Mutex
-	process *controlplane.Process
+	process *controlplane.Operator
 	stopped bool
 }
 
 func (k *keeper) start() error {
-	probes, err := controlplane.FreeAddress()
-	if err != nil {
-		return err
-	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.stopped {
 		return nil
 	}
 	k.starts.Add(1)
-	k.process, err = k.plane.Run("operator.log",
+	var err error
+	k.process, err = k.plane.RunOperator(fmt.Sprintf("operator-%d.log", k.starts.Load()),
 		[]string{"KUBECONFIG=" + k.kubeconfig, "WATCH_NAMESPACE=" + namespace, "RELATED_IMAGE_WELCOME=demo.welcome.domain/welcome:chaos"},
-		k.binary, "--leader-elect", "--leader-election-namespace="+leaseNamespace, "--metrics-bind-address=0", "--health-probe-bind-address="+probes)
+		k.binary, "--leader-elect", "--leader-election-namespace="+leaseNamespace, "--metrics-bind-address=0")
 	if err != nil {
 		return err
 	}
-	go func(process *controlplane.Process) {
+	go func(process *controlplane.Operator) {
 		<-process.Ended
 		time.Sleep(100 * time.Millisecond) // it may end at once as long as the API server is away
-		_ = k.start()                      // it did start before
+		if k.running() == process {        // else another one took its place while it was frozen
+			_ = k.start() // it did start before
+		}
 	}(k.process)
 	return nil
 }
 
-func (k *keeper) running() *controlplane.Process {
+func (k *keeper) running() *controlplane.Operator {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.process
@@ -80,10 +81,41 @@ func (k *keeper) kill(ctx context.Context) error {
 // steal gives the lease to somebody who has no business with it, and who goes away at once.
 func (k *keeper) steal(ctx context.Context) error { return k.changeLease(ctx, "thief") }
 
+// freeze stops the operator for longer than its lease lasts, as a node does that hangs. Another one takes its place, and it must end
+// when it goes on. Whether it has brought back anything shows when everything has to be in order; that it sends nothing any more, integration
+// TestFrozenLeader counts. Its log would not tell: what was answered before, it tells of when it goes on.
+func (k *keeper) freeze(ctx context.Context) error {
+	frozen := k.running()
+	defer frozen.Kill() // if it has not ended
+	holder, err := k.holder(ctx)
+	if err := errors.Join(err, frozen.Freeze(), k.start()); err != nil {
+		return err
+	}
+	err = waiting.For(ctx, k.logf, "another operator holds the lease", time.Minute, pause, func(ctx context.Context) error {
+		if now, err := k.holder(ctx); err != nil || now == "" || now == holder {
+			return fmt.Errorf("%q holds the lease: %w", now, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	time.Sleep(3 * time.Second) // the other one is at work
+	if err := frozen.Thaw(); err != nil {
+		return err
+	}
+	select {
+	case <-frozen.Ended:
+	case <-time.After(time.Minute):
+		return errors.New("it did not end")
+	}
+	return nil
+}
+
 func (k *keeper) changeLease(ctx context.Context, holder string) error {
-	return await(ctx, time.Minute, func() error {
+	return waiting.For(ctx, k.logf, "the lease is changed", time.Minute, pause, func(ctx context.Context) error {
 		lease := &coordinationv1.Lease{}
-		if err := k.plane.Client.Get(ctx, client.ObjectKey{Namespace: leaseNamespace, Name: leaseName}, lease); err != nil {
+		if err := k.plane.Client.Get(ctx, client.ObjectKey{Namespace: leaseNamespace, Name: kit.Lease}, lease); err != nil {
 			return client.IgnoreNotFound(err)
 		}
 		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = &holder, ptr.To[int32](1)
@@ -93,15 +125,18 @@ func (k *keeper) changeLease(ctx context.Context, holder string) error {
 
 // leads waits until an operator holds the lease.
 func (k *keeper) leads(ctx context.Context) error {
-	return await(ctx, time.Minute, func() error {
-		lease := &coordinationv1.Lease{}
-		err := k.plane.Client.Get(ctx, client.ObjectKey{Namespace: leaseNamespace, Name: leaseName}, lease)
-		if holder := ptr.Deref(lease.Spec.HolderIdentity, ""); err == nil && (holder == "" || holder == "thief") {
+	return waiting.For(ctx, k.logf, "an operator holds the lease", time.Minute, pause, func(ctx context.Context) error {
+		holder, err := k.holder(ctx)
+		if err == nil && (holder == "" || holder == "thief") {
 			return errors.New("no operator holds the lease")
-		}
-		if apierrors.IsNotFound(err) {
-			return errors.New("there is no lease")
 		}
 		return err
 	})
+}
+
+// holder is who holds the lease.
+func (k *keeper) holder(ctx context.Context) (string, error) {
+	lease := &coordinationv1.Lease{}
+	err := k.plane.Client.Get(ctx, client.ObjectKey{Namespace: leaseNamespace, Name: kit.Lease}, lease)
+	return ptr.Deref(lease.Spec.HolderIdentity, ""), err
 }

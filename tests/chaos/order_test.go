@@ -18,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/controlplane"
+	"demo.welcome.domain/welcome-operator/tests/kit"
+	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
 
 // maxHistory is how many release records of a Welcome the operator keeps.
@@ -81,15 +83,14 @@ func (w *world) watchDeployments(ctx context.Context) {
 // awaitOrder waits until everything is as it should be.
 func (w *world) awaitOrder() {
 	w.Helper()
-	if err := await(w.Context(), recovery, func() error { return w.disorder(w.Context()) }); err != nil {
+	if err := waiting.For(w.Context(), w.Logf, "everything is in order", recovery, pause, w.disorder); err != nil {
 		w.Fatalf("%v\nlast lines of the operator:\n%s", err, w.operator.running().LastLines(60))
 	}
 }
 
 // disorder lists everything that is not as it should be, from the Welcomes and the cluster as they are now.
 func (w *world) disorder(ctx context.Context) error {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(welcomeKind.GroupVersion().WithKind("WelcomeList"))
+	list := kit.Welcomes()
 	deployments, services, policies, records := &appsv1.DeploymentList{}, &corev1.ServiceList{}, &networkingv1.NetworkPolicyList{}, &corev1.ConfigMapList{}
 	for _, list := range []client.ObjectList{list, deployments, services, policies} {
 		if err := w.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
@@ -117,7 +118,7 @@ func (w *world) disorder(ctx context.Context) error {
 		deployment := &deployments.Items[i]
 		w.seen.add(deployment)
 		expected.found("Deployment", deployment)
-		greeting := deployment.Spec.Template.Spec.Containers[0].Env[0].Value
+		greeting := kit.Greeting(deployment)
 		for j := range list.Items {
 			if want, _, _ := unstructured.NestedString(list.Items[j].Object, "spec", "name"); list.Items[j].GetName() == deployment.Name && want != greeting {
 				expected.problem("Deployment %s greets %q, not %q", deployment.Name, greeting, want)
@@ -140,19 +141,14 @@ func unready(welcome *unstructured.Unstructured) (problems []string) {
 	if welcome.GetDeletionTimestamp() != nil {
 		return []string{fmt.Sprintf("Welcome %s is still being deleted", name)}
 	}
-	if observed, _, _ := unstructured.NestedInt64(welcome.Object, "status", "observedGeneration"); observed != welcome.GetGeneration() {
-		problems = append(problems, fmt.Sprintf("Welcome %s has observed generation %d of %d", name, observed, welcome.GetGeneration()))
+	if err := kit.Seen(welcome); err != nil {
+		problems = append(problems, fmt.Sprintf("Welcome %s: %v", name, err))
 	}
-	conditions, _, _ := unstructured.NestedSlice(welcome.Object, "status", "conditions")
-	for kind, want := range map[string]string{"Ready": "True", "Deployed": "True", "Irreconcilable": "False", "ReleaseFailed": "False"} {
-		got := "missing"
-		for _, condition := range conditions {
-			if condition, ok := condition.(map[string]any); ok && condition["type"] == kind {
-				got = fmt.Sprintf("%v: %v %v", condition["status"], condition["reason"], condition["message"])
-			}
-		}
-		if !strings.HasPrefix(got, want) {
-			problems = append(problems, fmt.Sprintf("Welcome %s: %s is %s", name, kind, got))
+	for kind, want := range map[string]metav1.ConditionStatus{
+		"Ready": metav1.ConditionTrue, "Deployed": metav1.ConditionTrue, "Irreconcilable": metav1.ConditionFalse, "ReleaseFailed": metav1.ConditionFalse,
+	} {
+		if got, err := kit.Condition(welcome, kind); err != nil || got.Status != want {
+			problems = append(problems, fmt.Sprintf("Welcome %s: %s is %s: %s %s (%v)", name, kind, got.Status, got.Reason, got.Message, err))
 		}
 	}
 	return problems
@@ -230,15 +226,15 @@ func (e *expectation) disappointment() error {
 // awaitSilence waits until the operator writes nothing for a while: what is in order needs no more work.
 func (w *world) awaitSilence() {
 	w.Helper()
-	err := await(w.Context(), time.Minute, func() error {
-		mark, err := w.Mark(w.Context())
+	err := waiting.For(w.Context(), w.Logf, "the operator writes nothing", time.Minute, pause, func(ctx context.Context) error {
+		mark, err := w.Mark(ctx)
 		if err != nil {
 			return err
 		}
 		time.Sleep(5 * time.Second)
-		requests, err := w.Requests(w.Context(), operatorUser, mark)
+		requests, err := w.Requests(ctx, mark, controlplane.By(operatorUser))
 		if err == nil && len(requests) > 0 {
-			err = fmt.Errorf("in 5 seconds it sent %s", controlplane.Count(requests))
+			err = fmt.Errorf("in 5 seconds it sent %s", requests)
 		}
 		return err
 	})

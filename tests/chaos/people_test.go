@@ -10,23 +10,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-var welcomeKind = schema.GroupVersionKind{Group: "webapp.demo.welcome.domain", Version: "v1", Kind: "Welcome"}
-
-func newNamespace() *corev1.Namespace {
-	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-}
-
-func newWelcome(name string) *unstructured.Unstructured {
-	welcome := &unstructured.Unstructured{}
-	welcome.SetGroupVersionKind(welcomeKind)
-	welcome.SetNamespace(namespace)
-	welcome.SetName(name)
-	return welcome
+// newWelcome has the name of a number.
+func newWelcome(number int, edits ...kit.Edit) *unstructured.Unstructured {
+	return kit.Welcome(namespace, nameOf(number), edits...)
 }
 
 func nameOf(number int) string { return fmt.Sprintf("welcome-%02d", number) }
@@ -42,7 +34,7 @@ func (p *people) counts() string {
 func (w *world) startPeople(ctx context.Context) *people {
 	p := &people{}
 	for number := range welcomes {
-		if err := w.Client.Create(ctx, newWelcome(nameOf(number))); err == nil {
+		if err := w.Client.Create(ctx, newWelcome(number)); err == nil {
 			p.created.Add(1)
 		}
 	}
@@ -54,13 +46,14 @@ func (w *world) startPeople(ctx context.Context) *people {
 }
 
 func (w *world) act(ctx context.Context, p *people, choice *rand.Rand) {
-	welcome := newWelcome(nameOf(choice.IntN(welcomes)))
+	welcome := newWelcome(choice.IntN(welcomes))
 	greeting, guarded, die := fmt.Sprintf("friend %d", choice.IntN(1000)), choice.IntN(3) == 0, choice.IntN(10)
 	if err := w.Client.Get(ctx, client.ObjectKeyFromObject(welcome), welcome); client.IgnoreNotFound(err) != nil || welcome.GetDeletionTimestamp() != nil {
 		return
 	}
 	exists := welcome.GetUID() != ""
-	welcome.Object["spec"] = map[string]any{"name": greeting, "networkPolicy": map[string]any{"enabled": guarded}}
+	kit.Greet(greeting)(welcome)
+	kit.Set("networkPolicy.enabled", guarded)(welcome)
 	switch {
 	case !exists:
 		if w.Client.Create(ctx, welcome) == nil {
@@ -93,7 +86,7 @@ func (w *world) startMeddlers(ctx context.Context) *meddlers {
 	}
 	annotate, drift, remove := source(11), source(12), source(13)
 	go repeat(ctx, annotate, 60*time.Millisecond, func() {
-		patch(newWelcome(nameOf(annotate.IntN(welcomes))), types.MergePatchType,
+		patch(newWelcome(annotate.IntN(welcomes)), types.MergePatchType,
 			fmt.Sprintf(`{"metadata":{"annotations":{"example.com/poke":"%d"}}}`, annotate.IntN(1000)), &m.annotated)
 	})
 	go repeat(ctx, drift, 300*time.Millisecond, func() {

@@ -17,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
 
 // patience is how long a component may take: the slowest takes some seconds on two
@@ -30,6 +32,7 @@ type condition func(context.Context) error
 // of the component that is to blame.
 func (c *cluster) await(ctx context.Context, component string, holds condition) error {
 	var last error
+	defer waiting.While(waiting.Stderr, component)()
 	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
 		if last = holds(ctx); last == nil {
 			return true, nil

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -25,8 +26,11 @@ type Request struct {
 	Verb           string
 	RequestURI     string
 	ResponseStatus struct{ Code int }
-	User           struct{ Username string }
-	ObjectRef      struct{ Resource, Subresource, Name string }
+	User           struct {
+		Username string
+		Extra    map[string][]string
+	}
+	ObjectRef struct{ APIGroup, Resource, Subresource, Namespace, Name string }
 	// StageTimestamp is when it was answered.
 	StageTimestamp time.Time
 }
@@ -52,13 +56,20 @@ func (r Request) Writes() bool {
 	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, r.Verb)
 }
 
+// AsksForRights is whether it asks who may do something: it is sent for each reader of metrics.
+func (r Request) AsksForRights() bool {
+	return slices.Contains([]string{"tokenreviews", "subjectaccessreviews"}, r.ObjectRef.Resource)
+}
+
 // Tells is whether it tells people, in an event, what happened.
 func (r Request) Tells() bool { return r.ObjectRef.Resource == "events" }
 
-// isOverhead is what a process does however many custom resources there are: watch, keep the lease, ask who may read its
-// metrics.
-func (r Request) isOverhead() bool {
-	return r.Verb == "watch" || slices.Contains([]string{"leases", "tokenreviews", "subjectaccessreviews"}, r.ObjectRef.Resource)
+// By is whether a user sent it, and it is no overhead: what a process does however many custom resources there are, as to
+// watch, keep the lease, ask who may read its metrics.
+func By(user string) func(Request) bool {
+	return func(r Request) bool {
+		return r.User.Username == user && r.Verb != "watch" && r.ObjectRef.Resource != "leases" && !r.AsksForRights()
+	}
 }
 
 // Mark is a place in the audit log.
@@ -106,8 +117,8 @@ func (c *ControlPlane) auditedSince(mark Mark) ([]byte, error) {
 	return io.ReadAll(file)
 }
 
-// Requests returns those of a user since mark, without the overhead of a process.
-func (c *ControlPlane) Requests(ctx context.Context, user string, mark Mark) ([]Request, error) {
+// Requests returns the wanted ones since mark.
+func (c *ControlPlane) Requests(ctx context.Context, mark Mark, wanted func(Request) bool) (Requests, error) {
 	until, err := c.Mark(ctx)
 	if err != nil {
 		return nil, err
@@ -116,7 +127,7 @@ func (c *ControlPlane) Requests(ctx context.Context, user string, mark Mark) ([]
 	if err != nil {
 		return nil, err
 	}
-	var requests []Request
+	var requests Requests
 	lines := bufio.NewScanner(bytes.NewReader(text[:until-mark]))
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
@@ -124,28 +135,33 @@ func (c *ControlPlane) Requests(ctx context.Context, user string, mark Mark) ([]
 		if err := json.Unmarshal(lines.Bytes(), &one); err != nil {
 			return nil, fmt.Errorf("read the audit log: %w", err)
 		}
-		if one.User.Username == user && !one.isOverhead() {
+		if wanted(one) {
 			requests = append(requests, one)
 		}
 	}
 	return requests, lines.Err()
 }
 
-// Count says how many requests of each sort there are, the most frequent first.
-func Count(requests []Request) string {
+// Requests are several.
+type Requests []Request
+
+// Statuses are those that wrote a status.
+func (all Requests) Statuses() Requests {
+	return slices.DeleteFunc(slices.Clone(all), func(r Request) bool { return !r.Writes() || r.ObjectRef.Subresource != "status" })
+}
+
+// String says how many there are of each sort, the most frequent first.
+func (all Requests) String() string {
 	counts := map[string]int{}
-	for _, r := range requests {
+	for _, r := range all {
 		counts[r.String()]++
 	}
 	kinds := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		if d := counts[b] - counts[a]; d != 0 {
-			return d
-		}
-		return strings.Compare(a, b)
+		return cmp.Or(counts[b]-counts[a], strings.Compare(a, b))
 	})
-	var out []string
+	var sorts []string
 	for _, kind := range kinds {
-		out = append(out, fmt.Sprintf("%d × %s", counts[kind], kind))
+		sorts = append(sorts, fmt.Sprintf("%d × %s", counts[kind], kind))
 	}
-	return strings.Join(out, ", ")
+	return fmt.Sprintf("%d requests: %s", len(all), strings.Join(sorts, ", "))
 }

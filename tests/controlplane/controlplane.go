@@ -1,8 +1,10 @@
 // Package controlplane starts a real kube-apiserver and etcd, without a node, and the operators that are put to the test
-// on them: for what the integration tests do not do, to measure and to break.
+// on them.
 package controlplane
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -12,18 +14,25 @@ import (
 	"syscall"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
 
 // ControlPlane is a running kube-apiserver with its etcd, the CRDs of this repository, and an audit log.
 type ControlPlane struct {
-	// Root of the repository.
-	Root string
 	// Dir is for what a run writes. It goes with the control plane.
 	Dir string
 	// Admin may do everything, as fast as it likes.
@@ -40,13 +49,10 @@ omitStages: [RequestReceived]
 rules: [{level: Metadata}]
 `
 
-// Start starts a control plane with the binaries in bin/. Call Stop even if it fails.
-func Start(root string) (*ControlPlane, error) {
+// Start starts a control plane with the binaries in KUBEBUILDER_ASSETS, by default those in bin/. Call Stop even if it fails.
+func Start() (*ControlPlane, error) {
 	c := &ControlPlane{}
 	var err error
-	if c.Root, err = filepath.Abs(root); err != nil {
-		return c, err
-	}
 	if c.Dir, err = os.MkdirTemp("", "welcome-controlplane-"); err != nil {
 		return c, err
 	}
@@ -55,8 +61,8 @@ func Start(root string) (*ControlPlane, error) {
 		return c, err
 	}
 	c.env = &envtest.Environment{
-		BinaryAssetsDirectory:    filepath.Join(c.Root, "bin"),
-		CRDDirectoryPaths:        []string{filepath.Join(c.Root, "config/crd/bases")},
+		BinaryAssetsDirectory:    cmp.Or(os.Getenv("KUBEBUILDER_ASSETS"), kit.File("bin")),
+		CRDDirectoryPaths:        []string{kit.File("config/crd/bases")},
 		ErrorIfCRDPathMissing:    true,
 		ControlPlaneStartTimeout: time.Minute,
 		ControlPlaneStopTimeout:  time.Minute,
@@ -74,8 +80,11 @@ func Start(root string) (*ControlPlane, error) {
 		Set("service-cluster-ip-range", "10.0.0.0/12"). // for ten thousand Services
 		Set("service-node-port-range", "20000-65000")   // for those of type LoadBalancer
 	etcd.Configure().Set("quota-backend-bytes", "8589934592")
-	if c.Admin, err = c.env.Start(); err != nil {
-		return c, fmt.Errorf("start the control plane: %w", err)
+	started := waiting.While(waiting.Stderr, "kube-apiserver and etcd start")
+	c.Admin, err = c.env.Start()
+	started()
+	if err != nil {
+		return c, fmt.Errorf("start the control plane (make test-integration builds what it needs): %w", err)
 	}
 	c.Admin.QPS = -1
 	scheme := runtime.NewScheme()
@@ -148,20 +157,45 @@ func (c *ControlPlane) kill(program string, stop func() error) error {
 	}
 }
 
-// Kubeconfig writes one for a new user who may do everything, and reaches the API server at a URL of its own, for example
-// of a proxy. The audit log knows the user by that name.
-func (c *ControlPlane) Kubeconfig(user, server string) (file string, err error) {
-	added, err := c.env.AddUser(envtest.User{Name: user, Groups: []string{"system:masters"}}, nil)
+// AddUser returns how to log in as a new user who may do everything. The audit log knows the user by that name.
+func (c *ControlPlane) AddUser(name string) (*rest.Config, error) {
+	user, err := c.env.AddUser(envtest.User{Name: name, Groups: []string{"system:masters"}}, nil)
 	if err != nil {
-		return "", fmt.Errorf("add user %s: %w", user, err)
+		return nil, fmt.Errorf("add user %s: %w", name, err)
 	}
-	added.Config().Host = server
-	text, err := added.KubeConfig()
-	if err != nil {
-		return "", err
+	login := user.Config()
+	login.Host = c.Admin.Host
+	return login, nil
+}
+
+// As is how whoever has a token logs in.
+func (c *ControlPlane) As(token string) *rest.Config {
+	login := rest.AnonymousClientConfig(c.Admin)
+	login.BearerToken = token
+	return login
+}
+
+// Token is one of a ServiceAccount, valid for longer than anything takes here.
+func (c *ControlPlane) Token(ctx context.Context, namespace, account string) (string, error) {
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](24 * 3600)}}
+	owner := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account}}
+	if err := c.Client.SubResource("token").Create(ctx, owner, request); err != nil {
+		return "", fmt.Errorf("token of ServiceAccount %s/%s: %w", namespace, account, err)
 	}
-	file = filepath.Join(c.Dir, user+".kubeconfig")
-	return file, os.WriteFile(file, text, 0o600)
+	return request.Status.Token, nil
+}
+
+// Kubeconfig writes one for whoever logs in like that, and returns its path.
+func (c *ControlPlane) Kubeconfig(name string, login *rest.Config) (file string, err error) {
+	file = filepath.Join(c.Dir, name+".kubeconfig")
+	return file, clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{"test": {Server: login.Host, CertificateAuthorityData: login.CAData}},
+		AuthInfos: map[string]*clientcmdapi.AuthInfo{"test": {
+			Token: login.BearerToken, ClientCertificateData: login.CertData, ClientKeyData: login.KeyData,
+		}},
+		Contexts:       map[string]*clientcmdapi.Context{"test": {Cluster: "test", AuthInfo: "test"}},
+		CurrentContext: "test",
+	}, file)
 }
 
 func (c *ControlPlane) auditLog() string { return filepath.Join(c.Dir, "audit.log") }

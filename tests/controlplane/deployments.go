@@ -7,14 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-
-	"k8s.io/utils/ptr"
 )
 
 // RunDeployments plays the Deployment controller and the nodes until ctx ends: it says of each Deployment that all its
@@ -36,7 +35,7 @@ func RunDeployments(ctx context.Context, cluster *rest.Config) error {
 			if deployment.Status.ObservedGeneration == deployment.Generation {
 				return reconcile.Result{}, nil
 			}
-			deployment.Status = available(deployment)
+			deployment.Status = Status(deployment, ptr.Deref(deployment.Spec.Replicas, 1))
 			err := mgr.GetClient().Status().Update(ctx, deployment)
 			if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 				return reconcile.Result{}, nil // the change brings the next reconcile
@@ -50,17 +49,22 @@ func RunDeployments(ctx context.Context, cluster *rest.Config) error {
 	return nil
 }
 
-func available(deployment *appsv1.Deployment) appsv1.DeploymentStatus {
+// Status is that of a Deployment, as it is now, of which count pods are updated and ready.
+func Status(deployment *appsv1.Deployment, count int32) appsv1.DeploymentStatus {
 	replicas := ptr.Deref(deployment.Spec.Replicas, 1)
+	available, progress := corev1.ConditionFalse, "ReplicaSetUpdated"
+	if count >= replicas {
+		available, progress = corev1.ConditionTrue, "NewReplicaSetAvailable"
+	}
 	return appsv1.DeploymentStatus{
 		ObservedGeneration: deployment.Generation,
 		Replicas:           replicas,
-		UpdatedReplicas:    replicas,
-		ReadyReplicas:      replicas,
-		AvailableReplicas:  replicas,
+		UpdatedReplicas:    count,
+		ReadyReplicas:      count,
+		AvailableReplicas:  count,
 		Conditions: []appsv1.DeploymentCondition{
-			{Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "MinimumReplicasAvailable"},
-			{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"},
+			{Type: appsv1.DeploymentAvailable, Status: available, Reason: "Played"},
+			{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: progress},
 		},
 	}
 }

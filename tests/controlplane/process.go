@@ -2,7 +2,6 @@ package controlplane
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,14 +9,17 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // Process is a running operator.
 type Process struct {
 	// Log is the file that it writes to.
 	Log string
-	// Ended is closed when it is gone.
+	// Ended is closed when it is gone, and Err how it ended.
 	Ended chan struct{}
+	Err   error
 	cmd   *exec.Cmd
 }
 
@@ -30,13 +32,13 @@ func (c *ControlPlane) Run(log string, env []string, program string, args ...str
 		return nil, err
 	}
 	defer func() { _ = output.Close() }() // the process has its own handle
-	p.cmd.Dir, p.cmd.Env = c.Root, append(env, "HOME="+c.Dir)
+	p.cmd.Dir, p.cmd.Env = kit.Root(), append(env, "HOME="+c.Dir)
 	p.cmd.Stdout, p.cmd.Stderr = output, output
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", program, err)
 	}
 	go func() {
-		_ = p.cmd.Wait() // how it ended stands in its log
+		p.Err = p.cmd.Wait()
 		close(p.Ended)
 	}()
 	return p, nil
@@ -58,13 +60,24 @@ func (p *Process) Kill() {
 	<-p.Ended
 }
 
-// LastLines of what the process wrote.
-func (p *Process) LastLines(count int) string {
+// Freeze stops the process where it is, as a cgroup or a hypervisor does.
+func (p *Process) Freeze() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Thaw has a frozen process go on.
+func (p *Process) Thaw() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
+
+// Text is everything that the process has written so far.
+func (p *Process) Text() string {
 	text, err := os.ReadFile(p.Log)
 	if err != nil {
 		return err.Error()
 	}
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return string(text)
+}
+
+// LastLines of what the process wrote.
+func (p *Process) LastLines(count int) string {
+	lines := strings.Split(strings.TrimSpace(p.Text()), "\n")
 	return strings.Join(lines[max(0, len(lines)-count):], "\n")
 }
 
@@ -97,11 +110,13 @@ func (p *Process) RSS() (int64, error) {
 	return pages * int64(os.Getpagesize()), err
 }
 
-// FreeAddress is one on which nobody listens.
-func FreeAddress() (string, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+// Peak is the most memory that the process has had in use at a time, in bytes.
+func (p *Process) Peak() (int64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {
-		return "", err
+		return 0, err
 	}
-	return listener.Addr().String(), listener.Close()
+	_, line, _ := strings.Cut(string(text), "VmHWM:")
+	kilobytes, err := strconv.ParseInt(strings.Fields(line)[0], 10, 64)
+	return kilobytes << 10, err
 }

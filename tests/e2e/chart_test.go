@@ -2,17 +2,18 @@ package e2e
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // Whoever edits only the chart changes what all Welcomes deploy, as soon as the operator's image is built anew.
 func TestChartEditUpgradesWelcomes(t *testing.T) {
 	s := newScene(t)
-	s.welcome("hello", "{name: myfriends}")
+	s.welcome("hello", kit.Greet("myfriends"))
 	s.awaitReady("hello")
 	url := s.url("hello")
 	s.awaitPage(url, "Hello myfriends")
@@ -55,7 +56,7 @@ func (s *scene) buildOperator(edit func(context string)) string {
 	binary := filepath.Join("dist", "linux-"+runtime.GOARCH)
 	s.must(os.MkdirAll(filepath.Join(context, binary), 0o755))
 	for _, path := range []string{"watches.yaml", "helm-charts", filepath.Join(binary, "welcome-operator")} {
-		s.must(run(exec.Command("cp", "--recursive", filepath.Join(root, path), filepath.Join(context, filepath.Dir(path)))))
+		s.must(run("cp", "--recursive", kit.File(path), filepath.Join(context, filepath.Dir(path))))
 	}
 	edit(context)
 
@@ -63,9 +64,9 @@ func (s *scene) buildOperator(edit func(context string)) string {
 		"--output=jsonpath={.spec.template.spec.containers[0].image}")
 	repository, _, _ := strings.Cut(deployed, "@")
 	image := repository + ":e2e"
-	script := filepath.Join(root, "hack", "image.sh")
-	s.must(run(exec.Command(script, "build", image, "Dockerfile", runtime.GOARCH, context)))
-	s.must(run(exec.Command(script, "push", image)))
+	script := kit.File("hack", "image.sh")
+	s.must(run(script, "build", image, "Dockerfile", runtime.GOARCH, context))
+	s.must(run(script, "push", image))
 	return image
 }
 

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // dashboard is what a picture shows of config/prometheus/dashboard.json. Grafana itself is not at hand.
@@ -51,7 +53,7 @@ type point struct{ at, value float64 } // at: seconds since 1970
 // result, or with nothing but zeros: the test has brought about something of everything.
 func (s *scene) drawDashboard(p prometheus, start time.Time) {
 	s.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "config/prometheus/dashboard.json"))
+	text, err := os.ReadFile(kit.File("config/prometheus/dashboard.json"))
 	s.must(err)
 	var d dashboard
 	s.must(json.Unmarshal(text, &d))
@@ -72,7 +74,7 @@ func (s *scene) drawDashboard(p prometheus, start time.Time) {
 	}
 	svg, err := d.svg(start, end)
 	s.must(err)
-	file := filepath.Join(root, "dist/screenshots/dashboard.svg")
+	file := kit.File("dist/screenshots/dashboard.svg")
 	s.must(os.MkdirAll(filepath.Dir(file), 0o755))
 	s.must(os.WriteFile(file, []byte(svg), 0o644))
 	s.Logf("The dashboard is in %s", file)

@@ -2,26 +2,27 @@ package e2e
 
 import (
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// A Welcome with every option comes and goes, and the namespace is as it was before.
+// A Welcome with every option that needs no leave of the platform comes and goes, and the namespace is as it was before.
 func TestDeleteLeavesNothing(t *testing.T) {
 	s := newScene(t)
 	s.kubectl("wait", "configmap/kube-root-ca.crt", "serviceaccount/default", "--for=create") // come by themselves
 	before, err := s.objects()
 	s.must(err)
 
-	sample := "--filename=" + filepath.Join(root, "config/samples/webapp_v1_welcome_full.yaml")
+	sample := "--filename=" + kit.File("config/samples/webapp_v1_welcome_full.yaml")
 	s.kubectl("apply", sample)
 	s.await("there are two ready pods", func() error { return s.hasPods(2) })
 	during, err := s.objects()
 	s.must(err)
 	for _, kind := range []string{
-		"deployment", "replicaset", "pod", "service", "endpointslice", "ingress", "networkpolicy", "horizontalpodautoscaler",
+		"deployment", "replicaset", "pod", "service", "endpointslice", "networkpolicy", "horizontalpodautoscaler",
 		"poddisruptionbudget", "configmap/sh.helm.release",
 	} {
 		if !slices.ContainsFunc(during, func(object string) bool { return strings.HasPrefix(object, kind) }) {

@@ -1,10 +1,14 @@
 package e2e
 
-import "testing"
+import (
+	"testing"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
 
 func TestDriftIsHealed(t *testing.T) {
 	s := newScene(t)
-	s.welcome("hello", "{name: myfriends, service: {port: 8081}}")
+	s.welcome("hello", kit.Greet("myfriends"), kit.Set("service.port", 8081))
 	s.awaitReady("hello")
 	s.awaitPage(s.url("hello"), "Hello myfriends")
 

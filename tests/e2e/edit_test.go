@@ -5,11 +5,12 @@ import (
 	"testing"
 
 	"demo.welcome.domain/welcome-operator/tests/browser"
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 func TestEditChangesThePageWithoutDowntime(t *testing.T) {
 	s := newScene(t)
-	s.welcome("hello", "{name: myfriends}")
+	s.welcome("hello", kit.Greet("myfriends"))
 	s.awaitReady("hello")
 	url := s.url("hello")
 	s.awaitPage(url, "Hello myfriends")

@@ -3,22 +3,28 @@ package e2e
 import (
 	"strings"
 	"testing"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // Bad input gets an error that says what to write instead; tests/hostile has many more.
 func TestBadInputIsRefused(t *testing.T) {
 	s := newScene(t)
-	for title, c := range map[string]struct{ name, spec, want string }{
-		"a name with a dot":           {"hello.world", "{}", "metadata.name becomes the name of a Service"},
-		"a greeting of two lines":     {"hello", `{name: "my\nfriends"}`, "write one line of plain text"},
-		"too many replicas":           {"hello", "{replicas: 101}", "should be less than or equal to 100"},
-		"text for a number":           {"hello", "{replicas: many}", "must be of type integer"},
-		"an ingress without host":     {"hello", "{ingress: {enabled: true}}", "set ingress.host"},
-		"a field that does not exist": {"hello", "{greeting: myfriends}", `unknown field "spec.greeting"`},
-		"what the operator pins":      {"hello", "{image: example.com/evil}", `unknown field "spec.image"`},
+	for title, c := range map[string]struct {
+		name string
+		edit kit.Edit
+		want string
+	}{
+		"a name with a dot":           {"hello.world", kit.Greet("world"), "metadata.name becomes the name of a Service"},
+		"a greeting of two lines":     {"hello", kit.Greet("my\nfriends"), "write one line of plain text"},
+		"too many replicas":           {"hello", kit.Set("replicas", 101), "should be less than or equal to 100"},
+		"text for a number":           {"hello", kit.Set("replicas", "many"), "must be of type integer"},
+		"an ingress without host":     {"hello", kit.Set("ingress.enabled", true), "set ingress.host"},
+		"a field that does not exist": {"hello", kit.Set("greeting", "myfriends"), `unknown field "spec.greeting"`},
+		"what the operator pins":      {"hello", kit.Set("image", "example.com/evil"), `unknown field "spec.image"`},
 	} {
 		t.Run(title, func(t *testing.T) {
-			_, err := s.tryKubectl(manifest(c.name, c.spec), "apply", "--filename=-")
+			err := s.tryWelcome(c.name, c.edit)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}

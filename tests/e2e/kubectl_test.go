@@ -3,16 +3,17 @@ package e2e
 import (
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // kubectl explain teaches the API: each field of the chart that is not pinned, with its description.
 func TestExplain(t *testing.T) {
 	s := newScene(t)
-	content, err := os.ReadFile(filepath.Join(root, "helm-charts/welcome/values.schema.json"))
+	content, err := os.ReadFile(kit.File("helm-charts/welcome/values.schema.json"))
 	s.must(err)
 	var schema field
 	s.must(json.Unmarshal(content, &schema))
@@ -55,7 +56,7 @@ func words(text string) string { return strings.Join(strings.Fields(text), " ") 
 
 func TestGetPrintsColumns(t *testing.T) {
 	s := newScene(t)
-	s.welcome("hello", "{name: myfriends}")
+	s.welcome("hello", kit.Greet("myfriends"))
 	s.awaitReady("hello")
 	for _, name := range []string{"welcome", "welcomes", "wel"} {
 		out := s.kubectl("get", name)

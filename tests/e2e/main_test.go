@@ -3,34 +3,24 @@
 package e2e
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
 
 const (
 	operatorNamespace = "welcome-operator-system"
 	operatorName      = "welcome-operator-controller-manager"
-	crdName           = "welcomes.webapp.demo.welcome.domain"
 	// testLabel marks the namespaces of the tests.
 	testLabel = "webapp.demo.welcome.domain/e2e"
 )
-
-// root is the checkout.
-var root = mustAbs("../..")
-
-func mustAbs(path string) string {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		panic(err)
-	}
-	return abs
-}
 
 func TestMain(m *testing.M) {
 	if err := setUp(); err != nil {
@@ -48,7 +38,7 @@ func TestMain(m *testing.M) {
 }
 
 func setUp() error {
-	local := filepath.Join(root, ".cluster", "kubeconfig")
+	local := kit.File(".cluster", "kubeconfig")
 	if os.Getenv("KUBECONFIG") == "" {
 		os.Setenv("KUBECONFIG", local)
 	}
@@ -56,8 +46,11 @@ func setUp() error {
 		if err := runMake("cluster"); err != nil {
 			return err
 		}
-	} else if _, err := kubectl("", "get", "crd", crdName); err == nil {
-		return errors.New("this cluster has Welcomes already, and these tests would replace its operator: choose another one")
+	}
+	fresh := exec.Command(kit.File("hack", "fresh.sh"), "tests")
+	fresh.Stdout, fresh.Stderr = os.Stdout, os.Stderr
+	if err := step("no other operator is there", fresh.Run); err != nil {
+		return err
 	}
 	// What is left of a run that failed.
 	if err := removeNamespaces(); err != nil {
@@ -97,13 +90,16 @@ func removeNamespaces() error {
 // runMake runs make with a target and variables.
 func runMake(args ...string) error {
 	return step("make "+strings.Join(args, " "), func() error {
-		return run(exec.Command("make", append([]string{"--no-print-directory", "-C", root}, args...)...))
+		return run("make", append([]string{"--no-print-directory", "-C", kit.Root()}, args...)...)
 	})
 }
 
 func step(what string, do func() error) error {
 	start := time.Now()
-	if err := do(); err != nil {
+	stop := waiting.While(waiting.Stderr, what)
+	err := do()
+	stop()
+	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	fmt.Printf("== %s: %s\n", what, since(start))
@@ -112,25 +108,14 @@ func step(what string, do func() error) error {
 
 func since(start time.Time) time.Duration { return time.Since(start).Round(100 * time.Millisecond) }
 
-// run runs a command to its end; an error has what it printed.
-func run(cmd *exec.Cmd) error {
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out)
-	}
-	return nil
+// run is for what prints nothing of interest.
+func run(program string, args ...string) error {
+	_, err := kit.Output(exec.Command(program, args...))
+	return err
 }
 
-// output runs a tool of bin/ and returns what it printed, warnings excluded.
-func output(stdin, tool string, args ...string) (string, error) {
-	cmd := exec.Command(filepath.Join(root, "bin", tool), args...)
+func kubectl(stdin string, args ...string) (string, error) {
+	cmd := kit.Tool(context.Background(), "kubectl", args...)
 	cmd.Stdin = strings.NewReader(stdin)
-	var warnings strings.Builder
-	cmd.Stderr = &warnings
-	out, err := cmd.Output()
-	if err != nil {
-		return string(out), fmt.Errorf("%s %s: %w\n%s%s", tool, strings.Join(args, " "), err, out, warnings.String())
-	}
-	return strings.TrimSpace(string(out)), nil
+	return kit.Output(cmd)
 }
-
-func kubectl(stdin string, args ...string) (string, error) { return output(stdin, "kubectl", args...) }

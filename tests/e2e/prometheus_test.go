@@ -3,7 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -15,6 +14,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/yaml"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // A real Prometheus (Debian's) scrapes the operator over TLS with the token of its ServiceAccount. Alerts fire for a broken
@@ -27,7 +28,7 @@ func TestPrometheus(t *testing.T) {
 	s.await("nothing fires", func() error { return p.firing("WelcomeNotReady", false) })
 
 	s.kubectl("create", "service", "clusterip", "hello", "--tcp=80")
-	s.welcome("hello", "{name: prometheus, service: {type: ClusterIP}}")
+	s.welcome("hello", kit.Greet("prometheus"), kit.Set("service.type", "ClusterIP"))
 	s.awaitOutput("the Welcome tells why it is not ready", "ObjectInTheWay", "get", "welcome", "hello", `--output=jsonpath={.status.conditions[?(@.type=="Ready")].reason}`)
 	for _, alert := range []string{"WelcomeNotReady", "WelcomeStalled"} {
 		s.await(alert+" fires", func() error { return p.firing(alert, true) })
@@ -61,10 +62,11 @@ func (s *scene) busyMinute(p prometheus) {
 		})
 	}
 	guest := func(i int) string { return fmt.Sprintf("guest-%d", i) }
-	const spec = "{service: {type: ClusterIP}, resources: {requests: {cpu: 20m}}}"
+	small := []kit.Edit{kit.Set("service.type", "ClusterIP"), kit.Set("resources.requests.cpu", "20m")}
 	for i := 0; i < 12; i += 3 {
-		_, err := s.tryKubectl(strings.Join([]string{manifest(guest(i), spec), manifest(guest(i+1), spec), manifest(guest(i+2), spec)}, "---\n"), "apply", "--filename=-")
-		s.must(err)
+		for j := range 3 {
+			s.welcome(guest(i+j), small...)
+		}
 		for j := range 3 {
 			s.awaitReady(guest(i + j))
 		}
@@ -83,7 +85,7 @@ func (s *scene) busyMinute(p prometheus) {
 		counted("uninstall", i-7)
 	}
 	s.kubectl("create", "service", "clusterip", "late", "--tcp=80")
-	s.welcome("late", spec)
+	s.welcome("late", small...)
 }
 
 // prometheus is one that runs on this machine.
@@ -92,15 +94,10 @@ type prometheus struct{ address string }
 // startPrometheus has it scrape the operator every other second, which leaves a busy machine enough time for each. Its rules are those of config/prometheus, but for their patience.
 func (s *scene) startPrometheus() prometheus {
 	s.Helper()
-	s.kubectl("create", "serviceaccount", "prometheus")
-	binding := s.namespace + "-metrics"
-	s.kubectl("create", "clusterrolebinding", binding, "--clusterrole=welcome-operator-metrics-reader", "--serviceaccount="+s.namespace+":prometheus")
-	s.Cleanup(func() { s.kubectl("delete", "clusterrolebinding", binding) })
-
 	dir := s.TempDir()
 	target := s.forward("service/"+operatorName+"-metrics-service", "8443")
 	for file, text := range map[string]string{
-		"token":      s.kubectl("create", "token", "prometheus"),
+		"token":      s.metricsReader(),
 		"rules.yaml": s.impatientRules(),
 		"prometheus.yaml": fmt.Sprintf(`global: {scrape_interval: 2s, scrape_timeout: 2s, evaluation_interval: 1s}
 rule_files: [rules.yaml]
@@ -115,7 +112,9 @@ scrape_configs:
 	} {
 		s.must(os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 	}
-	p := prometheus{address: freeAddress(s)}
+	address, err := kit.FreeAddress()
+	s.must(err)
+	p := prometheus{address: address}
 	cmd := exec.Command("prometheus", "--config.file="+filepath.Join(dir, "prometheus.yaml"),
 		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+p.address)
 	var log strings.Builder
@@ -137,7 +136,7 @@ var patienceOfRules = regexp.MustCompile(`(?m)^([ -]+(for|keep_firing_for|interv
 
 func (s *scene) impatientRules() string {
 	s.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "config/prometheus/rules.yaml"))
+	text, err := os.ReadFile(kit.File("config/prometheus/rules.yaml"))
 	s.must(err)
 	var object struct {
 		Spec map[string]any `json:"spec"`
@@ -150,14 +149,6 @@ func (s *scene) impatientRules() string {
 		s.Fatalf("No rule has %q to shorten:\n%s", age+"600", rules)
 	}
 	return patienceOfRules.ReplaceAllString(strings.ReplaceAll(string(rules), age+"600", age+"1"), "${1}1s")
-}
-
-func freeAddress(s *scene) string {
-	s.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	s.must(err)
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 // get asks Prometheus' API.

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-)
 
-const lease = "welcome-operator.webapp.demo.welcome.domain"
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
 
 func TestOperatorPodIsKilled(t *testing.T) {
 	s := newScene(t)
-	s.welcome("before", "{name: myfriends}")
+	s.welcome("before", kit.Greet("myfriends"))
 	s.awaitReady("before")
 	url := s.url("before")
 	s.awaitPage(url, "Hello myfriends")
@@ -20,7 +20,7 @@ func TestOperatorPodIsKilled(t *testing.T) {
 	visitors := s.traffic(url)
 	killed := s.leader()
 	for i := range 3 { // it is in the middle of these
-		s.welcome(fmt.Sprintf("during-%d", i), "{name: myfriends, resources: {requests: {cpu: 10m}}}")
+		s.welcome(fmt.Sprintf("during-%d", i), kit.Greet("myfriends"), kit.Set("resources.requests.cpu", "10m"))
 	}
 	s.kubectl("--namespace="+operatorNamespace, "delete", "pod", killed, "--force", "--grace-period=0")
 	for i := range 3 {
@@ -36,7 +36,7 @@ func TestOperatorPodIsKilled(t *testing.T) {
 
 func TestAnotherReplicaTakesOver(t *testing.T) {
 	s := newScene(t)
-	s.welcome("hello", "{name: myfriends}")
+	s.welcome("hello", kit.Greet("myfriends"))
 	s.awaitReady("hello")
 	s.scaleOperator(2)
 	s.undo(func() { s.scaleOperator(1) })
@@ -57,7 +57,7 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 // leader is the name of the operator's pod that works; empty while there is none.
 func (s *scene) leader() string {
 	s.Helper()
-	holder := s.kubectl("--namespace="+operatorNamespace, "get", "lease", lease, "--output=jsonpath={.spec.holderIdentity}")
+	holder := s.kubectl("--namespace="+operatorNamespace, "get", "lease", kit.Lease, "--output=jsonpath={.spec.holderIdentity}")
 	pod, _, _ := strings.Cut(holder, "_")
 	return pod
 }

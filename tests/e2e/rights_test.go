@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 func TestOperatorHasNoRightOnSecrets(t *testing.T) {
@@ -31,7 +33,7 @@ func TestOperatorHasNoRightOnSecrets(t *testing.T) {
 
 func TestPodsAreRestricted(t *testing.T) {
 	s := newScene(t)
-	s.welcome("hello", "{name: myfriends}")
+	s.welcome("hello", kit.Greet("myfriends"))
 	s.awaitReady("hello")
 
 	for _, namespace := range []string{s.namespace, operatorNamespace} {

@@ -1,15 +1,15 @@
 package e2e
 
 import (
-	"path/filepath"
 	"testing"
 
 	"demo.welcome.domain/welcome-operator/tests/browser"
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 func TestSampleGreetsMyFriends(t *testing.T) {
 	s := newScene(t)
-	s.kubectl("apply", "--filename="+filepath.Join(root, "config/samples/webapp_v1_welcome.yaml"))
+	s.kubectl("apply", "--filename="+kit.File("config/samples/webapp_v1_welcome.yaml"))
 	s.awaitReady("welcome-sample")
 	url := s.url("welcome-sample")
 	s.awaitPage(url, "Hello myfriends")
@@ -25,7 +25,7 @@ func TestSampleGreetsMyFriends(t *testing.T) {
 
 func TestNobodyNamedGreetsTheWorld(t *testing.T) {
 	s := newScene(t)
-	s.welcome("hello", "{}")
+	s.welcome("hello")
 	s.awaitReady("hello")
 	s.awaitPage(s.url("hello"), "Hello world")
 }

@@ -5,11 +5,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 func TestScale(t *testing.T) {
 	s := newScene(t)
-	s.welcome("hello", "{name: myfriends}") // sets no replicas
+	s.welcome("hello", kit.Greet("myfriends")) // sets no replicas
 	s.awaitReady("hello")
 	for _, replicas := range []int{2, 0, 1} {
 		s.kubectl("scale", "welcome/hello", fmt.Sprintf("--replicas=%d", replicas))

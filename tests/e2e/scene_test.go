@@ -1,13 +1,15 @@
 package e2e
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
 
 // patience is how long something may take on a machine that has other work to do.
@@ -20,12 +22,10 @@ type scene struct {
 	undos     []func()
 }
 
-var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
-
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{T: t}
-	s.namespace = "e2e-" + notInNames.ReplaceAllString(strings.ToLower(strings.TrimPrefix(t.Name(), "Test")), "-")
+	s.namespace = "e2e-" + kit.NameOf(t.Name())
 	s.kubectl("create", "namespace", s.namespace)
 	s.kubectl("label", "namespace", s.namespace, testLabel+"=true", "pod-security.kubernetes.io/enforce=restricted")
 	t.Cleanup(func() {
@@ -64,15 +64,18 @@ func (s *scene) tryKubectl(stdin string, args ...string) (string, error) {
 	return kubectl(stdin, append([]string{"--namespace=" + s.namespace}, args...)...)
 }
 
-// welcome applies a Welcome with a spec in YAML's flow style: {name: myfriends}.
-func (s *scene) welcome(name, spec string) {
+// welcome applies a Welcome.
+func (s *scene) welcome(name string, edits ...kit.Edit) {
 	s.Helper()
-	_, err := s.tryKubectl(manifest(name, spec), "apply", "--filename=-")
-	s.must(err)
+	s.must(s.tryWelcome(name, edits...))
 }
 
-func manifest(name, spec string) string {
-	return fmt.Sprintf("apiVersion: webapp.demo.welcome.domain/v1\nkind: Welcome\nmetadata: {name: %s}\nspec: %s\n", name, spec)
+func (s *scene) tryWelcome(name string, edits ...kit.Edit) error {
+	manifest, err := json.Marshal(kit.Welcome(s.namespace, name, edits...))
+	if err == nil {
+		_, err = s.tryKubectl(string(manifest), "apply", "--filename=-")
+	}
+	return err
 }
 
 // patch edits the spec of a Welcome: {"name":"world"}.
@@ -85,7 +88,10 @@ func (s *scene) patch(name, spec string) {
 func (s *scene) awaitReady(name string) {
 	s.Helper()
 	start := time.Now()
-	s.kubectl("wait", "welcome/"+name, "--for=condition=Ready", "--timeout="+patience.String())
+	stop := waiting.While(s.Logf, "Welcome "+name+" to be ready")
+	_, err := s.tryKubectl("", "wait", "welcome/"+name, "--for=condition=Ready", "--timeout="+patience.String())
+	stop()
+	s.must(err)
 	s.Logf("Welcome %s is ready after %s", name, since(start))
 }
 
@@ -93,17 +99,9 @@ func (s *scene) awaitReady(name string) {
 func (s *scene) await(what string, check func() error) {
 	s.Helper()
 	start := time.Now()
-	for {
-		err := check()
-		if err == nil {
-			s.Logf("%s, after %s", what, since(start))
-			return
-		}
-		if time.Since(start) > patience {
-			s.Fatalf("waited %s in vain: %s: %v", patience, what, err)
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
+	err := waiting.For(context.WithoutCancel(s.Context()), s.Logf, what, patience, 200*time.Millisecond, func(context.Context) error { return check() })
+	s.must(err)
+	s.Logf("%s, after %s", what, since(start))
 }
 
 // awaitOutput waits until a kubectl command prints want.
@@ -129,22 +127,8 @@ func (s *scene) url(service string) string {
 // awaitPage waits until the page at url has a text.
 func (s *scene) awaitPage(url, text string) {
 	s.Helper()
-	s.await(fmt.Sprintf("%s says %q", url, text), func() error {
-		response, err := visitor.Get(url)
-		if err != nil {
-			return err
-		}
-		defer response.Body.Close()
-		page, err := io.ReadAll(response.Body)
-		if err == nil && (response.StatusCode != http.StatusOK || !strings.Contains(string(page), text)) {
-			err = fmt.Errorf("%s: %s", response.Status, page)
-		}
-		return err
-	})
+	s.await(fmt.Sprintf("%s says %q", url, text), func() error { return kit.Page(s.Context(), url, text) })
 }
-
-// visitor comes each time anew: with a kept connection it would see no other pod than its first.
-var visitor = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // dump is what a person would look at.
 func (s *scene) dump() string {

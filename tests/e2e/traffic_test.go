@@ -3,8 +3,9 @@ package e2e
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // traffic is somebody who asks for a page all the time (tests/load).
@@ -16,7 +17,7 @@ type traffic struct {
 // traffic sends 200 requests per second to url, until stop.
 func (s *scene) traffic(url string) *traffic {
 	s.Helper()
-	t := &traffic{Cmd: exec.CommandContext(s.Context(), filepath.Join(root, "dist", "load"), "-url="+url, "-rate=200", "-duration=10m")}
+	t := &traffic{Cmd: exec.CommandContext(s.Context(), kit.File("dist", "load"), "-url="+url, "-rate=200", "-duration=10m")}
 	t.Stdout, t.Stderr = &t.report, &t.report
 	s.must(t.Start())
 	return t

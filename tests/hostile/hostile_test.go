@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"demo.welcome.domain/welcome-operator/tests/kit"
 	"demo.welcome.domain/welcome-operator/tests/render"
 )
 
@@ -46,7 +47,7 @@ func TestHostileWelcomes(t *testing.T) {
 			if len(rel.Hooks) > 0 {
 				t.Errorf("became a hook: %s", rel.Hooks[0].Manifest)
 			}
-			objects, err := render.Objects(rel.Manifest)
+			objects, err := kit.Objects([]byte(rel.Manifest))
 			if err != nil {
 				t.Fatalf("%v in:\n%s", err, rel.Manifest)
 			}

@@ -36,8 +36,8 @@ func (s *scene) refuse(operation admissionregistrationv1.OperationType, group, r
 			Validations: []admissionregistrationv1.Validation{{Expression: "false", Message: message}},
 		},
 	}
-	s.must(env.client.Create(ctx, policy))
-	s.must(env.client.Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+	s.must(env.Client.Create(ctx, policy))
+	s.must(env.Client.Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 		ObjectMeta: objectMeta("", s.namespace),
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
 			PolicyName: s.namespace, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
@@ -51,7 +51,7 @@ func (s *scene) refuse(operation admissionregistrationv1.OperationType, group, r
 	})
 	return func() {
 		s.Helper()
-		s.must(env.client.Delete(ctx, policy))
+		s.must(env.Client.Delete(ctx, policy))
 	}
 }
 
@@ -95,16 +95,13 @@ func (s *scene) holdDeployments() (asked <-chan struct{}, letGo func()) {
 			}},
 		}},
 	}
-	s.must(env.client.Create(ctx, configuration))
-	s.Cleanup(func() { _ = env.client.Delete(ctx, configuration) })
+	s.must(env.Client.Create(ctx, configuration))
+	s.Cleanup(func() { _ = env.Client.Delete(ctx, configuration) })
 	// Until the API server has heard of the webhook, it would let Deployments pass.
 	s.await("the webhook is asked", func() error {
 		probe, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 		defer cancel()
-		_ = env.client.Create(probe, &appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "probe"), Spec: appsv1.DeploymentSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
-			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}}},
-		}}, client.DryRunAll)
+		_ = env.Client.Create(probe, probeDeployment(s.namespace), client.DryRunAll)
 		select {
 		case <-waiting:
 			return nil
@@ -113,4 +110,16 @@ func (s *scene) holdDeployments() (asked <-chan struct{}, letGo func()) {
 		}
 	})
 	return waiting, func() { close(answer) }
+}
+
+// probeDeployment is one that the API server takes, unless somebody objects.
+func probeDeployment(namespace string) *appsv1.Deployment {
+	labels := map[string]string{"app": "probe"}
+	return &appsv1.Deployment{ObjectMeta: objectMeta(namespace, "probe"), Spec: appsv1.DeploymentSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "probe", Image: image}}},
+		},
+	}}
 }

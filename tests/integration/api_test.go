@@ -7,26 +7,21 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-)
 
-const unknownField = `
-apiVersion: webapp.demo.welcome.domain/v1
-kind: Welcome
-metadata: {name: hello}
-spec: {name: myfriends, greetings: many}
-`
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
 
 func TestUnknownField(t *testing.T) {
 	s := newScene(t)
 	s.operator()
-	out, err := s.kubectlRun(unknownField, "apply", "-f", "-")
-	if err == nil || !strings.Contains(out, "unknown field") || !strings.Contains(out, "spec.greetings") {
-		t.Errorf("kubectl does not refuse an unknown field: %v\n%s", err, out)
+	unknownField, err := kit.Welcome(s.namespace, "hello", kit.Greet("myfriends"), kit.Set("greetings", "many")).MarshalJSON()
+	s.must(err)
+	_, err = s.kubectl(string(unknownField), "apply", "-f", "-")
+	if err == nil || !strings.Contains(err.Error(), "unknown field") || !strings.Contains(err.Error(), "spec.greetings") {
+		t.Errorf("kubectl does not refuse an unknown field: %v", err)
 	}
-	out, err = s.kubectlRun(unknownField, "apply", "--validate=ignore", "-f", "-")
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	_, err = s.kubectl(string(unknownField), "apply", "--validate=ignore", "-f", "-")
+	s.must(err)
 	if _, found, _ := unstructured.NestedString(s.welcome("hello").Object, "spec", "greetings"); found {
 		t.Error("the unknown field was stored")
 	}
@@ -36,13 +31,11 @@ func TestUnknownField(t *testing.T) {
 func TestScale(t *testing.T) {
 	s := newScene(t)
 	s.operator()
-	s.create(welcome("hello")) // says nothing of replicas
-	s.awaitDeployed("hello")
-	if out, err := s.kubectlRun("", "scale", "welcome", "hello", "--replicas=3"); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	s.deploy("hello") // says nothing of replicas
+	_, err := s.kubectl("", "scale", "welcome", "hello", "--replicas=3")
+	s.must(err)
 	s.await("the Deployment has 3 replicas", func() error {
-		out, err := s.kubectlRun("", "get", "deployment", "hello", "-o", "jsonpath={.spec.replicas}")
+		out, err := s.kubectl("", "get", "deployment", "hello", "-o", "jsonpath={.spec.replicas}")
 		if err != nil || out != "3" {
 			return fmt.Errorf("%s %w", out, err)
 		}
@@ -63,23 +56,23 @@ func TestExplain(t *testing.T) {
 			walk(path+"."+name, property.(map[string]any))
 		}
 	}
-	objects, err := readObjects(env.root + "/config/crd/bases/webapp.demo.welcome.domain_welcomes.yaml")
+	crd, err := kit.Read[map[string]any](kit.File("config/crd/bases/webapp.demo.welcome.domain_welcomes.yaml"))
 	s.must(err)
-	versions, _, _ := unstructured.NestedSlice(objects[0].Object, "spec", "versions")
+	versions, _, _ := unstructured.NestedSlice(crd, "spec", "versions")
 	spec, found, err := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "spec")
 	if !found || err != nil {
 		t.Fatalf("the CRD has no spec: %v", err)
 	}
 	walk("spec", spec)
 
-	out, err := s.kubectlRun("", "explain", "welcome.spec", "--recursive")
+	out, err := s.kubectl("", "explain", "welcome.spec", "--recursive")
 	s.must(err)
 	for field := range spec["properties"].(map[string]any) {
 		if !regexp.MustCompile(`(?m)^\s+` + field + `\s`).MatchString(out) {
 			t.Errorf("%s is missing in\n%s", field, out)
 		}
 	}
-	out, err = s.kubectlRun("", "explain", "welcome.spec.name")
+	out, err = s.kubectl("", "explain", "welcome.spec.name")
 	if err != nil || !strings.Contains(out, "greeted") {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -88,13 +81,12 @@ func TestExplain(t *testing.T) {
 func TestShortNameAndColumns(t *testing.T) {
 	s := newScene(t)
 	s.operator()
-	s.create(welcome("hello").greeting("myfriends"))
-	s.awaitDeployed("hello")
-	out, err := s.kubectlRun("", "get", "wel")
+	s.deploy("hello", kit.Greet("myfriends"))
+	out, err := s.kubectl("", "get", "wel")
 	if err != nil || !strings.Contains(out, "GREETING") || !strings.Contains(out, "myfriends") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	out, err = s.kubectlRun("", "get", "all")
+	out, err = s.kubectl("", "get", "all")
 	if err != nil || !strings.Contains(out, "welcome.webapp.demo.welcome.domain/hello") {
 		t.Errorf("category all: %v\n%s", err, out)
 	}

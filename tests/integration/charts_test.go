@@ -8,10 +8,10 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // watchesWithMore is watches.yaml with a chart that has more in it.
@@ -25,16 +25,7 @@ func watchesWithMore(t *testing.T, manifest string) string {
 // workers; nor do they keep the operator from stopping within the grace period of its pod.
 func TestEndlessHooks(t *testing.T) {
 	s := newScene(t)
-	jobs := metav1.ObjectMeta{Namespace: s.namespace, Name: "jobs"}
-	s.must(env.client.Create(ctx, &rbacv1.Role{
-		ObjectMeta: jobs,
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"*"}}},
-	}))
-	s.must(env.client.Create(ctx, &rbacv1.RoleBinding{
-		ObjectMeta: jobs,
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: jobs.Name},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: operatorNamespace, Name: operatorAccount}},
-	}))
+	s.grantJobs()
 	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
 {{- if eq .Values.name "endless" }}
 apiVersion: batch/v1
@@ -50,30 +41,29 @@ spec:
 {{- end }}`)})
 	held := []string{"held-1", "held-2", "held-3", "held-4", "held-5", "held-6"}
 	for _, name := range held {
-		cr := s.create(welcome(name).greeting("endless"))
+		cr := s.create(name, kit.Greet("endless"))
 		job := &batchv1.Job{} // nobody runs it here
-		s.await("the hook runs", func() error { return env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, job) })
+		s.awaitExists(job, name)
 		if !metav1.IsControlledBy(job, cr) {
 			t.Errorf("the Job is owned by %v", job.OwnerReferences)
 		}
 	}
 	// Somebody else's Job has the name of a hook: nobody waits for its end.
-	s.must(env.client.Create(ctx, &batchv1.Job{ObjectMeta: objectMeta(s.namespace, "foreign"), Spec: batchv1.JobSpec{
+	s.must(env.Client.Create(ctx, &batchv1.Job{ObjectMeta: objectMeta(s.namespace, "foreign"), Spec: batchv1.JobSpec{
 		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "a", Image: "a"}}}},
 	}}))
-	s.create(welcome("foreign").greeting("endless"))
+	s.create("foreign", kit.Greet("endless"))
 	s.awaitCondition("foreign", "Ready", "False", "already exists")
 	for _, name := range []string{"one", "two", "three"} {
-		s.create(welcome(name))
-		s.awaitDeployed(name)
+		s.deploy(name)
 	}
 	for _, name := range held {
-		if err := env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, &appsv1.Deployment{}); !apierrors.IsNotFound(err) {
+		if err := s.find(&appsv1.Deployment{}, name); !apierrors.IsNotFound(err) {
 			t.Errorf("nobody waited for the hook of %s: %v", name, err)
 		}
 	}
 	start := time.Now()
-	operator.stop() // kills it after 30 seconds
+	operator.Stop() // kills it after 30 seconds
 	if took := time.Since(start); took >= 30*time.Second {
 		t.Errorf("it had to be killed\n%s", s.dump())
 	}
@@ -91,8 +81,7 @@ items:
   metadata: {name: {{ .Release.Name }}-listed}
   spec: {podSelector: {matchLabels: {welcome: {{ .Release.Name }}}}}
 `)})
-	cr := s.create(welcome("hello"))
-	s.awaitDeployed("hello")
+	cr := s.deploy("hello")
 	s.settled(operator)
 	policy := &networkingv1.NetworkPolicy{}
 	s.get(policy, "hello-listed")
@@ -101,17 +90,17 @@ items:
 	}
 
 	before, reconciles := s.record(), operator.reconciles(t)
-	s.edit("hello", func(w *fixture) { w.annotate("example.com/poke", "now") })
+	s.edit("hello", kit.Annotate("example.com/poke", "now"))
 	s.await("the edit is reconciled", func() error { return atLeast(operator.reconciles(t)-reconciles, 1) })
 	s.settled(operator)
 	if requests := before.of(operator); len(requests) > 0 {
 		t.Errorf("an idle reconcile asks the API server, or adds a watch: %s", requests)
 	}
 
-	s.must(env.client.Delete(ctx, policy))
+	s.must(env.Client.Delete(ctx, policy))
 	s.await("it is there again", func() error {
 		again := &networkingv1.NetworkPolicy{}
-		if err := env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: "hello-listed"}, again); err != nil {
+		if err := s.find(again, "hello-listed"); err != nil {
 			return err
 		}
 		return atLeast(len(again.OwnerReferences), 1)

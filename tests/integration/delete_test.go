@@ -1,14 +1,21 @@
 package integration
 
 import (
+	"encoding/json"
+	"fmt"
 	"testing"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 func objectMeta(namespace, name string) metav1.ObjectMeta {
@@ -19,18 +26,17 @@ func objectMeta(namespace, name string) metav1.ObjectMeta {
 func TestDelete(t *testing.T) {
 	s := newScene(t)
 	operator := s.operator()
-	cr := s.create(welcome("hello").with("networkPolicy.enabled", true))
-	s.create(welcome("other"))
+	cr := s.create("hello", kit.Set("networkPolicy.enabled", true))
+	s.create("other")
 	s.awaitDeployed("hello")
 	s.awaitDeployed("other")
-	s.edit("hello", func(w *fixture) { w.greeting("two revisions") })
+	s.edit("hello", kit.Greet("two revisions"))
 	s.await("a second record", func() error { return s.hasRecords("hello", 2) })
 	s.awaitDeployed("hello")
 	s.settled(operator)
 
 	before := s.record()
-	s.must(env.client.Delete(ctx, cr))
-	s.awaitGone(newWelcome(), "hello")
+	s.delete(cr)
 	t.Logf("a deletion costs %s", before.of(operator))
 	s.awaitGone(&appsv1.Deployment{}, "hello")
 	s.awaitGone(&corev1.Service{}, "hello")
@@ -47,11 +53,51 @@ func TestDeleteAndCreateAgain(t *testing.T) {
 	s := newScene(t)
 	s.operator()
 	for _, greeting := range []string{"first", "second", "third"} {
-		cr := s.create(welcome("hello").greeting(greeting))
+		cr := s.create("hello", kit.Greet(greeting))
 		s.awaitGreeting("hello", greeting)
 		s.awaitDeployed("hello")
-		s.must(env.client.Delete(ctx, cr))
-		s.awaitGone(newWelcome(), "hello")
+		s.delete(cr)
+	}
+}
+
+// A hundred Welcomes that are deleted and kept by the finalizer of somebody else, who writes to them now and then, hold up nobody.
+func TestForeignFinalizersHoldUpNobody(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(settings{namespaces: []string{s.namespace}})
+	const theirs = "example.com/stays"
+	setFinalizers := func(name string, finalizers ...string) {
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": finalizers}})
+		s.must(err)
+		s.must(env.Client.Patch(ctx, kit.Welcome(s.namespace, name), client.RawPatch(types.MergePatchType, patch)))
+	}
+	var kept []string
+	for i := range 100 {
+		name := fmt.Sprintf("kept-%d", i)
+		s.create(name, func(w *unstructured.Unstructured) { w.SetFinalizers([]string{theirs}) })
+		kept = append(kept, name)
+	}
+	for _, name := range kept {
+		s.awaitDeployed(name)
+		s.must(env.Client.Delete(ctx, kit.Welcome(s.namespace, name)))
+	}
+	for _, name := range kept {
+		s.awaitGone(&appsv1.Deployment{}, name)
+	}
+	for round := range 3 {
+		for _, name := range kept {
+			s.edit(name, kit.Annotate("example.com/round", fmt.Sprint(round)))
+		}
+		name := fmt.Sprintf("hello-%d", round)
+		start := time.Now()
+		s.create(name)
+		s.awaitExists(&appsv1.Deployment{}, name)
+		if took := time.Since(start); took > 2*time.Second { // 1 s on a machine that has nothing else to do
+			t.Errorf("the Deployment of a new Welcome took %s", took)
+		}
+	}
+	for _, name := range kept {
+		setFinalizers(name)
+		s.awaitGone(kit.Welcome(s.namespace, name), name)
 	}
 }
 
@@ -60,34 +106,32 @@ func TestDeleteAndCreateAgain(t *testing.T) {
 func TestDeleteRefused(t *testing.T) {
 	s := newScene(t)
 	operator := s.operator()
-	cr := s.create(welcome("hello"))
-	s.awaitDeployed("hello")
+	cr := s.deploy("hello")
 	lift := s.refuse(admissionregistrationv1.Delete, "", "services", "Services stay", func() error {
-		return env.client.Delete(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, "hello")}, client.DryRunAll)
+		return env.Client.Delete(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, "hello")}, client.DryRunAll)
 	})
 	s.settled(operator)
 
 	before, reconciles := s.record(), operator.reconciles(t)
-	s.must(env.client.Delete(ctx, cr))
+	s.must(env.Client.Delete(ctx, cr))
 	s.awaitCondition("hello", "ReleaseFailed", "True", "Services stay")
 	s.awaitCondition("hello", "Ready", "False", "Services stay")
 	s.await("it is tried again", func() error { return atLeast(operator.reconciles(t)-reconciles, 5) })
-	if written := before.of(operator).statuses(); len(written) > 3 {
+	if written := before.of(operator).Statuses(); len(written) > 3 {
 		t.Errorf("%d reconciles wrote %d statuses, each of which causes one more reconcile", operator.reconciles(t)-reconciles, len(written))
 	}
 
 	lift()
-	s.awaitGone(newWelcome(), "hello")
+	s.awaitGone(cr, "hello")
 	s.awaitGone(&corev1.Service{}, "hello")
 }
 
 func TestDeleteWithoutRelease(t *testing.T) {
 	s := newScene(t)
 	s.operator()
-	s.must(env.client.Create(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, "hello"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}))
-	cr := s.create(welcome("hello")) // can never be installed
+	s.must(env.Client.Create(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, "hello"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}))
+	cr := s.create("hello") // can never be installed
 	s.awaitCondition("hello", "Deployed", "False")
-	s.must(env.client.Delete(ctx, cr))
-	s.awaitGone(newWelcome(), "hello")
+	s.delete(cr)
 	s.get(&corev1.Service{}, "hello")
 }

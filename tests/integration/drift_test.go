@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // changeDeployment edits the Deployment of the Welcome "hello", whoever else writes to it.
@@ -19,7 +21,7 @@ func (s *scene) changeDeployment(change func(*appsv1.Deployment)) {
 	s.get(deployment, "hello")
 	before := deployment.DeepCopy()
 	change(deployment)
-	s.must(env.client.Patch(ctx, deployment, client.MergeFrom(before)))
+	s.must(env.Client.Patch(ctx, deployment, client.MergeFrom(before)))
 }
 
 // awaitDeployment waits until a Deployment passes check.
@@ -27,7 +29,7 @@ func (s *scene) awaitDeployment(name, what string, check func(*appsv1.Deployment
 	s.Helper()
 	s.await(what, func() error {
 		deployment := &appsv1.Deployment{}
-		if err := env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, deployment); err != nil {
+		if err := s.find(deployment, name); err != nil {
 			return err
 		}
 		return check(deployment)
@@ -36,7 +38,7 @@ func (s *scene) awaitDeployment(name, what string, check func(*appsv1.Deployment
 
 func greets(greeting string) func(*appsv1.Deployment) error {
 	return func(d *appsv1.Deployment) error {
-		if got := greetingOf(d); got != greeting {
+		if got := kit.Greeting(d); got != greeting {
 			return fmt.Errorf("it greets %q", got)
 		}
 		return nil
@@ -46,8 +48,7 @@ func greets(greeting string) func(*appsv1.Deployment) error {
 func TestDrift(t *testing.T) {
 	s := newScene(t)
 	operator := s.operator()
-	s.create(welcome("hello").greeting("myfriends"))
-	s.awaitDeployed("hello")
+	s.deploy("hello", kit.Greet("myfriends"))
 
 	for name, drift := range map[string]struct {
 		make func(*appsv1.Deployment)
@@ -98,9 +99,9 @@ func TestDrift(t *testing.T) {
 			},
 		},
 		"the label by which the operator finds it is removed": {
-			func(d *appsv1.Deployment) { delete(d.Labels, managedBy) },
+			func(d *appsv1.Deployment) { delete(d.Labels, kit.ManagedBy) },
 			func(d *appsv1.Deployment) error {
-				if d.Labels[managedBy] == "" {
+				if d.Labels[kit.ManagedBy] == "" {
 					return errors.New("it is still missing")
 				}
 				return nil
@@ -117,17 +118,17 @@ func TestDrift(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &scene{T: t, namespace: s.namespace, operators: s.operators}
+			s := newScene(t) // whose objects nobody has changed so often that it passes for a fight
+			s.operator()
+			s.deploy("hello", kit.Greet("myfriends"))
 			s.changeDeployment(drift.make)
 			s.awaitDeployment("hello", "the drift is repaired", drift.gone)
 		})
 	}
 
 	t.Run("a child is deleted", func(t *testing.T) {
-		s.must(env.client.Delete(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, "hello")}))
-		s.await("the Service exists again", func() error {
-			return env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: "hello"}, &corev1.Service{})
-		})
+		s.deleteService("hello")
+		s.awaitExists(&corev1.Service{}, "hello")
 	})
 
 	t.Run("what belongs to others stays", func(t *testing.T) {
@@ -155,34 +156,37 @@ func TestDrift(t *testing.T) {
 func TestDriftDuringARollout(t *testing.T) {
 	s := newScene(t)
 	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
-	s.create(welcome("hello").greeting("myfriends"))
-	s.awaitDeployed("hello")
-	over, stopped := make(chan struct{}), make(chan error, 1)
-	go func() {
-		for count := int32(0); ; count = 1 - count {
-			select {
-			case <-over:
-				stopped <- nil
-				return
-			default:
+	s.deploy("hello", kit.Greet("myfriends"))
+	for range 7 {
+		over, stopped := make(chan struct{}), make(chan error, 1)
+		go func() {
+			for count := int32(0); ; count = 1 - count {
+				select {
+				case <-over:
+					stopped <- nil
+					return
+				default:
+				}
+				if err := s.runs("hello", count); err != nil {
+					stopped <- err
+					return
+				}
 			}
-			if err := s.runs("hello", count); err != nil {
-				stopped <- err
-				return
-			}
+		}()
+		for range 3 { // a fourth time would pass for a fight
+			s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = ptr.To[int32](99) })
+			s.awaitDeployment("hello", "the drift is repaired", func(d *appsv1.Deployment) error {
+				if *d.Spec.RevisionHistoryLimit == 99 {
+					return errors.New("not yet")
+				}
+				return nil
+			})
 		}
-	}()
-	for range 20 {
-		s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = ptr.To[int32](99) })
-		s.awaitDeployment("hello", "the drift is repaired", func(d *appsv1.Deployment) error {
-			if *d.Spec.RevisionHistoryLimit == 99 {
-				return errors.New("not yet")
-			}
-			return nil
-		})
+		close(over)
+		s.must(<-stopped)
+		s.delete(s.welcome("hello"))
+		s.deploy("hello", kit.Greet("myfriends"))
 	}
-	close(over)
-	s.must(<-stopped)
 	if failed := operator.metric(t, "welcome_operator_release_actions_total", `action="drift-correction".*result="failure"`); failed > 0 {
 		t.Errorf("%v repairs failed\n%s", failed, s.dump())
 	}
@@ -192,8 +196,7 @@ func TestDriftDuringARollout(t *testing.T) {
 func TestDriftLeavesTheAutoscalersReplicas(t *testing.T) {
 	s := newScene(t)
 	s.operator()
-	s.create(welcome("hello").with("autoscaling.enabled", true).greeting("myfriends"))
-	s.awaitDeployed("hello")
+	s.deploy("hello", kit.Set("autoscaling.enabled", true), kit.Greet("myfriends"))
 	s.get(&autoscalingv2.HorizontalPodAutoscaler{}, "hello")
 	s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](4) })
 	s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Env[0].Value = "intruders" })
@@ -209,11 +212,10 @@ func TestDriftLeavesTheAutoscalersReplicas(t *testing.T) {
 func TestDriftWithAnEdit(t *testing.T) {
 	s := newScene(t)
 	s.operator()
-	s.create(welcome("hello").greeting("before"))
-	s.awaitDeployed("hello")
+	s.deploy("hello", kit.Greet("before"))
 	s.pause()
 	s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Template.Spec.NodeSelector = map[string]string{"nowhere": "true"} })
-	s.edit("hello", func(w *fixture) { w.annotate(paused, "false").greeting("after") })
+	s.edit("hello", kit.Pause(false), kit.Greet("after"))
 	s.awaitGreeting("hello", "after")
 	s.awaitDeployed("hello")
 	s.awaitDeployment("hello", "what was added is gone", func(d *appsv1.Deployment) error {

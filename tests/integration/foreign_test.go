@@ -6,6 +6,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // foreignService is one that somebody else made.
@@ -15,7 +17,7 @@ func (s *scene) foreignService(namespace, name string) *corev1.Service {
 		ObjectMeta: objectMeta(namespace, name),
 		Spec:       corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, Selector: map[string]string{"app": "precious"}, Ports: []corev1.ServicePort{{Port: 1234}}},
 	}
-	s.must(env.client.Create(ctx, service))
+	s.must(env.Client.Create(ctx, service))
 	return service
 }
 
@@ -23,7 +25,7 @@ func (s *scene) foreignService(namespace, name string) *corev1.Service {
 func (s *scene) unharmed(service *corev1.Service) {
 	s.Helper()
 	now := &corev1.Service{}
-	s.must(env.client.Get(ctx, client.ObjectKeyFromObject(service), now))
+	s.must(env.Client.Get(ctx, client.ObjectKeyFromObject(service), now))
 	if now.UID != service.UID || now.ResourceVersion != service.ResourceVersion {
 		s.Errorf("Service %s/%s was changed: %v", service.Namespace, service.Name, now)
 	}
@@ -33,11 +35,11 @@ func TestForeignObjectInTheWay(t *testing.T) {
 	s := newScene(t)
 	s.operator()
 	foreign := s.foreignService(s.namespace, "hello")
-	s.create(welcome("hello"))
+	s.create("hello")
 	s.awaitCondition("hello", "Irreconcilable", "True", `Service "hello"`, "exists")
 	s.unharmed(foreign)
 
-	s.must(env.client.Delete(ctx, foreign))
+	s.must(env.Client.Delete(ctx, foreign))
 	s.awaitDeployed("hello")
 	s.get(&appsv1.Deployment{}, "hello")
 }
@@ -47,16 +49,15 @@ func TestForeignObjectDressedUp(t *testing.T) {
 	s := newScene(t)
 	s.operator()
 	foreign := s.foreignService(s.namespace, "hello")
-	foreign.Labels = map[string]string{"app.kubernetes.io/managed-by": "Helm", managedBy: "welcome-operator"}
+	foreign.Labels = map[string]string{"app.kubernetes.io/managed-by": "Helm", kit.ManagedBy: "welcome-operator"}
 	foreign.Annotations = map[string]string{"meta.helm.sh/release-name": "hello", "meta.helm.sh/release-namespace": s.namespace}
-	s.must(env.client.Update(ctx, foreign))
-	cr := s.create(welcome("hello"))
+	s.must(env.Client.Update(ctx, foreign))
+	cr := s.create("hello")
 	s.awaitCondition("hello", "Irreconcilable", "True", `Service "hello"`, "not controlled by this custom resource")
 	s.awaitCondition("hello", "Deployed", "False")
 	s.unharmed(foreign)
 
-	s.must(env.client.Delete(ctx, cr))
-	s.awaitGone(newWelcome(), "hello")
+	s.delete(cr)
 	s.unharmed(foreign)
 }
 
@@ -64,16 +65,30 @@ func TestForeignObjectDressedUp(t *testing.T) {
 func TestForeignObjectComesLater(t *testing.T) {
 	s := newScene(t)
 	s.operator()
-	s.create(welcome("hello").greeting("before").with("replicas", int64(0)))
-	s.awaitDeployed("hello")
+	s.deploy("hello", kit.Greet("before"), kit.Set("replicas", 0))
 	s.pause()
-	s.must(env.client.Delete(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, "hello")}))
+	s.deleteService("hello")
 	foreign := s.foreignService(s.namespace, "hello")
-	s.edit("hello", func(w *fixture) { w.annotate(paused, "false") })
+	s.edit("hello", kit.Pause(false))
 	s.awaitCondition("hello", "Irreconcilable", "True", `Service "hello"`, "not controlled by this custom resource")
 	s.unharmed(foreign)
 
-	s.must(env.client.Delete(ctx, foreign))
+	s.must(env.Client.Delete(ctx, foreign))
 	s.awaitDeployed("hello")
 	s.get(&corev1.Service{}, "hello")
+}
+
+// An object in the way of one repair is none in the way of the others.
+func TestForeignObjectAndRepair(t *testing.T) {
+	s := newScene(t)
+	s.operator()
+	s.deploy("hello", kit.Greet("before"))
+	s.pause()
+	s.deleteService("hello")
+	foreign := s.foreignService(s.namespace, "hello")
+	s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Env[0].Value = "intruders" })
+	s.edit("hello", kit.Pause(false))
+	s.awaitCondition("hello", "Irreconcilable", "True", `Service "hello"`, "not controlled by this custom resource")
+	s.awaitGreeting("hello", "before")
+	s.unharmed(foreign)
 }

@@ -8,21 +8,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/hostile"
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // childKinds are all kinds that a Welcome can become, and those that it must not.
 var childKinds = []*unstructured.UnstructuredList{
-	listOf("apps/v1", "Deployment"), listOf("v1", "Service"), listOf("networking.k8s.io/v1", "Ingress"), listOf("networking.k8s.io/v1", "NetworkPolicy"),
-	listOf("autoscaling/v2", "HorizontalPodAutoscaler"), listOf("policy/v1", "PodDisruptionBudget"),
-	listOf("v1", "Secret"), listOf("v1", "Pod"), listOf("batch/v1", "Job"), listOf("rbac.authorization.k8s.io/v1", "RoleBinding"),
+	kit.List("apps/v1", "Deployment"), kit.List("v1", "Service"), kit.List("networking.k8s.io/v1", "Ingress"), kit.List("networking.k8s.io/v1", "NetworkPolicy"),
+	kit.List("autoscaling/v2", "HorizontalPodAutoscaler"), kit.List("policy/v1", "PodDisruptionBudget"),
+	kit.List("v1", "Secret"), kit.List("v1", "Pod"), kit.List("batch/v1", "Job"), kit.List("rbac.authorization.k8s.io/v1", "RoleBinding"),
 }
 
 // Every hostile Welcome is refused with a message that helps, or becomes what every other becomes.
 func TestHostileWelcomes(t *testing.T) {
 	s := newScene(t)
 	s.operator()
-	accepted := map[string]*scene{}
-	names := map[string]string{}
+	accepted, welcomes := map[string]*scene{}, map[string]*unstructured.Unstructured{}
 	for _, c := range hostile.Cases {
 		t.Run(c.Name, func(t *testing.T) {
 			object, err := c.Object()
@@ -32,12 +32,12 @@ func TestHostileWelcomes(t *testing.T) {
 				own.namespace = s.newNamespace("hostile-")
 			}
 			object.SetNamespace(own.namespace)
-			err = env.client.Create(ctx, object)
+			err = env.Client.Create(ctx, object)
 			switch {
 			case c.Refused == "" && err != nil:
 				t.Errorf("refused: %v", err)
 			case c.Refused == "":
-				accepted[c.Name], names[c.Name] = own, object.GetName()
+				accepted[c.Name], welcomes[c.Name] = own, object
 			case err == nil:
 				t.Errorf("accepted; must be refused with %q", c.Refused)
 			case !strings.Contains(err.Error(), c.Refused):
@@ -48,12 +48,12 @@ func TestHostileWelcomes(t *testing.T) {
 	for name, own := range accepted {
 		t.Run("deployed: "+name, func(t *testing.T) {
 			own.T = t
-			own.awaitDeployed(names[name])
-			stored := own.welcome(names[name])
+			own.awaitDeployed(welcomes[name].GetName())
+			stored := own.welcome(welcomes[name].GetName())
 			var objects []*unstructured.Unstructured
 			for _, kind := range childKinds {
 				list := kind.DeepCopy()
-				own.must(env.client.List(ctx, list, client.InNamespace(own.namespace)))
+				own.must(env.Client.List(ctx, list, client.InNamespace(own.namespace)))
 				for i := range list.Items {
 					objects = append(objects, &list.Items[i])
 				}
@@ -61,12 +61,12 @@ func TestHostileWelcomes(t *testing.T) {
 			for _, harm := range hostile.Harm(stored, objects, image) {
 				t.Error(harm)
 			}
-			own.must(env.client.Delete(ctx, stored))
+			own.must(env.Client.Delete(ctx, stored))
 		})
 	}
 	for name, own := range accepted {
 		own.T = t
-		own.awaitGone(newWelcome(), names[name])
+		own.awaitGone(welcomes[name], welcomes[name].GetName())
 	}
 	t.Logf("%d refused, %d deployed", len(hostile.Cases)-len(accepted), len(accepted))
 }

@@ -10,14 +10,15 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 func TestInstall(t *testing.T) {
 	s := newScene(t)
 	operator := s.operator()
 	before := s.record()
-	cr := s.create(welcome("hello").greeting("myfriends"))
-	s.awaitDeployed("hello")
+	cr := s.deploy("hello", kit.Greet("myfriends"))
 	s.settled(operator)
 	t.Logf("an install and all reconciles that it causes cost %s", before.of(operator))
 
@@ -28,7 +29,7 @@ func TestInstall(t *testing.T) {
 		if !metav1.IsControlledBy(child, cr) {
 			t.Errorf("%T is not owned by the Welcome: %v", child, child.GetOwnerReferences())
 		}
-		if child.GetLabels()[managedBy] != "welcome-operator" {
+		if child.GetLabels()[kit.ManagedBy] != "welcome-operator" {
 			t.Errorf("%T has labels %v", child, child.GetLabels())
 		}
 	}
@@ -36,7 +37,7 @@ func TestInstall(t *testing.T) {
 	if container.Image != image {
 		t.Errorf("the image is %q, not the one of RELATED_IMAGE_WELCOME", container.Image)
 	}
-	if got := greetingOf(deployment); got != "myfriends" {
+	if got := kit.Greeting(deployment); got != "myfriends" {
 		t.Errorf("NAME is %q", got)
 	}
 	if got := deployment.Spec.Template.Labels["welcome"]; got != "hello" {
@@ -45,14 +46,14 @@ func TestInstall(t *testing.T) {
 	if service.Spec.Type != corev1.ServiceTypeLoadBalancer || service.Spec.Ports[0].Port != 8080 {
 		t.Errorf("the Service is %v", service.Spec)
 	}
-	if !slices.Contains(s.welcome("hello").GetFinalizers(), finalizer) {
+	if !slices.Contains(s.welcome("hello").GetFinalizers(), "uninstall-helm-release") {
 		t.Error("there is no finalizer")
 	}
 	if got := s.records("hello"); len(got) != 1 || !metav1.IsControlledBy(&got[0], cr) {
 		t.Errorf("release records: %v", names(got))
 	}
 	secrets := &corev1.SecretList{}
-	s.must(env.client.List(ctx, secrets, client.InNamespace(s.namespace)))
+	s.must(env.Client.List(ctx, secrets, client.InNamespace(s.namespace)))
 	if len(secrets.Items) > 0 {
 		t.Errorf("the operator made %d Secrets", len(secrets.Items))
 	}
@@ -61,12 +62,11 @@ func TestInstall(t *testing.T) {
 func TestUpdate(t *testing.T) {
 	s := newScene(t)
 	operator := s.operator()
-	s.create(welcome("hello").greeting("first"))
-	s.awaitDeployed("hello")
+	s.deploy("hello", kit.Greet("first"))
 	s.settled(operator)
 
 	before := s.record()
-	s.edit("hello", func(w *fixture) { w.greeting("second") })
+	s.edit("hello", kit.Greet("second"))
 	s.awaitGreeting("hello", "second")
 	s.await("a second record", func() error { return s.hasRecords("hello", 2) })
 	s.awaitDeployed("hello")
@@ -75,18 +75,16 @@ func TestUpdate(t *testing.T) {
 
 	t.Run("an object that the chart adds is made, and deleted when it is no longer wanted", func(t *testing.T) {
 		policy := &networkingv1.NetworkPolicy{}
-		s.edit("hello", func(w *fixture) { w.with("networkPolicy.enabled", true) })
-		s.await("the NetworkPolicy exists", func() error {
-			return env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: "hello"}, policy)
-		})
-		s.edit("hello", func(w *fixture) { w.with("networkPolicy.enabled", false) })
+		s.edit("hello", kit.Set("networkPolicy.enabled", true))
+		s.awaitExists(policy, "hello")
+		s.edit("hello", kit.Set("networkPolicy.enabled", false))
 		s.awaitGone(policy, "hello")
 	})
 
 	t.Run("history is bounded", func(t *testing.T) {
 		for i := range 5 {
 			greeting := fmt.Sprintf("again %d", i)
-			s.edit("hello", func(w *fixture) { w.greeting(greeting) })
+			s.edit("hello", kit.Greet(greeting))
 			s.awaitGreeting("hello", greeting)
 		}
 		s.await("five records", func() error { return s.hasRecords("hello", 5) })
@@ -96,21 +94,20 @@ func TestUpdate(t *testing.T) {
 func TestNothingToDo(t *testing.T) {
 	s := newScene(t)
 	operator := s.operator()
-	s.create(welcome("hello"))
-	s.awaitDeployed("hello")
+	s.deploy("hello")
 	s.settled(operator)
 
 	const pokes = 10
 	before, reconciles := s.record(), operator.reconciles(t)
 	for i := range pokes {
-		s.edit("hello", func(w *fixture) { w.annotate("example.com/poke", fmt.Sprint(i)) })
+		s.edit("hello", kit.Annotate("example.com/poke", fmt.Sprint(i)))
 		s.await("the edit is reconciled", func() error { return atLeast(operator.reconciles(t)-reconciles, i+1) })
 	}
 	s.settled(operator)
 	requests, reconciles := before.of(operator), operator.reconciles(t)-reconciles
 	t.Logf("%d idle reconciles cost %s", reconciles, requests)
 	for _, request := range requests {
-		if request.writes() {
+		if request.Writes() {
 			t.Errorf("an idle reconcile writes: %s", request)
 		}
 	}
@@ -134,15 +131,6 @@ func (s *scene) settled(operator *process) {
 	})
 }
 
-func greetingOf(deployment *appsv1.Deployment) string {
-	for _, env := range deployment.Spec.Template.Spec.Containers[0].Env {
-		if env.Name == "NAME" {
-			return env.Value
-		}
-	}
-	return ""
-}
-
 func (s *scene) awaitGreeting(name, greeting string) {
 	s.Helper()
 	s.awaitDeployment(name, fmt.Sprintf("it greets %q", greeting), greets(greeting))
@@ -152,7 +140,7 @@ func (s *scene) awaitGreeting(name, greeting string) {
 func (s *scene) records(name string) []corev1.ConfigMap {
 	s.Helper()
 	list := &corev1.ConfigMapList{}
-	s.must(env.client.List(ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{"owner": "helm", "name": name}))
+	s.must(env.Client.List(ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{"owner": "helm", "name": name}))
 	slices.SortFunc(list.Items, func(a, b corev1.ConfigMap) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	return list.Items
 }

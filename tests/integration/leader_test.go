@@ -9,6 +9,8 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // Of two replicas one works. When it is told to stop, it gives the lease away and the other goes on, long before the lease
@@ -21,16 +23,15 @@ func TestLeaderElection(t *testing.T) {
 	holder, err := s.leaseHolder()
 	s.must(err)
 	second := s.ownOperator(elect) // the standby is ready: its caches are warm
-	s.create(welcome("hello"))
-	s.awaitDeployed("hello")
-	if strings.Contains(second.log(), "Starting workers") {
+	s.deploy("hello")
+	if strings.Contains(second.Text(), "Starting workers") {
 		t.Errorf("the standby works, too\n%s", s.dump())
 	}
 
 	start := time.Now()
-	first.stop()
-	if first.err != nil {
-		t.Errorf("the first ended with %v\n%s", first.err, s.dump())
+	first.Stop()
+	if first.Err != nil {
+		t.Errorf("the first ended with %v\n%s", first.Err, s.dump())
 	}
 	s.await("the second holds the lease", func() error {
 		if now, err := s.leaseHolder(); err != nil || now == holder {
@@ -39,7 +40,7 @@ func TestLeaderElection(t *testing.T) {
 		return nil
 	})
 	takeover := time.Since(start)
-	s.edit("hello", func(w *fixture) { w.greeting("the second") })
+	s.edit("hello", kit.Greet("the second"))
 	s.awaitGreeting("hello", "the second")
 	t.Logf("the second held the lease %s after the first was told to stop", takeover.Round(time.Millisecond))
 	if takeover > 10*time.Second {
@@ -49,7 +50,7 @@ func TestLeaderElection(t *testing.T) {
 
 func (s *scene) leaseHolder() (string, error) {
 	leases := &coordinationv1.LeaseList{}
-	if err := env.client.List(ctx, leases, client.InNamespace(operatorNamespace)); err != nil {
+	if err := env.Client.List(ctx, leases, client.InNamespace(operatorNamespace)); err != nil {
 		return "", err
 	}
 	for _, lease := range leases.Items {

@@ -1,30 +1,38 @@
 package integration
 
 import (
+	"crypto/tls"
+	"errors"
 	"fmt"
+	"io"
 	"math"
+	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"demo.welcome.domain/welcome-operator/tests/controlplane"
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 var metricsReaderToken = sync.OnceValues(func() (string, error) {
-	if err := env.client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: objectMeta("default", "prometheus")}); err != nil {
+	if err := env.Client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: objectMeta("default", "prometheus")}); err != nil {
 		return "", err
 	}
-	if err := env.client.Create(ctx, &rbacv1.ClusterRoleBinding{
+	if err := env.Client.Create(ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: objectMeta("", "prometheus"),
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "metrics-reader"},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "default", Name: "prometheus"}},
 	}); err != nil {
 		return "", err
 	}
-	return token("default", "prometheus")
+	return env.Token(ctx, "default", "prometheus")
 })
 
 // metricsReader is the token of one who may read metrics.
@@ -40,8 +48,8 @@ func metricsReader(t *testing.T) string {
 func TestMetrics(t *testing.T) {
 	s := newScene(t)
 	operator := s.operator()
-	s.must(env.client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: objectMeta(s.namespace, "nobody")}))
-	powerless, err := token(s.namespace, "nobody")
+	s.must(env.Client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: objectMeta(s.namespace, "nobody")}))
+	powerless, err := env.Token(ctx, s.namespace, "nobody")
 	s.must(err)
 
 	for name, c := range map[string]struct {
@@ -65,20 +73,93 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// Whoever tries tokens makes the operator ask the API server a few times, and keeps nobody from reading the metrics.
+func TestMetricsAskLittle(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
+	reader := metricsReader(t)
+	// asked is how many questions try made the operator ask.
+	asked := func(try func()) int {
+		t.Helper()
+		from, err := env.Mark(ctx)
+		s.must(err)
+		try()
+		asked, err := env.Requests(ctx, from, func(one controlplane.Request) bool {
+			return slices.Contains(one.User.Extra["authentication.kubernetes.io/credential-id"], operator.credential) && one.AsksForRights()
+		})
+		s.must(err)
+		t.Log(asked)
+		return len(asked)
+	}
+	scrape := func(client *http.Client, token string, want ...int) {
+		t.Helper()
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+operator.Metrics+"/metrics", nil)
+		s.must(err)
+		request.Header.Set("Authorization", "Bearer "+token)
+		response, err := client.Do(request)
+		s.must(err)
+		_, err = io.Copy(io.Discard, response.Body)
+		s.must(errors.Join(err, response.Body.Close()))
+		if !slices.Contains(want, response.StatusCode) {
+			t.Fatalf("got %d, want one of %d", response.StatusCode, want)
+		}
+	}
+	from := func(address string) *http.Client {
+		dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+		return &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	}
+	prometheus, stranger, another := from("127.0.0.2"), from("127.0.0.3"), from("127.0.0.4")
+	s.await("metrics are served", func() error {
+		conn, err := net.Dial("tcp", operator.Metrics)
+		if err == nil {
+			err = conn.Close()
+		}
+		return err
+	})
+
+	if got := asked(func() {
+		for range 100 {
+			scrape(prometheus, reader, http.StatusOK)
+		}
+	}); got != 2 {
+		t.Errorf("100 scrapes cost %d questions, not 2", got)
+	}
+	if got := asked(func() {
+		for range 1000 {
+			scrape(stranger, "made-up", http.StatusUnauthorized)
+		}
+	}); got != 1 {
+		t.Errorf("1000 requests with one bad token cost %d questions, not 1", got)
+	}
+	start := time.Now()
+	got := asked(func() {
+		for i := range 1000 {
+			scrape(stranger, fmt.Sprintf("made-up-%d", i), http.StatusUnauthorized, http.StatusTooManyRequests)
+			scrape(prometheus, reader, http.StatusOK)
+		}
+		s.must(env.Client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: objectMeta(s.namespace, "new")}))
+		token, err := env.Token(ctx, s.namespace, "new")
+		s.must(err)
+		scrape(another, token, http.StatusForbidden) // asked about, and not refused because of the stranger
+	})
+	if limit := 10 + 2 + 2 + int(time.Since(start).Seconds()); got > limit { // a burst, the new one, Prometheus again after a minute, one a second
+		t.Errorf("1000 requests with different bad tokens cost %d questions, not up to %d", got, limit)
+	}
+}
+
 // What was done to releases is counted by action, result and reason, never by the name of a Welcome.
 func TestReleaseMetrics(t *testing.T) {
 	s := newScene(t)
 	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
 	foreign := s.foreignService(s.namespace, "failing")
-	s.create(welcome("failing"))
+	s.create("failing")
 	s.awaitReason("failing", "ObjectInTheWay")
-	s.must(env.client.Delete(ctx, foreign))
-	s.create(welcome("hello").with("replicas", int64(2)))
+	s.must(env.Client.Delete(ctx, foreign))
+	s.create("hello", kit.Set("replicas", 2))
 	for _, name := range []string{"failing", "hello"} {
-		s.runsAll(name)
-		s.awaitReady(name)
+		s.bringUp(name)
 	}
-	s.must(env.client.Delete(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, "hello")}))
+	s.deleteService("hello")
 	s.awaitEvent("hello", "DriftCorrected", "created again")
 	s.settled(operator)
 
@@ -118,18 +199,11 @@ func TestReleaseMetrics(t *testing.T) {
 func TestMeteringOfWhatRuns(t *testing.T) {
 	s := newScene(t)
 	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
-	s.create(welcome("hello").with("replicas", int64(2)))
-	s.runsAll("hello")
-	s.awaitReady("hello")
+	s.create("hello", kit.Set("replicas", 2))
+	s.bringUp("hello")
 	s.pause()
-	s.edit("hello", func(w *fixture) { w.with("resources.requests.cpu", "1m") })
-	s.await("the edit is seen", func() error {
-		object := s.welcome("hello")
-		if seen, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration"); seen != object.GetGeneration() {
-			return fmt.Errorf("generation %d, not %d", seen, object.GetGeneration())
-		}
-		return nil
-	})
+	s.edit("hello", kit.Set("resources.requests.cpu", "1m"))
+	s.await("the edit is seen", func() error { return kit.Seen(s.welcome("hello")) })
 	if got := operator.metric(t, "welcome_operator_namespace_requested_cpu_cores", s.namespace); math.Abs(got-0.2) > 1e-9 {
 		t.Errorf("%v cores, not 0.2", got)
 	}

@@ -2,42 +2,47 @@ package integration
 
 import (
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
 	"k8s.io/utils/ptr"
+
+	"demo.welcome.domain/welcome-operator/tests/controlplane"
 )
 
 // Nobody runs pods here: these play the Deployment controller and the nodes.
 
-// runs says that count pods of the Deployment, as it is now, are updated and ready.
-func (s *scene) runs(name string, count int32) error {
-	s.Helper()
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+// play writes the status of a Deployment, as it is now. The operator may write to it at the same time, and on a busy machine
+// again and again.
+func (s *scene) play(name string, status func(*appsv1.Deployment) appsv1.DeploymentStatus) error {
+	return retry.RetryOnConflict(wait.Backoff{Steps: 300, Duration: 10 * time.Millisecond}, func() error {
 		deployment := &appsv1.Deployment{}
-		if err := env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, deployment); err != nil {
+		if err := s.find(deployment, name); err != nil {
 			return err
 		}
-		available, progress := corev1.ConditionFalse, "ReplicaSetUpdated"
-		if count >= ptr.Deref(deployment.Spec.Replicas, 1) {
-			available, progress = corev1.ConditionTrue, "NewReplicaSetAvailable"
-		}
-		deployment.Status = appsv1.DeploymentStatus{
-			ObservedGeneration: deployment.Generation,
-			Replicas:           ptr.Deref(deployment.Spec.Replicas, 1),
-			UpdatedReplicas:    count,
-			ReadyReplicas:      count,
-			AvailableReplicas:  count,
-			Conditions: []appsv1.DeploymentCondition{
-				{Type: appsv1.DeploymentAvailable, Status: available, Reason: "Played"},
-				{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: progress},
-			},
-		}
-		return env.client.Status().Update(ctx, deployment)
+		deployment.Status = status(deployment)
+		return env.Client.Status().Update(ctx, deployment)
 	})
+}
+
+// runs says that count pods of the Deployment, as it is now, are updated and ready.
+func (s *scene) runs(name string, count int32) error {
+	return s.play(name, func(d *appsv1.Deployment) appsv1.DeploymentStatus { return controlplane.Status(d, count) })
+}
+
+// breaks says that the pods of a Deployment do not come up.
+func (s *scene) breaks(name string) {
+	s.Helper()
+	s.must(s.play(name, func(d *appsv1.Deployment) appsv1.DeploymentStatus {
+		return appsv1.DeploymentStatus{
+			ObservedGeneration: d.Generation,
+			Replicas:           1,
+			Conditions:         []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded", Message: "Played"}},
+		}
+	}))
 }
 
 // runsAll says that all pods of a Deployment are ready, as soon as there is one.
@@ -45,7 +50,7 @@ func (s *scene) runsAll(name string) {
 	s.Helper()
 	s.await(fmt.Sprintf("Deployment %s exists", name), func() error {
 		deployment := &appsv1.Deployment{}
-		if err := env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, deployment); err != nil {
+		if err := s.find(deployment, name); err != nil {
 			return err
 		}
 		return s.runs(name, ptr.Deref(deployment.Spec.Replicas, 1))

@@ -8,13 +8,9 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-)
 
-// kill ends the operator as the kernel does when memory runs out.
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill()
-	<-p.ended
-}
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
 
 // The operator dies while Helm is at work. The next one goes on from there.
 func TestKilledWhileInstalling(t *testing.T) {
@@ -22,9 +18,9 @@ func TestKilledWhileInstalling(t *testing.T) {
 	only := settings{namespaces: []string{s.namespace}}
 	first := s.ownOperator(only)
 	asked, letGo := s.holdDeployments()
-	s.create(welcome("hello").greeting("myfriends"))
+	s.create("hello", kit.Greet("myfriends"))
 	<-asked
-	first.kill()
+	first.Kill() // as the kernel does when memory runs out
 	letGo()
 	if records := s.records("hello"); len(records) != 1 || records[0].Labels["status"] != "pending-install" {
 		t.Fatalf("the operator was not in the middle of an install: %v", names(records))
@@ -39,15 +35,14 @@ func TestKilledWhileUpgrading(t *testing.T) {
 	s := newScene(t)
 	only := settings{namespaces: []string{s.namespace}}
 	first := s.ownOperator(only)
-	s.create(welcome("hello").greeting("before"))
-	s.awaitDeployed("hello")
+	s.deploy("hello", kit.Greet("before"))
 	s.settled(first)
 	asked, letGo := s.holdDeployments()
 	s.pause()
-	s.must(env.client.Delete(ctx, &appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "hello")}))
-	s.edit("hello", func(w *fixture) { w.annotate(paused, "false").greeting("after") })
+	s.must(env.Client.Delete(ctx, &appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "hello")}))
+	s.edit("hello", kit.Pause(false), kit.Greet("after"))
 	<-asked // Helm makes the Deployment again
-	first.kill()
+	first.Kill()
 	letGo()
 
 	s.ownOperator(only)
@@ -59,31 +54,28 @@ func TestKilledWhileUpgrading(t *testing.T) {
 // through when it can.
 func TestUpgradeRefused(t *testing.T) {
 	s := newScene(t)
-	operator := s.operator()
-	s.create(welcome("hello").greeting("before"))
-	s.awaitDeployed("hello")
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWith("  allow: {hosts: [example.com]}\n")})
+	s.deploy("hello", kit.Greet("before"))
 	lift := s.refuse(admissionregistrationv1.Create, "networking.k8s.io", "ingresses", "no more ingresses", func() error {
-		return env.client.Create(ctx, &networkingv1.Ingress{ObjectMeta: objectMeta(s.namespace, "probe"), Spec: networkingv1.IngressSpec{
+		return env.Client.Create(ctx, &networkingv1.Ingress{ObjectMeta: objectMeta(s.namespace, "probe"), Spec: networkingv1.IngressSpec{
 			DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "a", Port: networkingv1.ServiceBackendPort{Number: 80}}},
 		}}, client.DryRunAll)
 	})
 
 	before, reconciles := s.record(), operator.reconciles(t)
-	s.edit("hello", func(w *fixture) {
-		w.greeting("after").with("ingress.enabled", true).with("ingress.host", "example.com")
-	}) // Helm makes it last
+	s.edit("hello", kit.Greet("after"), kit.Set("ingress.enabled", true), kit.Set("ingress.host", "example.com")) // Helm makes it last
 	s.awaitCondition("hello", "ReleaseFailed", "True", "no more ingresses")
 	s.awaitCondition("hello", "Ready", "False", "no more ingresses")
 	s.awaitDeployment("hello", "the Deployment is rolled back", greets("before"))
 	rolledBack := &appsv1.Deployment{}
 	s.get(rolledBack, "hello")
 	s.await("it is tried again", func() error { return atLeast(operator.reconciles(t)-reconciles, 5) })
-	if written := before.of(operator).statuses(); len(written) > 3 {
+	if written := before.of(operator).Statuses(); len(written) > 3 {
 		t.Errorf("%d reconciles wrote %d statuses", operator.reconciles(t)-reconciles, len(written))
 	}
 	deployment := &appsv1.Deployment{}
 	s.get(deployment, "hello")
-	if got := greetingOf(deployment); got != "before" || deployment.Generation != rolledBack.Generation {
+	if got := kit.Greeting(deployment); got != "before" || deployment.Generation != rolledBack.Generation {
 		t.Errorf("half an upgrade stayed, or every attempt rolls the pods: it greets %q, and has generation %d after %d", got, deployment.Generation, rolledBack.Generation)
 	}
 	if records := s.records("hello"); len(records) > 2 {
@@ -96,18 +88,36 @@ func TestUpgradeRefused(t *testing.T) {
 	s.awaitCondition("hello", "ReleaseFailed", "False")
 }
 
+// A rehearsal stores nothing, so that what the API server adds by default is missing again at the next look: that must not pass for
+// somebody's work, and the upgrade succeeds with the first rehearsal after its obstacle is gone.
+func TestUpgradeRefusedWithNewDefaults(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithChart(t,
+		"type: RollingUpdate\n    rollingUpdate:\n      maxSurge: 1\n      maxUnavailable: 0\n", "type: {{ if eq .Values.name \"after\" }}RollingUpdate{{ else }}Recreate{{ end }}\n")})
+	s.deploy("hello", kit.Greet("before"))
+	lift := s.refuse(admissionregistrationv1.Create, "networking.k8s.io", "networkpolicies", "no more policies", func() error {
+		return env.Client.Create(ctx, &networkingv1.NetworkPolicy{ObjectMeta: objectMeta(s.namespace, "probe")}, client.DryRunAll)
+	})
+	reconciles := operator.reconciles(t)
+	s.edit("hello", kit.Greet("after"), kit.Set("networkPolicy.enabled", true))
+	s.awaitCondition("hello", "ReleaseFailed", "True", "no more policies")
+	s.await("it is tried again", func() error { return atLeast(operator.reconciles(t)-reconciles, 3) })
+	lift()
+	s.awaitGreeting("hello", "after")
+	s.awaitDeployed("hello")
+}
+
 // An object that the spec no longer wants, and that cannot be deleted, is not forgotten.
 func TestDeletionRefused(t *testing.T) {
 	s := newScene(t)
 	s.operator()
-	s.create(welcome("hello").greeting("before").with("networkPolicy.enabled", true))
-	s.awaitDeployed("hello")
+	s.deploy("hello", kit.Greet("before"), kit.Set("networkPolicy.enabled", true))
 	policy := &networkingv1.NetworkPolicy{}
 	s.get(policy, "hello")
 	lift := s.refuse(admissionregistrationv1.Delete, "networking.k8s.io", "networkpolicies", "no fewer policies", func() error {
-		return env.client.Delete(ctx, policy, client.DryRunAll)
+		return env.Client.Delete(ctx, policy, client.DryRunAll)
 	})
-	s.edit("hello", func(w *fixture) { w.greeting("after").with("networkPolicy.enabled", false) })
+	s.edit("hello", kit.Greet("after"), kit.Set("networkPolicy.enabled", false))
 	s.awaitCondition("hello", "Ready", "False", "no fewer policies")
 	s.awaitDeployment("hello", "the Deployment is rolled back", greets("before"))
 	lift()
@@ -122,7 +132,7 @@ func TestRestart(t *testing.T) {
 	only := settings{namespaces: []string{s.namespace}}
 	first := s.ownOperator(only)
 	for _, name := range []string{"one", "two", "three"} {
-		s.create(welcome(name))
+		s.create(name)
 	}
 	for _, name := range []string{"one", "two", "three"} {
 		s.awaitDeployed(name)
@@ -132,9 +142,9 @@ func TestRestart(t *testing.T) {
 	for _, name := range []string{"one", "two", "three"} {
 		before[name] = s.welcome(name)
 	}
-	first.stop()
-	if first.err != nil {
-		t.Errorf("the first ended with %v\n%s", first.err, s.dump())
+	first.Stop()
+	if first.Err != nil {
+		t.Errorf("the first ended with %v\n%s", first.Err, s.dump())
 	}
 
 	from := s.record()
@@ -144,7 +154,7 @@ func TestRestart(t *testing.T) {
 	requests := from.of(second)
 	t.Logf("a start with three releases costs %s", requests)
 	for _, request := range requests {
-		if request.writes() {
+		if request.Writes() {
 			t.Errorf("a restart writes: %s", request)
 		}
 	}

@@ -1,12 +1,8 @@
 package integration
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,37 +10,32 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
+
+	"demo.welcome.domain/welcome-operator/tests/controlplane"
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 func TestNoRightOnSecrets(t *testing.T) {
 	s := newScene(t)
-	files, err := filepath.Glob(filepath.Join(env.root, "config/rbac/*.yaml"))
+	objects, err := rights()
 	s.must(err)
-	if len(files) == 0 {
+	if len(objects) == 0 {
 		t.Fatal("config/rbac is empty")
 	}
-	for _, file := range files {
-		objects, err := readObjects(file)
-		s.must(err)
-		for _, object := range objects {
-			rules, _, _ := unstructured.NestedSlice(object.Object, "rules")
-			for _, rule := range rules {
-				resources, _, _ := unstructured.NestedStringSlice(rule.(map[string]any), "resources")
-				if slices.Contains(resources, "secrets") || slices.Contains(resources, "*") {
-					t.Errorf("%s: %s %s has a rule for %v", file, object.GetKind(), object.GetName(), resources)
-				}
+	for _, object := range objects {
+		rules, _, _ := unstructured.NestedSlice(object.Object, "rules")
+		for _, rule := range rules {
+			resources, _, _ := unstructured.NestedStringSlice(rule.(map[string]any), "resources")
+			if slices.Contains(resources, "secrets") || slices.Contains(resources, "*") {
+				t.Errorf("%s %s has a rule for %v", object.GetKind(), object.GetName(), resources)
 			}
 		}
 	}
 
-	login, err := token(operatorNamespace, operatorAccount)
+	login, err := env.Token(ctx, operatorNamespace, operatorAccount)
 	s.must(err)
-	config := rest.AnonymousClientConfig(env.admin)
-	config.BearerToken = login
-	operator, err := client.New(config, client.Options{})
+	operator, err := client.New(env.As(login), client.Options{})
 	s.must(err)
 	for _, namespace := range []string{operatorNamespace, "kube-system", s.namespace} {
 		review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}
@@ -64,20 +55,19 @@ func TestNoRightOnSecrets(t *testing.T) {
 // Each kind of object is made, repaired and deleted, with the rights that there are.
 func TestEveryKindOfChild(t *testing.T) {
 	s := newScene(t)
-	s.operator()
-	cr := s.create(welcome("hello").with("ingress.enabled", true).with("ingress.host", "example.com").
-		with("autoscaling.enabled", true).with("podDisruptionBudget.enabled", true).with("podDisruptionBudget.maxUnavailable", int64(1)).with("networkPolicy.enabled", true))
-	s.awaitDeployed("hello")
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWith("  allow: {hosts: [example.com]}\n")})
+	cr := s.deploy("hello", kit.Set("ingress.enabled", true), kit.Set("ingress.host", "example.com"), kit.Set("autoscaling.enabled", true),
+		kit.Set("podDisruptionBudget.enabled", true), kit.Set("podDisruptionBudget.maxUnavailable", 1), kit.Set("networkPolicy.enabled", true))
 	kinds := []*unstructured.Unstructured{
-		listed("apps/v1", "Deployment"), listed("v1", "Service"), listed("networking.k8s.io/v1", "Ingress"), listed("networking.k8s.io/v1", "NetworkPolicy"),
-		listed("autoscaling/v2", "HorizontalPodAutoscaler"), listed("policy/v1", "PodDisruptionBudget"),
+		kit.Object("apps/v1", "Deployment"), kit.Object("v1", "Service"), kit.Object("networking.k8s.io/v1", "Ingress"), kit.Object("networking.k8s.io/v1", "NetworkPolicy"),
+		kit.Object("autoscaling/v2", "HorizontalPodAutoscaler"), kit.Object("policy/v1", "PodDisruptionBudget"),
 	}
 	const label = "app.kubernetes.io/name"
 	for _, object := range kinds {
 		s.get(object, "hello")
 		before := object.DeepCopy()
-		object.SetLabels(with(object.GetLabels(), label, "somebody-else"))
-		s.must(env.client.Patch(ctx, object, client.MergeFrom(before)))
+		kit.Label(label, "somebody-else")(object)
+		s.must(env.Client.Patch(ctx, object, client.MergeFrom(before)))
 		s.await(object.GetKind()+" is repaired", func() error {
 			s.get(object, "hello")
 			if got := object.GetLabels()[label]; got != before.GetLabels()[label] {
@@ -86,7 +76,7 @@ func TestEveryKindOfChild(t *testing.T) {
 			return nil
 		})
 	}
-	s.must(env.client.Delete(ctx, cr))
+	s.must(env.Client.Delete(ctx, cr))
 	for _, object := range kinds {
 		s.awaitGone(object, "hello")
 	}
@@ -98,26 +88,18 @@ func everyRightWasUsed() error {
 		"update welcomes/finalizers.webapp.demo.welcome.domain": true, // an admission plugin asks for it, nobody uses it
 		"list welcomes.webapp.demo.welcome.domain":              true, // used where the API server does not stream lists
 	}
-	text, err := os.ReadFile(env.auditLog)
-	if err != nil {
-		return err
-	}
-	for line := range bytes.Lines(text) {
-		var one request
-		if err := json.Unmarshal(line, &one); err != nil {
-			return fmt.Errorf("read the audit log: %w", err)
-		}
-		if one.ObjectRef != nil && strings.HasSuffix(one.User.Username, ":"+operatorNamespace+":"+operatorAccount) {
+	if _, err := env.Requests(ctx, 0, func(one controlplane.Request) bool {
+		if one.ObjectRef.Resource != "" && strings.HasSuffix(one.User.Username, ":"+operatorNamespace+":"+operatorAccount) {
 			resource := strings.TrimSuffix(one.ObjectRef.Resource+"/"+one.ObjectRef.Subresource, "/")
 			used[one.Verb+" "+resource+"."+one.ObjectRef.APIGroup] = true
 		}
-	}
-	var role rbacv1.ClusterRole
-	if text, err = os.ReadFile(filepath.Join(env.root, "config/rbac/role.yaml")); err != nil {
+		return false
+	}); err != nil {
 		return err
 	}
-	if err := yaml.UnmarshalStrict(text, &role); err != nil {
-		return fmt.Errorf("config/rbac/role.yaml: %w", err)
+	role, err := kit.Read[rbacv1.ClusterRole](kit.File("config/rbac/role.yaml"))
+	if err != nil {
+		return err
 	}
 	if len(role.Rules) == 0 {
 		return errors.New("config/rbac/role.yaml has no rules")

@@ -4,27 +4,34 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // watchesWithChart is watches.yaml with another version of the chart, in which the Deployment's template has old replaced.
 func watchesWithChart(t *testing.T, old, replacement string) string {
 	t.Helper()
+	return watchesWithFile(t, "templates/deployment.yaml", old, replacement)
+}
+
+// watchesWithFile is watchesWithChart for another file of the chart.
+func watchesWithFile(t *testing.T, changed, old, replacement string) string {
+	t.Helper()
 	dir := filepath.Join(t.TempDir(), "welcome")
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join(env.root, "helm-charts/welcome"))); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(kit.File("helm-charts/welcome"))); err != nil {
 		t.Fatal(err)
 	}
 	for file, change := range map[string][2]string{
-		"templates/deployment.yaml": {old, replacement},
-		"Chart.yaml":                {"\nversion: ", "\nversion: 9"},
+		changed:      {old, replacement},
+		"Chart.yaml": {"\nversion: ", "\nversion: 9"},
 	} {
 		file = filepath.Join(dir, file)
 		text, err := os.ReadFile(file)
@@ -55,23 +62,6 @@ func (s *scene) upgraded(names []string) (done []string) {
 	return done
 }
 
-// breaks says that the pods of a Deployment do not come up.
-func (s *scene) breaks(name string) {
-	s.Helper()
-	s.must(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		deployment := &appsv1.Deployment{}
-		if err := env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, deployment); err != nil {
-			return err
-		}
-		deployment.Status = appsv1.DeploymentStatus{
-			ObservedGeneration: deployment.Generation,
-			Replicas:           1,
-			Conditions:         []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded", Message: "Played"}},
-		}
-		return env.client.Status().Update(ctx, deployment)
-	}))
-}
-
 // A new version of the chart goes to a few Welcomes at a time, and to no more once too many of them are broken. It goes on
 // by itself when they recover. Who edits a Welcome does not wait, nor who has edited one before the new version came.
 func TestRolloutOfANewChart(t *testing.T) {
@@ -80,18 +70,16 @@ func TestRolloutOfANewChart(t *testing.T) {
 	first := s.ownOperator(only)
 	names := []string{"a", "b", "c", "d", "e", "f"}
 	for _, name := range names {
-		s.create(welcome(name))
+		s.create(name)
 	}
 	for _, name := range names {
-		s.runsAll(name)
-		s.awaitReady(name)
+		s.bringUp(name)
 	}
-	s.create(welcome("paused"))
-	s.runsAll("paused")
-	s.awaitReady("paused")
-	s.edit("paused", func(w *fixture) { w.annotate(paused, "true").greeting("edited") })
+	s.create("paused")
+	s.bringUp("paused")
+	s.edit("paused", kit.Pause(true), kit.Greet("edited"))
 	s.awaitCondition("paused", "Paused", "True")
-	first.stop()
+	first.Stop()
 
 	only.watches = watchesWithChart(t, "revisionHistoryLimit: 3", "revisionHistoryLimit: 7")
 	s.ownOperator(only)
@@ -130,18 +118,15 @@ func TestRolloutOfANewChart(t *testing.T) {
 	}
 	s.awaitCondition(waiting, "Ready", "True", "the rollout of the new version has stopped")
 	t.Log("its objects are looked after all the same")
-	s.must(env.client.Delete(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, waiting)}))
-	s.await("the Service exists again", func() error {
-		return env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: waiting}, &corev1.Service{})
-	})
+	s.deleteService(waiting)
+	s.awaitExists(&corev1.Service{}, waiting)
 	exactly(4)
 
-	s.edit(waiting, func(w *fixture) { w.greeting("now") })
+	s.edit(waiting, kit.Greet("now"))
 	s.awaitGreeting(waiting, "now")
-	s.runsAll(waiting)
-	s.awaitReady(waiting)
+	s.bringUp(waiting)
 	exactly(5)
-	s.edit("paused", func(w *fixture) { w.annotate(paused, "false") })
+	s.edit("paused", kit.Pause(false))
 	s.awaitGreeting("paused", "edited")
 
 	t.Log("the broken ones recover: the others go")
@@ -153,9 +138,81 @@ func TestRolloutOfANewChart(t *testing.T) {
 		return atLeast(len(done), len(names))
 	})
 	for _, name := range names {
-		s.runsAll(name)
-		s.awaitReady(name)
+		s.bringUp(name)
 	}
+}
+
+// What was broken before a new version of the chart came does not stop it for others, and goes last. What the version breaks stops it, and
+// no longer once it is gone, whatever became of its finalizer.
+func TestRolloutIsStoppedByWhatItBroke(t *testing.T) {
+	s := newScene(t)
+	only := settings{namespaces: []string{s.namespace}, args: []string{"--rollout-max-concurrent=1", "--rollout-max-failures=2"}}
+	first := s.ownOperator(only)
+	stalled, ready := []string{"a", "b", "c"}, []string{"d", "e", "f", "g", "h", "i"}
+	for _, name := range append(stalled, ready...) {
+		s.create(name)
+	}
+	for _, name := range ready {
+		s.bringUp(name)
+	}
+	for _, name := range stalled {
+		s.awaitExists(&appsv1.Deployment{}, name)
+		s.breaks(name)
+		s.awaitCondition(name, "Stalled", "True")
+	}
+	first.Stop()
+
+	only.watches = watchesWithChart(t, "revisionHistoryLimit: 3", "revisionHistoryLimit: 7")
+	s.ownOperator(only)
+	await := func(count int, of []string) []string {
+		t.Helper()
+		s.await(fmt.Sprintf("%d of %v are upgraded", count, of), func() error { return atLeast(len(s.upgraded(of)), count) })
+		return s.upgraded(of)
+	}
+	var broken []string
+	waiting := slices.Clone(ready)
+	for range 2 {
+		name := await(1, waiting)[0]
+		s.breaks(name)
+		broken = append(broken, name)
+		waiting = slices.DeleteFunc(waiting, func(one string) bool { return one == name })
+	}
+	s.awaitCondition(waiting[0], "Ready", "True", "the rollout of the new version has stopped")
+
+	t.Log("somebody forces one off: another one goes, and no more, for one is still broken")
+	s.forceOff(broken[0])
+	third := await(1, waiting)
+	s.must(s.runs(third[0], 1))
+	await(2, waiting)
+	if done := s.upgraded(stalled); len(done) > 0 {
+		t.Errorf("%v went before those that were ready", done)
+	}
+
+	t.Log("the others recover: those that were not ready go last, and nobody waits for them")
+	s.await("all others are upgraded", func() error {
+		for _, name := range s.upgraded(waiting) {
+			s.must(s.runs(name, 1))
+		}
+		return atLeast(len(s.upgraded(waiting)), len(waiting))
+	})
+	for _, name := range waiting {
+		s.bringUp(name)
+	}
+	await(3, stalled)
+}
+
+// forceOff deletes a Welcome that has no finalizer, which the operator puts back at once: it learns of the deletion when that is done.
+func (s *scene) forceOff(name string) {
+	s.Helper()
+	s.await(name+" is gone without its finalizer", func() error {
+		welcome := s.welcome(name)
+		welcome.SetFinalizers(nil)
+		if err := env.Client.Update(ctx, welcome); err != nil {
+			return err
+		}
+		version := welcome.GetResourceVersion()
+		return env.Client.Delete(ctx, welcome, client.Preconditions{ResourceVersion: &version})
+	})
 }
 
 // A chart that cannot be rendered changes nothing: no object, no release record.
@@ -163,10 +220,9 @@ func TestChartCannotBeRendered(t *testing.T) {
 	s := newScene(t)
 	only := settings{namespaces: []string{s.namespace}}
 	first := s.ownOperator(only)
-	s.create(welcome("hello").greeting("before"))
-	s.awaitDeployed("hello")
+	s.deploy("hello", kit.Greet("before"))
 	s.settled(first)
-	first.stop()
+	first.Stop()
 	objects := func() map[string]string {
 		versions := map[string]string{}
 		for _, object := range []client.Object{&appsv1.Deployment{}, &corev1.Service{}} {
@@ -190,10 +246,9 @@ func TestChartCannotBeRendered(t *testing.T) {
 		}
 	}
 
-	s.edit("hello", func(w *fixture) { w.greeting("after") })
+	s.edit("hello", kit.Greet("after"))
 	s.awaitGreeting("hello", "after")
-	s.runsAll("hello")
-	s.awaitReady("hello")
+	s.bringUp("hello")
 }
 
 // A chart with a mistake says where it is, and is all right when a mended one comes.
@@ -201,15 +256,14 @@ func TestChartWithAMistake(t *testing.T) {
 	s := newScene(t)
 	only := settings{namespaces: []string{s.namespace}, watches: watchesWithChart(t, "apiVersion: apps/v1", "apiVersion: {{ .Values.none.none }}")}
 	broken := s.ownOperator(only)
-	s.create(welcome("hello"))
+	s.create("hello")
 	s.awaitReason("hello", "ChartError", "templates/deployment.yaml", "Correct the chart")
 	s.awaitCondition("hello", "Stalled", "True", "templates/deployment.yaml")
-	broken.stop()
+	broken.Stop()
 
 	only.watches = ""
 	s.ownOperator(only)
-	s.runsAll("hello")
-	s.awaitReady("hello")
+	s.bringUp("hello")
 	s.awaitCondition("hello", "Stalled", "False")
 }
 
@@ -219,24 +273,16 @@ func TestDeleteAfterAChangeOfTheChart(t *testing.T) {
 	s := newScene(t)
 	only := settings{namespaces: []string{s.namespace}}
 	first := s.ownOperator(only)
-	cr := s.create(welcome("hello").with("networkPolicy.enabled", true))
-	s.awaitDeployed("hello")
+	cr := s.deploy("hello", kit.Set("networkPolicy.enabled", true))
 	s.settled(first)
-	first.stop()
-	s.must(env.client.Delete(ctx, cr))
-	s.must(env.client.Delete(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, "hello")}))
+	first.Stop()
+	s.must(env.Client.Delete(ctx, cr))
+	s.deleteService("hello")
 
 	only.watches = watchesWithChart(t, "apiVersion: apps/v1", "apiVersion: example.com/v1")
 	s.ownOperator(only)
-	s.awaitGone(newWelcome(), "hello")
+	s.awaitGone(cr, "hello")
 	s.awaitGone(&appsv1.Deployment{}, "hello")
-	s.awaitGone(listed("networking.k8s.io/v1", "NetworkPolicy"), "hello")
+	s.awaitGone(kit.Object("networking.k8s.io/v1", "NetworkPolicy"), "hello")
 	s.must(s.hasRecords("hello", 0))
-}
-
-func listed(apiVersion, kind string) *unstructured.Unstructured {
-	object := &unstructured.Unstructured{}
-	object.SetAPIVersion(apiVersion)
-	object.SetKind(kind)
-	return object
 }

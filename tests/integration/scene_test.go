@@ -1,10 +1,9 @@
 package integration
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"os/exec"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +15,9 @@ import (
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
 
 // patience is how long something may take on a machine that has other work to do.
@@ -38,13 +40,11 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
-
 func (s *scene) newNamespace(prefix string) string {
 	s.Helper()
-	name := notInNames.ReplaceAllString(strings.ToLower(strings.TrimPrefix(s.Name(), "Test")), "-")
+	name := kit.NameOf(s.Name())
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix + name[:min(len(name), 30)] + "-"}}
-	s.must(env.client.Create(ctx, namespace))
+	s.must(env.Client.Create(ctx, namespace))
 	return namespace.Name
 }
 
@@ -72,12 +72,12 @@ func (s *scene) ownOperator(settings settings) *process {
 func (s *scene) launch(settings settings) *process {
 	s.Helper()
 	if shared != nil {
-		shared.stop()
+		shared.Stop()
 		shared = nil
 	}
 	p, err := launch(settings)
 	s.must(err)
-	s.Cleanup(p.stop)
+	s.Cleanup(p.Stop)
 	s.operators = append(s.operators, p)
 	return p
 }
@@ -92,25 +92,18 @@ func (s *scene) must(err error) {
 // await polls until check returns nil. If it never does, it shows what a person would look at.
 func (s *scene) await(what string, check func() error) {
 	s.Helper()
-	deadline := time.Now().Add(patience)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			s.Fatalf("waited %s in vain: %s: %v\n%s", patience, what, err, s.dump())
-		}
-		time.Sleep(50 * time.Millisecond)
+	err := waiting.For(ctx, s.Logf, what, patience, 50*time.Millisecond, func(context.Context) error { return check() })
+	if err != nil {
+		s.Fatalf("%v\n%s", err, s.dump())
 	}
 }
 
 // dump is the custom resources, the events, the children and the last lines of the operators' logs.
 func (s *scene) dump() string {
 	var out strings.Builder
-	for _, kind := range []client.ObjectList{welcomeList(), listOf("v1", "Event"), listOf("apps/v1", "Deployment"), listOf("v1", "Service"), listOf("v1", "ConfigMap")} {
+	for _, kind := range []client.ObjectList{kit.Welcomes(), kit.List("v1", "Event"), kit.List("apps/v1", "Deployment"), kit.List("v1", "Service"), kit.List("v1", "ConfigMap")} {
 		list := kind.(*unstructured.UnstructuredList)
-		if err := env.client.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
+		if err := env.Client.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
 			fmt.Fprintf(&out, "--- %v\n", err)
 			continue
 		}
@@ -128,47 +121,71 @@ func (s *scene) dump() string {
 		}
 	}
 	for i, operator := range s.operators {
-		lines := strings.Split(operator.log(), "\n")
-		fmt.Fprintf(&out, "--- last lines of operator %d\n", i)
-		for _, line := range lines[max(0, len(lines)-40):] {
-			fmt.Fprintf(&out, "%.600s\n", line)
-		}
+		fmt.Fprintf(&out, "--- last lines of operator %d\n%s\n", i, operator.LastLines(40))
 	}
 	return out.String()
 }
 
-// create stores a custom resource, and has the operator delete it when the test is over.
-func (s *scene) create(w *fixture) *unstructured.Unstructured {
+// create stores a Welcome.
+func (s *scene) create(name string, edits ...kit.Edit) *unstructured.Unstructured {
 	s.Helper()
-	object := w.in(s.namespace)
-	s.must(env.client.Create(ctx, object))
+	object := kit.Welcome(s.namespace, name, edits...)
+	s.must(env.Client.Create(ctx, object))
 	return object
 }
 
-// edit changes a custom resource, whoever else writes to it.
-func (s *scene) edit(name string, change func(*fixture)) {
+// deploy stores a Welcome and waits until it is deployed.
+func (s *scene) deploy(name string, edits ...kit.Edit) *unstructured.Unstructured {
+	s.Helper()
+	object := s.create(name, edits...)
+	s.awaitDeployed(name)
+	return object
+}
+
+// edit changes a Welcome, whoever else writes to it.
+func (s *scene) edit(name string, edits ...kit.Edit) {
 	s.Helper()
 	s.must(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		object := newWelcome()
-		if err := env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, object); err != nil {
+		object := kit.Welcome(s.namespace, name)
+		if err := s.find(object, name); err != nil {
 			return err
 		}
-		change(&fixture{object})
-		return env.client.Update(ctx, object)
+		for _, edit := range edits {
+			edit(object)
+		}
+		return env.Client.Update(ctx, object)
 	}))
+}
+
+// find reads a namespaced object.
+func (s *scene) find(object client.Object, name string) error {
+	return env.Client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, object)
 }
 
 // get reads a namespaced object, and fails if it cannot.
 func (s *scene) get(object client.Object, name string) {
 	s.Helper()
-	s.must(env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, object))
+	s.must(s.find(object, name))
 }
 
 func (s *scene) welcome(name string) *unstructured.Unstructured {
 	s.Helper()
-	object := newWelcome()
+	object := kit.Welcome(s.namespace, name)
 	s.get(object, name)
 	return object
+}
+
+// delete deletes a Welcome, and waits until it is gone.
+func (s *scene) delete(welcome *unstructured.Unstructured) {
+	s.Helper()
+	s.must(env.Client.Delete(ctx, welcome))
+	s.awaitGone(welcome, welcome.GetName())
+}
+
+// deleteService deletes the Service of a Welcome.
+func (s *scene) deleteService(name string) {
+	s.Helper()
+	s.must(env.Client.Delete(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, name)}))
 }
 
 // awaitDeployed waits until the operator says that the custom resource as it is now is deployed.
@@ -182,21 +199,25 @@ func (s *scene) awaitDeployed(name string) {
 func (s *scene) awaitCondition(name, kind, status string, parts ...string) {
 	s.Helper()
 	s.await(fmt.Sprintf("Welcome %s has condition %s=%s with %q", name, kind, status, parts), func() error {
-		condition, err := conditionOf(s.welcome(name), kind)
+		condition, err := kit.Condition(s.welcome(name), kind)
 		if err != nil {
 			return err
 		}
-		if condition["status"] != status {
-			return fmt.Errorf("it is %v", condition)
+		if string(condition.Status) != status {
+			return fmt.Errorf("it is %+v", condition)
 		}
-		message, _ := condition["message"].(string)
-		for _, part := range parts {
-			if !strings.Contains(message, part) {
-				return fmt.Errorf("it says %q", message)
-			}
-		}
-		return nil
+		return says(condition.Message, parts)
 	})
+}
+
+// says is nil if a message has all parts.
+func says(message string, parts []string) error {
+	for _, part := range parts {
+		if !strings.Contains(message, part) {
+			return fmt.Errorf("it says %q, without %q", message, part)
+		}
+	}
+	return nil
 }
 
 func atLeast(got, want int) error {
@@ -206,26 +227,24 @@ func atLeast(got, want int) error {
 	return nil
 }
 
-func conditionOf(object *unstructured.Unstructured, kind string) (map[string]any, error) {
-	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
-	for _, condition := range conditions {
-		if condition, ok := condition.(map[string]any); ok && condition["type"] == kind {
-			return condition, nil
-		}
-	}
-	return nil, fmt.Errorf("no condition %s in %v", kind, conditions)
+// awaitExists waits until there is an object, and reads it.
+func (s *scene) awaitExists(object client.Object, name string) {
+	s.Helper()
+	s.await(fmt.Sprintf("%T %s exists", object, name), func() error { return s.find(object, name) })
 }
 
 // awaitGone waits until an object does not exist.
 func (s *scene) awaitGone(object client.Object, name string) {
 	s.Helper()
-	s.await(fmt.Sprintf("%T %s is gone", object, name), func() error {
-		err := env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, object)
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return errors.Join(errors.New("it still exists"), err)
-	})
+	s.await(fmt.Sprintf("%T %s is gone", object, name), func() error { return s.isGone(object, name) })
+}
+
+func (s *scene) isGone(object client.Object, name string) error {
+	err := s.find(object, name)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return errors.Join(errors.New("it still exists"), err)
 }
 
 // awaitEvent waits for an event about the custom resource that has all parts in its message.
@@ -233,33 +252,25 @@ func (s *scene) awaitEvent(name, reason string, parts ...string) {
 	s.Helper()
 	s.await(fmt.Sprintf("there is an event %s about %s with %q", reason, name, parts), func() error {
 		events := &corev1.EventList{}
-		if err := env.client.List(ctx, events, client.InNamespace(s.namespace)); err != nil {
+		if err := env.Client.List(ctx, events, client.InNamespace(s.namespace)); err != nil {
 			return err
 		}
-	next:
 		for _, event := range events.Items {
-			if event.InvolvedObject.Name != name || event.Reason != reason {
-				continue
+			if event.InvolvedObject.Name == name && event.Reason == reason && says(event.Message, parts) == nil {
+				return nil
 			}
-			for _, part := range parts {
-				if !strings.Contains(event.Message, part) {
-					continue next
-				}
-			}
-			return nil
 		}
 		return errors.New("there is none")
 	})
 }
 
-// kubectlRun runs kubectl as the admin, in the namespace of the test.
-func (s *scene) kubectlRun(stdin string, args ...string) (string, error) {
+// kubectl runs kubectl as the admin, in the namespace of the test.
+func (s *scene) kubectl(stdin string, args ...string) (string, error) {
 	s.Helper()
-	kubeconfig := env.dir + "/admin.kubeconfig"
-	s.must(writeKubeconfig(kubeconfig, ""))
-	cmd := exec.Command(env.kubectl, append([]string{"--kubeconfig", kubeconfig, "-n", s.namespace}, args...)...)
-	cmd.Env = []string{"HOME=" + env.dir}
+	kubeconfig, err := env.Kubeconfig("admin", env.Admin)
+	s.must(err)
+	cmd := kit.Tool(ctx, "kubectl", append([]string{"--kubeconfig", kubeconfig, "-n", s.namespace}, args...)...)
+	cmd.Env = []string{"HOME=" + env.Dir}
 	cmd.Stdin = strings.NewReader(stdin)
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	return kit.Output(cmd)
 }

@@ -7,6 +7,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // An operator that is told to stop while Helm waits for a webhook that does not answer ends within the grace period of its
@@ -16,10 +18,10 @@ func TestStoppedWhileInstalling(t *testing.T) {
 	only := settings{namespaces: []string{s.namespace}}
 	first := s.ownOperator(only)
 	asked, letGo := s.holdDeployments()
-	s.create(welcome("hello").greeting("myfriends"))
+	s.create("hello", kit.Greet("myfriends"))
 	<-asked
 	start := time.Now()
-	first.stop() // kills it after 30 seconds
+	first.Stop() // kills it after 30 seconds
 	took := time.Since(start)
 	t.Logf("it ended after %s", took.Round(time.Millisecond))
 	if took >= 30*time.Second {
@@ -32,39 +34,45 @@ func TestStoppedWhileInstalling(t *testing.T) {
 	s.awaitDeployed("hello")
 }
 
+// interrupted leaves a Welcome as if its operator had been killed in an upgrade when all objects were applied, a NetworkPolicy
+// that was not there before among them, and the records not yet brought to their end. It returns the Deployment before that.
+func (s *scene) interrupted(only settings) *appsv1.Deployment {
+	s.Helper()
+	first := s.ownOperator(only)
+	s.deploy("hello", kit.Greet("before"))
+	s.settled(first)
+	before := &appsv1.Deployment{}
+	s.get(before, "hello")
+	s.edit("hello", kit.Set("networkPolicy.enabled", true))
+	s.await("a second record", func() error { return s.hasRecords("hello", 2) })
+	s.awaitDeployed("hello")
+	first.Stop()
+	for i, record := range s.records("hello") {
+		record.Labels["status"] = []string{"deployed", "pending-upgrade"}[i]
+		s.must(env.Client.Update(ctx, &record))
+	}
+	return before
+}
+
 // What an interrupted upgrade has made, and nobody wants any more, goes.
 func TestLeftoversOfAnInterruptedUpgrade(t *testing.T) {
 	for name, end := range map[string]func(s *scene){
 		"edited back": func(s *scene) {
-			s.edit("hello", func(w *fixture) { w.with("networkPolicy.enabled", false).greeting("after") })
+			s.edit("hello", kit.Set("networkPolicy.enabled", false), kit.Greet("after"))
 		},
-		"deleted": func(s *scene) { s.must(env.client.Delete(ctx, welcome("hello").in(s.namespace))) },
+		"deleted": func(s *scene) { s.must(env.Client.Delete(ctx, kit.Welcome(s.namespace, "hello"))) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
 			only := settings{namespaces: []string{s.namespace}}
-			first := s.ownOperator(only)
-			s.create(welcome("hello").greeting("before"))
-			s.awaitDeployed("hello")
-			s.settled(first)
-			before := &appsv1.Deployment{}
-			s.get(before, "hello")
-			s.edit("hello", func(w *fixture) { w.with("networkPolicy.enabled", true) })
-			s.await("a second record", func() error { return s.hasRecords("hello", 2) })
-			s.awaitDeployed("hello")
-			first.stop()
-			// As if it had been killed when all objects were applied, and the records not yet brought to their end.
-			for i, record := range s.records("hello") {
-				record.Labels["status"] = []string{"deployed", "pending-upgrade"}[i]
-				s.must(env.client.Update(ctx, &record))
-			}
+			before := s.interrupted(only)
 			s.get(&networkingv1.NetworkPolicy{}, "hello")
 			end(s)
 
 			s.ownOperator(only)
 			s.awaitGone(&networkingv1.NetworkPolicy{}, "hello")
 			if name == "deleted" {
-				s.awaitGone(newWelcome(), "hello")
+				s.awaitGone(kit.Welcome(s.namespace, "hello"), "hello")
 				s.awaitGone(&appsv1.Deployment{}, "hello")
 				s.must(s.hasRecords("hello", 0))
 				return
@@ -85,22 +93,11 @@ func TestLeftoversOfAnInterruptedUpgrade(t *testing.T) {
 func TestLeftoversWithoutANewRecord(t *testing.T) {
 	s := newScene(t)
 	only := settings{namespaces: []string{s.namespace}}
-	first := s.ownOperator(only)
-	s.create(welcome("hello").greeting("before"))
-	s.awaitDeployed("hello")
-	s.settled(first)
-	s.edit("hello", func(w *fixture) { w.with("networkPolicy.enabled", true) })
-	s.await("a second record", func() error { return s.hasRecords("hello", 2) })
-	s.awaitDeployed("hello")
-	first.stop()
-	for i, record := range s.records("hello") {
-		record.Labels["status"] = []string{"deployed", "pending-upgrade"}[i]
-		s.must(env.client.Update(ctx, &record))
-	}
+	s.interrupted(only)
 	lift := s.none(corev1.ResourceConfigMaps, &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "probe")})
 	s.ownOperator(only)
 	s.awaitCondition("hello", "Ready", "False", "quota")
-	s.edit("hello", func(w *fixture) { w.with("networkPolicy.enabled", false) })
+	s.edit("hello", kit.Set("networkPolicy.enabled", false))
 	lift()
 	s.awaitGone(&networkingv1.NetworkPolicy{}, "hello")
 }

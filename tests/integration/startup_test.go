@@ -9,17 +9,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // runOperator runs the operator until it ends by itself, with the rights of the admin.
 func runOperator(t *testing.T, environment []string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := writeKubeconfig(kubeconfig, ""); err != nil {
+	kubeconfig, err := env.Kubeconfig("admin", env.Admin)
+	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(env.binary, args...)
-	cmd.Dir = env.root
+	cmd.Dir = kit.Root()
 	cmd.Env = append([]string{"HOME=" + t.TempDir(), "KUBECONFIG=" + kubeconfig}, environment...)
 	var out, errOut bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errOut
@@ -29,7 +31,7 @@ func runOperator(t *testing.T, environment []string, args ...string) (stdout, st
 	timeout := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 	defer timeout.Stop()
 	start := time.Now()
-	err := cmd.Wait()
+	err = cmd.Wait()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
@@ -66,7 +68,7 @@ func TestStartFails(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			args := append([]string{"--metrics-bind-address=0", "--health-probe-bind-address=" + freeAddress()}, c.args...)
+			args := append([]string{"--metrics-bind-address=0", "--health-probe-bind-address=127.0.0.1:0"}, c.args...)
 			if c.watches != "" {
 				file := filepath.Join(t.TempDir(), "watches.yaml")
 				if err := os.WriteFile(file, []byte(c.watches), 0o600); err != nil {

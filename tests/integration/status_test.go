@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"k8s.io/utils/ptr"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // Whoever waits for Ready right after an edit is not told of the state before: neither kubectl wait, nor anybody who
@@ -28,20 +29,16 @@ func TestReadyIsNeverEarly(t *testing.T) {
 	const edits = 100
 	s := newScene(t)
 	s.operator()
-	s.create(welcome("hello").greeting("edit 0"))
-	s.runsAll("hello")
-	s.awaitReady("hello")
+	s.create("hello", kit.Greet("edit 0"))
+	s.bringUp("hello")
 	claims := s.watchReady("hello")
 	for i := 1; i <= edits; i++ {
 		greeting := fmt.Sprintf("edit %d", i)
-		s.edit("hello", func(w *fixture) { w.greeting(greeting) })
+		s.edit("hello", kit.Greet(greeting))
 		generation := s.welcome("hello").GetGeneration()
 		waited := make(chan error, 1)
 		go func() {
-			out, err := s.kubectlRun("", "wait", "welcome/hello", "--for=condition=Ready", "--timeout=60s")
-			if err != nil {
-				err = fmt.Errorf("%w: %s", err, out)
-			}
+			_, err := s.kubectl("", "wait", "welcome/hello", "--for=condition=Ready", "--timeout=60s")
 			waited <- err
 		}()
 		s.awaitGreeting("hello", greeting)
@@ -73,11 +70,9 @@ type readyClaims struct {
 
 func (s *scene) watchReady(name string) *readyClaims {
 	s.Helper()
-	watcher, err := client.NewWithWatch(env.admin, client.Options{})
-	s.must(err)
 	watchCtx, cancel := context.WithCancel(ctx)
 	s.Cleanup(cancel)
-	changes, err := watcher.Watch(watchCtx, welcomeList(), client.InNamespace(s.namespace))
+	changes, err := env.Client.Watch(watchCtx, kit.Welcomes(), client.InNamespace(s.namespace))
 	s.must(err)
 	claims := &readyClaims{allowed: s.welcome(name).GetGeneration(), cancel: cancel, ended: make(chan struct{})}
 	go func() {
@@ -92,8 +87,7 @@ func (s *scene) watchReady(name string) *readyClaims {
 }
 
 func (c *readyClaims) see(object *unstructured.Unstructured) {
-	ready, err := conditionOf(object, "Ready")
-	if err != nil || ready["status"] != "True" || ready["observedGeneration"] != object.GetGeneration() {
+	if kit.Ready(object) != nil {
 		return
 	}
 	c.mu.Lock()
@@ -122,12 +116,11 @@ func TestIdleWelcomesWriteNothing(t *testing.T) {
 	operator := s.operator()
 	name := func(i int) string { return fmt.Sprintf("hello-%d", i) }
 	for i := range count {
-		s.create(welcome(name(i)))
+		s.create(name(i))
 	}
 	for i := range count {
 		if i%2 == 0 {
-			s.runsAll(name(i))
-			s.awaitReady(name(i))
+			s.bringUp(name(i))
 		} else { // its pods never come
 			s.awaitCondition(name(i), "Ready", "False", "Deployment")
 		}
@@ -138,7 +131,7 @@ func TestIdleWelcomesWriteNothing(t *testing.T) {
 	requests := before.of(operator)
 	t.Logf("%d Welcomes idle for %s cost %s", count, idle, requests)
 	for _, request := range requests {
-		if request.writes() {
+		if request.Writes() {
 			t.Errorf("nothing happened, and the operator writes: %s", request)
 		}
 	}
@@ -149,9 +142,8 @@ func TestConflictingWriter(t *testing.T) {
 	const intrusions, notes = 10, 50
 	s := newScene(t)
 	operator := s.operator()
-	s.create(welcome("hello"))
-	s.runsAll("hello")
-	s.awaitReady("hello")
+	s.create("hello")
+	s.bringUp("hello")
 	s.settled(operator)
 
 	url := func() string {
@@ -164,7 +156,7 @@ func TestConflictingWriter(t *testing.T) {
 	}
 	before := s.record()
 	for range intrusions {
-		_, err := s.kubectlRun("", "patch", "welcome/hello", "--subresource=status", "--type=merge", `--patch={"status":{"url":"http://wrong/","readyReplicas":7}}`)
+		_, err := s.kubectl("", "patch", "welcome/hello", "--subresource=status", "--type=merge", `--patch={"status":{"url":"http://wrong/","readyReplicas":7}}`)
 		s.must(err)
 		s.await("the status is right again", func() error {
 			if got := url(); got != right {
@@ -176,24 +168,23 @@ func TestConflictingWriter(t *testing.T) {
 	s.settled(operator)
 	corrections := before.of(operator)
 	t.Logf("%d intrusions into the status cost %s", intrusions, corrections)
-	if got := len(corrections.statuses()); got > intrusions {
+	if got := len(corrections.Statuses()); got > intrusions {
 		t.Errorf("%d status writes", got)
 	}
 
-	s.edit("hello", func(w *fixture) { w.greeting("edited") })
+	s.edit("hello", kit.Greet("edited"))
 	for i := range notes {
-		s.edit("hello", func(w *fixture) { w.annotate("example.com/note", fmt.Sprint(i)) })
+		s.edit("hello", kit.Annotate("example.com/note", fmt.Sprint(i)))
 	}
 	s.awaitGreeting("hello", "edited")
-	s.runsAll("hello")
-	s.awaitReady("hello")
+	s.bringUp("hello")
 	if got := s.welcome("hello").GetAnnotations()["example.com/note"]; got != fmt.Sprint(notes-1) {
 		t.Errorf("the note of the other writer is %q", got)
 	}
 	s.settled(operator)
 	before = s.record()
 	s.settled(operator)
-	if writes := before.of(operator).statuses(); len(writes) > 0 {
+	if writes := before.of(operator).Statuses(); len(writes) > 0 {
 		t.Errorf("the operator goes on writing: %s", writes)
 	}
 }
@@ -203,25 +194,23 @@ func TestRollingUpdateWritesLittle(t *testing.T) {
 	const replicas, bound = 20, 10
 	s := newScene(t)
 	operator := s.operator()
-	s.create(welcome("hello").greeting("before").with("replicas", int64(replicas)))
-	s.runsAll("hello")
-	s.awaitReady("hello")
+	s.create("hello", kit.Greet("before"), kit.Set("replicas", replicas))
+	s.bringUp("hello")
 	s.settled(operator)
 
 	before := s.record()
-	s.edit("hello", func(w *fixture) { w.greeting("after") })
+	s.edit("hello", kit.Greet("after"))
 	s.awaitGreeting("hello", "after")
 	for ready := range int32(replicas) {
 		reconciles := operator.reconciles(t)
 		s.must(s.runs("hello", ready))
 		s.await("the step is reconciled", func() error { return atLeast(operator.reconciles(t)-reconciles, 1) })
 	}
-	s.runsAll("hello")
-	s.awaitReady("hello")
+	s.bringUp("hello")
 	s.settled(operator)
 	requests := before.of(operator)
 	t.Logf("a rolling update of %d replicas cost %s", replicas, requests)
-	if got := len(requests.statuses()); got > bound {
+	if got := len(requests.Statuses()); got > bound {
 		t.Errorf("%d status writes, more than %d", got, bound)
 	}
 }
@@ -229,7 +218,7 @@ func TestRollingUpdateWritesLittle(t *testing.T) {
 // A failure has its own reason, names the object, and is over by itself when its cause is gone.
 func TestFailureReasons(t *testing.T) {
 	for name, c := range map[string]struct {
-		spec   func(*fixture)
+		spec   []kit.Edit
 		cause  func(s *scene) (remove func())
 		reason string
 		parts  []string
@@ -237,7 +226,7 @@ func TestFailureReasons(t *testing.T) {
 		"object in the way": {
 			cause: func(s *scene) func() {
 				foreign := s.foreignService(s.namespace, "hello")
-				return func() { s.must(env.client.Delete(ctx, foreign)) }
+				return func() { s.must(env.Client.Delete(ctx, foreign)) }
 			},
 			reason: "ObjectInTheWay", parts: []string{`Service "hello"`, "delete or rename"},
 		},
@@ -246,7 +235,7 @@ func TestFailureReasons(t *testing.T) {
 			reason: "QuotaExceeded", parts: []string{`"hello"`, "exceeded quota", "Raise the quota"},
 		},
 		"no right": {
-			spec:   func(w *fixture) { w.with("networkPolicy.enabled", true) },
+			spec:   []kit.Edit{kit.Set("networkPolicy.enabled", true)},
 			cause:  (*scene).noRightOnNetworkPolicies,
 			reason: "Forbidden", parts: []string{`NetworkPolicy "hello"`, `"networkpolicies"`, "role.yaml"},
 		},
@@ -259,17 +248,12 @@ func TestFailureReasons(t *testing.T) {
 			s := newScene(t)
 			s.operator()
 			remove := c.cause(s)
-			w := welcome("hello")
-			if c.spec != nil {
-				c.spec(w)
-			}
-			s.create(w)
+			s.create("hello", c.spec...)
 			s.awaitReason("hello", c.reason, c.parts...)
 			s.awaitCondition("hello", "Stalled", "True", c.parts...)
 			s.awaitEvent("hello", c.reason, c.parts...)
 			remove()
-			s.runsAll("hello")
-			s.awaitReady("hello")
+			s.bringUp("hello")
 			s.awaitCondition("hello", "Stalled", "False")
 		})
 	}
@@ -279,9 +263,8 @@ func TestFailureReasons(t *testing.T) {
 func TestDeploymentCannotBeMadeAgain(t *testing.T) {
 	s := newScene(t)
 	s.operator()
-	s.create(welcome("hello").with("replicas", int64(2)))
-	s.runsAll("hello")
-	s.awaitReady("hello")
+	s.create("hello", kit.Set("replicas", 2))
+	s.bringUp("hello")
 	counts := func(want int64) error {
 		for _, field := range []string{"replicas", "readyReplicas"} {
 			if got, _, _ := unstructured.NestedInt64(s.welcome("hello").Object, "status", field); got != want {
@@ -293,12 +276,11 @@ func TestDeploymentCannotBeMadeAgain(t *testing.T) {
 	s.must(counts(2))
 
 	remove := s.noDeployments()
-	s.must(env.client.Delete(ctx, &appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "hello")}))
+	s.must(env.Client.Delete(ctx, &appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "hello")}))
 	s.awaitReason("hello", "Rejected", "no Deployments today")
 	s.await("no pods are counted", func() error { return counts(0) })
 	remove()
-	s.runsAll("hello")
-	s.awaitReady("hello")
+	s.bringUp("hello")
 	s.must(counts(2))
 }
 
@@ -306,9 +288,8 @@ func TestDeploymentCannotBeMadeAgain(t *testing.T) {
 func TestCrashLoop(t *testing.T) {
 	s := newScene(t)
 	s.operator()
-	s.create(welcome("hello"))
-	s.runsAll("hello")
-	s.awaitReady("hello")
+	s.create("hello")
+	s.bringUp("hello")
 
 	start := time.Now()
 	s.crashingPod("hello-1")
@@ -317,40 +298,34 @@ func TestCrashLoop(t *testing.T) {
 	if took := time.Since(start); took > 15*time.Second {
 		t.Errorf("it took %s", took)
 	}
-	s.runsAll("hello")
-	s.awaitReady("hello")
+	s.bringUp("hello")
 }
 
 // awaitReady waits until a Welcome as it is now is ready.
 func (s *scene) awaitReady(name string) {
 	s.Helper()
-	s.await(name+" is ready", func() error {
-		object := s.welcome(name)
-		ready, err := conditionOf(object, "Ready")
-		if err == nil && (ready["status"] != "True" || ready["observedGeneration"] != object.GetGeneration()) {
-			err = fmt.Errorf("generation %d: %v", object.GetGeneration(), ready)
-		}
-		return err
-	})
+	s.await(name+" is ready", func() error { return kit.Ready(s.welcome(name)) })
+}
+
+// bringUp has all pods of a Welcome run, and waits until it is ready.
+func (s *scene) bringUp(name string) {
+	s.Helper()
+	s.runsAll(name)
+	s.awaitReady(name)
 }
 
 // awaitReason waits until Ready is False for a reason, and says all parts.
 func (s *scene) awaitReason(name, reason string, parts ...string) {
 	s.Helper()
 	s.await(fmt.Sprintf("%s is not ready: %s %q", name, reason, parts), func() error {
-		ready, err := conditionOf(s.welcome(name), "Ready")
+		ready, err := kit.Condition(s.welcome(name), "Ready")
 		if err != nil {
 			return err
 		}
-		if ready["status"] != "False" || ready["reason"] != reason {
-			return fmt.Errorf("it is %v", ready)
+		if ready.Status != metav1.ConditionFalse || ready.Reason != reason {
+			return fmt.Errorf("it is %+v", ready)
 		}
-		for _, part := range parts {
-			if !strings.Contains(fmt.Sprint(ready["message"]), part) {
-				return fmt.Errorf("it says %q, without %q", ready["message"], part)
-			}
-		}
-		return nil
+		return says(ready.Message, parts)
 	})
 }
 
@@ -364,18 +339,18 @@ func (s *scene) none(kind corev1.ResourceName, probe client.Object) (remove func
 	s.Helper()
 	none := corev1.ResourceList{kind: resource.MustParse("0")}
 	quota := &corev1.ResourceQuota{ObjectMeta: objectMeta(s.namespace, "small"), Spec: corev1.ResourceQuotaSpec{Hard: none}}
-	s.must(env.client.Create(ctx, quota))
+	s.must(env.Client.Create(ctx, quota))
 	quota.Status = corev1.ResourceQuotaStatus{Hard: none, Used: none}
-	s.must(env.client.Status().Update(ctx, quota))
+	s.must(env.Client.Status().Update(ctx, quota))
 	s.await("the quota is in force", func() error { return refused(probe) })
-	return func() { s.must(env.client.Delete(ctx, quota)) }
+	return func() { s.must(env.Client.Delete(ctx, quota)) }
 }
 
 // noRightOnNetworkPolicies takes it away from the operator.
 func (s *scene) noRightOnNetworkPolicies() (restore func()) {
 	s.Helper()
 	role := &rbacv1.ClusterRole{}
-	s.must(env.client.Get(ctx, client.ObjectKey{Name: "manager-role"}, role))
+	s.must(env.Client.Get(ctx, client.ObjectKey{Name: "manager-role"}, role))
 	whole := role.DeepCopy()
 	for i := range role.Rules {
 		var kept []string
@@ -386,10 +361,10 @@ func (s *scene) noRightOnNetworkPolicies() (restore func()) {
 		}
 		role.Rules[i].Resources = kept
 	}
-	s.must(env.client.Update(ctx, role))
+	s.must(env.Client.Update(ctx, role))
 	restore = sync.OnceFunc(func() {
 		whole.ResourceVersion = role.ResourceVersion
-		s.must(env.client.Update(ctx, whole))
+		s.must(env.Client.Update(ctx, whole))
 	})
 	s.Cleanup(restore) // the next test needs it, however this one ends
 	return restore
@@ -398,46 +373,14 @@ func (s *scene) noRightOnNetworkPolicies() (restore func()) {
 // noDeployments makes a policy that refuses every Deployment in the namespace.
 func (s *scene) noDeployments() (remove func()) {
 	s.Helper()
-	here := &admissionregistrationv1.MatchResources{NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.namespace}}}
-	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
-		ObjectMeta: objectMeta("", s.namespace),
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
-				RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-					Rule:       admissionregistrationv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"}},
-				},
-			}}},
-			Validations: []admissionregistrationv1.Validation{{Expression: "false", Message: "no Deployments today"}},
-		},
-	}
-	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: objectMeta("", s.namespace),
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: s.namespace, MatchResources: here, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-		},
-	}
-	s.must(env.client.Create(ctx, policy))
-	s.must(env.client.Create(ctx, binding))
-	s.await("the policy is in force", func() error {
-		labels := map[string]string{"app": "probe"}
-		return refused(&appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "probe"), Spec: appsv1.DeploymentSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "probe", Image: image}}},
-			},
-		}})
+	return s.refuse(admissionregistrationv1.Create, "apps", "deployments", "no Deployments today", func() error {
+		return env.Client.Create(ctx, probeDeployment(s.namespace), client.DryRunAll)
 	})
-	return func() {
-		s.must(env.client.Delete(ctx, binding))
-		s.must(env.client.Delete(ctx, policy))
-	}
 }
 
 // refused returns nil if the API server would not let object be made.
 func refused(object client.Object) error {
-	err := env.client.Create(ctx, object, client.DryRunAll)
+	err := env.Client.Create(ctx, object, client.DryRunAll)
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 		return nil
 	}
@@ -451,11 +394,11 @@ func (s *scene) crashingPod(name string) {
 	s.get(deployment, "hello")
 	pod := &corev1.Pod{ObjectMeta: objectMeta(s.namespace, name), Spec: *deployment.Spec.Template.Spec.DeepCopy()}
 	pod.Labels = deployment.Spec.Template.Labels
-	s.must(env.client.Create(ctx, pod))
+	s.must(env.Client.Create(ctx, pod))
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
 		Name: "welcome", Image: image, RestartCount: 4, Started: ptr.To(false),
 		State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 40s restarting failed container"}},
 		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 3}},
 	}}
-	s.must(env.client.Status().Update(ctx, pod))
+	s.must(env.Client.Status().Update(ctx, pod))
 }

@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // watchesWith is the repository's watches.yaml with more settings, indented by two.
@@ -38,11 +40,9 @@ func TestWatchNamespaces(t *testing.T) {
 	second.namespace, other.namespace = s.newNamespace("second-"), s.newNamespace("other-")
 	operator := s.ownOperator(settings{namespaces: []string{s.namespace, second.namespace}})
 	second.operators = s.operators
-	other.create(welcome("hello"))
-	s.create(welcome("hello"))
-	s.awaitDeployed("hello")
-	second.create(welcome("hello"))
-	second.awaitDeployed("hello")
+	other.create("hello")
+	s.deploy("hello")
+	second.deploy("hello")
 	other.untouched("hello")
 	s.settled(operator)
 }
@@ -50,18 +50,16 @@ func TestWatchNamespaces(t *testing.T) {
 // OLM grants the rights of the operator in the watched namespaces, and nowhere else.
 func TestWatchNamespacesWithRightsOnlyThere(t *testing.T) {
 	s := newScene(t)
-	s.must(env.client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: objectMeta(operatorNamespace, "narrow")}))
-	s.must(env.client.Create(ctx, &rbacv1.RoleBinding{
+	s.must(env.Client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: objectMeta(operatorNamespace, "narrow")}))
+	s.must(env.Client.Create(ctx, &rbacv1.RoleBinding{
 		ObjectMeta: objectMeta(s.namespace, "narrow"),
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "manager-role"},
 		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: operatorNamespace, Name: "narrow"}},
 	}))
 	before := s.record()
 	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, account: "narrow"})
-	cr := s.create(welcome("hello"))
-	s.awaitDeployed("hello")
-	s.must(env.client.Delete(ctx, cr))
-	s.awaitGone(newWelcome(), "hello")
+	cr := s.deploy("hello")
+	s.delete(cr)
 	for _, request := range before.of(operator) {
 		if request.ResponseStatus.Code == http.StatusForbidden {
 			t.Errorf("it asks for what it has no right to: %s", request)
@@ -72,19 +70,17 @@ func TestWatchNamespacesWithRightsOnlyThere(t *testing.T) {
 func TestWatchSelector(t *testing.T) {
 	s := newScene(t)
 	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWith("  selector: {matchLabels: {tier: front}}\n")})
-	s.create(welcome("without"))
-	s.create(welcome("with").label("tier", "front"))
-	s.awaitDeployed("with")
+	s.create("without")
+	s.deploy("with", kit.Label("tier", "front"))
 	s.untouched("without")
-	s.edit("without", func(w *fixture) { w.label("tier", "front") })
+	s.edit("without", kit.Label("tier", "front"))
 	s.awaitDeployed("without")
 }
 
 func TestWatchPeriodAndConcurrency(t *testing.T) {
 	s := newScene(t)
 	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWith("  reconcilePeriod: 500ms\n  maxConcurrentReconciles: 3\n")})
-	s.create(welcome("hello"))
-	s.awaitDeployed("hello")
+	s.deploy("hello")
 	if got := operator.metric(t, "controller_runtime_max_concurrent_reconciles", ""); got != 3+32 { // 32 for hooks
 		t.Errorf("%v reconciles at once, not the 3 of the watches entry, and 32 that may wait for hooks", got)
 	}
@@ -97,34 +93,29 @@ func TestWatchDependentResourcesOff(t *testing.T) {
 	s := newScene(t)
 	before := s.record()
 	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWith("  watchDependentResources: false\n")})
-	s.create(welcome("hello"))
-	s.awaitDeployed("hello")
+	s.deploy("hello")
 	s.settled(operator)
-	s.must(env.client.Delete(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, "hello")}))
-	s.create(welcome("later"))
-	s.awaitDeployed("later")
+	s.deleteService("hello")
+	s.deploy("later")
 	s.settled(operator)
-	if err := env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: "hello"}, &corev1.Service{}); !apierrors.IsNotFound(err) {
+	if err := s.find(&corev1.Service{}, "hello"); !apierrors.IsNotFound(err) {
 		t.Errorf("the Service is back, although nobody watches it: %v", err)
 	}
 	for _, request := range before.of(operator) {
-		if request.Verb == "watch" && request.ObjectRef != nil && slices.Contains([]string{"deployments", "services"}, request.ObjectRef.Resource) {
+		if request.Verb == "watch" && slices.Contains([]string{"deployments", "services"}, request.ObjectRef.Resource) {
 			t.Errorf("children are watched: %s", request)
 		}
 	}
 	// The next reconcile repairs it all the same.
-	s.edit("hello", func(w *fixture) { w.annotate("example.com/poke", "1") })
-	s.await("the Service exists again", func() error {
-		return env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: "hello"}, &corev1.Service{})
-	})
+	s.edit("hello", kit.Annotate("example.com/poke", "1"))
+	s.awaitExists(&corev1.Service{}, "hello")
 }
 
 // What watches.yaml pins, no custom resource changes.
 func TestOverrideValues(t *testing.T) {
 	s := newScene(t)
 	s.operator()
-	s.create(welcome("hello").with("image", "example.com/evil:1")) // pruned by the CRD
-	s.awaitDeployed("hello")
+	s.deploy("hello", kit.Set("image", "example.com/evil:1")) // pruned by the CRD
 	deployment := &appsv1.Deployment{}
 	s.get(deployment, "hello")
 	if got := deployment.Spec.Template.Spec.Containers[0].Image; got != image {
@@ -133,4 +124,23 @@ func TestOverrideValues(t *testing.T) {
 	if _, stored := s.welcome("hello").Object["spec"].(map[string]any)["image"]; stored {
 		t.Error("spec.image was stored")
 	}
+}
+
+// The admin of a namespace can give the operator a right there, and only there. A kind that it may see nowhere else is not watched where
+// it watches all namespaces: it would wait for ever, with all that it serves.
+func TestRightInOneNamespaceHoldsUpNobody(t *testing.T) {
+	s := newScene(t)
+	s.grantJobs()
+	operator := s.ownOperator(settings{watches: watchesWithMore(t, `
+{{- if .Values.podLabels.job }}
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: {{ .Release.Name }}-more}
+spec: {schedule: "@yearly", jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: example.com/a:1}]}}}}}
+{{- end }}
+`)})
+	s.deploy("job", kit.Set("podLabels", map[string]any{"job": "yes"}))
+	s.get(&batchv1.CronJob{}, "job-more")
+	s.deploy("other")
+	s.must(operator.ready())
 }

@@ -5,7 +5,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // A webhook that does not answer holds up the custom resource that it is asked about, and no other.
@@ -13,14 +12,13 @@ func TestHangingWebhook(t *testing.T) {
 	s := newScene(t)
 	s.operator()
 	asked, letGo := s.holdDeployments()
-	s.create(welcome("held"))
+	s.create("held")
 	<-asked
 	other := &scene{T: t, namespace: s.newNamespace("free-"), operators: s.operators}
 	for _, name := range []string{"one", "two", "three"} {
-		other.create(welcome(name))
-		other.awaitDeployed(name)
+		other.deploy(name)
 	}
-	if err := env.client.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: "held"}, &appsv1.Deployment{}); !apierrors.IsNotFound(err) {
+	if err := s.find(&appsv1.Deployment{}, "held"); !apierrors.IsNotFound(err) {
 		t.Errorf("the webhook held up nothing: %v", err)
 	}
 	letGo()

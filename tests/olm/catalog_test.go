@@ -2,6 +2,7 @@ package olm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,8 +11,13 @@ import (
 	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 var (
@@ -24,7 +30,7 @@ var (
 // pushLaterCatalog extends the template of the repository with the releases of the tests, each channel by one upgrade.
 func pushLaterCatalog(ctx context.Context, t *testing.T) {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(root, "catalog", "template.yaml"))
+	content, err := os.ReadFile(kit.File("catalog", "template.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +76,7 @@ func pushLaterCatalog(ctx context.Context, t *testing.T) {
 	if err := os.MkdirAll(configs, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(configs, "catalog.yaml"), rendered, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(configs, "catalog.yaml"), []byte(rendered), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(file); err != nil {
@@ -93,21 +99,37 @@ func channelEntry(version, replaced string) map[string]any {
 // catalog serves image as catalog/catalogsource.yaml says, until the test ends.
 func catalog(t *testing.T, image string) *operatorsv1alpha1.CatalogSource {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(root, "catalog", "catalogsource.yaml"))
+	released, err := kit.Read[operatorsv1alpha1.CatalogSource](kit.File("catalog/catalogsource.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	source := &operatorsv1alpha1.CatalogSource{}
-	if err := yaml.UnmarshalStrict(content, source); err != nil {
-		t.Fatalf("catalog/catalogsource.yaml: %v", err)
-	}
+	source := &released
 	source.Spec.Image = image
 	create(t, source)
-	t.Cleanup(func() {
-		remove(t, &operatorsv1alpha1.CatalogSource{ObjectMeta: metav1.ObjectMeta{Name: source.Name, Namespace: source.Namespace}})
-	})
+	t.Cleanup(func() { removeCatalog(t, metav1.ObjectMeta{Name: source.Name, Namespace: source.Namespace}) })
 	awaitCatalog(t, source)
 	return source
+}
+
+// removeCatalog also waits for what OLM made for it, which Kubernetes deletes later: a new catalog of the same name would take
+// it for its own.
+func removeCatalog(t *testing.T, meta metav1.ObjectMeta) {
+	t.Helper()
+	remove(t, &operatorsv1alpha1.CatalogSource{ObjectMeta: meta})
+	await(t, 2*time.Minute, "end of the service and the pods of catalog "+meta.Name, func(ctx context.Context) error {
+		err := api.Get(ctx, client.ObjectKey{Namespace: meta.Namespace, Name: meta.Name}, &corev1.Service{})
+		if !apierrors.IsNotFound(err) {
+			return errors.Join(errors.New("the service is still there"), err)
+		}
+		pods := &corev1.PodList{}
+		if err := api.List(ctx, pods, client.InNamespace(meta.Namespace), client.MatchingLabels{"olm.catalogSource": meta.Name}); err != nil {
+			return err
+		}
+		if len(pods.Items) > 0 {
+			return fmt.Errorf("%d pods are still there", len(pods.Items))
+		}
+		return nil
+	})
 }
 
 func awaitCatalog(t *testing.T, source *operatorsv1alpha1.CatalogSource) {

@@ -3,13 +3,11 @@
 package olm
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -25,14 +23,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/yaml"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
 
 // What `make test-olm` hands over, and what TestMain makes of it.
 var (
-	// root is the checkout.
-	root = mustAbs("../..")
 	// bundleDir has the bundle of version 0.1.0 whose images are named by digest.
-	bundleDir = filepath.Join(root, "dist", "olm", "bundle")
+	bundleDir = kit.File("dist/olm/bundle")
 	// registry is host:port of the cluster's image registry.
 	registry = os.Getenv("CLUSTER_REGISTRY")
 	// nodeIP is where NodePorts answer.
@@ -40,14 +39,6 @@ var (
 	// api reads and writes the cluster without a cache.
 	api client.Client
 )
-
-func mustAbs(path string) string {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		panic(err)
-	}
-	return abs
-}
 
 func TestMain(m *testing.M) {
 	log.SetLogger(zap.New(zap.WriteTo(os.Stderr)))
@@ -90,66 +81,54 @@ func prepare(ctx context.Context) error {
 	if err := pushImages(ctx); err != nil {
 		return err
 	}
-	fmt.Printf("images of OLM, opm and scorecard pushed in %s\n", since(start))
+	logf("images of OLM, opm and scorecard pushed in %s", since(start))
 	start = time.Now()
 	if err := installOLM(ctx); err != nil {
 		return fmt.Errorf("install OLM: %w", err)
 	}
-	fmt.Printf("OLM installed in %s\n", since(start))
+	logf("OLM installed in %s", since(start))
 	return nil
 }
+
+// logf is for what happens before and after the tests.
+func logf(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
 func since(start time.Time) time.Duration { return time.Since(start).Round(100 * time.Millisecond) }
 
 // command is a tool of bin/. It runs in a scratch directory: operator-sdk writes to, and deletes, ./cache.
 func command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, filepath.Join(root, "bin", name), args...)
+	cmd := kit.Tool(ctx, name, args...)
 	cmd.Dir = dir
 	return cmd
 }
 
 // run runs a tool of bin/ and returns its output, and fails the test with all that it printed where the tool fails.
-func run(t *testing.T, name string, args ...string) []byte {
+func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	start := time.Now()
-	cmd := command(t.Context(), t.TempDir(), name, args...)
-	var problems bytes.Buffer
-	cmd.Stderr = &problems
-	out, err := cmd.Output()
-	t.Logf("%s %s (%s)", name, strings.Join(args, " "), since(start))
+	start, what := time.Now(), name+" "+strings.Join(args, " ")
+	stop := waiting.While(t.Logf, what)
+	out, err := kit.Output(command(t.Context(), t.TempDir(), name, args...))
+	stop()
+	t.Logf("%s (%s)", what, since(start))
 	if err != nil {
-		t.Fatalf("%s %s: %v\n%s%s", name, strings.Join(args, " "), err, out, &problems)
+		t.Fatal(err)
 	}
 	return out
 }
+
+// pause is between two looks at something that is awaited.
+const pause = 250 * time.Millisecond
 
 // await repeats condition until it returns nil, and fails the test with its last error after limit.
 func await(t *testing.T, limit time.Duration, what string, condition func(ctx context.Context) error) {
 	t.Helper()
 	start := time.Now()
-	if err := poll(t.Context(), limit, condition); err != nil {
-		t.Fatalf("waited %s for %s: %v", limit, what, err)
+	// Cleanups await, too, when the context of the test is over.
+	if err := waiting.For(context.WithoutCancel(t.Context()), t.Logf, what, limit, pause, condition); err != nil {
+		t.Fatal(err)
 	}
 	if took := since(start); took > time.Second {
 		t.Logf("%s (%s)", what, took)
-	}
-}
-
-func poll(ctx context.Context, limit time.Duration, condition func(ctx context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	var last error
-	for {
-		if err := condition(ctx); err == nil {
-			return nil
-		} else if last == nil || ctx.Err() == nil {
-			last = err
-		}
-		select {
-		case <-ctx.Done():
-			return last
-		case <-time.After(250 * time.Millisecond):
-		}
 	}
 }
 

@@ -18,6 +18,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // Images that OLM, operator-sdk and scorecard use, each with just the files that are run in it: base images cannot be
@@ -26,9 +28,9 @@ var (
 	olmImage       = registry + "/operator-framework/olm:test"
 	opmImage       = registry + "/operator-framework/opm:test"
 	busyboxImage   = registry + "/busybox:test"
-	scorecardImage = registry + "/operator-framework/scorecard-test:v1.42.2"
+	scorecardImage = registry + "/operator-framework/scorecard-test:v1.42.3"
 	// bundleUpgradeInitImage is fixed in operator-sdk 1.42 for `run bundle-upgrade`.
-	bundleUpgradeInitImage = registry + "/ubi9/ubi:9.7"
+	bundleUpgradeInitImage = registry + "/ubi9/ubi:9.8"
 )
 
 // user is what the images run as; OLM's pods must not be root, and have to see that from a number.
@@ -76,7 +78,7 @@ func push(ctx context.Context, ref string, image v1.Image) error {
 
 type file struct{ from, to string }
 
-func tool(name string) file { return file{filepath.Join(root, "bin", name), "bin/" + name} }
+func tool(name string) file { return file{kit.File("bin", name), "bin/" + name} }
 
 type imageContent struct {
 	files  []file

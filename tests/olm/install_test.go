@@ -1,8 +1,8 @@
 package olm
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,10 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
 
 const (
-	olmVersion   = "0.40.0"
+	olmVersion   = "0.42.0"
 	olmNamespace = "olm" // also where catalogs are for all namespaces
 )
 
@@ -37,7 +40,7 @@ func installOLM(ctx context.Context) error {
 	if err := kubectl(ctx, rest, "apply", "--server-side", "--force-conflicts", "-f", "-"); err != nil {
 		return err
 	}
-	return poll(ctx, 3*time.Minute, func(ctx context.Context) error {
+	return waiting.For(ctx, logf, "OLM's package server", 3*time.Minute, pause, func(ctx context.Context) error {
 		csv := &operatorsv1alpha1.ClusterServiceVersion{}
 		if err := api.Get(ctx, client.ObjectKey{Namespace: olmNamespace, Name: "packageserver"}, csv); err != nil {
 			return err
@@ -61,12 +64,12 @@ func uninstallOLM(ctx context.Context) error {
 	service := &unstructured.Unstructured{}
 	service.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"})
 	service.SetName("v1.packages.operators.coreos.com")
-	err := poll(ctx, time.Minute, func(ctx context.Context) error {
+	err := waiting.For(ctx, logf, "end of the API service of OLM's package server", time.Minute, pause, func(ctx context.Context) error {
 		if err := api.Delete(ctx, service); client.IgnoreNotFound(err) != nil {
 			return err
 		}
 		if err := api.Get(ctx, client.ObjectKeyFromObject(service), service); client.IgnoreNotFound(err) != nil || err == nil {
-			return fmt.Errorf("API service of the package server: %w", err)
+			return errors.Join(errors.New("it is still there"), err)
 		}
 		return nil
 	})
@@ -83,12 +86,12 @@ func uninstallOLM(ctx context.Context) error {
 // renderOLM renders a copy of the chart: its version is a placeholder in the module, and OLM shows it as its own.
 func renderOLM(ctx context.Context) (string, error) {
 	list := exec.CommandContext(ctx, "go", "list", "-mod=mod", "-m", "-f", "{{.Dir}}", "github.com/operator-framework/operator-lifecycle-manager")
-	list.Dir = filepath.Join(root, "tools", "olm")
-	module, err := list.Output()
+	list.Dir = kit.File("tools/olm")
+	module, err := kit.Output(list)
 	if err != nil {
 		return "", fmt.Errorf("find OLM's module: %w", err)
 	}
-	deploy := filepath.Join(strings.TrimSpace(string(module)), "deploy")
+	deploy := filepath.Join(module, "deploy")
 	dir, err := os.MkdirTemp("", "olm-chart")
 	if err != nil {
 		return "", err
@@ -108,13 +111,11 @@ func renderOLM(ctx context.Context) (string, error) {
 		"--set", "olm.image.ref="+olmImage, "--set", "catalog.image.ref="+olmImage, "--set", "package.image.ref="+olmImage,
 		"--set", "package.image.pullPolicy=IfNotPresent", "--set", "package.replicaCount=1",
 		"--set", "catalog.opmImageArgs=--opmImage="+opmImage)
-	var problems bytes.Buffer
-	helm.Stderr = &problems
-	manifests, err := helm.Output()
+	manifests, err := kit.Output(helm)
 	if err != nil {
-		return "", fmt.Errorf("render OLM's chart: %w\n%s", err, &problems)
+		return "", fmt.Errorf("render OLM's chart: %w", err)
 	}
-	return string(manifests), nil
+	return manifests, nil
 }
 
 // splitCRDs returns the CRDs of manifests and the rest: nothing of a kind can be applied before its CRD.
@@ -132,8 +133,6 @@ func splitCRDs(manifests string) (crds, rest string) {
 func kubectl(ctx context.Context, stdin string, args ...string) error {
 	cmd := command(ctx, "", "kubectl", args...)
 	cmd.Stdin = strings.NewReader(stdin)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, out)
-	}
-	return nil
+	_, err := kit.Output(cmd)
+	return err
 }

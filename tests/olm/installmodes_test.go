@@ -13,37 +13,41 @@ import (
 
 // TestInstallModes installs the operator in every mode. In the namespaces that it is to watch it must serve Welcomes, with
 // the rights that OLM grants it there; elsewhere it must do nothing and be allowed nothing. Secrets are never its business.
+// Each mode has namespaces of its own.
 func TestInstallModes(t *testing.T) {
 	catalog(t, releasedCatalog)
-	own, one, two := namespace(t, "olm-own", "restricted"), namespace(t, "olm-one", "restricted"), namespace(t, "olm-two", "restricted")
-	namespaces := []string{own, one, two}
-
+	const own, one, two = 0, 1, 2 // the operator's namespace, and two others
 	for _, mode := range []struct {
-		name    string
-		targets []string // of the OperatorGroup
-		watched []string
+		name string
+		// targets of the OperatorGroup; none are all.
+		targets, watched []int
 	}{
-		{"OwnNamespace", []string{own}, []string{own}},
-		{"SingleNamespace", []string{one}, []string{one}},
-		{"MultiNamespace", []string{one, two}, []string{one, two}},
-		{"AllNamespaces", nil, namespaces},
+		{"OwnNamespace", []int{own}, []int{own}},
+		{"SingleNamespace", []int{one}, []int{one}},
+		{"MultiNamespace", []int{one, two}, []int{one, two}},
+		{"AllNamespaces", nil, []int{own, one, two}},
 	} {
 		t.Run(mode.name, func(t *testing.T) {
-			group(t, own, mode.targets...)
-			t.Cleanup(func() { removeGroup(t, own) })
-			subscribe(t, own)
-			awaitVersion(t, own, "0.1.0")
+			namespaces := namespaces(t, "restricted", "olm-own", "olm-one", "olm-two")
+			var targets []string
+			for _, target := range mode.targets {
+				targets = append(targets, namespaces[target])
+			}
+			group(t, namespaces[own], targets...)
+			subscribe(t, namespaces[own])
+			awaitVersion(t, namespaces[own], "0.1.0")
 
-			welcomes := map[string]*unstructured.Unstructured{}
+			var welcomes []*unstructured.Unstructured
 			for _, ns := range namespaces {
-				welcomes[ns] = welcome(ns, "hello-"+ns)
-				create(t, welcomes[ns])
+				w := welcome(ns, "hello-"+ns)
+				create(t, w)
+				welcomes = append(welcomes, w)
 			}
-			for _, ns := range mode.watched {
-				awaitPage(t, welcomes[ns], "hello-"+ns)
+			for _, watched := range mode.watched {
+				awaitPage(t, welcomes[watched], welcomes[watched].GetName())
 			}
-			for _, ns := range namespaces {
-				watched := slices.Contains(mode.watched, ns)
+			for i, ns := range namespaces {
+				watched := slices.Contains(mode.watched, i)
 				if !watched {
 					made, err := children(t.Context(), ns)
 					if err != nil {
@@ -54,13 +58,13 @@ func TestInstallModes(t *testing.T) {
 					}
 				}
 				// OLM grants the rights in the operator's own namespace too, for its lease.
-				expectRights(t, own, ns, watched || ns == own)
+				expectRights(t, namespaces[own], ns, watched || i == own)
 			}
 			for _, w := range welcomes {
 				remove(t, w)
 			}
 			await(t, time.Minute, "all children gone", func(ctx context.Context) error {
-				for _, ns := range mode.watched {
+				for _, ns := range namespaces {
 					left, err := children(ctx, ns)
 					if err != nil {
 						return err

@@ -15,38 +15,54 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 const (
 	packageName = "welcome-operator"
 	catalogName = "welcome-catalog"
-	crdName     = "welcomes.webapp.demo.welcome.domain"
 )
 
 func csvName(version string) string { return packageName + ".v" + version }
 
-// namespace makes a namespace with a pod security standard, and removes it with the test. What is in it is printed first
-// if the test failed.
-func namespace(t *testing.T, name, standard string) string {
+func namespace(t *testing.T, prefix, standard string) string {
 	t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name:   name,
-		Labels: map[string]string{"pod-security.kubernetes.io/enforce": standard},
-	}}
-	create(t, ns)
-	t.Cleanup(func() { removeNamespace(t, name) })
-	return name
+	return namespaces(t, standard, prefix)[0]
 }
 
-func removeNamespace(t *testing.T, name string) {
+// namespaces makes some with a pod security standard, and removes them with the test. What is in them is printed first if
+// the test failed. Their names are new ones each time: OLM may still be at work on what was there before under the same
+// name (see docs/olm.md).
+func namespaces(t *testing.T, standard string, prefixes ...string) []string {
+	t.Helper()
+	var names []string
+	t.Cleanup(func() { removeNamespaces(t, names...) })
+	for _, prefix := range prefixes {
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
+			GenerateName: prefix + "-",
+			Labels:       map[string]string{"pod-security.kubernetes.io/enforce": standard},
+		}}
+		create(t, ns)
+		names = append(names, ns.Name)
+	}
+	return names
+}
+
+func removeNamespaces(t *testing.T, names ...string) {
 	t.Helper()
 	if t.Failed() {
-		diagnose(t, name)
+		for _, name := range names {
+			diagnose(t, name)
+		}
 	}
-	remove(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	var objects []client.Object
+	for _, name := range names {
+		objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	remove(t, objects...)
 }
 
 // diagnose prints what one wants to know of a namespace when something went wrong, and takes the finalizers off its
@@ -63,8 +79,7 @@ func diagnose(t *testing.T, ns string) {
 		out, err := command(ctx, "", "kubectl", append(args, "-n", ns)...).CombinedOutput()
 		t.Logf("kubectl -n %s %s (error: %v)\n%s", ns, strings.Join(args, " "), err, out)
 	}
-	welcomes := &unstructured.UnstructuredList{}
-	welcomes.SetGroupVersionKind(welcomeKind)
+	welcomes := kit.Welcomes()
 	if err := api.List(ctx, welcomes, client.InNamespace(ns)); err != nil {
 		return // no CRD, no Welcomes
 	}
@@ -76,22 +91,23 @@ func diagnose(t *testing.T, ns string) {
 	}
 }
 
-// remove deletes an object and waits until it is gone.
-func remove(t *testing.T, object client.Object) {
+// remove deletes objects and waits until they are gone.
+func remove(t *testing.T, objects ...client.Object) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
-	if err := api.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
-		t.Fatalf("delete %s: %v", object.GetName(), err)
-	}
-	err := poll(ctx, 2*time.Minute, func(ctx context.Context) error {
-		err := api.Get(ctx, client.ObjectKeyFromObject(object), object)
-		if apierrors.IsNotFound(err) {
-			return nil
+	for _, object := range objects {
+		if err := api.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
+			t.Fatalf("delete %s: %v", object.GetName(), err)
 		}
-		return fmt.Errorf("%T %s is still there: %w", object, object.GetName(), err)
-	})
-	if err != nil {
-		t.Fatal(err)
+	}
+	for _, object := range objects {
+		await(t, 2*time.Minute, fmt.Sprintf("end of %T %s", object, object.GetName()), func(ctx context.Context) error {
+			err := api.Get(ctx, client.ObjectKeyFromObject(object), object)
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return errors.Join(errors.New("it is still there"), err)
+		})
 	}
 }
 
@@ -102,11 +118,6 @@ func group(t *testing.T, ns string, targets ...string) {
 		ObjectMeta: metav1.ObjectMeta{Name: "group", Namespace: ns},
 		Spec:       operatorsv1.OperatorGroupSpec{TargetNamespaces: targets},
 	})
-}
-
-func removeGroup(t *testing.T, ns string) {
-	t.Helper()
-	remove(t, &operatorsv1.OperatorGroup{ObjectMeta: metav1.ObjectMeta{Name: "group", Namespace: ns}})
 }
 
 // subscribe installs the operator into ns from the catalog, and uninstalls it with the test.
@@ -146,7 +157,7 @@ func uninstall(t *testing.T, ns string) {
 			remove(t, &csvs.Items[i])
 		}
 	}
-	remove(t, &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: crdName}})
+	remove(t, &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: kit.CRD}})
 }
 
 // awaitVersion waits until version of the operator is installed in ns and its pods are ready.

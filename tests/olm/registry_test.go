@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // TestUnreachableRegistry: a make target that needs a registry ends at once, and its last line before make's own says
@@ -20,7 +22,7 @@ func TestUnreachableRegistry(t *testing.T) {
 			args := append(strings.Fields(test.target), "--no-print-directory", "IMAGE_TAG_BASE=127.0.0.1:1/welcome-operator",
 				"BUNDLE_DIR="+test.dir, "USE_IMAGE_DIGESTS=true")
 			cmd := exec.CommandContext(t.Context(), "make", args...)
-			cmd.Dir = root
+			cmd.Dir = kit.Root()
 			cmd.Env = append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
 			out, err := cmd.CombinedOutput()
 			if err == nil {

@@ -12,6 +12,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // TestRunBundle goes the way of somebody who tries the operator: run bundle, a page, bundle-upgrade, and cleanup with
@@ -25,7 +27,7 @@ func TestRunBundle(t *testing.T) {
 	run(t, "operator-sdk", "run", "bundle", bundleImage("0.1.0"), "--namespace", ns, "--timeout", "4m",
 		"--index-image", opmImage, "--decompression-image", busyboxImage)
 	awaitVersion(t, ns, "0.1.0")
-	run(t, "kubectl", "apply", "-n", visitors, "-f", root+"/config/samples/webapp_v1_welcome.yaml")
+	run(t, "kubectl", "apply", "-n", visitors, "-f", kit.File("config/samples/webapp_v1_welcome.yaml"))
 	sample := welcome(visitors, "welcome-sample")
 	awaitPage(t, sample, "myfriends")
 	t.Logf("from `run bundle` to the page: %s", since(start))
@@ -76,7 +78,7 @@ func TestRunBundle(t *testing.T) {
 			err = fmt.Errorf("still there: %v", left)
 		}
 		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if crdErr := api.Get(ctx, client.ObjectKey{Name: crdName}, crd); !apierrors.IsNotFound(crdErr) {
+		if crdErr := api.Get(ctx, client.ObjectKey{Name: kit.CRD}, crd); !apierrors.IsNotFound(crdErr) {
 			err = errors.Join(err, fmt.Errorf("the CRD is still there: %w", crdErr))
 		}
 		return err

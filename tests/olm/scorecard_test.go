@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // examples is how many Welcomes config/samples has, and the ClusterServiceVersion shows.
@@ -19,7 +21,7 @@ func TestScorecard(t *testing.T) {
 	group(t, ns)
 	subscribe(t, ns)
 	awaitVersion(t, ns, "0.1.0")
-	run(t, "kubectl", "apply", "-n", ns, "-f", filepath.Join(root, "tests", "scorecard", "rbac.yaml"))
+	run(t, "kubectl", "apply", "-n", ns, "-f", kit.File("tests", "scorecard", "rbac.yaml"))
 
 	cmd := command(t.Context(), t.TempDir(), "operator-sdk", "scorecard", bundleDir, "--output", "json", "--namespace", ns,
 		"--service-account", "welcome-scorecard", "--untar-image", busyboxImage, "--pod-security", "restricted", "--wait-time", "5m")
@@ -80,7 +82,7 @@ func TestExamples(t *testing.T) {
 		t.Fatalf("%d examples, want %d", len(shown), examples)
 	}
 	samples := map[string]string{}
-	files, err := filepath.Glob(filepath.Join(root, "config", "samples", "webapp_*.yaml"))
+	files, err := filepath.Glob(kit.File("config", "samples", "webapp_*.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

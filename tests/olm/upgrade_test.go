@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // TestUpgrade goes the way of an installation that lives: it subscribes to the released catalog, and takes three upgrades
@@ -25,10 +26,10 @@ func TestUpgrade(t *testing.T) {
 	pushLaterCatalog(t.Context(), t)
 	source := catalog(t, releasedCatalog)
 	const ns = "welcome-operator-system"
-	run(t, "kubectl", "apply", "-f", filepath.Join(root, "catalog", "subscription.yaml"))
+	run(t, "kubectl", "apply", "-f", kit.File("catalog", "subscription.yaml"))
 	t.Cleanup(func() {
 		uninstall(t, ns)
-		removeNamespace(t, ns)
+		removeNamespaces(t, ns)
 	})
 	subscription := &operatorsv1alpha1.Subscription{ObjectMeta: metav1.ObjectMeta{Name: packageName, Namespace: ns}}
 	visitors := namespace(t, "olm-visitors", "restricted")

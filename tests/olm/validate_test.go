@@ -1,11 +1,11 @@
 package olm
 
 import (
-	"bytes"
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"testing"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // TestValidate lets operator-sdk judge the bundle of the repository with every suite that catalogs ask for, and then the
@@ -16,11 +16,11 @@ func TestValidate(t *testing.T) {
 		"name=operatorhubv2", "name=alpha-deprecated-apis",
 	} {
 		t.Run(suite, func(t *testing.T) {
-			validate(t, filepath.Join(root, "bundle"), "--select-optional", suite)
+			validate(t, kit.File("bundle"), "--select-optional", suite)
 		})
 	}
 	t.Run("name=multiarch", func(t *testing.T) {
-		t.Setenv("PATH", filepath.Join(root, "tests", "olm", "podman")+":"+os.Getenv("PATH"))
+		t.Setenv("PATH", kit.File("tests", "olm", "podman")+":"+os.Getenv("PATH"))
 		validate(t, bundleDir, "--select-optional", "name=multiarch", "--optional-values", "container-tools=podman")
 	})
 }
@@ -33,10 +33,10 @@ func validate(t *testing.T, dir string, args ...string) {
 		Passed  bool
 		Outputs []struct{ Type, Message string }
 	}
-	if err := json.Unmarshal(out, &result); err != nil {
+	if err := json.Unmarshal([]byte(out), &result); err != nil {
 		t.Fatalf("operator-sdk bundle validate printed no JSON: %v\n%s", err, out)
 	}
-	t.Logf("%s", bytes.TrimSpace(out))
+	t.Log(out)
 	if !result.Passed || len(result.Outputs) > 0 {
 		t.Errorf("operator-sdk bundle validate has something to say:\n%s", out)
 	}

@@ -3,33 +3,21 @@ package olm
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-)
 
-var welcomeKind = schema.GroupVersionKind{Group: "webapp.demo.welcome.domain", Version: "v1", Kind: "Welcome"}
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
 
 // welcome is a Welcome that greets its own name, and takes so little that many fit on a small node.
 func welcome(ns, name string) *unstructured.Unstructured {
-	w := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
-		"name":      name,
-		"resources": map[string]any{"requests": map[string]any{"cpu": "10m"}},
-	}}}
-	w.SetGroupVersionKind(welcomeKind)
-	w.SetNamespace(ns)
-	w.SetName(name)
-	return w
+	return kit.Welcome(ns, name, kit.Greet(name), kit.Set("resources.requests.cpu", "10m"))
 }
 
 // greet changes whom a Welcome greets.
@@ -41,8 +29,6 @@ func greet(t *testing.T, w *unstructured.Unstructured, greeted string) {
 	}
 }
 
-var pages = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-
 // pageURL is where the page of a Welcome answers from outside of the cluster.
 func pageURL(ctx context.Context, w *unstructured.Unstructured) (string, error) {
 	service := &corev1.Service{}
@@ -50,26 +36,6 @@ func pageURL(ctx context.Context, w *unstructured.Unstructured) (string, error) 
 		return "", err
 	}
 	return fmt.Sprintf("http://%s:%d/hello/", nodeIP, service.Spec.Ports[0].NodePort), nil
-}
-
-func getPage(ctx context.Context, url, text string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	response, err := pages.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return err
-	}
-	if response.StatusCode != http.StatusOK || !strings.Contains(string(body), text) {
-		return fmt.Errorf("%s answered %s without %q", url, response.Status, text)
-	}
-	return nil
 }
 
 // awaitPage waits until the page of a Welcome greets somebody.
@@ -80,7 +46,7 @@ func awaitPage(t *testing.T, w *unstructured.Unstructured, greeted string) {
 		if err != nil {
 			return err
 		}
-		return getPage(ctx, url, "Hello "+greeted)
+		return kit.Page(ctx, url, "Hello "+greeted)
 	})
 }
 
@@ -110,7 +76,7 @@ func visit(t *testing.T, welcomes []*unstructured.Unstructured) *visitor {
 		pace := time.NewTicker(20 * time.Millisecond)
 		defer pace.Stop()
 		for i := 0; ctx.Err() == nil; i++ {
-			err := getPage(ctx, urls[i%len(urls)], "Hello")
+			err := kit.Page(ctx, urls[i%len(urls)], "Hello")
 			if ctx.Err() != nil {
 				return
 			}
@@ -163,16 +129,12 @@ func identities(t *testing.T, welcomes ...*unstructured.Unstructured) (uids, pod
 // children lists what the operator made in ns: what is left after an uninstall, and what must not be there.
 func children(ctx context.Context, ns string) ([]string, error) {
 	var names []string
-	for _, kind := range []schema.GroupVersionKind{
-		{Group: "apps", Version: "v1", Kind: "Deployment"}, {Version: "v1", Kind: "Service"}, {Version: "v1", Kind: "ConfigMap"},
-	} {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(kind)
-		if err := api.List(ctx, list, client.InNamespace(ns), client.MatchingLabels{"webapp.demo.welcome.domain/managed-by": "welcome-operator"}); err != nil {
+	for _, list := range []*unstructured.UnstructuredList{kit.List("apps/v1", "Deployment"), kit.List("v1", "Service"), kit.List("v1", "ConfigMap")} {
+		if err := api.List(ctx, list, client.InNamespace(ns), client.MatchingLabels{kit.ManagedBy: "welcome-operator"}); err != nil {
 			return nil, err
 		}
 		for _, item := range list.Items {
-			names = append(names, kind.Kind+"/"+item.Name)
+			names = append(names, item.GetKind()+"/"+item.GetName())
 		}
 	}
 	return names, nil

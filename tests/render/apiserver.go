@@ -5,7 +5,6 @@ package render
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -19,7 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
-	"sigs.k8s.io/yaml"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // API is a kind as an API server serves it.
@@ -33,13 +33,9 @@ type API struct {
 
 // LoadAPI reads a CRD with one version.
 func LoadAPI(file string) (*API, error) {
-	data, err := os.ReadFile(file)
+	crd, err := kit.Read[apiextensionsv1.CustomResourceDefinition](file)
 	if err != nil {
 		return nil, err
-	}
-	var crd apiextensionsv1.CustomResourceDefinition
-	if err := yaml.UnmarshalStrict(data, &crd); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	api := &API{Schema: *crd.Spec.Versions[0].Schema.OpenAPIV3Schema}
 	var internal apiextensions.JSONSchemaProps

@@ -11,6 +11,8 @@ import (
 	"helm.sh/helm/v3/pkg/lint/support"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 const chartDir = root + "/helm-charts/welcome"
@@ -63,12 +65,8 @@ func TestHelpersHaveThePrefixOfTheChart(t *testing.T) {
 func TestQuantitiesAreCanonical(t *testing.T) {
 	for _, cpu := range []string{"1", "0.5", "0.25", "1.5", "100m", "1000m", "1500m", "2.0", "0.1", "0.001", "999"} {
 		for _, memory := range []string{"32Mi", "1024Mi", "1Gi", "2048Mi", "65536Ki", "40000Ki", "64M", "100000k", "1000M", "1048576Ki"} {
-			applied := &unstructured.Unstructured{Object: map[string]any{
-				"apiVersion": "webapp.demo.welcome.domain/v1", "kind": "Welcome", "metadata": map[string]any{"name": "hello"},
-				"spec": map[string]any{"resources": map[string]any{
-					"requests": map[string]any{"cpu": "1m", "memory": "16Mi"}, "limits": map[string]any{"cpu": cpu, "memory": memory},
-				}},
-			}}
+			applied := kit.Welcome("", "hello", kit.Set("resources.requests.cpu", "1m"), kit.Set("resources.requests.memory", "16Mi"),
+				kit.Set("resources.limits.cpu", cpu), kit.Set("resources.limits.memory", memory))
 			for _, object := range renderedObjects(t, applied) {
 				containers, found, _ := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
 				if !found {

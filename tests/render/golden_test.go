@@ -11,7 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 const (
@@ -46,19 +47,15 @@ func goldenCases(t *testing.T) []goldenCase {
 
 func readObject(t *testing.T, file string) *unstructured.Unstructured {
 	t.Helper()
-	data, err := os.ReadFile(file)
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err = yaml.YAMLToJSON(data)
-	if err != nil {
-		t.Fatalf("%s: %v", file, err)
+	objects, err := kit.Objects(text)
+	if err != nil || len(objects) != 1 {
+		t.Fatalf("%s: %v, %d objects", file, err, len(objects))
 	}
-	object := &unstructured.Unstructured{}
-	if err := object.UnmarshalJSON(data); err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
-	return object
+	return objects[0]
 }
 
 // manifest is what the operator would deploy for a Welcome that somebody applies.

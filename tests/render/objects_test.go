@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	psapi "k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // Every rendered object is one that the API server takes without a word: no unknown and no doubled field.
@@ -84,7 +86,7 @@ func TestPodsAreRestricted(t *testing.T) {
 func renderedObjects(t *testing.T, applied *unstructured.Unstructured) []*unstructured.Unstructured {
 	t.Helper()
 	text := manifest(t, applied)
-	objects, err := Objects(text)
+	objects, err := kit.Objects([]byte(text))
 	if err != nil {
 		t.Fatalf("%v in:\n%s", err, text)
 	}

@@ -1,14 +1,11 @@
 package render
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
-	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
@@ -16,8 +13,9 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/strvals"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
+
+	"demo.welcome.domain/welcome-operator/internal/operator"
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // Renderer renders what the operator would deploy.
@@ -29,14 +27,9 @@ type Renderer struct {
 
 // LoadRenderer reads the first entry of watches.yaml in root, the root of the repository.
 func LoadRenderer(root string) (*Renderer, error) {
-	file := filepath.Join(root, "watches.yaml")
-	data, err := os.ReadFile(file)
+	entries, err := kit.Read[[]operator.Entry](filepath.Join(root, "watches.yaml"))
 	if err != nil {
 		return nil, err
-	}
-	var entries []watches.Watch
-	if err := yaml.UnmarshalStrict(data, &entries); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	chrt, err := loader.Load(filepath.Join(root, entries[0].ChartPath))
 	if err != nil {
@@ -66,23 +59,6 @@ func (r *Renderer) Render(object *unstructured.Unstructured) (*release.Release, 
 	install.DryRun = true
 	install.ReleaseName = object.GetName()
 	install.Namespace = object.GetNamespace()
-	install.KubeVersion = &chartutil.KubeVersion{Version: "v1.35.4", Major: "1", Minor: "35"}
+	install.KubeVersion = &chartutil.KubeVersion{Version: "v1.37.1", Major: "1", Minor: "37"}
 	return install.Run(r.Chart, values)
-}
-
-// Objects decodes a manifest.
-func Objects(manifest string) ([]*unstructured.Unstructured, error) {
-	var objects []*unstructured.Unstructured
-	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewBufferString(manifest), 4096)
-	for {
-		object := &unstructured.Unstructured{}
-		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
-			return objects, nil
-		} else if err != nil {
-			return nil, err
-		}
-		if len(object.Object) > 0 {
-			objects = append(objects, object)
-		}
-	}
 }

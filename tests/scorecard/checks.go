@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // installAndReady: what a user applies becomes ready.
@@ -40,12 +42,10 @@ func edit(ctx context.Context, c *cluster, example *unstructured.Unstructured) e
 		if err != nil {
 			return err
 		}
-		for _, variable := range deployment.Spec.Template.Spec.Containers[0].Env {
-			if variable.Name == "NAME" && variable.Value == greeted {
-				return nil
-			}
+		if now := kit.Greeting(deployment); now != greeted {
+			return fmt.Errorf("the greeting is %q", now)
 		}
-		return fmt.Errorf("the environment is %v", deployment.Spec.Template.Spec.Containers[0].Env)
+		return nil
 	})
 	if err != nil {
 		return err

@@ -10,6 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
 
 // cluster is the API of the cluster that the test runs in, and the namespace that it may use.
@@ -20,17 +23,8 @@ type cluster struct {
 
 // await repeats condition until it returns nil. When ctx ends, its last error says what was still missing.
 func (c *cluster) await(ctx context.Context, what string, condition func() error) error {
-	for {
-		err := condition()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("waited for %s: %w", what, err)
-		case <-time.After(300 * time.Millisecond):
-		}
-	}
+	silent := func(string, ...any) {} // scorecard takes what else is printed for a broken result
+	return waiting.For(ctx, silent, what, timeout, 300*time.Millisecond, func(context.Context) error { return condition() })
 }
 
 // install creates object and waits until it is ready.
@@ -47,21 +41,7 @@ func (c *cluster) awaitReady(ctx context.Context, object *unstructured.Unstructu
 		if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil {
 			return err
 		}
-		conditions, _, err := unstructured.NestedSlice(object.Object, "status", "conditions")
-		if err != nil {
-			return err
-		}
-		for _, element := range conditions {
-			condition, _ := element.(map[string]any)
-			if condition["type"] != "Ready" {
-				continue
-			}
-			if condition["status"] != "True" || condition["observedGeneration"] != object.GetGeneration() {
-				return fmt.Errorf("generation is %d, condition is %v", object.GetGeneration(), condition)
-			}
-			return nil
-		}
-		return fmt.Errorf("there is no such condition in %v", conditions)
+		return kit.Ready(object)
 	})
 }
 

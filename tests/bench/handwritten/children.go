@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -24,6 +25,7 @@ func children(welcome *unstructured.Unstructured) []runtime.ApplyConfiguration {
 	name, namespace := welcome.GetName(), welcome.GetNamespace()
 	greeting, _, _ := unstructured.NestedString(welcome.Object, "spec", "name")
 	serviceType, _, _ := unstructured.NestedString(welcome.Object, "spec", "service", "type")
+	serviceType = cmp.Or(serviceType, string(corev1.ServiceTypeLoadBalancer))
 	selector := map[string]string{"app.kubernetes.io/name": "welcome", "app.kubernetes.io/instance": name, "welcome": name}
 	owner := metaac.OwnerReference().WithAPIVersion(welcome.GetAPIVersion()).WithKind(welcome.GetKind()).
 		WithName(name).WithUID(welcome.GetUID()).WithController(true).WithBlockOwnerDeletion(true)

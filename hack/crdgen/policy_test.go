@@ -1,0 +1,43 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// What the policy forbids, the API server is asked in tests/integration: TestPolicyBoundsTheOperatorsToken.
+
+// A kind may have the pods that its entry allows, and no other kind may.
+func TestPolicyForbidsNothingThatAnEntryAllows(t *testing.T) {
+	inCopy(t)
+	write(t, "watches.yaml", "- {group: example.com, version: v1, kind: One, chart: x, allow: {pods: [secrets]}}\n"+
+		"- {group: example.com, version: v2, kind: Two, chart: x, allow: {pods: [secrets, host]}}\n"+
+		"- {group: example.com, version: v1, kind: Three, chart: x}\n")
+	entries, err := readEntries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writePolicy(entries); err != nil {
+		t.Fatal(err)
+	}
+	var policy admissionregistrationv1.ValidatingAdmissionPolicy
+	if err := yaml.UnmarshalStrict([]byte(strings.Split(read(t, policyFile), "\n---\n")[0]), &policy); err != nil {
+		t.Fatal(err)
+	}
+	rules := policy.Spec.Validations
+	if want := `["example.com/v1/One", "example.com/v2/Two", "example.com/v1/Three"]`; !strings.Contains(rules[0].Expression, want) {
+		t.Errorf("the kinds are not %s in %s", want, rules[0].Expression)
+	}
+	for i, want := range map[int]string{
+		2: `variables.after.exists(o, o in ["example.com/v1/One", "example.com/v2/Two"]) || (!has(variables.pod.imagePullSecrets)`,
+		3: `(!has(variables.pod.serviceAccountName)`,
+		4: `variables.after.exists(o, o in ["example.com/v2/Two"]) || (!has(variables.pod.hostNetwork)`,
+	} {
+		if !strings.HasPrefix(rules[i].Expression, want) {
+			t.Errorf("%s: %s does not begin with %s", rules[i].Message, rules[i].Expression, want)
+		}
+	}
+}

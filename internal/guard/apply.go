@@ -1,0 +1,339 @@
+package guard
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/release"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
+)
+
+// Change is what was done to one object.
+type Change struct {
+	// Object is the object in words.
+	Object string
+	// Created is whether the object was not there.
+	Created bool
+	// Fields are the paths of the fields that have changed in an object that was there.
+	Fields []string
+	// Writer is the field manager who had written one of them last, empty if that is not known.
+	Writer string
+	// Took is how long it took.
+	Took time.Duration
+}
+
+// attempts bounds how often the way to one object starts again because somebody else was at it.
+const attempts = 5
+
+// target is an object on its way to what the chart wants.
+type target struct {
+	info     *resource.Info
+	previous *unstructured.Unstructured // what was applied before; nil if nothing proves that
+	desired  *unstructured.Unstructured
+	live     *unstructured.Unstructured // nil if it is not there
+	left     object.Left                // what of it is left to others
+	// unchanged is the object where it is as it should be, and nothing has to be looked at.
+	unchanged *object.Child
+}
+
+// apply is the one way in which objects of a release come to what the chart wants. It looks at them, brings each to what
+// desired says, and deletes what before names and desired does not. previous is what was applied before, as far as that is
+// proven; before is not believed.
+//
+// An upgrade is all or nothing: it is refused before the first change if an object is not the owner's or, rehearsed, not to the
+// liking of the API server, and ends with the first failure, to be rolled back. A repair or rollback does what it can.
+func (g *Guard) apply(previous, before, desired kube.ResourceList, upgrade bool) ([]Change, error) {
+	targets, err := g.look(previous, desired)
+	if err != nil && upgrade {
+		return nil, err
+	}
+	gone := before.Difference(desired)
+	if upgrade && g.plan.Rehearse {
+		if _, err := g.bringAll(targets, upgrade, true); err != nil {
+			return nil, err
+		}
+		if err := g.removeAll(gone, metav1.DeletePropagationBackground, true, spared); err != nil {
+			return nil, err
+		}
+		g.Rehearsed()
+	}
+	changes, bringErr := g.bringAll(targets, upgrade, false)
+	if err := errors.Join(err, bringErr); err != nil {
+		return changes, err
+	}
+	return changes, g.removeAll(gone, metav1.DeletePropagationBackground, false, spared)
+}
+
+// absent are objects that somebody has looked for, and that are not there.
+func absent(resources kube.ResourceList) []*target {
+	targets := make([]*target, len(resources))
+	for i, info := range resources {
+		targets[i] = &target{info: info}
+	}
+	return targets
+}
+
+// look reads the live objects, but for those that are known to be as they should, and returns those that may be brought to
+// what the chart wants, and why others may not.
+func (g *Guard) look(previous, desired kube.ResourceList) ([]*target, error) {
+	var targets []*target
+	var errs []error
+	for _, t := range absent(desired) {
+		if err := g.checkNamespace(t.info); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		t.desired = g.shape(t.info)
+		if before := previous.Get(t.info); before != nil {
+			t.previous = g.shape(before)
+		}
+		if t.unchanged = g.intact(t); t.unchanged == nil {
+			if err := g.lookAt(t); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+		}
+		targets = append(targets, t)
+	}
+	return targets, errors.Join(errs...)
+}
+
+// intact is the object if it is as it was applied, and the chart still wants the same.
+func (g *Guard) intact(t *target) *object.Child {
+	if t.previous == nil || !reflect.DeepEqual(t.previous.Object, t.desired.Object) {
+		return nil
+	}
+	wanted := object.Child{APIVersion: t.desired.GetAPIVersion(), Kind: t.desired.GetKind(), Name: t.desired.GetName()}
+	if i := slices.IndexFunc(g.plan.Intact, wanted.Same); i >= 0 {
+		return &g.plan.Intact[i]
+	}
+	return nil
+}
+
+// lookAt reads the live object, and fails if it is neither the owner's nor to become so.
+func (g *Guard) lookAt(t *target) error {
+	live, err := g.live(t.info)
+	if apierrors.IsNotFound(err) {
+		t.live = nil
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := g.checkOwner(t.info, live); err != nil {
+		return err
+	}
+	t.live = live
+	return nil
+}
+
+// shape is an object as the owner's release has it: with what Helm and the operator add, in the API server's words.
+func (g *Guard) shape(info *resource.Info) *unstructured.Unstructured {
+	shaped := object.Canonical(content(info.Object))
+	shaped.SetGroupVersionKind(info.Mapping.GroupVersionKind)
+	shaped.SetNamespace(info.Namespace)
+	g.adopt(shaped)
+	return shaped
+}
+
+// bringAll brings each object to what it should be, up to the first failure in an upgrade.
+func (g *Guard) bringAll(targets []*target, upgrade, dryRun bool) ([]Change, error) {
+	g.changed = g.changed || !dryRun
+	g.applied = nil
+	var changes []Change
+	var errs []error
+	for _, t := range targets {
+		if t.unchanged != nil {
+			g.applied = append(g.applied, *t.unchanged)
+			continue
+		}
+		start := time.Now()
+		seen := t.live
+		applied, err := g.bring(t, dryRun)
+		if err != nil {
+			errs = append(errs, err)
+			if upgrade {
+				break
+			}
+			continue
+		}
+		g.applied = append(g.applied, object.ChildOf(applied, t.desired, t.left, g.plan.Ignored))
+		change := Change{Object: describe(t.info), Created: seen == nil, Took: time.Since(start)}
+		if seen != nil {
+			if object.Fingerprint(seen, g.plan.Ignored) == object.Fingerprint(applied, g.plan.Ignored) {
+				continue
+			}
+			change.Fields = object.Changes(seen.Object, applied.Object)
+			change.Writer = object.Writer(seen, applied)
+		}
+		changes = append(changes, change)
+	}
+	return changes, errors.Join(errs...)
+}
+
+// bring creates or patches one object until nothing changes: what somebody did between the look and the patch would
+// pass for what the chart wants.
+func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error) {
+	helper := resource.NewHelper(t.info.Client, t.info.Mapping).DryRun(dryRun)
+	if t.desired == nil {
+		t.desired = g.shape(t.info)
+	}
+	var sent map[string]any
+	for range attempts {
+		t.left = object.LeftTo(t.previous, t.live, t.desired, g.plan.Ignored, g.plan.Scalable)
+		if t.live == nil {
+			created, err := g.create(helper, t.info)
+			if !apierrors.IsAlreadyExists(err) {
+				return created, err
+			}
+			if err := g.lookAt(t); err != nil {
+				return nil, err
+			}
+			continue // it was made since it was looked for
+		}
+		restored := object.Restore(t.previous, t.live, t.desired, t.left)
+		object.Inherit(restored, g.owner)
+		patch, err := object.Patch(t.live, restored)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", describe(t.info), err)
+		}
+		if object.Repeats(patch, sent) {
+			return t.live, nil
+		}
+		answer, err := g.patch(helper, *t, patch)
+		switch {
+		case apierrors.IsNotFound(err), isAnother(err), apierrors.IsConflict(err):
+			// It was deleted, made anew or, before it was the owner's, changed by somebody, since it was looked at.
+			if err := g.lookAt(t); err != nil {
+				return nil, err
+			}
+			sent = nil
+		case err != nil:
+			return nil, err
+		case !metav1.IsControlledBy(answer, g.owner):
+			return nil, inTheWay(t.info) // orphaned meanwhile
+		case dryRun:
+			return answer, nil // nothing is stored that could be looked at again
+		default:
+			t.live, sent = answer, patch
+		}
+	}
+	return nil, fmt.Errorf("%s is changed again by somebody else each time that it is put right", describe(t.info))
+}
+
+func (g *Guard) create(helper *resource.Helper, info *resource.Info) (*unstructured.Unstructured, error) {
+	g.adopt(content(info.Object))
+	answer, err := helper.Create(info.Namespace, false, info.Object)
+	if err != nil {
+		return nil, fmt.Errorf("create %s: %w", describe(info), err)
+	}
+	return content(answer), nil
+}
+
+// patch, and not an update, which would fail whenever the object's controller writes its status meanwhile. The UID in it
+// has the API server refuse it for an object that is no longer the one that was looked at.
+func (g *Guard) patch(helper *resource.Helper, t target, patch map[string]any) (*unstructured.Unstructured, error) {
+	patch = withUID(patch, t.live.GetUID())
+	if !metav1.IsControlledBy(t.live, g.owner) { // it is taken over, unless somebody else has done so
+		patch["metadata"].(map[string]any)["resourceVersion"] = t.live.GetResourceVersion()
+	}
+	text, err := json.Marshal(patch)
+	if err != nil {
+		return nil, fmt.Errorf("patch %s: %w", describe(t.info), err)
+	}
+	answer, err := helper.Patch(t.info.Namespace, t.info.Name, types.MergePatchType, text, nil)
+	if err != nil {
+		return nil, fmt.Errorf("patch %s: %w", describe(t.info), err)
+	}
+	return content(answer), nil
+}
+
+func withUID(patch map[string]any, uid types.UID) map[string]any {
+	metadata := map[string]any{"uid": string(uid)}
+	if changed, ok := patch["metadata"].(map[string]any); ok {
+		for key, value := range changed {
+			metadata[key] = value
+		}
+	}
+	with := map[string]any{"metadata": metadata}
+	for key, value := range patch {
+		if key != "metadata" {
+			with[key] = value
+		}
+	}
+	return with
+}
+
+// isAnother is whether the API server has refused a patch because the object has another UID.
+func isAnother(err error) bool {
+	var status apierrors.APIStatus
+	return apierrors.IsInvalid(err) && errors.As(err, &status) && status.Status().Details != nil &&
+		slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
+}
+
+// spared is what a new manifest may lack: what the chart wants to keep, and hooks, which come and go.
+func spared(live *unstructured.Unstructured) bool {
+	return live.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy || isHook(live)
+}
+
+func isHook(obj *unstructured.Unstructured) bool {
+	return obj.GetAnnotations()[release.HookAnnotation] != ""
+}
+
+func (g *Guard) removeAll(resources kube.ResourceList, policy metav1.DeletionPropagation, dryRun bool, spare func(*unstructured.Unstructured) bool) error {
+	var errs []error
+	for _, info := range resources {
+		errs = append(errs, g.remove(info, policy, dryRun, spare))
+	}
+	return errors.Join(errs...)
+}
+
+// remove deletes an object if it is the owner's, unless it is to be spared, and reports it if it is not the owner's.
+func (g *Guard) remove(info *resource.Info, policy metav1.DeletionPropagation, dryRun bool, spare func(*unstructured.Unstructured) bool) error {
+	if err := g.checkNamespace(info); err != nil {
+		g.plan.Report(err.Error())
+		return nil
+	}
+	helper := resource.NewHelper(info.Client, info.Mapping).DryRun(dryRun)
+	var err error
+	for range attempts {
+		var live *unstructured.Unstructured
+		live, err = g.live(info)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case apierrors.IsForbidden(err):
+			g.plan.Report(err.Error())
+			return nil
+		case err != nil:
+			return err // to go on would orphan an object of the owner
+		case !metav1.IsControlledBy(live, g.owner):
+			g.plan.Report(inTheWay(info).Error())
+			return nil
+		case spare(live):
+			return nil
+		}
+		uid, version := live.GetUID(), live.GetResourceVersion()
+		_, err = helper.DeleteWithOptions(info.Namespace, info.Name, &metav1.DeleteOptions{
+			PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
+		})
+		if !apierrors.IsConflict(err) {
+			break
+		}
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete %s: %w", describe(info), err)
+	}
+	return nil
+}

@@ -1,0 +1,267 @@
+// Package guard is Helm's client to the cluster, limited to what one custom resource owns.
+package guard
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"helm.sh/helm/v3/pkg/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
+)
+
+// Guard is Helm's client for one action on the release of one custom resource.
+//
+// Helm trusts the manifest in a release record: it deletes and overwrites what stands there.
+// Records lie within reach of whoever may edit ConfigMaps in that namespace, so without the
+// guard they would borrow the operator's rights everywhere.
+type Guard struct {
+	*kube.Client
+	// Rehearsed is told when a rehearsal has succeeded, before the first change.
+	Rehearsed func()
+
+	ctx   context.Context // of the reconcile: Helm's interface has none
+	owner client.Object
+	slots Slots // one of them is held
+	plan  Plan
+
+	proven  kube.ResourceList // the objects of the manifest that Plan.Proven names
+	applied []object.Child
+	changed bool
+	// undeleted is why objects could not be deleted, which Helm does not pass on.
+	undeleted error
+}
+
+// Plan is what an action knows beforehand.
+type Plan struct {
+	// Proven is the proof of the manifest that was applied last, as nobody can have forged it. What this
+	// manifest has and a new one no longer has is taken out of objects.
+	Proven string
+	// Intact are the objects that are as this process has left them when it applied that manifest. They are
+	// not looked at where the new manifest wants the same.
+	Intact []object.Child
+	// Left are manifests of what may be there besides what the last revision names. It is deleted, if it is the
+	// owner's and the new manifest does not have it.
+	Left []string
+	// Rehearse has the API server say first whether it would take every object.
+	Rehearse bool
+	// MayInherit fails if the owner may not have what a custom resource of its name has left: it is asked before an object is
+	// taken over that nobody owns. nil where no such object is.
+	MayInherit func() error
+	// Ignored is what is left to others, whatever the manifest says.
+	Ignored object.Ignored
+	// Scalable is whether the custom resource leaves its replicas to whoever scales a workload.
+	Scalable bool
+	// Report is told what was left alone, and why.
+	Report func(message string)
+}
+
+// New guards helm for an action on the release of owner, which holds one of slots.
+func New(ctx context.Context, helm *kube.Client, owner client.Object, slots Slots, plan Plan) *Guard {
+	return &Guard{Client: helm, ctx: ctx, owner: owner, slots: slots, plan: plan}
+}
+
+// Children lists the objects of the release as they were applied, in a fixed order.
+func (g *Guard) Children() []object.Child {
+	children := append([]object.Child{}, g.applied...)
+	slices.SortFunc(children, object.Child.Compare)
+	return children
+}
+
+// Changed is whether the action has come so far as to change an object of the release.
+func (g *Guard) Changed() bool { return g.changed }
+
+// Undeleted is why objects could not be deleted.
+func (g *Guard) Undeleted() error { return g.undeleted }
+
+// IsReachable answers at once: an API server that is away fails the next request just as well.
+func (g *Guard) IsReachable() error { return nil }
+
+// Build parses a manifest. Validation against OpenAPI is left to the API server.
+func (g *Guard) Build(reader io.Reader, _ bool) (kube.ResourceList, error) {
+	manifest, err := io.ReadAll(reader)
+	if err != nil {
+		return nil, fmt.Errorf("read a manifest: %w", err)
+	}
+	resources, err := g.Client.Build(bytes.NewReader(manifest), false)
+	if err == nil && g.plan.Proven != "" && object.Proof(string(manifest)) == g.plan.Proven {
+		g.proven = resources
+	}
+	return resources, err
+}
+
+// Create makes hooks, or the objects of an installation, of which Helm has just found none.
+func (g *Guard) Create(resources kube.ResourceList) (*kube.Result, error) {
+	hooks := false
+	for _, info := range resources {
+		if err := g.checkNamespace(info); err != nil {
+			return nil, err
+		}
+		made := content(info.Object)
+		g.adopt(made)
+		hooks = hooks || isHook(made)
+	}
+	if hooks { // which are no part of the release: they come and go
+		return g.Client.Create(resources)
+	}
+	if len(g.plan.Left) > 0 {
+		return g.Update(nil, resources, false)
+	}
+	_, err := g.bringAll(absent(resources), true, false)
+	return &kube.Result{Created: resources}, err
+}
+
+// Update brings the objects of target to what they say, and deletes those of original that
+// target no longer has. It fails before the first change where target names an object that
+// exists and is not the owner's.
+func (g *Guard) Update(original, target kube.ResourceList, _ bool) (*kube.Result, error) {
+	left, err := g.left()
+	if err != nil {
+		return &kube.Result{}, err
+	}
+	_, err = g.apply(g.proven, append(original, left...), target, true)
+	return &kube.Result{}, err
+}
+
+// UpdateThreeWayMerge is Update: what is in the way of an installation is for the guard to judge.
+func (g *Guard) UpdateThreeWayMerge(original, target kube.ResourceList, force bool) (*kube.Result, error) {
+	return g.Update(original, target, force)
+}
+
+// Apply brings the objects from what previous says to what desired says. It returns what it changed, also with an error.
+func (g *Guard) Apply(previous, desired string) ([]Change, error) {
+	before, err := g.Build(bytes.NewBufferString(previous), false)
+	if err != nil {
+		return nil, fmt.Errorf("parse the manifest before: %w", err)
+	}
+	target, err := g.Build(bytes.NewBufferString(desired), false)
+	if err != nil {
+		return nil, fmt.Errorf("parse the manifest: %w", err)
+	}
+	return g.apply(before, before, target, false)
+}
+
+// Compare returns what Apply would change, and changes nothing. Children are then as Apply would leave them.
+func (g *Guard) Compare(manifest string) ([]Change, error) {
+	target, err := g.Build(bytes.NewBufferString(manifest), false)
+	if err != nil {
+		return nil, fmt.Errorf("parse the manifest: %w", err)
+	}
+	targets, err := g.look(target, target)
+	changes, bringErr := g.bringAll(targets, false, true)
+	return changes, errors.Join(err, bringErr)
+}
+
+// Present are those objects of a manifest that are there and the owner's.
+func (g *Guard) Present(manifest string) ([]object.Child, error) {
+	resources, err := g.Build(bytes.NewBufferString(manifest), false)
+	if err != nil {
+		return nil, fmt.Errorf("parse the manifest: %w", err)
+	}
+	present := []object.Child{}
+	for _, info := range resources {
+		live, err := g.live(info)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if metav1.IsControlledBy(live, g.owner) {
+			present = append(present, object.ChildOf(live, g.shape(info), nil, g.plan.Ignored))
+		}
+	}
+	return present, nil
+}
+
+// Delete removes those of resources that the owner owns, and reports the others.
+func (g *Guard) Delete(resources kube.ResourceList) (*kube.Result, []error) {
+	return g.DeleteWithPropagationPolicy(resources, metav1.DeletePropagationBackground)
+}
+
+// DeleteWithPropagationPolicy is Delete with a choice of what happens to dependents. Helm asks for hooks, and for what
+// the chart does not keep.
+func (g *Guard) DeleteWithPropagationPolicy(resources kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
+	g.undeleted = g.removeAll(resources, policy, false, func(*unstructured.Unstructured) bool { return false })
+	if g.undeleted != nil {
+		return &kube.Result{}, []error{g.undeleted}
+	}
+	return &kube.Result{Deleted: resources}, nil
+}
+
+// DeleteLeft deletes the objects of Plan.Left before an uninstallation, which deletes those of the newest revision.
+func (g *Guard) DeleteLeft() error {
+	left, err := g.left()
+	if err != nil {
+		return err
+	}
+	if _, err := g.apply(nil, left, nil, false); err != nil {
+		return fmt.Errorf("delete what interrupted upgrades have left: %w", err)
+	}
+	return nil
+}
+
+// left are the objects of Plan.Left.
+func (g *Guard) left() (kube.ResourceList, error) {
+	var left kube.ResourceList
+	for _, manifest := range g.plan.Left {
+		resources, err := g.Build(bytes.NewBufferString(manifest), false)
+		if err != nil {
+			return nil, fmt.Errorf("parse the manifest of an interrupted or failed release: %w", err)
+		}
+		for _, info := range resources {
+			if left.Get(info) == nil {
+				left.Append(info)
+			}
+		}
+	}
+	return left, nil
+}
+
+func (g *Guard) checkNamespace(info *resource.Info) error {
+	if info.Namespace != g.owner.GetNamespace() {
+		return fmt.Errorf("%s is outside of namespace %q: a release may only hold objects beside its custom resource", describe(info), g.owner.GetNamespace())
+	}
+	return nil
+}
+
+// adopt makes an object the owner's, and one of its Helm release: the marks are Helm's own, for those who look at the cluster
+// with Helm.
+func (g *Guard) adopt(obj metav1.Object) {
+	object.Adopt(obj, g.owner)
+	set := obj.GetLabels()
+	set["app.kubernetes.io/managed-by"] = "Helm"
+	obj.SetLabels(set)
+	annotations := obj.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[object.ReleaseName], annotations[object.ReleaseNamespace] = g.owner.GetName(), g.owner.GetNamespace()
+	obj.SetAnnotations(annotations)
+}
+
+// live reads an object from the API server.
+func (g *Guard) live(info *resource.Info) (*unstructured.Unstructured, error) {
+	live, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
+	if err != nil {
+		return nil, fmt.Errorf("look up %s: %w", describe(info), err)
+	}
+	return content(live), nil
+}
+
+// content of an object: Build, and what it asks the API server with, know no other type.
+func content(obj runtime.Object) *unstructured.Unstructured { return obj.(*unstructured.Unstructured) }
+
+func describe(info *resource.Info) string {
+	return object.Describe(info.Mapping.GroupVersionKind.Kind, info.Namespace, info.Name)
+}

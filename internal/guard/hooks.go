@@ -1,0 +1,47 @@
+package guard
+
+import (
+	"fmt"
+	"time"
+
+	"helm.sh/helm/v3/pkg/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// WatchUntilReady waits for the end of a hook.
+func (g *Guard) WatchUntilReady(resources kube.ResourceList, timeout time.Duration) error {
+	return g.await(func() error { return g.Client.WatchUntilReady(resources, timeout) })
+}
+
+// WaitForDelete waits until an old hook is gone, if it is the owner's: of another's, nothing was deleted.
+func (g *Guard) WaitForDelete(resources kube.ResourceList, timeout time.Duration) error {
+	var owned kube.ResourceList
+	for _, info := range resources {
+		live, err := g.live(info)
+		if err == nil && metav1.IsControlledBy(live, g.owner) {
+			owned.Append(info)
+		}
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+			return err
+		}
+	}
+	if len(owned) == 0 {
+		return nil
+	}
+	return g.await(func() error { return g.Client.WaitForDelete(owned, timeout) })
+}
+
+// await gives the slot to others while wait runs, and ends with the operator, of which Helm would not hear.
+func (g *Guard) await(wait func() error) error {
+	g.slots.Give()
+	defer func() { g.slots <- struct{}{} }()
+	ended := make(chan error, 1)
+	go func() { ended <- wait() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-g.ctx.Done():
+		return fmt.Errorf("wait for a hook: %w", g.ctx.Err())
+	}
+}

@@ -1,0 +1,27 @@
+package guard
+
+import (
+	"context"
+	"fmt"
+)
+
+// HookWaits is how many custom resources of a kind may wait for the hooks of their charts, besides
+// those that are acted on.
+const HookWaits = 32
+
+// Slots bound how many actions of a kind run at once. An action that waits for a hook gives its slot
+// to another: some minutes long it needs nothing, and a few endless hooks would hold up everybody.
+type Slots chan struct{}
+
+// Take waits for a slot, or fails with the end of ctx.
+func (s Slots) Take(ctx context.Context) error {
+	select {
+	case s <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for other actions: %w", ctx.Err())
+	}
+}
+
+// Give ends what Take began.
+func (s Slots) Give() { <-s }

@@ -1,0 +1,268 @@
+package object
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// Allow is what the authors of custom resources of a kind may ask of controllers that serve others, too. By default, that is
+// nothing: the operator may make an Ingress where they may not, and whoever has a host has its visitors.
+type Allow struct {
+	// Hosts are host names and addresses. *. at the beginning stands for every name below, * for every host, and
+	// {namespace} for the namespace of the custom resource.
+	Hosts []string `json:"hosts,omitempty"`
+	// Annotations are keys of annotations. * at the end stands for any end.
+	Annotations []string `json:"annotations,omitempty"`
+	// Kinds are those that are not Kubernetes' own, as VirtualService.networking.istio.io: which hosts they ask for, nobody
+	// here knows.
+	Kinds []string `json:"kinds,omitempty"`
+	// Pods are what the pods of the chart may use, of PodSecrets, PodServiceAccounts and PodHost, where a policy bounds what
+	// the operator may make (config/policy). The chart decides whether they do.
+	Pods []string `json:"pods,omitempty"`
+}
+
+// What Allow.Pods may have.
+const (
+	PodSecrets         = "secrets"
+	PodServiceAccounts = "serviceAccounts"
+	PodHost            = "host"
+)
+
+const (
+	// everyHost is both what somebody asks for who names none, and the pattern that allows it.
+	everyHost     = "*"
+	hostNamespace = "{namespace}"
+)
+
+var (
+	hostPattern       = regexp.MustCompile(`^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+	annotationPattern = regexp.MustCompile(`^[-A-Za-z0-9_./]*\*?$`)
+	kindPattern       = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*(\.[a-z0-9][-a-z0-9]*)+$`)
+	// freeKey is a key of an annotation that no controller obeys: those have a prefix, or are names in a domain.
+	freeKey = regexp.MustCompile(`^[-A-Za-z0-9_]*$`)
+	// helmKey is obeyed by Helm, and so by the operator, which is limited to what the custom resource owns.
+	helmKey = regexp.MustCompile(`^helm\.sh/`)
+	// checksum is how charts have pods restarted with their configuration, and nothing that anybody obeys.
+	checksumKey, checksum = regexp.MustCompile(`^checksum/`), regexp.MustCompile(`^[0-9a-f]*$`)
+)
+
+// Validate says what cannot be meant.
+func (a Allow) Validate() error {
+	for _, host := range a.Hosts {
+		plain := strings.ReplaceAll(host, hostNamespace, "namespace")
+		if host != everyHost && net.ParseIP(host) == nil && !hostPattern.MatchString(plain) {
+			return fmt.Errorf("allow.hosts: %q is no host: write hello.example.com, *.example.com for every name below, *.%s.example.com for those of the custom resource's namespace, an address, or * for every host", host, hostNamespace)
+		}
+	}
+	for _, key := range a.Annotations {
+		if key == "" || !annotationPattern.MatchString(key) {
+			return fmt.Errorf("allow.annotations: %q is no key of an annotation: write example.com/key, or example.com/* for every key that begins so", key)
+		}
+	}
+	for _, kind := range a.Kinds {
+		if !kindPattern.MatchString(kind) {
+			return fmt.Errorf("allow.kinds: %q is no kind with its group: write VirtualService.networking.istio.io", kind)
+		}
+	}
+	for _, word := range a.Pods {
+		if !slices.Contains([]string{PodSecrets, PodServiceAccounts, PodHost}, word) {
+			return fmt.Errorf("allow.pods: %q is none of %s, %s and %s", word, PodSecrets, PodServiceAccounts, PodHost)
+		}
+	}
+	return nil
+}
+
+// Ask is what an object asks of controllers that serve others, too.
+type Ask struct {
+	object string
+	what   string // host, annotation or kind
+	key    string
+	value  string
+}
+
+func (a Ask) String() string {
+	key := fmt.Sprintf("%s %q", a.what, a.key)
+	if a.what == "host" && a.key == everyHost {
+		key = "every host"
+	}
+	return key + " (" + a.object + ")"
+}
+
+// Asks lists what an object asks for.
+func Asks(o *unstructured.Unstructured) []Ask {
+	name, kind := fmt.Sprintf("%s %q", o.GetKind(), o.GetName()), o.GroupVersionKind().GroupKind()
+	var asks []Ask
+	hosts, known := hostsOf(o)
+	slices.Sort(hosts)
+	for _, host := range slices.Compact(hosts) {
+		asks = append(asks, Ask{object: name, what: "host", key: host})
+	}
+	if !known {
+		content, _ := json.Marshal(o.Object) // it came as JSON
+		asks = append(asks, Ask{object: name, what: "kind", key: kind.String(), value: string(content)})
+	}
+	return append(asks, annotationAsks(name, o.Object)...)
+}
+
+// annotationAsks looks for annotations wherever they are: in an object, its template of pods, its template of objects with
+// a template of pods, and whatever a kind hands on.
+func annotationAsks(name string, value any) []Ask {
+	var asks []Ask
+	switch value := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			annotations, ok := value[key].(map[string]any)
+			if key != "annotations" || !ok {
+				asks = append(asks, annotationAsks(name, value[key])...)
+				continue
+			}
+			for _, key := range slices.Sorted(maps.Keys(annotations)) {
+				text := fmt.Sprint(annotations[key])
+				if freeKey.MatchString(key) || helmKey.MatchString(key) || checksumKey.MatchString(key) && checksum.MatchString(text) {
+					continue
+				}
+				asks = append(asks, Ask{object: name, what: "annotation", key: key, value: text})
+			}
+		}
+	case []any:
+		for _, element := range value {
+			asks = append(asks, annotationAsks(name, element)...)
+		}
+	}
+	return asks
+}
+
+// hostsOf lists the hosts and addresses that an object claims or leads to, and says whether that can be told of its kind.
+func hostsOf(o *unstructured.Unstructured) (hosts []string, known bool) {
+	claim := func(value any) {
+		for _, host := range elements(value) {
+			hosts = append(hosts, strings.TrimSuffix(strings.ToLower(fmt.Sprint(host)), "."))
+		}
+	}
+	// orEvery is claim where none is every host.
+	orEvery := func(value any) {
+		if len(elements(value)) == 0 {
+			value = everyHost
+		}
+		claim(value)
+	}
+	spec := fields(o.Object["spec"])
+	switch o.GroupVersionKind().GroupKind() {
+	case schema.GroupKind{Group: "networking.k8s.io", Kind: "Ingress"}, schema.GroupKind{Group: "extensions", Kind: "Ingress"}:
+		for _, rule := range elements(spec["rules"]) {
+			orEvery(fields(rule)["host"])
+		}
+		for _, tls := range elements(spec["tls"]) {
+			orEvery(fields(tls)["hosts"])
+		}
+		if spec["defaultBackend"] != nil || spec["backend"] != nil {
+			claim(everyHost)
+		}
+	case schema.GroupKind{Group: "gateway.networking.k8s.io", Kind: "HTTPRoute"}, schema.GroupKind{Group: "gateway.networking.k8s.io", Kind: "GRPCRoute"},
+		schema.GroupKind{Group: "gateway.networking.k8s.io", Kind: "TLSRoute"}:
+		orEvery(spec["hostnames"])
+	case schema.GroupKind{Group: "route.openshift.io", Kind: "Route"}:
+		claim(spec["host"]) // none is one that the router makes of name and namespace
+		claim(spec["subdomain"])
+		if policy := spec["wildcardPolicy"]; policy != nil && policy != "None" {
+			claim(everyHost)
+		}
+	case schema.GroupKind{Kind: "Service"}:
+		claim(spec["externalIPs"])
+		claim(spec["loadBalancerIP"])
+		claim(spec["externalName"])
+	case schema.GroupKind{Kind: "Endpoints"}:
+		for _, subset := range elements(o.Object["subsets"]) {
+			for _, address := range append(elements(fields(subset)["addresses"]), elements(fields(subset)["notReadyAddresses"])...) {
+				claim(fields(address)["ip"])
+			}
+		}
+	case schema.GroupKind{Group: "discovery.k8s.io", Kind: "EndpointSlice"}:
+		for _, endpoint := range elements(o.Object["endpoints"]) {
+			claim(fields(endpoint)["addresses"])
+		}
+	default:
+		return nil, scheme.Scheme.Recognizes(o.GroupVersionKind())
+	}
+	return hosts, true
+}
+
+// elements of a list, or of one that is written as its only element. What is empty is none.
+func elements(value any) []any {
+	if elements, ok := value.([]any); ok {
+		return elements
+	}
+	if value == nil || value == "" {
+		return nil
+	}
+	return []any{value}
+}
+
+func fields(value any) map[string]any {
+	fields, _ := value.(map[string]any)
+	return fields
+}
+
+// Refused are those of asks that a does not allow in a namespace.
+func (a Allow) Refused(namespace string, asks []Ask) []Ask {
+	return slices.DeleteFunc(slices.Clone(asks), func(ask Ask) bool { return a.allows(namespace, ask) })
+}
+
+func (a Allow) allows(namespace string, ask Ask) bool {
+	switch ask.what {
+	case "host":
+		return slices.ContainsFunc(a.in(namespace).Hosts, func(pattern string) bool {
+			below, wild := strings.CutPrefix(pattern, "*")
+			return pattern == ask.key || pattern == everyHost || wild && hostPattern.MatchString(ask.key) && strings.HasSuffix(ask.key, below)
+		})
+	case "annotation":
+		return slices.ContainsFunc(a.Annotations, func(pattern string) bool {
+			begin, wild := strings.CutSuffix(pattern, "*")
+			return pattern == ask.key || wild && strings.HasPrefix(ask.key, begin)
+		})
+	default:
+		return slices.Contains(a.Kinds, ask.key)
+	}
+}
+
+// in is what is allowed in a namespace.
+func (a Allow) in(namespace string) Allow {
+	hosts := make([]string, len(a.Hosts))
+	for i, host := range a.Hosts {
+		hosts[i] = strings.ReplaceAll(host, hostNamespace, namespace)
+	}
+	a.Hosts = hosts
+	return a
+}
+
+// told bounds how much of what is refused is told.
+const told = 5
+
+// Refusal says to the author of a custom resource what is refused, what is allowed, and who can change that.
+func (a Allow) Refusal(namespace string, refused []Ask) error {
+	var asks []string
+	for _, ask := range refused {
+		asks = append(asks, ask.String())
+	}
+	if len(asks) > told {
+		asks = append(asks[:told], fmt.Sprintf("%d more", len(asks)-told))
+	}
+	return fmt.Errorf("not allowed: %s. In namespace %s, the operator's watches.yaml allows hosts: %s; annotations with a prefix: %s; kinds that are not Kubernetes' own: %s",
+		strings.Join(asks, ", "), namespace, orNone(a.in(namespace).Hosts), orNone(a.Annotations), orNone(a.Kinds))
+}
+
+func orNone(allowed []string) string {
+	if len(allowed) == 0 {
+		return "none"
+	}
+	return strings.Join(allowed, ", ")
+}

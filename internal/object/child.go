@@ -1,0 +1,66 @@
+package object
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Child is an object of a release, in the namespace of its custom resource.
+type Child struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Name       string `json:"name"`
+	// Fingerprint has the marks of what is the chart's, and not of what others have set.
+	Fingerprint string `json:"fingerprint"`
+	// ResourceVersion is the API server's answer to the apply.
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+}
+
+// ChildOf describes an object as the API server answered after it was brought to what the chart wants in what is not left
+// to others.
+func ChildOf(applied, desired *unstructured.Unstructured, left Left, rules Ignored) Child {
+	return Child{
+		APIVersion: applied.GetAPIVersion(), Kind: applied.GetKind(), Name: applied.GetName(),
+		Fingerprint:     fingerprint(applied, rules, func(p pointer) bool { return isTheCharts(p, desired, left) }),
+		ResourceVersion: applied.GetResourceVersion(),
+	}
+}
+
+// Intact is whether an object of the cache is as c was applied, but for what is left to others.
+func (c Child) Intact(slim *unstructured.Unstructured) bool {
+	return has(CachedFingerprint(slim), c.Fingerprint)
+}
+
+// ShownBy is whether object, read from a cache, already is as c was applied, or newer.
+func (c Child) ShownBy(object client.Object) bool {
+	order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), c.ResourceVersion)
+	return err == nil && order >= 0
+}
+
+// Same is whether two children stand for the same object, whatever is in it.
+func (c Child) Same(other Child) bool {
+	return c.APIVersion == other.APIVersion && c.Kind == other.Kind && c.Name == other.Name
+}
+
+// SameContent is whether two children stand for the same content of the same object.
+func (c Child) SameContent(other Child) bool {
+	return c.Same(other) && c.Fingerprint == other.Fingerprint
+}
+
+// Compare orders children by version, kind and name.
+func (c Child) Compare(other Child) int {
+	return strings.Compare(c.APIVersion+"/"+c.Kind+"/"+c.Name, other.APIVersion+"/"+other.Kind+"/"+other.Name)
+}
+
+// BareManifest names children, and no more: enough to delete them or to go on from them.
+func BareManifest(children []Child) string {
+	var manifest strings.Builder
+	for _, child := range children {
+		fmt.Fprintf(&manifest, "---\napiVersion: %q\nkind: %q\nmetadata: {name: %q}\n", child.APIVersion, child.Kind, child.Name)
+	}
+	return manifest.String()
+}

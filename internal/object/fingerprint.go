@@ -1,0 +1,116 @@
+package object
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// fingerprintAnnotation holds the fingerprint of an object in the cache. It is never written
+// to the cluster.
+const fingerprintAnnotation = "webapp.demo.welcome.domain/fingerprint"
+
+const (
+	// digestLength is how long a Digest is.
+	digestLength = 32
+	// markLength is how long a mark is: 72 bits, lest somebody finds an annotation that passes for another.
+	markLength = 12
+)
+
+// Fingerprint is a short name of everything in an object that its author decides: all but
+// the status and what the API server and the object's own controller keep in the metadata.
+//
+// It is the digest of what only the chart may decide, and behind it a mark of each field that may be others': labels,
+// annotations, what Restore leaves to others unless the chart sets it, and what rules may ignore. Of a cached object nobody
+// knows what the chart wants; of the object as it was applied, a Child keeps the marks of what is the chart's. As long as the
+// cached object has that digest and these marks, there is no drift, whatever others have set besides.
+func Fingerprint(object *unstructured.Unstructured, rules Ignored) string {
+	return fingerprint(object, rules, func(pointer) bool { return true })
+}
+
+func fingerprint(object *unstructured.Unstructured, rules Ignored, counts func(pointer) bool) string {
+	content := map[string]any{}
+	for key, value := range object.Object {
+		if key != "status" && key != "metadata" {
+			content[key] = value
+		}
+	}
+	var marks []string
+	mark := func(p pointer, value any) {
+		if counts(p) {
+			marks = append(marks, markOf(p, value))
+		}
+	}
+	for key, value := range object.GetLabels() {
+		mark(pointer{"metadata", "labels", key}, value)
+	}
+	for key, value := range object.GetAnnotations() {
+		if key != fingerprintAnnotation {
+			mark(pointer{"metadata", "annotations", key}, value)
+		}
+	}
+	given := content
+	blank := func(p pointer) { content = p.set(content, nil, true).(map[string]any) } // whether it is there or not
+	for _, p := range othersUnlessSet[object.GroupVersionKind().GroupKind()] {
+		if value, ok, _ := p.in(given); ok {
+			mark(p, value)
+		}
+		blank(p)
+	}
+	for _, p := range rules.candidates(object) {
+		if p[0] != "metadata" { // that has its mark
+			value, _, _ := p.in(given)
+			mark(p, value)
+			blank(p)
+		}
+	}
+	text, err := json.Marshal(withoutChallenges(content))
+	if err != nil {
+		return "" // cannot happen for what was JSON before; it would look like a drift
+	}
+	slices.Sort(marks)
+	return Digest(text) + strings.Join(marks, "")
+}
+
+func markOf(p pointer, value any) string {
+	text, err := json.Marshal([]any{p, value})
+	if err != nil {
+		return strings.Repeat("-", markLength) // likewise
+	}
+	sum := sha256.Sum256(text)
+	return base64.RawURLEncoding.EncodeToString(sum[:])[:markLength]
+}
+
+// has is whether a fingerprint has all that one of a Child has.
+func has(fingerprint, wanted string) bool {
+	if len(fingerprint) < digestLength || len(wanted) < digestLength || fingerprint[:digestLength] != wanted[:digestLength] {
+		return false
+	}
+	marks := fingerprint[digestLength:]
+	for wanted = wanted[digestLength:]; wanted != ""; wanted = wanted[markLength:] {
+		for len(marks) >= markLength && len(wanted) >= markLength && marks[:markLength] < wanted[:markLength] { // both are sorted
+			marks = marks[markLength:]
+		}
+		if len(marks) < markLength || len(wanted) < markLength || marks[:markLength] != wanted[:markLength] {
+			return false
+		}
+	}
+	return true
+}
+
+// CachedFingerprint is the fingerprint that a slim object of the cache had when it was whole.
+func CachedFingerprint(slim *unstructured.Unstructured) string {
+	text, _, _ := unstructured.NestedString(slim.Object, "metadata", "annotations", fingerprintAnnotation)
+	return text
+}
+
+// Digest fits into a label, and 128 bits of SHA-256 do not collide by chance.
+func Digest(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16])
+}

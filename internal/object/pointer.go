@@ -1,0 +1,116 @@
+package object
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// pointer is a JSON pointer (RFC 6901), taken apart. It is written /spec/template/metadata/annotations/example.com~1key.
+type pointer []string
+
+var (
+	escaper   = strings.NewReplacer("~", "~0", "/", "~1")
+	unescaper = strings.NewReplacer("~1", "/", "~0", "~")
+)
+
+func parsePointer(text string) (pointer, error) {
+	if !strings.HasPrefix(text, "/") {
+		return nil, fmt.Errorf("%q is no JSON pointer: write it like /spec/replicas", text)
+	}
+	var p pointer
+	for token := range strings.SplitSeq(text[1:], "/") {
+		if rest := strings.NewReplacer("~0", "", "~1", "").Replace(token); strings.Contains(rest, "~") {
+			return nil, fmt.Errorf("%q is no JSON pointer: write ~0 for a ~, and ~1 for a / inside of a name", text)
+		}
+		p = append(p, unescaper.Replace(token))
+	}
+	return p, nil
+}
+
+func mustPointer(text string) pointer {
+	p, err := parsePointer(text)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+func (p pointer) String() string {
+	var text strings.Builder
+	for _, token := range p {
+		text.WriteString("/" + escaper.Replace(token))
+	}
+	return text.String()
+}
+
+// covers is whether other is in what p points to.
+func (p pointer) covers(other pointer) bool {
+	return len(p) <= len(other) && slices.Equal(p, other[:len(p)])
+}
+
+// in returns what p points to. whole is false where an element of a list on the way to it is missing: then there is nothing
+// in which it could be set, or not be set.
+func (p pointer) in(value any) (found any, ok, whole bool) {
+	for i, token := range p {
+		switch content := value.(type) {
+		case []any:
+			at, err := strconv.Atoi(token)
+			if err != nil || at < 0 || at >= len(content) {
+				return nil, false, i == len(p)-1
+			}
+			value = content[at]
+		case map[string]any:
+			value, ok = content[token]
+			if !ok {
+				return nil, false, true
+			}
+		default:
+			return nil, false, value == nil
+		}
+	}
+	return value, true, true
+}
+
+// set returns content with a value at p, or without one if there is to be none. What is on the way to it is copied, and the
+// rest is shared. Where an element of a list on the way is missing, content stays as it is.
+func (p pointer) set(content, value any, present bool) any {
+	if len(p) == 0 {
+		return value
+	}
+	last := len(p) == 1
+	switch content := content.(type) {
+	case []any:
+		at, err := strconv.Atoi(p[0])
+		switch {
+		case err != nil || at < 0 || at > len(content), at == len(content) && (!last || !present):
+			return content
+		case at == len(content):
+			return append(slices.Clone(content), value)
+		case last && !present:
+			return slices.Delete(slices.Clone(content), at, at+1)
+		}
+		content = slices.Clone(content)
+		content[at] = p[1:].set(content[at], value, present)
+		return content
+	case map[string]any:
+		inner, ok := content[p[0]]
+		if !ok && !present {
+			return content
+		}
+		content = maps.Clone(content)
+		if last && !present {
+			delete(content, p[0])
+		} else {
+			content[p[0]] = p[1:].set(inner, value, present)
+		}
+		return content
+	case nil:
+		if present {
+			return map[string]any{p[0]: p[1:].set(nil, value, true)}
+		}
+	}
+	return content
+}

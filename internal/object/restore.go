@@ -1,0 +1,284 @@
+package object
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// othersUnlessSet lists, for the kinds whose whole spec is the chart's, the fields that are others' where the chart does not set
+// them: what the cluster assigns, and what Kubernetes' own tools and well-known controllers write. An update must not lose them. The
+// API server gives every other field its default again, so one that somebody added disappears.
+var othersUnlessSet = map[schema.GroupKind][]pointer{
+	{Group: "apps", Kind: "Deployment"}:                     pointers(replicas, "/spec/paused", restartedAt), // kubectl rollout pause, restart
+	{Group: "apps", Kind: "StatefulSet"}:                    pointers(replicas, restartedAt),
+	{Group: "apps", Kind: "DaemonSet"}:                      pointers(restartedAt),
+	{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}: {},
+	{Group: "networking.k8s.io", Kind: "Ingress"}:           pointers("/spec/ingressClassName"), // the default class
+	{Group: "networking.k8s.io", Kind: "NetworkPolicy"}:     {},
+	{Group: "policy", Kind: "PodDisruptionBudget"}:          {},
+	{Kind: "Service"}: pointers("/spec/clusterIP", "/spec/clusterIPs", "/spec/ipFamilies", "/spec/ipFamilyPolicy", "/spec/healthCheckNodePort",
+		"/spec/loadBalancerClass", "/spec/loadBalancerIP"), // controllers of load balancers write the last
+}
+
+const (
+	replicas    = "/spec/replicas" // an autoscaler's
+	restartedAt = "/spec/template/metadata/annotations/kubectl.kubernetes.io~1restartedAt"
+)
+
+func pointers(texts ...string) []pointer {
+	all := make([]pointer, len(texts))
+	for i, text := range texts {
+		all[i] = mustPointer(text)
+	}
+	return all
+}
+
+// Left are the fields of an object that are left to others, whatever the chart wants in them.
+type Left []pointer
+
+// LeftTo returns what is left to others in live: what rules ignore, and replicas that somebody has set by the scale subresource, as
+// autoscalers and kubectl scale do, where the custom resource does not set them (scalable) and what the chart wants has not changed.
+func LeftTo(previous, live, desired *unstructured.Unstructured, rules Ignored, scalable bool) Left {
+	left := rules.of(desired)
+	count := mustPointer(replicas)
+	if scalable && live != nil && isScaled(live) {
+		wanted, _, _ := count.in(desired.Object)
+		if previous == nil || reflect.DeepEqual(field(previous.Object["spec"], "replicas"), wanted) {
+			left = append(left, count)
+		}
+	}
+	return left
+}
+
+// isScaled is whether the replicas were last set by the scale subresource.
+func isScaled(live *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
+		return entry.Subresource == "scale" && entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:replicas"`)
+	})
+}
+
+// isTheCharts is whether what others set at p is a drift.
+func isTheCharts(p pointer, desired *unstructured.Unstructured, left Left) bool {
+	if slices.ContainsFunc(left, func(ignored pointer) bool { return ignored.covers(p) }) {
+		return false
+	}
+	_, set, _ := p.in(desired.Object)
+	isOthers := p[0] == "metadata" || slices.ContainsFunc(othersUnlessSet[desired.GroupVersionKind().GroupKind()], func(other pointer) bool { return slices.Equal(other, p) })
+	return set || !isOthers
+}
+
+// Restore returns live with everything put back that the chart wants, but for what is left to others. Labels and annotations
+// that the chart does not mention stay: by convention they belong to everybody. Of kinds not
+// listed in othersUnlessSet, fields that the chart does not mention stay as well, for their
+// controllers may have set them. What previous has and desired no longer has goes; previous is
+// nil where nothing proves what the chart wanted before.
+func Restore(previous, live, desired *unstructured.Unstructured, left Left) *unstructured.Unstructured {
+	live, desired = live.DeepCopy(), desired.DeepCopy()
+	var before map[string]any
+	if previous != nil && previous.GroupVersionKind() == desired.GroupVersionKind() {
+		before = previous.Object
+	}
+	content := mergeMap(before, live.Object, desired.Object)
+	wanted, hasSpec := desired.Object["spec"].(map[string]any)
+	if others, known := othersUnlessSet[live.GroupVersionKind().GroupKind()]; known && hasSpec {
+		spec := maps.Clone(wanted)
+		current, _ := live.Object["spec"].(map[string]any)
+		if ports, ok := wanted["ports"]; ok { // of a Service
+			spec["ports"] = withNodePorts(list(ports), list(current["ports"]))
+		}
+		if rules, ok := wanted["rules"]; ok { // of an Ingress
+			spec["rules"] = withChallenges(list(rules), list(current["rules"]))
+		}
+		content["spec"] = spec
+		for _, p := range others {
+			_, set, _ := p.in(content)
+			if value, ok, _ := p.in(live.Object); ok && !set {
+				content = p.set(content, value, true).(map[string]any)
+			}
+		}
+	}
+	for _, p := range left {
+		value, ok, whole := p.in(live.Object)
+		if _, set, _ := p.in(content); whole && (ok || set) {
+			content = p.set(content, value, ok).(map[string]any)
+		}
+	}
+	restored := &unstructured.Unstructured{Object: content}
+	restored.SetOwnerReferences(live.GetOwnerReferences())
+	restored.SetFinalizers(live.GetFinalizers())
+	return restored
+}
+
+// withNodePorts are the wanted ports of a Service, with the node ports that the cluster gave to those of that name or number.
+func withNodePorts(wanted, live []any) []any {
+	ports := make([]any, len(wanted))
+	for i, port := range wanted {
+		port, _ := port.(map[string]any)
+		ports[i] = port
+		at := slices.IndexFunc(live, func(other any) bool { return field(other, "name") == port["name"] })
+		if at < 0 {
+			at = slices.IndexFunc(live, func(other any) bool { return field(other, "port") == port["port"] })
+		}
+		if at >= 0 && port["nodePort"] == nil && field(live[at], "nodePort") != nil {
+			port = maps.Clone(port)
+			port["nodePort"] = field(live[at], "nodePort")
+			ports[i] = port
+		}
+	}
+	return ports
+}
+
+func field(of any, name string) any {
+	fields, _ := of.(map[string]any)
+	return fields[name]
+}
+
+func mergeMap(previous, live, desired map[string]any) map[string]any {
+	merged := maps.Clone(live)
+	if merged == nil {
+		merged = map[string]any{}
+	}
+	for key, before := range previous {
+		if _, wanted := desired[key]; wanted {
+			continue
+		}
+		before, wasMap := before.(map[string]any)
+		left, isMap := live[key].(map[string]any)
+		if left = mergeMap(before, left, nil); wasMap && isMap && len(left) > 0 {
+			merged[key] = left // with what others have put there
+		} else {
+			delete(merged, key)
+		}
+	}
+	for key, value := range desired {
+		if isEmpty(value) && isEmpty(live[key]) {
+			continue // the API server drops empty values
+		}
+		merged[key] = mergeValue(previous[key], live[key], value)
+	}
+	return merged
+}
+
+func mergeValue(previous, live, desired any) any {
+	switch desired := desired.(type) {
+	case map[string]any:
+		if live, ok := live.(map[string]any); ok {
+			previous, _ := previous.(map[string]any)
+			return mergeMap(previous, live, desired)
+		}
+	case []any:
+		if live, ok := live.([]any); ok {
+			return mergeList(list(previous), live, desired)
+		}
+	}
+	return desired
+}
+
+// mergeList keeps the order and the elements of desired, each with the fields of its counterparts:
+// the element of that name, or of that place where names do not tell.
+func mergeList(previous, live, desired []any) []any {
+	merged := make([]any, len(desired))
+	for i, element := range desired {
+		merged[i] = mergeValue(counterpart(previous, desired, i), counterpart(live, desired, i), element)
+	}
+	return merged
+}
+
+func counterpart(others, desired []any, place int) any {
+	name, _ := field(desired[place], "name").(string)
+	named := func(element any) bool { return field(element, "name") == name }
+	at := slices.IndexFunc(others, named)
+	switch {
+	case name != "" && count(desired, named) == 1 && count(others, named) <= 1:
+		if at >= 0 {
+			return others[at]
+		}
+	case place < len(others):
+		return others[place]
+	}
+	return nil
+}
+
+func count(elements []any, is func(any) bool) (n int) {
+	for _, element := range elements {
+		if is(element) {
+			n++
+		}
+	}
+	return n
+}
+
+func isEmpty(value any) bool {
+	switch value := value.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		return len(value) == 0
+	case []any:
+		return len(value) == 0
+	default:
+		return false
+	}
+}
+
+// Canonical is a rendered object in the form in which the API server answers: typed kinds
+// write "0.1" CPUs as "100m". An object with a field that its type does not have, as a newer
+// Kubernetes may know it, stays as it is.
+func Canonical(rendered *unstructured.Unstructured) *unstructured.Unstructured {
+	canonical := rendered.DeepCopy()
+	if typed, err := scheme.Scheme.New(rendered.GroupVersionKind()); err == nil {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(canonical.Object, typed, true); err == nil {
+			if content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed); err == nil {
+				canonical.Object = content
+				canonical.SetGroupVersionKind(rendered.GroupVersionKind())
+			}
+		}
+	}
+	unstructured.RemoveNestedField(canonical.Object, "status")
+	unstructured.RemoveNestedField(canonical.Object, "metadata", "creationTimestamp")
+	return canonical
+}
+
+// Patch is the JSON merge patch that makes live what restored is, empty where nothing differs.
+func Patch(live, restored *unstructured.Unstructured) (map[string]any, error) {
+	text, err := client.MergeFrom(live).Data(restored)
+	if err != nil {
+		return nil, fmt.Errorf("compare: %w", err)
+	}
+	patch := map[string]any{}
+	if err := json.Unmarshal(text, &patch); err != nil {
+		return nil, fmt.Errorf("compare: %w", err)
+	}
+	return patch, nil
+}
+
+// Repeats is whether patch asks for nothing that sent has not asked for: what the API server has just
+// answered to that, it would answer again. Where it gives fields their defaults, a patch is never empty.
+func Repeats(patch, sent map[string]any) bool {
+	for key, value := range patch {
+		other, ok := sent[key]
+		if !ok {
+			return false
+		}
+		nested, isMap := value.(map[string]any)
+		if before, wasMap := other.(map[string]any); isMap && wasMap {
+			if !Repeats(nested, before) {
+				return false
+			}
+		} else if !reflect.DeepEqual(value, other) {
+			return false
+		}
+	}
+	return true
+}

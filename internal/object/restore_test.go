@@ -1,0 +1,279 @@
+package object
+
+import (
+	"reflect"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+func parse(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+func TestRestore(t *testing.T) {
+	for name, c := range map[string]struct{ live, desired, want string }{
+		"a changed field comes back": {
+			"{apiVersion: apps/v1, kind: Deployment, spec: {minReadySeconds: 9, template: {a: drifted}}}",
+			"{apiVersion: apps/v1, kind: Deployment, spec: {template: {a: wanted}}}",
+			"{apiVersion: apps/v1, kind: Deployment, spec: {template: {a: wanted}}}",
+		},
+		"replicas of an autoscaler stay": {
+			"{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 4}}",
+			"{apiVersion: apps/v1, kind: Deployment, spec: {paused: false}}",
+			"{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 4, paused: false}}",
+		},
+		"a restart and a pause stay": {
+			"{apiVersion: apps/v1, kind: Deployment, spec: {paused: true, template: {a: drifted, metadata: {labels: {a: b, c: d}, annotations: {kubectl.kubernetes.io/restartedAt: now, example.com/theirs: x}}}}}",
+			"{apiVersion: apps/v1, kind: Deployment, spec: {template: {a: wanted, metadata: {labels: {a: b}}}}}",
+			"{apiVersion: apps/v1, kind: Deployment, spec: {paused: true, template: {a: wanted, metadata: {labels: {a: b}, annotations: {kubectl.kubernetes.io/restartedAt: now}}}}}",
+		},
+		"a pause of the chart's comes back": {
+			"{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 1}}",
+			"{apiVersion: apps/v1, kind: Deployment, spec: {paused: true}}",
+			"{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 1, paused: true}}",
+		},
+		"an address of a load balancer stays": {
+			"{apiVersion: v1, kind: Service, spec: {loadBalancerIP: 10.9.9.9, externalName: theirs}}",
+			"{apiVersion: v1, kind: Service, spec: {type: LoadBalancer}}",
+			"{apiVersion: v1, kind: Service, spec: {type: LoadBalancer, loadBalancerIP: 10.9.9.9}}",
+		},
+		"cert-manager's challenge stays, and no other path": {
+			"{apiVersion: networking.k8s.io/v1, kind: Ingress, spec: {rules: [{host: a, http: {paths: [{path: /.well-known/acme-challenge/x, backend: {service: {name: cm-acme-http-solver-1}}}, {path: /.well-known/acme-challenge/x, backend: {service: {name: theirs}}}, {path: /}, {path: /theirs}]}}, {host: b, http: {paths: [{path: /}]}}]}}",
+			"{apiVersion: networking.k8s.io/v1, kind: Ingress, spec: {rules: [{host: a, http: {paths: [{path: /}]}}]}}",
+			"{apiVersion: networking.k8s.io/v1, kind: Ingress, spec: {rules: [{host: a, http: {paths: [{path: /.well-known/acme-challenge/x, backend: {service: {name: cm-acme-http-solver-1}}}, {path: /}]}}]}}",
+		},
+		"replicas of the chart come back": {
+			"{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 4}}",
+			"{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 1}}",
+			"{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 1}}",
+		},
+		"what the cluster gave a Service stays": {
+			"{apiVersion: v1, kind: Service, spec: {clusterIP: 10.0.0.1, ports: [{name: http, port: 1, nodePort: 30000}], externalIPs: [10.9.9.9]}}",
+			"{apiVersion: v1, kind: Service, spec: {ports: [{name: http, port: 80}]}}",
+			"{apiVersion: v1, kind: Service, spec: {clusterIP: 10.0.0.1, ports: [{name: http, port: 80, nodePort: 30000}]}}",
+		},
+		"labels, annotations and owners of others stay": {
+			"{apiVersion: v1, kind: Service, metadata: {labels: {a: drifted, theirs: x}, annotations: {theirs: x}, ownerReferences: [{apiVersion: v1, kind: Thing, name: it, uid: '1'}]}}",
+			"{apiVersion: v1, kind: Service, metadata: {labels: {a: wanted}}}",
+			"{apiVersion: v1, kind: Service, metadata: {labels: {a: wanted, theirs: x}, annotations: {theirs: x}, ownerReferences: [{apiVersion: v1, kind: Thing, name: it, uid: '1'}]}}",
+		},
+		"fields of an unknown kind stay": {
+			"{apiVersion: example.com/v1, kind: Thing, spec: {filled: in, a: drifted}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {a: wanted}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {filled: in, a: wanted}}",
+		},
+		"elements of a list are matched by name": {
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{name: b, default: 1}, {name: added}, {name: a, default: 2}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{name: a}, {name: b}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{name: a, default: 2}, {name: b, default: 1}]}}",
+		},
+		"elements of one name are matched by place": {
+			"{apiVersion: example.com/v1, kind: Thing, spec: {mounts: [{name: d, path: /a, subPath: a}, {name: d, path: /b}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {mounts: [{name: d, path: /a, subPath: a}, {name: d, path: /c}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {mounts: [{name: d, path: /a, subPath: a}, {name: d, path: /c}]}}",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live, desired := parse(t, c.live), parse(t, c.desired)
+			if got, want := Restore(nil, live, desired, nil).Object, parse(t, c.want).Object; !reflect.DeepEqual(got, want) {
+				t.Errorf("got  %v\nwant %v", got, want)
+			}
+			if !reflect.DeepEqual(live, parse(t, c.live)) || !reflect.DeepEqual(desired, parse(t, c.desired)) {
+				t.Error("the arguments were changed")
+			}
+		})
+	}
+}
+
+func TestRestoreDropsWhatTheChartHasDropped(t *testing.T) {
+	for name, c := range map[string]struct{ previous, live, desired, want string }{
+		"a field": {
+			"{apiVersion: v1, kind: ConfigMap, data: {a: '1', b: '2'}}",
+			"{apiVersion: v1, kind: ConfigMap, data: {a: '1', b: '2', theirs: x}}",
+			"{apiVersion: v1, kind: ConfigMap, data: {a: '1'}}",
+			"{apiVersion: v1, kind: ConfigMap, data: {a: '1', theirs: x}}",
+		},
+		"a label": {
+			"{apiVersion: v1, kind: Service, metadata: {labels: {a: '1', b: '2'}}}",
+			"{apiVersion: v1, kind: Service, metadata: {labels: {a: '1', b: '2', theirs: x}}}",
+			"{apiVersion: v1, kind: Service, metadata: {labels: {a: '1'}}}",
+			"{apiVersion: v1, kind: Service, metadata: {labels: {a: '1', theirs: x}}}",
+		},
+		"a field of an element of a list": {
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{name: a, x: 1, y: 1}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{name: a, x: 1, y: 1, default: 1}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{name: a, x: 2}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{name: a, x: 2, default: 1}]}}",
+		},
+		"a field of a Service's port": {
+			"{apiVersion: v1, kind: Service, spec: {ports: [{name: http, port: 80, appProtocol: http}]}}",
+			"{apiVersion: v1, kind: Service, spec: {ports: [{name: http, port: 80, appProtocol: http, nodePort: 30000}]}}",
+			"{apiVersion: v1, kind: Service, spec: {ports: [{name: web, port: 80}]}}",
+			"{apiVersion: v1, kind: Service, spec: {ports: [{name: web, port: 80, nodePort: 30000}]}}",
+		},
+		"all of a map, but for what others have put there": {
+			"{apiVersion: v1, kind: ConfigMap, metadata: {finalizers: [ours]}, data: {a: '1'}}",
+			"{apiVersion: v1, kind: ConfigMap, metadata: {finalizers: [ours, theirs]}, data: {a: '1', theirs: x}}",
+			"{apiVersion: v1, kind: ConfigMap, metadata: {}}",
+			"{apiVersion: v1, kind: ConfigMap, metadata: {finalizers: [ours, theirs]}, data: {theirs: x}}",
+		},
+		"all of a map": {
+			"{apiVersion: v1, kind: ConfigMap, data: {a: '1'}}",
+			"{apiVersion: v1, kind: ConfigMap, data: {a: '1'}}",
+			"{apiVersion: v1, kind: ConfigMap}",
+			"{apiVersion: v1, kind: ConfigMap}",
+		},
+		"not by the words of another version": {
+			"{apiVersion: example.com/v1beta1, kind: Thing, spec: {a: 1}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {a: 1, b: 1}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {b: 2}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {a: 1, b: 2}}",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, want := Restore(parse(t, c.previous), parse(t, c.live), parse(t, c.desired), nil).Object, parse(t, c.want).Object; !reflect.DeepEqual(got, want) {
+				t.Errorf("got  %v\nwant %v", got, want)
+			}
+		})
+	}
+}
+
+func TestCanonical(t *testing.T) {
+	for name, c := range map[string]struct{ rendered, want string }{
+		"a quantity": {
+			"{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: a, resources: {requests: {cpu: 0.1}}}]}}",
+			"{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: a, resources: {requests: {cpu: 100m}}}]}}",
+		},
+		"a field of the future": {
+			"{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {future: 1, containers: [{name: a}]}}",
+			"{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {future: 1, containers: [{name: a}]}}",
+		},
+		"an unknown kind, without its status": {
+			"{apiVersion: example.com/v1, kind: Thing, metadata: {name: x}, spec: {a: 0.1}, status: {b: 1}}",
+			"{apiVersion: example.com/v1, kind: Thing, metadata: {name: x}, spec: {a: 0.1}}",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, want := Canonical(parse(t, c.rendered)).Object, parse(t, c.want).Object; !reflect.DeepEqual(got, want) {
+				t.Errorf("got  %v\nwant %v", got, want)
+			}
+		})
+	}
+}
+
+func TestRepeats(t *testing.T) {
+	sent := parse(t, "{spec: {default: null, list: [1], deep: {a: 1}}}").Object
+	for text, want := range map[string]bool{
+		"{}":                              true,
+		"{spec: {default: null}}":         true,
+		"{spec: {deep: {a: 1}}}":          true,
+		"{spec: {deep: {a: 2}}}":          false,
+		"{spec: {list: [1, 2]}}":          false,
+		"{spec: {added: null}}":           false,
+		"{metadata: {labels: {a: null}}}": false,
+	} {
+		if got := Repeats(parse(t, text).Object, sent); got != want {
+			t.Errorf("%s: %t, want %t", text, got, want)
+		}
+	}
+}
+
+func TestRestoreLeavesWhatIsIgnored(t *testing.T) {
+	for name, c := range map[string]struct{ path, live, desired, want string }{
+		"a field": {
+			"/spec/a", "{spec: {a: theirs, b: drifted}}", "{spec: {a: wanted, b: wanted}}", "{spec: {a: theirs, b: wanted}}",
+		},
+		"a field that they have removed": {
+			"/spec/a", "{spec: {b: drifted}}", "{spec: {a: wanted, b: wanted}}", "{spec: {b: wanted}}",
+		},
+		"all that is in a field": {
+			"/spec/a", "{spec: {a: {x: theirs}}}", "{spec: {a: {y: wanted}}}", "{spec: {a: {x: theirs}}}",
+		},
+		"a field whose parents are gone": {
+			"/spec/a/b/c", "{spec: {x: 1}}", "{spec: {a: {b: {c: wanted, d: wanted}}, x: 1}}", "{spec: {a: {b: {d: wanted}}, x: 1}}",
+		},
+		"a field whose parents the chart does not have": {
+			"/spec/a/b", "{spec: {a: {b: theirs, c: theirs}, x: 1}}", "{spec: {x: 1}}", "{spec: {a: {b: theirs}, x: 1}}",
+		},
+		"a field of an element of a list": {
+			"/spec/list/1/a", "{spec: {list: [{a: drifted}, {a: theirs, b: drifted}]}}", "{spec: {list: [{a: wanted}, {a: wanted, b: wanted}]}}", "{spec: {list: [{a: wanted}, {a: theirs, b: wanted}]}}",
+		},
+		"a field of an element that is gone comes back with it": {
+			"/spec/list/1/a", "{spec: {list: [{a: 1}]}}", "{spec: {list: [{a: 1}, {a: wanted}]}}", "{spec: {list: [{a: 1}, {a: wanted}]}}",
+		},
+		"an element that they have added": {
+			"/spec/list/1", "{spec: {list: [{a: drifted}, {a: theirs}]}}", "{spec: {list: [{a: wanted}]}}", "{spec: {list: [{a: wanted}, {a: theirs}]}}",
+		},
+		"an annotation with a slash": {
+			"/metadata/annotations/example.com~1a~0b", "{metadata: {annotations: {example.com/a~b: theirs, c: drifted}}}", "{metadata: {annotations: {example.com/a~b: wanted, c: wanted}}}", "{metadata: {annotations: {example.com/a~b: theirs, c: wanted}}}",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			whole := func(text string) *unstructured.Unstructured {
+				object := parse(t, text)
+				object.SetAPIVersion("apps/v1")
+				object.SetKind("DaemonSet")
+				return object
+			}
+			rules, err := NewIgnored([]IgnoreRule{{Paths: []string{c.path}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			live, desired := whole(c.live), whole(c.desired)
+			left := LeftTo(desired, live, desired, rules, false)
+			restored := Restore(nil, live, desired, left)
+			if want := whole(c.want); !reflect.DeepEqual(restored.Object, want.Object) {
+				t.Errorf("got  %v\nwant %v", restored.Object, want.Object)
+			}
+			// What was ignored makes no drift, and what was repaired does.
+			child := ChildOf(restored, desired, left, rules)
+			if !has(Fingerprint(restored, rules), child.Fingerprint) {
+				t.Error("what was restored has drifted")
+			}
+			if drifted := !reflect.DeepEqual(live.Object, restored.Object); drifted == has(Fingerprint(live, rules), child.Fingerprint) {
+				t.Errorf("a drift is seen: %v", !drifted)
+			}
+			pristine := ChildOf(desired, desired, left, rules)
+			if drifted := !reflect.DeepEqual(live.Object, restored.Object); drifted == has(Fingerprint(live, rules), pristine.Fingerprint) {
+				t.Errorf("after an install, a drift is seen: %v", !drifted)
+			}
+			if !reflect.DeepEqual(live.Object, whole(c.live).Object) || !reflect.DeepEqual(desired.Object, whole(c.desired).Object) {
+				t.Error("the arguments were changed")
+			}
+		})
+	}
+}
+
+// Replicas belong to who scales where the custom resource does not set them, until it asks for another number.
+func TestLeftToWhoScales(t *testing.T) {
+	const scaled = `{apiVersion: apps/v1, kind: Deployment, metadata: {managedFields: [{manager: kube-controller-manager, operation: Update, subresource: scale, fieldsType: FieldsV1, fieldsV1: {"f:spec": {"f:replicas": {}}}}]}, spec: {replicas: 4}}`
+	const edited = `{apiVersion: apps/v1, kind: Deployment, metadata: {managedFields: [{manager: kubectl-edit, operation: Update, fieldsType: FieldsV1, fieldsV1: {"f:spec": {"f:replicas": {}}}}]}, spec: {replicas: 4}}`
+	const one, two = "{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 1}}", "{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 2}}"
+	for name, c := range map[string]struct {
+		previous, live string
+		scalable, left bool
+	}{
+		"scaled":                       {one, scaled, true, true},
+		"scaled, and set":              {one, scaled, false, false},
+		"edited":                       {one, edited, true, false},
+		"scaled, and then set anew":    {two, scaled, true, false},
+		"scaled, with an unknown past": {"", scaled, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var previous *unstructured.Unstructured
+			if c.previous != "" {
+				previous = parse(t, c.previous)
+			}
+			if left := LeftTo(previous, parse(t, c.live), parse(t, one), nil, c.scalable); len(left) == 1 != c.left {
+				t.Errorf("left are %v", left)
+			}
+		})
+	}
+}

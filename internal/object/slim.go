@@ -1,0 +1,126 @@
+package object
+
+import (
+	"unique"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// requestsAnnotation, with the name of a resource behind it, holds what a pod of a workload in the
+// cache requests of it. It is never written to the cluster either.
+const requestsAnnotation = "webapp.demo.welcome.domain/requests-"
+
+// maxReference bounds the texts of an owner reference. The API server bounds none of them; a name has up to 253 characters.
+const maxReference = 1024
+
+// maxFingerprint bounds what is kept of the fingerprint of an object that has thousands of annotations.
+const maxFingerprint = 16 << 10
+
+// Slim is a transform of the cache. It keeps of a child what says whether it is healthy, whose it
+// is, where it is reached and what its pods request, and a fingerprint of the rest. Of what nobody
+// controls it keeps hardly more than the name: it only wears the label, and could be anybody's bulk.
+// With thousands of custom resources, pod templates are most of the memory.
+func (k IgnoredByKind) Slim(object any) (any, error) {
+	whole, ok := object.(*unstructured.Unstructured)
+	if !ok || whole.GetLabels() == nil {
+		// A resync passes the cached object through again. One from the cluster has the label by which
+		// the cache selects; an annotation could be anybody's.
+		return object, nil
+	}
+	slim := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{}}}
+	slim.SetGroupVersionKind(whole.GroupVersionKind())
+	metadata, _, _ := unstructured.NestedMap(whole.Object, "metadata")
+	for _, key := range []string{"name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp"} {
+		if value, ok := metadata[key]; ok {
+			slim.Object["metadata"].(map[string]any)[key] = value
+		}
+	}
+	if owner := metav1.GetControllerOfNoCopy(whole); owner != nil && len(owner.APIVersion)+len(owner.Kind)+len(owner.Name)+len(owner.UID) <= maxReference {
+		slim.SetOwnerReferences([]metav1.OwnerReference{*owner})
+		slim.SetAnnotations(slimAnnotations(whole, k[schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()]))
+		for _, key := range []string{"spec", "status"} {
+			if value, ok := whole.Object[key]; ok {
+				slim.Object[key] = value
+			}
+		}
+		unstructured.RemoveNestedField(slim.Object, "spec", "template")
+		unstructured.RemoveNestedField(slim.Object, "spec", "strategy")
+	}
+	whole.Object = slim.Object
+	return Share(whole)
+}
+
+func slimAnnotations(object *unstructured.Unstructured, rules Ignored) map[string]string {
+	fingerprint := Fingerprint(object, rules)
+	if len(fingerprint) > maxFingerprint {
+		fingerprint = "" // it passes for a drift
+	}
+	annotations := map[string]string{fingerprintAnnotation: fingerprint}
+	containers, isWorkload, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "template", "spec", "containers")
+	for _, name := range []string{"cpu", "memory"} {
+		if isWorkload {
+			annotations[requestsAnnotation+name] = sumOfRequests(list(containers), name)
+		}
+	}
+	return annotations
+}
+
+// sumOfRequests takes the limit where a container requests nothing, as the API server does when it
+// makes the pod.
+func sumOfRequests(containers []any, name string) string {
+	var sum resource.Quantity
+	for _, container := range containers {
+		fields, _ := container.(map[string]any)
+		for _, kind := range []string{"requests", "limits"} {
+			text, _, _ := unstructured.NestedString(fields, "resources", kind, name)
+			if quantity, err := resource.ParseQuantity(text); err == nil {
+				sum.Add(quantity)
+				break
+			}
+		}
+	}
+	return sum.String()
+}
+
+// Requested is what the containers of one pod of a workload in the cache request of a resource, cpu
+// or memory, together.
+func Requested(workload *unstructured.Unstructured, name string) float64 {
+	text, _, _ := unstructured.NestedString(workload.Object, "metadata", "annotations", requestsAnnotation+name)
+	quantity, err := resource.ParseQuantity(text)
+	if err != nil {
+		return 0 // it has no containers
+	}
+	return quantity.AsApproximateFloat64()
+}
+
+// Share is a transform of the cache for objects that are kept whole, but for their managed fields,
+// which are the larger part of a small object, and which nothing reads. The strings that many
+// objects have, field names above all, are then in memory only once.
+func Share(object any) (any, error) {
+	if object, ok := object.(*unstructured.Unstructured); ok {
+		object.SetManagedFields(nil)
+		object.Object = share(object.Object).(map[string]any)
+	}
+	return object, nil
+}
+
+func share(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		shared := make(map[string]any, len(value))
+		for key, element := range value {
+			shared[unique.Make(key).Value()] = share(element)
+		}
+		return shared
+	case []any:
+		for i, element := range value {
+			value[i] = share(element)
+		}
+	case string:
+		return unique.Make(value).Value()
+	}
+	return value
+}

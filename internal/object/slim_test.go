@@ -1,0 +1,109 @@
+package object
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Who could write the fingerprint into the cluster would hide a drift, and what its pods request.
+func TestSlimBelievesNoAnnotationOfTheCluster(t *testing.T) {
+	forged := parse(t, deploymentYAML)
+	forged.SetAnnotations(map[string]string{fingerprintAnnotation: "forged"})
+	if _, err := slim(forged); err != nil {
+		t.Fatal(err)
+	}
+	if got := forged.GetAnnotations()[fingerprintAnnotation]; got == "forged" {
+		t.Error("the fingerprint is what the object says")
+	}
+}
+
+func TestSlimKeepsWhatAPodRequests(t *testing.T) {
+	for name, c := range map[string]struct {
+		containers  string
+		cpu, memory float64
+	}{
+		"no requests":             {"[{name: a}]", 0, 0},
+		"the sum":                 {"[{resources: {requests: {cpu: 100m, memory: 32Mi}}}, {resources: {requests: {cpu: '1'}}}]", 1.1, 32 << 20},
+		"a limit without request": {"[{resources: {limits: {cpu: '2', memory: 1Gi}, requests: {cpu: 500m}}}]", 0.5, 1 << 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			workload := parse(t, strings.Replace(deploymentYAML, "[{name: welcome, image: i}]", c.containers, 1))
+			for range 2 { // a resync does it again
+				if _, err := slim(workload); err != nil {
+					t.Fatal(err)
+				}
+				if cpu, memory := Requested(workload, "cpu"), Requested(workload, "memory"); cpu != c.cpu || memory != c.memory {
+					t.Errorf("%v cores and %v bytes, want %v and %v", cpu, memory, c.cpu, c.memory)
+				}
+			}
+		})
+	}
+	service := parse(t, "{apiVersion: v1, kind: Service, metadata: {name: x, labels: {app: x}, ownerReferences: [{apiVersion: v1, kind: Welcome, name: x, uid: u, controller: true}]}, spec: {}}")
+	if _, err := slim(service); err != nil || len(service.GetAnnotations()) != 1 {
+		t.Errorf("a Service is kept with %v: %v", service.GetAnnotations(), err)
+	}
+}
+
+func TestSlimKeepsTheFingerprintAndDropsTheBulk(t *testing.T) {
+	whole := parse(t, deploymentYAML)
+	want := Fingerprint(whole, nil)
+	for range 2 { // a resync does it again
+		if _, err := slim(whole); err != nil {
+			t.Fatal(err)
+		}
+		if got := whole.GetAnnotations()[fingerprintAnnotation]; got != want {
+			t.Errorf("fingerprint %q, want %q", got, want)
+		}
+	}
+	if _, found, _ := unstructured.NestedMap(whole.Object, "spec", "template"); found {
+		t.Error("the pod template is still in memory")
+	}
+	if _, found, _ := unstructured.NestedFieldNoCopy(whole.Object, "status", "replicas"); !found {
+		t.Error("the status is gone")
+	}
+}
+
+var slim = IgnoredByKind{}.Slim
+
+// Anybody can put the label on an object by which the cache selects.
+func TestSlimKeepsNothingOfWhatNobodyControls(t *testing.T) {
+	bulk := strings.Repeat("x", 64<<10)
+	for name, forge := range map[string]func(*unstructured.Unstructured){
+		"no owner":                func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) },
+		"an owner of a long name": func(o *unstructured.Unstructured) { setOwnerName(o, bulk) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			forged := parse(t, deploymentYAML)
+			forge(forged)
+			forged.SetFinalizers([]string{bulk})
+			annotations := map[string]string{"a": bulk}
+			for i := range 10_000 { // each has a mark in a fingerprint
+				annotations[strconv.Itoa(i)] = ""
+			}
+			forged.SetAnnotations(annotations)
+			forged.SetLabels(map[string]string{"a": bulk})
+			forged.Object["status"] = map[string]any{"a": bulk}
+			forged.Object["other"] = bulk
+			if _, err := slim(forged); err != nil {
+				t.Fatal(err)
+			}
+			text, err := json.Marshal(forged)
+			if err != nil || len(text) > 1024 {
+				t.Errorf("%d bytes are kept: %v", len(text), err)
+			}
+			if kept := forged; kept.GetName() != "x" || kept.GetResourceVersion() != "1" || kept.GetKind() != "Deployment" {
+				t.Errorf("it is no longer known what it is: %s", text)
+			}
+		})
+	}
+}
+
+func setOwnerName(o *unstructured.Unstructured, name string) {
+	owners := o.GetOwnerReferences()
+	owners[0].Name = name
+	o.SetOwnerReferences(owners)
+}

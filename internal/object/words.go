@@ -1,0 +1,87 @@
+package object
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Describe names an object for people. namespace is empty where the kind is cluster-scoped.
+func Describe(kind, namespace, name string) string {
+	if namespace == "" {
+		return fmt.Sprintf("cluster-scoped %s %q", kind, name)
+	}
+	return fmt.Sprintf("%s %q in namespace %q", kind, name, namespace)
+}
+
+// InTheWay is why an object that exists and is somebody else's is left alone. People read it in the condition
+// ObjectInTheWay, and in events.
+func InTheWay(kind, namespace, name string) error {
+	return fmt.Errorf("%s exists and is not controlled by this custom resource: delete or rename one of the two", Describe(kind, namespace, name))
+}
+
+// List names the objects of a release.
+func List(children []Child) string {
+	names := make([]string, len(children))
+	for i, child := range children {
+		names[i] = child.Kind + " " + child.Name
+	}
+	return strings.Join(names, ", ")
+}
+
+// Changes lists the paths of the fields in which two objects differ, but for what the API
+// server keeps, for people to read.
+func Changes(before, after map[string]any) []string {
+	var paths []string
+	var walk func(path string, a, b any)
+	walk = func(path string, a, b any) {
+		if equality.Semantic.DeepEqual(a, b) {
+			return
+		}
+		if before, after := list(a), list(b); len(before) == len(after) && len(after) > 0 {
+			for i := range after {
+				walk(fmt.Sprintf("%s[%d]", path, i), before[i], after[i])
+			}
+			return
+		}
+		left, leftIsMap := a.(map[string]any)
+		right, rightIsMap := b.(map[string]any)
+		if !leftIsMap || !rightIsMap {
+			paths = append(paths, path)
+			return
+		}
+		for _, key := range slices.Sorted(maps.Keys(both(left, right))) {
+			walk(path+"."+key, left[key], right[key])
+		}
+	}
+	for _, key := range []string{"labels", "annotations"} {
+		a, _, _ := unstructured.NestedFieldNoCopy(before, "metadata", key)
+		b, _, _ := unstructured.NestedFieldNoCopy(after, "metadata", key)
+		walk("metadata."+key, a, b)
+	}
+	for _, key := range slices.Sorted(maps.Keys(both(before, after))) {
+		if key != "metadata" && key != "status" {
+			walk(key, before[key], after[key])
+		}
+	}
+	return paths
+}
+
+// both has the keys of two maps.
+func both(a, b map[string]any) map[string]any {
+	keys := maps.Clone(a)
+	if keys == nil {
+		keys = map[string]any{}
+	}
+	maps.Copy(keys, b)
+	return keys
+}
+
+func list(value any) []any {
+	elements, _ := value.([]any)
+	return elements
+}

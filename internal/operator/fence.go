@@ -1,0 +1,51 @@
+package operator
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// leaseDuration is for how long a leader may write after it has begun to renew its lease. Nobody else takes it before.
+const leaseDuration = 15 * time.Second
+
+// fence keeps a leader that has not renewed its lease in time from writing: it stood still, frozen or without a processor, and another one may be at
+// work. Leader election ends the process, too, but only after it has tried for ten seconds to get the lease back, with everything going on meanwhile.
+// A lease that has lapsed is not renewed either, even if nobody has taken it: what was going on when the process stood still goes by old facts.
+type fence struct {
+	start   time.Time
+	renewed atomic.Int64 // the time since start when the last renewal that succeeded began, 0 if there was none
+}
+
+// around has all requests of clients of config pass the fence.
+func (f *fence) around(config *rest.Config) {
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return fenced{f, next} })
+}
+
+type fenced struct {
+	*fence
+	next http.RoundTripper
+}
+
+// RoundTrip refuses to send what may change something once the lease has lapsed.
+func (f fenced) RoundTrip(request *http.Request) (*http.Response, error) {
+	if request.Method == http.MethodGet {
+		return f.next.RoundTrip(request)
+	}
+	now := time.Since(f.start)
+	if renewed := time.Duration(f.renewed.Load()); renewed > 0 && now-renewed > leaseDuration {
+		if request.Body != nil {
+			_ = request.Body.Close() // as whoever sends a request does
+		}
+		return nil, fmt.Errorf("not sent: the lease was last renewed %s ago, and somebody else may be at work by now; this process will end", (now - renewed).Round(time.Second))
+	}
+	response, err := f.next.RoundTrip(request)
+	if err == nil && response.StatusCode < http.StatusMultipleChoices && strings.HasPrefix(request.URL.Path, "/apis/coordination.k8s.io/") {
+		f.renewed.Store(int64(now))
+	}
+	return response, err
+}

@@ -1,0 +1,22 @@
+package operator
+
+import "testing"
+
+// Replicas and successors have the same name, other installations another one.
+func TestOperatorName(t *testing.T) {
+	name := func(options Options) string {
+		t.Helper()
+		name, err := options.operator()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	if got := name(Options{LeaderElectionNamespace: "system"}); got != "system/"+leaderElectionID {
+		t.Errorf("got %q", got)
+	}
+	first, second := name(Options{}), name(Options{})
+	if first != second || first == "system/"+leaderElectionID {
+		t.Errorf("without a lease, it is %q and %q", first, second)
+	}
+}

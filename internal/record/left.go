@@ -1,0 +1,51 @@
+package record
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
+)
+
+// RemoveLeft deletes the records of the owner's name that nobody owns: those that were restored from a backup, or orphaned.
+// mayInherit is asked first, if there are any, and fails if they are not the owner's to delete.
+func (r *Store) RemoveLeft(ctx context.Context, mayInherit func() error) error {
+	named, err := r.named(ctx, labels.Everything())
+	if err != nil {
+		return err
+	}
+	left := slices.DeleteFunc(named, func(record corev1.ConfigMap) bool {
+		_, isRecord := revisionOf(record.Name, r.owner)
+		return !isRecord || metav1.IsControlledBy(&record, r.owner) || !object.Inheritable(&record, r.owner)
+	})
+	if len(left) == 0 {
+		return nil
+	}
+	if err := mayInherit(); err != nil {
+		return err
+	}
+	return r.remove(ctx, left)
+}
+
+// RemoveOwned deletes the owner's records, and nothing else of the release.
+func (r *Store) RemoveOwned(ctx context.Context) error {
+	owned, err := r.cached(ctx, labels.Everything())
+	if err != nil {
+		return err
+	}
+	return r.remove(ctx, owned)
+}
+
+func (r *Store) remove(ctx context.Context, records []corev1.ConfigMap) error {
+	for _, record := range records {
+		if err := r.Delete(ctx, record.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(record.UID))}); err != nil {
+			return fmt.Errorf("delete release record %s: %w", record.Name, err)
+		}
+	}
+	return nil
+}

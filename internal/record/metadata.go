@@ -1,0 +1,166 @@
+package record
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unique"
+
+	"helm.sh/helm/v3/pkg/release"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
+)
+
+const (
+	// inputsAnnotation of a release record is the digest of what the release was rendered from.
+	inputsAnnotation = "webapp.demo.welcome.domain/inputs"
+	// childrenAnnotation of a release record lists the objects of the release as they were
+	// right after they were applied.
+	childrenAnnotation = "webapp.demo.welcome.domain/children"
+
+	// maxChildren bounds the children annotation: what is longer counts as unknown. It holds about a hundred objects.
+	maxChildren = 32 << 10
+	// maxShort bounds what else is kept in memory. The API server bounds neither annotations nor the texts of owner references.
+	maxShort = 256
+
+	// operatorAnnotation and generationAnnotation of a release record are the operator that made it, and the metadata.generation of the custom
+	// resource that it was made from.
+	operatorAnnotation   = "webapp.demo.welcome.domain/operator"
+	generationAnnotation = "webapp.demo.welcome.domain/generation"
+
+	// releaseIndex of the cache has the release records by the name of the release.
+	releaseIndex = "release"
+)
+
+// Record is the metadata of a release record. It is within reach of whoever may edit ConfigMaps.
+type Record struct {
+	Name     string
+	Revision int
+	Status   release.Status
+	// Inputs is the digest of what the release was rendered from.
+	Inputs string
+	// Operator made it, from that Generation of the custom resource. An older version of the operator said neither.
+	Operator   string
+	Generation int64
+	// Created is only shown.
+	Created time.Time `json:"-"`
+	// Children are the objects of the release, nil if that is not known.
+	Children []object.Child
+}
+
+// Newest reads the newest record from the cache: nil if there is none.
+func (r *Store) Newest(ctx context.Context) (*Record, error) {
+	list, err := r.cached(ctx, named(r.owner))
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 {
+		return nil, nil
+	}
+	revision, _ := revisionOf(list[0].Name, r.owner)
+	return parseRecord(&list[0], revision), nil
+}
+
+// Proof is that of all that is used of the metadata.
+func (r *Record) Proof() string {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return "" // cannot happen for texts and numbers; it would prove nothing
+	}
+	return object.Proof(string(text))
+}
+
+func parseRecord(meta *corev1.ConfigMap, revision int) *Record {
+	r := &Record{
+		Name:     meta.Name,
+		Revision: revision,
+		Status:   release.Status(meta.Labels["status"]),
+		Inputs:   meta.Annotations[inputsAnnotation],
+		Operator: meta.Annotations[operatorAnnotation],
+		Created:  meta.CreationTimestamp.Time,
+	}
+	r.Generation, _ = strconv.ParseInt(meta.Annotations[generationAnnotation], 10, 64)
+	if text := meta.Annotations[childrenAnnotation]; len(text) <= maxChildren {
+		// Unreadable children are no children: the drift check then renders the chart.
+		_ = json.Unmarshal([]byte(text), &r.Children)
+	}
+	return r
+}
+
+// Slim is the transform of the cache for ConfigMaps. Anybody can put the label on one by which the cache selects, so it keeps
+// of each what the operator itself writes, no longer than it would, and of what could be no record only where it is.
+func Slim(object any) (any, error) {
+	if whole, ok := object.(*corev1.ConfigMap); ok {
+		return slim(whole), nil
+	}
+	return object, nil
+}
+
+func slim(whole *corev1.ConfigMap) *corev1.ConfigMap {
+	slim := &corev1.ConfigMap{}
+	slim.Namespace, slim.Name, slim.ResourceVersion, slim.UID = unique.Make(whole.Namespace).Value(), whole.Name, whole.ResourceVersion, whole.UID
+	if !strings.HasPrefix(whole.Name, namePrefix) {
+		return slim
+	}
+	slim.CreationTimestamp, slim.OwnerReferences = whole.CreationTimestamp, slimOwners(whole)
+	slim.Labels, slim.Annotations = map[string]string{}, map[string]string{}
+	for _, key := range []string{"owner", "name", "status"} { // Helm's, by which it finds records
+		if value, ok := whole.Labels[key]; ok {
+			slim.Labels[key] = unique.Make(value).Value()
+		}
+	}
+	for key, most := range map[string]int{inputsAnnotation: maxShort, operatorAnnotation: maxShort, generationAnnotation: maxShort, childrenAnnotation: maxChildren} {
+		if text, ok := whole.Annotations[key]; ok && len(text) <= most {
+			slim.Annotations[key] = text
+		}
+	}
+	return slim
+}
+
+// slimOwners are the controller of a record or, without one, its only owner. What no operator writes becomes nobody's reference, by which
+// the record is somebody else's.
+func slimOwners(whole *corev1.ConfigMap) []metav1.OwnerReference {
+	of := metav1.GetControllerOfNoCopy(whole)
+	switch {
+	case len(whole.OwnerReferences) == 0:
+		return nil
+	case of == nil:
+		of = &whole.OwnerReferences[0]
+	}
+	if of.Controller == nil && len(whole.OwnerReferences) > 1 || len(of.APIVersion)+len(of.Kind)+len(of.Name)+len(of.UID) > 3*maxShort {
+		return []metav1.OwnerReference{{}}
+	}
+	return []metav1.OwnerReference{{
+		APIVersion: unique.Make(of.APIVersion).Value(), Kind: unique.Make(of.Kind).Value(), Name: unique.Make(of.Name).Value(),
+		UID: types.UID(unique.Make(string(of.UID)).Value()), Controller: controller[of.Controller != nil && *of.Controller],
+	}}
+}
+
+var controller = map[bool]*bool{true: ptr.To(true)}
+
+// IndexReleases lets the cache find records by their release. Without it, every reconcile would go through the records of all.
+func IndexReleases(ctx context.Context, indexer client.FieldIndexer) error {
+	return indexer.IndexField(ctx, &corev1.ConfigMap{}, releaseIndex, func(record client.Object) []string {
+		name, named := strings.CutPrefix(record.GetName(), namePrefix)
+		if end := strings.LastIndex(name, ".v"); named && end > 0 {
+			return []string{name[:end]}
+		}
+		return nil
+	})
+}
+
+func encodeChildren(record string, children []object.Child) (string, error) {
+	text, err := json.Marshal(children)
+	if err != nil {
+		return "", fmt.Errorf("encode the children of release record %s: %w", record, err)
+	}
+	return string(text), nil
+}

@@ -1,0 +1,263 @@
+package record
+
+import (
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/releaseutil"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
+)
+
+// What is unpacked of a release record is bounded: a ConfigMap of 1 MiB can unpack to a thousand times that, and a text of
+// a megabyte to a thousand times that again, and would end the operator for everybody.
+const (
+	// maxRecord bounds any unpacked record, in bytes.
+	maxRecord = 2 << 20
+	// maxUnproven bounds what of it nothing proves to be the operator's, in bytes: texts grow twentyfold while they are parsed.
+	maxUnproven = 64 << 10
+	// maxParts bounds the parts of that, each of which costs up to half a kilobyte.
+	maxParts = 5_000
+)
+
+// anchor finds what may be repeated in YAML: a hundred bytes with ten anchors can stand for a million parts.
+var anchor = regexp.MustCompile(`(?m)(^|[^\w&])&[\w-]`)
+
+// sanitizer makes the release records of one custom resource safe to hand to Helm, which
+// trusts them: a record that it cannot read, or that lists a kind that the cluster does not
+// know, would stop every later upgrade and the deletion.
+//
+// What it leaves in a manifest is still for the guard to judge.
+type sanitizer struct {
+	mapper meta.RESTMapper
+	owner  client.Object
+	proof  string               // of the manifest that was applied last, empty if none is known
+	report func(message string) // of what was left out
+}
+
+// sanitize returns the record as Helm may read it. One in which nothing is wrong keeps every byte.
+func (s *sanitizer) sanitize(record *corev1.ConfigMap) (*corev1.ConfigMap, error) {
+	meta := slim(record)
+	rel, whole, err := s.unpack(record.Data["release"])
+	if err != nil {
+		s.report(fmt.Sprintf("release record %s cannot be read: %v", record.Name, err))
+		rel = &release.Release{Manifest: object.BareManifest(parseRecord(meta, 0).Children)}
+	}
+	children, left, err := s.children(rel.Manifest)
+	if err != nil {
+		return nil, fmt.Errorf("check release record %s: %w", record.Name, err)
+	}
+	for _, reason := range left {
+		s.report(fmt.Sprintf("release record %s: %s", record.Name, reason))
+	}
+	if len(left) > 0 {
+		rel.Manifest, whole = object.BareManifest(children), false
+	}
+	if whole && s.fits(meta, rel) {
+		meta.Data = record.Data
+		return meta, nil
+	}
+	return s.pack(meta, rel)
+}
+
+// bare is a record of which Helm learns no more than that it is there.
+func (s *sanitizer) bare(meta *corev1.ConfigMap) (*corev1.ConfigMap, error) {
+	return s.pack(meta.DeepCopy(), &release.Release{})
+}
+
+// fits is whether a release is what the metadata of its record says, by which Helm found it.
+func (s *sanitizer) fits(meta *corev1.ConfigMap, rel *release.Release) bool {
+	revision, _ := revisionOf(meta.Name, s.owner)
+	return rel.Info != nil && rel.Name == s.owner.GetName() && rel.Namespace == s.owner.GetNamespace() && rel.Version == revision &&
+		string(rel.Info.Status) == meta.Labels["status"]
+}
+
+// pack has a record say of a release what its metadata says. Helm reads it also if it is not compressed.
+func (s *sanitizer) pack(meta *corev1.ConfigMap, rel *release.Release) (*corev1.ConfigMap, error) {
+	if rel.Info == nil {
+		rel.Info = &release.Info{}
+	}
+	rel.Name, rel.Namespace, rel.Info.Status = s.owner.GetName(), s.owner.GetNamespace(), release.Status(meta.Labels["status"])
+	rel.Version, _ = revisionOf(meta.Name, s.owner)
+	raw, err := json.Marshal(rel)
+	meta.Data = map[string]string{"release": base64.StdEncoding.EncodeToString(raw)}
+	return meta, err
+}
+
+// children names the objects of a manifest without those that no release of the owner can have, and says why each of these was left out.
+func (s *sanitizer) children(manifest string) (kept []object.Child, left []string, err error) {
+	documents := releaseutil.SplitManifests(manifest)
+	keys := slices.Collect(maps.Keys(documents))
+	sort.Sort(releaseutil.BySplitManifestsOrder(keys))
+	for _, key := range keys {
+		objects, err := objectsOf(documents[key])
+		if err != nil {
+			left = append(left, fmt.Sprintf("left out a document that is no object: %v", err))
+			continue
+		}
+		for _, obj := range objects {
+			reason, err := s.refuse(obj)
+			if err != nil {
+				return nil, nil, err
+			}
+			if reason != "" {
+				left = append(left, fmt.Sprintf("left out %s %q: %s", obj.GetKind(), obj.GetName(), reason))
+				continue
+			}
+			kept = append(kept, object.Child{APIVersion: obj.GetAPIVersion(), Kind: obj.GetKind(), Name: obj.GetName()})
+		}
+	}
+	return kept, left, nil
+}
+
+// refuse says why the owner's release can not hold obj, "" if it can. An error means that
+// the cluster could not be asked: to leave the object out would orphan it.
+func (s *sanitizer) refuse(obj *unstructured.Unstructured) (reason string, err error) {
+	gvk := obj.GroupVersionKind()
+	mapping, err := s.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	switch namespace := obj.GetNamespace(); {
+	case meta.IsNoMatchError(err):
+		return fmt.Sprintf("the cluster knows no %s", gvk.GroupVersion().WithKind(gvk.Kind)), nil
+	case err != nil:
+		return "", err
+	case mapping.Scope.Name() != meta.RESTScopeNameNamespace:
+		return "it is cluster-scoped", nil
+	case namespace != "" && namespace != s.owner.GetNamespace():
+		return fmt.Sprintf("it is in namespace %q", namespace), nil
+	case Is(object.Child{Kind: gvk.Kind, Name: obj.GetName()}):
+		return "it is a release record", nil
+	}
+	return "", nil
+}
+
+// objectsOf parses a document. A list becomes its items, as it does in Helm.
+func objectsOf(document string) ([]*unstructured.Unstructured, error) {
+	obj := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(document), &obj.Object); err != nil {
+		return nil, err
+	}
+	if len(obj.Object) == 0 {
+		return nil, nil // only comments
+	}
+	if !obj.IsList() {
+		return []*unstructured.Unstructured{obj}, checkObject(obj)
+	}
+	var objects []*unstructured.Unstructured
+	err := obj.EachListItem(func(item runtime.Object) error {
+		obj := item.(*unstructured.Unstructured)
+		objects = append(objects, obj)
+		return checkObject(obj)
+	})
+	return objects, err
+}
+
+func checkObject(obj *unstructured.Unstructured) error {
+	if obj.GetAPIVersion() == "" || obj.GetKind() == "" || obj.GetName() == "" {
+		return errors.New("apiVersion, kind or metadata.name is missing")
+	}
+	return nil
+}
+
+// namePrefix is of the names that Helm gives to its records.
+const namePrefix = "sh.helm.release.v1."
+
+// Is is whether an object that a custom resource owns is a record of its release.
+func Is(child object.Child) bool {
+	return child.Kind == "ConfigMap" && strings.HasPrefix(child.Name, namePrefix)
+}
+
+// revisionOf reads the revision from the name of a record of owner; false if it is not one.
+func revisionOf(name string, owner client.Object) (int, bool) {
+	number, ok := strings.CutPrefix(name, namePrefix+owner.GetName()+".v")
+	revision, err := strconv.Atoi(number)
+	return revision, ok && err == nil && revision > 0
+}
+
+// unpack reads the release of a record as Helm's storage drivers do, but no more of it than is bounded. whole is whether that is all.
+func (s *sanitizer) unpack(data string) (rel *release.Release, whole bool, err error) {
+	raw, err := inflate(data)
+	if err != nil {
+		return nil, false, err
+	}
+	var proven struct{ Manifest string } // the rest is skipped, and costs nothing
+	if err := json.Unmarshal(raw, &proven); err != nil {
+		return nil, false, err
+	}
+	size, count := len(raw), parts(raw)
+	if s.proof != "" && object.Proof(proven.Manifest) == s.proof {
+		size, count = size-len(proven.Manifest), count-parts(proven.Manifest)
+	} else {
+		count = max(count, parts(proven.Manifest))
+		if anchor.MatchString(proven.Manifest) {
+			count = maxParts + 1
+		}
+		proven.Manifest = ""
+	}
+	if size <= maxUnproven && count <= maxParts {
+		rel = &release.Release{}
+		return rel, true, json.Unmarshal(raw, rel)
+	}
+	if proven.Manifest == "" {
+		return nil, false, errors.New("it is large or intricate, and not what the operator has applied last")
+	}
+	return &release.Release{Manifest: proven.Manifest}, false, nil
+}
+
+// inflate unpacks a text of at most maxRecord, without a byte more than it has: it is read twice.
+func inflate(data string) ([]byte, error) {
+	open := func() (io.Reader, error) {
+		text, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(data)))
+		return io.LimitReader(text, maxRecord+1), err
+	}
+	text, err := open()
+	if err != nil {
+		return nil, err
+	}
+	size, err := io.Copy(io.Discard, text)
+	if err != nil {
+		return nil, err
+	}
+	if size > maxRecord {
+		return nil, fmt.Errorf("it unpacks to more than %d MiB", maxRecord>>20)
+	}
+	if text, err = open(); err != nil {
+		return nil, err
+	}
+	raw := make([]byte, size)
+	if _, err := io.ReadFull(text, raw); err != nil {
+		return nil, err
+	}
+	if !utf8.Valid(raw) {
+		return nil, errors.New("it is not UTF-8") // which would grow threefold
+	}
+	return raw, nil
+}
+
+// parts is at least how many parts a text of JSON or YAML has.
+func parts[T string | []byte](text T) (count int) {
+	for i := range len(text) {
+		switch text[i] {
+		case '\n', ',', ':', '[', '{', '-', '?':
+			count++
+		}
+	}
+	return count
+}

@@ -1,0 +1,377 @@
+// Package record keeps the release records of custom resources: in ConfigMaps beside them, for Helm's
+// own driver, with a cache that knows their metadata, and without believing what is inside.
+package record
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/wait"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
+)
+
+// cacheLag bounds how long a write waits until the cache shows it. A watch delivers within
+// milliseconds; one that does not within this time is broken, and the reconcile is retried.
+const cacheLag = 10 * time.Second
+
+// reading bounds how many records are read and unpacked at a time, by all workers: each may be as large as somebody could forge it.
+var reading = make(chan struct{}, 2)
+
+// Store stores the release records of one custom resource in ConfigMaps beside it, for
+// Helm's own ConfigMap driver. ConfigMaps, not Secrets, so that the operator needs no right
+// on any Secret. People look at them with HELM_DRIVER=configmap helm ls.
+//
+// The cache holds only the records' metadata. That tells which revision is the newest, how it
+// is, and what it was made from, and so is all that an idle reconcile needs. What is inside of
+// a record is read from the API server when an action wants it.
+type Store struct {
+	corev1client.ConfigMapInterface
+	reconcile context.Context // Helm's driver passes on none
+	cache     client.Reader
+	owner     client.Object
+	sanitizer *sanitizer
+	stamp     *Stamp
+	// created is the name of the record that an action has made, empty while there is none.
+	created string
+}
+
+// Stamp is what the record of the revision that an action makes is annotated with.
+type Stamp struct {
+	// Operator makes it, from that Generation of the custom resource.
+	Operator   string
+	Generation int64
+	// Inputs is the digest of what the release is rendered from.
+	Inputs string
+	// Children returns the objects of the release as they were applied. It is asked when they have been.
+	Children func() []object.Child
+}
+
+// NewStore returns the store of owner's records, for one reconcile. proof is that of the manifest that was applied last, empty if none is
+// known. The store tells report what a record names and the owner has no right to.
+func NewStore(reconcile context.Context, live corev1client.ConfigMapsGetter, cache client.Reader, mapper meta.RESTMapper, owner client.Object, proof string, report func(message string)) *Store {
+	return &Store{
+		reconcile: reconcile, ConfigMapInterface: live.ConfigMaps(owner.GetNamespace()), cache: cache, owner: owner,
+		sanitizer: &sanitizer{mapper: mapper, owner: owner, proof: proof, report: report},
+	}
+}
+
+// Stamping returns the store for an action that makes a revision.
+func (r *Store) Stamping(stamp Stamp) *Store {
+	store := *r
+	store.stamp, store.created = &stamp, ""
+	return &store
+}
+
+// HasCreated is whether the action has made a record.
+func (r *Store) HasCreated() bool { return r.created != "" }
+
+// Created returns the record that the action has made, as the cache has it.
+func (r *Store) Created(ctx context.Context) (*corev1.ConfigMap, error) {
+	created, err := r.cachedRecord(ctx, r.created)
+	if err != nil {
+		return nil, fmt.Errorf("read the new release record %s: %w", r.created, err)
+	}
+	return created, nil
+}
+
+// named selects the records of releases that have the name of owner.
+func named(owner client.Object) labels.Selector {
+	return labels.SelectorFromSet(labels.Set{"owner": "helm", "name": owner.GetName()})
+}
+
+// cached lists the metadata of the owner's newest records, newest first, as many as the operator may have left there: somebody could
+// have made thousands. A record of a deleted namesake, which the garbage collector has yet to remove, is not among them.
+func (r *Store) cached(ctx context.Context, selector labels.Selector) ([]corev1.ConfigMap, error) {
+	items, err := r.named(ctx, selector)
+	owned := r.owned(items)
+	slices.SortFunc(owned, func(a, b corev1.ConfigMap) int {
+		older, _ := revisionOf(a.Name, r.owner)
+		newer, _ := revisionOf(b.Name, r.owner)
+		return newer - older
+	})
+	return owned[:min(len(owned), MaxHistory+1)], err
+}
+
+// named lists the metadata of the records of a release of the owner's name, whosever they are.
+func (r *Store) named(ctx context.Context, selector labels.Selector) ([]corev1.ConfigMap, error) {
+	list := &corev1.ConfigMapList{}
+	err := r.cache.List(ctx, list, client.InNamespace(r.owner.GetNamespace()), client.MatchingFields{releaseIndex: r.owner.GetName()},
+		client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("list release records: %w", err)
+	}
+	return list.Items, nil
+}
+
+func (r *Store) owned(items []corev1.ConfigMap) []corev1.ConfigMap {
+	var owned []corev1.ConfigMap
+	for i := range items {
+		if _, named := revisionOf(items[i].Name, r.owner); named && metav1.IsControlledBy(&items[i], r.owner) {
+			owned = append(owned, items[i])
+		}
+	}
+	return owned
+}
+
+// Get reads a whole record from the API server.
+func (r *Store) Get(ctx context.Context, name string, opts metav1.GetOptions) (*corev1.ConfigMap, error) {
+	reading <- struct{}{}
+	defer func() { <-reading }()
+	record, err := r.ConfigMapInterface.Get(ctx, name, opts)
+	if err != nil {
+		return nil, err
+	}
+	if len(r.owned([]corev1.ConfigMap{*record})) == 0 {
+		return nil, apierrors.NewNotFound(corev1.Resource("configmaps"), name)
+	}
+	return r.sanitizer.sanitize(record)
+}
+
+// List reads the newest record from the API server, whole. Of the others, which Helm only counts and deletes, it tells what the
+// cache knows: each could be a megabyte that somebody forged.
+func (r *Store) List(ctx context.Context, opts metav1.ListOptions) (*corev1.ConfigMapList, error) {
+	selector, err := labels.Parse(opts.LabelSelector)
+	if err != nil {
+		return nil, fmt.Errorf("parse the selector of release records: %w", err)
+	}
+	known, err := r.cached(ctx, selector)
+	if err != nil {
+		return nil, err
+	}
+	list := &corev1.ConfigMapList{}
+	for i := range known {
+		record := &known[i]
+		if len(list.Items) == 0 {
+			record, err = r.Get(ctx, record.Name, metav1.GetOptions{})
+			if apierrors.IsNotFound(err) {
+				continue // the cache is behind
+			}
+			if err == nil && record.Labels["status"] != known[i].Labels["status"] { // superseded, perhaps: there is a newer one
+				err = fmt.Errorf("the cache is behind: it has release record %s as %q, and that is %q", record.Name, known[i].Labels["status"], record.Labels["status"])
+			}
+		} else {
+			record, err = r.sanitizer.bare(record)
+		}
+		if err != nil {
+			return nil, err
+		}
+		list.Items = append(list.Items, *record)
+	}
+	return list, nil
+}
+
+// Create writes the record of a new revision and returns when the cache shows it.
+func (r *Store) Create(ctx context.Context, record *corev1.ConfigMap, opts metav1.CreateOptions) (*corev1.ConfigMap, error) {
+	object.Adopt(record, r.owner)
+	r.created = record.Name
+	if err := r.annotate(ctx, record); err != nil {
+		return nil, err
+	}
+	written, err := r.ConfigMapInterface.Create(ctx, record, opts)
+	if apierrors.IsAlreadyExists(err) && r.hasUnlabelled(ctx, record.Name) {
+		// Helm creates only records that it does not find: somebody took the labels off
+		// this one, and it would be in the way for ever. With its labels, it is of another
+		// operator or leader, who was faster: nothing was changed yet, and nothing will be.
+		return r.Update(ctx, record, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		r.created = ""
+		if apierrors.IsAlreadyExists(err) {
+			err = object.InTheWay("ConfigMap", r.owner.GetNamespace(), record.Name)
+		}
+		return nil, err
+	}
+	return written, r.awaitCached(ctx, written)
+}
+
+func (r *Store) hasUnlabelled(ctx context.Context, name string) bool {
+	record, err := r.Get(ctx, name, metav1.GetOptions{})
+	return err == nil && !named(r.owner).Matches(labels.Set(record.Labels))
+}
+
+// Update writes a record and returns when the cache shows it.
+func (r *Store) Update(ctx context.Context, record *corev1.ConfigMap, opts metav1.UpdateOptions) (*corev1.ConfigMap, error) {
+	object.Adopt(record, r.owner)
+	if err := r.annotate(ctx, record); err != nil {
+		return nil, err
+	}
+	var err error
+	if record.UID, err = r.uid(ctx, record.Name); err != nil {
+		return nil, err
+	}
+	// Helm does not pass on that the revision before could not be marked as superseded: two would be deployed.
+	var written *corev1.ConfigMap
+	err = retry.OnError(afterAnOutage, isOutage, func() (err error) {
+		written, err = r.ConfigMapInterface.Update(ctx, record, opts)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return written, r.awaitCached(ctx, written)
+}
+
+// afterAnOutage is when an update is tried again, for two thirds of a second.
+var afterAnOutage = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 3, Steps: 4}
+
+// isOutage is whether it was not the request that was wrong.
+func isOutage(err error) bool {
+	var status apierrors.APIStatus
+	return !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError || apierrors.IsTooManyRequests(err)
+}
+
+// annotate stamps the revision of the current action. Helm writes records anew, so the
+// annotations of older ones would be lost if they were not carried over.
+func (r *Store) annotate(ctx context.Context, record *corev1.ConfigMap) error {
+	if record.Name == r.created && r.stamp != nil {
+		record.Annotations = map[string]string{
+			inputsAnnotation: r.stamp.Inputs, operatorAnnotation: r.stamp.Operator, generationAnnotation: strconv.FormatInt(r.stamp.Generation, 10),
+		}
+		if release.Status(record.Labels["status"]) != release.StatusDeployed {
+			return nil // its objects are known once it is
+		}
+		text, err := encodeChildren(record.Name, r.stamp.Children())
+		record.Annotations[childrenAnnotation] = text
+		return err
+	}
+	cached, err := r.cachedRecord(ctx, record.Name)
+	if err == nil {
+		record.Annotations = cached.Annotations
+	}
+	return client.IgnoreNotFound(err)
+}
+
+// RecordChildren replaces what a record says of the objects of its release.
+func (r *Store) RecordChildren(ctx context.Context, name string, children []object.Child) error {
+	text, err := encodeChildren(name, children)
+	if err != nil {
+		return err
+	}
+	uid, err := r.uid(ctx, name)
+	if err != nil {
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "annotations": map[string]string{childrenAnnotation: text}}})
+	if err != nil {
+		return fmt.Errorf("encode the children of release record %s: %w", name, err)
+	}
+	written, err := r.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		return fmt.Errorf("record the children of release record %s: %w", name, err)
+	}
+	return r.awaitCached(ctx, written)
+}
+
+// uid is of the record that the cache has under a name, empty if it has none: the API server refuses a write to another one, which has come in its
+// place since. A namesake of the owner, made after the owner was deleted, has records with the same names.
+func (r *Store) uid(ctx context.Context, name string) (types.UID, error) {
+	cached, err := r.cachedRecord(ctx, name)
+	if err != nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	if len(r.owned([]corev1.ConfigMap{*cached})) == 0 {
+		return "", apierrors.NewConflict(corev1.Resource("configmaps"), name, errors.New("it is a record of another custom resource by now"))
+	}
+	return cached.UID, nil
+}
+
+// Delete removes a record and returns when the cache shows that.
+func (r *Store) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
+	if opts.Preconditions == nil { // Helm says none
+		uid, err := r.uid(ctx, name)
+		if err != nil {
+			return err
+		}
+		if uid != "" {
+			opts.Preconditions = &metav1.Preconditions{UID: &uid}
+		}
+	}
+	if err := r.ConfigMapInterface.Delete(ctx, name, opts); err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	return r.await(ctx, name, func(_ *corev1.ConfigMap, err error) (bool, error) {
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	})
+}
+
+// awaitCached gives read-your-writes: the next reconcile reads from the cache what this one
+// has written, and a stale answer would make it install twice.
+func (r *Store) awaitCached(ctx context.Context, written *corev1.ConfigMap) error {
+	return r.await(ctx, written.Name, func(cached *corev1.ConfigMap, err error) (bool, error) {
+		if err != nil {
+			return false, client.IgnoreNotFound(err)
+		}
+		order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion, written.ResourceVersion)
+		return order >= 0, err
+	})
+}
+
+func (r *Store) await(ctx context.Context, name string, seen func(*corev1.ConfigMap, error) (bool, error)) error {
+	err := wait.PollUntilContextTimeout(ctx, time.Millisecond, cacheLag, true, func(ctx context.Context) (bool, error) {
+		select {
+		case <-r.reconcile.Done():
+			return true, nil // the operator stops: its caches have already stopped, and there is no next reconcile
+		default:
+		}
+		return seen(r.cachedRecord(ctx, name))
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the cache to show release record %s: %w", name, err)
+	}
+	return nil
+}
+
+func (r *Store) cachedRecord(ctx context.Context, name string) (*corev1.ConfigMap, error) {
+	record := &corev1.ConfigMap{}
+	err := r.cache.Get(ctx, client.ObjectKey{Namespace: r.owner.GetNamespace(), Name: name}, record)
+	return record, err
+}
+
+// Driver returns Helm's driver over the store.
+func (r *Store) Driver() driver.Driver { return slimDriver{driver.NewConfigMaps(r)} }
+
+// Releases returns Helm's storage over the store.
+func (r *Store) Releases() *storage.Storage { return storage.Init(r.Driver()) }
+
+// slimDriver stores a release without the files of its chart. Nothing reads them back, they are
+// most of a record, and to compress them takes a third of the time of an install.
+type slimDriver struct{ driver.Driver }
+
+// Create stores a new revision.
+func (d slimDriver) Create(key string, rel *release.Release) error {
+	return d.Driver.Create(key, withoutFiles(rel))
+}
+
+// Update stores what became of a revision.
+func (d slimDriver) Update(key string, rel *release.Release) error {
+	return d.Driver.Update(key, withoutFiles(rel))
+}
+
+func withoutFiles(rel *release.Release) *release.Release {
+	slim := *rel
+	if rel.Chart != nil {
+		slim.Chart = &chart.Chart{Metadata: rel.Chart.Metadata, Values: rel.Chart.Values}
+	}
+	return &slim
+}

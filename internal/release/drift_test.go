@@ -1,0 +1,65 @@
+package release
+
+import (
+	"testing"
+	"time"
+
+	"demo.welcome.domain/welcome-operator/internal/guard"
+)
+
+func TestFight(t *testing.T) {
+	start := time.Now()
+	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
+	for name, c := range map[string]struct {
+		repairs []int
+		want    time.Duration
+	}{
+		"twice":                         {[]int{0, 1}, 0},
+		"three times in a minute":       {[]int{0, 1, 2}, time.Minute},
+		"three times in more":           {[]int{0, 30, 61}, 0},
+		"the last three in a minute":    {[]int{0, 50, 70, 100}, time.Minute},
+		"and again":                     {[]int{0, 1, 2, 62}, 2 * time.Minute},
+		"and again, for hours":          {[]int{0, 1, 2, 62, 182, 422, 902, 1502, 2102}, 10 * time.Minute},
+		"of long ago, and a minute now": {[]int{0, 3600, 3601, 3602}, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &fight{}
+			for _, second := range c.repairs {
+				f.repaired(at(second), "change")
+			}
+			if f.pause != c.want || len(f.repairs) > fightRepairs {
+				t.Errorf("it rests for %s after %v", f.pause, f.repairs)
+			}
+		})
+	}
+}
+
+func TestDescribeChange(t *testing.T) {
+	for want, change := range map[string]guard.Change{
+		"it was deleted":                       {Created: true},
+		"a, b was changed":                     {Fields: []string{"a", "b"}},
+		`a was changed by field manager "x\n"`: {Fields: []string{"a"}, Writer: "x\n"},
+		"a, b, c, d, e, 2 more was changed":    {Fields: []string{"a", "b", "c", "d", "e", "f", "g"}},
+	} {
+		if got := describe(change); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// What is known of the drift of custom resources that are gone, or fare well, takes no memory.
+func TestDriftIsForgotten(t *testing.T) {
+	l := newLedger()
+	l.setDrift("calm", drift{fights: map[string]*fight{}})
+	d := l.drift("other")
+	d.fights["it"] = &fight{lost: true, change: "it was deleted"}
+	d.tell()
+	l.setDrift("other", d)
+	if got := l.state("other").Drift; got.Type != DriftLoop || len(l.drifts) != 1 {
+		t.Errorf("%v of %v", got, l.drifts)
+	}
+	l.forget("other")
+	if len(l.drifts) > 0 || l.state("other").Drift != (Drift{}) {
+		t.Errorf("left are %v", l.drifts)
+	}
+}

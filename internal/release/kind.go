@@ -1,0 +1,187 @@
+package release
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
+	"github.com/operator-framework/helm-operator-plugins/pkg/reconciler"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"demo.welcome.domain/welcome-operator/internal/guard"
+	"demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/record"
+)
+
+// Kind is a kind of custom resources, and how its releases are kept.
+type Kind struct {
+	clients  *Clients
+	gvk      schema.GroupVersionKind
+	selector metav1.LabelSelector
+	schedule *schedule
+	rollout  *rollout
+	drift    DriftDetection
+	slots    guard.Slots
+	watches  *watches // nil if nobody asked for them
+	// overrides and allow are as in KindOptions.
+	overrides map[string]string
+	allow     object.Allow
+	changing  func(retry bool) (done func())
+	acted     func(action string, took time.Duration, err error)
+}
+
+// KindOptions are the settings of a kind.
+type KindOptions struct {
+	GroupVersionKind schema.GroupVersionKind
+	// Selector of those that are reconciled.
+	Selector metav1.LabelSelector
+	// MaxConcurrent is how many custom resources may be acted on at once, at least 1. Those that wait
+	// for a hook, up to HookWaits, do not count.
+	MaxConcurrent int
+	// Overrides are values that win over those of custom resources.
+	Overrides map[string]string
+	// Allow is what authors of custom resources may ask of controllers that serve others, too.
+	Allow object.Allow
+	// Period is the time between two reconciles of a custom resource to which nothing
+	// happens, 0 for never.
+	Period time.Duration
+	// Limits bound the rollout of a new chart version.
+	Limits Limits
+	// DriftDetection says what is done about objects that others have changed.
+	DriftDetection DriftDetection
+	// Namespaces are those that the operator watches, none for all.
+	Namespaces []string
+	// WatchDependents is whether a change of a child causes a reconcile.
+	WatchDependents bool
+	// Changing is told when the operator begins to change a release, and whether that is because it has failed before, and by done
+	// when that has ended.
+	Changing func(retry bool) (done func())
+	// Acted is told of each action on a release: which (Install, Upgrade, Uninstall or
+	// DriftCorrection), how long it took, and why it failed.
+	Acted func(action string, took time.Duration, err error)
+}
+
+// Kind returns the action clients of one kind of custom resources.
+func (c *Clients) Kind(o KindOptions) *Kind {
+	k := &Kind{
+		clients: c, gvk: o.GroupVersionKind, selector: o.Selector, schedule: &schedule{period: o.Period}, rollout: newRollout(o.Limits), drift: o.DriftDetection,
+		slots: make(guard.Slots, o.MaxConcurrent), overrides: o.Overrides, allow: o.Allow, changing: o.Changing, acted: o.Acted,
+	}
+	if o.WatchDependents {
+		if len(o.Namespaces) == 0 {
+			o.Namespaces = []string{metav1.NamespaceAll}
+		}
+		k.watches = &watches{mgr: c.mgr, owner: o.GroupVersionKind, namespaces: o.Namespaces, watched: map[schema.GroupVersionKind]bool{}, refused: map[schema.GroupVersionKind]time.Time{}}
+	}
+	return k
+}
+
+// SetUp ties k to its controller.
+func (k *Kind) SetUp(c reconciler.ControllerSetup) error {
+	if k.watches != nil {
+		k.watches.controller = c
+	}
+	if err := c.Watch(k.schedule.source()); err != nil {
+		return err
+	}
+	return k.watchDepartures(c)
+}
+
+// watchDepartures forgets what nobody reconciles any more, and so nobody else would: it is gone, perhaps without its finalizer, or the
+// selector no longer matches it.
+func (k *Kind) watchDepartures(c reconciler.ControllerSetup) error {
+	selector, err := metav1.LabelSelectorAsSelector(&k.selector)
+	if err != nil {
+		return fmt.Errorf("read the selector of %s: %w", k.gvk.Kind, err)
+	}
+	kind := &unstructured.Unstructured{}
+	kind.SetGroupVersionKind(k.gvk)
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	return c.Watch(source.Kind(k.clients.mgr.GetCache(), kind, handler.TypedFuncs[*unstructured.Unstructured, reconcile.Request]{
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*unstructured.Unstructured], _ queue) {
+			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || !selector.Matches(labels.Set(e.ObjectNew.GetLabels())) {
+				k.Forget(e.ObjectOld)
+			}
+		},
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*unstructured.Unstructured], _ queue) {
+			k.Forget(e.Object)
+		},
+	}))
+}
+
+// State is what is known of the release of owner, the zero value if it was not reconciled since
+// the operator started.
+func (k *Kind) State(owner client.Object) State {
+	return k.clients.ledger.state(owner.GetUID())
+}
+
+// Paused gives the place of a custom resource that somebody pauses to another: nobody looks how it
+// fares, so it would keep it.
+func (k *Kind) Paused(owner client.Object) { k.leaveRollout(owner) }
+
+// Recorder is the operator that made the newest record of owner's release, as the record says: empty if there is none, or it does not tell.
+func (k *Kind) Recorder(ctx context.Context, owner client.Object) (string, error) {
+	newest, err := k.store(ctx, owner, "", nil).Newest(ctx)
+	if newest == nil {
+		return "", err
+	}
+	return newest.Operator, err
+}
+
+// Forget drops what is remembered of a custom resource that goes, or that another operator serves.
+func (k *Kind) Forget(owner client.Object) {
+	k.clients.ledger.forget(owner.GetUID())
+	k.leaveRollout(owner)
+}
+
+func (k *Kind) leaveRollout(owner client.Object) { k.wake(k.rollout.leave(owner)) }
+
+// wake has those reconciled whose turn in the rollout it is.
+func (k *Kind) wake(next []client.ObjectKey) {
+	for _, key := range next {
+		k.schedule.add(key, 0)
+	}
+}
+
+// Requeue has owner reconciled after delay, or earlier if something happens to it.
+func (k *Kind) Requeue(owner client.Object, delay time.Duration) { k.schedule.after(owner, delay) }
+
+// watch has the cache know the kinds of owner's children.
+func (k *Kind) watch(ctx context.Context, owner client.Object, children []object.Child) error {
+	if k.watches == nil {
+		return nil
+	}
+	for _, child := range children {
+		refused, err := k.watches.ensure(ctx, child)
+		if err != nil {
+			return err
+		}
+		if refused {
+			k.schedule.after(owner, refusedPeriod) // nothing that happens to the child will bring it back
+		}
+	}
+	return nil
+}
+
+// ActionClientFor returns the action client of one reconcile of owner. It asks the cluster
+// nothing: Helm's machinery is built when something has to be done.
+func (k *Kind) ActionClientFor(ctx context.Context, owner client.Object) (helmclient.ActionInterface, error) {
+	report := k.clients.reporter(ctx, owner)
+	a := &actionClient{Kind: k, ctx: ctx, owner: owner, report: report}
+	a.store = k.store(ctx, owner, a.appliedDigest(), report)
+	return a, nil
+}
+
+func (k *Kind) store(ctx context.Context, owner client.Object, proof string, report func(message string)) *record.Store {
+	return record.NewStore(ctx, k.clients.records, k.clients.mgr.GetCache(), k.clients.mgr.GetRESTMapper(), owner, proof, report)
+}

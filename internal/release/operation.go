@@ -1,0 +1,99 @@
+package release
+
+import (
+	"context"
+	"fmt"
+
+	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/kube"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/internal/guard"
+	"demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/record"
+)
+
+// operation is one action on a release, from when it may run until it ends: Helm, over a guard and
+// a store that are made for it. Afterwards, they tell what was done.
+type operation struct {
+	*Kind
+	plan  guard.Plan
+	helm  helmclient.ActionInterface
+	guard *guard.Guard
+	store *record.Store
+
+	client  *actionClient
+	refused error // why the chart's rendering is not allowed
+}
+
+// begin waits until an action may run that makes a revision from the wanted inputs, or none. Its end lets the next one begin.
+// left and rehearse are as in guard.Plan.
+func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
+	if err := a.upToDate(); err != nil {
+		return nil, err
+	}
+	if err := a.slots.Take(a.ctx); err != nil {
+		return nil, err
+	}
+	op := &operation{Kind: a.Kind, client: a, plan: guard.Plan{
+		Proven: a.appliedDigest(), Intact: append(a.untouched(), a.resting...), Left: left, Rehearse: rehearse, Report: a.report,
+		Ignored: a.drift.Ignored, Scalable: a.scalable(),
+	}}
+	if a.begins() {
+		op.plan.MayInherit = a.mayInherit
+	}
+	op.store = a.store.Stamping(record.Stamp{Operator: a.clients.operator, Generation: a.owner.GetGeneration(), Inputs: a.wanted, Children: func() []object.Child { return op.guard.Children() }})
+	var err error
+	if op.helm, err = a.clients.library.ActionClientFor(context.WithValue(a.ctx, operationKey{}, op), a.owner); err != nil {
+		op.end()
+		return nil, err
+	}
+	return op, nil
+}
+
+// upToDate fails if the newest record was made from a later generation of the custom resource than the cache has: to go on would bring back what was
+// edited since. The cache says so at the start of a leader that reads from an API server which is behind. A record can be forged, so that the API
+// server is asked. It costs a request only then.
+func (a *actionClient) upToDate() error {
+	if a.current == nil || a.current.Generation <= a.owner.GetGeneration() {
+		return nil
+	}
+	live, err := a.live()
+	if err != nil {
+		return err
+	}
+	if live.GetGeneration() == a.owner.GetGeneration() {
+		return nil
+	}
+	return fmt.Errorf("the cache is behind: it has generation %d of the custom resource, and release record %s was made from generation %d",
+		a.owner.GetGeneration(), a.current.Name, a.current.Generation)
+}
+
+func (op *operation) end() { op.slots.Give() }
+
+type operationKey struct{}
+
+// operationFrom hands an operation through the library to what is built for it.
+func operationFrom(ctx context.Context) *operation { return ctx.Value(operationKey{}).(*operation) }
+
+// guardedConfigs gives every action configuration the kept capabilities and the guard.
+type guardedConfigs struct {
+	helmclient.ActionConfigGetter
+}
+
+func (g *guardedConfigs) ActionConfigFor(ctx context.Context, owner client.Object) (*action.Configuration, error) {
+	config, err := g.ActionConfigGetter.ActionConfigFor(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	helm, ok := config.KubeClient.(*kube.Client)
+	if !ok {
+		return nil, fmt.Errorf("helm-operator-plugins made a %T, not Helm's client: this version of it is not supported", config.KubeClient)
+	}
+	op := operationFrom(ctx)
+	op.guard = guard.New(ctx, helm, owner, op.slots, op.plan)
+	config.Capabilities = op.clients.capabilities.Get()
+	config.KubeClient = op.guard
+	return config, nil
+}

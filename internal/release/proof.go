@@ -1,0 +1,80 @@
+package release
+
+import (
+	"slices"
+
+	"helm.sh/helm/v3/pkg/release"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
+)
+
+// appliedDigest is the proof of the manifest that was applied last. Before the first success since
+// the operator started, the custom resource's status knows it. Whoever can edit release records can
+// not write there, so what has this digest can be trusted.
+func (a *actionClient) appliedDigest() string {
+	if digest := a.clients.ledger.state(a.owner.GetUID()).Digest; digest != "" {
+		return digest
+	}
+	return a.inStatus("digest")
+}
+
+// isProven is whether the metadata of the newest record is as the operator wrote it when it last knew that its objects are what the chart
+// wants. If not, what it says of inputs and children are hints: the chart is rendered, and the objects are looked at. So it is also where
+// the operator was killed after the record was written and before the status was, and where version 0.1.0 wrote the status.
+func (a *actionClient) isProven() bool {
+	proof := a.clients.ledger.state(a.owner.GetUID()).Record
+	if proof == "" {
+		proof = a.inStatus("record")
+	}
+	return proof != "" && a.current.Proof() == proof
+}
+
+// provenChildren are the objects of the release as the record has them, nil if nothing proves that.
+func (a *actionClient) provenChildren() []object.Child {
+	if !a.proven {
+		return nil
+	}
+	return a.current.Children
+}
+
+// inStatus is a text in what the custom resource's status says of the release.
+func (a *actionClient) inStatus(field string) string {
+	owner, ok := a.owner.(*unstructured.Unstructured)
+	if !ok {
+		return ""
+	}
+	text, _, _ := unstructured.NestedString(owner.Object, "status", "release", field)
+	return text
+}
+
+// maxAhead is how many revisions after the one that was applied last the operator may have tried and failed to apply.
+const maxAhead = 1_000_000
+
+// appliedRevision is the revision that was applied last, 0 if none is known.
+func (a *actionClient) appliedRevision() int {
+	if revision := a.clients.ledger.state(a.owner.GetUID()).Revision; revision != 0 {
+		return revision
+	}
+	return int(a.numberInStatus("revision"))
+}
+
+// numberInStatus is a number in what the custom resource's status says of the release, 0 if it says none.
+func (a *actionClient) numberInStatus(field string) int64 {
+	owner, ok := a.owner.(*unstructured.Unstructured)
+	if !ok {
+		return 0
+	}
+	number, _, _ := unstructured.NestedInt64(owner.Object, "status", "release", field)
+	return number
+}
+
+// untouched are the objects that are as this process has applied them. A record could be forged, and the cache be behind
+// an attempt that has failed.
+func (a *actionClient) untouched() []object.Child {
+	if a.current == nil || a.current.Status != release.StatusDeployed {
+		return nil
+	}
+	applied := a.clients.ledger.state(a.owner.GetUID()).applied
+	return slices.DeleteFunc(slices.Clone(applied), func(child object.Child) bool { return !a.intact(child) })
+}

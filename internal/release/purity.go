@@ -1,0 +1,128 @@
+package release
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"text/template/parse"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// impure finds what makes a template's output depend on more than its inputs: the cluster's objects, time and its zone, chance,
+// DNS, or the number of the revision. What a template gives to tpl may come from the values, and have any of these in it.
+var impure = regexp.MustCompile(`^(lookup|tpl|now|ago|date|dateInZone|date_in_zone|htmlDate|htmlDateInZone|durationRound|toDate|mustToDate|` +
+	`shuffle|rand[A-Z]\w*|uuidv4|gen(CA|PrivateKey|SelfSigned|Signed)\w*|htpasswd|bcrypt|encryptAES|getHostByName)$|` +
+	`\.Release\.(Revision|IsInstall|IsUpgrade)$|^(\$\w*)?\.Release$`)
+
+// capable finds what makes it depend on the cluster's version and APIs.
+var capable = regexp.MustCompile(`\.Capabilities\b`)
+
+// chartSource is a chart as a source of releases.
+type chartSource struct {
+	digest string
+	// pure is whether equal inputs render equal manifests.
+	pure bool
+	// asksCluster is whether the cluster's version and APIs are among the inputs. For other charts, a
+	// new CRD or an aggregated API that is down would have every release upgraded to what it is.
+	asksCluster bool
+}
+
+func newChartSource(c *chart.Chart) chartSource {
+	files := slices.Clone(c.Raw)
+	slices.SortFunc(files, func(a, b *chart.File) int { return cmp.Compare(a.Name, b.Name) })
+	hash := sha256.New()
+	for _, file := range files {
+		_, _ = fmt.Fprintf(hash, "%s\x00%d\x00%s", file.Name, len(file.Data), file.Data) // a hash takes any write
+	}
+	return chartSource{digest: hex.EncodeToString(hash.Sum(nil)[:16]), pure: !mentions(c, impure), asksCluster: mentions(c, capable)}
+}
+
+// mentions is whether a template of c or of its subcharts does. One that can't be parsed can't be rendered either.
+func mentions(c *chart.Chart, what *regexp.Regexp) bool {
+	return slices.ContainsFunc(c.Templates, func(t *chart.File) bool {
+		trees := map[string]*parse.Tree{}
+		tree := parse.New(t.Name)
+		tree.Mode = parse.SkipFuncCheck
+		if _, err := tree.Parse(string(t.Data), "", "", trees); err != nil {
+			return false
+		}
+		for _, tree := range trees {
+			if slices.ContainsFunc(words(tree.Root), what.MatchString) {
+				return true
+			}
+		}
+		return false
+	}) || slices.ContainsFunc(c.Dependencies(), func(d *chart.Chart) bool { return mentions(d, what) })
+}
+
+// words are the functions and the fields in a part of a template, but for its text and comments.
+func words(node parse.Node) (found []string) {
+	add := func(nodes ...parse.Node) {
+		for _, node := range nodes {
+			found = append(found, words(node)...)
+		}
+	}
+	branch := func(b parse.BranchNode) { add(b.Pipe, b.List, b.ElseList) }
+	switch n := node.(type) {
+	case *parse.ListNode:
+		if n != nil { // an else that is not there
+			add(n.Nodes...)
+		}
+	case *parse.IfNode:
+		branch(n.BranchNode)
+	case *parse.RangeNode:
+		branch(n.BranchNode)
+	case *parse.WithNode:
+		branch(n.BranchNode)
+	case *parse.ActionNode:
+		add(n.Pipe)
+	case *parse.TemplateNode:
+		add(n.Pipe)
+	case *parse.PipeNode:
+		if n != nil {
+			for _, command := range n.Cmds {
+				add(command.Args...)
+			}
+		}
+	case *parse.ChainNode:
+		found = append(words(n.Node), "."+strings.Join(n.Field, "."))
+	case *parse.IdentifierNode:
+		found = []string{n.Ident}
+	case *parse.FieldNode:
+		found = []string{"." + strings.Join(n.Ident, ".")}
+	case *parse.VariableNode:
+		found = []string{strings.Join(n.Ident, ".")}
+	}
+	return found
+}
+
+// private returns a copy of a chart that has subcharts: Helm takes out of a chart what the values
+// disable, and the next release would lack it, too.
+func private(c *chart.Chart) *chart.Chart {
+	if len(c.Dependencies()) == 0 {
+		return c
+	}
+	return copyOf(c)
+}
+
+func copyOf(c *chart.Chart) *chart.Chart {
+	copied, metadata := *c, *c.Metadata
+	metadata.Dependencies = nil
+	for _, dependency := range c.Metadata.Dependencies {
+		d := *dependency
+		metadata.Dependencies = append(metadata.Dependencies, &d)
+	}
+	copied.Metadata, copied.Values = &metadata, runtime.DeepCopyJSON(c.Values)
+	var subcharts []*chart.Chart
+	for _, subchart := range c.Dependencies() {
+		subcharts = append(subcharts, copyOf(subchart))
+	}
+	copied.SetDependencies(subcharts...)
+	return &copied
+}

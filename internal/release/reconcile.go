@@ -1,0 +1,448 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/releaseutil"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/record"
+)
+
+// actionClient is what one reconcile of one custom resource knows of its release, and acts on it. The
+// library's reconciler asks it in this order: Get, Upgrade as a dry run, and then what that calls for:
+// Install, Upgrade or Reconcile. As long as nothing has to be done, all answers come from the
+// metadata of the newest record.
+type actionClient struct {
+	*Kind
+	ctx    context.Context // of the reconcile: the library's interface has none
+	owner  client.Object
+	report func(message string) // of what a record names and the owner has no right to
+	store  *record.Store
+
+	// Get finds out:
+	current *record.Record // nil if there is none
+	proven  bool           // whether the record is known to be the operator's
+
+	// Install, or Upgrade as a dry run, finds out:
+	chart   *chart.Chart
+	values  map[string]any
+	wanted  string // digest of what the release is to be made from
+	digest  string // proof of the record's manifest, if the chart was rendered and is the same
+	waitFor string // why an upgrade is put off
+	held    error  // the failure of a moment ago, while the same is not to be tried again
+
+	// Reconcile finds out:
+	resting []object.Child // objects that others change again each time that they are put back, until it is time to try again
+
+	// An action that succeeds leaves:
+	applied []object.Child // the objects as they were applied, nil if nothing was
+}
+
+// Get returns the newest release without its manifest. A release that was left in the middle
+// of an action counts as failed from here on, which makes the reconciler upgrade it: objects
+// that exist are adopted, what is missing is made.
+func (a *actionClient) Get(string, ...helmclient.GetOption) (*release.Release, error) {
+	current, err := a.newest()
+	if err != nil {
+		return nil, err
+	}
+	a.current = current
+	if current == nil {
+		return nil, driver.ErrReleaseNotFound
+	}
+	a.proven = a.isProven()
+	if orphaned(current.Status) && a.owner.GetDeletionTimestamp() == nil {
+		if err := a.recover(); err != nil {
+			return nil, err
+		}
+	}
+	return a.light(), nil
+}
+
+// newest is the newest record. One that is too far ahead to be the operator's is deleted: there is none after the highest number, and
+// so no upgrade.
+func (a *actionClient) newest() (*record.Record, error) {
+	for {
+		current, err := a.store.Newest(a.ctx)
+		if current == nil || err != nil || current.Revision <= a.appliedRevision()+maxAhead {
+			return current, err
+		}
+		a.report(fmt.Sprintf("release record %s is nobody's: deleted", current.Name))
+		if err := a.store.Delete(a.ctx, current.Name, metav1.DeleteOptions{}); err != nil {
+			return nil, fmt.Errorf("delete release record %s: %w", current.Name, err)
+		}
+	}
+}
+
+// light is the current release as far as the reconciler needs to know it.
+func (a *actionClient) light() *release.Release {
+	return &release.Release{
+		Name:      a.owner.GetName(),
+		Namespace: a.owner.GetNamespace(),
+		Version:   a.current.Revision,
+		Info:      &release.Info{Status: a.current.Status},
+	}
+}
+
+// recover marks an orphaned release as failed.
+func (a *actionClient) recover() error {
+	storage := a.store.Releases()
+	rel, err := storage.Get(a.owner.GetName(), a.current.Revision)
+	if err != nil {
+		return fmt.Errorf("read the interrupted release %s: %w", a.current.Name, err)
+	}
+	if !orphaned(rel.Info.Status) {
+		a.current.Status = rel.Info.Status // the cache is behind
+		return nil
+	}
+	logf.FromContext(a.ctx).Info("Recovering a release that was interrupted", "record", a.current.Name, "status", rel.Info.Status)
+	rel.SetStatus(release.StatusFailed, "Interrupted; the operator goes on from here")
+	if err := storage.Update(rel); err != nil {
+		return fmt.Errorf("recover the interrupted release %s: %w", a.current.Name, err)
+	}
+	a.current.Status = release.StatusFailed
+	return nil
+}
+
+// want computes what the release is to be made from.
+func (a *actionClient) want(chrt *chart.Chart, values map[string]any) (chartSource, error) {
+	src := a.clients.ledger.source(chrt)
+	a.chart, a.values = private(chrt), values
+	inputs := inputs{Chart: src.digest, Allow: a.allow, Values: values}
+	if src.asksCluster {
+		inputs.Capabilities = a.clients.capabilities.Digest()
+	}
+	var err error
+	a.wanted, err = inputs.digest()
+	return src, err
+}
+
+func (a *actionClient) observe(src chartSource) observation {
+	failed := a.clients.ledger.failure(a.owner.GetUID())
+	o := observation{wanted: a.wanted, proven: a.proven, pure: src.pure, failed: failed.inputs, until: failed.until, now: time.Now()}
+	if a.current != nil {
+		o.status, o.recorded = a.current.Status, a.current.Inputs
+	}
+	return o
+}
+
+// Install makes a release where there is none.
+func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values map[string]any, opts ...helmclient.InstallOption) (*release.Release, error) {
+	src, err := a.want(chrt, values)
+	if err != nil {
+		return nil, err
+	}
+	if decide(a.observe(src)) == mustWait {
+		return nil, a.clients.ledger.failure(a.owner.GetUID()).err
+	}
+	left, err := a.left()
+	if err != nil {
+		return nil, err
+	}
+	if err := a.store.RemoveLeft(a.ctx, a.mayInherit); err != nil {
+		return nil, err
+	}
+	op, err := a.begin(left, false)
+	if err != nil {
+		return nil, err
+	}
+	defer op.end()
+	defer a.changing(a.retries())()
+	start := time.Now()
+	rel, err := op.helm.Install(name, namespace, a.chart, values, append(opts, func(install *action.Install) error {
+		// Helm refuses what is there without its annotations, before it writes a record. If only the records were
+		// lost, what is there is ours, and the guard judges.
+		install.TakeOwnership = a.appliedDigest() != ""
+		install.PostRenderer = op
+		return nil
+	})...)
+	a.acted(Install, time.Since(start), err)
+	return a.conclude(op, Installed, rel, err)
+}
+
+// Upgrade as a dry run says whether an upgrade is needed: the release that it returns has
+// another manifest than the one of Get. Otherwise it upgrades.
+func (a *actionClient) Upgrade(name, namespace string, chrt *chart.Chart, values map[string]any, opts ...helmclient.UpgradeOption) (*release.Release, error) {
+	probe := action.NewUpgrade(&action.Configuration{})
+	for _, opt := range opts {
+		if err := opt(probe); err != nil {
+			return nil, err
+		}
+	}
+	if !probe.DryRun {
+		return a.upgrade(name, namespace, opts)
+	}
+	src, err := a.want(chrt, values)
+	if err != nil {
+		return nil, err
+	}
+	seen := a.observe(src)
+	held := decide(seen) == mustWait
+	if held {
+		// The reconciler goes the way of the last attempt, to the same failure: were it to end
+		// here, the conditions would say something else between two attempts.
+		a.held = a.clients.ledger.failure(a.owner.GetUID()).err
+		seen.failed = ""
+	}
+	switch verdict := decide(seen); {
+	case verdict == isUnchanged, verdict == needsRender && held:
+		return a.light(), nil
+	case verdict == needsRender:
+		return a.compare(opts)
+	case !held:
+		if a.waitFor, err = a.admit(); err != nil {
+			return nil, err
+		}
+		if a.waitFor != "" {
+			return a.light(), nil
+		}
+	}
+	rel := a.light()
+	rel.Manifest = "outdated"
+	return rel, nil
+}
+
+// admit holds a release back that nobody has edited, while enough others are on their way: a new
+// chart or image makes all of them outdated at once.
+func (a *actionClient) admit() (waitFor string, err error) {
+	refused := errors.As(a.clients.ledger.failure(a.owner.GetUID()).err, &notAllowed{}) // which does not change by waiting
+	if edited := a.appliedGeneration() != a.owner.GetGeneration(); edited || refused {
+		a.wake(a.rollout.edited(a.owner))
+		return "", nil
+	}
+	if a.current.Status != release.StatusDeployed {
+		return "", nil
+	}
+	if err := a.watch(a.ctx, a.owner, a.provenChildren()); err != nil {
+		return "", err
+	}
+	return a.rollout.admit(a.owner, a.health() == healthy), nil
+}
+
+// appliedGeneration is the generation of the custom resource that was applied last. Before the
+// first success since the operator started, the status knows it, unless an older version wrote
+// that. The answer is 0 then, which counts as edited.
+func (a *actionClient) appliedGeneration() int64 {
+	if state := a.clients.ledger.state(a.owner.GetUID()); state.Generation != 0 {
+		return state.Generation
+	}
+	return a.numberInStatus("generation")
+}
+
+// compare renders the chart and says whether that is what the newest record holds.
+func (a *actionClient) compare(opts []helmclient.UpgradeOption) (*release.Release, error) {
+	op, err := a.begin(nil, false)
+	if err != nil {
+		return nil, err
+	}
+	defer op.end()
+	rendered, err := a.render(op, opts...)
+	if err != nil {
+		return nil, err
+	}
+	recorded, err := a.store.Releases().Get(a.owner.GetName(), a.current.Revision)
+	if err != nil {
+		return nil, fmt.Errorf("read release record %s: %w", a.current.Name, err)
+	}
+	rel := a.light()
+	if rendered.Manifest == recorded.Manifest {
+		a.digest = object.Proof(recorded.Manifest)
+	} else {
+		rel.Manifest = "outdated"
+	}
+	return rel, nil
+}
+
+// render returns what an upgrade would apply now.
+func (a *actionClient) render(op *operation, opts ...helmclient.UpgradeOption) (*release.Release, error) {
+	return op.helm.Upgrade(a.owner.GetName(), a.owner.GetNamespace(), a.chart, a.values, append(opts, func(u *action.Upgrade) error {
+		u.DryRun, u.DryRunOption, u.PostRenderer = true, "server", op
+		return nil
+	})...)
+}
+
+func (a *actionClient) upgrade(name, namespace string, opts []helmclient.UpgradeOption) (*release.Release, error) {
+	if a.held != nil {
+		return nil, a.held
+	}
+	left, err := a.left()
+	if err != nil {
+		return nil, err
+	}
+	// Not always: an object may only be taken once another one is there, which a rehearsal does not make.
+	rehearse := a.current.Status == release.StatusFailed && a.current.Inputs == a.wanted && a.clients.ledger.failure(a.owner.GetUID()).count%10 > 0
+	op, err := a.begin(left, rehearse)
+	if err != nil {
+		return nil, err
+	}
+	defer op.end()
+	done := func() {}
+	change := func() { done = a.changing(a.retries()) }
+	if rehearse {
+		op.guard.Rehearsed = change
+	} else {
+		change()
+	}
+	defer func() { done() }()
+	start := time.Now()
+	rel, err := op.helm.Upgrade(name, namespace, a.chart, a.values, append(opts, func(u *action.Upgrade) error {
+		u.PostRenderer = op
+		return nil
+	})...)
+	if err != nil && rel != nil && op.guard.Changed() {
+		err = errors.Join(err, a.rollBack(op, rel))
+	}
+	if op.store.HasCreated() {
+		err = errors.Join(err, a.dropFailedTwin())
+	}
+	a.acted(Upgrade, time.Since(start), err)
+	return a.conclude(op, Upgraded, rel, err)
+}
+
+// retries is whether the last action has failed.
+func (a *actionClient) retries() bool { return a.clients.ledger.failure(a.owner.GetUID()).count > 0 }
+
+// left are manifests of what may be there besides what the newest record names, where that was lost, is not proven or was not brought to
+// its end: what is the owner's, and what releases that were not brought to their end have made.
+func (a *actionClient) left() ([]string, error) {
+	if a.current != nil && a.proven && a.current.Status == release.StatusDeployed || a.current == nil && a.appliedDigest() == "" {
+		return nil, nil
+	}
+	var left []string
+	if a.watches != nil {
+		owned, err := a.watches.owned(a.ctx, a.owner)
+		if err != nil {
+			return nil, err
+		}
+		if owned = slices.DeleteFunc(owned, record.Is); len(owned) > 0 {
+			left = append(left, object.BareManifest(owned))
+		}
+	}
+	if a.current == nil || a.current.Status == release.StatusDeployed {
+		return left, nil
+	}
+	unfinished, err := a.store.Unfinished(a.ctx)
+	return append(left, unfinished...), err
+}
+
+// dropFailedTwin removes the record of the same inputs' last failure, so that a permanent
+// failure has one revision and not thousands. The only revision stays: upgrades need one. It is
+// removed after there is a new one: in between, nothing would tell of the objects that the failed
+// attempt has made, and should the operator be killed then, they would stay for ever.
+func (a *actionClient) dropFailedTwin() error {
+	if a.current.Status != release.StatusFailed || a.current.Inputs != a.wanted || a.current.Revision == 1 {
+		return nil
+	}
+	if _, err := a.store.Releases().Delete(a.owner.GetName(), a.current.Revision); err != nil {
+		return fmt.Errorf("remove the record of the failed attempt %s: %w", a.current.Name, err)
+	}
+	return nil
+}
+
+// conclude remembers how an action ended, and tells what it has done.
+func (a *actionClient) conclude(op *operation, done string, rel *release.Release, err error) (*release.Release, error) {
+	if err != nil {
+		err = plain(err)
+		if op.refused != nil {
+			err = op.refused // without what Helm says around it
+		}
+		a.failed(err)
+		return nil, err
+	}
+	created, err := op.store.Created(a.ctx)
+	if err != nil {
+		return nil, err
+	}
+	children := op.guard.Children()
+	a.applied = children
+	a.current = &record.Record{
+		Name: created.Name, Revision: rel.Version, Status: rel.Info.Status, Inputs: a.wanted, Operator: a.clients.operator, Generation: a.owner.GetGeneration(),
+		Children: children, Created: created.CreationTimestamp.Time,
+	}
+	a.succeeded(object.Proof(rel.Manifest))
+	a.tell(done, "Revision %d from chart %s %s: %s", rel.Version, a.chart.Name(), a.chart.Metadata.Version, object.List(children))
+	return a.light(), a.watch(a.ctx, a.owner, children)
+}
+
+// plain hides the stack traces of Helm's errors, which would be logged with every one.
+func plain(err error) error { return fmt.Errorf("%w", err) }
+
+func (a *actionClient) succeeded(manifestDigest string) {
+	a.clients.ledger.succeed(a.owner, a.chart, a.current, manifestDigest, a.applied)
+	a.schedule.periodically(a.owner)
+}
+
+// failed has the action tried again after a while, which grows with every failure of the same
+// inputs. A rollout breaks nothing where it is refused.
+func (a *actionClient) failed(err error) {
+	if errors.As(err, &notAllowed{}) {
+		a.leaveRollout(a.owner)
+	} else {
+		a.observed(broken)
+	}
+	a.schedule.after(a.owner, a.clients.ledger.fail(a.owner, a.wanted, err))
+}
+
+// Uninstall deletes the release with its objects and its history.
+func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption) (*release.UninstallReleaseResponse, error) {
+	a.leaveRollout(a.owner) // whether that succeeds or not
+	if a.current == nil || orphans(a.owner) {
+		return nil, a.letGo()
+	}
+	left, err := a.left()
+	if err != nil {
+		a.failed(err)
+		return nil, err
+	}
+	op, err := a.begin(left, false)
+	if err != nil {
+		return nil, err
+	}
+	defer op.end()
+	defer a.changing(a.retries())()
+	start := time.Now()
+	if err := op.guard.DeleteLeft(); err != nil {
+		a.failed(err)
+		return nil, err
+	}
+	response, err := op.helm.Uninstall(name, opts...)
+	if errors.Is(err, driver.ErrReleaseNotFound) { // orphaned, of which the cache has not heard
+		return nil, a.letGo()
+	}
+	if err == nil {
+		a.acted(Uninstall, time.Since(start), nil)
+		a.Forget(a.owner)
+		a.tell(Uninstalled, "Deleted: %s", object.List(a.current.Children))
+		return response, err
+	}
+	if cause := op.guard.Undeleted(); cause != nil {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	a.acted(Uninstall, time.Since(start), err)
+	err = plain(err)
+	a.failed(err)
+	return nil, err
+}
+
+// History returns the releases, newest first.
+func (a *actionClient) History(name string, _ ...helmclient.HistoryOption) ([]*release.Release, error) {
+	releases, err := a.store.Releases().History(name)
+	releaseutil.Reverse(releases, releaseutil.SortByRevision)
+	return releases, err
+}
+
+// Config is nil: each action has one of its own, and nobody asks for another in a reconcile.
+func (a *actionClient) Config() *action.Configuration { return nil }

@@ -1,0 +1,166 @@
+package release
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"helm.sh/helm/v3/pkg/release"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"demo.welcome.domain/welcome-operator/internal/guard"
+	"demo.welcome.domain/welcome-operator/internal/object"
+)
+
+// rolloutPoll is how often a release that waits for its turn asks again, should the one that was to
+// wake it not have done so. Often would cost a processor: thousands may wait.
+const rolloutPoll = 2 * time.Minute
+
+// Reconcile repairs what became of the objects of a release whose inputs have not changed.
+// Whether there is anything to repair is decided against the cache.
+func (a *actionClient) Reconcile(*release.Release) error {
+	if a.held != nil {
+		return a.held
+	}
+	if a.proven { // else a record could name any kind, and have it watched
+		if err := a.watch(a.ctx, a.owner, a.current.Children); err != nil {
+			return err
+		}
+	}
+	start := time.Now()
+	if err := a.correct(); err != nil {
+		a.acted(DriftCorrection, time.Since(start), err)
+		a.failed(err)
+		return err
+	}
+	if !a.proven { // by now they are
+		if err := a.watch(a.ctx, a.owner, a.current.Children); err != nil {
+			return err
+		}
+	}
+	if a.waitFor != "" {
+		a.schedule.after(a.owner, wait.Jitter(rolloutPoll, jitter))
+		a.clients.ledger.postpone(a.owner, a.current.Children, a.waitFor)
+		return nil
+	}
+	if a.rollout.follows(a.owner) {
+		a.observed(a.health())
+	}
+	a.succeeded(cmp.Or(a.digest, a.appliedDigest()))
+	return nil
+}
+
+// observed tells the rollout how the release fares, and wakes those that it lets go on.
+func (a *actionClient) observed(h health) { a.wake(a.rollout.observe(a.owner, h)) }
+
+// health of the objects of the release, from the API server if nobody watches them.
+func (a *actionClient) health() health {
+	worst := healthy
+	for _, child := range a.current.Children {
+		live, err := a.cachedChild(child)
+		if uncached := (&cache.ErrResourceNotCached{}); errors.As(err, &uncached) {
+			err = a.clients.mgr.GetAPIReader().Get(a.ctx, client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, live)
+		}
+		if err != nil || !child.ShownBy(live) {
+			return progressing
+		}
+		result, err := status.Compute(live)
+		switch {
+		case err != nil || result.Status == status.FailedStatus:
+			return broken
+		case result.Status != status.CurrentStatus:
+			worst = progressing
+		}
+	}
+	return worst
+}
+
+func (a *actionClient) cachedChild(child object.Child) (*unstructured.Unstructured, error) {
+	cached := &unstructured.Unstructured{}
+	cached.SetAPIVersion(child.APIVersion)
+	cached.SetKind(child.Kind)
+	err := a.clients.mgr.GetCache().Get(a.ctx, client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, cached, client.UnsafeDisableDeepCopy)
+	return cached, err
+}
+
+// intact is whether the cache shows an object as it was right after it was applied.
+func (a *actionClient) intact(child object.Child) bool {
+	cached, err := a.cachedChild(child)
+	return err == nil && metav1.IsControlledBy(cached, a.owner) && child.Intact(cached)
+}
+
+// repair brings the objects back to what was applied, and tells of each.
+func (a *actionClient) repair() ([]guard.Change, error) {
+	op, err := a.begin(nil, false)
+	if err != nil {
+		return nil, err
+	}
+	defer op.end()
+	manifest, err := a.restorable(op)
+	if err != nil || manifest == "" {
+		return nil, err
+	}
+	left, err := a.left()
+	if err != nil {
+		return nil, err
+	}
+	changes, err := op.guard.Apply(strings.Join(append([]string{manifest}, left...), "\n"), manifest)
+	for _, change := range changes {
+		if change.Created {
+			a.tell(DriftCorrected, "%s was deleted: created again", change.Object)
+		} else {
+			a.tell(DriftCorrected, "%s: put back %s", change.Object, strings.Join(change.Fields, ", "))
+		}
+		a.acted(DriftCorrection, change.Took, nil)
+	}
+	if err != nil {
+		return changes, fmt.Errorf("repair drift: %w", err)
+	}
+	a.applied = op.guard.Children()
+	if a.proven && slices.EqualFunc(a.applied, a.current.Children, object.Child.SameContent) {
+		return changes, nil
+	}
+	return changes, a.recordChildren(a.applied)
+}
+
+// recordChildren has the record say how the objects are to be.
+func (a *actionClient) recordChildren(children []object.Child) error {
+	a.current.Children = children
+	return a.store.RecordChildren(a.ctx, a.current.Name, children)
+}
+
+// restorable is the manifest whose objects should exist: what the chart renders now, but while a new
+// chart waits for its turn, what the record has of the old one. It is empty if that cannot be trusted: nothing is put back then, and
+// the objects of the release are those of the new one that are there.
+func (a *actionClient) restorable(op *operation) (manifest string, err error) {
+	if a.waitFor == "" {
+		rendered, err := a.render(op)
+		if err != nil {
+			return "", err
+		}
+		return rendered.Manifest, nil
+	}
+	recorded, err := a.store.Releases().Get(a.owner.GetName(), a.current.Revision)
+	if err != nil {
+		return "", fmt.Errorf("read release record %s: %w", a.current.Name, err)
+	}
+	if object.Proof(recorded.Manifest) == a.appliedDigest() {
+		return recorded.Manifest, op.judge(recorded.Manifest)
+	}
+	logf.FromContext(a.ctx).Info("Not repairing any drift before the upgrade: nothing proves that the record is what was applied", "record", a.current.Name)
+	rendered, err := a.render(op)
+	if err != nil {
+		return "", err
+	}
+	a.current.Children, err = op.guard.Present(rendered.Manifest)
+	return "", err
+}

@@ -1,0 +1,399 @@
+package status
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+const (
+	// StandsBack is the reason of the event about a custom resource that is left to another operator.
+	StandsBack = "StandsBack"
+
+	// askPeriod is how often another operator is asked whether it lives, as long as it answers.
+	askPeriod = 10 * time.Second
+	// suspicion is after how long without an answer it is asked in all other namespaces, too.
+	suspicion = 5 * time.Second
+	// patience is after how long without an answer it is gone. It is longer than a standby waits for the lease of a leader that died,
+	// and, with the two above, so short that within a minute somebody else is at work.
+	patience = 25 * time.Second
+	// headStart is what another operator gets with a new custom resource.
+	headStart = 3 * time.Second
+	// lookPeriod is between two looks whether somebody has to be asked, or has not answered.
+	lookPeriod = 2 * time.Second
+	// askTimeout bounds a single request.
+	askTimeout = 5 * time.Second
+)
+
+// Operator is the operator that has claimed a custom resource, empty if none has.
+func Operator(obj *unstructured.Unstructured) string {
+	operator, _, _ := unstructured.NestedString(obj.Object, "status", "operator")
+	return operator
+}
+
+func challenger(obj *unstructured.Unstructured) string {
+	challenger, _, _ := unstructured.NestedString(obj.Object, "status", "challenger")
+	return challenger
+}
+
+// claims tell whose the custom resources of one kind are, where two operators serve the same ones. Each has in its status the name of
+// the operator that wrote it, and no other touches it. Those that stand back ask every now and then, in the status of a single custom resource,
+// whether that operator lives. It answers by taking the question away, whatever else it does. If it does not, what it had is taken over.
+type claims struct {
+	client.Client
+	cache    cache.Cache
+	kind     schema.GroupVersionKind
+	self     string          // this operator
+	serves   labels.Selector // what this operator reconciles
+	releases releases
+	events   record.EventRecorder
+
+	mu        sync.Mutex
+	others    map[place]*other
+	free      map[types.UID]time.Time   // custom resources that nobody has claimed, since when they were yielded
+	questions map[client.ObjectKey]bool // to this operator
+	asked     chan struct{}             // holds one element while there are questions that nobody has looked at
+}
+
+// place is where another operator is at work. That it answers in one namespace does not tell that it still watches another one.
+type place struct{ operator, namespace string }
+
+// other is another operator in one place.
+type other struct {
+	left     map[string]types.UID // the custom resources that are left to it, by name
+	question string               // the name of the one in which it was asked and has not answered, empty if there is none
+	version  string               // the resource version of that one with the question
+	asked    time.Time            // when
+	gone     bool                 // it has not answered: the rest of what it had is taken over
+}
+
+// admit says whether this operator serves a custom resource. One that another operator has claimed is left to it, and taken over if that is gone.
+func (c *claims) admit(ctx context.Context, obj *unstructured.Unstructured) (bool, error) {
+	holder, err := c.holder(ctx, obj)
+	switch {
+	case err != nil:
+		return false, err
+	case holder == "":
+		return !c.yield(obj), nil
+	case holder == c.self:
+		return true, nil
+	case c.leave(holder, obj):
+		c.releases.Forget(obj)
+		return false, nil
+	}
+	return c.takeOver(ctx, holder, obj)
+}
+
+// holder is the operator that has claimed a custom resource, empty if none has. While it is installed for the first time, its status tells
+// nothing yet, but the record does. Who forges that has their own custom resource left alone until nobody answers for it.
+func (c *claims) holder(ctx context.Context, obj *unstructured.Unstructured) (string, error) {
+	if holder := Operator(obj); holder != "" {
+		return holder, nil
+	}
+	return c.releases.Recorder(ctx, obj)
+}
+
+// yield lets another operator that lives in the namespace begin with what nobody has claimed yet: the two need not compete for each that is new.
+func (c *claims) yield(obj *unstructured.Unstructured) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	since, known := c.free[obj.GetUID()]
+	delete(c.free, obj.GetUID())
+	if known && time.Since(since) >= headStart {
+		return false
+	}
+	for at, there := range c.others {
+		if at.namespace == obj.GetNamespace() && !there.gone {
+			if !known {
+				since = time.Now()
+			}
+			c.free[obj.GetUID()] = since
+			c.releases.Requeue(obj, headStart)
+			return true
+		}
+	}
+	return false
+}
+
+// leave leaves a custom resource to holder, unless that is gone.
+func (c *claims) leave(holder string, obj *unstructured.Unstructured) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := place{holder, obj.GetNamespace()}
+	there := c.others[at]
+	if there == nil {
+		there = &other{left: map[string]types.UID{}}
+		c.others[at] = there
+	}
+	if there.left[obj.GetName()] != obj.GetUID() {
+		delete(c.free, obj.GetUID())
+		c.tell(holder, obj)
+		there.left[obj.GetName()] = obj.GetUID()
+	}
+	return !there.gone
+}
+
+// tell says once about each custom resource, and in the log once about each operator, to whom it is left.
+func (c *claims) tell(holder string, obj *unstructured.Unstructured) {
+	c.events.Event(obj, corev1.EventTypeWarning, StandsBack, fmt.Sprintf("Left to operator %q, which has claimed it in status.operator. "+
+		"This operator is %q: run one of them only, or have them watch different namespaces", holder, c.self))
+	for at, there := range c.others {
+		if at.operator == holder && len(there.left) > 0 {
+			return
+		}
+	}
+	c.log().Info("Standing back: another operator serves custom resources that this one watches, too", "other", holder, "this", c.self, "first", client.ObjectKeyFromObject(obj))
+}
+
+func (c *claims) log() logr.Logger { return logf.Log.WithName("claims").WithName(c.kind.Kind) }
+
+// takeOver claims what another operator had, if nobody has written since it was read.
+func (c *claims) takeOver(ctx context.Context, holder string, obj *unstructured.Unstructured) (bool, error) {
+	claimed, err := c.write(ctx, obj, c.self, "")
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return false, nil // the change brings the next reconcile
+	}
+	if err != nil {
+		return false, fmt.Errorf("take over from operator %q: %w", holder, err)
+	}
+	c.log().Info("Taken over", "from", holder, "this", c.self, "custom resource", client.ObjectKeyFromObject(obj))
+	obj.SetResourceVersion(claimed.GetResourceVersion())
+	obj.Object["status"] = claimed.Object["status"]
+	return true, nil
+}
+
+// write writes who has claimed a custom resource, and who doubts it, if nobody has written since it was read.
+func (c *claims) write(ctx context.Context, obj *unstructured.Unstructured, operator, challenger string) (*unstructured.Unstructured, error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	written := obj.DeepCopy()
+	for field, value := range map[string]string{"operator": operator, "challenger": challenger} {
+		if value == "" {
+			unstructured.RemoveNestedField(written.Object, "status", field)
+		} else if err := unstructured.SetNestedField(written.Object, value, "status", field); err != nil {
+			return nil, err
+		}
+	}
+	return written, c.Status().Update(ctx, written)
+}
+
+// Start asks and answers until ctx ends.
+func (c *claims) Start(ctx context.Context) error {
+	kind := &unstructured.Unstructured{}
+	kind.SetGroupVersionKind(c.kind)
+	informer, err := c.cache.GetInformer(ctx, kind)
+	if err != nil {
+		return fmt.Errorf("watch claims: %w", err)
+	}
+	// Not in a reconcile, which may wait for a hook.
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    c.notice,
+		UpdateFunc: func(_, obj any) { c.notice(obj) },
+	})
+	if err != nil {
+		return fmt.Errorf("watch claims: %w", err)
+	}
+	ticks := time.NewTicker(lookPeriod)
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-c.asked:
+		case <-ticks.C:
+			c.ask(ctx, time.Now())
+		}
+		c.answer(ctx)
+	}
+}
+
+// notice takes down who has to be answered.
+func (c *claims) notice(obj any) {
+	asked, ok := obj.(*unstructured.Unstructured)
+	if !ok || challenger(asked) == "" {
+		return
+	}
+	c.mu.Lock()
+	c.questions[client.ObjectKeyFromObject(asked)] = true
+	c.mu.Unlock()
+	select {
+	case c.asked <- struct{}{}:
+	default:
+	}
+}
+
+// answer takes the questions to this operator away. What it does not serve any more, because of another label, it gives to who asks.
+func (c *claims) answer(ctx context.Context) {
+	c.mu.Lock()
+	questions := c.questions
+	c.questions = map[client.ObjectKey]bool{}
+	c.mu.Unlock()
+	for key := range questions {
+		obj, holder := c.read(ctx, key)
+		if holder != c.self || challenger(obj) == "" {
+			continue
+		}
+		operator := c.self
+		if !c.serves.Matches(labels.Set(obj.GetLabels())) {
+			operator = challenger(obj)
+		}
+		_, err := c.write(ctx, obj, operator, "")
+		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+			continue // the change brings the question again, if there still is one
+		}
+		if err != nil {
+			c.log().Error(err, "Could not answer that this operator lives; trying again", "challenger", challenger(obj), "custom resource", key)
+			c.mu.Lock()
+			c.questions[key] = true
+			c.mu.Unlock()
+		}
+	}
+}
+
+// read returns a custom resource from the cache, and whose it is; nobody's if it is not there.
+func (c *claims) read(ctx context.Context, key client.ObjectKey) (obj *unstructured.Unstructured, holder string) {
+	obj = &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(c.kind)
+	if err := c.Get(ctx, key, obj, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, ""
+	}
+	holder, err := c.holder(ctx, obj)
+	if err != nil {
+		return nil, ""
+	}
+	return obj, holder
+}
+
+// ask asks other operators whether they live, and takes over from those that have not answered.
+func (c *claims) ask(ctx context.Context, now time.Time) {
+	ask, gone := c.look(ctx, now)
+	for at, obj := range gone {
+		// Only if nobody has written here since the question: it could be this operator that does not hear.
+		_, err := c.write(ctx, obj, c.self, "")
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			continue // the next look tells what has changed
+		}
+		c.concerning(at, func(there *other) { there.gone, there.asked = err == nil, now })
+		if err == nil {
+			c.log().Info("Taking over from an operator that does not answer", "other", at.operator, "this", c.self, "namespace", at.namespace)
+		}
+	}
+	for at, obj := range ask {
+		err := error(nil)
+		if challenger(obj) == "" {
+			obj, err = c.write(ctx, obj, Operator(obj), c.self)
+		}
+		if err == nil {
+			c.concerning(at, func(there *other) {
+				there.question, there.version, there.asked = obj.GetName(), obj.GetResourceVersion(), now
+			})
+		} else if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			c.log().Error(err, "Could not ask another operator whether it lives; trying again", "other", at.operator, "namespace", at.namespace)
+		}
+	}
+}
+
+func (c *claims) concerning(at place, change func(*other)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if there := c.others[at]; there != nil {
+		change(there)
+	}
+}
+
+// look sees who has answered. It returns where to ask, and who has not answered for too long, each with a custom resource. One question to an
+// operator is enough while it answers.
+func (c *claims) look(ctx context.Context, now time.Time) (ask, gone map[place]*unstructured.Unstructured) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ask, gone = map[place]*unstructured.Unstructured{}, map[place]*unstructured.Unstructured{}
+	waiting, suspect, last := map[string]bool{}, map[string]bool{}, map[string]time.Time{}
+	for at, there := range c.others {
+		if there.gone {
+			c.wake(ctx, at, there)
+		}
+		obj := c.hear(ctx, at, there)
+		silent := now.Sub(there.asked)
+		if obj != nil && silent >= patience {
+			gone[at] = obj
+		}
+		waiting[at.operator] = waiting[at.operator] || obj != nil
+		suspect[at.operator] = suspect[at.operator] || there.gone || obj != nil && silent >= suspicion
+		if there.asked.After(last[at.operator]) {
+			last[at.operator] = there.asked
+		}
+	}
+	due := now.Add(-askPeriod)
+	for _, at := range slices.SortedFunc(maps.Keys(c.others), func(a, b place) int { return c.others[a].asked.Compare(c.others[b].asked) }) {
+		there := c.others[at]
+		if there.gone || there.question != "" || there.asked.After(due) || !suspect[at.operator] && (waiting[at.operator] || last[at.operator].After(due)) {
+			continue
+		}
+		for name := range there.left {
+			if obj := c.leftTo(ctx, at, there, name); obj != nil {
+				ask[at], waiting[at.operator] = obj, true
+				break
+			}
+		}
+	}
+	return ask, gone
+}
+
+// hear returns the custom resource with a question that an operator has not answered, nil if there is none.
+func (c *claims) hear(ctx context.Context, at place, there *other) *unstructured.Unstructured {
+	if there.question == "" {
+		return nil
+	}
+	obj := c.leftTo(ctx, at, there, there.question)
+	switch {
+	case obj == nil: // it is gone, or somebody else's by now: that is no answer
+		there.question, there.asked = "", time.Time{}
+	case challenger(obj) == "" && newer(obj.GetResourceVersion(), there.version):
+		there.question, obj = "", nil
+	}
+	return obj
+}
+
+func newer(version, than string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, than)
+	return err == nil && order > 0
+}
+
+// wake has reconciled what an operator that is gone still has.
+func (c *claims) wake(ctx context.Context, at place, there *other) {
+	for name := range there.left {
+		if obj := c.leftTo(ctx, at, there, name); obj != nil {
+			c.releases.Requeue(obj, 0)
+		}
+	}
+}
+
+// leftTo returns a custom resource that is left to an operator. One that no longer is, is forgotten, and the operator with the last one.
+func (c *claims) leftTo(ctx context.Context, at place, there *other, name string) *unstructured.Unstructured {
+	obj, holder := c.read(ctx, client.ObjectKey{Namespace: at.namespace, Name: name})
+	if holder == at.operator && c.serves.Matches(labels.Set(obj.GetLabels())) {
+		return obj
+	}
+	delete(there.left, name)
+	if len(there.left) == 0 {
+		delete(c.others, at)
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/release"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
+
+func (s *scene) changeService(change func(*corev1.Service)) {
+	s.Helper()
+	service := &corev1.Service{}
+	s.get(service, "hello")
+	change(service)
+	s.must(env.Client.Update(ctx, service))
+}
+
+// Whatever somebody did to the objects while the operator looked away, the next edit reaches what the chart wants. Helm's merge
+// cannot: a list entry with another key is one more for it, and the API server refuses two ports of one name.
+func TestUpgradeOverWhatOthersChanged(t *testing.T) {
+	for name, change := range map[string]func(*scene){
+		"another port of the Service": func(s *scene) {
+			s.changeService(func(service *corev1.Service) { service.Spec.Ports[0].Port = 8081 })
+		},
+		"another name of the port": func(s *scene) {
+			s.changeService(func(service *corev1.Service) { service.Spec.Ports[0].Name = "other" })
+		},
+		"one more port": func(s *scene) {
+			s.changeService(func(service *corev1.Service) {
+				service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{Name: "more", Port: 9999, TargetPort: intstr.FromInt32(9999)})
+			})
+		},
+		"another port of the container": func(s *scene) {
+			s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Ports[0].ContainerPort = 8081 })
+		},
+		"another name of the container": func(s *scene) {
+			s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Name = "other" })
+		},
+		"no owner's marks of Helm": func(s *scene) {
+			s.changeDeployment(func(d *appsv1.Deployment) {
+				delete(d.Labels, "app.kubernetes.io/managed-by")
+				delete(d.Annotations, "meta.helm.sh/release-name")
+			})
+			for _, record := range s.records("hello") {
+				s.must(env.Client.Delete(ctx, &record))
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			s.operator()
+			s.deploy("hello", kit.Greet("before"))
+			deployment := &appsv1.Deployment{}
+			s.get(deployment, "hello")
+			s.pause()
+			change(s)
+			s.edit("hello", kit.Pause(false), kit.Greet("after"), kit.Set("replicas", 3))
+			s.awaitGreeting("hello", "after")
+			s.awaitDeployed("hello")
+			s.awaitDeployment("hello", "the Deployment is what the chart wants", func(d *appsv1.Deployment) error {
+				c := d.Spec.Template.Spec.Containers
+				if d.UID != deployment.UID || len(c) != 1 || c[0].Name != "welcome" || len(c[0].Ports) != 1 || c[0].Ports[0].ContainerPort != 8080 || *d.Spec.Replicas != 3 {
+					return fmt.Errorf("it has %v replicas of %v", *d.Spec.Replicas, c)
+				}
+				return nil
+			})
+			service := &corev1.Service{}
+			s.get(service, "hello")
+			if p := service.Spec.Ports; len(p) != 1 || p[0].Name != "http" || p[0].Port != 8080 {
+				t.Errorf("the Service has the ports %v", p)
+			}
+		})
+	}
+}
+
+// Who enables autoscaling under load has ten pods, and then one that an autoscaler has to make ten of again.
+func TestAutoscalingDoesNotScaleDown(t *testing.T) {
+	s := newScene(t)
+	s.operator()
+	s.deploy("hello", kit.Set("replicas", 10))
+	watch, err := env.Client.Watch(ctx, &appsv1.DeploymentList{}, client.InNamespace(s.namespace))
+	s.must(err)
+	defer watch.Stop()
+	s.edit("hello", kit.Set("autoscaling.enabled", true), kit.Set("autoscaling.minReplicas", 10), kit.Set("autoscaling.maxReplicas", 20), kit.Greet("after"))
+	s.awaitGreeting("hello", "after")
+	s.awaitDeployed("hello")
+	for {
+		deployment := (<-watch.ResultChan()).Object.(*appsv1.Deployment)
+		if got := ptr.Deref(deployment.Spec.Replicas, 0); got != 10 {
+			t.Fatalf("it was scaled to %d", got)
+		}
+		if kit.Greeting(deployment) == "after" {
+			return // what is to be seen has been
+		}
+	}
+}
+
+// What a forged record says that the chart once wanted is taken out of nothing.
+func TestForgedRecordTakesNothingOut(t *testing.T) {
+	s := newScene(t)
+	s.operator()
+	s.deploy("hello", kit.Greet("before"))
+	s.changeService(func(service *corev1.Service) { service.Annotations["example.com/note"] = "mine" })
+	s.forge("hello", func(_ *corev1.ConfigMap, rel *release.Release) {
+		forged := strings.Replace(rel.Manifest, "kind: Service\nmetadata:\n", "kind: Service\nmetadata:\n  annotations: {example.com/note: mine}\n", 1)
+		if forged == rel.Manifest {
+			t.Fatal("the manifest of the Service begins in another way")
+		}
+		rel.Manifest = forged
+	})
+	s.edit("hello", kit.Greet("after"), kit.Set("service.port", 8081))
+	s.awaitGreeting("hello", "after")
+	s.awaitDeployed("hello")
+	service := &corev1.Service{}
+	s.get(service, "hello")
+	if service.Spec.Ports[0].Port != 8081 || service.Annotations["example.com/note"] != "mine" {
+		t.Errorf("ports %v, annotations %v", service.Spec.Ports, service.Annotations)
+	}
+}
+
+// What the chart has dropped goes, and only that.
+func TestUpgradeDropsWhatTheChartDropped(t *testing.T) {
+	s := newScene(t)
+	s.operator()
+	s.deploy("hello", kit.Set("service.annotations", map[string]any{"first": "1", "second": "2"}))
+	s.changeService(func(service *corev1.Service) { service.Annotations["example.com/note"] = "mine" })
+	s.edit("hello", kit.Set("service.annotations", map[string]any{"second": "2"}), kit.Greet("after"))
+	s.awaitGreeting("hello", "after")
+	s.awaitDeployed("hello")
+	s.await("the annotations are right", func() error {
+		service := &corev1.Service{}
+		s.get(service, "hello")
+		if a := service.Annotations; a["first"] != "" || a["second"] != "2" || a["example.com/note"] != "mine" {
+			return fmt.Errorf("they are %v", a)
+		}
+		return nil
+	})
+}
+
+// The guard's patches carry the UID of what it has looked at. Should somebody have made the object anew, the API server says so in
+// the way that the guard expects.
+func TestPatchOfAnotherObjectIsRefused(t *testing.T) {
+	s := newScene(t)
+	service := s.foreignService(s.namespace, "precious")
+	err := env.Client.Patch(ctx, service, client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"uid": "another"}, "spec": {"ports": [{"port": 1}]}}`)))
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details.Causes[0].Field != "metadata.uid" {
+		t.Errorf("the answer is %v", err)
+	}
+	s.unharmed(service)
+}
+
+// A ConfigMap of a chart is no release record, and the records are none of the chart's: with the first, the operator watches both.
+// What the chart has dropped from its data goes, and what somebody has added stays.
+func TestConfigMapInAChart(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .Release.Name }}}
+data:
+  greeting: {{ .Values.name }}
+{{- if eq .Values.name "first" }}
+  dropped: "true"
+{{- end }}`)})
+	welcome := s.deploy("hello", kit.Greet("first"))
+	s.changeConfigMap(func(data map[string]string) { data["theirs"] = "stays" })
+	for i, greeting := range []string{"second", "third"} {
+		s.edit("hello", kit.Greet(greeting))
+		s.awaitGreeting("hello", greeting)
+		s.awaitDeployed("hello")
+		s.await("the ConfigMap is right", func() error {
+			config := &corev1.ConfigMap{}
+			s.get(config, "hello")
+			if len(config.Data) != 2 || config.Data["greeting"] != greeting || config.Data["theirs"] != "stays" {
+				return fmt.Errorf("its data are %v", config.Data)
+			}
+			return s.hasRecords("hello", i+2)
+		})
+	}
+	s.delete(welcome)
+	s.awaitGone(&corev1.ConfigMap{}, "hello")
+	s.must(s.hasRecords("hello", 0))
+}
+
+func (s *scene) changeConfigMap(change func(data map[string]string)) {
+	s.Helper()
+	config := &corev1.ConfigMap{}
+	s.get(config, "hello")
+	change(config.Data)
+	s.must(env.Client.Update(ctx, config))
+}

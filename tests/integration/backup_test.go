@@ -1,0 +1,190 @@
+package integration
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
+
+// backup are the objects of the Welcome "hello" as a backup has them: its release records, its children, and itself, in the order
+// in which they are restored.
+func (s *scene) backup() (objects []*unstructured.Unstructured) {
+	s.Helper()
+	for _, kind := range []*unstructured.UnstructuredList{
+		kit.List("v1", "ConfigMap"), kit.List("v1", "Service"), kit.List("apps/v1", "Deployment"), kit.List("networking.k8s.io/v1", "NetworkPolicy"), kit.Welcomes(),
+	} {
+		s.must(env.Client.List(ctx, kind, client.InNamespace(s.namespace)))
+		for _, object := range kind.Items {
+			if strings.Contains(object.GetName(), "hello") {
+				objects = append(objects, &object)
+			}
+		}
+	}
+	return objects
+}
+
+// restore makes an object of a backup again, with what Velero keeps of it: a name, labels, annotations, and no status; and owner
+// references, if so.
+func (s *scene) restore(backup *unstructured.Unstructured, withOwners bool) *unstructured.Unstructured {
+	s.Helper()
+	object := backup.DeepCopy()
+	delete(object.Object, "status")
+	object.Object["metadata"] = map[string]any{"namespace": s.namespace, "name": backup.GetName()}
+	object.SetLabels(backup.GetLabels())
+	object.SetAnnotations(backup.GetAnnotations())
+	if withOwners {
+		object.SetOwnerReferences(backup.GetOwnerReferences())
+	}
+	s.must(env.Client.Create(ctx, object))
+	return object
+}
+
+// What is restored from a backup is a Welcome's again: its children keep their pods, and its release begins anew.
+func TestRestoredFromABackup(t *testing.T) {
+	for name, withOwners := range map[string]bool{"without owner references": false, "with owner references": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
+			cr := s.deploy("hello", kit.Greet("before"), kit.Set("networkPolicy.enabled", true))
+			s.edit("hello", kit.Greet("after"))
+			s.awaitGreeting("hello", "after")
+			s.awaitDeployed("hello")
+			s.settled(operator)
+			backup := s.backup()
+			if len(backup) != 6 {
+				t.Fatalf("the backup has %d objects, not 2 records, 3 children and a Welcome", len(backup))
+			}
+			s.delete(cr)
+			s.awaitGone(&networkingv1.NetworkPolicy{}, "hello")
+
+			var restored *unstructured.Unstructured
+			for _, object := range backup {
+				restored = s.restore(object, withOwners)
+			}
+			policy := &networkingv1.NetworkPolicy{}
+			s.get(policy, "hello")
+			before := s.children()
+			s.awaitDeployed("hello")
+			s.settled(operator)
+			s.keptSince(before, restored)
+			uid := policy.UID
+			s.get(policy, "hello")
+			if policy.UID != uid || !metav1.IsControlledBy(policy, restored) {
+				t.Errorf("the NetworkPolicy was made anew, or is not owned: %v", policy.ObjectMeta)
+			}
+			records := s.records("hello")
+			if len(records) != 1 || !metav1.IsControlledBy(&records[0], restored) || records[0].Name != "sh.helm.release.v1.hello.v1" {
+				t.Errorf("the release did not begin anew: %v", names(records))
+			}
+			s.edit("hello", kit.Greet("again"), kit.Set("networkPolicy.enabled", false))
+			s.awaitGreeting("hello", "again")
+			s.awaitDeployed("hello")
+			s.awaitGone(policy, "hello")
+			s.bringUp("hello")
+		})
+	}
+}
+
+// The garbage collector removes what a restored owner reference gives to an owner that is gone. It is made anew.
+func TestRestoredFromABackupWhileGarbageIsCollected(t *testing.T) {
+	s := newScene(t)
+	s.collectGarbage()
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
+	cr := s.deploy("hello", kit.Greet("myfriends"))
+	s.settled(operator)
+	backup := s.backup()
+	s.delete(cr)
+	var restored *unstructured.Unstructured
+	for _, object := range backup {
+		restored = s.restore(object, true)
+	}
+	s.bringUp("hello")
+	for _, child := range s.children() {
+		if !metav1.IsControlledBy(child, restored) {
+			t.Errorf("%T is owned by %v", child, child.GetOwnerReferences())
+		}
+	}
+}
+
+// What does not say that it is of this Welcome is left alone, and the condition says what it lacks.
+func TestRestoredObjectWithoutItsMarks(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
+	cr := s.deploy("hello", kit.Greet("myfriends"))
+	s.settled(operator)
+	backup := s.backup()
+	s.delete(cr)
+	for _, object := range backup {
+		if object.GetKind() == "Service" {
+			labels := object.GetLabels()
+			delete(labels, "welcome")
+			object.SetLabels(labels)
+		}
+		s.restore(object, false)
+	}
+	before := s.children()
+	s.awaitReason("hello", "ObjectInTheWay", `Service "hello"`, "not controlled by this custom resource", "label welcome=hello")
+	s.keptSince(before, nil)
+
+	_, err := s.kubectl("", "label", "service", "hello", "welcome=hello")
+	s.must(err)
+	s.awaitDeployed("hello")
+	s.keptSince(before, s.welcome("hello"))
+}
+
+// An object with all marks that somebody else owns is theirs.
+func TestMarkedObjectOfAnotherOwner(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
+	cr := s.deploy("hello", kit.Greet("myfriends"))
+	s.settled(operator)
+	backup := s.backup()
+	s.delete(cr)
+	other := &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "other")}
+	s.must(env.Client.Create(ctx, other))
+	for _, object := range backup {
+		if object.GetKind() == "Deployment" {
+			object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "other", UID: other.UID}})
+		}
+		s.restore(object, object.GetKind() == "Deployment")
+	}
+	deployment := &appsv1.Deployment{}
+	s.get(deployment, "hello")
+	s.awaitReason("hello", "ObjectInTheWay", `Deployment "hello"`)
+	s.delete(s.welcome("hello"))
+	now := &appsv1.Deployment{}
+	s.get(now, "hello")
+	if now.ResourceVersion != deployment.ResourceVersion {
+		t.Errorf("it was changed: %v", now)
+	}
+}
+
+// A ConfigMap with the name of a release record, that the operator did not make, is not touched.
+func TestForeignRecordInTheWay(t *testing.T) {
+	s := newScene(t)
+	s.operator()
+	foreign := &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "sh.helm.release.v1.hello.v1"), Data: map[string]string{"release": "helm install hello"}}
+	foreign.Labels = map[string]string{"owner": "helm", "name": "hello", "status": "deployed", "version": "1"}
+	s.must(env.Client.Create(ctx, foreign))
+	cr := s.create("hello")
+	s.awaitReason("hello", "ObjectInTheWay", fmt.Sprintf("ConfigMap %q", foreign.Name), "not controlled by this custom resource")
+	s.delete(cr)
+	now := &corev1.ConfigMap{}
+	s.get(now, foreign.Name)
+	if now.ResourceVersion != foreign.ResourceVersion {
+		t.Errorf("it was changed: %v", now)
+	}
+	if slices.ContainsFunc(s.records("hello"), func(record corev1.ConfigMap) bool { return record.Name != foreign.Name }) {
+		t.Errorf("there are other records: %v", names(s.records("hello")))
+	}
+}

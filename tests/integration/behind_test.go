@@ -1,0 +1,136 @@
+package integration
+
+import (
+	"encoding/pem"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/client-go/rest"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
+
+// lag is a way to the API server on which what is watched can be held up, as it is by an API server that is behind.
+type lag struct {
+	mu   sync.Mutex
+	held chan struct{} // closed when it goes on; nil if it is not held up
+	what []string
+}
+
+// of returns a proxy that login then goes through.
+func (l *lag) of(s *scene, login *rest.Config) {
+	s.Helper()
+	server, err := url.Parse(env.Admin.Host)
+	s.must(err)
+	transport, err := rest.TransportFor(rest.AnonymousClientConfig(env.Admin))
+	s.must(err)
+	proxy := httptest.NewUnstartedServer(&httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(server) },
+		Transport:     transport,
+		FlushInterval: -1,
+		ModifyResponse: func(response *http.Response) error {
+			if response.Request.URL.Query().Get("watch") != "" {
+				response.Body = &slowly{response.Body, l, response.Request.URL.Path}
+			}
+			return nil
+		},
+	})
+	proxy.EnableHTTP2 = true
+	proxy.StartTLS()
+	s.Cleanup(func() { proxy.CloseClientConnections(); proxy.Close() })
+	login.Host = proxy.URL
+	login.CAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: proxy.Certificate().Raw})
+}
+
+func (l *lag) hold(what ...string) (letGo func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	held := make(chan struct{})
+	l.held, l.what = held, what
+	return sync.OnceFunc(func() { close(held) })
+}
+
+// slowly is a response that is held up.
+type slowly struct {
+	io.ReadCloser
+	*lag
+	path string
+}
+
+func (s *slowly) Read(into []byte) (int, error) {
+	n, err := s.ReadCloser.Read(into)
+	s.mu.Lock()
+	held, what := s.held, s.what
+	s.mu.Unlock()
+	for _, resource := range what {
+		if strings.HasSuffix(s.path, "/"+resource) {
+			<-held
+		}
+	}
+	return n, err
+}
+
+// A leader whose caches are behind those of the one before brings back nothing older. It waits for them.
+func TestLeaderThatIsBehind(t *testing.T) {
+	for _, behind := range [][]string{{"welcomes"}, {"welcomes", "configmaps"}} {
+		t.Run(strings.Join(behind, " and "), func(t *testing.T) {
+			s := newScene(t)
+			elect := s.installation("behind").settings
+			first := s.ownOperator(elect)
+			s.deploy("hello", kit.Greet("before"))
+			s.settled(first)
+			way := &lag{}
+			elect.through = func(login *rest.Config) { way.of(s, login) }
+			second := s.ownOperator(elect)
+			letGo := way.hold(behind...)
+			defer letGo()
+			s.edit("hello", kit.Greet("after"))
+			s.awaitGreeting("hello", "after")
+			s.awaitDeployed("hello")
+			s.settled(first)
+			deployment := &appsv1.Deployment{}
+			s.get(deployment, "hello")
+			first.Stop()
+
+			s.await("the second sees that it is behind", func() error { return says(second.Text(), []string{"the cache is behind"}) })
+			now := &appsv1.Deployment{}
+			s.get(now, "hello")
+			if now.ResourceVersion != deployment.ResourceVersion {
+				t.Errorf("the Deployment was changed: it greets %q", kit.Greeting(now))
+			}
+			letGo()
+			s.edit("hello", kit.Greet("at last"))
+			s.awaitGreeting("hello", "at last")
+			s.awaitDeployed("hello")
+			if err := s.hasRecords("hello", 3); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Who forges the generation in a record does not stop the operator.
+func TestForgedGeneration(t *testing.T) {
+	s := newScene(t)
+	operator := s.operator()
+	s.deploy("hello", kit.Greet("before"))
+	s.settled(operator)
+	for _, record := range s.records("hello") {
+		record.Annotations["webapp.demo.welcome.domain/generation"] = "999999"
+		s.must(env.Client.Update(ctx, &record))
+	}
+	s.edit("hello", kit.Greet("after"))
+	s.awaitGreeting("hello", "after")
+	s.awaitDeployed("hello")
+	if generation := s.records("hello")[1].Annotations["webapp.demo.welcome.domain/generation"]; generation != fmt.Sprint(s.welcome("hello").GetGeneration()) {
+		t.Errorf("the record says that it was made from generation %s", generation)
+	}
+}

@@ -1,0 +1,120 @@
+package integration
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
+
+// collectGarbage runs Kubernetes' own garbage collector until the test ends.
+func (s *scene) collectGarbage() {
+	s.Helper()
+	collector, err := env.CollectGarbage()
+	s.must(err)
+	s.Cleanup(func() {
+		collector.Stop()
+		if s.Failed() {
+			s.Logf("last lines of the garbage collector:\n%s", collector.LastLines(20))
+		}
+	})
+}
+
+// children are the Deployment and the Service of the Welcome "hello", as they are now.
+func (s *scene) children() (children []client.Object) {
+	s.Helper()
+	for _, child := range []client.Object{&appsv1.Deployment{}, &corev1.Service{}} {
+		s.get(child, "hello")
+		children = append(children, child)
+	}
+	return children
+}
+
+// keptSince fails unless the children are those of before, with the same specs, and are owned by owner, or by nobody.
+func (s *scene) keptSince(before []client.Object, owner client.Object) {
+	s.Helper()
+	for i, child := range s.children() {
+		if child.GetUID() != before[i].GetUID() || child.GetGeneration() != before[i].GetGeneration() || child.GetDeletionTimestamp() != nil {
+			s.Errorf("%T is not what it was: %v", child, child)
+		}
+		refs := child.GetOwnerReferences()
+		if owner == nil && len(refs) > 0 || owner != nil && (len(refs) != 1 || !metav1.IsControlledBy(child, owner)) {
+			s.Errorf("%T is owned by %v, not by %v", child, refs, owner)
+		}
+	}
+}
+
+// Who deletes a Welcome with --cascade=orphan keeps what it has made, and nothing else. A Welcome of that name takes it over.
+func TestOrphan(t *testing.T) {
+	for name, down := range map[string]bool{"while the operator runs": false, "while the operator is down": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			s.collectGarbage()
+			only := settings{namespaces: []string{s.namespace}}
+			operator := s.ownOperator(only)
+			cr := s.deploy("hello", kit.Greet("before"))
+			s.edit("hello", kit.Greet("after"))
+			s.awaitGreeting("hello", "after")
+			s.awaitDeployed("hello")
+			s.settled(operator)
+			before := s.children()
+			if down {
+				operator.Stop()
+			}
+			_, err := s.kubectl("", "delete", "welcome", "hello", "--cascade=orphan", "--wait=false")
+			s.must(err)
+			if down {
+				s.await("the garbage collector is done", func() error {
+					if got := s.welcome("hello").GetFinalizers(); !slices.Equal(got, []string{"uninstall-helm-release"}) {
+						return fmt.Errorf("the Welcome has finalizers %v", got)
+					}
+					return nil
+				})
+				for _, record := range s.records("hello") {
+					if len(record.OwnerReferences) > 0 {
+						t.Errorf("the case is broken: record %s is owned by %v", record.Name, record.OwnerReferences)
+					}
+				}
+				operator = s.ownOperator(only)
+			}
+			s.awaitGone(cr, "hello")
+			s.keptSince(before, nil)
+			s.must(s.hasRecords("hello", 0))
+			if !down {
+				s.awaitEvent("hello", "Orphaned", "Deployment hello")
+			}
+
+			again := s.deploy("hello", kit.Greet("after"))
+			s.keptSince(before, again)
+			s.settled(operator)
+			s.delete(s.welcome("hello"))
+			s.awaitGone(&appsv1.Deployment{}, "hello")
+		})
+	}
+}
+
+// A child that somebody takes from a Welcome that stays is theirs.
+func TestChildTakenAway(t *testing.T) {
+	s := newScene(t)
+	operator := s.operator()
+	s.deploy("hello", kit.Greet("before"))
+	s.settled(operator)
+	s.changeDeployment(func(d *appsv1.Deployment) { d.OwnerReferences = nil })
+	taken := &appsv1.Deployment{}
+	s.get(taken, "hello")
+	s.awaitCondition("hello", "Irreconcilable", "True", `Deployment "hello"`, "not controlled by this custom resource")
+	s.edit("hello", kit.Greet("after"))
+	s.awaitCondition("hello", "ReleaseFailed", "True", `Deployment "hello"`, "not controlled by this custom resource")
+	s.delete(s.welcome("hello"))
+	now := &appsv1.Deployment{}
+	s.get(now, "hello")
+	if now.ResourceVersion != taken.ResourceVersion {
+		t.Errorf("it was changed: %v", now)
+	}
+}

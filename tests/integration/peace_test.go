@@ -1,0 +1,414 @@
+package integration
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/controlplane"
+	"demo.welcome.domain/welcome-operator/tests/kit"
+	"demo.welcome.domain/welcome-operator/tests/waiting"
+)
+
+// as writes like another controller, whose name is in the managed fields.
+func (s *scene) as(manager string, object client.Object, change func()) {
+	s.Helper()
+	s.get(object, "hello")
+	before := object.DeepCopyObject().(client.Object)
+	change()
+	s.must(env.Client.Patch(ctx, object, client.MergeFrom(before), client.FieldOwner(manager)))
+}
+
+// seen waits until the operator has seen what happened to the children of hello.
+func (s *scene) seen(operator *process) {
+	s.Helper()
+	reconciles := operator.reconciles(s.T)
+	s.edit("hello", kit.Annotate("example.com/poke", time.Now().String()))
+	s.await("the edit is reconciled", func() error { return atLeast(operator.reconciles(s.T)-reconciles, 1) })
+	s.settled(operator)
+}
+
+// ofDrift are requests without those that look how an unhealthy Welcome fares, and say so.
+func ofDrift(all controlplane.Requests) controlplane.Requests {
+	return slices.DeleteFunc(all, func(one controlplane.Request) bool {
+		return one.ObjectRef.Resource == "pods" || one.ObjectRef.Resource == "welcomes" && one.ObjectRef.Subresource == "status"
+	})
+}
+
+func TestAnnotationsOfOthersCostNothing(t *testing.T) {
+	s := newScene(t)
+	operator := s.operator()
+	s.deploy("hello")
+	s.settled(operator)
+	for _, object := range []client.Object{&corev1.Service{}, &appsv1.Deployment{}} {
+		before := s.record()
+		for i := range 10 {
+			s.as("other", object, func() {
+				annotations := object.GetAnnotations()
+				annotations["example.com/note"] = fmt.Sprint(i)
+				object.SetAnnotations(annotations)
+				labels := object.GetLabels()
+				labels["example.com/label"] = fmt.Sprint(i)
+				object.SetLabels(labels)
+			})
+		}
+		s.seen(operator)
+		requests := ofDrift(before.of(operator))
+		t.Logf("10 writes of %T cost %s", object, requests)
+		if len(requests) > 0 {
+			t.Errorf("%T: annotations of others cost %s", object, requests)
+		}
+	}
+}
+
+// A key of the chart's, of Helm's or of the operator's comes back.
+func TestKeysOfTheChartComeBack(t *testing.T) {
+	for name, change := range map[string]func(*corev1.Service){
+		"an annotation is removed":      func(service *corev1.Service) { delete(service.Annotations, "ours") },
+		"an annotation is changed":      func(service *corev1.Service) { service.Annotations["ours"] = "2" },
+		"a label is changed":            func(service *corev1.Service) { service.Labels["welcome"] = "another" },
+		"an annotation of Helm is gone": func(service *corev1.Service) { delete(service.Annotations, "meta.helm.sh/release-name") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			s.operator()
+			s.deploy("hello", kit.Set("service.annotations", map[string]any{"ours": "1"}))
+			service := &corev1.Service{}
+			s.as("other", service, func() { service.Annotations["example.com/note"] = "theirs"; change(service) })
+			s.await("it is as before", func() error {
+				s.get(service, "hello")
+				if service.Annotations["ours"] != "1" || service.Labels["welcome"] != "hello" ||
+					service.Annotations["meta.helm.sh/release-name"] != "hello" || service.Annotations["example.com/note"] != "theirs" {
+					return fmt.Errorf("annotations %v, labels %v", service.Annotations, service.Labels)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// What Kubernetes' own tools and well-known controllers write stays, costs nothing, and survives an upgrade.
+func TestOrdinaryWorkOfOthersStays(t *testing.T) {
+	const restarted = "kubectl.kubernetes.io/restartedAt"
+	host := "hello.example.com"
+	challenge := networkingv1.HTTPIngressPath{
+		Path: "/.well-known/acme-challenge/token", PathType: ptr.To(networkingv1.PathTypeImplementationSpecific),
+		Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "cm-acme-http-solver-x", Port: networkingv1.ServiceBackendPort{Number: 8089}}},
+	}
+	for name, c := range map[string]struct {
+		edits []kit.Edit
+		write func(*scene)
+		stays func(*scene) error
+	}{
+		"kubectl rollout restart": {
+			write: func(s *scene) {
+				s.await("kubectl restarts it", func() error { // it refuses to within a second
+					_, err := s.kubectl("", "rollout", "restart", "deployment/hello")
+					return err
+				})
+			},
+			stays: func(s *scene) error {
+				return s.ofDeployment(func(d *appsv1.Deployment) bool { return d.Spec.Template.Annotations[restarted] != "" })
+			},
+		},
+		"kubectl rollout pause": {
+			write: func(s *scene) { _, _ = s.kubectl("", "rollout", "pause", "deployment/hello") }, // it complains the second time
+			stays: func(s *scene) error { return s.ofDeployment(func(d *appsv1.Deployment) bool { return d.Spec.Paused }) },
+		},
+		"an address of the load balancer": {
+			write: func(s *scene) {
+				service := &corev1.Service{}
+				s.as("load-balancer", service, func() {
+					service.Spec.LoadBalancerIP = "192.0.2.1"
+					service.Annotations["service.kubernetes.io/load-balancer-cleanup"] = "x"
+				})
+			},
+			stays: func(s *scene) error {
+				service := &corev1.Service{}
+				if err := s.find(service, "hello"); err != nil || service.Spec.LoadBalancerIP != "192.0.2.1" {
+					return fmt.Errorf("it is %q: %w", service.Spec.LoadBalancerIP, err)
+				}
+				return nil
+			},
+		},
+		"an autoscaler of the user's": {
+			write: func(s *scene) { s.scale("kube-controller-manager", 4) },
+			stays: func(s *scene) error {
+				return s.ofDeployment(func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 4 })
+			},
+		},
+		"a challenge of cert-manager": {
+			edits: []kit.Edit{kit.Set("ingress.enabled", true), kit.Set("ingress.host", host)},
+			write: func(s *scene) {
+				ingress := &networkingv1.Ingress{}
+				s.as("cert-manager", ingress, func() {
+					http := ingress.Spec.Rules[0].HTTP
+					challenge.Backend.Service.Name += "x"
+					if http.Paths[0].Path == challenge.Path {
+						http.Paths = http.Paths[1:]
+					}
+					http.Paths = append([]networkingv1.HTTPIngressPath{challenge}, http.Paths...)
+				})
+			},
+			stays: func(s *scene) error {
+				ingress := &networkingv1.Ingress{}
+				if err := s.find(ingress, "hello"); err != nil {
+					return err
+				}
+				if paths := ingress.Spec.Rules[0].HTTP.Paths; len(paths) != 2 || paths[0].Path != challenge.Path {
+					return fmt.Errorf("the paths are %v", paths)
+				}
+				return nil
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWith("  allow: {hosts: [" + host + "]}\n")})
+			s.deploy("hello", append(c.edits, kit.Greet("before"))...)
+			s.settled(operator)
+			c.write(s)
+			s.seen(operator)
+			s.must(c.stays(s))
+			before := s.record()
+			c.write(s)
+			s.seen(operator)
+			s.must(c.stays(s))
+			if requests := ofDrift(before.of(operator)); len(requests) > 0 {
+				t.Errorf("a second time it costs %s", requests)
+			}
+			// Beside a drift, and through an upgrade.
+			s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Env[0].Value = "intruders" })
+			s.awaitGreeting("hello", "before")
+			s.must(c.stays(s))
+			s.edit("hello", kit.Greet("after"))
+			s.awaitGreeting("hello", "after")
+			s.awaitDeployed("hello")
+			s.must(c.stays(s))
+		})
+	}
+}
+
+func (s *scene) ofDeployment(is func(*appsv1.Deployment) bool) error {
+	deployment := &appsv1.Deployment{}
+	if err := s.find(deployment, "hello"); err != nil {
+		return err
+	}
+	if !is(deployment) {
+		return fmt.Errorf("it has %v", deployment.Spec)
+	}
+	return nil
+}
+
+// scale sets replicas as an autoscaler does.
+func (s *scene) scale(manager string, count int32) {
+	s.Helper()
+	deployment := &appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "hello")}
+	scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: count}}
+	s.must(env.Client.SubResource("scale").Update(ctx, deployment, client.WithSubResourceBody(scale), client.FieldOwner(manager)))
+}
+
+// Replicas that a Welcome sets are the chart's, whoever scales; and when it sets others, they come.
+func TestReplicasThatAreSetComeBack(t *testing.T) {
+	s := newScene(t)
+	operator := s.operator()
+	s.deploy("hello", kit.Set("replicas", 2))
+	has := func(count int32) {
+		t.Helper()
+		s.awaitDeployment("hello", fmt.Sprintf("it has %d replicas", count), func(d *appsv1.Deployment) error {
+			if *d.Spec.Replicas != count {
+				return fmt.Errorf("it has %d", *d.Spec.Replicas)
+			}
+			return nil
+		})
+	}
+	s.scale("kube-controller-manager", 4)
+	has(2)
+	s.edit("hello", kit.Set("replicas", 1)) // as many as the chart has by default
+	has(1)
+	s.scale("kube-controller-manager", 4)
+	s.seen(operator)
+	has(4)
+	s.edit("hello", kit.Set("replicas", 3))
+	has(3)
+}
+
+// fight has another controller write to the Service whenever it is not as that wants it, until the test ends or stop is called.
+func (s *scene) fight(change func(*corev1.Service) bool) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		for ; ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
+			service := &corev1.Service{}
+			if s.find(service, "hello") != nil {
+				continue
+			}
+			before := service.DeepCopy()
+			if change(service) {
+				_ = env.Client.Patch(ctx, service, client.MergeFrom(before), client.FieldOwner("test-controller")) // again, if it fails
+			}
+		}
+	}()
+	stop = func() { cancel(); <-over }
+	s.Cleanup(stop)
+	return stop
+}
+
+func theirPort(service *corev1.Service) bool {
+	changes := service.Spec.Ports[0].Port != 9999
+	service.Spec.Ports[0].Port = 9999
+	return changes
+}
+
+func TestFightHasAnEnd(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
+	s.deploy("hello", kit.Greet("before"))
+	s.settled(operator)
+	before, start := s.record(), time.Now()
+	stop := s.fight(theirPort)
+	s.awaitCondition("hello", "DriftLoop", "True", "Service", "spec.ports[0].port", `"test-controller"`)
+	s.awaitEvent("hello", "DriftLoop", "spec.ports[0].port", `"test-controller"`)
+	if got := operator.metric(t, "welcome_operator_drift_loop", `test-controller.*name="hello"`); got != 1 {
+		t.Errorf("the metric says %v", got)
+	}
+
+	time.Sleep(time.Until(start.Add(time.Minute))) // that no more happens is what is tested
+	requests := before.of(operator)
+	t.Logf("a minute of a fight cost %s", requests)
+	if len(requests) > 40 {
+		t.Errorf("%d requests in a minute", len(requests))
+	}
+
+	// Other objects of the Welcome do not wait, nor does an upgrade, which brings the Service to what it should be, too.
+	s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Env[0].Value = "intruders" })
+	s.awaitGreeting("hello", "before")
+	stop()
+	s.edit("hello", kit.Greet("after"))
+	s.awaitGreeting("hello", "after")
+	s.await("the Service is as it should be", func() error {
+		service := &corev1.Service{}
+		s.get(service, "hello")
+		if got := service.Spec.Ports[0].Port; got != 8080 {
+			return fmt.Errorf("the port is %d", got)
+		}
+		return nil
+	})
+	s.must(waiting.For(ctx, s.Logf, "the fight is over", 2*time.Minute, time.Second, func(context.Context) error {
+		if condition, err := kit.Condition(s.welcome("hello"), "DriftLoop"); err == nil {
+			return fmt.Errorf("it still says %v", condition)
+		}
+		return nil
+	}))
+}
+
+func TestDriftDetectionWarns(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWith("  driftDetection: {mode: warn}\n")})
+	s.deploy("hello", kit.Greet("before"))
+	service := &corev1.Service{}
+	s.as("other", service, func() { service.Spec.Ports[0].Port = 9999 })
+	s.awaitCondition("hello", "Drifted", "True", "Service", "spec.ports[0].port", `"other"`)
+	s.awaitEvent("hello", "DriftDetected", "spec.ports[0].port")
+	s.settled(operator)
+	before := s.record()
+	s.seen(operator)
+	if requests := ofDrift(before.of(operator)); len(requests) > 0 {
+		t.Errorf("to leave it so costs %s", requests)
+	}
+	s.get(service, "hello")
+	if got := service.Spec.Ports[0].Port; got != 9999 {
+		t.Errorf("the port is %d", got)
+	}
+	if got := operator.metric(t, "welcome_operator_resources", `condition="Drifted".*status="True"`); got != 1 {
+		t.Errorf("the metric says %v", got)
+	}
+	s.deleteService("hello")
+	s.awaitCondition("hello", "Drifted", "True", "Service", "deleted")
+	s.edit("hello", kit.Greet("after")) // an upgrade does what it always does
+	s.awaitExists(service, "hello")
+	s.await("there is no drift", func() error {
+		if condition, err := kit.Condition(s.welcome("hello"), "Drifted"); err == nil {
+			return fmt.Errorf("it says %v", condition)
+		}
+		return nil
+	})
+}
+
+func TestDriftDetectionDisabled(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWith("  driftDetection: {mode: disabled}\n")})
+	s.deploy("hello")
+	s.settled(operator)
+	before := s.record()
+	service := &corev1.Service{}
+	s.as("other", service, func() { service.Spec.Ports[0].Port = 9999 })
+	s.seen(operator)
+	if requests := ofDrift(before.of(operator)); len(requests) > 0 {
+		t.Errorf("not to look costs %s", requests)
+	}
+	s.get(service, "hello")
+	if got := service.Spec.Ports[0].Port; got != 9999 {
+		t.Errorf("the port is %d", got)
+	}
+}
+
+// What watches.yaml ignores is left to others, in upgrades too; what it does not, and whose an object is, never.
+func TestDriftDetectionIgnores(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWith(`  driftDetection:
+    ignore:
+    - target: {group: apps, kind: Deployment, labelSelector: welcome=hello}
+      paths: [/spec/template/spec/containers/0/image, /spec/template/spec/nodeSelector, /metadata/annotations/ours]
+    - target: {kind: Deployment, labelSelector: theirs=added}
+      paths: [/spec/template/spec/hostNetwork]
+`)})
+	s.deploy("hello", kit.Greet("before"))
+	const theirs = "example.com/theirs:1"
+	theirsStays := func() {
+		t.Helper()
+		s.must(s.ofDeployment(func(d *appsv1.Deployment) bool {
+			pods := d.Spec.Template.Spec
+			return pods.Containers[0].Image == theirs && pods.NodeSelector["theirs"] == "true"
+		}))
+	}
+	s.settled(operator)
+	before := s.record()
+	deployment := &appsv1.Deployment{}
+	s.as("other", deployment, func() {
+		deployment.Spec.Template.Spec.Containers[0].Image = theirs
+		deployment.Spec.Template.Spec.NodeSelector = map[string]string{"theirs": "true"}
+	})
+	s.seen(operator)
+	theirsStays()
+	if requests := ofDrift(before.of(operator)); len(requests) > 0 {
+		t.Errorf("to ignore it costs %s", requests)
+	}
+	s.as("other", deployment, func() {
+		deployment.Labels["theirs"] = "added" // makes nothing ignored
+		deployment.Spec.Template.Spec.HostNetwork = true
+		deployment.OwnerReferences[0].BlockOwnerDeletion = ptr.To(false)
+		delete(deployment.Labels, kit.ManagedBy)
+	})
+	s.awaitDeployment("hello", "the rest is repaired", func(d *appsv1.Deployment) error {
+		if d.Spec.Template.Spec.HostNetwork || d.Labels[kit.ManagedBy] == "" {
+			return fmt.Errorf("labels %v, host network %v", d.Labels, d.Spec.Template.Spec.HostNetwork)
+		}
+		return nil
+	})
+	theirsStays()
+	s.edit("hello", kit.Greet("after"))
+	s.awaitGreeting("hello", "after")
+	s.awaitDeployed("hello")
+	theirsStays()
+}

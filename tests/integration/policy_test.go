@@ -1,0 +1,160 @@
+package integration
+
+import (
+	"errors"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
+
+// Whoever has the operator's token makes, changes and deletes with it no more than the operator does. The policy holds during
+// all tests here, so that each of them shows that it forbids the operator nothing that it needs.
+func TestPolicyBoundsTheOperatorsToken(t *testing.T) {
+	s := newScene(t)
+	s.grantJobs()
+	token, err := env.Token(ctx, operatorNamespace, operatorAccount)
+	s.must(err)
+	operator, err := client.New(env.As(token), client.Options{Scheme: env.Client.Scheme()})
+	s.must(err)
+	owner := s.create("hello", kit.Pause(true))
+	reference := *metav1.NewControllerRef(owner, owner.GroupVersionKind())
+	// deployment is one as the operator makes it, but for a change.
+	deployment := func(change func(*appsv1.Deployment, *corev1.PodSpec)) *appsv1.Deployment {
+		d := probeDeployment(s.namespace)
+		d.OwnerReferences = []metav1.OwnerReference{reference}
+		change(d, &d.Spec.Template.Spec)
+		return d
+	}
+	pod := func(change func(*corev1.PodSpec)) *appsv1.Deployment {
+		return deployment(func(_ *appsv1.Deployment, p *corev1.PodSpec) { change(p) })
+	}
+	volume := func(source corev1.VolumeSource) *appsv1.Deployment {
+		return pod(func(p *corev1.PodSpec) { p.Volumes = []corev1.Volume{{Name: "v", VolumeSource: source}} })
+	}
+	container := func(change func(*corev1.Container)) *appsv1.Deployment {
+		return pod(func(p *corev1.PodSpec) { change(&p.Containers[0]) })
+	}
+	configMap := func(name string, change func(*corev1.ConfigMap)) *corev1.ConfigMap {
+		c := &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, name)}
+		change(c)
+		return c
+	}
+	secret := corev1.LocalObjectReference{Name: "x"}
+	job := batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "a", Image: image}}, HostPID: true,
+	}}}
+	controlled := metav1.ObjectMeta{Namespace: s.namespace, Name: "probe", OwnerReferences: []metav1.OwnerReference{reference}}
+
+	const noOwner, noSecret, noAccount, noHost = "a custom resource of its kinds controls", "use no Secret", "have no ServiceAccount", "nothing of their node"
+	forbidden := map[string]struct {
+		object client.Object
+		says   string
+	}{
+		"no owner":                    {deployment(func(d *appsv1.Deployment, _ *corev1.PodSpec) { d.OwnerReferences = nil }), noOwner},
+		"owner that is no controller": {deployment(func(d *appsv1.Deployment, _ *corev1.PodSpec) { d.OwnerReferences[0].Controller = nil }), noOwner},
+		"another controller":          {deployment(func(d *appsv1.Deployment, _ *corev1.PodSpec) { d.OwnerReferences[0].Kind = "ReplicaSet" }), noOwner},
+		"controller of another group": {deployment(func(d *appsv1.Deployment, _ *corev1.PodSpec) { d.OwnerReferences[0].APIVersion = "example.com/v1" }), noOwner},
+		"hostPath":                    {volume(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}), noHost},
+		"inline CSI volume":           {volume(corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: "secrets-store.csi.k8s.io"}}), noHost},
+		"NFS volume":                  {volume(corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: "a", Path: "/"}}), noHost},
+		"host network":                {pod(func(p *corev1.PodSpec) { p.HostNetwork = true }), noHost},
+		"host processes":              {pod(func(p *corev1.PodSpec) { p.HostPID = true }), noHost},
+		"host IPC":                    {pod(func(p *corev1.PodSpec) { p.HostIPC = true }), noHost},
+		"host port":                   {container(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}} }), noHost},
+		"privileged":                  {container(func(c *corev1.Container) { c.SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)} }), noHost},
+		"capability": {container(func(c *corev1.Container) {
+			c.SecurityContext = &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"SYS_ADMIN"}}}
+		}), noHost},
+		"privileged init container": {pod(func(p *corev1.PodSpec) {
+			p.InitContainers = []corev1.Container{{Name: "i", Image: image, SecurityContext: &corev1.SecurityContext{Privileged: ptr.To(true)}}}
+		}), noHost},
+		"Secret as volume":             {volume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "x"}}), noSecret},
+		"Secret in a projected volume": {volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{Secret: &corev1.SecretProjection{LocalObjectReference: secret}}}}}), noSecret},
+		"Secret as variables": {container(func(c *corev1.Container) {
+			c.EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: secret}}}
+		}), noSecret},
+		"Secret as one variable": {container(func(c *corev1.Container) {
+			c.Env = []corev1.EnvVar{{Name: "A", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: secret, Key: "a"}}}}
+		}), noSecret},
+		"Secret to pull images":     {pod(func(p *corev1.PodSpec) { p.ImagePullSecrets = []corev1.LocalObjectReference{secret} }), noSecret},
+		"ServiceAccount":            {pod(func(p *corev1.PodSpec) { p.ServiceAccountName = "admin" }), noAccount},
+		"token of a ServiceAccount": {volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "t"}}}}}), noAccount},
+		"a Job's pods":              {&batchv1.Job{ObjectMeta: controlled, Spec: job}, noHost},
+		"a CronJob's pods":          {&batchv1.CronJob{ObjectMeta: controlled, Spec: batchv1.CronJobSpec{Schedule: "@daily", JobTemplate: batchv1.JobTemplateSpec{Spec: job}}}, noHost},
+		"ConfigMap":                 {configMap("x", func(*corev1.ConfigMap) {}), noOwner},
+		"ConfigMap with our label":  {configMap("x", func(c *corev1.ConfigMap) { c.Labels = map[string]string{kit.ManagedBy: "welcome-operator"} }), noOwner},
+		"record without our label":  {configMap("sh.helm.release.v1.x.v1", func(*corev1.ConfigMap) {}), noOwner},
+		"Service":                   {&corev1.Service{ObjectMeta: objectMeta(s.namespace, "x"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, noOwner},
+	}
+	because := func(err error, reason string) error {
+		if err == nil {
+			return errors.New("it is not denied")
+		}
+		return says(err.Error(), []string{"ValidatingAdmissionPolicy", reason})
+	}
+	denied := func(name string, err error, says string) {
+		t.Helper()
+		if wrong := because(err, says); wrong != nil {
+			t.Errorf("%s: %v", name, wrong)
+		}
+	}
+	s.await("the policy holds, and the operator has its rights", func() error {
+		return because(operator.Create(ctx, &batchv1.Job{ObjectMeta: controlled, Spec: job}, client.DryRunAll), noHost)
+	})
+	for name, c := range forbidden {
+		denied("create: "+name, operator.Create(ctx, c.object, client.DryRunAll), c.says)
+	}
+	for name, object := range map[string]client.Object{
+		"Deployment":             deployment(func(*appsv1.Deployment, *corev1.PodSpec) {}),
+		"volumes for everybody":  volume(corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: secret}}),
+		"volume of no kind":      volume(corev1.VolumeSource{}),
+		"default ServiceAccount": pod(func(p *corev1.PodSpec) { p.ServiceAccountName = "default" }),
+		"capability that everybody has": container(func(c *corev1.Container) {
+			c.SecurityContext = &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"NET_BIND_SERVICE"}}}
+		}),
+		"ConfigMap of a custom resource": configMap("y", func(c *corev1.ConfigMap) { c.OwnerReferences = []metav1.OwnerReference{reference} }),
+		"record, whose owner is gone":    configMap("sh.helm.release.v1.y.v1", func(c *corev1.ConfigMap) { c.Labels = map[string]string{kit.ManagedBy: "welcome-operator"} }),
+		"event":                          &corev1.Event{ObjectMeta: objectMeta(s.namespace, "e"), InvolvedObject: corev1.ObjectReference{Namespace: s.namespace}},
+	} {
+		if err := operator.Create(ctx, object, client.DryRunAll); err != nil {
+			t.Errorf("create: %s: %v", name, err)
+		}
+	}
+
+	// What is somebody else's stays that.
+	foreign := probeDeployment(s.namespace)
+	s.must(env.Client.Create(ctx, foreign))
+	scaled := foreign.DeepCopy()
+	scaled.Spec.Replicas = ptr.To[int32](0)
+	denied("scale a foreign Deployment", operator.Patch(ctx, scaled, client.MergeFrom(foreign)), noOwner)
+	taken := foreign.DeepCopy()
+	taken.OwnerReferences = []metav1.OwnerReference{reference}
+	denied("take a foreign Deployment", operator.Patch(ctx, taken, client.MergeFrom(foreign)), noOwner)
+	denied("delete a foreign Deployment", operator.Delete(ctx, foreign), noOwner)
+	restored := foreign.DeepCopy()
+	restored.Labels = map[string]string{kit.ManagedBy: "welcome-operator"}
+	s.must(env.Client.Patch(ctx, restored, client.MergeFrom(foreign)))
+	adopted := restored.DeepCopy()
+	adopted.OwnerReferences = []metav1.OwnerReference{reference}
+	s.must(operator.Patch(ctx, adopted, client.MergeFrom(restored)))
+	s.must(operator.Delete(ctx, adopted))
+
+	// A custom resource is its author's.
+	patch := func(edit kit.Edit) error {
+		welcome := s.welcome("hello")
+		before := client.MergeFrom(welcome.DeepCopy())
+		edit(welcome)
+		return operator.Patch(ctx, welcome, before)
+	}
+	denied("edit a Welcome", patch(kit.Greet("intruders")), "the spec of custom resources")
+	s.must(patch(func(welcome *unstructured.Unstructured) { welcome.SetFinalizers([]string{"example.com/test"}) }))
+	s.must(patch(func(welcome *unstructured.Unstructured) { welcome.SetFinalizers(nil) }))
+}

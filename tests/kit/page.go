@@ -1,0 +1,39 @@
+package kit
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// visitor comes each time anew: with a kept connection it would see no other pod than its first.
+var visitor = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+
+// Page is nil if the page at url comes within 2 seconds and has a text.
+func Page(ctx context.Context, url, text string) error {
+	status, page, err := get(ctx, visitor, url, "")
+	if err == nil && (status != http.StatusOK || !strings.Contains(page, text)) {
+		err = fmt.Errorf("%s answers %d without %q: %.500s", url, status, text, page)
+	}
+	return err
+}
+
+func get(ctx context.Context, client *http.Client, url, token string) (status int, body string, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, "", err
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = response.Body.Close() }() // it was only read
+	text, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(text), err
+}

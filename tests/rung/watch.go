@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// watcher follows the events of `go test -json`, and prints what people want to see of them.
+type watcher struct {
+	out io.Writer
+	// verbose shows what all tests print, not only those that fail.
+	verbose bool
+
+	// passed counts the tests that hold no others.
+	passed          int
+	failed, skipped []test
+	// proofs are what tests logged after "proved: ".
+	proofs []string
+	// running has what those printed that have not ended, parents those that hold others.
+	running map[test]*strings.Builder
+	parents map[test]bool
+}
+
+// test is one of a package, or the package itself.
+type test struct{ Package, Test string }
+
+func (t test) String() string {
+	if t.Test == "" {
+		return t.Package
+	}
+	return t.Test
+}
+
+type event struct {
+	test
+	Action, Output string
+}
+
+func (w *watcher) watch(events io.Reader) error {
+	w.running, w.parents = map[test]*strings.Builder{}, map[test]bool{}
+	lines := bufio.NewReader(events)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		var e event
+		if json.Unmarshal(line, &e) != nil {
+			fmt.Fprintf(w.out, "%s", line) // go test itself has something to say
+			continue
+		}
+		w.see(e)
+	}
+	for unfinished := range w.running { // their process ended under them
+		w.see(event{test: unfinished, Action: "fail"})
+	}
+	return nil
+}
+
+func (w *watcher) see(e event) {
+	switch e.Action {
+	case "start", "run":
+		w.running[e.test] = &strings.Builder{}
+		if at := strings.LastIndex(e.Test, "/"); at > 0 {
+			w.parents[test{e.Package, e.Test[:at]}] = true
+		}
+	case "build-output":
+		fmt.Fprint(w.out, e.Output)
+	case "output":
+		if _, proof, found := strings.Cut(e.Output, " proved: "); found {
+			w.proofs = append(w.proofs, strings.TrimSpace(proof))
+		}
+		kept := w.running[e.test]
+		_, awaited, slow := strings.Cut(e.Output, "still waiting: ")
+		switch {
+		case w.verbose || kept == nil || e.Test == "" && strings.HasPrefix(e.Output, "ok "):
+			fmt.Fprint(w.out, e.Output)
+		case slow:
+			fmt.Fprintf(w.out, "%s: still waiting: %s", e.test, awaited)
+		default:
+			kept.WriteString(e.Output)
+		}
+	case "fail":
+		w.failed = append(w.failed, e.test)
+		w.end(e.test, true)
+	case "skip":
+		if e.Test != "" { // else it has no tests
+			w.skipped = append(w.skipped, e.test)
+		}
+		w.end(e.test, e.Test != "")
+	case "pass":
+		if e.Test != "" && !w.parents[e.test] {
+			w.passed++
+		}
+		w.end(e.test, false)
+	}
+}
+
+func (w *watcher) end(ended test, show bool) {
+	if kept := w.running[ended]; kept != nil && show {
+		fmt.Fprint(w.out, kept)
+	}
+	delete(w.running, ended)
+}
+
+// failures names what failed: not also what holds it, which fails with it.
+func (w *watcher) failures() []string {
+	return names(slices.DeleteFunc(slices.Clone(w.failed), func(one test) bool {
+		return slices.ContainsFunc(w.failed, func(other test) bool {
+			return other.Package == one.Package && other.Test != one.Test && (one.Test == "" || strings.HasPrefix(other.Test, one.Test+"/"))
+		})
+	}))
+}
+
+func names(tests []test) []string {
+	var names []string
+	for _, t := range tests {
+		names = append(names, t.String())
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestWatch runs real tests that end in every way.
+func TestWatch(t *testing.T) {
+	dir := t.TempDir()
+	for file, content := range map[string]string{
+		"go.mod":         "module example\ngo 1.26\n",
+		"good/a_test.go": `func TestGood(t *testing.T) { t.Run("one", func(t *testing.T) {}); t.Run("two", func(t *testing.T) { t.Log("hidden"); t.Log("proved: 3 of 3") }) }`,
+		"slow/a_test.go": `func TestSlow(t *testing.T) { t.Log("still waiting: the page (10s of 20s): not yet") }`,
+		"skip/a_test.go": `func TestSkipped(t *testing.T) { t.Skip("too late") }`,
+		"bad/a_test.go":  `func TestBad(t *testing.T) { t.Run("one", func(t *testing.T) {}); t.Run("two", func(t *testing.T) { t.Error("broken") }) }`,
+		"half/a_test.go": `func TestParent(t *testing.T) { t.Run("one", func(t *testing.T) {}); t.Error("only here") }`,
+		"dies/a_test.go": `func TestDies(t *testing.T) { t.Run("one", func(t *testing.T) { panic("ouch") }) }`,
+		"main/a_test.go": `func TestMain(m *testing.M) { println("no cluster"); panic("no cluster") }`,
+		"odd/a_test.go":  `func TestOdd(t *testing.T) { t.Nonsense() }`,
+	} {
+		file = filepath.Join(dir, file)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(file, ".go") {
+			content = "package p\nimport \"testing\"\n" + content + "\n"
+		}
+		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	command := exec.CommandContext(t.Context(), "go", "test", "-json", "./...")
+	command.Dir = dir
+	events, _ := command.Output() // it fails, of course
+	var out bytes.Buffer
+	w := &watcher{out: &out}
+	if err := w.watch(bytes.NewReader(events)); err != nil {
+		t.Fatal(err)
+	}
+	if w.passed != 5 {
+		t.Errorf("%d tests passed, want 5: two good ones, a slow one, and two in those that fail", w.passed)
+	}
+	if got, want := w.failures(), []string{"TestBad/two", "TestDies/one", "TestParent", "example/main", "example/odd"}; !slices.Equal(got, want) {
+		t.Errorf("%q failed, want %q", got, want)
+	}
+	if got, want := names(w.skipped), []string{"TestSkipped"}; !slices.Equal(got, want) {
+		t.Errorf("%q were skipped, want %q", got, want)
+	}
+	if want := []string{"3 of 3"}; !slices.Equal(w.proofs, want) {
+		t.Errorf("proved %q, want %q", w.proofs, want)
+	}
+	for _, want := range []string{"TestSlow: still waiting: the page (10s of 20s): not yet", "too late", "broken", "only here", "ouch", "no cluster", "Nonsense"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the output lacks %q", want)
+		}
+	}
+	if strings.Contains(out.String(), "hidden") {
+		t.Error("the output shows what a test printed that passed")
+	}
+	if t.Failed() {
+		t.Logf("the output:\n%s\nthe events:\n%s", &out, events)
+	}
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"container/list"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// maxConnections at a time. Each takes up to 60 KiB, and as much as receiveBuffer and sendBuffer of the kernel's: it is
+	// less than what the chart gives a pod, whatever the clients do.
+	maxConnections = 512
+	// receiveBuffer and sendBuffer are half of what the kernel then keeps, and counts as the pod's. A request and an answer fit in.
+	receiveBuffer, sendBuffer = 8 << 10, 8 << 10
+	// memoryTarget is from where on garbage is collected more often.
+	memoryTarget = 40 << 20
+	// grace is what a connection gets at least, from its last change on. Where it is the server that is slow, because what
+	// the client has sent is not read yet, it is patience.
+	grace, patience = 50 * time.Millisecond, 2 * time.Second
+	// pause is how long not to look for one to close, if there was none.
+	pause = 10 * time.Millisecond
+)
+
+// connections keeps them few, whoever opens them. A new one is always let in: what goes is the one to which nothing has happened
+// for longest, be it idle, slow to send or slow to read. Were it the new ones that have to wait, whoever holds connections
+// and does nothing would shut out everybody, the kubelet's probes included.
+type connections struct {
+	left chan struct{} // holds one element when one was closed
+
+	mu    sync.Mutex
+	open  int
+	order list.List // of *lasting, the one that changed last at the end
+	at    map[net.Conn]*list.Element
+}
+
+// lasting is a connection, and when its state changed.
+type lasting struct {
+	conn  net.Conn
+	since time.Time
+}
+
+func newConnections() *connections {
+	return &connections{left: make(chan struct{}, 1), at: map[net.Conn]*list.Element{}}
+}
+
+// changed is told by the server of each change of state.
+func (c *connections) changed(conn net.Conn, state http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch element := c.at[conn]; {
+	case state == http.StateNew:
+		c.open++
+		c.at[conn] = c.order.PushBack(&lasting{conn, time.Now()})
+	case state == http.StateClosed:
+		c.open--
+		c.remove(conn)
+		select {
+		case c.left <- struct{}{}:
+		default:
+		}
+	case element != nil: // it was not told to go
+		element.Value.(*lasting).since = time.Now()
+		c.order.MoveToBack(element)
+	}
+}
+
+func (c *connections) remove(conn net.Conn) {
+	if element := c.at[conn]; element != nil {
+		c.order.Remove(element)
+		delete(c.at, conn)
+	}
+}
+
+// makeRoom returns when there is room for one more.
+func (c *connections) makeRoom() {
+	for next := (time.Time{}); c.full(); {
+		if now := time.Now(); now.After(next) && !c.closeLongest() {
+			next = now.Add(pause)
+		}
+		select {
+		case <-c.left:
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (c *connections) full() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open >= maxConnections
+}
+
+// closeLongest closes the connection that has not changed for longest, of those that have had their time, if there is one.
+func (c *connections) closeLongest() (closed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for element := c.order.Front(); element != nil; element = element.Next() {
+		one := element.Value.(*lasting)
+		age := time.Since(one.since)
+		if age < grace {
+			break // as are all that follow
+		}
+		if age >= patience || !unread(one.conn) {
+			c.remove(one.conn)
+			_ = one.conn.Close() // its client may be gone already
+			return true
+		}
+	}
+	return false
+}
+
+// unread is whether the client has sent something that the server has not read.
+func unread(conn net.Conn) bool {
+	socket, ok := conn.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return false
+	}
+	n := 0
+	err = raw.Control(func(fd uintptr) {
+		n, _, _ = syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+	})
+	return err == nil && n > 0
+}
+
+// crowded is whether there are so many that closing must be quick.
+func (c *connections) crowded() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open > maxConnections/2
+}
+
+// bounded is a listener that makes room for what it accepts.
+type bounded struct {
+	net.Listener
+	connections *connections
+}
+
+func (b bounded) Accept() (net.Conn, error) {
+	conn, err := b.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	b.connections.makeRoom()
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		return &hasty{tcp, b.connections}, nil
+	}
+	return conn, nil
+}
+
+// hasty is a connection that does not linger in a crowd. After a request that is not read to its end, net/http shuts down its side and
+// keeps the connection for half a second, lest the client does not get to read the refusal. Enough of these would hold up everybody.
+type hasty struct {
+	*net.TCPConn
+	connections *connections
+}
+
+// CloseWrite is called for nothing else. The server recovers from this panic, and closes the connection.
+func (h *hasty) CloseWrite() error {
+	if h.connections.crowded() {
+		panic(http.ErrAbortHandler)
+	}
+	return h.TCPConn.CloseWrite()
+}
+
+// smallBuffers is for a listener: its connections have them from the start, also those that are not accepted yet.
+func smallBuffers(_, _ string, socket syscall.RawConn) error {
+	var err error
+	return errors.Join(socket.Control(func(fd uintptr) {
+		err = errors.Join(
+			syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, receiveBuffer),
+			syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF, sendBuffer))
+	}), err)
+}
