@@ -66,7 +66,7 @@ func TestMetrics(t *testing.T) {
 			if status != c.want {
 				t.Errorf("got %d, want %d: %s", status, c.want, body)
 			}
-			if has := strings.Contains(body, "controller_runtime_reconcile_total"); has != (c.want == http.StatusOK) {
+			if has := strings.Contains(body, "welcome_operator_build_info"); has != (c.want == http.StatusOK) {
 				t.Errorf("there are metrics: %v", has)
 			}
 		})
