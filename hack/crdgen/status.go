@@ -37,6 +37,7 @@ func statusSchema() apiextensionsv1.JSONSchemaProps {
 			"lastApplied": timestamp("When the revision was applied."),
 			"digest":      text("SHA-256 of the rendered manifest. The release record is believed only if it has the same."),
 			"record":      text("SHA-256 of what the metadata of the release record says: from what the manifest was rendered, and the objects as they were applied."),
+			"inputs":      text("Digests of chart and values, and of what the chart has asked the cluster for, that the manifest was rendered from."),
 			"generation":  integer("The metadata.generation whose spec the revision was made from.", "int64"),
 		}),
 		"deployedRelease": object("The release that is deployed.", nil, map[string]apiextensionsv1.JSONSchemaProps{

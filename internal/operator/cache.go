@@ -27,7 +27,12 @@ func cacheOptions(entries []Entry, namespaces []string) cache.Options {
 	options := cache.Options{
 		DefaultLabelSelector: object.ManagedBy(),
 		DefaultTransform:     ignored.Slim,
-		ByObject:             map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {Transform: record.Slim}},
+		ByObject: map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {Transform: func(configMap any) (any, error) {
+			if _, typed := configMap.(*corev1.ConfigMap); typed { // as records are read; a child is not
+				return record.Slim(configMap)
+			}
+			return ignored.Slim(configMap)
+		}}},
 		// A read must not start a watch by itself: it would do so for any kind that a
 		// forged release record names, and wait for ever where rights are missing.
 		ReaderFailOnMissingInformer: true,

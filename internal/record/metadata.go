@@ -20,8 +20,11 @@ import (
 )
 
 const (
-	// inputsAnnotation of a release record is the digest of what the release was rendered from.
-	inputsAnnotation = "webapp.demo.welcome.domain/inputs"
+	// inputsAnnotation of a release record is the digest of what the release was rendered from, the other two of what its chart has asked the
+	// cluster for.
+	inputsAnnotation       = "webapp.demo.welcome.domain/inputs"
+	capabilitiesAnnotation = "webapp.demo.welcome.domain/capabilities"
+	lookupsAnnotation      = "webapp.demo.welcome.domain/lookups"
 	// childrenAnnotation of a release record lists the objects of the release as they were
 	// right after they were applied.
 	childrenAnnotation = "webapp.demo.welcome.domain/children"
@@ -47,6 +50,9 @@ type Record struct {
 	Status   release.Status
 	// Inputs is the digest of what the release was rendered from.
 	Inputs string
+	// Capabilities and Lookups are digests of what the chart has asked the cluster for, empty if it did not.
+	Capabilities string `json:",omitempty"`
+	Lookups      string `json:",omitempty"`
 	// Operator made it, from that Generation of the custom resource. An older version of the operator said neither.
 	Operator   string
 	Generation int64
@@ -86,6 +92,8 @@ func parseRecord(meta *corev1.ConfigMap, revision int) *Record {
 		Inputs:   meta.Annotations[inputsAnnotation],
 		Operator: meta.Annotations[operatorAnnotation],
 		Created:  meta.CreationTimestamp.Time,
+
+		Capabilities: meta.Annotations[capabilitiesAnnotation], Lookups: meta.Annotations[lookupsAnnotation],
 	}
 	r.Generation, _ = strconv.ParseInt(meta.Annotations[generationAnnotation], 10, 64)
 	if text := meta.Annotations[childrenAnnotation]; len(text) <= maxChildren {
@@ -117,12 +125,18 @@ func slim(whole *corev1.ConfigMap) *corev1.ConfigMap {
 			slim.Labels[key] = unique.Make(value).Value()
 		}
 	}
-	for key, most := range map[string]int{inputsAnnotation: maxShort, operatorAnnotation: maxShort, generationAnnotation: maxShort, childrenAnnotation: maxChildren} {
+	for key, most := range longest {
 		if text, ok := whole.Annotations[key]; ok && len(text) <= most {
 			slim.Annotations[key] = text
 		}
 	}
 	return slim
+}
+
+// longest are the annotations that the operator writes, and how long the cache has them at most.
+var longest = map[string]int{
+	inputsAnnotation: maxShort, capabilitiesAnnotation: maxShort, lookupsAnnotation: maxShort, operatorAnnotation: maxShort, generationAnnotation: maxShort,
+	childrenAnnotation: maxChildren,
 }
 
 // slimOwners are the controller of a record or, without one, its only owner. What no operator writes becomes nobody's reference, by which
@@ -157,10 +171,23 @@ func IndexReleases(ctx context.Context, indexer client.FieldIndexer) error {
 	})
 }
 
-func encodeChildren(record string, children []object.Child) (string, error) {
-	text, err := json.Marshal(children)
-	if err != nil {
-		return "", fmt.Errorf("encode the children of release record %s: %w", record, err)
+// annotations are what the record in the cluster says of all this.
+func (r *Record) annotations() (map[string]string, error) {
+	annotations := map[string]string{
+		inputsAnnotation: r.Inputs, operatorAnnotation: r.Operator, generationAnnotation: strconv.FormatInt(r.Generation, 10),
 	}
-	return string(text), nil
+	if r.Capabilities != "" {
+		annotations[capabilitiesAnnotation] = r.Capabilities
+	}
+	if r.Lookups != "" {
+		annotations[lookupsAnnotation] = r.Lookups
+	}
+	if r.Children != nil {
+		text, err := json.Marshal(r.Children)
+		if err != nil {
+			return nil, fmt.Errorf("encode the children of release record %s: %w", r.Name, err)
+		}
+		annotations[childrenAnnotation] = string(text)
+	}
+	return annotations, nil
 }

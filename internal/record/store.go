@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"helm.sh/helm/v3/pkg/chart"
@@ -51,20 +50,9 @@ type Store struct {
 	cache     client.Reader
 	owner     client.Object
 	sanitizer *sanitizer
-	stamp     *Stamp
+	stamp     func() Record
 	// created is the name of the record that an action has made, empty while there is none.
 	created string
-}
-
-// Stamp is what the record of the revision that an action makes is annotated with.
-type Stamp struct {
-	// Operator makes it, from that Generation of the custom resource.
-	Operator   string
-	Generation int64
-	// Inputs is the digest of what the release is rendered from.
-	Inputs string
-	// Children returns the objects of the release as they were applied. It is asked when they have been.
-	Children func() []object.Child
 }
 
 // NewStore returns the store of owner's records, for one reconcile. proof is that of the manifest that was applied last, empty if none is
@@ -76,10 +64,11 @@ func NewStore(reconcile context.Context, live corev1client.ConfigMapsGetter, cac
 	}
 }
 
-// Stamping returns the store for an action that makes a revision.
-func (r *Store) Stamping(stamp Stamp) *Store {
+// Stamping returns the store for an action that makes a revision. Its record is annotated with what stamp returns, which is asked
+// before objects are applied, and again when they have been.
+func (r *Store) Stamping(stamp func() Record) *Store {
 	store := *r
-	store.stamp, store.created = &stamp, ""
+	store.stamp, store.created = stamp, ""
 	return &store
 }
 
@@ -245,14 +234,12 @@ func isOutage(err error) bool {
 // annotations of older ones would be lost if they were not carried over.
 func (r *Store) annotate(ctx context.Context, record *corev1.ConfigMap) error {
 	if record.Name == r.created && r.stamp != nil {
-		record.Annotations = map[string]string{
-			inputsAnnotation: r.stamp.Inputs, operatorAnnotation: r.stamp.Operator, generationAnnotation: strconv.FormatInt(r.stamp.Generation, 10),
-		}
+		stamp := r.stamp()
 		if release.Status(record.Labels["status"]) != release.StatusDeployed {
-			return nil // its objects are known once it is
+			stamp.Children = nil // they are known once it is
 		}
-		text, err := encodeChildren(record.Name, r.stamp.Children())
-		record.Annotations[childrenAnnotation] = text
+		var err error
+		record.Annotations, err = stamp.annotations()
 		return err
 	}
 	cached, err := r.cachedRecord(ctx, record.Name)
@@ -262,23 +249,23 @@ func (r *Store) annotate(ctx context.Context, record *corev1.ConfigMap) error {
 	return client.IgnoreNotFound(err)
 }
 
-// RecordChildren replaces what a record says of the objects of its release.
-func (r *Store) RecordChildren(ctx context.Context, name string, children []object.Child) error {
-	text, err := encodeChildren(name, children)
+// Restamp replaces what a record is annotated with.
+func (r *Store) Restamp(ctx context.Context, record *Record) error {
+	annotations, err := record.annotations()
 	if err != nil {
 		return err
 	}
-	uid, err := r.uid(ctx, name)
+	uid, err := r.uid(ctx, record.Name)
 	if err != nil {
 		return err
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "annotations": map[string]string{childrenAnnotation: text}}})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "annotations": annotations}})
 	if err != nil {
-		return fmt.Errorf("encode the children of release record %s: %w", name, err)
+		return fmt.Errorf("encode the annotations of release record %s: %w", record.Name, err)
 	}
-	written, err := r.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+	written, err := r.Patch(ctx, record.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil {
-		return fmt.Errorf("record the children of release record %s: %w", name, err)
+		return fmt.Errorf("annotate release record %s: %w", record.Name, err)
 	}
 	return r.awaitCached(ctx, written)
 }

@@ -12,12 +12,12 @@ type verdict string
 const (
 	// needsInstall: there is no release.
 	needsInstall verdict = "install"
-	// needsUpgrade: the release was made from other inputs, or did not succeed.
+	// needsUpgrade: the release was made from other inputs, or did not succeed, or the chart is known to render something else by now.
 	needsUpgrade verdict = "upgrade"
 	// isUnchanged: the release was made from these inputs. Its objects may have drifted.
 	isUnchanged verdict = "unchanged"
-	// needsRender: only a rendering tells, since the chart's output depends on more than its inputs, or nothing proves
-	// that the record is the operator's.
+	// needsRender: only a rendering tells, since the chart asks the cluster, which may answer something else by now, or nothing
+	// proves that the record is the operator's.
 	needsRender verdict = "render"
 	// mustWait: these inputs failed a short while ago.
 	mustWait verdict = "wait"
@@ -29,10 +29,12 @@ type observation struct {
 	status release.Status
 	// recorded and wanted are digests of inputs.
 	recorded, wanted string
-	// proven is whether the record is known to be the operator's.
+	// proven is whether that the record has these inputs is known, and not only what it says.
 	proven bool
-	// pure is whether equal inputs render equal manifests.
-	pure bool
+	// outdated is whether these inputs are known to render something else than what was applied.
+	outdated bool
+	// asks is whether what the chart asks the cluster has, or may have, another answer.
+	asks bool
 	// failed is the digest of the inputs that failed last, until when to leave them alone.
 	failed string
 	until  time.Time
@@ -46,9 +48,13 @@ func decide(o observation) verdict {
 		return mustWait
 	case o.status == "":
 		return needsInstall
-	case o.status != release.StatusDeployed || o.recorded != o.wanted:
+	case o.status != release.StatusDeployed || o.outdated:
 		return needsUpgrade
-	case !o.pure || !o.proven:
+	case !o.proven:
+		return needsRender // that the record has other inputs is a claim as well
+	case o.recorded != o.wanted:
+		return needsUpgrade
+	case o.asks:
 		return needsRender
 	default:
 		return isUnchanged

@@ -13,20 +13,21 @@ func TestDecide(t *testing.T) {
 		observation
 		want verdict
 	}{
-		"no release":                       {observation{wanted: "a", pure: true}, needsInstall},
-		"same inputs":                      {observation{status: release.StatusDeployed, recorded: "a", wanted: "a", pure: true, proven: true}, isUnchanged},
-		"other inputs":                     {observation{status: release.StatusDeployed, recorded: "a", wanted: "b", pure: true}, needsUpgrade},
-		"record of before digests":         {observation{status: release.StatusDeployed, wanted: "a", pure: true}, needsUpgrade},
-		"impure chart":                     {observation{status: release.StatusDeployed, recorded: "a", wanted: "a", proven: true}, needsRender},
-		"nothing proves the record":        {observation{status: release.StatusDeployed, recorded: "a", wanted: "a", pure: true}, needsRender},
-		"other inputs, and no proof":       {observation{status: release.StatusDeployed, recorded: "b", wanted: "a", pure: true}, needsUpgrade},
-		"failed before a restart":          {observation{status: release.StatusFailed, recorded: "a", wanted: "a", pure: true}, needsUpgrade},
+		"no release":                       {observation{wanted: "a"}, needsInstall},
+		"same inputs":                      {observation{status: release.StatusDeployed, recorded: "a", wanted: "a", proven: true}, isUnchanged},
+		"other inputs":                     {observation{status: release.StatusDeployed, recorded: "a", wanted: "b", proven: true, asks: true}, needsUpgrade},
+		"record of before digests":         {observation{status: release.StatusDeployed, wanted: "a"}, needsRender},
+		"other answers of the cluster":     {observation{status: release.StatusDeployed, recorded: "a", wanted: "a", proven: true, asks: true}, needsRender},
+		"known to render something else":   {observation{status: release.StatusDeployed, recorded: "a", wanted: "a", proven: true, asks: true, outdated: true}, needsUpgrade},
+		"nothing proves the record":        {observation{status: release.StatusDeployed, recorded: "a", wanted: "a"}, needsRender},
+		"other inputs, and no proof":       {observation{status: release.StatusDeployed, recorded: "b", wanted: "a"}, needsRender},
+		"failed before a restart":          {observation{status: release.StatusFailed, recorded: "a", wanted: "a"}, needsUpgrade},
 		"failed a moment ago":              {observation{status: release.StatusFailed, wanted: "a", failed: "a", until: now.Add(time.Second), now: now}, mustWait},
 		"install failed a moment ago":      {observation{wanted: "a", failed: "a", until: now.Add(time.Second), now: now}, mustWait},
 		"time to try again":                {observation{status: release.StatusFailed, wanted: "a", failed: "a", until: now, now: now}, needsUpgrade},
 		"edited after a failure":           {observation{status: release.StatusFailed, wanted: "b", failed: "a", until: now.Add(time.Hour), now: now}, needsUpgrade},
-		"edited back after a failure":      {observation{status: release.StatusDeployed, recorded: "a", wanted: "a", pure: true, proven: true, failed: "b", until: now.Add(time.Hour), now: now}, isUnchanged},
-		"interrupted, taken for a failure": {observation{status: release.StatusFailed, recorded: "", wanted: "a", pure: true}, needsUpgrade},
+		"edited back after a failure":      {observation{status: release.StatusDeployed, recorded: "a", wanted: "a", proven: true, failed: "b", until: now.Add(time.Hour), now: now}, isUnchanged},
+		"interrupted, taken for a failure": {observation{status: release.StatusFailed, recorded: "", wanted: "a"}, needsUpgrade},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := decide(c.observation); got != c.want {

@@ -32,13 +32,16 @@ type State struct {
 	LastApplied time.Time
 	// Generation of the custom resource whose spec is applied, and whose drift was looked for.
 	Generation int64
-	// Digest proves the manifest that was applied, and Record the metadata of its record. They are empty if that was
+	// Digest proves the manifest that was applied, Record the metadata of its record, and Inputs what of that decides about an upgrade, should
+	// somebody change the metadata. They are empty if that was
 	// before the operator started and the custom resource's status does not know them either.
-	Digest, Record string
+	Digest, Record, Inputs string
 	// WaitFor is why an upgrade to a new chart version is put off, empty if it is not.
 	WaitFor string
 	// Children are the objects of the release.
 	Children []object.Child
+	// Brake is why no further revision is made for now although the rendering differs, empty if one may be.
+	Brake string
 	// Drift is what of these objects is not as the chart wants it, and stays so for now. It is empty if nothing is.
 	Drift Drift
 	// Err is why the last action failed, nil once one succeeds.
@@ -55,6 +58,8 @@ type ledger struct {
 	states   map[types.UID]State
 	failures map[types.UID]failure
 	drifts   map[types.UID]*drift
+	churns   map[types.UID]*churn
+	outdated map[types.UID]string // the inputs and surroundings that are known to render something else than what was applied
 	sources  map[*chart.Chart]chartSource
 }
 
@@ -67,7 +72,7 @@ type failure struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{states: map[types.UID]State{}, failures: map[types.UID]failure{}, drifts: map[types.UID]*drift{}, sources: map[*chart.Chart]chartSource{}}
+	return &ledger{states: map[types.UID]State{}, failures: map[types.UID]failure{}, drifts: map[types.UID]*drift{}, churns: map[types.UID]*churn{}, outdated: map[types.UID]string{}, sources: map[*chart.Chart]chartSource{}}
 }
 
 // state of the release of the custom resource with that UID, the zero value if it was not
@@ -101,6 +106,7 @@ func (l *ledger) succeed(owner client.Object, chrt *chart.Chart, current *record
 		Generation:   owner.GetGeneration(),
 		Digest:       digest,
 		Record:       current.Proof(),
+		Inputs:       inputsOf(current),
 		Children:     children,
 	}
 }
@@ -129,11 +135,14 @@ func (l *ledger) fail(owner client.Object, inputs string, err error) time.Durati
 }
 
 // postpone notes why the release stays as it is for now.
-func (l *ledger) postpone(owner client.Object, children []object.Child, waitFor string) {
+func (l *ledger) postpone(owner client.Object, current *record.Record, proven bool, waitFor, brake string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	state := l.states[owner.GetUID()]
-	state.WaitFor, state.Children, state.Err = waitFor, children, nil
+	state.WaitFor, state.Brake, state.Children, state.Err = waitFor, brake, current.Children, nil
+	if proven {
+		state.Record = current.Proof()
+	}
 	l.states[owner.GetUID()] = state
 }
 
@@ -149,6 +158,23 @@ func (l *ledger) forget(uid types.UID) {
 	delete(l.states, uid)
 	delete(l.failures, uid)
 	delete(l.drifts, uid)
+	delete(l.churns, uid)
+	delete(l.outdated, uid)
+}
+
+// setOutdated remembers that a rendering differs, lest there is one at each reconcile until it is applied. Empty, it is.
+func (l *ledger) setOutdated(uid types.UID, by string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.outdated[uid] = by; by == "" {
+		delete(l.outdated, uid)
+	}
+}
+
+func (l *ledger) outdatedBy(uid types.UID) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.outdated[uid]
 }
 
 // source digests a chart once.

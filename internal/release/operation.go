@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/internal/guard"
-	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/record"
 )
 
@@ -24,6 +23,7 @@ type operation struct {
 	store *record.Store
 
 	client  *actionClient
+	lookups *lookups
 	refused error // why the chart's rendering is not allowed
 }
 
@@ -36,14 +36,14 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 	if err := a.slots.Take(a.ctx); err != nil {
 		return nil, err
 	}
-	op := &operation{Kind: a.Kind, client: a, plan: guard.Plan{
+	op := &operation{Kind: a.Kind, client: a, lookups: newLookups(a.owner), plan: guard.Plan{
 		Proven: a.appliedDigest(), Intact: append(a.untouched(), a.resting...), Left: left, Rehearse: rehearse, Report: a.report,
 		Ignored: a.drift.Ignored, Scalable: a.scalable(),
 	}}
 	if a.begins() {
 		op.plan.MayInherit = a.mayInherit
 	}
-	op.store = a.store.Stamping(record.Stamp{Operator: a.clients.operator, Generation: a.owner.GetGeneration(), Inputs: a.wanted, Children: func() []object.Child { return op.guard.Children() }})
+	op.store = a.store.Stamping(op.stamp)
 	var err error
 	if op.helm, err = a.clients.library.ActionClientFor(context.WithValue(a.ctx, operationKey{}, op), a.owner); err != nil {
 		op.end()
@@ -72,6 +72,16 @@ func (a *actionClient) upToDate() error {
 
 func (op *operation) end() { op.slots.Give() }
 
+// stamp is what the record of the revision says that the operation makes.
+func (op *operation) stamp() record.Record {
+	a := op.client
+	a.around.Lookups = op.lookups.digest()
+	return record.Record{
+		Inputs: a.wanted, Capabilities: a.around.Capabilities, Lookups: a.around.Lookups, Operator: a.clients.operator, Generation: a.owner.GetGeneration(),
+		Children: op.guard.Children(),
+	}
+}
+
 type operationKey struct{}
 
 // operationFrom hands an operation through the library to what is built for it.
@@ -95,5 +105,8 @@ func (g *guardedConfigs) ActionConfigFor(ctx context.Context, owner client.Objec
 	op.guard = guard.New(ctx, helm, owner, op.slots, op.plan)
 	config.Capabilities = op.clients.capabilities.Get()
 	config.KubeClient = op.guard
+	if op.client.asks.objects {
+		config.RESTClientGetter = op.lookups.getter(config.RESTClientGetter)
+	}
 	return config, nil
 }

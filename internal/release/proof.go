@@ -2,11 +2,13 @@ package release
 
 import (
 	"slices"
+	"strings"
 
 	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/record"
 )
 
 // appliedDigest is the proof of the manifest that was applied last. Before the first success since
@@ -28,6 +30,26 @@ func (a *actionClient) isProven() bool {
 		proof = a.inStatus("record")
 	}
 	return proof != "" && a.current.Proof() == proof
+}
+
+// trustInputs has the record say what it was made from as the status knows it, if that is what is wanted, and returns whether it is. So nobody
+// who edits a record has a chart rendered anew, with another password perhaps.
+func (a *actionClient) trustInputs() bool {
+	applied := a.clients.ledger.state(a.owner.GetUID()).Inputs
+	if applied == "" {
+		applied = a.inStatus("inputs")
+	}
+	digests := strings.Split(applied, "/")
+	if len(digests) != 3 || digests[0] != a.wanted {
+		return false
+	}
+	a.current.Inputs, a.current.Capabilities, a.current.Lookups = digests[0], digests[1], digests[2]
+	return true
+}
+
+// inputsOf are the digests that trustInputs reads.
+func inputsOf(r *record.Record) string {
+	return strings.Join([]string{r.Inputs, r.Capabilities, r.Lookups}, "/")
 }
 
 // provenChildren are the objects of the release as the record has them, nil if nothing proves that.

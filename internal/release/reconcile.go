@@ -14,6 +14,7 @@ import (
 	"helm.sh/helm/v3/pkg/releaseutil"
 	"helm.sh/helm/v3/pkg/storage/driver"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -35,14 +36,20 @@ type actionClient struct {
 	// Get finds out:
 	current *record.Record // nil if there is none
 	proven  bool           // whether the record is known to be the operator's
+	stored  string         // proof of the record as it is stored
 
 	// Install, or Upgrade as a dry run, finds out:
 	chart   *chart.Chart
+	source  chartSource
+	asks    questions // of the chart with these values
 	values  map[string]any
-	wanted  string // digest of what the release is to be made from
-	digest  string // proof of the record's manifest, if the chart was rendered and is the same
-	waitFor string // why an upgrade is put off
-	held    error  // the failure of a moment ago, while the same is not to be tried again
+	wanted  string       // digest of what the release is to be made from
+	known   bool         // whether what the record says of all this is known to be so
+	around  surroundings // of the cluster, as far as they are known
+	brake   string       // why no further revision is made for now
+	digest  string       // proof of the record's manifest, if the chart was rendered and is the same
+	waitFor string       // why an upgrade is put off
+	held    error        // the failure of a moment ago, while the same is not to be tried again
 
 	// Reconcile finds out:
 	resting []object.Child // objects that others change again each time that they are put back, until it is time to try again
@@ -63,7 +70,7 @@ func (a *actionClient) Get(string, ...helmclient.GetOption) (*release.Release, e
 	if current == nil {
 		return nil, driver.ErrReleaseNotFound
 	}
-	a.proven = a.isProven()
+	a.proven, a.stored = a.isProven(), current.Proof()
 	if orphaned(current.Status) && a.owner.GetDeletionTimestamp() == nil {
 		if err := a.recover(); err != nil {
 			return nil, err
@@ -117,35 +124,57 @@ func (a *actionClient) recover() error {
 	return nil
 }
 
-// want computes what the release is to be made from.
-func (a *actionClient) want(chrt *chart.Chart, values map[string]any) (chartSource, error) {
-	src := a.clients.ledger.source(chrt)
-	a.chart, a.values = private(chrt), values
-	inputs := inputs{Chart: src.digest, Allow: a.allow, Values: values}
-	if src.asksCluster {
-		inputs.Capabilities = a.clients.capabilities.Digest()
+// want computes what the release is to be made from. The values are the spec, to which the library has added the overrides: what it passes on
+// has the chart's defaults in it already, and null no longer takes one out.
+func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
+	a.chart, a.source, a.values = private(chrt), a.clients.ledger.source(chrt), coalesced
+	if owner, ok := a.owner.(*unstructured.Unstructured); ok {
+		spec, _, err := unstructured.NestedMap(owner.Object, "spec")
+		if err != nil {
+			return fmt.Errorf("read the spec: %w", err)
+		}
+		a.values = spec
 	}
-	var err error
-	a.wanted, err = inputs.digest()
-	return src, err
+	text, err := inputs{Chart: a.source.digest, Allow: a.allow, Values: a.values}.text()
+	if err != nil {
+		return err
+	}
+	a.wanted, a.asks = object.Digest([]byte(text)), a.source.questions(text)
+	if a.asks.capabilities {
+		a.around.Capabilities = a.clients.capabilities.Digest()
+	}
+	return nil
 }
 
-func (a *actionClient) observe(src chartSource) observation {
+func (a *actionClient) observe() observation {
 	failed := a.clients.ledger.failure(a.owner.GetUID())
-	o := observation{wanted: a.wanted, proven: a.proven, pure: src.pure, failed: failed.inputs, until: failed.until, now: time.Now()}
-	if a.current != nil {
-		o.status, o.recorded = a.current.Status, a.current.Inputs
+	o := observation{wanted: a.wanted, failed: failed.inputs, until: failed.until, now: time.Now()}
+	if a.current == nil {
+		return o
 	}
+	a.known = a.proven || a.trustInputs()
+	o.proven = a.known
+	o.status, o.recorded = a.current.Status, a.current.Inputs
+	o.outdated = a.brake == "" && a.clients.ledger.outdatedBy(a.owner.GetUID()) == a.outdated()
+	o.asks = a.current.Capabilities != a.around.Capabilities || a.asks.objects && a.looksAgain(o.now)
 	return o
+}
+
+// outdated names what renders something else than what was applied, for the ledger.
+func (a *actionClient) outdated() string { return a.wanted + " " + a.around.Capabilities }
+
+// looksAgain is whether to look up again what the chart looks up: nobody tells when that changes.
+func (a *actionClient) looksAgain(now time.Time) bool {
+	looked := a.clients.ledger.churn(a.owner.GetUID()).looked
+	return a.brake != "" || looked.IsZero() || a.schedule.period > 0 && now.Sub(looked) >= a.schedule.period
 }
 
 // Install makes a release where there is none.
 func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values map[string]any, opts ...helmclient.InstallOption) (*release.Release, error) {
-	src, err := a.want(chrt, values)
-	if err != nil {
+	if err := a.want(chrt, values); err != nil {
 		return nil, err
 	}
-	if decide(a.observe(src)) == mustWait {
+	if decide(a.observe()) == mustWait {
 		return nil, a.clients.ledger.failure(a.owner.GetUID()).err
 	}
 	left, err := a.left()
@@ -185,11 +214,11 @@ func (a *actionClient) Upgrade(name, namespace string, chrt *chart.Chart, values
 	if !probe.DryRun {
 		return a.upgrade(name, namespace, opts)
 	}
-	src, err := a.want(chrt, values)
-	if err != nil {
+	if err := a.want(chrt, values); err != nil {
 		return nil, err
 	}
-	seen := a.observe(src)
+	a.brake = a.braked()
+	seen := a.observe()
 	held := decide(seen) == mustWait
 	if held {
 		// The reconciler goes the way of the last attempt, to the same failure: were it to end
@@ -197,22 +226,40 @@ func (a *actionClient) Upgrade(name, namespace string, chrt *chart.Chart, values
 		a.held = a.clients.ledger.failure(a.owner.GetUID()).err
 		seen.failed = ""
 	}
-	switch verdict := decide(seen); {
-	case verdict == isUnchanged, verdict == needsRender && held:
-		return a.light(), nil
-	case verdict == needsRender:
-		return a.compare(opts)
-	case !held:
-		if a.waitFor, err = a.admit(); err != nil {
+	verdict := decide(seen)
+	if verdict == needsRender && !held {
+		same, err := a.compare(opts)
+		if err != nil {
 			return nil, err
 		}
-		if a.waitFor != "" {
-			return a.light(), nil
+		verdict = isUnchanged
+		if !same {
+			verdict, a.brake = needsUpgrade, a.braked()
+		}
+	}
+	if verdict != needsUpgrade {
+		return a.light(), nil
+	}
+	if !held {
+		var err error
+		if a.waitFor = a.brake; a.brake == "" {
+			a.waitFor, err = a.admit()
+		}
+		if err != nil || a.waitFor != "" {
+			return a.light(), err
 		}
 	}
 	rel := a.light()
 	rel.Manifest = "outdated"
 	return rel, nil
+}
+
+// braked is why there is no further revision for now, empty if there may be one.
+func (a *actionClient) braked() string {
+	if !a.asks.capabilities && !a.asks.objects {
+		return ""
+	}
+	return a.clients.ledger.churn(a.owner.GetUID()).holds(time.Now(), a.owner.GetGeneration(), a.source.digest)
 }
 
 // admit holds a release back that nobody has edited, while enough others are on their way: a new
@@ -242,28 +289,53 @@ func (a *actionClient) appliedGeneration() int64 {
 	return a.numberInStatus("generation")
 }
 
-// compare renders the chart and says whether that is what the newest record holds.
-func (a *actionClient) compare(opts []helmclient.UpgradeOption) (*release.Release, error) {
+// compare renders the chart and says whether that is what the newest record holds. If so, the record is to say that it holds for these inputs
+// and surroundings, too.
+func (a *actionClient) compare(opts []helmclient.UpgradeOption) (same bool, err error) {
 	op, err := a.begin(nil, false)
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	defer op.end()
 	rendered, err := a.render(op, opts...)
 	if err != nil {
-		return nil, err
+		return false, err
+	}
+	a.around.Lookups = op.lookups.digest()
+	a.noticed(op)
+	if a.known && a.current.Inputs == a.wanted && a.current.Capabilities == a.around.Capabilities && a.current.Lookups == a.around.Lookups {
+		return true, nil
 	}
 	recorded, err := a.store.Releases().Get(a.owner.GetName(), a.current.Revision)
 	if err != nil {
-		return nil, fmt.Errorf("read release record %s: %w", a.current.Name, err)
+		return false, fmt.Errorf("read release record %s: %w", a.current.Name, err)
 	}
-	rel := a.light()
-	if rendered.Manifest == recorded.Manifest {
-		a.digest = object.Proof(recorded.Manifest)
-	} else {
-		rel.Manifest = "outdated"
+	same = rendered.Manifest == recorded.Manifest
+	if digest := object.Proof(recorded.Manifest); same {
+		a.digest = digest
+	} else if digest == a.appliedDigest() {
+		again, err := a.render(op, opts...)
+		if err != nil {
+			return false, err
+		}
+		same = sameButChance(recorded.Manifest, rendered.Manifest, again.Manifest)
 	}
-	return rel, nil
+	if !same {
+		a.clients.ledger.setOutdated(a.owner.GetUID(), a.outdated())
+		return false, nil
+	}
+	a.current.Inputs, a.current.Capabilities, a.current.Lookups = a.wanted, a.around.Capabilities, a.around.Lookups
+	return true, nil
+}
+
+// noticed remembers what a rendering has found in the cluster.
+func (a *actionClient) noticed(op *operation) {
+	if !a.asks.capabilities && !a.asks.objects {
+		return
+	}
+	now, churn := time.Now(), a.clients.ledger.churn(a.owner.GetUID())
+	churn.looked = now
+	churn.notice(now, a.around, op.lookups.all())
 }
 
 // render returns what an upgrade would apply now.
@@ -368,10 +440,14 @@ func (a *actionClient) conclude(op *operation, done string, rel *release.Release
 	}
 	children := op.guard.Children()
 	a.applied = children
-	a.current = &record.Record{
-		Name: created.Name, Revision: rel.Version, Status: rel.Info.Status, Inputs: a.wanted, Operator: a.clients.operator, Generation: a.owner.GetGeneration(),
-		Children: children, Created: created.CreationTimestamp.Time,
+	stamp := op.stamp()
+	a.current = &stamp
+	a.current.Name, a.current.Revision, a.current.Status, a.current.Created = created.Name, rel.Version, rel.Info.Status, created.CreationTimestamp.Time
+	a.noticed(op)
+	if done == Upgraded && (a.asks.capabilities || a.asks.objects) {
+		a.clients.ledger.churn(a.owner.GetUID()).upgraded(time.Now(), a.owner.GetGeneration(), a.source.digest)
 	}
+	a.clients.ledger.setOutdated(a.owner.GetUID(), "")
 	a.succeeded(object.Proof(rel.Manifest))
 	a.tell(done, "Revision %d from chart %s %s: %s", rel.Version, a.chart.Name(), a.chart.Metadata.Version, object.List(children))
 	return a.light(), a.watch(a.ctx, a.owner, children)

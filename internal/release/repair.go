@@ -47,9 +47,13 @@ func (a *actionClient) Reconcile(*release.Release) error {
 			return err
 		}
 	}
+	if err := a.restamp(); err != nil {
+		a.failed(err)
+		return err
+	}
 	if a.waitFor != "" {
 		a.schedule.after(a.owner, wait.Jitter(rolloutPoll, jitter))
-		a.clients.ledger.postpone(a.owner, a.current.Children, a.waitFor)
+		a.clients.ledger.postpone(a.owner, a.current, a.proven, a.waitFor, a.brake)
 		return nil
 	}
 	if a.rollout.follows(a.owner) {
@@ -57,6 +61,17 @@ func (a *actionClient) Reconcile(*release.Release) error {
 	}
 	a.succeeded(cmp.Or(a.digest, a.appliedDigest()))
 	return nil
+}
+
+// restamp has the record say what is known by now.
+func (a *actionClient) restamp() error {
+	if !a.proven && a.waitFor == "" {
+		a.current.Operator, a.current.Generation = a.clients.operator, a.owner.GetGeneration()
+	}
+	if a.current.Proof() == a.stored || !a.proven && a.waitFor != "" {
+		return nil
+	}
+	return a.store.Restamp(a.ctx, a.current)
 }
 
 // observed tells the rollout how the release fares, and wakes those that it lets go on.
@@ -126,40 +141,34 @@ func (a *actionClient) repair() ([]guard.Change, error) {
 		return changes, fmt.Errorf("repair drift: %w", err)
 	}
 	a.applied = op.guard.Children()
-	if a.proven && slices.EqualFunc(a.applied, a.current.Children, object.Child.SameContent) {
-		return changes, nil
+	if !a.proven || !slices.EqualFunc(a.applied, a.current.Children, object.Child.SameContent) {
+		a.current.Children = a.applied // to be written into the record
 	}
-	return changes, a.recordChildren(a.applied)
+	return changes, nil
 }
 
-// recordChildren has the record say how the objects are to be.
-func (a *actionClient) recordChildren(children []object.Child) error {
-	a.current.Children = children
-	return a.store.RecordChildren(a.ctx, a.current.Name, children)
-}
-
-// restorable is the manifest whose objects should exist: what the chart renders now, but while a new
-// chart waits for its turn, what the record has of the old one. It is empty if that cannot be trusted: nothing is put back then, and
-// the objects of the release are those of the new one that are there.
+// restorable is the manifest whose objects should exist: that which was applied, as the record has it. If the record was changed, it is what
+// the chart renders, if that is the same, but while a new chart waits for its turn. It is empty if nothing tells. Then nothing is put back: the
+// release is to be made anew or, while it waits, its objects are those of the new chart that are there.
 func (a *actionClient) restorable(op *operation) (manifest string, err error) {
-	if a.waitFor == "" {
-		rendered, err := a.render(op)
-		if err != nil {
-			return "", err
-		}
-		return rendered.Manifest, nil
-	}
 	recorded, err := a.store.Releases().Get(a.owner.GetName(), a.current.Revision)
 	if err != nil {
 		return "", fmt.Errorf("read release record %s: %w", a.current.Name, err)
 	}
-	if object.Proof(recorded.Manifest) == a.appliedDigest() {
+	if applied := cmp.Or(a.digest, a.appliedDigest()); object.Proof(recorded.Manifest) == applied {
 		return recorded.Manifest, op.judge(recorded.Manifest)
 	}
-	logf.FromContext(a.ctx).Info("Not repairing any drift before the upgrade: nothing proves that the record is what was applied", "record", a.current.Name)
 	rendered, err := a.render(op)
 	if err != nil {
 		return "", err
+	}
+	if a.waitFor == "" && object.Proof(rendered.Manifest) == a.appliedDigest() {
+		return rendered.Manifest, nil
+	}
+	logf.FromContext(a.ctx).Info("Not repairing any drift before the upgrade: nothing proves that the record is what was applied", "record", a.current.Name)
+	if a.waitFor == "" {
+		a.clients.ledger.setOutdated(a.owner.GetUID(), a.outdated())
+		a.schedule.after(a.owner, 0)
 	}
 	a.current.Children, err = op.guard.Present(rendered.Manifest)
 	return "", err

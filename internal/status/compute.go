@@ -110,6 +110,9 @@ func judge(previous Status, seen observation) verdict {
 	v := health(seen)
 	if seen.state.WaitFor != "" {
 		v.reconciling = true
+		if seen.state.Brake != "" && v.ready == metav1.ConditionTrue {
+			v.reason, v.reconciling, v.stalled = reasonUpgradeLoop, false, true // for what it asks the cluster to stay the same
+		}
 		if v.ready == metav1.ConditionTrue {
 			v.message += " The chart is not up to date: " + seen.state.WaitFor + "."
 		}
@@ -138,6 +141,7 @@ func (s *Status) describeRelease(seen observation) {
 		LastApplied: metav1.NewTime(seen.state.LastApplied).Rfc3339Copy(),
 		Digest:      seen.state.Digest,
 		Record:      seen.state.Record,
+		Inputs:      seen.state.Inputs,
 		Generation:  seen.state.Generation,
 	}
 	s.DeployedRelease = &DeployedRelease{Name: seen.name}

@@ -34,6 +34,8 @@ const (
 	reasonProgressing  = "Progressing"
 	reasonPaused       = "Paused"
 	reasonUninstalling = "Uninstalling"
+	// reasonUpgradeLoop is of a release that gets no further revision, since nobody's edits cause them.
+	reasonUpgradeLoop = "UpgradeLoop"
 )
 
 // Condition types of the library that decide about Ready, or need a correction.
@@ -70,6 +72,7 @@ type Release struct {
 	LastApplied metav1.Time `json:"lastApplied"`
 	Digest      string      `json:"digest,omitempty"`
 	Record      string      `json:"record,omitempty"`
+	Inputs      string      `json:"inputs,omitempty"`
 	// Generation is 0 if an older version of the operator wrote this.
 	Generation int64 `json:"generation,omitempty"`
 }

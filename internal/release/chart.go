@@ -5,47 +5,66 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
 	"text/template/parse"
 
 	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// impure finds what makes a template's output depend on more than its inputs: the cluster's objects, time and its zone, chance,
-// DNS, or the number of the revision. What a template gives to tpl may come from the values, and have any of these in it.
-var impure = regexp.MustCompile(`^(lookup|tpl|now|ago|date|dateInZone|date_in_zone|htmlDate|htmlDateInZone|durationRound|toDate|mustToDate|` +
-	`shuffle|rand[A-Z]\w*|uuidv4|gen(CA|PrivateKey|SelfSigned|Signed)\w*|htpasswd|bcrypt|encryptAES|getHostByName)$|` +
-	`\.Release\.(Revision|IsInstall|IsUpgrade)$|^(\$\w*)?\.Release$`)
-
-// capable finds what makes it depend on the cluster's version and APIs.
-var capable = regexp.MustCompile(`\.Capabilities\b`)
+// capable and looking find what makes a template's output depend on the cluster: on its version and APIs, on its objects. What a template gives
+// to tpl may come from the values, and have either in it.
+var (
+	capable = regexp.MustCompile(`\.Capabilities\b`)
+	looking = regexp.MustCompile(`^lookup$`)
+	tpl     = regexp.MustCompile(`^tpl$`)
+)
 
 // chartSource is a chart as a source of releases.
 type chartSource struct {
 	digest string
-	// pure is whether equal inputs render equal manifests.
-	pure bool
-	// asksCluster is whether the cluster's version and APIs are among the inputs. For other charts, a
-	// new CRD or an aggregated API that is down would have every release upgraded to what it is.
-	asksCluster bool
+	// asks is what the chart asks the cluster, and valuesAsk whether its values may ask as well.
+	asks      questions
+	valuesAsk bool
 }
+
+// questions are whether the cluster's version and APIs, and its objects, decide about a rendering besides the inputs. For other
+// charts, a new CRD or an aggregated API that is down would have every release rendered.
+type questions struct{ capabilities, objects bool }
 
 func newChartSource(c *chart.Chart) chartSource {
 	files := slices.Clone(c.Raw)
 	slices.SortFunc(files, func(a, b *chart.File) int { return cmp.Compare(a.Name, b.Name) })
-	hash := sha256.New()
+	hash, values := sha256.New(), ""
 	for _, file := range files {
 		_, _ = fmt.Fprintf(hash, "%s\x00%d\x00%s", file.Name, len(file.Data), file.Data) // a hash takes any write
+		if path.Base(file.Name) == chartutil.ValuesfileName {
+			values += string(file.Data)
+		}
 	}
-	return chartSource{digest: hex.EncodeToString(hash.Sum(nil)[:16]), pure: !mentions(c, impure), asksCluster: mentions(c, capable)}
+	source := chartSource{digest: hex.EncodeToString(hash.Sum(nil)[:16]), asks: questions{mentions(c, capable), mentions(c, looking)}, valuesAsk: mentions(c, tpl)}
+	source.asks = source.questions(values)
+	return source
 }
 
-// mentions is whether a template of c or of its subcharts does. One that can't be parsed can't be rendered either.
+// questions of the chart with these values, a text. Words in them are enough: what is found in vain costs a rendering now and then.
+func (s chartSource) questions(values string) questions {
+	return questions{
+		capabilities: s.asks.capabilities || s.valuesAsk && strings.Contains(values, "Capabilities"),
+		objects:      s.asks.objects || s.valuesAsk && strings.Contains(values, "lookup"),
+	}
+}
+
+// mentions is whether a template of c or of its subcharts does. One that can't be parsed can't be rendered either, and notes are not applied.
 func mentions(c *chart.Chart, what *regexp.Regexp) bool {
 	return slices.ContainsFunc(c.Templates, func(t *chart.File) bool {
+		if path.Base(t.Name) == "NOTES.txt" {
+			return false
+		}
 		trees := map[string]*parse.Tree{}
 		tree := parse.New(t.Name)
 		tree.Mode = parse.SkipFuncCheck

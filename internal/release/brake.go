@@ -1,0 +1,76 @@
+package release
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+const (
+	// A release that gets so many revisions within this time, although neither its custom resource nor its chart changes, gets no more of
+	// them until what it depends on has stayed the same for as long.
+	mostRevisions = 3
+	brakeWindow   = 10 * time.Minute
+)
+
+// churn is how often a release was upgraded although nobody edited it.
+type churn struct {
+	generation int64
+	chart      string
+	revisions  []time.Time
+	looked     time.Time // when it was looked up what the chart looks up
+	// seen are the surroundings that were seen last, since when, and what had changed in them.
+	seen    surroundings
+	found   map[string]string
+	since   time.Time
+	changed []string
+}
+
+// upgraded counts a revision.
+func (c *churn) upgraded(now time.Time, generation int64, chart string) {
+	if c.generation != generation || c.chart != chart {
+		*c = churn{generation: generation, chart: chart}
+		return // somebody edited the one or the other
+	}
+	c.revisions = append(c.revisions, now)
+	c.revisions = c.revisions[max(0, len(c.revisions)-mostRevisions):]
+}
+
+// notice remembers the surroundings of a rendering.
+func (c *churn) notice(now time.Time, seen surroundings, found map[string]string) {
+	if c.seen == seen {
+		return
+	}
+	if now.Sub(c.since) >= brakeWindow {
+		c.revisions = nil // it had settled
+	}
+	c.changed = differences(c.found, found)
+	if c.seen.Capabilities != seen.Capabilities {
+		c.changed = append(c.changed, "the cluster's version or APIs")
+	}
+	c.seen, c.found, c.since = seen, found, now
+}
+
+// holds is why no further revision is made for now, empty if one may be.
+func (c *churn) holds(now time.Time, generation int64, chart string) string {
+	settled := now.Sub(c.since) >= brakeWindow
+	if c.generation != generation || c.chart != chart || settled || len(c.revisions) < mostRevisions || c.revisions[mostRevisions-1].Sub(c.revisions[0]) >= brakeWindow {
+		return ""
+	}
+	return fmt.Sprintf("%d revisions within %s, although neither the custom resource nor its chart was edited: what the chart asks the cluster for keeps changing (%s), "+
+		"and there is no further revision until that stays the same for %[2]s", mostRevisions, brakeWindow, strings.Join(c.changed, ", "))
+}
+
+// churn of the release of a custom resource whose chart asks the cluster, for its reconcile to read and write.
+func (l *ledger) churn(uid types.UID) *churn {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.churns[uid]
+	if c == nil {
+		c = &churn{}
+		l.churns[uid] = c
+	}
+	return c
+}

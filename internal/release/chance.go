@@ -1,0 +1,74 @@
+package release
+
+import (
+	"fmt"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/releaseutil"
+	"sigs.k8s.io/yaml"
+)
+
+// sameButChance is whether a manifest is what the chart renders now, but for what is left to chance: what differs between two renderings, as
+// passwords that it makes do, and checksums over them. That is no reason to apply it anew.
+func sameButChance(applied, once, again string) bool {
+	before, now, then := flat(applied), flat(once), flat(again)
+	for path, value := range now {
+		if other, ok := then[path]; !ok || other != value {
+			delete(before, path)
+			delete(now, path)
+		}
+	}
+	if len(before) != len(now) {
+		return false
+	}
+	for path, value := range now {
+		if other, ok := before[path]; !ok || other != value {
+			return false
+		}
+	}
+	return true
+}
+
+// flat are the values of all fields of the objects of a manifest. What can't be parsed is one value.
+func flat(manifest string) map[string]string {
+	fields := map[string]string{}
+	for _, text := range releaseutil.SplitManifests(manifest) {
+		var content map[string]any
+		if err := yaml.Unmarshal([]byte(text), &content); err != nil {
+			fields[text] = ""
+			continue
+		}
+		metadata, _ := content["metadata"].(map[string]any)
+		name := fmt.Sprintf("%v %v %v %v", content["apiVersion"], content["kind"], metadata["namespace"], metadata["name"])
+		flatten(fields, name, content)
+	}
+	return fields
+}
+
+func flatten(fields map[string]string, path string, value any) {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, element := range value {
+			flatten(fields, path+"\x00"+key, element)
+		}
+		if len(value) > 0 {
+			return
+		}
+	case []any:
+		for i, element := range value {
+			flatten(fields, fmt.Sprintf("%s\x00%d", path, i), element)
+		}
+		if len(value) > 0 {
+			return
+		}
+	case string:
+		// A text of many lines, as a file in a ConfigMap, is compared by line: a password may be in one of them.
+		if lines := strings.Split(value, "\n"); len(lines) > 1 {
+			for i, line := range lines {
+				fields[fmt.Sprintf("%s\x00%d", path, i)] = line
+			}
+			return
+		}
+	}
+	fields[path] = fmt.Sprintf("%T %v", value, value)
+}

@@ -1,0 +1,167 @@
+package release
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"helm.sh/helm/v3/pkg/action"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
+)
+
+// surroundings are what of the cluster decides what a chart renders, besides its inputs. When they change, that alone is no reason for
+// an upgrade: the rendering may be the same.
+type surroundings struct {
+	// Capabilities is the digest of the cluster's version and APIs, empty if the chart does not ask for them.
+	Capabilities string
+	// Lookups is the digest of what lookup has found, empty if the chart does not look.
+	Lookups string
+}
+
+// lookups notes what a rendering has looked up. Objects of the release itself are left out: they follow from it.
+type lookups struct {
+	owner client.Object
+	mu    sync.Mutex
+	found map[string]string // digests by what was asked
+}
+
+func newLookups(owner client.Object) *lookups {
+	return &lookups{owner: owner, found: map[string]string{}}
+}
+
+// digest is a short name of all that was found, empty if nothing was looked up.
+func (l *lookups) digest() string {
+	found := l.all()
+	if len(found) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(found) // texts; JSON sorts the keys
+	return object.Digest(text)
+}
+
+func (l *lookups) all() map[string]string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return maps.Clone(l.found)
+}
+
+// getter has Helm's template engine, which reads what it looks up by itself, read through l.
+func (l *lookups) getter(of action.RESTClientGetter) action.RESTClientGetter {
+	return notingGetter{of, l}
+}
+
+type notingGetter struct {
+	action.RESTClientGetter
+	lookups *lookups
+}
+
+// ToRESTConfig is what the template engine asks for.
+func (g notingGetter) ToRESTConfig() (*rest.Config, error) {
+	config, err := g.RESTClientGetter.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	config = rest.CopyConfig(config)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return notingTransport{next, g.lookups} })
+	return config, nil
+}
+
+type notingTransport struct {
+	next    http.RoundTripper
+	lookups *lookups
+}
+
+// RoundTrip notes the answer to a lookup.
+func (t notingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := t.next.RoundTrip(request)
+	what, isObject := lookedUp(request.URL.Path)
+	if err != nil || !isObject {
+		return response, err
+	}
+	text, err := io.ReadAll(response.Body)
+	if closeErr := response.Body.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look up %s: %w", what, err)
+	}
+	response.Body = io.NopCloser(bytes.NewReader(text))
+	t.lookups.note(what, response.StatusCode, text)
+	return response, nil
+}
+
+// lookedUp says in words what a path of the API server is: objects, or else discovery.
+func lookedUp(path string) (what string, isObject bool) {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	switch {
+	case parts[0] == "api" && len(parts) > 2:
+		parts = parts[2:]
+	case parts[0] == "apis" && len(parts) > 3:
+		parts = parts[3:]
+	default:
+		return "", false
+	}
+	if parts[0] == "namespaces" && len(parts) > 2 {
+		return strings.Join(parts[2:], " ") + " in namespace " + parts[1], true
+	}
+	return strings.Join(parts, " "), true
+}
+
+func (l *lookups) note(what string, code int, text []byte) {
+	digest := ""
+	content := map[string]any{}
+	if code == http.StatusOK && json.Unmarshal(text, &content) == nil {
+		if items, isList := content["items"].([]any); isList {
+			content["items"] = slices.DeleteFunc(items, func(item any) bool {
+				fields, _ := item.(map[string]any)
+				return !l.foreign(fields)
+			})
+			delete(content, "metadata") // of the list: its version
+			digest = digestOf(content)
+		} else if l.foreign(content) {
+			digest = digestOf(content)
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.found[what] = digest
+}
+
+// foreign is whether an object is none of the release. It takes out what every write changes.
+func (l *lookups) foreign(content map[string]any) bool {
+	found := &unstructured.Unstructured{Object: content}
+	if metav1.IsControlledBy(found, l.owner) {
+		return false
+	}
+	found.SetManagedFields(nil)
+	found.SetResourceVersion("")
+	return true
+}
+
+func digestOf(content map[string]any) string {
+	text, _ := json.Marshal(content) // it was JSON before
+	return object.Digest(text)
+}
+
+// differences names what two renderings have found differently.
+func differences(before, after map[string]string) []string {
+	var differ []string
+	for what, digest := range after {
+		if other, known := before[what]; !known || other != digest {
+			differ = append(differ, what)
+		}
+	}
+	slices.Sort(differ)
+	return differ
+}

@@ -1,0 +1,299 @@
+package integration
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/release"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
+
+// withPassword is a chart that makes a password at each rendering, and starts its pods anew when that changes.
+const withPassword = `
+{{- $password := randAlphaNum 16 }}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}-generated
+  annotations: {checksum: {{ $password | sha256sum }}}
+data:
+  password: {{ $password | quote }}`
+
+// generated is a text in the ConfigMap that the chart of the Welcome hello generates.
+func (s *scene) generated(key string) string {
+	s.Helper()
+	config := &corev1.ConfigMap{}
+	s.get(config, "hello-generated")
+	return config.Data[key]
+}
+
+func (s *scene) changeGenerated(change func(*corev1.ConfigMap)) {
+	s.Helper()
+	config := &corev1.ConfigMap{}
+	s.get(config, "hello-generated")
+	change(config)
+	s.must(env.Client.Update(ctx, config))
+}
+
+// isRevision fails if hello has other revisions than those up to that one.
+func (s *scene) isRevision(revision int) {
+	s.Helper()
+	s.must(s.hasRecords("hello", revision))
+}
+
+// What chance or time has put into a release stays as it was applied, whatever happens to its objects, to its record and to the operator, until
+// somebody edits the custom resource or its chart.
+func TestChanceUpgradesNothing(t *testing.T) {
+	s := newScene(t)
+	settings := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withPassword+`
+  rendered: {{ now | unixEpoch | quote }}
+  revision: {{ .Release.Revision | quote }}`) + "  reconcilePeriod: 1s\n"}
+	operator := s.ownOperator(settings)
+	s.deploy("hello")
+	s.bringUp("hello")
+	password := s.generated("password")
+	keeps := func(when string) {
+		t.Helper()
+		s.isRevision(1)
+		if got := s.generated("password"); got != password {
+			t.Fatalf("%s: another password", when)
+		}
+	}
+
+	s.settled(operator)
+	before, reconciles := s.record(), operator.reconciles(t)
+	s.await("it is reconciled again and again", func() error { return atLeast(operator.reconciles(t)-reconciles, 3) })
+	if requests := before.of(operator); len(requests) > 0 {
+		t.Errorf("an idle reconcile asks the API server: %s", requests)
+	}
+	keeps("idle")
+
+	s.must(env.Client.Delete(ctx, &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "hello-generated")}))
+	s.awaitExists(&corev1.ConfigMap{}, "hello-generated")
+	keeps("deleted")
+	s.changeGenerated(func(config *corev1.ConfigMap) { config.Data["password"] = "guessed" })
+	s.await("the password is put back", func() error {
+		if s.generated("password") == "guessed" {
+			return fmt.Errorf("it is not")
+		}
+		return nil
+	})
+	keeps("changed by hand")
+
+	operator.Stop()
+	operator = s.ownOperator(settings)
+	s.settled(operator)
+	keeps("after a restart")
+
+	inputs := s.records("hello")[0].Annotations[inputsOfRecord]
+	s.forgeAnnotation(inputsOfRecord, "forged")
+	s.await("the record is as it was", func() error {
+		if now := s.records("hello")[0].Annotations[inputsOfRecord]; now != inputs {
+			return fmt.Errorf("it says %q", now)
+		}
+		return nil
+	})
+	s.settled(operator)
+	keeps("after its record was forged")
+
+	s.edit("hello", kit.Greet("edited"))
+	s.awaitGreeting("hello", "edited")
+	s.awaitDeployed("hello")
+	s.isRevision(2)
+	if s.generated("password") == password {
+		t.Error("an upgrade, as Helm makes it, has made no new password")
+	}
+}
+
+// Where nothing tells any more what was applied, the release is made anew, once, and not object by object with other passwords.
+func TestChanceWithoutARecord(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withPassword)})
+	s.deploy("hello")
+	s.settled(operator)
+	s.forge("hello", func(_ *corev1.ConfigMap, rel *release.Release) {
+		rel.Manifest = strings.ReplaceAll(rel.Manifest, "password", "forged")
+	})
+	s.must(env.Client.Delete(ctx, &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "hello-generated")}))
+	s.await("there is another revision", func() error { return s.hasRecords("hello", 2) })
+	s.awaitDeployed("hello")
+	s.settled(operator)
+	s.isRevision(2)
+	password := s.generated("password")
+	s.must(env.Client.Delete(ctx, &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "hello-generated")}))
+	s.awaitExists(&corev1.ConfigMap{}, "hello-generated")
+	if got := s.generated("password"); got != password || password == "" {
+		t.Errorf("the password %q became %q", password, got)
+	}
+	s.isRevision(2)
+}
+
+// withLookups is a chart that reads a ConfigMap of somebody else, and its own, whose password it keeps.
+const withLookups = `
+{{- $settings := lookup "v1" "ConfigMap" .Release.Namespace "settings" }}
+{{- $own := lookup "v1" "ConfigMap" .Release.Namespace (printf "%s-generated" .Release.Name) }}
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .Release.Name }}-generated}
+data:
+  setting: {{ dig "data" "setting" "none" $settings | quote }}
+  password: {{ dig "data" "password" (randAlphaNum 16) $own | quote }}`
+
+func (s *scene) setting(value, unused string) {
+	s.Helper()
+	settings := &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "settings"), Data: map[string]string{"setting": value, "unused": unused}}
+	if err := env.Client.Create(ctx, settings.DeepCopy()); err != nil {
+		s.must(env.Client.Update(ctx, settings))
+	}
+}
+
+func (s *scene) hasSetting(value string) error {
+	s.Helper()
+	if got := s.generated("setting"); got != value {
+		return fmt.Errorf("the setting is %q, not %q", got, value)
+	}
+	return nil
+}
+
+// What a chart looks up is looked up again at each period, and an upgrade follows if the chart makes something else of it. What it finds of its
+// own release is no reason, and what somebody changed there by hand is put back.
+func TestLookup(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withLookups) + "  reconcilePeriod: 1s\n"})
+	s.deploy("hello")
+	s.bringUp("hello")
+	password := s.generated("password")
+	s.must(s.hasSetting("none"))
+
+	before, reconciles := s.record(), operator.reconciles(t)
+	s.await("it is reconciled again and again", func() error { return atLeast(operator.reconciles(t)-reconciles, 3) })
+	for _, request := range before.of(operator) {
+		// Helm reads the record of the release, for a dry run.
+		if looks := []string{"", "settings", "hello-generated", "sh.helm.release.v1.hello.v1"}; request.Writes() || !slices.Contains(looks, request.ObjectRef.Name) {
+			t.Errorf("an idle reconcile asks for more than what the chart looks up: %s %s", request, request.ObjectRef.Name)
+		}
+	}
+	s.isRevision(1)
+
+	s.changeGenerated(func(config *corev1.ConfigMap) { config.Data["password"] = "guessed" })
+	s.await("the password is put back", func() error {
+		if got := s.generated("password"); got != password {
+			return fmt.Errorf("it is %q", got)
+		}
+		return nil
+	})
+	s.isRevision(1)
+
+	s.setting("one", "a")
+	s.await("the setting is found", func() error { return s.hasSetting("one") })
+	s.awaitDeployed("hello")
+	s.isRevision(2)
+	if got := s.generated("password"); got != password {
+		t.Errorf("the password became %q, although the chart keeps it", got)
+	}
+
+	digest := s.records("hello")[1].Annotations[kit.Group+"/lookups"]
+	s.setting("one", "b")
+	s.await("the record says what was looked up", func() error {
+		if s.records("hello")[1].Annotations[kit.Group+"/lookups"] == digest {
+			return fmt.Errorf("it still has %s", digest)
+		}
+		return nil
+	})
+	s.settled(operator)
+	s.isRevision(2)
+}
+
+// What keeps changing makes three revisions, and no more.
+func TestUpgradeLoop(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withLookups) + "  reconcilePeriod: 1s\n"})
+	s.deploy("hello")
+	s.edit("hello", kit.Greet("first")) // from here on nobody edits it
+	s.awaitGreeting("hello", "first")
+	s.bringUp("hello") // what is not ready is upgraded last
+	for i := range 3 {
+		s.setting(fmt.Sprint(i), "")
+		s.await("the setting is found", func() error { return s.hasSetting(fmt.Sprint(i)) })
+		s.awaitDeployed("hello")
+	}
+	s.setting("last", "")
+	s.awaitCondition("hello", "Stalled", "True", "3 revisions within 10m0s", "configmaps settings in namespace "+s.namespace)
+	s.settled(operator)
+	s.must(s.hasSetting("2"))
+	s.deleteService("hello")
+	s.awaitExists(&corev1.Service{}, "hello") // drift is repaired all the same
+
+	s.edit("hello", kit.Greet("second"))
+	s.await("an edit goes on", func() error { return s.hasSetting("last") })
+	s.awaitGreeting("hello", "second")
+	s.awaitCondition("hello", "Stalled", "False")
+}
+
+// A new kind in the cluster makes a revision where the chart makes something else of it, and none where it does not, although it renders another
+// password each time.
+func TestNewKindOfTheCluster(t *testing.T) {
+	s := newScene(t)
+	settings := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withPassword+`
+  known: {{ .Capabilities.APIVersions.Has "known.example.com/v1" | quote }}`)}
+	operator := s.ownOperator(settings)
+	s.deploy("hello")
+	s.bringUp("hello")
+	s.settled(operator)
+	password := s.generated("password")
+	restart := func() {
+		t.Helper()
+		operator.Stop()
+		operator = s.ownOperator(settings) // it reads them at the start, and every 5 minutes
+		s.await("the record has the capabilities of now", func() error {
+			if seen := s.records("hello"); seen[len(seen)-1].Annotations[kit.Group+"/capabilities"] == "" {
+				return fmt.Errorf("it has none")
+			}
+			return nil
+		})
+		s.settled(operator)
+	}
+	s.kind("unknown.example.com")
+	restart()
+	s.isRevision(1)
+	if got := s.generated("password"); got != password {
+		t.Error("another password")
+	}
+	before := s.record()
+	restart()
+	for _, request := range before.of(operator) {
+		if strings.HasPrefix(request.ObjectRef.Name, "sh.helm.release") {
+			t.Errorf("it was rendered and compared again: %s", request)
+		}
+	}
+	s.kind("known.example.com")
+	restart()
+	s.isRevision(2)
+	if got := s.generated("known"); got != "true" {
+		t.Errorf("the chart is told that the new kind is there: %q", got)
+	}
+}
+
+// kind makes a kind in that group, until the test ends.
+func (s *scene) kind(group string) {
+	s.Helper()
+	preserve := true
+	kind := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: objectMeta("", "things."+group),
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: group, Scope: apiextensionsv1.NamespaceScoped, Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "things", Kind: "Thing"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{
+				OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &preserve},
+			}}},
+		},
+	}
+	s.must(env.Client.Create(ctx, kind))
+	s.Cleanup(func() { s.must(env.Client.Delete(ctx, kind)) })
+	thing := kit.List(group+"/v1", "Thing")
+	s.await("the new kind is served", func() error { return env.Client.List(ctx, thing) })
+}
