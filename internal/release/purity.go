@@ -31,6 +31,8 @@ type chartSource struct {
 	// asksCluster is whether the cluster's version and APIs are among the inputs. For other charts, a
 	// new CRD or an aggregated API that is down would have every release upgraded to what it is.
 	asksCluster bool
+	// incomplete is whether charts/ lacks a subchart, which the values may enable.
+	incomplete bool
 }
 
 func newChartSource(c *chart.Chart) chartSource {
@@ -40,7 +42,7 @@ func newChartSource(c *chart.Chart) chartSource {
 	for _, file := range files {
 		_, _ = fmt.Fprintf(hash, "%s\x00%d\x00%s", file.Name, len(file.Data), file.Data) // a hash takes any write
 	}
-	return chartSource{digest: hex.EncodeToString(hash.Sum(nil)[:16]), pure: !mentions(c, impure), asksCluster: mentions(c, capable)}
+	return chartSource{digest: hex.EncodeToString(hash.Sum(nil)[:16]), pure: !mentions(c, impure), asksCluster: mentions(c, capable), incomplete: len(missing(c, "")) > 0}
 }
 
 // mentions is whether a template of c or of its subcharts does. One that can't be parsed can't be rendered either.
@@ -102,10 +104,10 @@ func words(node parse.Node) (found []string) {
 	return found
 }
 
-// private returns a copy of a chart that has subcharts: Helm takes out of a chart what the values
+// private returns a copy of a chart that has subcharts, or names some: Helm takes out of a chart what the values
 // disable, and the next release would lack it, too.
 func private(c *chart.Chart) *chart.Chart {
-	if len(c.Dependencies()) == 0 {
+	if len(c.Dependencies())+len(c.Metadata.Dependencies) == 0 {
 		return c
 	}
 	return copyOf(c)

@@ -126,8 +126,13 @@ func (a *actionClient) want(chrt *chart.Chart, values map[string]any) (chartSour
 		inputs.Capabilities = a.clients.capabilities.Digest()
 	}
 	var err error
-	a.wanted, err = inputs.digest()
-	return src, err
+	if a.wanted, err = inputs.digest(); err != nil || !src.incomplete || decide(a.observe(src)) == mustWait {
+		return src, err
+	}
+	if err := checkSubcharts(chrt, values); err != nil {
+		a.failed(err) // so that it is waited, and nothing done
+	}
+	return src, nil
 }
 
 func (a *actionClient) observe(src chartSource) observation {
@@ -147,6 +152,10 @@ func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values
 	}
 	if decide(a.observe(src)) == mustWait {
 		return nil, a.clients.ledger.failure(a.owner.GetUID()).err
+	}
+	if err := a.store.CheckName(a.ctx); err != nil {
+		a.failed(err)
+		return nil, err
 	}
 	left, err := a.left()
 	if err != nil {
