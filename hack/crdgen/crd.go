@@ -12,13 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
+
+	"demo.welcome.domain/welcome-operator/internal/operator"
 )
 
 // newCRD puts the CRD of a kind together: the spec is the chart's, all else is the same for every kind of this operator.
-func newCRD(gvk schema.GroupVersionKind, api *API, spec apiextensionsv1.JSONSchemaProps) *apiextensionsv1.CustomResourceDefinition {
+func newCRD(entry operator.Entry, api *API, spec apiextensionsv1.JSONSchemaProps) *apiextensionsv1.CustomResourceDefinition {
+	gvk := entry.GroupVersionKind
+	longest := entry.ReleaseName.MaxLength(gvk.Kind)
 	plural, singular := meta.UnsafeGuessKindToResource(gvk)
 	names := apiextensionsv1.CustomResourceDefinitionNames{
 		Kind:       gvk.Kind,
@@ -42,10 +45,10 @@ func newCRD(gvk schema.GroupVersionKind, api *API, spec apiextensionsv1.JSONSche
 				"spec":       spec,
 				"status":     statusSchema(),
 			},
-			// The name becomes the name of the Helm release (at most 53 characters) and of a Service (a DNS-1035 label).
+			// The name becomes the name of the Helm release (at most 53 characters, with what releaseName adds) and of a Service (a DNS-1035 label).
 			XValidations: apiextensionsv1.ValidationRules{{
-				Rule:    "self.metadata.name.matches(r'^[a-z]([-a-z0-9]{0,51}[a-z0-9])?$')",
-				Message: "metadata.name becomes the name of a Service and of a Helm release: write at most 53 lowercase letters, digits and '-', with a letter first and no '-' at the end",
+				Rule:    fmt.Sprintf("self.metadata.name.matches(r'^[a-z]([-a-z0-9]{0,%d}[a-z0-9])?$')", longest-2),
+				Message: fmt.Sprintf("metadata.name becomes the name of a Service and of a Helm release: write at most %d lowercase letters, digits and '-', with a letter first and no '-' at the end", longest),
 			}},
 		}},
 		Subresources:             &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},

@@ -43,8 +43,8 @@ func run(outDir string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", watchesFile, err)
 		}
-		crd := newCRD(entry.GroupVersionKind, api, spec)
-		for _, crd := range []*apiextensionsv1.CustomResourceDefinition{crd, newCRD(entry.GroupVersionKind, api, checked)} {
+		crd := newCRD(entry, api, spec)
+		for _, crd := range []*apiextensionsv1.CustomResourceDefinition{crd, newCRD(entry, api, checked)} {
 			if err := validate(crd); err != nil {
 				return fmt.Errorf("%s becomes no valid CRD; correct the schema:\n%w", api.schemaFile, err)
 			}

@@ -64,7 +64,7 @@ func TestEveryEntryGetsItsCRD(t *testing.T) {
 			"page": {"description": "The page.", "type": "object", "additionalProperties": false, "properties": {
 				"color": {"description": "The color.", "type": "string"},
 				"image": {"description": "The picture.", "type": "string"}}}}}`)
-	write(t, "watches.yaml", read(t, "watches.yaml")+"- {group: example.com, version: v1alpha1, kind: Goodbye, chart: helm-charts/goodbye, overrideValues: {image: z, page.image: z}}\n")
+	write(t, "watches.yaml", read(t, "watches.yaml")+"- {group: example.com, version: v1alpha1, kind: Goodbye, chart: helm-charts/goodbye, overrideValues: {image: z, page.image: z}, releaseName: kind}\n")
 	if err := run("crds"); err != nil {
 		t.Fatal(err)
 	}
@@ -75,6 +75,9 @@ func TestEveryEntryGetsItsCRD(t *testing.T) {
 		t.Fatal(err)
 	}
 	version := crd.Spec.Versions[0]
+	if rule := version.Schema.OpenAPIV3Schema.XValidations[0]; !strings.Contains(rule.Rule, "{0,43}") || !strings.Contains(rule.Message, "at most 45 ") {
+		t.Errorf("with .goodbye behind it, a name is too long for Helm: %+v", rule)
+	}
 	if crd.Name != "goodbyes.example.com" || crd.Spec.Names.Kind != "Goodbye" || version.Name != "v1alpha1" {
 		t.Errorf("CRD is %s, %s %s", crd.Name, version.Name, crd.Spec.Names.Kind)
 	}

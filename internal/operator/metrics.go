@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -44,6 +46,10 @@ var (
 		Help:    "How long that took.",
 		Buckets: prometheus.ExponentialBuckets(0.02, 2.5, 10), // to 76 s
 	}, []string{"kind", "action"})
+	entryBroken = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "welcome_operator_entry_broken",
+		Help: "1 for an entry of watches.yaml that is not served, which the message says why.",
+	}, []string{"entry", "kind", "message"})
 	buildInfo = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "welcome_operator_build_info",
 		Help:        "Always 1; what runs is in the labels.",
@@ -52,13 +58,16 @@ var (
 )
 
 // setUpMetrics registers the metrics of the operator beside those of controller-runtime.
-func setUpMetrics(mgr manager.Manager, entries []Entry, options Options) error {
+func setUpMetrics(mgr manager.Manager, entries []Entry, refused []broken, options Options) error {
+	for _, each := range refused {
+		entryBroken.WithLabelValues(strconv.Itoa(each.place.number), each.Kind, strings.ToValidUTF8(each.err.Error(), "")).Set(1)
+	}
 	operator, err := options.operator()
 	if err != nil {
 		return err
 	}
 	for _, collector := range []prometheus.Collector{
-		actions, durations, buildInfo,
+		actions, durations, buildInfo, entryBroken,
 		&resources{reader: mgr.GetClient(), elected: mgr.Elected(), entries: entries, operator: operator, perResource: options.MetricsPerResource},
 	} {
 		if err := metrics.Registry.Register(collector); err != nil {

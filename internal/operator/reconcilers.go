@@ -77,6 +77,7 @@ func reconcilerOptions(mgr ctrl.Manager, entry Entry, options Options, clients *
 		MaxConcurrent:    workers,
 		Overrides:        entry.OverrideValues,
 		Allow:            entry.Allow,
+		Names:            entry.ReleaseName,
 		Period:           period,
 		Limits:           options.RolloutLimits,
 		DriftDetection:   release.DriftDetection{Mode: entry.DriftDetection.Mode, Ignored: entry.DriftDetection.ignored},

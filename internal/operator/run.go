@@ -32,7 +32,7 @@ const (
 // the watches file, a chart or the cluster do not allow a start.
 func Run(ctx context.Context, options Options) error {
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&options.Zap)))
-	entries, err := loadWatches(options.WatchesFile)
+	entries, refused, err := loadWatches(options.WatchesFile)
 	if err != nil {
 		return err
 	}
@@ -40,14 +40,20 @@ func Run(ctx context.Context, options Options) error {
 	if err != nil {
 		return fmt.Errorf("find a cluster (set KUBECONFIG): %w", err)
 	}
-	mgr, err := newManager(cluster, entries, options)
+	mgr, entries, refused, err := newManager(cluster, entries, refused, options)
 	if err != nil {
+		return err
+	}
+	for _, each := range refused {
+		mgr.GetLogger().Error(each.err, "Not serving an entry of the watches file; the others are served")
+	}
+	if err := setUpBroken(mgr, refused, options); err != nil {
 		return err
 	}
 	if err := setUpReconcilers(mgr, entries, options); err != nil {
 		return err
 	}
-	if err := setUpMetrics(mgr, entries, options); err != nil {
+	if err := setUpMetrics(mgr, entries, refused, options); err != nil {
 		return err
 	}
 	if err := setUpProbes(ctx, mgr, entries); err != nil {
@@ -59,15 +65,24 @@ func Run(ctx context.Context, options Options) error {
 	return nil
 }
 
-func newManager(cluster *rest.Config, entries []Entry, options Options) (ctrl.Manager, error) {
+// newManager returns it with the entries that it can serve, and those that it can't.
+func newManager(cluster *rest.Config, entries []Entry, refused []broken, options Options) (ctrl.Manager, []Entry, []broken, error) {
 	cluster.QPS = -1 // the API server's priority and fairness limits us, and knows better
 	// The library's finalizer draws a warning from the API server for every custom resource.
 	cluster.WarningHandlerWithContext = log.NewKubeAPIWarningLogger(log.KubeAPIWarningLoggerOptions{Deduplicate: true})
 	if options.LeaderElect {
 		(&fence{start: time.Now()}).around(cluster)
 	}
+	mapper, err := newMapper(cluster)
+	if err == nil {
+		entries, refused, err = withCRD(mapper, entries, refused)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
 	mgr, err := ctrl.NewManager(cluster, ctrl.Options{
-		Cache: cacheOptions(entries, options.WatchNamespaces),
+		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil },
+		Cache:          cacheOptions(entries, options.WatchNamespaces),
 		// Otherwise every reconcile costs a GET of its custom resource.
 		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 		Metrics: metricsserver.Options{
@@ -84,13 +99,10 @@ func newManager(cluster *rest.Config, entries []Entry, options Options) (ctrl.Ma
 		LeaseDuration:                 ptr.To(leaseDuration),
 		GracefulShutdownTimeout:       ptr.To(shutdownTimeout),
 	})
-	if meta.IsNoMatchError(err) {
-		return nil, fmt.Errorf("the cluster does not know a kind of the watches file: install its CRD first (make install): %w", err)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("connect to the cluster: %w", err)
+		return nil, nil, nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
-	return mgr, nil
+	return mgr, entries, refused, nil
 }
 
 // setUpProbes makes the operator ready when its caches are filled, the standby's too: it

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -8,46 +9,67 @@ import (
 	"strings"
 
 	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
-	"helm.sh/helm/v3/pkg/chart"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/record"
+	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 // Entry is an entry of the watches file: what the library knows, and settings of ours.
 type Entry struct {
 	watches.Watch `json:",inline"`
+	// ReleaseName is how releases are called. It stays as it is for as long as the kind has any.
+	ReleaseName record.Names `json:"releaseName"`
 	// Allow is what authors of custom resources may ask of controllers that serve others, too.
 	Allow object.Allow `json:"allow"`
 	// DriftDetection is what is done about objects that others have changed.
 	DriftDetection driftDetection `json:"driftDetection"`
+
+	place place
 }
 
-// loadWatches reads the watches file with its charts. An error says which entry is wrong.
-func loadWatches(path string) ([]Entry, error) {
+// place is where in the watches file an entry stands.
+type place struct {
+	file   string
+	number int
+}
+
+// loadWatches reads the watches file with its charts. What is wrong with an entry is no reason not to serve the others: there is an error only if
+// none can be served.
+func loadWatches(path string) ([]Entry, []broken, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read --watches-file: %w", err)
+		return nil, nil, fmt.Errorf("read --watches-file: %w", err)
 	}
 	var list []json.RawMessage
 	if err := yaml.UnmarshalStrict(text, &list); err != nil {
-		return nil, fmt.Errorf("%s is no list of entries: %w", path, err)
+		return nil, nil, fmt.Errorf("%s is no list of entries: %w", path, err)
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%s has no entry: there is nothing to watch", path)
+		return nil, nil, fmt.Errorf("%s has no entry: there is nothing to watch", path)
 	}
 	var entries []Entry
+	var refused []broken
+	kinds := map[string]int{}
 	for i, text := range list {
 		entry, err := loadEntry(text)
-		if err == nil && slices.ContainsFunc(entries, func(other Entry) bool { return other.GroupVersionKind == entry.GroupVersionKind }) {
-			err = fmt.Errorf("an earlier entry is of the same kind")
+		entry.place = place{path, i + 1}
+		// Controllers, metrics and records go by the name of the kind. The entry that comes later is not served even if the other one is
+		// broken: which of the two is meant, nobody can tell.
+		kind := strings.ToLower(entry.Kind)
+		if earlier := kinds[kind]; err == nil && earlier > 0 {
+			err = fmt.Errorf("entry %d has the same kind: an operator serves kinds of different names", earlier)
 		}
+		kinds[kind] = cmp.Or(kinds[kind], i+1)
 		if err != nil {
-			return nil, fmt.Errorf("%s: entry %d (kind %q): %w", path, i+1, entry.Kind, err)
+			refused = append(refused, entry.broken(err))
+			continue
 		}
 		entries = append(entries, entry)
 	}
-	return entries, nil
+	return entries, refused, noneLeft(entries, refused)
 }
 
 // loadEntry hands the library one entry at a time: its errors do not say which one is wrong,
@@ -69,6 +91,7 @@ func loadEntry(text []byte) (Entry, error) {
 		return entry, err
 	}
 	entry.Watch = loaded[0]
+	entry.ReleaseName = cmp.Or(entry.ReleaseName, record.NamesPlain)
 	return entry, validateEntry(&entry)
 }
 
@@ -76,8 +99,8 @@ func validateEntry(entry *Entry) error {
 	if err := entry.Chart.Validate(); err != nil {
 		return fmt.Errorf("chart %s: %w", entry.ChartPath, err)
 	}
-	if missing := missingDependencies(entry.Chart); len(missing) > 0 {
-		return fmt.Errorf("chart %s: charts/ lacks %s: run helm dependency build", entry.ChartPath, strings.Join(missing, ", "))
+	if err := release.CheckSubcharts(entry.Chart, entry.OverrideValues); err != nil {
+		return err
 	}
 	if entry.ReconcilePeriod != nil && entry.ReconcilePeriod.Duration < 0 {
 		return fmt.Errorf("reconcilePeriod must not be negative, as %s is: 0s means never", entry.ReconcilePeriod.Duration)
@@ -85,24 +108,16 @@ func validateEntry(entry *Entry) error {
 	if entry.MaxConcurrentReconciles != nil && *entry.MaxConcurrentReconciles < 1 {
 		return fmt.Errorf("maxConcurrentReconciles must be at least 1, not %d", *entry.MaxConcurrentReconciles)
 	}
+	if _, err := metav1.LabelSelectorAsSelector(entry.Selector); err != nil {
+		return fmt.Errorf("selector: %w", err)
+	}
+	if err := entry.ReleaseName.Validate(); err != nil {
+		return fmt.Errorf("releaseName: %w", err)
+	}
 	if err := entry.DriftDetection.parse(); err != nil {
 		return fmt.Errorf("driftDetection: %w", err)
 	}
 	return entry.Allow.Validate()
-}
-
-func missingDependencies(c *chart.Chart) []string {
-	present := map[string]bool{}
-	for _, dependency := range c.Dependencies() {
-		present[dependency.Name()] = true
-	}
-	var missing []string
-	for _, wanted := range c.Metadata.Dependencies {
-		if !present[wanted.Name] {
-			missing = append(missing, wanted.Name)
-		}
-	}
-	return missing
 }
 
 // unsetVariables lists the environment variables that values refer to and that are empty.

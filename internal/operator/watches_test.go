@@ -1,12 +1,14 @@
 package operator
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"demo.welcome.domain/welcome-operator/internal/record"
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
@@ -45,25 +47,26 @@ func TestLoadWatches(t *testing.T) {
   maxConcurrentReconciles: 2
   watchDependentResources: false
   selector: {matchLabels: {tier: front}}
+  releaseName: kind
   allow: {hosts: ["*.{namespace}.example.com"], annotations: [example.com/key], kinds: [Gateway.networking.istio.io], pods: [secrets]}
   driftDetection: {mode: warn, ignore: [{target: {group: apps, version: v1, kind: Deployment|StatefulSet, name: a.*, namespace: n, labelSelector: a=b, annotationSelector: a in (b)}, paths: [/spec/replicas]}]}
 - {group: example.com, version: v1, kind: Other, chart: chart}
 `)
-	entries, err := loadWatches("watches.yaml")
-	if err != nil {
-		t.Fatal(err)
+	entries, refused, err := loadWatches("watches.yaml")
+	if err != nil || len(refused) > 0 {
+		t.Fatal(err, refused)
 	}
 	if len(entries) != 2 {
 		t.Fatalf("got %d entries", len(entries))
 	}
 	first, second := entries[0], entries[1]
 	if first.Kind != "Welcome" || first.Chart.Name() != "chart" || first.OverrideValues["image"] != "example.com/image:1" || first.ReconcilePeriod.Duration != time.Minute ||
-		*first.MaxConcurrentReconciles != 2 || *first.WatchDependentResources || first.Selector.MatchLabels["tier"] != "front" ||
+		*first.MaxConcurrentReconciles != 2 || *first.WatchDependentResources || first.Selector.MatchLabels["tier"] != "front" || first.ReleaseName != record.NamesKind ||
 		len(first.Allow.Hosts) != 1 || len(first.Allow.Annotations) != 1 || len(first.Allow.Kinds) != 1 || len(first.Allow.Pods) != 1 ||
 		first.DriftDetection.Mode != release.DriftWarn || len(first.DriftDetection.ignored) != 1 {
 		t.Errorf("got %+v", first)
 	}
-	if second.Kind != "Other" || !*second.WatchDependentResources || second.ReconcilePeriod != nil || second.MaxConcurrentReconciles != nil || second.DriftDetection.Mode != release.DriftEnabled {
+	if second.Kind != "Other" || !*second.WatchDependentResources || second.ReconcilePeriod != nil || second.MaxConcurrentReconciles != nil || second.DriftDetection.Mode != release.DriftEnabled || second.ReleaseName != record.NamesPlain {
 		t.Errorf("got %+v", second)
 	}
 }
@@ -72,8 +75,8 @@ func TestLoadWatches(t *testing.T) {
 func TestLoadRepositoryWatches(t *testing.T) {
 	t.Setenv("RELATED_IMAGE_WELCOME", "example.com/image:1")
 	t.Chdir("../..")
-	if _, err := loadWatches("watches.yaml"); err != nil {
-		t.Error(err)
+	if _, refused, err := loadWatches("watches.yaml"); err != nil || len(refused) > 0 {
+		t.Error(err, refused)
 	}
 }
 
@@ -97,10 +100,13 @@ func TestLoadWatchesErrors(t *testing.T) {
 		"chart does not exist": {strings.Replace(entry, "chart: chart", "chart: nowhere", 1), []string{"entry 1", "Welcome", "nowhere", "no such file"}},
 		"no Chart.yaml":        {strings.Replace(entry, "chart: chart", "chart: hollow", 1), []string{"entry 1", "Welcome", "hollow", "Chart.yaml"}},
 		"chart without name":   {strings.Replace(entry, "chart: chart", "chart: nameless", 1), []string{"entry 1", "nameless", "name"}},
-		"chart lacks a dependency": {
+		"chart lacks a subchart": {
 			strings.Replace(entry, "chart: chart", "chart: needy", 1), []string{"entry 1", "needy", "absent", "helm dependency build"},
 		},
-		"kind twice":          {"- {group: a.b, version: v1, kind: Other, chart: chart}\n" + entry + entry, []string{"entry 3", "Welcome", "same kind"}},
+		"kind twice":          {"- {group: a.b, version: v1, kind: Other, chart: chart}\n" + entry + entry, []string{"entry 3", "Welcome", "entry 2", "same kind"}},
+		"kind of two groups":  {entry + "- {group: a.b, version: v1, kind: welcome, chart: chart}\n", []string{"entry 2", "welcome", "entry 1", "same kind"}},
+		"selector":            {entry + "  selector: {matchExpressions: [{key: a, operator: Is}]}\n", []string{"entry 1", "selector", "Is"}},
+		"override path":       {entry + "  overrideValues: {\"a[\": b}\n", []string{"entry 1", "overrideValues", "a["}},
 		"variable not set":    {entry + "  overrideValues: {image: \"${NOT_SET}\", other: $NEITHER}\n", []string{"entry 1", "Welcome", "NEITHER, NOT_SET"}},
 		"override template":   {entry + "  overrideValues: {image: \"{{ nonsense }}\"}\n", []string{"entry 1", "override"}},
 		"negative period":     {entry + "  reconcilePeriod: -1s\n", []string{"entry 1", "Welcome", "reconcilePeriod", "-1s"}},
@@ -108,6 +114,7 @@ func TestLoadWatchesErrors(t *testing.T) {
 		"no workers":          {entry + "  maxConcurrentReconciles: 0\n", []string{"entry 1", "maxConcurrentReconciles", "0"}},
 		"allowed host":        {entry + "  allow: {hosts: [\"https://a.b\"]}\n", []string{"entry 1", "Welcome", "allow.hosts", "https://a.b", "*.{namespace}.example.com"}},
 		"allowed what":        {entry + "  allow: {ips: [192.0.2.1]}\n", []string{"entry 1", "Welcome", "ips"}},
+		"release names":       {entry + "  releaseName: nick\n", []string{"entry 1", "Welcome", "releaseName", "plain or kind", "nick"}},
 		"drift mode":          {entry + "  driftDetection: {mode: repair}\n", []string{"entry 1", "driftDetection", "enabled, warn or disabled", "repair"}},
 		"drift word":          {entry + "  driftDetection: {modus: warn}\n", []string{"entry 1", "modus"}},
 		"drift target word":   {entry + "  driftDetection: {ignore: [{target: {kinds: a}, paths: [/spec/a]}]}\n", []string{"entry 1", "kinds"}},
@@ -127,7 +134,13 @@ func TestLoadWatchesErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			workDir(t, c.watches)
-			_, err := loadWatches("watches.yaml")
+			entries, refused, err := loadWatches("watches.yaml")
+			if (err == nil) != (len(entries) > 0) {
+				t.Errorf("%d entries can be served, and the error is: %v", len(entries), err)
+			}
+			for _, each := range refused {
+				err = errors.Join(err, each.err)
+			}
 			if err == nil {
 				t.Fatal("no error")
 			}
@@ -139,7 +152,14 @@ func TestLoadWatchesErrors(t *testing.T) {
 		})
 	}
 
-	if _, err := loadWatches("nowhere.yaml"); err == nil || !strings.Contains(err.Error(), "--watches-file") || !strings.Contains(err.Error(), "nowhere.yaml") {
+	// What is wrong with one entry does not keep the others from being served, but for a second chance of the same kind.
+	workDir(t, strings.Replace(entry, "chart: chart", "chart: nowhere", 1)+entry+"- {group: a.b, version: v1, kind: Other, chart: chart}\n- []\n")
+	entries, refused, err := loadWatches("watches.yaml")
+	if err != nil || len(entries) != 1 || entries[0].Kind != "Other" || len(refused) != 3 || refused[0].place.number != 1 || refused[1].place.number != 2 || refused[2].place.number != 4 {
+		t.Errorf("got %+v, %+v, %v", entries, refused, err)
+	}
+
+	if _, _, err := loadWatches("nowhere.yaml"); err == nil || !strings.Contains(err.Error(), "--watches-file") || !strings.Contains(err.Error(), "nowhere.yaml") {
 		t.Errorf("a missing file: %v", err)
 	}
 }

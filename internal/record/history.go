@@ -16,13 +16,13 @@ const MaxHistory = 5
 // and of the one that was deployed before them. They are hints of what may have been left behind:
 // Helm compares with a single revision.
 func (r *Store) Unfinished(ctx context.Context) ([]string, error) {
-	known, err := r.cached(ctx, named(r.owner))
+	known, err := r.cached(ctx, r.labelled())
 	if err != nil {
 		return nil, err
 	}
 	var manifests []string
 	for i := range known {
-		revision, _ := revisionOf(known[i].Name, r.owner)
+		revision, _ := revisionOf(known[i].Name, r.release)
 		rel, err := r.Releases().Get(r.owner.GetName(), revision)
 		if errors.Is(err, driver.ErrReleaseNotFound) {
 			continue

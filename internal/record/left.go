@@ -12,15 +12,15 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// RemoveLeft deletes the records of the owner's name that nobody owns: those that were restored from a backup, or orphaned.
+// RemoveLeft deletes the records of the release's name that nobody owns: those that were restored from a backup, or orphaned.
 // mayInherit is asked first, if there are any, and fails if they are not the owner's to delete.
 func (r *Store) RemoveLeft(ctx context.Context, mayInherit func() error) error {
-	named, err := r.named(ctx, labels.Everything())
+	named, err := r.recordsOf(ctx, r.release, labels.Everything())
 	if err != nil {
 		return err
 	}
 	left := slices.DeleteFunc(named, func(record corev1.ConfigMap) bool {
-		_, isRecord := revisionOf(record.Name, r.owner)
+		_, isRecord := revisionOf(record.Name, r.release)
 		return !isRecord || metav1.IsControlledBy(&record, r.owner) || !object.Inheritable(&record, r.owner)
 	})
 	if len(left) == 0 {

@@ -64,14 +64,14 @@ type Record struct {
 
 // Newest reads the newest record from the cache: nil if there is none.
 func (r *Store) Newest(ctx context.Context) (*Record, error) {
-	list, err := r.cached(ctx, named(r.owner))
+	list, err := r.cached(ctx, r.labelled())
 	if err != nil {
 		return nil, err
 	}
 	if len(list) == 0 {
 		return nil, nil
 	}
-	revision, _ := revisionOf(list[0].Name, r.owner)
+	revision, _ := revisionOf(list[0].Name, r.release)
 	return parseRecord(&list[0], revision), nil
 }
 
@@ -163,13 +163,24 @@ var controller = map[bool]*bool{true: ptr.To(true)}
 // IndexReleases lets the cache find records by their release. Without it, every reconcile would go through the records of all.
 func IndexReleases(ctx context.Context, indexer client.FieldIndexer) error {
 	return indexer.IndexField(ctx, &corev1.ConfigMap{}, releaseIndex, func(record client.Object) []string {
-		name, named := strings.CutPrefix(record.GetName(), namePrefix)
-		if end := strings.LastIndex(name, ".v"); named && end > 0 {
-			return []string{name[:end]}
+		if release := releaseOf(record.GetName()); release != "" {
+			return []string{release}
 		}
 		return nil
 	})
 }
+
+// releaseOf is the name of the release that a record is of, empty if it is none.
+func releaseOf(name string) string {
+	name, named := strings.CutPrefix(name, namePrefix)
+	if end := strings.LastIndex(name, ".v"); named && end > 0 {
+		return name[:end]
+	}
+	return ""
+}
+
+// Release is the name by which Helm's commands find the release.
+func (r *Record) Release() string { return releaseOf(r.Name) }
 
 // annotations are what the record in the cluster says of all this.
 func (r *Record) annotations() (map[string]string, error) {

@@ -47,10 +47,11 @@ var anchor = regexp.MustCompile(`(?m)(^|[^\w&])&[\w-]`)
 //
 // What it leaves in a manifest is still for the guard to judge.
 type sanitizer struct {
-	mapper meta.RESTMapper
-	owner  client.Object
-	proof  string               // of the manifest that was applied last, empty if none is known
-	report func(message string) // of what was left out
+	mapper  meta.RESTMapper
+	owner   client.Object
+	release string               // its name, as it is recorded
+	proof   string               // of the manifest that was applied last, empty if none is known
+	report  func(message string) // of what was left out
 }
 
 // sanitize returns the record as Helm may read it. One in which nothing is wrong keeps every byte.
@@ -85,8 +86,8 @@ func (s *sanitizer) bare(meta *corev1.ConfigMap) (*corev1.ConfigMap, error) {
 
 // fits is whether a release is what the metadata of its record says, by which Helm found it.
 func (s *sanitizer) fits(meta *corev1.ConfigMap, rel *release.Release) bool {
-	revision, _ := revisionOf(meta.Name, s.owner)
-	return rel.Info != nil && rel.Name == s.owner.GetName() && rel.Namespace == s.owner.GetNamespace() && rel.Version == revision &&
+	revision, _ := revisionOf(meta.Name, s.release)
+	return rel.Info != nil && rel.Name == s.release && rel.Namespace == s.owner.GetNamespace() && rel.Version == revision &&
 		string(rel.Info.Status) == meta.Labels["status"]
 }
 
@@ -95,8 +96,8 @@ func (s *sanitizer) pack(meta *corev1.ConfigMap, rel *release.Release) (*corev1.
 	if rel.Info == nil {
 		rel.Info = &release.Info{}
 	}
-	rel.Name, rel.Namespace, rel.Info.Status = s.owner.GetName(), s.owner.GetNamespace(), release.Status(meta.Labels["status"])
-	rel.Version, _ = revisionOf(meta.Name, s.owner)
+	rel.Name, rel.Namespace, rel.Info.Status = s.release, s.owner.GetNamespace(), release.Status(meta.Labels["status"])
+	rel.Version, _ = revisionOf(meta.Name, s.release)
 	raw, err := json.Marshal(rel)
 	meta.Data = map[string]string{"release": base64.StdEncoding.EncodeToString(raw)}
 	return meta, err
@@ -184,9 +185,9 @@ func Is(child object.Child) bool {
 	return child.Kind == "ConfigMap" && strings.HasPrefix(child.Name, namePrefix)
 }
 
-// revisionOf reads the revision from the name of a record of owner; false if it is not one.
-func revisionOf(name string, owner client.Object) (int, bool) {
-	number, ok := strings.CutPrefix(name, namePrefix+owner.GetName()+".v")
+// revisionOf reads the revision from the name of a record of a release; false if it is not one.
+func revisionOf(name, release string) (int, bool) {
+	number, ok := strings.CutPrefix(name, namePrefix+release+".v")
 	revision, err := strconv.Atoi(number)
 	return revision, ok && err == nil && revision > 0
 }

@@ -48,7 +48,7 @@ func newSanitizer() (*sanitizer, *[]string) {
 	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "Service"}, meta.RESTScopeNamespace)
 	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, meta.RESTScopeRoot)
 	var told []string
-	return &sanitizer{mapper: mapper, owner: owner(), report: func(message string) { told = append(told, message) }}, &told
+	return &sanitizer{mapper: mapper, owner: owner(), release: "hello", report: func(message string) { told = append(told, message) }}, &told
 }
 
 func TestChildrenOfAManifest(t *testing.T) {
@@ -279,7 +279,7 @@ func TestRevisionOf(t *testing.T) {
 		"hello":                                         0,
 		"sh.helm.release.v1.hello.v9999999999999999999": 0,
 	} {
-		if revision, ok := revisionOf(name, owner()); ok != (want > 0) || ok && revision != want {
+		if revision, ok := revisionOf(name, "hello"); ok != (want > 0) || ok && revision != want {
 			t.Errorf("%s: got %d, %v", name, revision, ok)
 		}
 	}

@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"helm.sh/helm/v3/pkg/chart"
@@ -49,18 +51,21 @@ type Store struct {
 	reconcile context.Context // Helm's driver passes on none
 	cache     client.Reader
 	owner     client.Object
+	names     Names
+	release   string // the name of the release, as it is recorded
 	sanitizer *sanitizer
 	stamp     func() Record
 	// created is the name of the record that an action has made, empty while there is none.
 	created string
 }
 
-// NewStore returns the store of owner's records, for one reconcile. proof is that of the manifest that was applied last, empty if none is
+// NewStore returns the store of owner's records, for one reconcile. names is how they are called. proof is that of the manifest that was applied last, empty if none is
 // known. The store tells report what a record names and the owner has no right to.
-func NewStore(reconcile context.Context, live corev1client.ConfigMapsGetter, cache client.Reader, mapper meta.RESTMapper, owner client.Object, proof string, report func(message string)) *Store {
+func NewStore(reconcile context.Context, live corev1client.ConfigMapsGetter, cache client.Reader, mapper meta.RESTMapper, owner client.Object, names Names, proof string, report func(message string)) *Store {
+	release := names.of(owner)
 	return &Store{
-		reconcile: reconcile, ConfigMapInterface: live.ConfigMaps(owner.GetNamespace()), cache: cache, owner: owner,
-		sanitizer: &sanitizer{mapper: mapper, owner: owner, proof: proof, report: report},
+		reconcile: reconcile, ConfigMapInterface: live.ConfigMaps(owner.GetNamespace()), cache: cache, owner: owner, names: names, release: release,
+		sanitizer: &sanitizer{mapper: mapper, owner: owner, release: release, proof: proof, report: report},
 	}
 }
 
@@ -84,28 +89,28 @@ func (r *Store) Created(ctx context.Context) (*corev1.ConfigMap, error) {
 	return created, nil
 }
 
-// named selects the records of releases that have the name of owner.
-func named(owner client.Object) labels.Selector {
-	return labels.SelectorFromSet(labels.Set{"owner": "helm", "name": owner.GetName()})
+// labelled selects the records of the release by Helm's labels.
+func (r *Store) labelled() labels.Selector {
+	return labels.SelectorFromSet(labels.Set{"owner": "helm", "name": r.release})
 }
 
 // cached lists the metadata of the owner's newest records, newest first, as many as the operator may have left there: somebody could
 // have made thousands. A record of a deleted namesake, which the garbage collector has yet to remove, is not among them.
 func (r *Store) cached(ctx context.Context, selector labels.Selector) ([]corev1.ConfigMap, error) {
-	items, err := r.named(ctx, selector)
+	items, err := r.recordsOf(ctx, r.release, selector)
 	owned := r.owned(items)
 	slices.SortFunc(owned, func(a, b corev1.ConfigMap) int {
-		older, _ := revisionOf(a.Name, r.owner)
-		newer, _ := revisionOf(b.Name, r.owner)
+		older, _ := revisionOf(a.Name, r.release)
+		newer, _ := revisionOf(b.Name, r.release)
 		return newer - older
 	})
 	return owned[:min(len(owned), MaxHistory+1)], err
 }
 
-// named lists the metadata of the records of a release of the owner's name, whosever they are.
-func (r *Store) named(ctx context.Context, selector labels.Selector) ([]corev1.ConfigMap, error) {
+// recordsOf lists the metadata of the records of a release, whosever they are.
+func (r *Store) recordsOf(ctx context.Context, release string, selector labels.Selector) ([]corev1.ConfigMap, error) {
 	list := &corev1.ConfigMapList{}
-	err := r.cache.List(ctx, list, client.InNamespace(r.owner.GetNamespace()), client.MatchingFields{releaseIndex: r.owner.GetName()},
+	err := r.cache.List(ctx, list, client.InNamespace(r.owner.GetNamespace()), client.MatchingFields{releaseIndex: release},
 		client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("list release records: %w", err)
@@ -116,7 +121,7 @@ func (r *Store) named(ctx context.Context, selector labels.Selector) ([]corev1.C
 func (r *Store) owned(items []corev1.ConfigMap) []corev1.ConfigMap {
 	var owned []corev1.ConfigMap
 	for i := range items {
-		if _, named := revisionOf(items[i].Name, r.owner); named && metav1.IsControlledBy(&items[i], r.owner) {
+		if _, named := revisionOf(items[i].Name, r.release); named && metav1.IsControlledBy(&items[i], r.owner) {
 			owned = append(owned, items[i])
 		}
 	}
@@ -196,7 +201,7 @@ func (r *Store) Create(ctx context.Context, record *corev1.ConfigMap, opts metav
 
 func (r *Store) hasUnlabelled(ctx context.Context, name string) bool {
 	record, err := r.Get(ctx, name, metav1.GetOptions{})
-	return err == nil && !named(r.owner).Matches(labels.Set(record.Labels))
+	return err == nil && !r.labelled().Matches(labels.Set(record.Labels))
 }
 
 // Update writes a record and returns when the cache shows it.
@@ -336,23 +341,68 @@ func (r *Store) cachedRecord(ctx context.Context, name string) (*corev1.ConfigMa
 }
 
 // Driver returns Helm's driver over the store.
-func (r *Store) Driver() driver.Driver { return slimDriver{driver.NewConfigMaps(r)} }
+func (r *Store) Driver() driver.Driver {
+	return slimDriver{Driver: driver.NewConfigMaps(r), name: r.owner.GetName(), recorded: r.release}
+}
 
 // Releases returns Helm's storage over the store.
 func (r *Store) Releases() *storage.Storage { return storage.Init(r.Driver()) }
 
 // slimDriver stores a release without the files of its chart. Nothing reads them back, they are
 // most of a record, and to compress them takes a third of the time of an install.
-type slimDriver struct{ driver.Driver }
+//
+// Helm knows the release by the name of its custom resource, which is what .Release.Name is in charts. It is recorded by the name that no other
+// release has. Of the methods of a driver, Helm's actions do not use List.
+type slimDriver struct {
+	driver.Driver
+	name, recorded string
+}
 
 // Create stores a new revision.
 func (d slimDriver) Create(key string, rel *release.Release) error {
-	return d.Driver.Create(key, withoutFiles(rel))
+	return d.Driver.Create(d.key(key), called(d.recorded, withoutFiles(rel)))
 }
 
 // Update stores what became of a revision.
 func (d slimDriver) Update(key string, rel *release.Release) error {
-	return d.Driver.Update(key, withoutFiles(rel))
+	return d.Driver.Update(d.key(key), called(d.recorded, withoutFiles(rel)))
+}
+
+// Get reads a revision.
+func (d slimDriver) Get(key string) (*release.Release, error) {
+	rel, err := d.Driver.Get(d.key(key))
+	return called(d.name, rel), err
+}
+
+// Query reads the revisions that have the labels.
+func (d slimDriver) Query(labels map[string]string) ([]*release.Release, error) {
+	labels = maps.Clone(labels)
+	labels["name"] = d.recorded
+	found, err := d.Driver.Query(labels)
+	for i, rel := range found {
+		found[i] = called(d.name, rel)
+	}
+	return found, err
+}
+
+// Delete deletes a revision.
+func (d slimDriver) Delete(key string) (*release.Release, error) {
+	rel, err := d.Driver.Delete(d.key(key))
+	return called(d.name, rel), err
+}
+
+// key of the record for a key of Helm's, which both end with the revision.
+func (d slimDriver) key(key string) string {
+	return namePrefix + d.recorded + strings.TrimPrefix(key, namePrefix+d.name)
+}
+
+func called(name string, rel *release.Release) *release.Release {
+	if rel == nil {
+		return nil
+	}
+	named := *rel
+	named.Name = name
+	return &named
 }
 
 func withoutFiles(rel *release.Release) *release.Release {

@@ -50,7 +50,7 @@ func TestUpdateOutlastsAnOutage(t *testing.T) {
 		"somebody else's":            {[]error{apierrors.NewConflict(corev1.Resource("configmaps"), "hello", errors.New("changed"))}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := NewStore(context.Background(), everywhere{&shaky{errs: c.errs}}, cached{record: record}, nil, owner(), "", nil)
+			store := NewStore(context.Background(), everywhere{&shaky{errs: c.errs}}, cached{record: record}, nil, owner(), NamesPlain, "", nil)
 			if _, err := store.Update(context.Background(), record.DeepCopy(), metav1.UpdateOptions{}); (err == nil) != c.ok {
 				t.Errorf("it ends with %v", err)
 			}

@@ -8,7 +8,6 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
-	"helm.sh/helm/v3/pkg/strvals"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -62,11 +61,9 @@ func (op *operation) judge(manifest string) error {
 // own is what the chart asks for, whoever writes its custom resource: with the name and namespace of this one, and an empty
 // spec. A chart that can't be rendered so has nothing of its own.
 func (op *operation) own() []object.Ask {
-	values := map[string]any{}
-	for key, value := range op.overrides {
-		if err := strvals.ParseInto(key+"="+value, values); err != nil {
-			return nil
-		}
+	values, err := pinned(op.overrides)
+	if err != nil {
+		return nil
 	}
 	capabilities := op.clients.capabilities.Get()
 	install := action.NewInstall(&action.Configuration{Log: func(string, ...any) {}})

@@ -30,6 +30,8 @@ type chartSource struct {
 	// asks is what the chart asks the cluster, and valuesAsk whether its values may ask as well.
 	asks      questions
 	valuesAsk bool
+	// incomplete is whether charts/ lacks a subchart, which the values may enable.
+	incomplete bool
 }
 
 // questions are whether the cluster's version and APIs, and its objects, decide about a rendering besides the inputs. For other
@@ -46,7 +48,10 @@ func newChartSource(c *chart.Chart) chartSource {
 			values += string(file.Data)
 		}
 	}
-	source := chartSource{digest: hex.EncodeToString(hash.Sum(nil)[:16]), asks: questions{mentions(c, capable), mentions(c, looking)}, valuesAsk: mentions(c, tpl)}
+	source := chartSource{
+		digest: hex.EncodeToString(hash.Sum(nil)[:16]), asks: questions{mentions(c, capable), mentions(c, looking)},
+		valuesAsk: mentions(c, tpl), incomplete: len(missing(c, "")) > 0,
+	}
 	source.asks = source.questions(values)
 	return source
 }
@@ -121,10 +126,10 @@ func words(node parse.Node) (found []string) {
 	return found
 }
 
-// private returns a copy of a chart that has subcharts: Helm takes out of a chart what the values
+// private returns a copy of a chart that has subcharts, or names some: Helm takes out of a chart what the values
 // disable, and the next release would lack it, too.
 func private(c *chart.Chart) *chart.Chart {
-	if len(c.Dependencies()) == 0 {
+	if len(c.Dependencies())+len(c.Metadata.Dependencies) == 0 {
 		return c
 	}
 	return copyOf(c)

@@ -33,9 +33,10 @@ type Kind struct {
 	drift    DriftDetection
 	slots    guard.Slots
 	watches  *watches // nil if nobody asked for them
-	// overrides and allow are as in KindOptions.
+	// overrides, allow and names are as in KindOptions.
 	overrides map[string]string
 	allow     object.Allow
+	names     record.Names
 	changing  func(retry bool) (done func())
 	acted     func(action string, took time.Duration, err error)
 }
@@ -52,6 +53,8 @@ type KindOptions struct {
 	Overrides map[string]string
 	// Allow is what authors of custom resources may ask of controllers that serve others, too.
 	Allow object.Allow
+	// Names is how the releases are called.
+	Names record.Names
 	// Period is the time between two reconciles of a custom resource to which nothing
 	// happens, 0 for never.
 	Period time.Duration
@@ -75,7 +78,7 @@ type KindOptions struct {
 func (c *Clients) Kind(o KindOptions) *Kind {
 	k := &Kind{
 		clients: c, gvk: o.GroupVersionKind, selector: o.Selector, schedule: &schedule{period: o.Period}, rollout: newRollout(o.Limits), drift: o.DriftDetection,
-		slots: make(guard.Slots, o.MaxConcurrent), overrides: o.Overrides, allow: o.Allow, changing: o.Changing, acted: o.Acted,
+		slots: make(guard.Slots, o.MaxConcurrent), overrides: o.Overrides, allow: o.Allow, names: o.Names, changing: o.Changing, acted: o.Acted,
 	}
 	if o.WatchDependents {
 		if len(o.Namespaces) == 0 {
@@ -183,5 +186,5 @@ func (k *Kind) ActionClientFor(ctx context.Context, owner client.Object) (helmcl
 }
 
 func (k *Kind) store(ctx context.Context, owner client.Object, proof string, report func(message string)) *record.Store {
-	return record.NewStore(ctx, k.clients.records, k.clients.mgr.GetCache(), k.clients.mgr.GetRESTMapper(), owner, proof, report)
+	return record.NewStore(ctx, k.clients.records, k.clients.mgr.GetCache(), k.clients.mgr.GetRESTMapper(), owner, k.names, proof, report)
 }

@@ -20,6 +20,8 @@ const pagePathAnnotation = "webapp.demo.welcome.domain/page-path"
 
 // State is what is known of the release of one custom resource.
 type State struct {
+	// Name is that by which Helm's commands find the release. It is empty while Revision is 0.
+	Name string
 	// Revision counts the upgrades of the release from 1. It is 0 while nothing was released.
 	Revision int
 	// Status is Helm's word for how the revision is: deployed, failed.
@@ -97,6 +99,7 @@ func (l *ledger) succeed(owner client.Object, chrt *chart.Chart, current *record
 	}
 	l.states[owner.GetUID()] = State{
 		applied:      applied,
+		Name:         current.Release(),
 		Revision:     current.Revision,
 		Status:       current.Status,
 		Chart:        chrt.Name(),

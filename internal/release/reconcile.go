@@ -143,6 +143,12 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 	if a.asks.capabilities {
 		a.around.Capabilities = a.clients.capabilities.Digest()
 	}
+	if !a.source.incomplete || decide(a.observe()) == mustWait {
+		return nil
+	}
+	if err := checkSubcharts(chrt, coalesced); err != nil {
+		a.failed(err) // so that it is waited, and nothing done
+	}
 	return nil
 }
 
@@ -177,6 +183,10 @@ func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values
 	if decide(a.observe()) == mustWait {
 		return nil, a.clients.ledger.failure(a.owner.GetUID()).err
 	}
+	if err := a.store.CheckName(a.ctx); err != nil {
+		a.failed(err)
+		return nil, err
+	}
 	left, err := a.left()
 	if err != nil {
 		return nil, err
@@ -191,7 +201,7 @@ func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values
 	defer op.end()
 	defer a.changing(a.retries())()
 	start := time.Now()
-	rel, err := op.helm.Install(name, namespace, a.chart, values, append(opts, func(install *action.Install) error {
+	rel, err := op.helm.Install(name, namespace, a.chart, a.values, append(opts, func(install *action.Install) error {
 		// Helm refuses what is there without its annotations, before it writes a record. If only the records were
 		// lost, what is there is ours, and the guard judges.
 		install.TakeOwnership = a.appliedDigest() != ""

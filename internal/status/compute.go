@@ -133,7 +133,7 @@ func (s *Status) describeRelease(seen observation) {
 		return // not known since the operator started: what was written before still holds
 	}
 	s.Release = &Release{
-		Name:        seen.name,
+		Name:        seen.state.Name,
 		Revision:    int64(seen.state.Revision),
 		Chart:       seen.state.Chart,
 		Version:     seen.state.ChartVersion,

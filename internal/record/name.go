@@ -1,0 +1,98 @@
+package record
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
+)
+
+// Names is how the releases of a kind are called where they are recorded. In charts, .Release.Name is the name of the custom resource anyway.
+type Names string
+
+const (
+	// NamesPlain calls them as their custom resources: hello.
+	NamesPlain Names = "plain"
+	// NamesKind adds the kind, so that custom resources of two kinds may have the same name: hello.welcome.
+	NamesKind Names = "kind"
+
+	// maxName is how long the name of a release may be, by Helm's rules.
+	maxName = 53
+)
+
+// Validate says what may be written instead.
+func (n Names) Validate() error {
+	if n != NamesPlain && n != NamesKind {
+		return fmt.Errorf("it is plain or kind, not %q", n)
+	}
+	return nil
+}
+
+func (n Names) of(owner client.Object) string {
+	return owner.GetName() + n.suffix(owner.GetObjectKind().GroupVersionKind().Kind)
+}
+
+func (n Names) suffix(kind string) string {
+	if n == NamesKind {
+		return "." + strings.ToLower(kind)
+	}
+	return ""
+}
+
+// MaxLength is how long the name of a custom resource of a kind may be.
+func (n Names) MaxLength(kind string) int { return maxName - len(n.suffix(kind)) }
+
+func (n Names) other() Names {
+	if n == NamesKind {
+		return NamesPlain
+	}
+	return NamesKind
+}
+
+// CheckName fails if there can be no release of this name for the owner, which has none yet. Helm would find out late or never: it sees only
+// the owner's own records, and those of another release may begin with any revision.
+func (r *Store) CheckName(ctx context.Context) error {
+	if len(r.release) > maxName {
+		return fmt.Errorf("release name %q is longer than the %d characters that Helm allows: make the custom resource anew, with a name of at most %d",
+			r.release, maxName, r.names.MaxLength(r.owner.GetObjectKind().GroupVersionKind().Kind))
+	}
+	records, err := r.recordsOf(ctx, r.release, labels.Everything())
+	if err != nil {
+		return err
+	}
+	for i := range records {
+		if holder := r.holder(&records[i]); holder != nil {
+			advice := "rename one of the two"
+			if r.names == NamesPlain {
+				advice += ", or set releaseName: kind in the operator's watches.yaml for one of the two kinds that has no custom resources yet"
+			}
+			return fmt.Errorf("release name %q is taken by %s %q in this namespace: %s", r.release, holder.Kind, holder.Name, advice)
+		}
+	}
+	before := r.names.other()
+	records, err = r.recordsOf(ctx, before.of(r.owner), labels.Everything())
+	if err != nil {
+		return err
+	}
+	for i := range records {
+		if metav1.IsControlledBy(&records[i], r.owner) {
+			return fmt.Errorf("release name %q is not %q, by which the release is recorded: set releaseName of this kind back to %s in the operator's watches.yaml, "+
+				"or delete the custom resource and make it anew", r.release, before.of(r.owner), before)
+		}
+	}
+	return nil
+}
+
+// holder is the custom resource whose release a record is of, nil if it is the owner's or nobody's.
+func (r *Store) holder(record *corev1.ConfigMap) *metav1.OwnerReference {
+	if _, isRecord := revisionOf(record.Name, r.release); !isRecord || metav1.IsControlledBy(record, r.owner) || object.Inheritable(record, r.owner) {
+		return nil
+	}
+	return metav1.GetControllerOfNoCopy(record)
+}

@@ -1,0 +1,57 @@
+package release
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/strvals"
+)
+
+// CheckSubcharts fails if a chart lacks a subchart that a custom resource has which says nothing.
+func CheckSubcharts(c *chart.Chart, overrides map[string]string) error {
+	values, err := pinned(overrides)
+	if err != nil {
+		return err
+	}
+	return checkSubcharts(c, values)
+}
+
+// checkSubcharts fails if a chart lacks a subchart that is enabled with the values, by its condition and tags. Helm's actions
+// leave it out without a word.
+func checkSubcharts(c *chart.Chart, values map[string]any) error {
+	processed := copyOf(c)
+	if err := chartutil.ProcessDependenciesWithMerge(processed, values); err != nil {
+		return fmt.Errorf("find out which subcharts are enabled: %w", err)
+	}
+	if missing := missing(processed, ""); len(missing) > 0 {
+		return fmt.Errorf("chart %s: charts/ lacks %s, which the values enable: run helm dependency build", c.Name(), strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+// missing are the subcharts that a chart names and does not have.
+func missing(c *chart.Chart, path string) (names []string) {
+	for _, named := range c.Metadata.Dependencies {
+		if !slices.ContainsFunc(c.Dependencies(), func(d *chart.Chart) bool { return d.Name() == named.Name }) {
+			names = append(names, path+named.Name)
+		}
+	}
+	for _, subchart := range c.Dependencies() {
+		names = append(names, missing(subchart, path+subchart.Name()+"/")...)
+	}
+	return names
+}
+
+// pinned are the values that overrides are.
+func pinned(overrides map[string]string) (map[string]any, error) {
+	values := map[string]any{}
+	for key, value := range overrides {
+		if err := strvals.ParseInto(key+"="+value, values); err != nil {
+			return nil, fmt.Errorf("overrideValues, %s: %w", key, err)
+		}
+	}
+	return values, nil
+}

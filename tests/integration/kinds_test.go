@@ -1,0 +1,326 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/action"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
+
+// kindsGroup has the kinds that tests serve beside Welcomes. Each test has kinds of its own: a CRD takes a while to go.
+const kindsGroup = "kinds.example.com"
+
+// serveKind makes a CRD whose custom resources may say anything, under any name.
+func (s *scene) serveKind(kind string) {
+	s.Helper()
+	plural, singular := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Group: kindsGroup, Version: "v1", Kind: kind})
+	anything := apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)}
+	spec := anything
+	spec.Default = &apiextensionsv1.JSON{Raw: []byte("{}")} // the library needs one
+	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: objectMeta("", plural.Resource+"."+kindsGroup), Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+		Group: kindsGroup, Scope: apiextensionsv1.NamespaceScoped,
+		Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, ListKind: kind + "List", Plural: plural.Resource, Singular: singular.Resource},
+		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+			Name: "v1", Served: true, Storage: true,
+			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+				Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"spec": spec, "status": anything},
+			}},
+			Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
+		}},
+	}}
+	s.must(env.Client.Create(ctx, crd))
+	s.await(kind+" is served", func() error {
+		return env.Client.List(ctx, kit.List(kindsGroup+"/v1", kind))
+	})
+}
+
+// accountForKinds is one that may serve all of kindsGroup. The admission policy of config/policy is made of watches.yaml, and knows
+// only Welcomes: it does not bound this account.
+func (s *scene) accountForKinds() string {
+	s.Helper()
+	name := s.namespace
+	s.must(env.Client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: objectMeta(operatorNamespace, name)}))
+	s.must(env.Client.Create(ctx, &rbacv1.ClusterRole{ObjectMeta: objectMeta("", name), Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{kindsGroup}, Resources: []string{"*"}, Verbs: []string{"list", "watch", "patch", "update"}},
+	}}))
+	for _, role := range []string{name, "manager-role", "metrics-auth-role"} {
+		s.must(env.Client.Create(ctx, &rbacv1.ClusterRoleBinding{
+			ObjectMeta: objectMeta("", name+"-"+role),
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: operatorNamespace, Name: name}},
+		}))
+	}
+	return name
+}
+
+// noteChart is a chart that makes a NetworkPolicy, with a name of the custom resource's choice.
+func noteChart(t *testing.T) string {
+	t.Helper()
+	return chartOf(t, map[string]string{
+		"Chart.yaml":          "{apiVersion: v2, name: note, version: 0.1.0}",
+		"values.yaml":         "note: note",
+		"templates/note.yaml": "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: '{{ .Release.Name }}-{{ .Values.note }}'}\nspec: {podSelector: {matchLabels: {note: '{{ .Release.Name }}'}}}\n",
+	})
+}
+
+// chartOf writes a chart, and returns where it is.
+func chartOf(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "chart")
+	for file, text := range files {
+		file = filepath.Join(dir, file)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// entryOf is an entry of watches.yaml, with settings indented by two.
+func entryOf(kind, chart, settings string) string {
+	return fmt.Sprintf("- group: %s\n  version: v1\n  kind: %s\n  chart: %s\n%s", kindsGroup, kind, chart, settings)
+}
+
+// of is a custom resource of a kind of kindsGroup, as it is in the cluster if it is there.
+func (s *scene) of(kind, name string, edits ...kit.Edit) *unstructured.Unstructured {
+	s.Helper()
+	object := kit.Object(kindsGroup+"/v1", kind)
+	if err := client.IgnoreNotFound(s.find(object, name)); err != nil {
+		s.Fatal(err)
+	}
+	object.SetNamespace(s.namespace)
+	object.SetName(name)
+	for _, edit := range edits {
+		edit(object)
+	}
+	return object
+}
+
+// createOf stores a custom resource of another kind.
+func (s *scene) createOf(kind, name string, edits ...kit.Edit) *unstructured.Unstructured {
+	s.Helper()
+	object := s.of(kind, name, edits...)
+	s.must(env.Client.Create(ctx, object))
+	return object
+}
+
+// awaitOf waits for conditions of a custom resource of another kind.
+func (s *scene) awaitOf(kind, name, condition, status string, parts ...string) {
+	s.Helper()
+	s.await(fmt.Sprintf("%s %s has condition %s=%s with %q", kind, name, condition, status, parts), func() error {
+		object := s.of(kind, name)
+		got, err := kit.Condition(object, condition)
+		if err != nil {
+			return err
+		}
+		if string(got.Status) != status || got.ObservedGeneration != object.GetGeneration() {
+			return fmt.Errorf("it is %+v", got)
+		}
+		return says(got.Reason+": "+got.Message, parts)
+	})
+}
+
+// helm looks at the cluster as HELM_DRIVER=configmap helm does.
+func (s *scene) helm() *action.Configuration {
+	s.Helper()
+	kubeconfig, err := env.Kubeconfig("admin", env.Admin)
+	s.must(err)
+	flags := genericclioptions.NewConfigFlags(false)
+	flags.KubeConfig, flags.Namespace = &kubeconfig, &s.namespace
+	config := &action.Configuration{}
+	s.must(config.Init(flags, s.namespace, "configmap", func(string, ...any) {}))
+	return config
+}
+
+// helmHas fails if helm ls does not have exactly these releases, or helm history and helm get manifest not one revision of each, with an object.
+func (s *scene) helmHas(want map[string]string) error {
+	s.Helper()
+	config := s.helm()
+	list := action.NewList(config)
+	list.All = true
+	releases, err := list.Run()
+	s.must(err)
+	var names []string
+	for _, rel := range releases {
+		names = append(names, rel.Name)
+		history, err := action.NewHistory(config).Run(rel.Name)
+		s.must(err)
+		if len(history) != 1 {
+			return fmt.Errorf("helm history %s has %d revisions", rel.Name, len(history))
+		}
+		got, err := action.NewGet(config).Run(rel.Name)
+		s.must(err)
+		if object := want[rel.Name]; object == "" || got.Name != rel.Name || !strings.Contains(got.Manifest, object) {
+			return fmt.Errorf("helm get manifest %s is of %q, not with %q:\n%s", rel.Name, got.Name, object, got.Manifest)
+		}
+	}
+	if len(names) != len(want) {
+		return fmt.Errorf("helm ls says %q", names)
+	}
+	return nil
+}
+
+// Two kinds have custom resources of the same name: with releaseName: kind, both have a release.
+func TestTwoKindsWithOneName(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Letter")
+	s.serveKind("Parcel")
+	chart := noteChart(t)
+	operator := s.ownOperator(settings{
+		namespaces: []string{s.namespace}, account: s.accountForKinds(),
+		watches: entryOf("Letter", chart, "") + entryOf("Parcel", chart, "  releaseName: kind\n"),
+	})
+	letter := s.createOf("Letter", "hello", kit.Set("note", "letter"))
+	parcel := s.createOf("Parcel", "hello", kit.Set("note", "parcel"))
+	s.awaitOf("Letter", "hello", "Ready", "True")
+	s.awaitOf("Parcel", "hello", "Ready", "True")
+	for owner, object := range map[*unstructured.Unstructured]string{letter: "hello-letter", parcel: "hello-parcel"} {
+		policy := &networkingv1.NetworkPolicy{}
+		s.get(policy, object)
+		if !metav1.IsControlledBy(policy, owner) || policy.Spec.PodSelector.MatchLabels["note"] != "hello" {
+			t.Errorf("%s is %+v", object, policy)
+		}
+	}
+	s.must(s.helmHas(map[string]string{"hello": "hello-letter", "hello.parcel": "hello-parcel"}))
+	if name, _, _ := unstructured.NestedString(s.of("Parcel", "hello").Object, "status", "release", "name"); name != "hello.parcel" {
+		t.Errorf("status.release.name is %q", name)
+	}
+
+	// An edit is an upgrade of its own release, and an idle look costs nothing.
+	s.must(env.Client.Update(ctx, s.of("Parcel", "hello", kit.Set("note", "changed"))))
+	s.awaitExists(&networkingv1.NetworkPolicy{}, "hello-changed")
+	s.awaitGone(&networkingv1.NetworkPolicy{}, "hello-parcel")
+	s.awaitOf("Parcel", "hello", "Ready", "True")
+	s.settled(operator)
+	reconciles := func() int {
+		return int(operator.metric(t, "controller_runtime_reconcile_total", `controller="parcel-controller"`))
+	}
+	before, sofar := s.record(), reconciles()
+	s.must(env.Client.Update(ctx, s.of("Parcel", "hello", kit.Annotate("example.com/poke", "now"))))
+	s.await("the edit is reconciled", func() error { return atLeast(reconciles()-sofar, 1) })
+	s.settled(operator)
+	if requests := before.of(operator); len(requests) > 0 {
+		t.Errorf("an idle reconcile asks the API server: %s", requests)
+	}
+
+	// What truly collides is refused by name, and left alone.
+	s.must(env.Client.Update(ctx, s.of("Parcel", "hello", kit.Set("note", "letter"))))
+	s.awaitOf("Parcel", "hello", "Stalled", "True", "ObjectInTheWay", `NetworkPolicy "hello-letter"`)
+	policy := &networkingv1.NetworkPolicy{}
+	s.get(policy, "hello-letter")
+	if !metav1.IsControlledBy(policy, letter) {
+		t.Errorf("hello-letter is %+v", policy)
+	}
+	s.awaitOf("Letter", "hello", "Ready", "True")
+	s.must(env.Client.Update(ctx, s.of("Parcel", "hello", kit.Set("note", "parcel"))))
+	s.awaitOf("Parcel", "hello", "Ready", "True")
+
+	s.delete(s.of("Letter", "hello"))
+	s.awaitGone(&networkingv1.NetworkPolicy{}, "hello-letter")
+	s.get(&networkingv1.NetworkPolicy{}, "hello-parcel")
+	releases, err := action.NewList(s.helm()).Run()
+	s.must(err)
+	if len(releases) != 1 || releases[0].Name != "hello.parcel" {
+		t.Errorf("helm ls says %v", releases)
+	}
+	s.delete(s.of("Parcel", "hello"))
+	s.awaitGone(&networkingv1.NetworkPolicy{}, "hello-parcel")
+	s.must(s.helmHas(nil))
+}
+
+// Without, the second one is refused: it is told whose the release is, and what to do. That holds also where the first has come so far that
+// the revision is free with which the second would begin, and for names with dots.
+func TestReleaseNameIsTaken(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Memo")
+	s.serveKind("Tab")
+	s.serveKind("Sheet")
+	chart := noteChart(t)
+	s.ownOperator(settings{
+		namespaces: []string{s.namespace}, account: s.accountForKinds(),
+		watches: entryOf("Memo", chart, "") + entryOf("Tab", chart, "") + entryOf("Sheet", chart, "  releaseName: kind\n"),
+	})
+	s.createOf("Memo", "hello", kit.Set("note", "memo"))
+	s.awaitOf("Memo", "hello", "Ready", "True")
+	for i := range 6 {
+		s.must(env.Client.Update(ctx, s.of("Memo", "hello", kit.Set("note", fmt.Sprintf("memo-%d", i)))))
+		s.awaitOf("Memo", "hello", "Ready", "True")
+	}
+	s.awaitGone(&corev1.ConfigMap{}, "sh.helm.release.v1.hello.v1")
+	s.createOf("Tab", "hello", kit.Set("note", "tab"))
+	s.awaitOf("Tab", "hello", "Stalled", "True", "ReleaseName", `"hello" is taken by Memo "hello"`, "rename one of the two", "releaseName: kind")
+	s.must(s.isGone(&networkingv1.NetworkPolicy{}, "hello-tab"))
+	s.must(s.isGone(&corev1.ConfigMap{}, "sh.helm.release.v1.hello.v1"))
+
+	s.createOf("Memo", "a.sheet", kit.Set("note", "memo"))
+	s.awaitOf("Memo", "a.sheet", "Ready", "True")
+	s.createOf("Sheet", "a", kit.Set("note", "sheet"))
+	s.awaitOf("Sheet", "a", "Stalled", "True", "ReleaseName", `"a.sheet" is taken by Memo "a.sheet"`, "rename one of the two")
+	s.delete(s.of("Memo", "a.sheet"))
+	s.awaitOf("Sheet", "a", "Ready", "True")
+	s.createOf("Sheet", "a.v1", kit.Set("note", "sheet"))
+	s.awaitOf("Sheet", "a.v1", "Ready", "True")
+
+	long := strings.Repeat("a", 48)
+	s.createOf("Sheet", long)
+	s.awaitOf("Sheet", long, "Stalled", "True", "ReleaseName", long+".sheet", "at most 47")
+	s.createOf("Memo", long+"-and-more")
+	s.awaitOf("Memo", long+"-and-more", "Stalled", "True", "ReleaseName", "at most 53")
+
+	s.delete(s.of("Memo", "hello"))
+	s.awaitOf("Tab", "hello", "Ready", "True")
+	s.delete(s.of("Sheet", long))
+}
+
+// Who changes releaseName of a kind that has releases is told so by each of them, and nothing else is done.
+func TestReleaseNameStaysAsItIs(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Poster")
+	chart, account := noteChart(t), s.accountForKinds()
+	serve := func(releaseName string) *process {
+		return s.ownOperator(settings{
+			namespaces: []string{s.namespace}, account: account, watches: entryOf("Poster", chart, "  releaseName: "+releaseName+"\n"),
+		})
+	}
+	for _, c := range []struct{ name, from, to, release string }{{"one", "plain", "kind", "one"}, {"two", "kind", "plain", "two.poster"}} {
+		operator := serve(c.from)
+		s.createOf("Poster", c.name)
+		s.awaitOf("Poster", c.name, "Ready", "True")
+		policy := &networkingv1.NetworkPolicy{}
+		s.get(policy, c.name+"-note")
+		operator.Stop()
+
+		operator = serve(c.to)
+		s.awaitOf("Poster", c.name, "Stalled", "True", "ReleaseName", `"`+c.release+`"`, "back to "+c.from)
+		s.must(s.helmHas(map[string]string{c.release: c.name + "-note"}))
+		now := &networkingv1.NetworkPolicy{}
+		s.get(now, c.name+"-note")
+		if now.ResourceVersion != policy.ResourceVersion {
+			t.Errorf("the NetworkPolicy was changed: %+v", now)
+		}
+		operator.Stop()
+
+		operator = serve(c.from)
+		s.awaitOf("Poster", c.name, "Ready", "True")
+		s.delete(s.of("Poster", c.name))
+		s.awaitGone(policy, c.name+"-note")
+		operator.Stop()
+	}
+}
