@@ -1,0 +1,280 @@
+package integration
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
+
+var chartDirs = flag.String("charts", "", "directories of charts, separated by commas, for TestCharts to try instead of those in tests/charts")
+
+// TestCharts tries every chart of tests/charts as a kind of its own: that it installs, is quiet, that its drift is repaired, that an edit
+// reaches it whatever its objects have become, and that nothing is left of it but what it asks to keep.
+func TestCharts(t *testing.T) {
+	dirs := strings.Split(*chartDirs, ",")
+	if *chartDirs == "" {
+		files, err := filepath.Glob(kit.File("tests/charts/*/Chart.yaml"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("no charts: %v", err)
+		}
+		dirs = nil
+		for _, file := range files {
+			dirs = append(dirs, filepath.Dir(file))
+		}
+	}
+	s := newScene(t)
+	var watches strings.Builder
+	for i, dir := range dirs {
+		s.serveKind(chartKind(i))
+		watches.WriteString(entryOf(chartKind(i), dir, "  recreate: [ConfigMap, Job.batch, Deployment.apps]\n"))
+	}
+	operator := s.ownOperator(settings{account: s.accountForCharts(), watches: watches.String()})
+	rows := []string{fmt.Sprintf("%-24s %10s %14s %10s %10s %10s  %s", "chart", "installed", "idle requests", "drift", "upgrade", "deletion", "objects")}
+	for i, dir := range dirs {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			c := &triedChart{scene: newScene(t), kind: chartKind(i), operator: operator}
+			c.operators = s.operators
+			rows = append(rows, fmt.Sprintf("%-24s %s", filepath.Base(dir), c.try()))
+		})
+	}
+	t.Log("\n" + strings.Join(rows, "\n"))
+}
+
+func chartKind(i int) string { return fmt.Sprintf("Trait%c%c", 'a'+i/26, 'a'+i%26) }
+
+// accountForCharts is one that may make whatever charts have in them.
+func (s *scene) accountForCharts() string {
+	s.Helper()
+	s.must(env.Client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: objectMeta(operatorNamespace, s.namespace)}))
+	s.must(env.Client.Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: objectMeta("", s.namespace),
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: operatorNamespace, Name: s.namespace}},
+	}))
+	return s.namespace
+}
+
+// triedChart is a chart behind a kind, and a custom resource in a namespace.
+type triedChart struct {
+	*scene
+	kind     string
+	operator *process
+}
+
+const tried = "it"
+
+// try returns what it took.
+func (c *triedChart) try() string {
+	c.Helper()
+	took := func(what func()) string {
+		start := time.Now()
+		what()
+		return fmt.Sprintf("%d ms", time.Since(start).Milliseconds())
+	}
+	installed := took(func() {
+		c.createOf(c.kind, tried)
+		c.awaitApplied()
+	})
+	objects := c.objects()
+	c.quiet()
+	idle := c.idle()
+	drift := took(func() { c.drift(objects) })
+	c.quiet()
+	upgrade := took(c.upgradeOfChanged)
+	c.quiet()
+	if again := c.idle(); again > 0 {
+		c.Errorf("after the upgrade, 3 idle reconciles cost %d requests", again)
+	}
+	objects = c.objects()
+	deletion := took(func() { c.deletion(objects) })
+	return fmt.Sprintf("%10s %14d %10s %10s %10s  %s", installed, idle, drift, upgrade, deletion, strings.Join(kindsOf(objects), ", "))
+}
+
+func kindsOf(objects []*unstructured.Unstructured) []string {
+	var kinds []string
+	for _, object := range objects {
+		kinds = append(kinds, object.GetKind())
+	}
+	return kinds
+}
+
+// awaitApplied waits until the spec as it is now is applied, and nothing stands in the way.
+func (c *triedChart) awaitApplied() {
+	c.Helper()
+	c.await("the release is applied", func() error {
+		object := c.of(c.kind, tried)
+		if generation, _, _ := unstructured.NestedInt64(object.Object, "status", "release", "generation"); generation != object.GetGeneration() {
+			ready, _ := kit.Condition(object, "Ready")
+			return fmt.Errorf("generation %d is applied, not %d: %s: %s", generation, object.GetGeneration(), ready.Reason, ready.Message)
+		}
+		stalled, err := kit.Condition(object, "Stalled")
+		if err == nil && stalled.Status == metav1.ConditionTrue {
+			err = fmt.Errorf("it is stalled: %s: %s", stalled.Reason, stalled.Message)
+		}
+		return err
+	})
+}
+
+// objects of the release, as they are.
+func (c *triedChart) objects() []*unstructured.Unstructured {
+	c.Helper()
+	records := c.records(tried)
+	var children []struct{ APIVersion, Kind, Name string }
+	c.must(json.Unmarshal([]byte(records[len(records)-1].Annotations[childrenOfRecord]), &children))
+	var objects []*unstructured.Unstructured
+	for _, child := range children {
+		object := kit.Object(child.APIVersion, child.Kind)
+		c.get(object, child.Name)
+		objects = append(objects, object)
+	}
+	return objects
+}
+
+// reconciles are those of the kind that have ended so far.
+func (c *triedChart) reconciles() int {
+	return int(c.operator.metric(c.T, "controller_runtime_reconcile_total", fmt.Sprintf(`controller="%s-controller"`, strings.ToLower(c.kind))))
+}
+
+// quiet waits until the operator has nothing to do.
+func (c *triedChart) quiet() {
+	c.Helper()
+	last := -1
+	c.await("the operator has nothing to do", func() error {
+		now := c.reconciles()
+		busy := c.operator.metric(c.T, "controller_runtime_active_workers", "")
+		if now != last || busy > 0 {
+			defer func() { last = now }()
+			return fmt.Errorf("%d reconciles, %v at work", now, busy)
+		}
+		return nil
+	})
+}
+
+// idle returns how many requests three reconciles cost that have nothing to do.
+func (c *triedChart) idle() int {
+	c.Helper()
+	before, revisions, reconciles := c.record(), len(c.records(tried)), c.reconciles()
+	for i := range 3 {
+		object := c.of(c.kind, tried)
+		kit.Annotate("example.com/poke", fmt.Sprint(i, time.Now()))(object)
+		c.must(env.Client.Update(ctx, object))
+		c.await("the edit is reconciled", func() error { return atLeast(c.reconciles()-reconciles, i+1) })
+	}
+	c.quiet()
+	if now := len(c.records(tried)); now != revisions {
+		c.Errorf("%d revisions became %d, although nobody edited anything", revisions, now)
+	}
+	requests := before.of(c.operator)
+	for _, request := range requests {
+		if request.Writes() {
+			c.Errorf("an idle reconcile writes: %s", request)
+		}
+	}
+	return len(requests)
+}
+
+// drift deletes each object, and changes it, and waits until it is as it was.
+func (c *triedChart) drift(objects []*unstructured.Unstructured) {
+	c.Helper()
+	for _, object := range objects {
+		c.must(env.Client.Delete(ctx, object.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationBackground)))
+		c.release(object)
+		again := object.DeepCopy()
+		c.await(describeObject(object)+" is back", func() error {
+			err := env.Client.Get(ctx, client.ObjectKeyFromObject(object), again)
+			if err == nil && again.GetUID() == object.GetUID() {
+				err = fmt.Errorf("it is not gone")
+			}
+			return err
+		})
+		c.must(env.Client.Patch(ctx, again.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"app.kubernetes.io/managed-by":"somebody"}}}`))))
+		c.await(describeObject(object)+" is repaired", func() error {
+			err := env.Client.Get(ctx, client.ObjectKeyFromObject(object), again)
+			if got := again.GetLabels()["app.kubernetes.io/managed-by"]; err == nil && got != "Helm" {
+				err = fmt.Errorf("it is managed by %s", got)
+			}
+			return err
+		})
+	}
+	c.awaitApplied()
+}
+
+// release takes off the finalizers of the API server's own controllers, none of which runs here.
+func (c *triedChart) release(object *unstructured.Unstructured) {
+	c.Helper()
+	if len(object.GetFinalizers()) > 0 {
+		c.must(client.IgnoreNotFound(env.Client.Patch(ctx, object.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))))
+	}
+}
+
+func describeObject(object *unstructured.Unstructured) string {
+	return object.GetKind() + " " + object.GetName()
+}
+
+// upgradeOfChanged edits the custom resource after its objects were changed, while the operator looked away.
+func (c *triedChart) upgradeOfChanged() {
+	c.Helper()
+	object := c.of(c.kind, tried)
+	kit.Pause(true)(object)
+	c.must(env.Client.Update(ctx, object))
+	c.awaitOf(c.kind, tried, "Paused", "True")
+	for _, child := range c.objects() {
+		changed := child.DeepCopy()
+		changed.SetLabels(map[string]string{"webapp.demo.welcome.domain/managed-by": "welcome-operator", "somebody": "else"})
+		if data, ok := changed.Object["data"].(map[string]any); ok {
+			clear(data)
+			data["somebody"] = "else"
+		}
+		if err := env.Client.Update(ctx, changed); err != nil && !apierrors.IsInvalid(err) {
+			c.must(err)
+		}
+	}
+	object = c.of(c.kind, tried)
+	kit.Pause(false)(object)
+	kit.Set("edited", "after")(object)
+	c.must(env.Client.Update(ctx, object))
+	c.awaitApplied()
+	for _, child := range c.objects() {
+		if child.GetLabels()["app.kubernetes.io/managed-by"] != "Helm" || child.GetLabels()["somebody"] != "else" {
+			c.Errorf("%s has the labels %v", describeObject(child), child.GetLabels())
+		}
+		if data, ok := child.Object["data"].(map[string]any); ok && data["edited"] != nil && data["edited"] != "after" {
+			c.Errorf("the edit has not reached %s: %v", describeObject(child), data)
+		}
+	}
+}
+
+// deletion deletes the custom resource, and waits until nothing is left but what the chart keeps.
+func (c *triedChart) deletion(objects []*unstructured.Unstructured) {
+	c.Helper()
+	object := c.of(c.kind, tried)
+	c.must(env.Client.Delete(ctx, object))
+	c.awaitGone(object.DeepCopy(), tried)
+	for _, child := range objects {
+		keep := child.GetAnnotations()["helm.sh/resource-policy"] == "keep"
+		err := env.Client.Get(ctx, client.ObjectKeyFromObject(child), child)
+		switch {
+		case keep && (err != nil || child.GetDeletionTimestamp() != nil):
+			c.Errorf("%s was to be kept: %v", describeObject(child), err)
+		case !keep && err == nil && child.GetDeletionTimestamp() == nil:
+			c.Errorf("%s is left", describeObject(child))
+		}
+	}
+	if left := c.records(tried); len(left) > 0 {
+		c.Errorf("%d records are left", len(left))
+	}
+}
