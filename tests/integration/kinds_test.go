@@ -67,6 +67,11 @@ func (s *scene) accountForKinds() string {
 			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: operatorNamespace, Name: name}},
 		}))
 	}
+	s.must(env.Client.Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: objectMeta(operatorNamespace, name),
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "leader-election-role"},
+		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: operatorNamespace, Name: name}},
+	}))
 	return name
 }
 

@@ -1,0 +1,128 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
+
+// What is wrong with some entries of watches.yaml does not keep the others from being served, nor the operator from being ready. Log, metric and
+// events say what is wrong. When a CRD is installed that was missing, the process ends, and the next one serves its kind.
+func TestBrokenEntries(t *testing.T) {
+	s := newScene(t)
+	chart := noteChart(t)
+	needy := chartOf(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: needy, version: 0.1.0, dependencies: [{name: absent, version: 1.0.0}]}"})
+	own := settings{
+		account: s.accountForKinds(), args: []string{"--leader-elect", "--leader-election-namespace=" + operatorNamespace},
+		namespaces: []string{s.namespace},
+		watches: entryOf("Nowhere", chart+"-nowhere", "") +
+			watchesWith("") +
+			entryOf("Unset", chart, "  overrideValues: {note: $NOT_SET_ANYWHERE}\n") +
+			entryOf("Mistyped", chart, "  reconcilePeriods: 1m\n") +
+			entryOf("Welcome", chart, "") +
+			entryOf("Needy", needy, "") +
+			entryOf("Late", chart, "") +
+			"- not an entry\n",
+	}
+	broken := map[string][]string{ // by number and kind
+		`entry 1 (kind "Nowhere")`:  {chart + "-nowhere", "no such file"},
+		`entry 3 (kind "Unset")`:    {"NOT_SET_ANYWHERE"},
+		`entry 4 (kind "Mistyped")`: {"reconcilePeriods"},
+		`entry 5 (kind "Welcome")`:  {"entry 2 has the same kind"},
+		`entry 6 (kind "Needy")`:    {"absent", "helm dependency build"},
+		`entry 7 (kind "Late")`:     {"install its CRD"},
+		`entry 8 (kind "")`:         {"string"},
+	}
+	operator := s.ownOperator(own) // which awaits /readyz
+	s.deploy("hello")
+	for _, entry := range []string{`kind="Nowhere"`, `kind="Late"`, `kind=""`, `entry="5"`} {
+		if got := operator.metric(t, "welcome_operator_entry_broken", entry); got != 1 {
+			t.Errorf("the metric of %s is %v", entry, got)
+		}
+	}
+	if got := operator.metric(t, "welcome_operator_entry_broken", ""); int(got) != len(broken) {
+		t.Errorf("%v entries are broken, not %d", got, len(broken))
+	}
+	for entry, parts := range broken {
+		var told int
+		for _, line := range strings.Split(operator.Text(), "\n") {
+			if strings.Contains(line, strings.ReplaceAll(entry, `"`, `\"`)) {
+				told++
+				s.must(says(line, append(parts, `"level":"error"`, "the others are served")))
+			}
+		}
+		if told != 1 {
+			t.Errorf("the log tells of %s %d times", entry, told)
+		}
+		s.await("there is an event about "+entry, func() error { return s.tellsOfTheLease("EntryBroken", append(parts, entry)...) })
+	}
+	s.must(operator.ready())
+
+	s.serveKind("Late")
+	s.await("the process ends", func() error {
+		if !operator.HasEnded() {
+			return errors.New("it runs")
+		}
+		return says(operator.Text(), []string{`entry 7 (kind "Late")`, "its CRD was installed"})
+	})
+	operator = s.ownOperator(own)
+	s.createOf("Late", "other")
+	s.awaitOf("Late", "other", "Ready", "True")
+	if got := operator.metric(t, "welcome_operator_entry_broken", ""); int(got) != len(broken)-1 {
+		t.Errorf("%v entries are broken, not %d", got, len(broken)-1)
+	}
+	s.delete(s.of("Late", "other"))
+}
+
+// tellsOfTheLease is nil if there is an event about the operator's lease that has all parts in its message.
+func (s *scene) tellsOfTheLease(reason string, parts ...string) error {
+	events := &corev1.EventList{}
+	if err := env.Client.List(ctx, events, client.InNamespace(operatorNamespace)); err != nil {
+		return err
+	}
+	for _, event := range events.Items {
+		about := event.InvolvedObject
+		if about.Kind == "Lease" && about.Name == kit.Lease && event.Reason == reason && event.Type == corev1.EventTypeWarning && says(event.Message, parts) == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("there is none %s with %q", reason, parts)
+}
+
+// A subchart that is missing is so to those that enable it, and to nobody else.
+func TestMissingSubchart(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Basket")
+	chart := chartOf(t, map[string]string{
+		"Chart.yaml":          "{apiVersion: v2, name: basket, version: 0.1.0, dependencies: [{name: apple, alias: fruit, version: 1.0.0, condition: fruit.enabled}]}",
+		"values.yaml":         "{fruit: {enabled: false}, note: a}",
+		"templates/note.yaml": "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: '{{ .Release.Name }}'}\nspec: {podSelector: {matchLabels: {note: '{{ .Values.note }}'}}}\n",
+	})
+	s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForKinds(), watches: entryOf("Basket", chart, "")})
+	s.createOf("Basket", "empty")
+	s.awaitOf("Basket", "empty", "Ready", "True")
+	s.createOf("Basket", "full", kit.Set("fruit.enabled", true))
+	s.awaitOf("Basket", "full", "Stalled", "True", "ChartError", "charts/ lacks fruit", "helm dependency build", "disable it in the spec")
+	s.must(s.isGone(&networkingv1.NetworkPolicy{}, "full"))
+
+	// Nothing of a release that others have enabled it in is changed.
+	s.must(env.Client.Update(ctx, s.of("Basket", "empty", kit.Set("fruit.enabled", true), kit.Set("note", "b"))))
+	s.awaitOf("Basket", "empty", "Stalled", "True", "ChartError", "charts/ lacks fruit")
+	policy := &networkingv1.NetworkPolicy{}
+	s.get(policy, "empty")
+	if note := policy.Spec.PodSelector.MatchLabels["note"]; note != "a" {
+		t.Errorf("the release went on to %q", note)
+	}
+	for _, name := range []string{"empty", "full"} {
+		s.must(env.Client.Update(ctx, s.of("Basket", name, kit.Set("fruit.enabled", false))))
+		s.awaitOf("Basket", name, "Ready", "True")
+		s.delete(s.of("Basket", name))
+	}
+}
