@@ -33,9 +33,10 @@ type Kind struct {
 	drift    DriftDetection
 	slots    guard.Slots
 	watches  *watches // nil if nobody asked for them
-	// overrides and allow are as in KindOptions.
+	// overrides, allow and recreate are as in KindOptions.
 	overrides map[string]string
 	allow     object.Allow
+	recreate  object.Kinds
 	changing  func(retry bool) (done func())
 	acted     func(action string, took time.Duration, err error)
 }
@@ -59,6 +60,8 @@ type KindOptions struct {
 	Limits Limits
 	// DriftDetection says what is done about objects that others have changed.
 	DriftDetection DriftDetection
+	// Recreate are the kinds whose objects may be deleted and made anew where a field cannot be changed.
+	Recreate object.Kinds
 	// Namespaces are those that the operator watches, none for all.
 	Namespaces []string
 	// WatchDependents is whether a change of a child causes a reconcile.
@@ -75,7 +78,7 @@ type KindOptions struct {
 func (c *Clients) Kind(o KindOptions) *Kind {
 	k := &Kind{
 		clients: c, gvk: o.GroupVersionKind, selector: o.Selector, schedule: &schedule{period: o.Period}, rollout: newRollout(o.Limits), drift: o.DriftDetection,
-		slots: make(guard.Slots, o.MaxConcurrent), overrides: o.Overrides, allow: o.Allow, changing: o.Changing, acted: o.Acted,
+		slots: make(guard.Slots, o.MaxConcurrent), overrides: o.Overrides, allow: o.Allow, recreate: o.Recreate, changing: o.Changing, acted: o.Acted,
 	}
 	if o.WatchDependents {
 		if len(o.Namespaces) == 0 {
