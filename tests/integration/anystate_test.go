@@ -322,7 +322,7 @@ func (s *states) mutateOne(apiVersion, kind, name string, random *rand.Rand) err
 		if err == nil && changed.GetResourceVersion() != object.GetResourceVersion() {
 			return nil
 		}
-		if err != nil && apierrors.ReasonForError(err) == metav1.StatusReasonUnknown {
+		if answer := apierrors.APIStatus(nil); err != nil && !errors.As(err, &answer) {
 			return fmt.Errorf("%s %s: %s: %w", kind, name, queue[0], err)
 		}
 	}
