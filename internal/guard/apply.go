@@ -43,6 +43,8 @@ type target struct {
 	desired  *unstructured.Unstructured
 	live     *unstructured.Unstructured // nil if it is not there
 	left     object.Left                // what of it is left to others
+	// seen is what it was before a patch, and wanted what that was to make of it; nil where it was created.
+	seen, wanted *unstructured.Unstructured
 	// unchanged is the object where it is as it should be, and nothing has to be looked at.
 	unchanged *object.Child
 }
@@ -159,7 +161,6 @@ func (g *Guard) bringAll(targets []*target, upgrade, dryRun bool) ([]Change, err
 			continue
 		}
 		start := time.Now()
-		seen := t.live
 		applied, err := g.bring(t, dryRun)
 		if err != nil {
 			errs = append(errs, err)
@@ -169,13 +170,16 @@ func (g *Guard) bringAll(targets []*target, upgrade, dryRun bool) ([]Change, err
 			continue
 		}
 		g.applied = append(g.applied, object.ChildOf(applied, t.desired, t.left, g.plan.Ignored))
-		change := Change{Object: describe(t.info), Created: seen == nil, Took: time.Since(start)}
-		if seen != nil {
-			if object.Fingerprint(seen, g.plan.Ignored) == object.Fingerprint(applied, g.plan.Ignored) {
+		if t.live != nil && t.seen == nil {
+			continue
+		}
+		change := Change{Object: describe(t.info), Created: t.seen == nil, Took: time.Since(start)}
+		if t.seen != nil {
+			put := object.Effect(t.seen, t.wanted, applied)
+			if change.Fields = object.Changes(t.seen.Object, put.Object); len(change.Fields) == 0 {
 				continue
 			}
-			change.Fields = object.Changes(seen.Object, applied.Object)
-			change.Writer = object.Writer(seen, applied)
+			change.Writer = object.Writer(t.seen, put)
 		}
 		changes = append(changes, change)
 	}
@@ -189,10 +193,14 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 	if t.desired == nil {
 		t.desired = g.shape(t.info)
 	}
+	t.seen, t.wanted = nil, nil
+	restore := object.Restore
+	var refused error // why the API server has not taken that
 	var sent map[string]any
 	for range attempts {
 		t.left = object.LeftTo(t.previous, t.live, t.desired, g.plan.Ignored, g.plan.Scalable)
 		if t.live == nil {
+			t.seen = nil
 			created, err := g.create(helper, t.info)
 			if !apierrors.IsAlreadyExists(err) {
 				return created, err
@@ -202,7 +210,7 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 			}
 			continue // it was made since it was looked for
 		}
-		restored := object.Restore(t.previous, t.live, t.desired, t.left)
+		restored := restore(t.previous, t.live, t.desired, t.left)
 		object.Inherit(restored, g.owner)
 		patch, err := object.Patch(t.live, restored)
 		if err != nil {
@@ -211,6 +219,9 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 		if object.Repeats(patch, sent) {
 			return t.live, nil
 		}
+		if t.seen == nil {
+			t.seen, t.wanted = t.live, restored
+		}
 		answer, err := g.patch(helper, *t, patch)
 		switch {
 		case apierrors.IsNotFound(err), isAnother(err), apierrors.IsConflict(err):
@@ -218,7 +229,12 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 			if err := g.lookAt(t); err != nil {
 				return nil, err
 			}
-			sent = nil
+			sent, t.seen = nil, nil
+		case apierrors.IsInvalid(err) && refused == nil:
+			// Perhaps for what others have set in it, which does not go together with what the chart wants.
+			restore, refused, sent, t.seen = object.Reset, err, nil, nil
+		case apierrors.IsInvalid(err):
+			return g.recreate(t, refused, dryRun)
 		case err != nil:
 			return nil, err
 		case !metav1.IsControlledBy(answer, g.owner):

@@ -62,6 +62,10 @@ type Plan struct {
 	Ignored object.Ignored
 	// Scalable is whether the custom resource leaves its replicas to whoever scales a workload.
 	Scalable bool
+	// Recreate are the kinds whose objects may be deleted and made anew where a field cannot be changed.
+	Recreate object.Kinds
+	// Recreated is told of each object that was.
+	Recreated func(message string)
 	// Report is told what was left alone, and why.
 	Report func(message string)
 }

@@ -32,7 +32,7 @@ func (g *Guard) WaitForDelete(resources kube.ResourceList, timeout time.Duration
 	return g.await(func() error { return g.Client.WaitForDelete(owned, timeout) })
 }
 
-// await gives the slot to others while wait runs, and ends with the operator, of which Helm would not hear.
+// await gives the slot to others while wait, for a hook or a deletion, runs, and ends with the operator, of which Helm would not hear.
 func (g *Guard) await(wait func() error) error {
 	g.slots.Give()
 	defer func() { g.slots <- struct{}{} }()
@@ -42,6 +42,6 @@ func (g *Guard) await(wait func() error) error {
 	case err := <-ended:
 		return err
 	case <-g.ctx.Done():
-		return fmt.Errorf("wait for a hook: %w", g.ctx.Err())
+		return fmt.Errorf("wait: %w", g.ctx.Err())
 	}
 }

@@ -108,16 +108,39 @@ func Restore(previous, live, desired *unstructured.Unstructured, left Left) *uns
 			}
 		}
 	}
+	restored := &unstructured.Unstructured{Object: left.keep(content, live.Object)}
+	restored.SetOwnerReferences(live.GetOwnerReferences())
+	restored.SetFinalizers(live.GetFinalizers())
+	return restored
+}
+
+// keep returns content with what of it is left to others as live has it.
+func (left Left) keep(content, live map[string]any) map[string]any {
 	for _, p := range left {
-		value, ok, whole := p.in(live.Object)
+		value, ok, whole := p.in(live)
 		if _, set, _ := p.in(content); whole && (ok || set) {
 			content = p.set(content, value, ok).(map[string]any)
 		}
 	}
-	restored := &unstructured.Unstructured{Object: content}
-	restored.SetOwnerReferences(live.GetOwnerReferences())
-	restored.SetFinalizers(live.GetFinalizers())
-	return restored
+	return content
+}
+
+// Reset is Restore for an object that the API server does not take with what others have set in it: besides labels, annotations
+// and what is left to others, that goes, and the API server gives what it assigns again. Replicas stay, as they are never refused,
+// and the default of one would end pods.
+func Reset(previous, live, desired *unstructured.Unstructured, left Left) *unstructured.Unstructured {
+	bare := live.DeepCopy()
+	for key := range live.Object {
+		if key != "apiVersion" && key != "kind" && key != "metadata" && key != "status" {
+			delete(bare.Object, key)
+		}
+	}
+	if _, set, _ := mustPointer(replicas).in(desired.Object); !set {
+		left = append(slices.Clone(left), mustPointer(replicas))
+	}
+	reset := Restore(previous, bare, desired, nil)
+	reset.Object = left.keep(reset.Object, live.Object)
+	return reset
 }
 
 // withNodePorts are the wanted ports of a Service, with the node ports that the cluster gave to those of that name or number.

@@ -81,6 +81,7 @@ func reconcilerOptions(mgr ctrl.Manager, entry Entry, options Options, clients *
 		Period:           period,
 		Limits:           options.RolloutLimits,
 		DriftDetection:   release.DriftDetection{Mode: entry.DriftDetection.Mode, Ignored: entry.DriftDetection.ignored},
+		Recreate:         entry.Recreate,
 		Namespaces:       options.WatchNamespaces,
 		WatchDependents:  *entry.WatchDependentResources,
 		Changing:         changing,

@@ -26,6 +26,8 @@ type Entry struct {
 	Allow object.Allow `json:"allow"`
 	// DriftDetection is what is done about objects that others have changed.
 	DriftDetection driftDetection `json:"driftDetection"`
+	// Recreate are the kinds whose objects may be deleted and made anew where a field cannot be changed.
+	Recreate object.Kinds `json:"recreate"`
 
 	place place
 }
@@ -116,6 +118,9 @@ func validateEntry(entry *Entry) error {
 	}
 	if err := entry.DriftDetection.parse(); err != nil {
 		return fmt.Errorf("driftDetection: %w", err)
+	}
+	if err := entry.Recreate.Validate(); err != nil {
+		return fmt.Errorf("recreate: %w", err)
 	}
 	return entry.Allow.Validate()
 }

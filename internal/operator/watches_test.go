@@ -49,6 +49,7 @@ func TestLoadWatches(t *testing.T) {
   selector: {matchLabels: {tier: front}}
   releaseName: kind
   allow: {hosts: ["*.{namespace}.example.com"], annotations: [example.com/key], kinds: [Gateway.networking.istio.io], pods: [secrets]}
+  recreate: [Job, Deployment.apps]
   driftDetection: {mode: warn, ignore: [{target: {group: apps, version: v1, kind: Deployment|StatefulSet, name: a.*, namespace: n, labelSelector: a=b, annotationSelector: a in (b)}, paths: [/spec/replicas]}]}
 - {group: example.com, version: v1, kind: Other, chart: chart}
 `)
@@ -63,7 +64,7 @@ func TestLoadWatches(t *testing.T) {
 	if first.Kind != "Welcome" || first.Chart.Name() != "chart" || first.OverrideValues["image"] != "example.com/image:1" || first.ReconcilePeriod.Duration != time.Minute ||
 		*first.MaxConcurrentReconciles != 2 || *first.WatchDependentResources || first.Selector.MatchLabels["tier"] != "front" || first.ReleaseName != record.NamesKind ||
 		len(first.Allow.Hosts) != 1 || len(first.Allow.Annotations) != 1 || len(first.Allow.Kinds) != 1 || len(first.Allow.Pods) != 1 ||
-		first.DriftDetection.Mode != release.DriftWarn || len(first.DriftDetection.ignored) != 1 {
+		len(first.Recreate) != 2 || first.DriftDetection.Mode != release.DriftWarn || len(first.DriftDetection.ignored) != 1 {
 		t.Errorf("got %+v", first)
 	}
 	if second.Kind != "Other" || !*second.WatchDependentResources || second.ReconcilePeriod != nil || second.MaxConcurrentReconciles != nil || second.DriftDetection.Mode != release.DriftEnabled || second.ReleaseName != record.NamesPlain {
@@ -130,6 +131,7 @@ func TestLoadWatchesErrors(t *testing.T) {
 		"ignored kind":        {entry + "  driftDetection: {ignore: [{paths: [/kind]}]}\n", []string{"rule 1", "/kind", "cannot be ignored"}},
 		"ignored expression":  {entry + "  driftDetection: {ignore: [{paths: [/spec/a], target: {kind: \"(\"}}]}\n", []string{"rule 1", "kind", "regular expression"}},
 		"ignored selector":    {entry + "  driftDetection: {ignore: [{paths: [/spec/a], target: {labelSelector: \"a in b\"}}]}\n", []string{"rule 1", "labelSelector", "a in b"}},
+		"recreated no kind":   {entry + "  recreate: [Job, apps/Deployment]\n", []string{"entry 1", "Welcome", "recreate", "apps/Deployment", "Deployment.apps"}},
 		"second entry is bad": {entry + "- {group: a.b, version: v1, kind: Other, chart: nowhere}\n", []string{"entry 2", "Other", "nowhere"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,6 +17,7 @@ const (
 	DriftCorrected = "DriftCorrected"
 	DriftDetected  = "DriftDetected"
 	DriftLoop      = "DriftLoop"
+	Recreated      = "Recreated"
 )
 
 // Actions on a release, as metrics name them.

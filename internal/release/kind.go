@@ -33,10 +33,11 @@ type Kind struct {
 	drift    DriftDetection
 	slots    guard.Slots
 	watches  *watches // nil if nobody asked for them
-	// overrides, allow and names are as in KindOptions.
+	// overrides, allow, names and recreate are as in KindOptions.
 	overrides map[string]string
 	allow     object.Allow
 	names     record.Names
+	recreate  object.Kinds
 	changing  func(retry bool) (done func())
 	acted     func(action string, took time.Duration, err error)
 }
@@ -62,6 +63,8 @@ type KindOptions struct {
 	Limits Limits
 	// DriftDetection says what is done about objects that others have changed.
 	DriftDetection DriftDetection
+	// Recreate are the kinds whose objects may be deleted and made anew where a field cannot be changed.
+	Recreate object.Kinds
 	// Namespaces are those that the operator watches, none for all.
 	Namespaces []string
 	// WatchDependents is whether a change of a child causes a reconcile.
@@ -78,7 +81,7 @@ type KindOptions struct {
 func (c *Clients) Kind(o KindOptions) *Kind {
 	k := &Kind{
 		clients: c, gvk: o.GroupVersionKind, selector: o.Selector, schedule: &schedule{period: o.Period}, rollout: newRollout(o.Limits), drift: o.DriftDetection,
-		slots: make(guard.Slots, o.MaxConcurrent), overrides: o.Overrides, allow: o.Allow, names: o.Names, changing: o.Changing, acted: o.Acted,
+		slots: make(guard.Slots, o.MaxConcurrent), overrides: o.Overrides, allow: o.Allow, names: o.Names, recreate: o.Recreate, changing: o.Changing, acted: o.Acted,
 	}
 	if o.WatchDependents {
 		if len(o.Namespaces) == 0 {

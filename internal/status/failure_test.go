@@ -28,6 +28,7 @@ func TestExplain(t *testing.T) {
 		{`unable to build kubernetes objects from release manifest: resource mapping not found for name: "x": no matches for kind "Gateway" in version "v1"`, "ChartError", "Gateway", true},
 		{`chart x: charts/ lacks y, which the values enable: run helm dependency build`, "ChartError", "build. Or disable it in the spec.", true},
 		{`Deployment.apps "x" is invalid: spec.selector: field is immutable`, "Rejected", `"x"`, true},
+		{`Job "x" in namespace "a" cannot be changed to what the chart wants (spec.template: field is immutable): delete it`, "Rejected", "): delete it", true},
 		{`admission webhook "no.example.com" denied the request: not on Sundays`, "Rejected", "not on Sundays", true},
 		{`dial tcp 10.0.0.1:443: connect: connection refused`, "UpgradeError", "refused", false},
 	} {

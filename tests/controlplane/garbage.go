@@ -1,13 +1,22 @@
 package controlplane
 
-import "demo.welcome.domain/welcome-operator/tests/kit"
+import (
+	"strings"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
 
 // CollectGarbage starts the garbage collector of Kubernetes, and none of its other controllers.
 func (c *ControlPlane) CollectGarbage() (*Process, error) {
-	kubeconfig, err := c.Kubeconfig("garbage-collector", c.Admin)
+	return c.RunControllers("garbage-collector-controller")
+}
+
+// RunControllers starts controllers of Kubernetes.
+func (c *ControlPlane) RunControllers(names ...string) (*Process, error) {
+	kubeconfig, err := c.Kubeconfig("controllers", c.Admin)
 	if err != nil {
 		return nil, err
 	}
-	return c.Run("garbage-collector.log", nil, kit.File("bin/kube-controller-manager"), "--kubeconfig="+kubeconfig,
-		"--controllers=garbage-collector-controller", "--leader-elect=false", "--secure-port=0", "--kube-api-qps=200", "--kube-api-burst=400")
+	return c.Run("controllers.log", nil, kit.File("bin/kube-controller-manager"), "--kubeconfig="+kubeconfig,
+		"--controllers="+strings.Join(names, ","), "--leader-elect=false", "--secure-port=0", "--kube-api-qps=200", "--kube-api-burst=400")
 }

@@ -3,11 +3,15 @@ package integration
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -224,4 +228,71 @@ func TestDriftWithAnEdit(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// Who deletes the children of a Welcome, one after the other and faster than they come back, has each of them back within a second.
+func TestDeletedChildrenComeBackAtOnce(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
+	s.deploy("hello", kit.Set("autoscaling.enabled", true), kit.Set("podDisruptionBudget.enabled", true), kit.Set("networkPolicy.enabled", true))
+	children := []client.Object{&appsv1.Deployment{}, &corev1.Service{}, &autoscalingv2.HorizontalPodAutoscaler{}, &policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{}}
+	var slowest time.Duration
+	back := func(child client.Object, since time.Time) {
+		t.Helper()
+		s.awaitExists(child, "hello")
+		slowest = max(slowest, time.Since(since))
+	}
+	s.settled(operator)
+	for i := range 6 {
+		for j, child := range children {
+			s.get(child, "hello")
+			s.must(env.Client.Delete(ctx, child))
+			deleted := time.Now()
+			if other := children[(j+1)%2]; i%2 == 0 { // while it comes back, or after
+				s.must(client.IgnoreNotFound(env.Client.Delete(ctx, other)))
+				back(other, deleted)
+			}
+			back(child, deleted)
+		}
+	}
+	t.Logf("the slowest was back after %s", slowest.Round(time.Millisecond))
+	if slowest > time.Second {
+		t.Errorf("a child was back after %s\n%s", slowest, s.dump())
+	}
+	if failed := operator.metric(t, "welcome_operator_release_actions_total", `action="drift-correction".*result="failure"`); failed > 0 {
+		t.Errorf("%v repairs failed", failed)
+	}
+}
+
+// An event about a repair names what the operator has put back, and nothing that a controller of Kubernetes has written meanwhile.
+func TestEventNamesWhatWasPutBack(t *testing.T) {
+	s := newScene(t)
+	controllers, err := env.RunControllers("deployment-controller", "replicaset-controller")
+	s.must(err)
+	s.Cleanup(controllers.Stop)
+	s.operator()
+	for i := range 10 {
+		s.create(fmt.Sprintf("hello-%d", i), kit.Greet("before"))
+	}
+	for i := range 10 {
+		name := fmt.Sprintf("hello-%d", i)
+		s.awaitDeployment(name, "its controller has seen it", func(d *appsv1.Deployment) error {
+			return says(d.Annotations["deployment.kubernetes.io/revision"], []string{"1"})
+		})
+		s.awaitDeployed(name)
+		deployment := &appsv1.Deployment{}
+		s.get(deployment, name)
+		before := deployment.DeepCopy()
+		deployment.Spec.Template.Spec.Containers[0].Env[0].Value = "intruders"
+		s.must(env.Client.Patch(ctx, deployment, client.MergeFrom(before), client.FieldOwner("intruder")))
+		s.awaitGreeting(name, "before")
+		s.awaitEvent(name, "DriftCorrected", "spec.template.spec.containers[0].env[0].value")
+	}
+	events := &corev1.EventList{}
+	s.must(env.Client.List(ctx, events, client.InNamespace(s.namespace)))
+	for _, event := range events.Items {
+		if event.Reason == "DriftCorrected" && !strings.HasSuffix(event.Message, ": put back spec.template.spec.containers[0].env[0].value") {
+			t.Errorf("an event says: %s", event.Message)
+		}
+	}
 }

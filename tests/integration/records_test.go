@@ -31,6 +31,20 @@ func (s *scene) forgeOnce(name string, change func(record *corev1.ConfigMap, rel
 	s.Helper()
 	records := s.records(name)
 	record := &records[len(records)-1]
+	rel := s.unpack(record)
+	before := record.DeepCopy()
+	change(record, rel)
+	if record.Data["release"] == before.Data["release"] {
+		text, err := json.Marshal(rel)
+		s.must(err)
+		record.Data["release"] = pack(text)
+	}
+	return env.Client.Update(ctx, record)
+}
+
+// unpack reads the release in a record.
+func (s *scene) unpack(record *corev1.ConfigMap) *release.Release {
+	s.Helper()
 	packed, err := base64.StdEncoding.DecodeString(record.Data["release"])
 	s.must(err)
 	reader, err := gzip.NewReader(bytes.NewReader(packed))
@@ -39,14 +53,7 @@ func (s *scene) forgeOnce(name string, change func(record *corev1.ConfigMap, rel
 	s.must(err)
 	rel := &release.Release{}
 	s.must(json.Unmarshal(text, rel))
-	before := record.DeepCopy()
-	change(record, rel)
-	if record.Data["release"] == before.Data["release"] {
-		text, err = json.Marshal(rel)
-		s.must(err)
-		record.Data["release"] = pack(text)
-	}
-	return env.Client.Update(ctx, record)
+	return rel
 }
 
 func pack(text []byte) string {

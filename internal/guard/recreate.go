@@ -1,0 +1,102 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/cli-runtime/pkg/resource"
+)
+
+const (
+	// goneTimeout bounds how long an object that is deleted may be kept by its finalizers, before the action fails and is tried
+	// again.
+	goneTimeout = 30 * time.Second
+	gonePoll    = 100 * time.Millisecond
+	// toldCauses bounds how many of the causes of a refusal are told.
+	toldCauses = 5
+)
+
+// recreate deletes an object that the API server does not let become what the chart wants, and makes it anew, where the kind may
+// be. refused is what the API server says. It is asked first whether it would take the object if it was new: what it never takes
+// is no reason to delete what is there.
+func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.Unstructured, error) {
+	anew := content(t.info.Object).DeepCopy()
+	g.adopt(anew)
+	anew.SetName("dry-run-" + string(t.live.GetUID())) // its own name is taken
+	answer, err := resource.NewHelper(t.info.Client, t.info.Mapping).DryRun(true).Create(t.info.Namespace, false, anew)
+	if err != nil {
+		return nil, refused
+	}
+	why, kind := causes(refused), t.info.Mapping.GroupVersionKind.GroupKind()
+	refusal := fmt.Sprintf("%s cannot be changed to what the chart wants (%s)", describe(t.info), why)
+	switch {
+	case spared(t.live) || spared(t.desired):
+		return nil, fmt.Errorf("%s, and the chart asks to keep it: delete it by hand, or leave these fields to others (driftDetection.ignore in watches.yaml)", refusal)
+	case !g.plan.Recreate.Has(kind):
+		return nil, fmt.Errorf("%s: delete it, have the operator delete it (recreate: [%s] in watches.yaml), or leave these fields to others (driftDetection.ignore there)", refusal, kind)
+	case dryRun:
+		made := content(answer)
+		made.SetName(t.info.Name)
+		return made, nil
+	}
+	// In the background: what belongs to the old object goes, too, and nothing of it is kept for the new one.
+	if err := g.remove(t.info, metav1.DeletePropagationBackground, false, func(*unstructured.Unstructured) bool { return false }); err != nil {
+		return nil, err
+	}
+	if err := g.awaitGone(t); err != nil {
+		return nil, err
+	}
+	created, err := g.create(resource.NewHelper(t.info.Client, t.info.Mapping), t.info)
+	if err != nil {
+		return nil, err
+	}
+	g.plan.Recreated(fmt.Sprintf("%s was deleted and made anew: %s", describe(t.info), why))
+	return created, nil
+}
+
+// awaitGone waits until a deleted object is.
+func (g *Guard) awaitGone(t *target) error {
+	last := t.live
+	return g.await(func() error {
+		err := wait.PollUntilContextTimeout(g.ctx, gonePoll, goneTimeout, true, func(context.Context) (bool, error) {
+			live, err := g.live(t.info)
+			if apierrors.IsNotFound(err) {
+				return true, nil
+			}
+			if err == nil {
+				last = live
+			}
+			return err == nil && live.GetUID() != t.live.GetUID(), err
+		})
+		if wait.Interrupted(err) {
+			return fmt.Errorf("%s is deleted, to be made anew, and these finalizers keep it: %s", describe(t.info), strings.Join(last.GetFinalizers(), ", "))
+		}
+		return err
+	})
+}
+
+// causes are the fields of an object that the API server does not take, and why.
+func causes(refused error) string {
+	var status apierrors.APIStatus
+	if !errors.As(refused, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
+		return refused.Error()
+	}
+	var words []string
+	for _, cause := range status.Status().Details.Causes {
+		if text := cause.Field + ": " + cause.Message; !slices.Contains(words, text) {
+			words = append(words, text)
+		}
+	}
+	if len(words) > toldCauses {
+		words = append(words[:toldCauses], fmt.Sprintf("%d more", len(words)-toldCauses))
+	}
+	return strings.Join(words, "; ")
+}

@@ -1,0 +1,29 @@
+package object
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Kinds names kinds of objects: Job for those of any group, Deployment.apps for that of one.
+type Kinds []string
+
+var kindsPattern = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+
+// Validate says what cannot be meant.
+func (k Kinds) Validate() error {
+	for _, kind := range k {
+		if !kindsPattern.MatchString(kind) {
+			return fmt.Errorf("%q is no kind: write Job, or Deployment.apps with its group", kind)
+		}
+	}
+	return nil
+}
+
+// Has is whether a kind is among them.
+func (k Kinds) Has(kind schema.GroupKind) bool {
+	return slices.Contains(k, kind.Kind) || slices.Contains(k, kind.String())
+}

@@ -1,0 +1,490 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+	"demo.welcome.domain/welcome-operator/tests/waiting"
+)
+
+var (
+	stateCases = flag.Int("state-cases", 1500, "how many changes of objects TestAnyState makes that the API server takes")
+	stateSeed  = flag.Uint64("state-seed", 0, "of what TestAnyState chooses at random, to choose the same again; 0 for another one each time")
+)
+
+const (
+	zooGroup = "zoo.example.com"
+	// zoos are how many custom resources are changed at once, besides the one that nobody touches.
+	zoos = 40
+	// untouched is its name. Each name is as long as the others, and stands for nothing else in the objects.
+	untouched = "zoo-untouched"
+)
+
+// zooKinds are the kinds of the chart: those whose whole spec is the chart's, and the others, to which anybody may add.
+var zooKinds = []struct {
+	apiVersion, kind string
+	whole            bool
+}{
+	{"apps/v1", "Deployment", true}, {"apps/v1", "StatefulSet", true}, {"apps/v1", "DaemonSet", true}, {"v1", "Service", true},
+	{"networking.k8s.io/v1", "Ingress", true}, {"networking.k8s.io/v1", "NetworkPolicy", true}, {"policy/v1", "PodDisruptionBudget", true},
+	{"autoscaling/v2", "HorizontalPodAutoscaler", true}, {"batch/v1", "CronJob", false}, {"batch/v1", "Job", false}, {"v1", "ConfigMap", false},
+	{"v1", "ServiceAccount", false}, {"v1", "PersistentVolumeClaim", false}, {"rbac.authorization.k8s.io/v1", "Role", false}, {"rbac.authorization.k8s.io/v1", "RoleBinding", false},
+}
+
+// othersInSpec are the fields of a whole spec that stay as others have set them, or are assigned.
+var othersInSpec = map[string][]string{
+	"Deployment": {"paused"},
+	"Ingress":    {"ingressClassName"},
+	"Service":    {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "loadBalancerClass", "loadBalancerIP"},
+}
+
+func zoo(namespace, name string, edits ...kit.Edit) *unstructured.Unstructured {
+	object := kit.Object(zooGroup+"/v1", "Zoo")
+	object.SetNamespace(namespace)
+	object.SetName(name)
+	for _, edit := range edits {
+		edit(object)
+	}
+	return object
+}
+
+// zooSettings are those of an operator that serves the chart tests/charts/zoo, here, with all rights.
+func (s *scene) zooSettings() settings {
+	s.Helper()
+	open := &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)}
+	crd := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "zoos." + zooGroup},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: zooGroup, Scope: apiextensionsv1.NamespaceScoped, Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "zoos", Kind: "Zoo"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: open},
+				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
+			}},
+		},
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: objectMeta(operatorNamespace, "zoo")}
+	rights := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "zoo"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: operatorNamespace, Name: account.Name}},
+	}
+	for _, object := range []client.Object{crd, account, rights} {
+		if err := env.Client.Create(ctx, object); !apierrors.IsAlreadyExists(err) {
+			s.must(err)
+		}
+	}
+	s.await("the kind is served", func() error {
+		return env.Client.List(ctx, kit.List(zooGroup+"/v1", "Zoo"), client.InNamespace(s.namespace))
+	})
+	return settings{namespaces: []string{s.namespace}, account: account.Name, watches: `- group: ` + zooGroup + `
+  version: v1
+  kind: Zoo
+  chart: tests/charts/zoo
+  maxConcurrentReconciles: 8
+  recreate: [ConfigMap, Job.batch]
+`}
+}
+
+// states is one run of TestAnyState.
+type states struct {
+	*scene
+	schemas  schemas
+	random   *rand.Rand
+	names    []string
+	number   int
+	queues   map[string][]mutation // by kind: what is still to be done
+	paths    map[string]int
+	refused  map[string]int
+	accepted map[string]int
+	mu       sync.Mutex
+	history  map[string][]string // what was done, by object
+}
+
+// Whatever the live objects look like, an upgrade reaches what the chart wants. While the operator looks away, somebody adds,
+// changes, removes, reorders and renames each field of each kind of child that the API server lets them; then the custom
+// resource is edited.
+func TestAnyState(t *testing.T) {
+	s := &states{scene: newScene(t), number: 1, queues: map[string][]mutation{}, paths: map[string]int{}, refused: map[string]int{}, accepted: map[string]int{}, history: map[string][]string{}}
+	seed := *stateSeed
+	for seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("seed: go test ./tests/integration -run TestAnyState -state-cases=%d -state-seed=%d", *stateCases, seed)
+	s.random = rand.New(rand.NewPCG(seed, 0))
+	settings := s.zooSettings()
+	operator := s.ownOperator(settings)
+	for i := range zoos {
+		s.names = append(s.names, fmt.Sprintf("zoo-%09d", i))
+	}
+	for _, name := range append(s.names, untouched) {
+		s.must(env.Client.Create(ctx, zoo(s.namespace, name, kit.Set("number", s.number))))
+	}
+	s.reaches()
+	s.readPaths()
+	for round := 0; s.total(s.accepted) < *stateCases; round++ {
+		away := round%2 == 0 // the other times, it is told to look away
+		if away {
+			operator.Stop()
+		} else {
+			s.each(s.names, func(name string) error { return s.patchZoo(name, kit.Pause(true)) })
+			s.await("all are paused", func() error { return s.all(s.names, "Paused", metav1.ConditionTrue) })
+		}
+		before := s.total(s.accepted)
+		s.mutate()
+		if s.total(s.accepted) == before {
+			t.Log("nothing is left to be done")
+			break
+		}
+		s.number++
+		s.each(append(s.names, untouched), func(name string) error {
+			return s.patchZoo(name, kit.Pause(false), kit.Set("number", s.number))
+		})
+		if away {
+			operator = s.ownOperator(settings)
+		}
+		s.reaches()
+	}
+	t.Logf("%d kinds, %d ways to change a field, %d cases accepted and %d refused by the API server; seed %d", len(zooKinds), s.total(s.paths), s.total(s.accepted), s.total(s.refused), seed)
+	for _, kind := range zooKinds {
+		t.Logf("%-24s %4d ways, %4d accepted, %4d refused", kind.kind, s.paths[kind.kind], s.accepted[kind.kind], s.refused[kind.kind])
+	}
+	s.tidy()
+}
+
+func (s *states) total(counts map[string]int) (sum int) {
+	for _, count := range counts {
+		sum += count
+	}
+	return sum
+}
+
+// each calls do for all names, some at a time.
+func (s *states) each(names []string, do func(name string) error) {
+	s.Helper()
+	errs := make(chan error)
+	next := make(chan string)
+	for range 8 {
+		go func() {
+			for name := range next {
+				errs <- do(name)
+			}
+		}()
+	}
+	go func() {
+		for _, name := range names {
+			next <- name
+		}
+		close(next)
+	}()
+	for range names {
+		s.must(<-errs)
+	}
+}
+
+func (s *states) patchZoo(name string, edits ...kit.Edit) error {
+	content, err := json.Marshal(zoo(s.namespace, name, edits...).Object)
+	if err != nil {
+		return err
+	}
+	return env.Client.Patch(ctx, zoo(s.namespace, name), client.RawPatch("application/merge-patch+json", content))
+}
+
+// all is nil if all of these say so of themselves as they are now.
+func (s *states) all(names []string, condition string, status metav1.ConditionStatus) error {
+	list := kit.List(zooGroup+"/v1", "Zoo")
+	if err := env.Client.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
+		return err
+	}
+	var errs []error
+	for _, item := range list.Items {
+		if !slices.Contains(names, item.GetName()) {
+			continue
+		}
+		got, err := kit.Condition(&item, condition)
+		if err == nil && (got.Status != status || kit.Seen(&item) != nil) {
+			err = fmt.Errorf("%s: %s is %s: %s", item.GetName(), condition, got.Status, got.Message)
+		}
+		if failed, e := kit.Condition(&item, "ReleaseFailed"); e == nil && failed.Status == metav1.ConditionTrue {
+			err = fmt.Errorf("%s: %s", item.GetName(), failed.Message)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// readPaths lists what may be done to the objects as they are.
+func (s *states) readPaths() {
+	s.Helper()
+	discovery, err := discovery.NewDiscoveryClientForConfig(env.Admin)
+	s.must(err)
+	var versions []string
+	for _, kind := range zooKinds {
+		versions = append(versions, kind.apiVersion)
+	}
+	s.schemas, err = readSchemas(discovery.RESTClient(), versions...)
+	s.must(err)
+	for _, kind := range zooKinds {
+		object := kit.Object(kind.apiVersion, kind.kind)
+		s.get(object, untouched)
+		schema, err := s.schemas.of(object)
+		s.must(err)
+		for _, m := range s.schemas.mutations(schema, object.Object) {
+			switch {
+			case slices.Contains([]string{"apiVersion", "kind", "status"}, m.path[0]):
+			case m.path[0] == "metadata" && (len(m.path) < 2 || m.path[1] != "labels" && m.path[1] != "annotations"): // whose and which it is
+			default:
+				s.queues[kind.kind] = append(s.queues[kind.kind], m)
+			}
+		}
+		s.paths[kind.kind] = len(s.queues[kind.kind])
+		queue := s.queues[kind.kind]
+		s.random.Shuffle(len(queue), func(i, j int) { queue[i], queue[j] = queue[j], queue[i] })
+	}
+}
+
+// mutate changes each child of each zoo in one way, as long as there are any.
+func (s *states) mutate() {
+	s.Helper()
+	var done sync.WaitGroup
+	errs := make(chan error, len(zooKinds))
+	for _, kind := range zooKinds {
+		random := rand.New(rand.NewPCG(s.random.Uint64(), 0))
+		done.Go(func() {
+			for _, name := range s.names {
+				if err := s.mutateOne(kind.apiVersion, kind.kind, name, random); err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	done.Wait()
+	close(errs)
+	for err := range errs {
+		s.must(err)
+	}
+}
+
+// mutateOne does the first that is left and that the API server takes.
+func (s *states) mutateOne(apiVersion, kind, name string, random *rand.Rand) error {
+	object := kit.Object(apiVersion, kind)
+	if err := s.find(object, name); err != nil {
+		return err
+	}
+	for {
+		s.mu.Lock()
+		queue := s.queues[kind]
+		if len(queue) > 0 {
+			s.queues[kind] = queue[1:]
+		}
+		s.mu.Unlock()
+		if len(queue) == 0 {
+			return nil
+		}
+		changed := object.DeepCopy()
+		queue[0].in(changed, random)
+		err := env.Client.Update(ctx, changed)
+		s.mu.Lock()
+		switch {
+		case err != nil:
+			s.refused[kind]++
+		case changed.GetResourceVersion() != object.GetResourceVersion():
+			s.accepted[kind]++
+			patch, _ := client.MergeFrom(object).Data(changed)
+			patch = bytes.ReplaceAll(patch, []byte(`,"metadata":{"generation":2}`), nil)
+			s.history[kind+" "+name] = append(s.history[kind+" "+name], fmt.Sprintf("%s: %.600s", queue[0], patch))
+		}
+		s.mu.Unlock()
+		if err == nil && changed.GetResourceVersion() != object.GetResourceVersion() {
+			return nil
+		}
+		if answer := apierrors.APIStatus(nil); err != nil && !errors.As(err, &answer) {
+			return fmt.Errorf("%s %s: %s: %w", kind, name, queue[0], err)
+		}
+	}
+}
+
+// reaches fails unless all are upgraded, and each object is as the chart wants it.
+func (s *states) reaches() {
+	s.Helper()
+	start := time.Now()
+	if err := waiting.For(ctx, s.Logf, "all are deployed", 2*time.Minute, 200*time.Millisecond, func(context.Context) error {
+		return s.all(append(s.names, untouched), "Deployed", metav1.ConditionTrue)
+	}); err != nil {
+		s.Errorf("%v\n%s", err, s.historyOf(err))
+	}
+	err := waiting.For(ctx, s.Logf, "all objects are what the chart wants", patience, 500*time.Millisecond, func(context.Context) error { return s.compare() })
+	if err != nil {
+		s.Fatalf("%v\n%s", err, s.historyOf(err))
+	}
+	if s.Failed() {
+		s.FailNow()
+	}
+	s.Logf("number %d: all are what the chart wants after %s", s.number, time.Since(start).Round(100*time.Millisecond))
+}
+
+// historyOf tells what was done to the objects of the zoos that an error names.
+func (s *states) historyOf(err error) string {
+	var told []string
+	for _, object := range slices.Sorted(maps.Keys(s.history)) {
+		_, name, _ := strings.Cut(object, " ")
+		if strings.Contains(err.Error(), name) {
+			told = append(told, object+"\n    "+strings.Join(s.history[object], "\n    "))
+		}
+	}
+	return strings.Join(told, "\n")
+}
+
+// compare is nil if the objects of all are as the chart wants them.
+func (s *states) compare() error {
+	wanted := map[string]map[string]any{}
+	records := s.records(untouched)
+	rendered, err := kit.Objects([]byte(s.unpack(&records[len(records)-1]).Manifest))
+	s.must(err)
+	for _, object := range rendered {
+		wanted[object.GetKind()] = named(object, untouched)
+	}
+	var errs []error
+	for _, kind := range zooKinds {
+		list := kit.List(kind.apiVersion, kind.kind)
+		s.must(env.Client.List(ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{kit.ManagedBy: "welcome-operator"}))
+		objects := map[string]map[string]any{}
+		for _, object := range list.Items {
+			objects[object.GetName()] = named(&object, object.GetName())
+		}
+		for _, name := range append(s.names, untouched) {
+			object := objects[name]
+			if object == nil {
+				errs = append(errs, fmt.Errorf("%s %s is not there", kind.kind, name))
+				continue
+			}
+			differences := lacks("", object, wanted[kind.kind])
+			if kind.whole {
+				differences = append(differences, unequal(kind.kind, object, objects[untouched])...)
+			}
+			if len(differences) > 0 {
+				errs = append(errs, fmt.Errorf("%s %s: %s", kind.kind, name, strings.Join(differences, "; ")))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// named is an object with another name in the place of its own, wherever that stands.
+func named(object *unstructured.Unstructured, name string) map[string]any {
+	object = object.DeepCopy()
+	object.SetManagedFields(nil)
+	text, _ := json.Marshal(object.Object)
+	content := map[string]any{}
+	_ = json.Unmarshal(bytes.ReplaceAll(text, []byte(name), []byte("NAME")), &content)
+	return content
+}
+
+// lacks lists what of wanted is not in live.
+func lacks(path string, live, wanted any) []string {
+	switch wanted := wanted.(type) {
+	case map[string]any:
+		var all []string
+		for _, key := range slices.Sorted(maps.Keys(wanted)) {
+			all = append(all, lacks(path+"."+key, child(live, key), wanted[key])...)
+		}
+		return all
+	case []any:
+		elements, _ := live.([]any)
+		if len(elements) != len(wanted) {
+			return []string{fmt.Sprintf("%s has %d elements, not %d", path, len(elements), len(wanted))}
+		}
+		var all []string
+		for i := range wanted {
+			all = append(all, lacks(fmt.Sprintf("%s[%d]", path, i), elements[i], wanted[i])...)
+		}
+		return all
+	}
+	if !reflect.DeepEqual(live, wanted) {
+		return []string{fmt.Sprintf("%s is %v, not %v", path, live, wanted)}
+	}
+	return nil
+}
+
+// unequal lists where the spec of an object is not that of the one that nobody has touched.
+func unequal(kind string, object, control map[string]any) []string {
+	spec := func(of map[string]any) map[string]any {
+		fields := copied(of["spec"]).(map[string]any)
+		for _, name := range othersInSpec[kind] {
+			delete(fields, name)
+		}
+		ports, _ := fields["ports"].([]any)
+		for _, port := range ports {
+			if _, assigned := child(port, "nodePort").(float64); assigned {
+				port.(map[string]any)["nodePort"] = "assigned"
+			}
+		}
+		metadata, _, _ := unstructured.NestedMap(fields, "template", "metadata")
+		if unstructured.RemoveNestedField(metadata, "annotations", "kubectl.kubernetes.io/restartedAt"); metadata != nil {
+			_ = unstructured.SetNestedMap(fields, metadata, "template", "metadata")
+		}
+		return fields
+	}
+	return append(lacks(".spec", spec(object), spec(control)), more(".spec", spec(object), spec(control))...)
+}
+
+// more lists what live has besides wanted.
+func more(path string, live, wanted any) []string {
+	var all []string
+	switch live := live.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(live)) {
+			if child(wanted, key) == nil {
+				all = append(all, fmt.Sprintf("%s.%s is %v", path, key, live[key]))
+				continue
+			}
+			all = append(all, more(path+"."+key, live[key], child(wanted, key))...)
+		}
+	case []any:
+		if elements, _ := wanted.([]any); len(elements) == len(live) {
+			for i := range live {
+				all = append(all, more(fmt.Sprintf("%s[%d]", path, i), live[i], elements[i])...)
+			}
+		}
+	}
+	return all
+}
+
+// tidy deletes what other tests would have to go through.
+func (s *states) tidy() {
+	s.Helper()
+	for _, name := range append(s.names, untouched) {
+		s.must(env.Client.Delete(ctx, zoo(s.namespace, name)))
+	}
+	s.must(waiting.For(ctx, s.Logf, "all are gone", 2*time.Minute, 200*time.Millisecond, func(context.Context) error {
+		list := kit.List(zooGroup+"/v1", "Zoo")
+		if err := env.Client.List(ctx, list, client.InNamespace(s.namespace)); err != nil || meta.LenList(list) > 0 {
+			return fmt.Errorf("%d are there: %w", meta.LenList(list), err)
+		}
+		return nil
+	}))
+}

@@ -1,0 +1,151 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
+
+// configured is a chart with a ConfigMap, which nobody can change any more once it is immutable.
+func configured(t *testing.T, settings string) string {
+	return watchesWithMore(t, `
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}
+  annotations: {keep: "{{ .Values.podLabels.keep }}"{{ if .Values.podLabels.keep }}, helm.sh/resource-policy: keep{{ end }}}
+data: {"{{ .Values.name }}": it}`) + settings
+}
+
+func (s *scene) freezeConfigMap() types.UID {
+	s.Helper()
+	config := &corev1.ConfigMap{}
+	s.get(config, "hello")
+	config.Immutable = ptr.To(true)
+	s.must(env.Client.Update(ctx, config))
+	return config.UID
+}
+
+// awaitConfigMap waits until the ConfigMap has a key, and is another one.
+func (s *scene) awaitConfigMap(key string, old types.UID) {
+	s.Helper()
+	s.await("the ConfigMap is another one, with the key "+key, func() error {
+		config := &corev1.ConfigMap{}
+		if err := s.find(config, "hello"); err != nil {
+			return err
+		}
+		if config.UID == old || config.Data[key] == "" {
+			return fmt.Errorf("it is %s with %v", config.UID, config.Data)
+		}
+		return nil
+	})
+}
+
+// What cannot be changed is said by name, and made anew by whoever may delete it; Helm's force does not give that to the author.
+func TestWhatCannotBeChangedIsSaid(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: configured(t, "")})
+	s.deploy("hello", kit.Greet("before"))
+	old := s.freezeConfigMap()
+	s.edit("hello", kit.Greet("after"), kit.Annotate("helm.sdk.operatorframework.io/upgrade-force", "true"))
+	s.awaitCondition("hello", "Ready", "False", `ConfigMap "hello"`, "data: ", "immutable", "recreate: [ConfigMap] in watches.yaml")
+	s.awaitCondition("hello", "Stalled", "True")
+	config := &corev1.ConfigMap{}
+	s.get(config, "hello")
+	if config.UID != old {
+		t.Error("it was deleted")
+	}
+	s.must(env.Client.Delete(ctx, config))
+	s.awaitConfigMap("after", old)
+	s.awaitDeployed("hello")
+	s.awaitGreeting("hello", "after")
+}
+
+// What cannot be changed is made anew where watches.yaml says so. While a finalizer keeps it, others have their turn.
+func TestRecreate(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: configured(t, "  recreate: [ConfigMap]\n  maxConcurrentReconciles: 1\n")})
+	s.deploy("hello", kit.Greet("before"))
+	old := s.freezeConfigMap()
+	s.edit("hello", kit.Greet("after"))
+	s.awaitConfigMap("after", old)
+	s.awaitDeployed("hello")
+	s.awaitEvent("hello", "Recreated", `ConfigMap "hello"`, "data: ", "immutable")
+
+	config := &corev1.ConfigMap{}
+	s.get(config, "hello")
+	config.Finalizers, config.Immutable = []string{"example.com/theirs"}, ptr.To(true)
+	s.must(env.Client.Update(ctx, config))
+	s.edit("hello", kit.Greet("at-last"))
+	s.await("it is deleted", func() error {
+		if s.get(config, "hello"); config.DeletionTimestamp == nil {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	s.deploy("other")
+	s.must(env.Client.Patch(ctx, config, client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`))))
+	s.awaitConfigMap("at-last", config.UID)
+	s.awaitDeployed("hello")
+}
+
+// Nothing is deleted for the sake of what the API server would never take, nor what the chart asks to keep.
+func TestRecreateDeletesNothingInVain(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: configured(t, "  recreate: [ConfigMap]\n")})
+	s.deploy("hello", kit.Greet("before"))
+	old := s.freezeConfigMap()
+	s.edit("hello", kit.Greet("no key of a ConfigMap"))
+	s.awaitCondition("hello", "Ready", "False", "data[no key of a ConfigMap]")
+	s.edit("hello", kit.Greet("after"), kit.Set("podLabels", map[string]any{"keep": "yes"}))
+	s.awaitCondition("hello", "Ready", "False", `ConfigMap "hello"`, "asks to keep it")
+	config := &corev1.ConfigMap{}
+	if s.get(config, "hello"); config.UID != old || config.Data["before"] == "" {
+		t.Errorf("it is %s with %v", config.UID, config.Data)
+	}
+}
+
+// The pods of a Deployment that is made anew are not left behind.
+func TestRecreateDeployment(t *testing.T) {
+	s := newScene(t)
+	controllers, err := env.RunControllers("deployment-controller", "replicaset-controller", "garbage-collector-controller")
+	s.must(err)
+	s.Cleanup(controllers.Stop)
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithFile(t, "templates/_helpers.tpl",
+		`{{- define "welcome.selectorLabels" -}}`, "{{- define \"welcome.selectorLabels\" -}}\ngreets: {{ .Values.name }}") + "  recreate: [Deployment.apps]\n"})
+	s.deploy("hello", kit.Greet("before"), kit.Set("replicas", 2))
+	pods := func(greets string, count int) {
+		t.Helper()
+		s.await(fmt.Sprintf("%d pods greet %s, and no others are there", count, greets), func() error {
+			list := &corev1.PodList{}
+			if err := env.Client.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
+				return err
+			}
+			for _, pod := range list.Items {
+				if pod.Labels["greets"] != greets {
+					return fmt.Errorf("%s greets %s", pod.Name, pod.Labels["greets"])
+				}
+			}
+			return atLeast(len(list.Items), count)
+		})
+	}
+	pods("before", 2)
+	s.edit("hello", kit.Greet("after"))
+	s.awaitDeployed("hello")
+	s.awaitDeployment("hello", "it has another selector", func(d *appsv1.Deployment) error {
+		if got := d.Spec.Selector.MatchLabels["greets"]; got != "after" {
+			return fmt.Errorf("it selects %s", got)
+		}
+		return nil
+	})
+	s.awaitEvent("hello", "Recreated", `Deployment "hello"`, "spec.selector", "immutable")
+	pods("after", 2)
+}
