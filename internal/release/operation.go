@@ -38,11 +38,8 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 	}
 	op := &operation{Kind: a.Kind, client: a, plan: guard.Plan{
 		Proven: a.appliedDigest(), Intact: append(a.untouched(), a.resting...), Left: left, Rehearse: rehearse, Report: a.report,
-		Ignored: a.drift.Ignored, Scalable: a.scalable(),
+		Ignored: a.drift.Ignored, Scalable: a.scalable(), Unowned: a.unowned(), Begins: a.begins(), MayInherit: a.mayInherit,
 	}}
-	if a.begins() {
-		op.plan.MayInherit = a.mayInherit
-	}
 	op.store = a.store.Stamping(record.Stamp{Operator: a.clients.operator, Generation: a.owner.GetGeneration(), Inputs: a.wanted, Children: func() []object.Child { return op.guard.Children() }})
 	var err error
 	if op.helm, err = a.clients.library.ActionClientFor(context.WithValue(a.ctx, operationKey{}, op), a.owner); err != nil {
