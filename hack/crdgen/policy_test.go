@@ -32,9 +32,9 @@ func TestPolicyForbidsNothingThatAnEntryAllows(t *testing.T) {
 		t.Errorf("the kinds are not %s in %s", want, rules[0].Expression)
 	}
 	for i, want := range map[int]string{
-		2: `variables.after.exists(o, o in ["example.com/v1/One", "example.com/v2/Two"]) || (!has(variables.pod.imagePullSecrets)`,
+		2: `variables.after.exists(o, o in ["example.com/v1/One", "example.com/v2/Two"]) || variables.keptFor in ["One.example.com", "Two.example.com"] || (!has(variables.pod.imagePullSecrets)`,
 		3: `(!has(variables.pod.serviceAccountName)`,
-		4: `variables.after.exists(o, o in ["example.com/v2/Two"]) || (!has(variables.pod.hostNetwork)`,
+		4: `variables.after.exists(o, o in ["example.com/v2/Two"]) || variables.keptFor in ["Two.example.com"] || (!has(variables.pod.hostNetwork)`,
 	} {
 		if !strings.HasPrefix(rules[i].Expression, want) {
 			t.Errorf("%s: %s does not begin with %s", rules[i].Message, rules[i].Expression, want)

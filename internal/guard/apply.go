@@ -65,7 +65,7 @@ func (g *Guard) apply(previous, before, desired kube.ResourceList, upgrade bool)
 		if _, err := g.bringAll(targets, upgrade, true); err != nil {
 			return nil, err
 		}
-		if err := g.removeAll(gone, metav1.DeletePropagationBackground, true, spared); err != nil {
+		if err := g.removeAll(gone, metav1.DeletePropagationBackground, true, isHook); err != nil {
 			return nil, err
 		}
 		g.Rehearsed()
@@ -74,7 +74,7 @@ func (g *Guard) apply(previous, before, desired kube.ResourceList, upgrade bool)
 	if err := errors.Join(err, bringErr); err != nil {
 		return changes, err
 	}
-	return changes, g.removeAll(gone, metav1.DeletePropagationBackground, false, spared)
+	return changes, g.removeAll(gone, metav1.DeletePropagationBackground, false, isHook) // hooks come and go
 }
 
 // absent are objects that somebody has looked for, and that are not there.
@@ -169,7 +169,11 @@ func (g *Guard) bringAll(targets []*target, upgrade, dryRun bool) ([]Change, err
 			}
 			continue
 		}
-		g.applied = append(g.applied, object.ChildOf(applied, t.desired, t.left, g.plan.Ignored))
+		child := object.ChildOf(applied, t.desired, t.left, g.plan.Ignored)
+		g.applied = append(g.applied, child)
+		if child.UID != "" {
+			g.unowned = append(g.unowned, child.UID)
+		}
 		if t.live != nil && t.seen == nil {
 			continue
 		}
@@ -212,6 +216,9 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 		}
 		restored := restore(t.previous, t.live, t.desired, t.left)
 		object.Inherit(restored, g.owner)
+		if !g.plan.Begins && !g.owns(t.live) && !object.Kept(restored) {
+			return nil, inTheWay(t.info) // it would go with the owner, though nothing but its marks says that it is the owner's
+		}
 		patch, err := object.Patch(t.live, restored)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", describe(t.info), err)
@@ -237,8 +244,8 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 			return g.recreate(t, refused, dryRun)
 		case err != nil:
 			return nil, err
-		case !metav1.IsControlledBy(answer, g.owner):
-			return nil, inTheWay(t.info) // orphaned meanwhile
+		case !reflect.DeepEqual(metav1.GetControllerOf(answer), metav1.GetControllerOf(restored)):
+			return nil, inTheWay(t.info) // orphaned meanwhile, or somebody else's
 		case dryRun:
 			return answer, nil // nothing is stored that could be looked at again
 		default:
@@ -253,6 +260,9 @@ func (g *Guard) create(helper *resource.Helper, info *resource.Info) (*unstructu
 	answer, err := helper.Create(info.Namespace, false, info.Object)
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", describe(info), err)
+	}
+	if helper.ServerDryRun {
+		content(answer).SetUID("") // nothing has it
 	}
 	return content(answer), nil
 }
@@ -298,11 +308,6 @@ func isAnother(err error) bool {
 		slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
 }
 
-// spared is what a new manifest may lack: what the chart wants to keep, and hooks, which come and go.
-func spared(live *unstructured.Unstructured) bool {
-	return live.GetAnnotations()[kube.ResourcePolicyAnno] == kube.KeepPolicy || isHook(live)
-}
-
 func isHook(obj *unstructured.Unstructured) bool {
 	return obj.GetAnnotations()[release.HookAnnotation] != ""
 }
@@ -315,7 +320,7 @@ func (g *Guard) removeAll(resources kube.ResourceList, policy metav1.DeletionPro
 	return errors.Join(errs...)
 }
 
-// remove deletes an object if it is the owner's, unless it is to be spared, and reports it if it is not the owner's.
+// remove deletes an object if it is the owner's, unless it is to be spared or kept, and reports it if it is not the owner's.
 func (g *Guard) remove(info *resource.Info, policy metav1.DeletionPropagation, dryRun bool, spare func(*unstructured.Unstructured) bool) error {
 	if err := g.checkNamespace(info); err != nil {
 		g.plan.Report(err.Error())
@@ -334,17 +339,29 @@ func (g *Guard) remove(info *resource.Info, policy metav1.DeletionPropagation, d
 			return nil
 		case err != nil:
 			return err // to go on would orphan an object of the owner
-		case !metav1.IsControlledBy(live, g.owner):
+		}
+		keep := g.keeps(info, live)
+		switch {
+		case keep && g.isMarked(live):
+			g.noteKept(live)
+			return nil
+		case !g.owns(live):
 			g.plan.Report(inTheWay(info).Error())
 			return nil
+		case keep:
+			if err = g.disown(helper, info, live); err == nil {
+				g.noteKept(live)
+				return nil
+			}
 		case spare(live):
 			return nil
+		default:
+			uid, version := live.GetUID(), live.GetResourceVersion()
+			_, err = helper.DeleteWithOptions(info.Namespace, info.Name, &metav1.DeleteOptions{
+				PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
+			})
 		}
-		uid, version := live.GetUID(), live.GetResourceVersion()
-		_, err = helper.DeleteWithOptions(info.Namespace, info.Name, &metav1.DeleteOptions{
-			PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
-		})
-		if !apierrors.IsConflict(err) {
+		if !apierrors.IsConflict(err) && !isAnother(err) {
 			break
 		}
 	}
@@ -352,4 +369,46 @@ func (g *Guard) remove(info *resource.Info, policy metav1.DeletionPropagation, d
 		return fmt.Errorf("delete %s: %w", describe(info), err)
 	}
 	return nil
+}
+
+// keeps is whether an object is to outlive the owner: by its own annotation, because it was made so, or by the manifest that was applied last.
+// Another manifest is not believed: who forges one would leave behind whatever they like.
+func (g *Guard) keeps(info *resource.Info, live *unstructured.Unstructured) bool {
+	if isHook(live) {
+		return false
+	}
+	applied := g.proven.Get(info)
+	return object.Kept(live) || slices.Contains(g.unowned, live.GetUID()) || applied != nil && object.Kept(content(applied.Object))
+}
+
+// isMarked is whether an object without owner reference is the owner's, or says so: that is all that is known of it if the operator was killed
+// when it had just made it.
+func (g *Guard) isMarked(live *unstructured.Unstructured) bool {
+	kind, name := object.MadeFor(live)
+	says := kind == g.owner.GetObjectKind().GroupVersionKind().GroupKind() && name == g.owner.GetName()
+	return metav1.GetControllerOf(live) == nil && (says || g.owns(live))
+}
+
+func (g *Guard) noteKept(live *unstructured.Unstructured) {
+	child := object.Child{APIVersion: live.GetAPIVersion(), Kind: live.GetKind(), Name: live.GetName()}
+	if !slices.ContainsFunc(g.kept, child.Same) {
+		g.kept = append(g.kept, child)
+	}
+}
+
+// disown takes the owner reference off an object. Its marks stay, by which the owner's successor knows it.
+func (g *Guard) disown(helper *resource.Helper, info *resource.Info, live *unstructured.Unstructured) error {
+	kept := live.DeepCopy()
+	annotations := kept.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[object.Policy] = object.Keep
+	kept.SetAnnotations(annotations)
+	g.adopt(kept)
+	patch, err := object.Patch(live, kept)
+	if err == nil {
+		_, err = g.patch(helper, target{info: info, live: live}, patch)
+	}
+	return err
 }

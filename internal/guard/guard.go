@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,7 +37,9 @@ type Guard struct {
 	plan  Plan
 
 	proven  kube.ResourceList // the objects of the manifest that Plan.Proven names
+	unowned []types.UID       // of the owner's objects that carry no owner reference
 	applied []object.Child
+	kept    []object.Child // what was not deleted
 	changed bool
 	// undeleted is why objects could not be deleted, which Helm does not pass on.
 	undeleted error
@@ -55,8 +58,12 @@ type Plan struct {
 	Left []string
 	// Rehearse has the API server say first whether it would take every object.
 	Rehearse bool
-	// MayInherit fails if the owner may not have what a custom resource of its name has left: it is asked before an object is
-	// taken over that nobody owns. nil where no such object is.
+	// Unowned are the owner's objects that carry no owner reference.
+	Unowned []types.UID
+	// Begins is whether nothing of the owner was deployed yet. What nobody owns, and is marked as of its release, may then be taken over. What
+	// is kept may be at any time.
+	Begins bool
+	// MayInherit fails if the owner may not have what a custom resource of its name has left: it is asked before an object is taken over.
 	MayInherit func() error
 	// Ignored is what is left to others, whatever the manifest says.
 	Ignored object.Ignored
@@ -72,7 +79,7 @@ type Plan struct {
 
 // New guards helm for an action on the release of owner, which holds one of slots.
 func New(ctx context.Context, helm *kube.Client, owner client.Object, slots Slots, plan Plan) *Guard {
-	return &Guard{Client: helm, ctx: ctx, owner: owner, slots: slots, plan: plan}
+	return &Guard{Client: helm, ctx: ctx, owner: owner, slots: slots, plan: plan, unowned: plan.Unowned}
 }
 
 // Children lists the objects of the release as they were applied, in a fixed order.
@@ -81,6 +88,9 @@ func (g *Guard) Children() []object.Child {
 	slices.SortFunc(children, object.Child.Compare)
 	return children
 }
+
+// Kept lists what was not deleted because it is to be kept.
+func (g *Guard) Kept() []object.Child { return g.kept }
 
 // Changed is whether the action has come so far as to change an object of the release.
 func (g *Guard) Changed() bool { return g.changed }
@@ -181,7 +191,7 @@ func (g *Guard) Present(manifest string) ([]object.Child, error) {
 		if err != nil {
 			return nil, err
 		}
-		if metav1.IsControlledBy(live, g.owner) {
+		if g.owns(live) {
 			present = append(present, object.ChildOf(live, g.shape(info), nil, g.plan.Ignored))
 		}
 	}
@@ -194,13 +204,24 @@ func (g *Guard) Delete(resources kube.ResourceList) (*kube.Result, []error) {
 }
 
 // DeleteWithPropagationPolicy is Delete with a choice of what happens to dependents. Helm asks for hooks, and for what
-// the chart does not keep.
+// the manifest of the record does not keep.
 func (g *Guard) DeleteWithPropagationPolicy(resources kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
 	g.undeleted = g.removeAll(resources, policy, false, func(*unstructured.Unstructured) bool { return false })
 	if g.undeleted != nil {
 		return &kube.Result{}, []error{g.undeleted}
 	}
 	return &kube.Result{Deleted: resources}, nil
+}
+
+// Keep takes the owner references off those objects of a manifest that are to be kept, before an uninstallation: what an older version of the
+// operator has made, or the chart keeps since a short while ago, would go with the owner.
+func (g *Guard) Keep(manifest string) error {
+	resources, err := g.Build(bytes.NewBufferString(manifest), false)
+	if err != nil {
+		return fmt.Errorf("parse the manifest: %w", err)
+	}
+	kept := resources.Filter(func(info *resource.Info) bool { return object.Kept(content(info.Object)) })
+	return g.removeAll(kept, metav1.DeletePropagationBackground, false, func(*unstructured.Unstructured) bool { return true })
 }
 
 // DeleteLeft deletes the objects of Plan.Left before an uninstallation, which deletes those of the newest revision.
@@ -238,6 +259,9 @@ func (g *Guard) checkNamespace(info *resource.Info) error {
 	}
 	return nil
 }
+
+// owns is whether an object is the owner's.
+func (g *Guard) owns(live metav1.Object) bool { return object.Owned(live, g.owner, g.unowned) }
 
 // adopt makes an object the owner's, and one of its Helm release: the marks are Helm's own, for those who look at the cluster
 // with Helm.

@@ -6,7 +6,6 @@ import (
 
 	"helm.sh/helm/v3/pkg/kube"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // WatchUntilReady waits for the end of a hook.
@@ -19,7 +18,7 @@ func (g *Guard) WaitForDelete(resources kube.ResourceList, timeout time.Duration
 	var owned kube.ResourceList
 	for _, info := range resources {
 		live, err := g.live(info)
-		if err == nil && metav1.IsControlledBy(live, g.owner) {
+		if err == nil && g.owns(live) {
 			owned.Append(info)
 		}
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {

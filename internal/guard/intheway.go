@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
 
@@ -16,16 +15,17 @@ func inTheWay(info *resource.Info) error {
 	return object.InTheWay(info.Mapping.GroupVersionKind.Kind, info.Namespace, info.Name)
 }
 
-// checkOwner fails if a live object is in the way: it is not the owner's, and not to be inherited either. That is, where a
-// release begins, what nobody owns and what is marked as of this release. Who has marked it so could do with it as they like.
+// checkOwner fails if a live object is in the way: it is not the owner's, and not to be inherited either. That is what nobody owns
+// and what is marked as of this release, where a release begins or the object is to be kept. Who has marked it so could do with it as they like.
 func (g *Guard) checkOwner(info *resource.Info, live *unstructured.Unstructured) error {
-	if metav1.IsControlledBy(live, g.owner) {
+	if g.owns(live) {
 		return nil
 	}
-	if g.plan.MayInherit == nil || !object.Inheritable(live, g.owner) {
+	desired := g.shape(info)
+	if !g.plan.Begins && !object.Kept(desired) && !object.Kept(live) || !object.Inheritable(live, g.owner) {
 		return inTheWay(info)
 	}
-	if missing := object.Unmarked(live, g.shape(info)); len(missing) > 0 {
+	if missing := object.Unmarked(live, desired, g.owner); len(missing) > 0 {
 		return fmt.Errorf("%w. If it is from a backup of this custom resource, mark it, and it is taken over: %s", inTheWay(info), strings.Join(missing, ", "))
 	}
 	return g.plan.MayInherit()

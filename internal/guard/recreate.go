@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/resource"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 const (
@@ -38,7 +40,7 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 	why, kind := causes(refused), t.info.Mapping.GroupVersionKind.GroupKind()
 	refusal := fmt.Sprintf("%s cannot be changed to what the chart wants (%s)", describe(t.info), why)
 	switch {
-	case spared(t.live) || spared(t.desired):
+	case g.keeps(t.info, t.live) || object.Kept(t.desired):
 		return nil, fmt.Errorf("%s, and the chart asks to keep it: delete it by hand, or leave these fields to others (driftDetection.ignore in watches.yaml)", refusal)
 	case !g.plan.Recreate.Has(kind):
 		return nil, fmt.Errorf("%s: delete it, have the operator delete it (recreate: [%s] in watches.yaml), or leave these fields to others (driftDetection.ignore there)", refusal, kind)

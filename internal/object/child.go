@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -18,21 +20,28 @@ type Child struct {
 	Fingerprint string `json:"fingerprint"`
 	// ResourceVersion is the API server's answer to the apply.
 	ResourceVersion string `json:"resourceVersion,omitempty"`
+	// UID of an object that carries no owner reference: by it the custom resource knows it as its own. Empty for others.
+	UID types.UID `json:"uid,omitempty"`
 }
 
 // ChildOf describes an object as the API server answered after it was brought to what the chart wants in what is not left
 // to others.
 func ChildOf(applied, desired *unstructured.Unstructured, left Left, rules Ignored) Child {
-	return Child{
+	child := Child{
 		APIVersion: applied.GetAPIVersion(), Kind: applied.GetKind(), Name: applied.GetName(),
 		Fingerprint:     fingerprint(applied, rules, func(p pointer) bool { return isTheCharts(p, desired, left) }),
 		ResourceVersion: applied.GetResourceVersion(),
 	}
+	if metav1.GetControllerOfNoCopy(applied) == nil {
+		child.UID = applied.GetUID()
+	}
+	return child
 }
 
-// Intact is whether an object of the cache is as c was applied, but for what is left to others.
-func (c Child) Intact(slim *unstructured.Unstructured) bool {
-	return has(CachedFingerprint(slim), c.Fingerprint)
+// Intact is whether an object of the cache is as c was applied, but for what is left to others: owner's, with an owner reference unless it
+// is kept.
+func (c Child) Intact(slim *unstructured.Unstructured, owner client.Object) bool {
+	return Owned(slim, owner, []types.UID{c.UID}) && (metav1.GetControllerOfNoCopy(slim) == nil) == Kept(slim) && has(CachedFingerprint(slim), c.Fingerprint)
 }
 
 // ShownBy is whether object, read from a cache, already is as c was applied, or newer.
@@ -46,9 +55,9 @@ func (c Child) Same(other Child) bool {
 	return c.APIVersion == other.APIVersion && c.Kind == other.Kind && c.Name == other.Name
 }
 
-// SameContent is whether two children stand for the same content of the same object.
+// SameContent is whether two children stand for the same content of the same object, and it is known by the same UID.
 func (c Child) SameContent(other Child) bool {
-	return c.Same(other) && c.Fingerprint == other.Fingerprint
+	return c.Same(other) && c.Fingerprint == other.Fingerprint && c.UID == other.UID
 }
 
 // Compare orders children by version, kind and name.

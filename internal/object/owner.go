@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -29,15 +31,50 @@ const (
 	ReleaseName = helmAnnotations + "release-name"
 	// ReleaseNamespace is Helm's annotation with the namespace of the release.
 	ReleaseNamespace = helmAnnotations + "release-namespace"
+
+	// Policy is Helm's annotation of what is to outlive its release, then with the value Keep.
+	Policy = "helm.sh/resource-policy"
+	// Keep is the value of Policy.
+	Keep = "keep"
+	// CustomResource is the annotation of a kept object with the kind that it is made for, Welcome.webapp.demo.welcome.domain say: two kinds
+	// may have custom resources of one name, and Helm's annotations only tell that.
+	CustomResource = "webapp.demo.welcome.domain/custom-resource"
 )
+
+// Kept is whether obj is to outlive its custom resource, in Helm's reading of its annotation.
+func Kept(obj metav1.Object) bool {
+	return strings.EqualFold(strings.TrimSpace(obj.GetAnnotations()[Policy]), Keep)
+}
 
 // ManagedBy selects what the operator made.
 func ManagedBy() labels.Selector {
 	return labels.SelectorFromSet(labels.Set{managedByLabel: managedByValue})
 }
 
+// Owned is whether obj is owner's: it is controlled by owner or, without a controller, one of those that carry no owner reference.
+func Owned(obj metav1.Object, owner client.Object, unowned []types.UID) bool {
+	if controller := metav1.GetControllerOfNoCopy(obj); controller != nil {
+		return controller.UID == owner.GetUID()
+	}
+	return slices.Contains(unowned, obj.GetUID())
+}
+
+// MadeFor is the kind and the name of the custom resource that obj is made for, as it says by its controller or, without one, by the marks of
+// what is kept. The name is empty if it says neither. It is no proof: whoever may write obj can say so.
+func MadeFor(obj metav1.Object) (kind schema.GroupKind, name string) {
+	if controller := metav1.GetControllerOfNoCopy(obj); controller != nil {
+		return schema.FromAPIVersionAndKind(controller.APIVersion, controller.Kind).GroupKind(), controller.Name
+	}
+	annotations := obj.GetAnnotations()
+	if !Kept(obj) || annotations[CustomResource] == "" {
+		return schema.GroupKind{}, ""
+	}
+	return schema.ParseGroupKind(annotations[CustomResource]), annotations[ReleaseName]
+}
+
 // Adopt marks obj as made by the operator for owner. The owner reference lets the garbage
-// collector remove obj should the operator be gone when owner is deleted.
+// collector remove obj should the operator be gone when owner is deleted. So what is kept has none: with a deletion in the
+// foreground, the garbage collector does not wait for the operator.
 func Adopt(obj metav1.Object, owner client.Object) {
 	set := obj.GetLabels()
 	if set == nil {
@@ -45,7 +82,13 @@ func Adopt(obj metav1.Object, owner client.Object) {
 	}
 	set[managedByLabel] = managedByValue
 	obj.SetLabels(set)
-	if !metav1.IsControlledBy(obj, owner) {
+	switch {
+	case Kept(obj):
+		annotations := obj.GetAnnotations()
+		annotations[CustomResource] = owner.GetObjectKind().GroupVersionKind().GroupKind().String()
+		obj.SetAnnotations(annotations)
+		obj.SetOwnerReferences(slices.DeleteFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() }))
+	case !metav1.IsControlledBy(obj, owner):
 		ref := metav1.NewControllerRef(owner, owner.GetObjectKind().GroupVersionKind())
 		obj.SetOwnerReferences(append(obj.GetOwnerReferences(), *ref))
 	}
@@ -74,17 +117,21 @@ func namesake(ref metav1.OwnerReference, owner client.Object) bool {
 // ofVersion are the labels in which the objects of two versions of a chart differ.
 var ofVersion = []string{"helm.sh/chart", "app.kubernetes.io/version"}
 
-// Unmarked lists the labels and annotations, of those by which one knows the release that an object is made for, that live
+// Unmarked lists the labels and annotations, of those by which one knows the release of owner that an object is made for, that live
 // has not.
-func Unmarked(live, desired metav1.Object) (missing []string) {
+func Unmarked(live, desired metav1.Object, owner client.Object) (missing []string) {
 	for _, key := range slices.Sorted(maps.Keys(desired.GetLabels())) {
 		value, labelled := live.GetLabels()[key]
 		if want := desired.GetLabels()[key]; !labelled || value != want && !slices.Contains(ofVersion, key) {
 			missing = append(missing, fmt.Sprintf("label %s=%s", key, want))
 		}
 	}
-	for _, key := range []string{ReleaseName, ReleaseNamespace} {
-		if want := desired.GetAnnotations()[key]; live.GetAnnotations()[key] != want {
+	wanted := map[string]string{ReleaseName: desired.GetAnnotations()[ReleaseName], ReleaseNamespace: desired.GetAnnotations()[ReleaseNamespace]}
+	if _, says := live.GetAnnotations()[CustomResource]; says || Kept(live) || Kept(desired) {
+		wanted[CustomResource] = owner.GetObjectKind().GroupVersionKind().GroupKind().String()
+	}
+	for _, key := range slices.Sorted(maps.Keys(wanted)) {
+		if want := wanted[key]; live.GetAnnotations()[key] != want {
 			missing = append(missing, fmt.Sprintf("annotation %s=%s", key, want))
 		}
 	}

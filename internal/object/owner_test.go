@@ -6,10 +6,14 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 )
 
 func TestInheritable(t *testing.T) {
-	owner := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v2", "kind": "Greeting", "metadata": map[string]any{"name": "hello", "uid": "new"}}}
+	owner := greeting()
 	was := metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Greeting", Name: "hello", UID: "old"}
 	ref := func(change func(*metav1.OwnerReference)) metav1.OwnerReference {
 		changed := was
@@ -50,6 +54,51 @@ func TestInheritable(t *testing.T) {
 	}
 }
 
+// greeting is the custom resource "hello".
+func greeting() *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v2", "kind": "Greeting", "metadata": map[string]any{"name": "hello", "uid": "new"}}}
+}
+
+func TestAdoptKept(t *testing.T) {
+	other := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "other", UID: "x"}
+	obj := &metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{other, *metav1.NewControllerRef(greeting(), greeting().GroupVersionKind())}}
+	obj.Annotations = map[string]string{Policy: " Keep", ReleaseName: "hello"} // as Helm reads it
+	for range 2 {
+		Adopt(obj, greeting())
+	}
+	if !slices.Equal(obj.OwnerReferences, []metav1.OwnerReference{other}) || obj.Annotations[CustomResource] != "Greeting.example.com" || !ManagedBy().Matches(labels.Set(obj.Labels)) {
+		t.Errorf("it is %+v", obj)
+	}
+	if kind, name := MadeFor(obj); name != "hello" || kind != (schema.GroupKind{Group: "example.com", Kind: "Greeting"}) {
+		t.Errorf("it is made for %v %q", kind, name)
+	}
+	delete(obj.Annotations, Policy)
+	if Adopt(obj, greeting()); !metav1.IsControlledBy(obj, greeting()) || len(obj.OwnerReferences) != 2 {
+		t.Errorf("no longer kept, it has the owners %v", obj.OwnerReferences)
+	}
+}
+
+func TestOwned(t *testing.T) {
+	own, foreign := *metav1.NewControllerRef(greeting(), greeting().GroupVersionKind()), metav1.OwnerReference{UID: "x", Controller: ptr.To(true)}
+	for name, c := range map[string]struct {
+		uid  types.UID
+		refs []metav1.OwnerReference
+		want bool
+	}{
+		"controlled":                          {"a", []metav1.OwnerReference{own}, true},
+		"another's":                           {"a", []metav1.OwnerReference{foreign}, false},
+		"nobody's":                            {"a", nil, false},
+		"listed":                              {"listed", nil, true},
+		"listed, with an owner":               {"listed", []metav1.OwnerReference{{UID: "y"}}, true},
+		"listed, and another's by now":        {"listed", []metav1.OwnerReference{foreign}, false},
+		"listed, and controlled by the owner": {"listed", []metav1.OwnerReference{own}, true},
+	} {
+		if got := Owned(&metav1.ObjectMeta{UID: c.uid, OwnerReferences: c.refs}, greeting(), []types.UID{"other", "listed"}); got != c.want {
+			t.Errorf("%s: owned is %t", name, got)
+		}
+	}
+}
+
 func TestUnmarked(t *testing.T) {
 	desired := &metav1.ObjectMeta{
 		Labels:      map[string]string{"app": "hello", "helm.sh/chart": "hello-2"},
@@ -71,11 +120,14 @@ func TestUnmarked(t *testing.T) {
 		"no version":                   {marked(func(o *metav1.ObjectMeta) { delete(o.Labels, "helm.sh/chart") }), []string{"label helm.sh/chart=hello-2"}},
 		"another's label":              {marked(func(o *metav1.ObjectMeta) { o.Labels["app"] = "bye" }), []string{"label app=hello"}},
 		"of a release of another name": {marked(func(o *metav1.ObjectMeta) { o.Annotations[ReleaseName] = "bye" }), []string{"annotation " + ReleaseName + "=hello"}},
+		"kept for this kind":           {marked(func(o *metav1.ObjectMeta) { o.Annotations[CustomResource] = "Greeting.example.com" }), nil},
+		"kept for another kind":        {marked(func(o *metav1.ObjectMeta) { o.Annotations[CustomResource] = "Other.example.com" }), []string{"annotation " + CustomResource + "=Greeting.example.com"}},
+		"kept for whatever kind":       {marked(func(o *metav1.ObjectMeta) { o.Annotations[Policy] = Keep }), []string{"annotation " + CustomResource + "=Greeting.example.com"}},
 		"nothing": {&metav1.ObjectMeta{}, []string{
 			"label app=hello", "label helm.sh/chart=hello-2", "annotation " + ReleaseName + "=hello", "annotation " + ReleaseNamespace + "=team-a",
 		}},
 	} {
-		if got := Unmarked(c.live, desired); !slices.Equal(got, c.want) {
+		if got := Unmarked(c.live, desired, greeting()); !slices.Equal(got, c.want) {
 			t.Errorf("%s: it lacks %q, want %q", name, got, c.want)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // requestsAnnotation, with the name of a resource behind it, holds what a pod of a workload in the
@@ -20,8 +19,8 @@ const maxReference = 1024
 const maxFingerprint = 16 << 10
 
 // Slim is a transform of the cache. It keeps of a child what says whether it is healthy, whose it
-// is, where it is reached and what its pods request, and a fingerprint of the rest. Of what nobody
-// controls it keeps hardly more than the name: it only wears the label, and could be anybody's bulk.
+// is, where it is reached and what its pods request, and a fingerprint of the rest. Of what says of no custom
+// resource to be made for it, it keeps hardly more than the name: it only wears the label, and could be anybody's bulk.
 // With thousands of custom resources, pod templates are most of the memory.
 func (k IgnoredByKind) Slim(object any) (any, error) {
 	whole, ok := object.(*unstructured.Unstructured)
@@ -38,9 +37,19 @@ func (k IgnoredByKind) Slim(object any) (any, error) {
 			slim.Object["metadata"].(map[string]any)[key] = value
 		}
 	}
-	if owner := metav1.GetControllerOfNoCopy(whole); owner != nil && len(owner.APIVersion)+len(owner.Kind)+len(owner.Name)+len(owner.UID) <= maxReference {
-		slim.SetOwnerReferences([]metav1.OwnerReference{*owner})
-		slim.SetAnnotations(slimAnnotations(whole, k[schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()]))
+	controller := metav1.GetControllerOfNoCopy(whole)
+	isShort := controller == nil || len(controller.APIVersion)+len(controller.UID) <= maxReference
+	if kind, name := MadeFor(whole); name != "" && isShort && len(kind.Group)+len(kind.Kind)+len(name) <= maxReference {
+		annotations := slimAnnotations(whole, k[kind])
+		if Kept(whole) {
+			annotations[Policy] = Keep
+		}
+		if controller != nil {
+			slim.SetOwnerReferences([]metav1.OwnerReference{*controller})
+		} else {
+			annotations[CustomResource], annotations[ReleaseName] = kind.String(), name
+		}
+		slim.SetAnnotations(annotations)
 		for _, key := range []string{"spec", "status"} {
 			if value, ok := whole.Object[key]; ok {
 				slim.Object[key] = value

@@ -194,11 +194,11 @@ func (r *resources) usage(ctx context.Context) (map[owners]usage, error) {
 			used = map[owners]usage{}
 		}
 		for i := range items {
-			owner := metav1.GetControllerOfNoCopy(&items[i])
-			if owner == nil {
+			kind, name := object.MadeFor(&items[i])
+			if name == "" {
 				continue
 			}
-			key := owners{schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind(), items[i].GetNamespace()}
+			key := owners{kind, items[i].GetNamespace()}
 			count, _, _ := unstructured.NestedInt64(items[i].Object, "status", "replicas")
 			replicas, sum := float64(count), used[key]
 			used[key] = usage{

@@ -17,7 +17,7 @@ import (
 // then be what a backup had, or what a namesake has left: who deletes with --cascade=orphan makes the same again over it.
 func (a *actionClient) begins() bool { return a.current == nil || a.appliedDigest() == "" }
 
-// mayInherit fails if the owner goes: what it has just orphaned would be taken back, and go with it.
+// mayInherit fails if the owner goes: what it has just orphaned would be taken back, and go with it; what is kept is its successor's.
 func (a *actionClient) mayInherit() error {
 	live, err := a.live()
 	if err == nil && live.GetDeletionTimestamp() != nil {

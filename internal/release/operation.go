@@ -36,14 +36,11 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 	if err := a.slots.Take(a.ctx); err != nil {
 		return nil, err
 	}
-	op := &operation{Kind: a.Kind, client: a, lookups: newLookups(a.owner), plan: guard.Plan{
+	op := &operation{Kind: a.Kind, client: a, lookups: newLookups(a.owner, a.unowned()), plan: guard.Plan{
 		Proven: a.appliedDigest(), Intact: append(a.untouched(), a.resting...), Left: left, Rehearse: rehearse, Report: a.report,
-		Ignored: a.drift.Ignored, Scalable: a.scalable(),
+		Ignored: a.drift.Ignored, Scalable: a.scalable(), Unowned: a.unowned(), Begins: a.begins(), MayInherit: a.mayInherit,
 		Recreate: a.recreate, Recreated: func(message string) { a.warn(Recreated, message) },
 	}}
-	if a.begins() {
-		op.plan.MayInherit = a.mayInherit
-	}
 	op.store = a.store.Stamping(op.stamp)
 	var err error
 	if op.helm, err = a.clients.library.ActionClientFor(context.WithValue(a.ctx, operationKey{}, op), a.owner); err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/record"
@@ -68,6 +69,31 @@ func (a *actionClient) inStatus(field string) string {
 	}
 	text, _, _ := unstructured.NestedString(owner.Object, "status", "release", field)
 	return text
+}
+
+// unowned are the objects of the release that carry no owner reference. Before the first success since the operator started, the custom
+// resource's status knows them.
+func (a *actionClient) unowned() (uids []types.UID) {
+	if state := a.clients.ledger.state(a.owner.GetUID()); state.Revision != 0 {
+		for _, child := range state.Children {
+			if child.UID != "" {
+				uids = append(uids, child.UID)
+			}
+		}
+		return uids
+	}
+	owner, ok := a.owner.(*unstructured.Unstructured)
+	if !ok {
+		return nil
+	}
+	listed, _, _ := unstructured.NestedSlice(owner.Object, "status", "release", "unowned")
+	for _, item := range listed {
+		fields, _ := item.(map[string]any)
+		if uid, _ := fields["uid"].(string); uid != "" {
+			uids = append(uids, types.UID(uid))
+		}
+	}
+	return uids
 }
 
 // maxAhead is how many revisions after the one that was applied last the operator may have tried and failed to apply.

@@ -405,7 +405,7 @@ func (a *actionClient) left() ([]string, error) {
 	}
 	var left []string
 	if a.watches != nil {
-		owned, err := a.watches.owned(a.ctx, a.owner)
+		owned, err := a.watches.owned(a.ctx, a.owner, a.unowned())
 		if err != nil {
 			return nil, err
 		}
@@ -504,14 +504,14 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 		a.failed(err)
 		return nil, err
 	}
-	response, err := op.helm.Uninstall(name, opts...)
+	response, err := a.uninstall(op, name, opts)
 	if errors.Is(err, driver.ErrReleaseNotFound) { // orphaned, of which the cache has not heard
 		return nil, a.letGo()
 	}
 	if err == nil {
 		a.acted(Uninstall, time.Since(start), nil)
 		a.Forget(a.owner)
-		a.tell(Uninstalled, "Deleted: %s", object.List(a.current.Children))
+		a.tell(Uninstalled, "%s", deleted(a.current.Children, op.guard.Kept()))
 		return response, err
 	}
 	if cause := op.guard.Undeleted(); cause != nil {
@@ -521,6 +521,27 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 	err = plain(err)
 	a.failed(err)
 	return nil, err
+}
+
+// uninstall deletes the release by Helm, which says nothing to the guard of what the manifest keeps.
+func (a *actionClient) uninstall(op *operation, name string, opts []helmclient.UninstallOption) (*release.UninstallReleaseResponse, error) {
+	recorded, err := a.store.Releases().Get(name, a.current.Revision)
+	if err != nil {
+		return nil, err
+	}
+	if err := op.guard.Keep(recorded.Manifest); err != nil {
+		return nil, err
+	}
+	return op.helm.Uninstall(name, opts...)
+}
+
+// deleted says what became of the objects of a release.
+func deleted(children, kept []object.Child) string {
+	gone := slices.DeleteFunc(slices.Clone(children), func(child object.Child) bool { return slices.ContainsFunc(kept, child.Same) })
+	if len(kept) == 0 {
+		return "Deleted: " + object.List(gone)
+	}
+	return "Deleted: " + object.List(gone) + "; kept: " + object.List(kept)
 }
 
 // History returns the releases, newest first.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/release"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
@@ -110,7 +109,7 @@ func (a *actionClient) cachedChild(child object.Child) (*unstructured.Unstructur
 // intact is whether the cache shows an object as it was right after it was applied.
 func (a *actionClient) intact(child object.Child) bool {
 	cached, err := a.cachedChild(child)
-	return err == nil && metav1.IsControlledBy(cached, a.owner) && child.Intact(cached)
+	return err == nil && child.Intact(cached, a.owner)
 }
 
 // repair brings the objects back to what was applied, and tells of each.

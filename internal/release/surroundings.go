@@ -12,8 +12,8 @@ import (
 	"sync"
 
 	"helm.sh/helm/v3/pkg/action"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,13 +31,14 @@ type surroundings struct {
 
 // lookups notes what a rendering has looked up. Objects of the release itself are left out: they follow from it.
 type lookups struct {
-	owner client.Object
-	mu    sync.Mutex
-	found map[string]string // digests by what was asked
+	owner   client.Object
+	unowned []types.UID // of objects of the release without owner reference
+	mu      sync.Mutex
+	found   map[string]string // digests by what was asked
 }
 
-func newLookups(owner client.Object) *lookups {
-	return &lookups{owner: owner, found: map[string]string{}}
+func newLookups(owner client.Object, unowned []types.UID) *lookups {
+	return &lookups{owner: owner, unowned: unowned, found: map[string]string{}}
 }
 
 // digest is a short name of all that was found, empty if nothing was looked up.
@@ -141,7 +142,7 @@ func (l *lookups) note(what string, code int, text []byte) {
 // foreign is whether an object is none of the release. It takes out what every write changes.
 func (l *lookups) foreign(content map[string]any) bool {
 	found := &unstructured.Unstructured{Object: content}
-	if metav1.IsControlledBy(found, l.owner) {
+	if object.Owned(found, l.owner, l.unowned) {
 		return false
 	}
 	found.SetManagedFields(nil)

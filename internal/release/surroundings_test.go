@@ -26,7 +26,7 @@ func TestLookups(t *testing.T) {
 	owner := &unstructured.Unstructured{}
 	owner.SetUID("1")
 	digest := func(code int, text string) string {
-		l := newLookups(owner)
+		l := newLookups(owner, nil)
 		l.note("it", code, []byte(text))
 		return l.digest()
 	}
@@ -44,7 +44,7 @@ func TestLookups(t *testing.T) {
 	if got, want := digest(http.StatusOK, `{"metadata":{"resourceVersion":"7"},"items":[`+own+","+foreign+`]}`), digest(http.StatusOK, `{"metadata":{"resourceVersion":"8"},"items":[`+foreign+`]}`); got != want {
 		t.Error("an object of the release counts in a list, or the version of the list does")
 	}
-	if newLookups(owner).digest() != "" {
+	if newLookups(owner, nil).digest() != "" {
 		t.Error("a chart that does not look has a digest")
 	}
 }

@@ -15,11 +15,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -70,11 +72,10 @@ func (w *watches) ensure(ctx context.Context, child object.Child) (refused bool,
 			return false, fmt.Errorf("watch %s: %w", gvk.Kind, err)
 		}
 	}
-	kind, owner := &unstructured.Unstructured{}, &unstructured.Unstructured{}
+	kind := &unstructured.Unstructured{}
 	kind.SetGroupVersionKind(gvk)
-	owner.SetGroupVersionKind(w.owner)
 	if err := w.controller.Watch(source.Kind(w.mgr.GetCache(), kind,
-		handler.TypedEnqueueRequestForOwner[*unstructured.Unstructured](w.mgr.GetScheme(), w.mgr.GetRESTMapper(), owner, handler.OnlyControllerOwner()),
+		handler.TypedEnqueueRequestsFromMapFunc(w.madeFor),
 		childChanged(),
 	)); err != nil {
 		return false, fmt.Errorf("watch %s: %w", gvk.Kind, err)
@@ -86,9 +87,18 @@ func (w *watches) ensure(ctx context.Context, child object.Child) (refused bool,
 	return false, nil
 }
 
-// owned lists the objects that owner controls, of all kinds that are watched. It goes through all of the namespace: an index
+// madeFor is the custom resource that a child says to be made for.
+func (w *watches) madeFor(_ context.Context, child *unstructured.Unstructured) []reconcile.Request {
+	kind, name := object.MadeFor(child)
+	if kind != w.owner.GroupKind() || name == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: child.GetNamespace(), Name: name}}}
+}
+
+// owned lists the objects that are owner's, of all kinds that are watched. It goes through all of the namespace: an index
 // would cost more memory than what is kept of most objects.
-func (w *watches) owned(ctx context.Context, owner client.Object) ([]object.Child, error) {
+func (w *watches) owned(ctx context.Context, owner client.Object, unowned []types.UID) ([]object.Child, error) {
 	w.mu.Lock()
 	kinds := slices.Collect(maps.Keys(w.watched))
 	w.mu.Unlock()
@@ -101,7 +111,7 @@ func (w *watches) owned(ctx context.Context, owner client.Object) ([]object.Chil
 			return nil, fmt.Errorf("list what the custom resource owns: %w", err)
 		}
 		for _, item := range list.Items {
-			if metav1.IsControlledBy(&item, owner) {
+			if object.Owned(&item, owner, unowned) {
 				owned = append(owned, object.Child{APIVersion: item.GetAPIVersion(), Kind: item.GetKind(), Name: item.GetName()})
 			}
 		}

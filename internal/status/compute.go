@@ -143,6 +143,16 @@ func (s *Status) describeRelease(seen observation) {
 		Record:      seen.state.Record,
 		Inputs:      seen.state.Inputs,
 		Generation:  seen.state.Generation,
+		Unowned:     unowned(seen.state.Children),
 	}
 	s.DeployedRelease = &DeployedRelease{Name: seen.name}
+}
+
+func unowned(children []object.Child) (unowned []Unowned) {
+	for _, child := range children {
+		if child.UID != "" {
+			unowned = append(unowned, Unowned{APIVersion: child.APIVersion, Kind: child.Kind, Name: child.Name, UID: child.UID})
+		}
+	}
+	return unowned
 }

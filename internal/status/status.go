@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
@@ -75,6 +76,16 @@ type Release struct {
 	Inputs      string      `json:"inputs,omitempty"`
 	// Generation is 0 if an older version of the operator wrote this.
 	Generation int64 `json:"generation,omitempty"`
+	// Unowned are the objects of the release that carry no owner reference.
+	Unowned []Unowned `json:"unowned,omitempty"`
+}
+
+// Unowned is an object that carries no owner reference. That it stands in the status proves whose it is.
+type Unowned struct {
+	APIVersion string    `json:"apiVersion"`
+	Kind       string    `json:"kind"`
+	Name       string    `json:"name"`
+	UID        types.UID `json:"uid"`
 }
 
 // DeployedRelease is what remains of the library's field of this name: its manifest would

@@ -314,13 +314,19 @@ func TestQuotaBoundsWhatAWelcomeAsksFor(t *testing.T) {
 // grantJobs gives the operator rights on Jobs and CronJobs in the namespace of the test.
 func (s *scene) grantJobs() {
 	s.Helper()
+	s.grant(batchv1.GroupName, "jobs", "cronjobs")
+}
+
+// grant gives the operator all rights on resources of a group in the namespace of the test.
+func (s *scene) grant(group string, resources ...string) {
+	s.Helper()
 	s.must(env.Client.Create(ctx, &rbacv1.Role{
-		ObjectMeta: objectMeta(s.namespace, "jobs"),
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{batchv1.GroupName}, Resources: []string{"jobs", "cronjobs"}, Verbs: []string{"*"}}},
+		ObjectMeta: objectMeta(s.namespace, resources[0]),
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{group}, Resources: resources, Verbs: []string{"*"}}},
 	}))
 	s.must(env.Client.Create(ctx, &rbacv1.RoleBinding{
-		ObjectMeta: objectMeta(s.namespace, "jobs"),
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "jobs"},
+		ObjectMeta: objectMeta(s.namespace, resources[0]),
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: resources[0]},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: operatorNamespace, Name: operatorAccount}},
 	}))
 }
