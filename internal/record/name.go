@@ -70,23 +70,34 @@ func (r *Store) CheckName(ctx context.Context) error {
 		if holder := r.holder(&records[i]); holder != nil {
 			advice := "rename one of the two"
 			if r.names == NamesPlain {
-				advice += ", or set releaseName: kind in the operator's watches.yaml for one of the two kinds that has no custom resources yet"
+				advice += ", or, as long as no custom resource of this kind has a release, set releaseName: kind for it in the operator's watches.yaml"
 			}
 			return fmt.Errorf("release name %q is taken by %s %q in this namespace: %s", r.release, holder.Kind, holder.Name, advice)
 		}
 	}
-	before := r.names.other()
-	records, err = r.recordsOf(ctx, before.of(r.owner), labels.Everything())
-	if err != nil {
+	before := r.called(r.names.other())
+	if records, err = before.cached(ctx, labels.Everything()); err != nil || len(records) == 0 {
 		return err
 	}
-	for i := range records {
-		if metav1.IsControlledBy(&records[i], r.owner) {
-			return fmt.Errorf("release name %q is not %q, by which the release is recorded: set releaseName of this kind back to %s in the operator's watches.yaml, "+
-				"or delete the custom resource and make it anew", r.release, before.of(r.owner), before)
+	return fmt.Errorf("release name %q is not %q, by which the release is recorded: set releaseName of this kind back to %s in the operator's watches.yaml, "+
+		"or delete the custom resource and make it anew", r.release, before.release, before.names)
+}
+
+// AsRecorded returns the store of the release that the owner has, also if that is no longer to be called so.
+func (r *Store) AsRecorded(ctx context.Context) (*Store, error) {
+	for _, store := range []*Store{r, r.called(r.names.other())} {
+		if records, err := store.cached(ctx, labels.Everything()); err != nil || len(records) > 0 {
+			return store, err
 		}
 	}
-	return nil
+	return r, nil
+}
+
+func (r *Store) called(names Names) *Store {
+	store, sanitizer := *r, *r.sanitizer
+	store.names, store.release, store.sanitizer = names, names.of(r.owner), &sanitizer
+	sanitizer.release = store.release
+	return &store
 }
 
 // holder is the custom resource whose release a record is of, nil if it is the owner's or nobody's.

@@ -360,18 +360,18 @@ type slimDriver struct {
 
 // Create stores a new revision.
 func (d slimDriver) Create(key string, rel *release.Release) error {
-	return d.Driver.Create(d.key(key), called(d.recorded, withoutFiles(rel)))
+	return d.Driver.Create(d.key(key), renamed(d.recorded, withoutFiles(rel)))
 }
 
 // Update stores what became of a revision.
 func (d slimDriver) Update(key string, rel *release.Release) error {
-	return d.Driver.Update(d.key(key), called(d.recorded, withoutFiles(rel)))
+	return d.Driver.Update(d.key(key), renamed(d.recorded, withoutFiles(rel)))
 }
 
 // Get reads a revision.
 func (d slimDriver) Get(key string) (*release.Release, error) {
 	rel, err := d.Driver.Get(d.key(key))
-	return called(d.name, rel), err
+	return renamed(d.name, rel), err
 }
 
 // Query reads the revisions that have the labels.
@@ -380,7 +380,7 @@ func (d slimDriver) Query(labels map[string]string) ([]*release.Release, error) 
 	labels["name"] = d.recorded
 	found, err := d.Driver.Query(labels)
 	for i, rel := range found {
-		found[i] = called(d.name, rel)
+		found[i] = renamed(d.name, rel)
 	}
 	return found, err
 }
@@ -388,7 +388,7 @@ func (d slimDriver) Query(labels map[string]string) ([]*release.Release, error) 
 // Delete deletes a revision.
 func (d slimDriver) Delete(key string) (*release.Release, error) {
 	rel, err := d.Driver.Delete(d.key(key))
-	return called(d.name, rel), err
+	return renamed(d.name, rel), err
 }
 
 // key of the record for a key of Helm's, which both end with the revision.
@@ -396,7 +396,7 @@ func (d slimDriver) key(key string) string {
 	return namePrefix + d.recorded + strings.TrimPrefix(key, namePrefix+d.name)
 }
 
-func called(name string, rel *release.Release) *release.Release {
+func renamed(name string, rel *release.Release) *release.Release {
 	if rel == nil {
 		return nil
 	}

@@ -185,7 +185,12 @@ func (k *Kind) ActionClientFor(ctx context.Context, owner client.Object) (helmcl
 	report := k.clients.reporter(ctx, owner)
 	a := &actionClient{Kind: k, ctx: ctx, owner: owner, report: report}
 	a.store = k.store(ctx, owner, a.appliedDigest(), report)
-	return a, nil
+	if owner.GetDeletionTimestamp() == nil {
+		return a, nil
+	}
+	var err error
+	a.store, err = a.store.AsRecorded(ctx)
+	return a, err
 }
 
 func (k *Kind) store(ctx context.Context, owner client.Object, proof string, report func(message string)) *record.Store {

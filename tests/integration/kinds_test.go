@@ -324,8 +324,13 @@ func TestReleaseNameStaysAsItIs(t *testing.T) {
 
 		operator = serve(c.from)
 		s.awaitOf("Poster", c.name, "Ready", "True")
+		operator.Stop()
+
+		// What was installed by that name is uninstalled all the same.
+		operator = serve(c.to)
 		s.delete(s.of("Poster", c.name))
 		s.awaitGone(policy, c.name+"-note")
+		s.must(s.helmHas(nil))
 		operator.Stop()
 	}
 }

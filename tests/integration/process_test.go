@@ -27,6 +27,8 @@ type settings struct {
 	watches    string   // text of watches.yaml
 	account    string   // ServiceAccount in the operator's namespace
 	args       []string
+	program    string                   // that runs the operator, if it is not run as it is
+	env        []string                 // more of it
 	through    func(login *rest.Config) // changes the way to the API server
 }
 
@@ -65,10 +67,10 @@ func launch(s settings) (*process, error) {
 	if p.credential, err = credentialOf(login); err != nil {
 		return nil, err
 	}
-	p.Operator, err = env.RunOperator(name+".log", []string{
+	p.Operator, err = env.RunOperator(name+".log", append([]string{
 		"KUBECONFIG=" + kubeconfig, "RELATED_IMAGE_WELCOME=" + image, "WATCH_NAMESPACE=" + strings.Join(s.namespaces, ","),
 		"GOGC=200", "GOMEMLIMIT=400MiB", // as in config/manager
-	}, env.binary, s.args...)
+	}, s.env...), cmp.Or(s.program, env.binary), s.args...)
 	return p, err
 }
 
