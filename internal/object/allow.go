@@ -89,6 +89,13 @@ type Ask struct {
 	value  string
 }
 
+// Same is whether two objects of one kind ask for the same, whatever they are called: a chart may leave names to chance.
+func (a Ask) Same(other Ask) bool {
+	kind, _, _ := strings.Cut(a.object, " ")
+	otherKind, _, _ := strings.Cut(other.object, " ")
+	return kind == otherKind && a.what == other.what && a.key == other.key && a.value == other.value
+}
+
 func (a Ask) String() string {
 	key := fmt.Sprintf("%s %q", a.what, a.key)
 	if a.what == "host" && a.key == everyHost {

@@ -50,7 +50,7 @@ func (op *operation) judge(manifest string) error {
 		return nil
 	}
 	own := op.own()
-	refused = slices.DeleteFunc(refused, func(ask object.Ask) bool { return slices.Contains(own, ask) })
+	refused = slices.DeleteFunc(refused, func(ask object.Ask) bool { return slices.ContainsFunc(own, ask.Same) })
 	if len(refused) == 0 {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"path"
 	"regexp"
@@ -12,7 +13,6 @@ import (
 	"text/template/parse"
 
 	"helm.sh/helm/v3/pkg/chart"
-	"helm.sh/helm/v3/pkg/chartutil"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -22,6 +22,9 @@ var (
 	capable = regexp.MustCompile(`\.Capabilities\b`)
 	looking = regexp.MustCompile(`^lookup$`)
 	tpl     = regexp.MustCompile(`^tpl$`)
+
+	capableText = regexp.MustCompile(`\{\{[^{}]*\.Capabilities\b`)
+	lookingText = regexp.MustCompile(`\{\{[^{}]*\blookup\b`)
 )
 
 // chartSource is a chart as a source of releases.
@@ -41,27 +44,34 @@ type questions struct{ capabilities, objects bool }
 func newChartSource(c *chart.Chart) chartSource {
 	files := slices.Clone(c.Raw)
 	slices.SortFunc(files, func(a, b *chart.File) int { return cmp.Compare(a.Name, b.Name) })
-	hash, values := sha256.New(), ""
+	hash := sha256.New()
 	for _, file := range files {
 		_, _ = fmt.Fprintf(hash, "%s\x00%d\x00%s", file.Name, len(file.Data), file.Data) // a hash takes any write
-		if path.Base(file.Name) == chartutil.ValuesfileName {
-			values += string(file.Data)
-		}
 	}
 	source := chartSource{
 		digest: hex.EncodeToString(hash.Sum(nil)[:16]), asks: questions{mentions(c, capable), mentions(c, looking)},
 		valuesAsk: mentions(c, tpl), incomplete: len(missing(c, "")) > 0,
 	}
-	source.asks = source.questions(values)
+	source.asks = source.questions(defaults(c))
 	return source
 }
 
-// questions of the chart with these values, a text. Words in them are enough: what is found in vain costs a rendering now and then.
+// questions of the chart with these values, a text in which templates are found that ask.
 func (s chartSource) questions(values string) questions {
 	return questions{
-		capabilities: s.asks.capabilities || s.valuesAsk && strings.Contains(values, "Capabilities"),
-		objects:      s.asks.objects || s.valuesAsk && strings.Contains(values, "lookup"),
+		capabilities: s.asks.capabilities || s.valuesAsk && capableText.MatchString(values),
+		objects:      s.asks.objects || s.valuesAsk && lookingText.MatchString(values),
 	}
+}
+
+// defaults are the values of a chart and its subcharts, as a text.
+func defaults(c *chart.Chart) string {
+	values, _ := json.Marshal(c.Values) // it was YAML
+	text := string(values)
+	for _, subchart := range c.Dependencies() {
+		text += defaults(subchart)
+	}
+	return text
 }
 
 // mentions is whether a template of c or of its subcharts does. One that can't be parsed can't be rendered either, and notes are not applied.

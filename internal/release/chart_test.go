@@ -8,16 +8,16 @@ import (
 )
 
 func TestSource(t *testing.T) {
-	of := func(template, values string, dependencies ...*chart.Chart) *chart.Chart {
+	of := func(template string, dependencies ...*chart.Chart) *chart.Chart {
 		file := &chart.File{Name: "templates/a.yaml", Data: []byte(template)}
 		c := &chart.Chart{
-			Metadata: &chart.Metadata{Name: "c"}, Raw: []*chart.File{file, {Name: "values.yaml", Data: []byte(values)}},
+			Metadata: &chart.Metadata{Name: "c"}, Raw: []*chart.File{file},
 			Templates: []*chart.File{file, {Name: "templates/NOTES.txt", Data: []byte("{{ lookup .Capabilities }}")}},
 		}
 		c.AddDependency(dependencies...)
 		return c
 	}
-	if newChartSource(of("a", "")).digest == newChartSource(of("b", "")).digest {
+	if newChartSource(of("a")).digest == newChartSource(of("b")).digest {
 		t.Error("another template has the same digest")
 	}
 	nothing, capabilities, objects := questions{}, questions{capabilities: true}, questions{objects: true}
@@ -35,10 +35,10 @@ func TestSource(t *testing.T) {
 		`version: {{ .Capabilities.KubeVersion }}`:                             capabilities,
 		`{{ lookup .Capabilities.KubeVersion "ConfigMap" "" "" }}`:             {capabilities: true, objects: true},
 	} {
-		if got := newChartSource(of(template, "")).asks; got != want {
+		if got := newChartSource(of(template)).asks; got != want {
 			t.Errorf("%s asks %+v, not %+v", template, got, want)
 		}
-		if got := newChartSource(of("a", "", of(template, ""))).asks; got != want {
+		if got := newChartSource(of("a", of(template))).asks; got != want {
 			t.Errorf("in a subchart, %s asks %+v, not %+v", template, got, want)
 		}
 	}
@@ -48,7 +48,7 @@ func TestSource(t *testing.T) {
 func TestValuesThatAsk(t *testing.T) {
 	of := func(template, defaults string) chartSource {
 		file := &chart.File{Name: "templates/a.yaml", Data: []byte(template)}
-		return newChartSource(&chart.Chart{Metadata: &chart.Metadata{Name: "c"}, Templates: []*chart.File{file}, Raw: []*chart.File{{Name: "values.yaml", Data: []byte(defaults)}}})
+		return newChartSource(&chart.Chart{Metadata: &chart.Metadata{Name: "c"}, Templates: []*chart.File{file}, Values: map[string]any{"text": defaults}})
 	}
 	const evaluates, values = `{{ tpl .Values.text . }}`, `{"text": "{{ .Capabilities.KubeVersion }}{{ lookup }}"}`
 	all := questions{capabilities: true, objects: true}
@@ -58,7 +58,7 @@ func TestValuesThatAsk(t *testing.T) {
 	if got := of(evaluates, values).questions("{}"); got != all {
 		t.Errorf("defaults that a template evaluates: %+v", got)
 	}
-	if got := of(evaluates, "").questions("{}"); got != (questions{}) {
+	if got := of(evaluates, "lookup of .Capabilities").questions("{}"); got != (questions{}) {
 		t.Errorf("values that ask nothing: %+v", got)
 	}
 	if got := of(`{{ .Values.text }}`, values).questions(values); got != (questions{}) {

@@ -364,6 +364,10 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	if err != nil {
 		return nil, err
 	}
+	if err := a.repairWhatIsLookedUp(); err != nil {
+		a.failed(err)
+		return nil, err
+	}
 	// Not always: an object may only be taken once another one is there, which a rehearsal does not make.
 	rehearse := a.current.Status == release.StatusFailed && a.current.Inputs == a.wanted && a.clients.ledger.failure(a.owner.GetUID()).count%10 > 0
 	op, err := a.begin(left, rehearse)
@@ -392,6 +396,17 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	}
 	a.acted(Upgrade, time.Since(start), err)
 	return a.conclude(op, Upgraded, rel, err)
+}
+
+// repairWhatIsLookedUp puts the objects back to what was applied, if the chart looks some up and drift is to be repaired: a chart takes what
+// it finds in its own Secrets and ConfigMaps for what it has made.
+func (a *actionClient) repairWhatIsLookedUp() error {
+	children := a.provenChildren()
+	if !a.asks.objects || a.drift.Mode != DriftEnabled || a.current.Status != release.StatusDeployed || !slices.ContainsFunc(children, func(child object.Child) bool { return !a.intact(child) }) {
+		return nil
+	}
+	_, err := a.repair()
+	return err
 }
 
 // retries is whether the last action has failed.

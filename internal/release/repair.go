@@ -161,7 +161,9 @@ func (a *actionClient) restorable(op *operation) (manifest string, err error) {
 	if err != nil {
 		return "", err
 	}
-	if a.waitFor == "" && object.Proof(rendered.Manifest) == a.appliedDigest() {
+	proof := object.Proof(rendered.Manifest)
+	if a.waitFor == "" && (proof == a.appliedDigest() || rendered.Manifest == recorded.Manifest) {
+		a.digest = proof
 		return rendered.Manifest, nil
 	}
 	logf.FromContext(a.ctx).Info("Not repairing any drift before the upgrade: nothing proves that the record is what was applied", "record", a.current.Name)

@@ -173,10 +173,19 @@ func TestRestartAfterARepairAsksNothing(t *testing.T) {
 // it could write the status left behind.
 func TestRecordsAreProvenAnew(t *testing.T) {
 	for name, forget := range map[string]func(status map[string]any, digest string){
-		"of version 0.1.0": func(status map[string]any, digest string) { status["digest"] = digest[:32]; delete(status, "record") },
-		"without a digest": func(status map[string]any, _ string) { delete(status, "digest"); delete(status, "record") },
+		"of version 0.1.0": func(status map[string]any, digest string) {
+			status["digest"] = digest[:32]
+			delete(status, "record")
+			delete(status, "inputs")
+		},
+		"without a digest": func(status map[string]any, _ string) {
+			delete(status, "digest")
+			delete(status, "record")
+			delete(status, "inputs")
+		},
+		"without a digest, and with inputs": func(status map[string]any, _ string) { delete(status, "digest"); delete(status, "record") },
 		"of an earlier revision": func(status map[string]any, digest string) {
-			status["digest"], status["record"], status["revision"] = digest[32:]+digest[:32], digest, int64(1)
+			status["digest"], status["record"], status["revision"], status["inputs"] = digest[32:]+digest[:32], digest, int64(1), "other//"
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
