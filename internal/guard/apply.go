@@ -196,6 +196,7 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 	t.seen, t.wanted = nil, nil
 	restore := object.Restore
 	var refused error // why the API server has not taken that
+	crowded := false  // whether that is for how much is in the annotations, which have a limit
 	var sent map[string]any
 	for range attempts {
 		t.left = object.LeftTo(t.previous, t.live, t.desired, g.plan.Ignored, g.plan.Scalable)
@@ -212,6 +213,9 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 		}
 		restored := restore(t.previous, t.live, t.desired, t.left)
 		object.Inherit(restored, g.owner)
+		if crowded {
+			restored.SetAnnotations(t.desired.GetAnnotations())
+		}
 		patch, err := object.Patch(t.live, restored)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", describe(t.info), err)
@@ -224,7 +228,7 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 		}
 		answer, err := g.patch(helper, *t, patch)
 		switch {
-		case apierrors.IsNotFound(err), isAnother(err), apierrors.IsConflict(err):
+		case apierrors.IsNotFound(err), isAbout(err, "metadata.uid"), apierrors.IsConflict(err):
 			// It was deleted, made anew or, before it was the owner's, changed by somebody, since it was looked at.
 			if err := g.lookAt(t); err != nil {
 				return nil, err
@@ -232,7 +236,7 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 			sent, t.seen = nil, nil
 		case apierrors.IsInvalid(err) && refused == nil:
 			// Perhaps for what others have set in it, which does not go together with what the chart wants.
-			restore, refused, sent, t.seen = object.Reset, err, nil, nil
+			restore, refused, crowded, sent, t.seen = object.Reset, err, isAbout(err, "metadata.annotations"), nil, nil
 		case apierrors.IsInvalid(err):
 			return g.recreate(t, refused, dryRun)
 		case err != nil:
@@ -291,11 +295,11 @@ func withUID(patch map[string]any, uid types.UID) map[string]any {
 	return with
 }
 
-// isAnother is whether the API server has refused a patch because the object has another UID.
-func isAnother(err error) bool {
+// isAbout is whether the API server has refused a patch for a field. The UID is that of another object than the one that was looked at.
+func isAbout(err error, field string) bool {
 	var status apierrors.APIStatus
 	return apierrors.IsInvalid(err) && errors.As(err, &status) && status.Status().Details != nil &&
-		slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
+		slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == field })
 }
 
 // spared is what a new manifest may lack: what the chart wants to keep, and hooks, which come and go.
