@@ -200,6 +200,7 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 	t.seen, t.wanted = nil, nil
 	restore := object.Restore
 	var refused error // why the API server has not taken that
+	crowded := false  // whether that is for how much is in the annotations, which have a limit
 	var sent map[string]any
 	for range attempts {
 		t.left = object.LeftTo(t.previous, t.live, t.desired, g.plan.Ignored, g.plan.Scalable)
@@ -219,6 +220,9 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 		if !g.plan.Begins && !g.owns(t.live) && !object.Kept(restored) {
 			return nil, inTheWay(t.info) // it would go with the owner, though nothing but its marks says that it is the owner's
 		}
+		if crowded {
+			restored.SetAnnotations(t.desired.GetAnnotations())
+		}
 		patch, err := object.Patch(t.live, restored)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", describe(t.info), err)
@@ -231,7 +235,7 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 		}
 		answer, err := g.patch(helper, *t, patch)
 		switch {
-		case apierrors.IsNotFound(err), isAnother(err), apierrors.IsConflict(err):
+		case apierrors.IsNotFound(err), isAbout(err, "metadata.uid"), apierrors.IsConflict(err):
 			// It was deleted, made anew or, before it was the owner's, changed by somebody, since it was looked at.
 			if err := g.lookAt(t); err != nil {
 				return nil, err
@@ -239,7 +243,7 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 			sent, t.seen = nil, nil
 		case apierrors.IsInvalid(err) && refused == nil:
 			// Perhaps for what others have set in it, which does not go together with what the chart wants.
-			restore, refused, sent, t.seen = object.Reset, err, nil, nil
+			restore, refused, crowded, sent, t.seen = object.Reset, err, isAbout(err, "metadata.annotations"), nil, nil
 		case apierrors.IsInvalid(err):
 			return g.recreate(t, refused, dryRun)
 		case err != nil:
@@ -301,11 +305,11 @@ func withUID(patch map[string]any, uid types.UID) map[string]any {
 	return with
 }
 
-// isAnother is whether the API server has refused a patch because the object has another UID.
-func isAnother(err error) bool {
+// isAbout is whether the API server has refused a patch for a field. The UID is that of another object than the one that was looked at.
+func isAbout(err error, field string) bool {
 	var status apierrors.APIStatus
 	return apierrors.IsInvalid(err) && errors.As(err, &status) && status.Status().Details != nil &&
-		slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "metadata.uid" })
+		slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == field })
 }
 
 func isHook(obj *unstructured.Unstructured) bool {
@@ -361,7 +365,7 @@ func (g *Guard) remove(info *resource.Info, policy metav1.DeletionPropagation, d
 				PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
 			})
 		}
-		if !apierrors.IsConflict(err) && !isAnother(err) {
+		if !apierrors.IsConflict(err) && !isAbout(err, "metadata.uid") {
 			break
 		}
 	}

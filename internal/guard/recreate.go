@@ -41,9 +41,9 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 	refusal := fmt.Sprintf("%s cannot be changed to what the chart wants (%s)", describe(t.info), why)
 	switch {
 	case g.keeps(t.info, t.live) || object.Kept(t.desired):
-		return nil, fmt.Errorf("%s, and the chart asks to keep it: delete it by hand, or leave these fields to others (driftDetection.ignore in watches.yaml)", refusal)
+		return nil, fmt.Errorf("%s, and the chart asks to keep it: leave these fields to others (driftDetection.ignore in watches.yaml), or delete it by hand", refusal)
 	case !g.plan.Recreate.Has(kind):
-		return nil, fmt.Errorf("%s: delete it, have the operator delete it (recreate: [%s] in watches.yaml), or leave these fields to others (driftDetection.ignore there)", refusal, kind)
+		return nil, fmt.Errorf("%s: leave these fields to others (driftDetection.ignore in watches.yaml), have the operator delete it and make it anew (recreate: [%s] there), or delete it by hand", refusal, kind)
 	case dryRun:
 		made := content(answer)
 		made.SetName(t.info.Name)

@@ -277,3 +277,39 @@ func TestLeftToWhoScales(t *testing.T) {
 		})
 	}
 }
+
+// What others have set goes, but for their labels and annotations, replicas, and what is left to them.
+func TestReset(t *testing.T) {
+	for name, c := range map[string]struct{ live, desired, want string }{
+		"what the cluster assigned to a Service": {
+			"{apiVersion: v1, kind: Service, metadata: {annotations: {theirs: x}}, spec: {clusterIP: 10.0.0.1, healthCheckNodePort: 1, ports: [{port: 1, nodePort: 30000}]}, status: {a: b}}",
+			"{apiVersion: v1, kind: Service, spec: {ports: [{port: 1}]}}",
+			"{apiVersion: v1, kind: Service, metadata: {annotations: {theirs: x}}, spec: {ports: [{port: 1}]}, status: {a: b}}",
+		},
+		"a key that is in two places": {
+			"{apiVersion: v1, kind: ConfigMap, data: {b: theirs}, binaryData: {a: dGhlaXJz}}",
+			"{apiVersion: v1, kind: ConfigMap, data: {a: wanted}}",
+			"{apiVersion: v1, kind: ConfigMap, data: {a: wanted}}",
+		},
+		"another source of a volume": {
+			"{apiVersion: example.com/v1, kind: Thing, spec: {replicas: 3, theirs: x, volumes: [{name: a, configMap: {}}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {volumes: [{name: a, emptyDir: {}}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {replicas: 3, volumes: [{name: a, emptyDir: {}}]}}",
+		},
+		"what is left to others": {
+			"{apiVersion: example.com/v1, kind: Thing, spec: {ignored: theirs, a: theirs}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {ignored: wanted}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {ignored: theirs}}",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := parse(t, c.live)
+			if got, want := Reset(nil, live, parse(t, c.desired), Left{mustPointer("/spec/ignored")}).Object, parse(t, c.want).Object; !reflect.DeepEqual(got, want) {
+				t.Errorf("got  %v\nwant %v", got, want)
+			}
+			if !reflect.DeepEqual(live, parse(t, c.live)) {
+				t.Error("the argument was changed")
+			}
+		})
+	}
+}

@@ -46,6 +46,8 @@ const (
 	// it stays as it is for as long.
 	fightRepairs = 3
 	fightWindow  = time.Minute
+	// fightDeletions is as many where it was deleted: people delete several times what they want to see come back.
+	fightDeletions = 20
 	// It is then repaired again after this long, each time twice as long.
 	firstPause = time.Minute
 	lastPause  = 10 * time.Minute
@@ -60,31 +62,35 @@ type drift struct {
 
 // fight is how an object fares that was put back a short while ago.
 type fight struct {
-	repairs []time.Time   // the last
+	changed []time.Time   // when it was put back the last times
+	deleted []time.Time   // when it was created again the last times
+	last    time.Time     // of these
 	change  string        // what was put back, and who had written it
 	pause   time.Duration // from the last repair to the next, 0 while it is no fight
 	lost    bool          // whether it was changed again
 }
 
-func (f *fight) repaired(now time.Time, change string) {
-	f.repairs = append(f.repairs, now)
-	f.repairs = f.repairs[max(0, len(f.repairs)-fightRepairs):]
-	f.change = change
+func (f *fight) repaired(now time.Time, change guard.Change) {
+	times, most := &f.changed, fightRepairs
+	if change.Created {
+		times, most = &f.deleted, fightDeletions
+	}
+	*times = append(*times, now)
+	*times = (*times)[max(0, len(*times)-most):]
+	f.last, f.change = now, describe(change)
 	switch {
 	case f.pause > 0:
 		f.pause = min(2*f.pause, lastPause)
-	case len(f.repairs) == fightRepairs && now.Sub(f.repairs[0]) < fightWindow:
+	case len(*times) == most && now.Sub((*times)[0]) < fightWindow:
 		f.pause = firstPause
 	}
 }
 
-func (f *fight) last() time.Time { return f.repairs[len(f.repairs)-1] }
-
 // rests is how long to leave an object alone that is changed again.
-func (f *fight) rests(now time.Time) time.Duration { return f.last().Add(f.pause).Sub(now) }
+func (f *fight) rests(now time.Time) time.Duration { return f.last.Add(f.pause).Sub(now) }
 
 // heals is how long an object has to stay as it is, so that the fight is over.
-func (f *fight) heals(now time.Time) time.Duration { return f.last().Add(fightWindow).Sub(now) }
+func (f *fight) heals(now time.Time) time.Duration { return f.last.Add(fightWindow).Sub(now) }
 
 // tell is what the custom resource says of it.
 func (d *drift) tell() {
@@ -175,7 +181,7 @@ func (a *actionClient) repairRested(d *drift) error {
 			f = &fight{}
 			d.fights[change.Object] = f
 		}
-		f.repaired(now, describe(change))
+		f.repaired(now, change)
 	}
 	maps.DeleteFunc(d.fights, func(name string, f *fight) bool {
 		wait := f.heals(now)

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -12,23 +13,26 @@ func TestFight(t *testing.T) {
 	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
 	for name, c := range map[string]struct {
 		repairs []int
+		deleted bool
 		want    time.Duration
 	}{
-		"twice":                         {[]int{0, 1}, 0},
-		"three times in a minute":       {[]int{0, 1, 2}, time.Minute},
-		"three times in more":           {[]int{0, 30, 61}, 0},
-		"the last three in a minute":    {[]int{0, 50, 70, 100}, time.Minute},
-		"and again":                     {[]int{0, 1, 2, 62}, 2 * time.Minute},
-		"and again, for hours":          {[]int{0, 1, 2, 62, 182, 422, 902, 1502, 2102}, 10 * time.Minute},
-		"of long ago, and a minute now": {[]int{0, 3600, 3601, 3602}, time.Minute},
+		"twice":                         {[]int{0, 1}, false, 0},
+		"three times in a minute":       {[]int{0, 1, 2}, false, time.Minute},
+		"three times in more":           {[]int{0, 30, 61}, false, 0},
+		"the last three in a minute":    {[]int{0, 50, 70, 100}, false, time.Minute},
+		"and again":                     {[]int{0, 1, 2, 62}, false, 2 * time.Minute},
+		"and again, for hours":          {[]int{0, 1, 2, 62, 182, 422, 902, 1502, 2102}, false, 10 * time.Minute},
+		"deleted again and again":       {slices.Repeat([]int{1}, fightDeletions-1), true, 0},
+		"deleted for ever":              {slices.Repeat([]int{1}, fightDeletions), true, time.Minute},
+		"of long ago, and a minute now": {[]int{0, 3600, 3601, 3602}, false, time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &fight{}
 			for _, second := range c.repairs {
-				f.repaired(at(second), "change")
+				f.repaired(at(second), guard.Change{Created: c.deleted})
 			}
-			if f.pause != c.want || len(f.repairs) > fightRepairs {
-				t.Errorf("it rests for %s after %v", f.pause, f.repairs)
+			if f.pause != c.want || len(f.changed) > fightRepairs || len(f.deleted) > fightDeletions {
+				t.Errorf("it rests for %s after %v", f.pause, c.repairs)
 			}
 		})
 	}

@@ -39,7 +39,7 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 	op := &operation{Kind: a.Kind, client: a, lookups: newLookups(a.owner, a.unowned()), plan: guard.Plan{
 		Proven: a.appliedDigest(), Intact: append(a.untouched(), a.resting...), Left: left, Rehearse: rehearse, Report: a.report,
 		Ignored: a.drift.Ignored, Scalable: a.scalable(), Unowned: a.unowned(), Begins: a.begins(), MayInherit: a.mayInherit,
-		Recreate: a.recreate, Recreated: func(message string) { a.warn(Recreated, message) },
+		Recreate: a.recreate, Recreated: func(message string) { a.tell(Recreated, "%s", message) },
 	}}
 	op.store = a.store.Stamping(op.stamp)
 	var err error

@@ -29,6 +29,7 @@ var causes = []struct {
 	{regexp.MustCompile(`(?s)^.*?(\w+ "[^"]*" in namespace "[^"]*") exists and cannot be imported.*$`), "ObjectInTheWay",
 		"$1 exists and is not controlled by this custom resource: delete or rename one of the two", "", true},
 	{regexp.MustCompile(`^release name "`), "ReleaseName", "", "", true},
+	{regexp.MustCompile(`cannot be changed to what the chart wants`), "Rejected", "", "", true},
 	{regexp.MustCompile(`exceeded quota`), "QuotaExceeded", "", "Raise the quota of the namespace, or ask for less.", true},
 	{regexp.MustCompile(`because it is being terminated`), "NamespaceTerminating", "", "", false},
 	{regexp.MustCompile(`User "[^"]*" cannot `), "Forbidden", "", "Give the operator's ServiceAccount this right, see config/rbac/role.yaml.", true},
@@ -38,7 +39,6 @@ var causes = []struct {
 	{regexp.MustCompile(`(?s)^.*execution error at \([^)]*\): (.*)$`), "InvalidValues", "$1", "Correct the spec.", true},
 	{regexp.MustCompile(`^chart \S+: charts/ lacks `), "ChartError", "", "Or disable it in the spec.", true},
 	{regexp.MustCompile(`(^|[^.])template: |parse error|error converting YAML|is outside of namespace|no matches for kind`), "ChartError", "", "Correct the chart: the spec is not the cause.", true},
-	{regexp.MustCompile(`cannot be changed to what the chart wants`), "Rejected", "", "", true},
 	{regexp.MustCompile(`admission webhook "[^"]*" denied|is invalid: |is forbidden: |field is immutable`), "Rejected", "", "Correct the spec, or the policy that refuses the object.", true},
 }
 

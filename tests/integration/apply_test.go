@@ -41,6 +41,11 @@ func TestUpgradeOverWhatOthersChanged(t *testing.T) {
 				service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{Name: "more", Port: 9999, TargetPort: intstr.FromInt32(9999)})
 			})
 		},
+		"as many annotations as it may have": func(s *scene) {
+			s.changeService(func(service *corev1.Service) {
+				service.Annotations = map[string]string{"example.com/theirs": strings.Repeat("x", 256<<10-len("example.com/theirs"))}
+			})
+		},
 		"another port of the container": func(s *scene) {
 			s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Ports[0].ContainerPort = 8081 })
 		},

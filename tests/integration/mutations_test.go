@@ -103,9 +103,9 @@ func edited(content any, path []string, edit func(any) (any, bool)) any {
 		}
 		content[path[0]] = value
 	case []any:
-		at, _ := strconv.Atoi(path[0])
-		if at >= len(content) {
-			return content // shorter by what was done before
+		at, err := strconv.Atoi(path[0])
+		if err != nil || at >= len(content) {
+			return content // another one, by what was done before
 		}
 		if len(path) > 1 {
 			content[at] = edited(content[at], path[1:], edit)
@@ -142,16 +142,21 @@ func (all schemas) mutations(schema map[string]any, value any, path ...string) [
 		if inner := all.resolve(schema["additionalProperties"]); inner != nil {
 			key := func(random *rand.Rand) string { return "added-" + strconv.Itoa(random.IntN(100)) }
 			add("add to", func(current any, random *rand.Rand) (any, bool) {
-				current.(map[string]any)[key(random)] = all.generate(inner, "", random, 0)
-				return current, true
+				content, ok := current.(map[string]any)
+				if ok {
+					content[key(random)] = all.generate(inner, "", random, 0)
+				}
+				return content, ok
 			}, path...)
 			for _, name := range slices.Sorted(maps.Keys(value)) {
 				add("remove", remove, within(name)...)
 				add("rename", func(current any, random *rand.Rand) (any, bool) {
-					content := current.(map[string]any)
-					content[key(random)] = content[name]
-					delete(content, name)
-					return content, true
+					content, ok := current.(map[string]any)
+					if ok {
+						content[key(random)] = content[name]
+						delete(content, name)
+					}
+					return content, ok
 				}, path...)
 				list = append(list, all.mutations(inner, value[name], within(name)...)...)
 			}
@@ -159,7 +164,7 @@ func (all schemas) mutations(schema map[string]any, value any, path ...string) [
 	case []any:
 		inner := all.resolve(schema["items"])
 		add("add to", func(current any, random *rand.Rand) (any, bool) {
-			elements := current.([]any)
+			elements, _ := current.([]any)
 			element := all.generate(inner, "", random, 0)
 			if len(elements) > 0 && random.IntN(2) == 0 {
 				element = all.renamed(schema, copied(elements[random.IntN(len(elements))]), random)
@@ -168,10 +173,10 @@ func (all schemas) mutations(schema map[string]any, value any, path ...string) [
 		}, path...)
 		if len(value) > 1 {
 			add("reorder", func(current any, random *rand.Rand) (any, bool) {
-				elements := current.([]any)
-				random.Shuffle(len(elements)-1, func(i, j int) { elements[i], elements[j] = elements[j], elements[i] })
+				elements, ok := current.([]any)
+				random.Shuffle(max(0, len(elements)-1), func(i, j int) { elements[i], elements[j] = elements[j], elements[i] })
 				slices.Reverse(elements)
-				return elements, true
+				return elements, ok
 			}, path...)
 		}
 		for i, element := range value {

@@ -56,7 +56,7 @@ func TestWhatCannotBeChangedIsSaid(t *testing.T) {
 	s.deploy("hello", kit.Greet("before"))
 	old := s.freezeConfigMap()
 	s.edit("hello", kit.Greet("after"), kit.Annotate("helm.sdk.operatorframework.io/upgrade-force", "true"))
-	s.awaitCondition("hello", "Ready", "False", `ConfigMap "hello"`, "data: ", "immutable", "recreate: [ConfigMap] in watches.yaml")
+	s.awaitCondition("hello", "Ready", "False", `ConfigMap "hello"`, "data: ", "immutable", "watches.yaml", "recreate: [ConfigMap]")
 	s.awaitCondition("hello", "Stalled", "True")
 	config := &corev1.ConfigMap{}
 	s.get(config, "hello")
@@ -91,7 +91,7 @@ func TestRecreate(t *testing.T) {
 		}
 		return nil
 	})
-	s.deploy("other")
+	s.deploy("other", kit.Greet("other"))
 	s.must(env.Client.Patch(ctx, config, client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`))))
 	s.awaitConfigMap("at-last", config.UID)
 	s.awaitDeployed("hello")
