@@ -83,11 +83,11 @@ func policyVariables(entries []operator.Entry) []admissionregistrationv1.Variabl
 	}
 	label, value, _ := strings.Cut(obj.ManagedBy().String(), "=")
 	marked := func(of string) string {
-		return fmt.Sprintf(`has(%s.metadata.labels) && %[1]s.metadata.labels.exists(l, l == %q && %[1]s.metadata.labels[l] == %q)`, of, label, value)
+		return fmt.Sprintf(`has(%s.metadata.labels) && %[1]s.metadata.labels.exists(l, l == %[2]q && %[1]s.metadata.labels[l] == %[3]q)`, of, label, value)
 	}
 	// annotated is the value of an annotation, "" without one.
 	annotated := func(of, key string) string {
-		return fmt.Sprintf(`(has(%s.metadata.annotations) && %q in %[1]s.metadata.annotations ? %[1]s.metadata.annotations[%[2]q] : "")`, of, key)
+		return fmt.Sprintf(`(has(%s.metadata.annotations) && %[2]q in %[1]s.metadata.annotations ? %[1]s.metadata.annotations[%[2]q] : "")`, of, key)
 	}
 	return []admissionregistrationv1.Variable{
 		{Name: "resource", Expression: `request.resource.group + "/" + request.resource.resource`},
@@ -95,7 +95,9 @@ func policyVariables(entries []operator.Entry) []admissionregistrationv1.Variabl
 		{Name: "marked", Expression: marked("variables.subject")},
 		{Name: "before", Expression: controllers("oldObject", `request.operation == "CREATE"`)},
 		{Name: "after", Expression: controllers("object", `request.operation == "DELETE"`)},
-		// What outlives its custom resource has no controller, and says instead whose it is.
+		// What outlives its custom resource has no controller, and says instead for which kind it is. That is no wider a bound than that on
+		// others: whoever may name a controller may name one that there is not. Only that no garbage collector removes it, and that this
+		// account cannot delete it, is different.
 		{Name: "keptFor", Expression: `request.operation == "DELETE" || variables.after.size() > 0 || !(` + marked("object") + `) || ` +
 			annotated("object", obj.Policy) + `.trim().lowerAscii() != "` + obj.Keep + `" ? "" : ` + annotated("object", obj.CustomResource)},
 		{Name: "served", Expression: `request.kind.kind + "." + request.kind.group in ` + quoted(entries, func(e operator.Entry) (string, bool) { return e.Kind + "." + e.Group, true })},

@@ -378,9 +378,6 @@ func (g *Guard) remove(info *resource.Info, policy metav1.DeletionPropagation, d
 // keeps is whether an object is to outlive the owner: by its own annotation, because it was made so, or by the manifest that was applied last.
 // Another manifest is not believed: who forges one would leave behind whatever they like.
 func (g *Guard) keeps(info *resource.Info, live *unstructured.Unstructured) bool {
-	if isHook(live) {
-		return false
-	}
 	applied := g.proven.Get(info)
 	return object.Kept(live) || slices.Contains(g.unowned, live.GetUID()) || applied != nil && object.Kept(content(applied.Object))
 }

@@ -36,14 +36,17 @@ const (
 	Policy = "helm.sh/resource-policy"
 	// Keep is the value of Policy.
 	Keep = "keep"
+	// hook is Helm's annotation of hooks, which come and go.
+	hook = "helm.sh/hook"
 	// CustomResource is the annotation of a kept object with the kind that it is made for, Welcome.webapp.demo.welcome.domain say: two kinds
 	// may have custom resources of one name, and Helm's annotations only tell that.
 	CustomResource = "webapp.demo.welcome.domain/custom-resource"
 )
 
-// Kept is whether obj is to outlive its custom resource, in Helm's reading of its annotation.
+// Kept is whether obj is to outlive its custom resource, in Helm's reading of its annotation. A hook is not: Helm deletes it to make it anew.
 func Kept(obj metav1.Object) bool {
-	return strings.EqualFold(strings.TrimSpace(obj.GetAnnotations()[Policy]), Keep)
+	annotations := obj.GetAnnotations()
+	return annotations[hook] == "" && strings.EqualFold(strings.TrimSpace(annotations[Policy]), Keep)
 }
 
 // ManagedBy selects what the operator made.

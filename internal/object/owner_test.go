@@ -78,6 +78,23 @@ func TestAdoptKept(t *testing.T) {
 	}
 }
 
+func TestKept(t *testing.T) {
+	for name, c := range map[string]struct {
+		annotations map[string]string
+		want        bool
+	}{
+		"nothing":        {nil, false},
+		"keep":           {map[string]string{Policy: "keep"}, true},
+		"as Helm reads":  {map[string]string{Policy: " Keep\n"}, true},
+		"another policy": {map[string]string{Policy: "delete"}, false},
+		"a hook":         {map[string]string{Policy: "keep", hook: "pre-install"}, false},
+	} {
+		if got := Kept(&metav1.ObjectMeta{Annotations: c.annotations}); got != c.want {
+			t.Errorf("%s: kept is %t", name, got)
+		}
+	}
+}
+
 func TestOwned(t *testing.T) {
 	own, foreign := *metav1.NewControllerRef(greeting(), greeting().GroupVersionKind()), metav1.OwnerReference{UID: "x", Controller: ptr.To(true)}
 	for name, c := range map[string]struct {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -69,12 +70,43 @@ func TestSlimKeepsTheFingerprintAndDropsTheBulk(t *testing.T) {
 
 var slim = IgnoredByKind{}.Slim
 
+// What is kept has no owner: its marks say whose it is.
+func TestSlimOfWhatIsKept(t *testing.T) {
+	kept := parse(t, deploymentYAML)
+	kept.SetAnnotations(map[string]string{Policy: "keep", ReleaseName: "hello"})
+	kept.SetOwnerReferences(nil)
+	Adopt(kept, greeting())
+	child := Child{UID: "u", Fingerprint: Fingerprint(kept, nil)}
+	kept.SetUID("u")
+	if _, err := slim(kept); err != nil {
+		t.Fatal(err)
+	}
+	if kind, name := MadeFor(kept); kind.String() != "Greeting.example.com" || name != "hello" || !child.Intact(kept, greeting()) {
+		t.Errorf("it is made for %v %q, intact: %t", kind, name, child.Intact(kept, greeting()))
+	}
+	for name, change := range map[string]func(*unstructured.Unstructured){
+		"made anew": func(o *unstructured.Unstructured) { o.SetUID("another") },
+		"kept no longer": func(o *unstructured.Unstructured) {
+			o.SetAnnotations(map[string]string{fingerprintAnnotation: child.Fingerprint})
+		},
+		"with a controller": func(o *unstructured.Unstructured) {
+			o.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(greeting(), greeting().GroupVersionKind())})
+		},
+	} {
+		other := kept.DeepCopy()
+		if change(other); child.Intact(other, greeting()) {
+			t.Errorf("%s, it is intact", name)
+		}
+	}
+}
+
 // Anybody can put the label on an object by which the cache selects.
 func TestSlimKeepsNothingOfWhatNobodyControls(t *testing.T) {
 	bulk := strings.Repeat("x", 64<<10)
 	for name, forge := range map[string]func(*unstructured.Unstructured){
-		"no owner":                func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) },
-		"an owner of a long name": func(o *unstructured.Unstructured) { setOwnerName(o, bulk) },
+		"no owner":                 func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) },
+		"an owner of a long name":  func(o *unstructured.Unstructured) { setOwnerName(o, bulk) },
+		"kept, and of a long name": func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			forged := parse(t, deploymentYAML)
@@ -83,6 +115,9 @@ func TestSlimKeepsNothingOfWhatNobodyControls(t *testing.T) {
 			annotations := map[string]string{"a": bulk}
 			for i := range 10_000 { // each has a mark in a fingerprint
 				annotations[strconv.Itoa(i)] = ""
+			}
+			if strings.HasPrefix(name, "kept") {
+				annotations[Policy], annotations[CustomResource], annotations[ReleaseName] = Keep, "Welcome.example.com", bulk
 			}
 			forged.SetAnnotations(annotations)
 			forged.SetLabels(map[string]string{"a": bulk})

@@ -27,11 +27,11 @@ func cacheOptions(entries []Entry, namespaces []string) cache.Options {
 	options := cache.Options{
 		DefaultLabelSelector: object.ManagedBy(),
 		DefaultTransform:     ignored.Slim,
-		ByObject: map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {Transform: func(configMap any) (any, error) {
-			if _, typed := configMap.(*corev1.ConfigMap); typed { // as records are read; a child is not
-				return record.Slim(configMap)
+		ByObject: map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {Transform: func(config any) (any, error) {
+			if _, untyped := config.(*unstructured.Unstructured); untyped { // what a chart makes, and not a record
+				return ignored.Slim(config)
 			}
-			return ignored.Slim(configMap)
+			return record.Slim(config)
 		}}},
 		// A read must not start a watch by itself: it would do so for any kind that a
 		// forged release record names, and wait for ever where rights are missing.

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -94,11 +95,27 @@ func TestPolicyBoundsTheOperatorsToken(t *testing.T) {
 		"record without our label":  {configMap("sh.helm.release.v1.x.v1", func(*corev1.ConfigMap) {}), noOwner},
 		"Service":                   {&corev1.Service{ObjectMeta: objectMeta(s.namespace, "x"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, noOwner},
 	}
+	forbiddenKept := map[string]func(*corev1.ConfigMap){
+		"without our label": func(c *corev1.ConfigMap) { c.Labels = nil },
+		"that is not kept":  func(c *corev1.ConfigMap) { c.Annotations[policyOfHelm] = "delete" },
+		"for no kind":       func(c *corev1.ConfigMap) { delete(c.Annotations, madeForKind) },
+		"for another kind":  func(c *corev1.ConfigMap) { c.Annotations[madeForKind] = "Other.example.com" },
+		"of somebody else": func(c *corev1.ConfigMap) {
+			c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "a", UID: "a", Controller: ptr.To(true)}}
+		},
+	}
 	because := func(err error, reason string) error {
 		if err == nil {
 			return errors.New("it is not denied")
 		}
 		return says(err.Error(), []string{"ValidatingAdmissionPolicy", reason})
+	}
+	kept := func(change func(*corev1.ConfigMap)) *corev1.ConfigMap {
+		return configMap("kept", func(c *corev1.ConfigMap) {
+			c.Labels = map[string]string{kit.ManagedBy: "welcome-operator"}
+			c.Annotations = map[string]string{policyOfHelm: "keep", madeForKind: "Welcome." + kit.Group}
+			change(c)
+		})
 	}
 	denied := func(name string, err error, says string) {
 		t.Helper()
@@ -112,7 +129,11 @@ func TestPolicyBoundsTheOperatorsToken(t *testing.T) {
 	for name, c := range forbidden {
 		denied("create: "+name, operator.Create(ctx, c.object, client.DryRunAll), c.says)
 	}
+	for name, change := range forbiddenKept {
+		denied("create: kept ConfigMap "+name, operator.Create(ctx, kept(change), client.DryRunAll), noOwner)
+	}
 	for name, object := range map[string]client.Object{
+		"kept ConfigMap":         kept(func(*corev1.ConfigMap) {}),
 		"Deployment":             deployment(func(*appsv1.Deployment, *corev1.PodSpec) {}),
 		"volumes for everybody":  volume(corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: secret}}),
 		"volume of no kind":      volume(corev1.VolumeSource{}),
@@ -146,6 +167,16 @@ func TestPolicyBoundsTheOperatorsToken(t *testing.T) {
 	adopted.OwnerReferences = []metav1.OwnerReference{reference}
 	s.must(operator.Patch(ctx, adopted, client.MergeFrom(restored)))
 	s.must(operator.Delete(ctx, adopted))
+
+	// What is kept is made, repaired, given an owner and taken from it. It is deleted by nobody who has only the operator's token.
+	keep := kept(func(*corev1.ConfigMap) {})
+	s.must(operator.Create(ctx, keep))
+	for _, owners := range [][]metav1.OwnerReference{{reference}, nil} {
+		before := client.MergeFrom(keep.DeepCopy())
+		keep.OwnerReferences, keep.Data = owners, map[string]string{"owners": fmt.Sprint(owners)}
+		s.must(operator.Patch(ctx, keep, before))
+	}
+	denied("delete a kept ConfigMap", operator.Delete(ctx, keep), noOwner)
 
 	// A custom resource is its author's.
 	patch := func(edit kit.Edit) error {
