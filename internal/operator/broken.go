@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// crdPeriod is how often is looked whether the CRD of an entry has been installed.
+// crdPeriod is how often the operator looks whether a CRD that was missing has been installed.
 const crdPeriod = 10 * time.Second
 
 // broken is an entry of the watches file that is not served, and why.
@@ -91,13 +92,17 @@ func setUpBroken(mgr ctrl.Manager, refused []broken, options Options) error {
 			return err
 		}
 	}
-	return mgr.Add(awaitCRDs{mgr.GetRESTMapper(), refused})
+	late := slices.DeleteFunc(slices.Clone(refused), func(each broken) bool { return !each.lacksCRD })
+	if len(late) == 0 {
+		return nil
+	}
+	return mgr.Add(awaitCRDs{mgr.GetRESTMapper(), late})
 }
 
-// awaitCRDs ends the process when an entry can be served that could not.
+// awaitCRDs ends the process when an entry can be served whose CRD was missing.
 type awaitCRDs struct {
-	mapper  meta.RESTMapper
-	refused []broken
+	mapper meta.RESTMapper
+	late   []broken
 }
 
 // NeedLeaderElection has the standby start anew as well.
@@ -113,10 +118,7 @@ func (a awaitCRDs) Start(ctx context.Context) error {
 			return nil
 		case <-ticks.C:
 		}
-		for _, each := range a.refused {
-			if !each.lacksCRD {
-				continue
-			}
+		for _, each := range a.late {
 			if _, err := a.mapper.RESTMapping(each.GroupKind(), each.Version); err == nil {
 				return fmt.Errorf("%s: entry %d (kind %q): its CRD was installed meanwhile: start again, and it is served", each.place.file, each.place.number, each.Kind)
 			}

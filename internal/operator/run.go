@@ -40,7 +40,15 @@ func Run(ctx context.Context, options Options) error {
 	if err != nil {
 		return fmt.Errorf("find a cluster (set KUBECONFIG): %w", err)
 	}
-	mgr, entries, refused, err := newManager(cluster, entries, refused, options)
+	mapper, err := newMapper(cluster)
+	if err != nil {
+		return err
+	}
+	entries, refused, err = withCRD(mapper, entries, refused)
+	if err != nil {
+		return err
+	}
+	mgr, err := newManager(cluster, mapper, entries, options)
 	if err != nil {
 		return err
 	}
@@ -65,20 +73,12 @@ func Run(ctx context.Context, options Options) error {
 	return nil
 }
 
-// newManager returns it with the entries that it can serve, and those that it can't.
-func newManager(cluster *rest.Config, entries []Entry, refused []broken, options Options) (ctrl.Manager, []Entry, []broken, error) {
+func newManager(cluster *rest.Config, mapper meta.RESTMapper, entries []Entry, options Options) (ctrl.Manager, error) {
 	cluster.QPS = -1 // the API server's priority and fairness limits us, and knows better
 	// The library's finalizer draws a warning from the API server for every custom resource.
 	cluster.WarningHandlerWithContext = log.NewKubeAPIWarningLogger(log.KubeAPIWarningLoggerOptions{Deduplicate: true})
 	if options.LeaderElect {
 		(&fence{start: time.Now()}).around(cluster)
-	}
-	mapper, err := newMapper(cluster)
-	if err == nil {
-		entries, refused, err = withCRD(mapper, entries, refused)
-	}
-	if err != nil {
-		return nil, nil, nil, err
 	}
 	mgr, err := ctrl.NewManager(cluster, ctrl.Options{
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil },
@@ -100,9 +100,9 @@ func newManager(cluster *rest.Config, entries []Entry, refused []broken, options
 		GracefulShutdownTimeout:       ptr.To(shutdownTimeout),
 	})
 	if err != nil {
-		return nil, nil, nil, fmt.Errorf("connect to the cluster: %w", err)
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
-	return mgr, entries, refused, nil
+	return mgr, nil
 }
 
 // setUpProbes makes the operator ready when its caches are filled, the standby's too: it

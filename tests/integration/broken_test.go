@@ -74,7 +74,7 @@ func TestBrokenEntries(t *testing.T) {
 	})
 	operator = s.ownOperator(own)
 	s.createOf("Late", "other")
-	s.awaitOf("Late", "other", "Ready", "True")
+	s.awaitOf("Late", "other", "Ready")
 	if got := operator.metric(t, "welcome_operator_entry_broken", ""); int(got) != len(broken)-1 {
 		t.Errorf("%v entries are broken, not %d", got, len(broken)-1)
 	}
@@ -107,14 +107,14 @@ func TestMissingSubchart(t *testing.T) {
 	})
 	s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForKinds(), watches: entryOf("Basket", chart, "")})
 	s.createOf("Basket", "empty")
-	s.awaitOf("Basket", "empty", "Ready", "True")
+	s.awaitOf("Basket", "empty", "Ready")
 	s.createOf("Basket", "full", kit.Set("fruit.enabled", true))
-	s.awaitOf("Basket", "full", "Stalled", "True", "ChartError", "charts/ lacks fruit", "helm dependency build", "disable it in the spec")
+	s.awaitOf("Basket", "full", "Stalled", "ChartError", "charts/ lacks fruit", "helm dependency build", "disable it in the spec")
 	s.must(s.isGone(&networkingv1.NetworkPolicy{}, "full"))
 
 	// Nothing of a release that others have enabled it in is changed.
 	s.must(env.Client.Update(ctx, s.of("Basket", "empty", kit.Set("fruit.enabled", true), kit.Set("note", "b"))))
-	s.awaitOf("Basket", "empty", "Stalled", "True", "ChartError", "charts/ lacks fruit")
+	s.awaitOf("Basket", "empty", "Stalled", "ChartError", "charts/ lacks fruit")
 	policy := &networkingv1.NetworkPolicy{}
 	s.get(policy, "empty")
 	if note := policy.Spec.PodSelector.MatchLabels["note"]; note != "a" {
@@ -122,7 +122,7 @@ func TestMissingSubchart(t *testing.T) {
 	}
 	for _, name := range []string{"empty", "full"} {
 		s.must(env.Client.Update(ctx, s.of("Basket", name, kit.Set("fruit.enabled", false))))
-		s.awaitOf("Basket", name, "Ready", "True")
+		s.awaitOf("Basket", name, "Ready")
 		s.delete(s.of("Basket", name))
 	}
 }

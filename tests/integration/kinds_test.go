@@ -126,16 +126,16 @@ func (s *scene) createOf(kind, name string, edits ...kit.Edit) *unstructured.Uns
 	return object
 }
 
-// awaitOf waits for conditions of a custom resource of another kind.
-func (s *scene) awaitOf(kind, name, condition, status string, parts ...string) {
+// awaitOf waits until a condition of a custom resource of another kind is True, with all parts in its reason and message.
+func (s *scene) awaitOf(kind, name, condition string, parts ...string) {
 	s.Helper()
-	s.await(fmt.Sprintf("%s %s has condition %s=%s with %q", kind, name, condition, status, parts), func() error {
+	s.await(fmt.Sprintf("%s %s is %s with %q", kind, name, condition, parts), func() error {
 		object := s.of(kind, name)
 		got, err := kit.Condition(object, condition)
 		if err != nil {
 			return err
 		}
-		if string(got.Status) != status || got.ObservedGeneration != object.GetGeneration() {
+		if got.Status != metav1.ConditionTrue || got.ObservedGeneration != object.GetGeneration() {
 			return fmt.Errorf("it is %+v", got)
 		}
 		return says(got.Reason+": "+got.Message, parts)
@@ -194,8 +194,8 @@ func TestTwoKindsWithOneName(t *testing.T) {
 	})
 	letter := s.createOf("Letter", "hello", kit.Set("note", "letter"))
 	parcel := s.createOf("Parcel", "hello", kit.Set("note", "parcel"))
-	s.awaitOf("Letter", "hello", "Ready", "True")
-	s.awaitOf("Parcel", "hello", "Ready", "True")
+	s.awaitOf("Letter", "hello", "Ready")
+	s.awaitOf("Parcel", "hello", "Ready")
 	for owner, object := range map[*unstructured.Unstructured]string{letter: "hello-letter", parcel: "hello-parcel"} {
 		policy := &networkingv1.NetworkPolicy{}
 		s.get(policy, object)
@@ -212,7 +212,7 @@ func TestTwoKindsWithOneName(t *testing.T) {
 	s.must(env.Client.Update(ctx, s.of("Parcel", "hello", kit.Set("note", "changed"))))
 	s.awaitExists(&networkingv1.NetworkPolicy{}, "hello-changed")
 	s.awaitGone(&networkingv1.NetworkPolicy{}, "hello-parcel")
-	s.awaitOf("Parcel", "hello", "Ready", "True")
+	s.awaitOf("Parcel", "hello", "Ready")
 	s.settled(operator)
 	reconciles := func() int {
 		return int(operator.metric(t, "controller_runtime_reconcile_total", `controller="parcel-controller"`))
@@ -227,15 +227,15 @@ func TestTwoKindsWithOneName(t *testing.T) {
 
 	// What truly collides is refused by name, and left alone.
 	s.must(env.Client.Update(ctx, s.of("Parcel", "hello", kit.Set("note", "letter"))))
-	s.awaitOf("Parcel", "hello", "Stalled", "True", "ObjectInTheWay", `NetworkPolicy "hello-letter"`)
+	s.awaitOf("Parcel", "hello", "Stalled", "ObjectInTheWay", `NetworkPolicy "hello-letter"`)
 	policy := &networkingv1.NetworkPolicy{}
 	s.get(policy, "hello-letter")
 	if !metav1.IsControlledBy(policy, letter) {
 		t.Errorf("hello-letter is %+v", policy)
 	}
-	s.awaitOf("Letter", "hello", "Ready", "True")
+	s.awaitOf("Letter", "hello", "Ready")
 	s.must(env.Client.Update(ctx, s.of("Parcel", "hello", kit.Set("note", "parcel"))))
-	s.awaitOf("Parcel", "hello", "Ready", "True")
+	s.awaitOf("Parcel", "hello", "Ready")
 
 	s.delete(s.of("Letter", "hello"))
 	s.awaitGone(&networkingv1.NetworkPolicy{}, "hello-letter")
@@ -263,34 +263,34 @@ func TestReleaseNameIsTaken(t *testing.T) {
 		watches: entryOf("Memo", chart, "") + entryOf("Tab", chart, "") + entryOf("Sheet", chart, "  releaseName: kind\n"),
 	})
 	s.createOf("Memo", "hello", kit.Set("note", "memo"))
-	s.awaitOf("Memo", "hello", "Ready", "True")
+	s.awaitOf("Memo", "hello", "Ready")
 	for i := range 6 {
 		s.must(env.Client.Update(ctx, s.of("Memo", "hello", kit.Set("note", fmt.Sprintf("memo-%d", i)))))
-		s.awaitOf("Memo", "hello", "Ready", "True")
+		s.awaitOf("Memo", "hello", "Ready")
 	}
 	s.awaitGone(&corev1.ConfigMap{}, "sh.helm.release.v1.hello.v1")
 	s.createOf("Tab", "hello", kit.Set("note", "tab"))
-	s.awaitOf("Tab", "hello", "Stalled", "True", "ReleaseName", `"hello" is taken by Memo "hello"`, "rename one of the two", "releaseName: kind")
+	s.awaitOf("Tab", "hello", "Stalled", "ReleaseName", `"hello" is taken by Memo "hello"`, "rename one of the two", "releaseName: kind")
 	s.must(s.isGone(&networkingv1.NetworkPolicy{}, "hello-tab"))
 	s.must(s.isGone(&corev1.ConfigMap{}, "sh.helm.release.v1.hello.v1"))
 
 	s.createOf("Memo", "a.sheet", kit.Set("note", "memo"))
-	s.awaitOf("Memo", "a.sheet", "Ready", "True")
+	s.awaitOf("Memo", "a.sheet", "Ready")
 	s.createOf("Sheet", "a", kit.Set("note", "sheet"))
-	s.awaitOf("Sheet", "a", "Stalled", "True", "ReleaseName", `"a.sheet" is taken by Memo "a.sheet"`, "rename one of the two")
+	s.awaitOf("Sheet", "a", "Stalled", "ReleaseName", `"a.sheet" is taken by Memo "a.sheet"`, "rename one of the two")
 	s.delete(s.of("Memo", "a.sheet"))
-	s.awaitOf("Sheet", "a", "Ready", "True")
+	s.awaitOf("Sheet", "a", "Ready")
 	s.createOf("Sheet", "a.v1", kit.Set("note", "sheet"))
-	s.awaitOf("Sheet", "a.v1", "Ready", "True")
+	s.awaitOf("Sheet", "a.v1", "Ready")
 
 	long := strings.Repeat("a", 48)
 	s.createOf("Sheet", long)
-	s.awaitOf("Sheet", long, "Stalled", "True", "ReleaseName", long+".sheet", "at most 47")
+	s.awaitOf("Sheet", long, "Stalled", "ReleaseName", long+".sheet", "at most 47")
 	s.createOf("Memo", long+"-and-more")
-	s.awaitOf("Memo", long+"-and-more", "Stalled", "True", "ReleaseName", "at most 53")
+	s.awaitOf("Memo", long+"-and-more", "Stalled", "ReleaseName", "at most 53")
 
 	s.delete(s.of("Memo", "hello"))
-	s.awaitOf("Tab", "hello", "Ready", "True")
+	s.awaitOf("Tab", "hello", "Ready")
 	s.delete(s.of("Sheet", long))
 }
 
@@ -307,13 +307,13 @@ func TestReleaseNameStaysAsItIs(t *testing.T) {
 	for _, c := range []struct{ name, from, to, release string }{{"one", "plain", "kind", "one"}, {"two", "kind", "plain", "two.poster"}} {
 		operator := serve(c.from)
 		s.createOf("Poster", c.name)
-		s.awaitOf("Poster", c.name, "Ready", "True")
+		s.awaitOf("Poster", c.name, "Ready")
 		policy := &networkingv1.NetworkPolicy{}
 		s.get(policy, c.name+"-note")
 		operator.Stop()
 
 		operator = serve(c.to)
-		s.awaitOf("Poster", c.name, "Stalled", "True", "ReleaseName", `"`+c.release+`"`, "back to "+c.from)
+		s.awaitOf("Poster", c.name, "Stalled", "ReleaseName", `"`+c.release+`"`, "back to "+c.from)
 		s.must(s.helmHas(map[string]string{c.release: c.name + "-note"}))
 		now := &networkingv1.NetworkPolicy{}
 		s.get(now, c.name+"-note")
@@ -323,7 +323,7 @@ func TestReleaseNameStaysAsItIs(t *testing.T) {
 		operator.Stop()
 
 		operator = serve(c.from)
-		s.awaitOf("Poster", c.name, "Ready", "True")
+		s.awaitOf("Poster", c.name, "Ready")
 		operator.Stop()
 
 		// What was installed by that name is uninstalled all the same.

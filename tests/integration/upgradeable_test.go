@@ -75,6 +75,7 @@ func TestUpgradeable(t *testing.T) {
 
 	s.must(env.Client.Create(ctx, &networkingv1.NetworkPolicy{ObjectMeta: objectMeta(s.namespace, "hello")}))
 	s.edit("hello", kit.Set("networkPolicy.enabled", true))
+	s.await("OLM is to wait for the first attempt", upgradeable("False"))
 	s.awaitReason("hello", "ObjectInTheWay")
 	s.await("OLM may upgrade it, although that fails", upgradeable("True"))
 	failures := func() int {
