@@ -30,10 +30,10 @@ const (
 // be. refused is what the API server says. It is asked first whether it would take the object if it was new: what it never takes
 // is no reason to delete what is there.
 func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.Unstructured, error) {
-	anew := content(t.info.Object).DeepCopy()
-	g.adopt(anew)
-	anew.SetName("dry-run-" + string(t.live.GetUID())) // its own name is taken
-	answer, err := resource.NewHelper(t.info.Client, t.info.Mapping).DryRun(true).Create(t.info.Namespace, false, anew)
+	anew := object.Anew(t.live, t.desired, t.left)
+	probe := anew.DeepCopy()
+	probe.SetName("dry-run-" + string(t.live.GetUID())) // its own name is taken
+	answer, err := resource.NewHelper(t.info.Client, t.info.Mapping).DryRun(true).Create(t.info.Namespace, false, probe)
 	if err != nil {
 		return nil, refused
 	}
@@ -56,12 +56,12 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 	if err := g.awaitGone(t); err != nil {
 		return nil, err
 	}
-	created, err := g.create(resource.NewHelper(t.info.Client, t.info.Mapping), t.info)
+	created, err := resource.NewHelper(t.info.Client, t.info.Mapping).Create(t.info.Namespace, false, anew)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("make %s anew: %w", describe(t.info), err)
 	}
 	g.plan.Recreated(fmt.Sprintf("%s was deleted and made anew: %s", describe(t.info), why))
-	return created, nil
+	return content(created), nil
 }
 
 // awaitGone waits until a deleted object is.

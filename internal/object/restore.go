@@ -135,12 +135,23 @@ func Reset(previous, live, desired *unstructured.Unstructured, left Left) *unstr
 			delete(bare.Object, key)
 		}
 	}
-	if _, set, _ := mustPointer(replicas).in(desired.Object); !set {
-		left = append(slices.Clone(left), mustPointer(replicas))
-	}
 	reset := Restore(previous, bare, desired, nil)
-	reset.Object = left.keep(reset.Object, live.Object)
+	reset.Object = left.andReplicas(desired).keep(reset.Object, live.Object)
 	return reset
+}
+
+// Anew is what to create in the place of live.
+func Anew(live, desired *unstructured.Unstructured, left Left) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: left.andReplicas(desired).keep(desired.DeepCopy().Object, live.Object)}
+}
+
+// andReplicas has the replicas among what is left to others, unless the chart sets them.
+func (left Left) andReplicas(desired *unstructured.Unstructured) Left {
+	count := mustPointer(replicas)
+	if _, set, _ := count.in(desired.Object); set {
+		return left
+	}
+	return append(slices.Clone(left), count)
 }
 
 // withNodePorts are the wanted ports of a Service, with the node ports that the cluster gave to those of that name or number.

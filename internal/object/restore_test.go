@@ -313,3 +313,15 @@ func TestReset(t *testing.T) {
 		})
 	}
 }
+
+func TestAnew(t *testing.T) {
+	live := parse(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {uid: '1', labels: {theirs: x}}, spec: {replicas: 7, selector: {a: old}, ignored: theirs}, status: {a: b}}")
+	for desired, want := range map[string]string{
+		"{apiVersion: apps/v1, kind: Deployment, spec: {selector: {a: new}, ignored: wanted}}":              "{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 7, selector: {a: new}, ignored: theirs}}",
+		"{apiVersion: apps/v1, kind: Deployment, spec: {selector: {a: new}, replicas: 2, ignored: wanted}}": "{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 2, selector: {a: new}, ignored: theirs}}",
+	} {
+		if got, want := Anew(live, parse(t, desired), Left{mustPointer("/spec/ignored")}).Object, parse(t, want).Object; !reflect.DeepEqual(got, want) {
+			t.Errorf("got  %v\nwant %v", got, want)
+		}
+	}
+}
