@@ -287,7 +287,9 @@ func TestDriftIsToldWhileItLasts(t *testing.T) {
 // What carries no owner reference is proven by the status, as of the last release that was applied.
 func TestNextListsWhatHasNoOwner(t *testing.T) {
 	kept := object.Child{APIVersion: "v1", Kind: "PersistentVolumeClaim", Name: "data", UID: "1"}
-	first, _ := next(Status{}, observed(t, func(seen *observation) { seen.state.Children = []object.Child{{APIVersion: "v1", Kind: "Service", Name: "hello"}, kept} }))
+	first, _ := next(Status{}, observed(t, func(seen *observation) {
+		seen.state.Children = []object.Child{{APIVersion: "v1", Kind: "Service", Name: "hello"}, kept}
+	}))
 	want := []Unowned{{APIVersion: "v1", Kind: "PersistentVolumeClaim", Name: "data", UID: "1"}}
 	if !slices.Equal(first.Release.Unowned, want) {
 		t.Errorf("it lists %v", first.Release.Unowned)
