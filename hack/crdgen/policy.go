@@ -100,6 +100,7 @@ func policyVariables(entries []operator.Entry) []admissionregistrationv1.Variabl
 		// account cannot delete it, is different.
 		{Name: "keptFor", Expression: `request.operation == "DELETE" || variables.after.size() > 0 || !(` + marked("object") + `) || ` +
 			annotated("object", obj.Policy) + `.trim().lowerAscii() != "` + obj.Keep + `" ? "" : ` + annotated("object", obj.CustomResource)},
+		{Name: "wasKeptFor", Expression: `request.operation == "CREATE" ? "" : ` + annotated("oldObject", obj.CustomResource)},
 		{Name: "served", Expression: `request.kind.kind + "." + request.kind.group in ` + quoted(entries, func(e operator.Entry) (string, bool) { return e.Kind + "." + e.Group, true })},
 		// A record that lost its owner is the operator's all the same: kubectl delete --cascade=orphan takes the owner away.
 		{Name: "record", Expression: `variables.resource == "/configmaps" && request.name.startsWith("sh.helm.release.v1.") && variables.marked`},
@@ -139,8 +140,8 @@ func policyValidations(entries []operator.Entry) []admissionregistrationv1.Valid
 	return []admissionregistrationv1.Validation{
 		rule("the operator's ServiceAccount only makes, changes and deletes what a custom resource of its kinds controls",
 			`(variables.served || variables.record || request.operation == "DELETE" || variables.after.exists(o, o in `+owners+`) || variables.keptFor in `+keepers+`)`,
-			// What a backup restored has the label, and no owner, as what is kept. It is never deleted.
-			`(variables.served || variables.record || request.operation == "CREATE" || variables.before.exists(o, o in `+owners+`) || request.operation == "UPDATE" && variables.before.size() == 0 && variables.marked)`),
+			// What a backup restored has the label, and no owner, as what is kept, which may have lost the label. It is never deleted.
+			`(variables.served || variables.record || request.operation == "CREATE" || variables.before.exists(o, o in `+owners+`) || request.operation == "UPDATE" && variables.before.size() == 0 && (variables.marked || variables.wasKeptFor in `+keepers+`))`),
 		rule("the operator's ServiceAccount does not make, delete or change the spec of custom resources",
 			`!variables.served || request.operation == "UPDATE" && has(object.spec) == has(oldObject.spec) && (!has(object.spec) || object.spec == oldObject.spec)`),
 		pods(obj.PodSecrets, "pods use no Secret",

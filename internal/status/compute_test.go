@@ -2,6 +2,7 @@ package status
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -280,5 +281,23 @@ func TestDriftIsToldWhileItLasts(t *testing.T) {
 	seen.state.Drift = release.Drift{}
 	if over, _ := next(told, seen); over.condition(Drifted).Type != "" || len(told.Conditions) == len(over.Conditions) {
 		t.Errorf("the conditions are %v", over.Conditions)
+	}
+}
+
+// What carries no owner reference is proven by the status, as of the last release that was applied.
+func TestNextListsWhatHasNoOwner(t *testing.T) {
+	kept := object.Child{APIVersion: "v1", Kind: "PersistentVolumeClaim", Name: "data", UID: "1"}
+	first, _ := next(Status{}, observed(t, func(seen *observation) {
+		seen.state.Children = []object.Child{{APIVersion: "v1", Kind: "Service", Name: "hello"}, kept}
+	}))
+	want := []Unowned{{APIVersion: "v1", Kind: "PersistentVolumeClaim", Name: "data", UID: "1"}}
+	if !slices.Equal(first.Release.Unowned, want) {
+		t.Errorf("it lists %v", first.Release.Unowned)
+	}
+	if started, _ := next(first, observed(t, func(seen *observation) { seen.state = release.State{} })); !slices.Equal(started.Release.Unowned, want) {
+		t.Errorf("after a restart it lists %v", started.Release.Unowned)
+	}
+	if dropped, _ := next(first, observed(t, func(*observation) {})); len(dropped.Release.Unowned) > 0 {
+		t.Errorf("dropped, it is still listed: %v", dropped.Release.Unowned)
 	}
 }

@@ -221,7 +221,7 @@ func TestDriftOfWhatIsKept(t *testing.T) {
 		s.changeKept(change)
 		s.await(what+" is put back", func() error {
 			config := s.kept()[0].(*corev1.ConfigMap)
-			if config.Data["from"] != "chart" || config.Labels["app"] != "hello" || config.Annotations[policyOfHelm] != "keep" || config.Annotations["meta.helm.sh/release-name"] != "hello" || config.Annotations[madeForKind] != "Welcome."+kit.Group {
+			if config.Data["from"] != "chart" || config.Labels["app"] != "hello" || config.Labels[kit.ManagedBy] != "welcome-operator" || config.Annotations[policyOfHelm] != "keep" || config.Annotations["meta.helm.sh/release-name"] != "hello" || config.Annotations[madeForKind] != "Welcome."+kit.Group {
 				return fmt.Errorf("%v %v %v", config.Data, config.Labels, config.Annotations)
 			}
 			return nil
@@ -230,6 +230,7 @@ func TestDriftOfWhatIsKept(t *testing.T) {
 	for range 2 {
 		repaired("a value", func(c *corev1.ConfigMap) { c.Data["from"] = "somebody" })
 		repaired("a label", func(c *corev1.ConfigMap) { c.Labels["app"] = "somebody's" })
+		repaired("the operator's label", func(c *corev1.ConfigMap) { delete(c.Labels, kit.ManagedBy) })
 		repaired("all annotations", func(c *corev1.ConfigMap) { c.Annotations = nil })
 		s.settled(operator)
 		s.keptBy(true, before)
