@@ -62,7 +62,7 @@ func TestEveryEntryGetsItsCRD(t *testing.T) {
 			"text": {"description": "The text.", "type": "string", "maxLength": 10},
 			"image": {"description": "The image.", "type": "string"},
 			"page": {"description": "The page.", "type": "object", "additionalProperties": false, "properties": {
-				"color": {"description": "The color.", "type": "string"},
+				"color": {"description": "The color.", "type": "string", "nullable": true},
 				"image": {"description": "The picture.", "type": "string"}}}}}`)
 	write(t, "watches.yaml", read(t, "watches.yaml")+"- {group: example.com, version: v1alpha1, kind: Goodbye, chart: helm-charts/goodbye, overrideValues: {image: z, page.image: z}, releaseName: kind}\n")
 	if err := run("crds"); err != nil {
@@ -98,6 +98,9 @@ func TestEveryEntryGetsItsCRD(t *testing.T) {
 	color := page.Properties["color"]
 	if page.Default != nil || color.Default != nil || color.Description != "The color. Default: red." {
 		t.Errorf("page.color is %q with default %v in %v: it should be the chart's, and told", color.Description, color.Default, page.Default)
+	}
+	if !color.Nullable {
+		t.Error("null does not take out the default of page.color")
 	}
 	if readme := read(t, "helm-charts/goodbye/README.md"); !strings.Contains(readme, "| `page.color` | `\"red\"` | string | The color. |\n") {
 		t.Errorf("README lacks page.color:\n%s", readme)

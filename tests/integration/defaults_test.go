@@ -200,3 +200,31 @@ func TestNewDefaultReachesEverybody(t *testing.T) {
 		s.awaitPort(name, port)
 	}
 }
+
+// null in a spec takes a default of the chart out, as in Helm: a whole object, or a field of one.
+func TestNullTakesADefaultOut(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Null")
+	s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForKinds(), watches: entryOf("Null", "tests/charts/nulls", "")})
+	has := func(want map[string]string) {
+		t.Helper()
+		s.await(fmt.Sprintf("the chart is told %v", want), func() error {
+			config := &corev1.ConfigMap{}
+			if err := s.find(config, "hello"); err != nil {
+				return err
+			}
+			if !maps.Equal(config.Data, want) {
+				return fmt.Errorf("it was told %v", config.Data)
+			}
+			return nil
+		})
+	}
+	s.createOf("Null", "hello", kit.Set("greeting", nil))
+	has(map[string]string{"greeting": "none", "limits": `{"cpu":"100m","memory":"64Mi"}`, "edited": "before"})
+	edited := s.of("Null", "hello", kit.Set("limits", map[string]any{"cpu": nil}))
+	s.must(env.Client.Update(ctx, edited))
+	has(map[string]string{"greeting": "none", "limits": `{"memory":"64Mi"}`, "edited": "before"})
+	edited = s.of("Null", "hello", kit.Set("limits", nil))
+	s.must(env.Client.Update(ctx, edited))
+	has(map[string]string{"greeting": "none", "limits": "null", "edited": "before"})
+}
