@@ -154,6 +154,9 @@ func (a *actionClient) restorable(op *operation) (manifest string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("read release record %s: %w", a.current.Name, err)
 	}
+	if recorded.Info.Status != a.current.Status { // superseded, perhaps: there is a newer one
+		return "", fmt.Errorf("the cache is behind: it has release record %s as %q, and that is %q", a.current.Name, a.current.Status, recorded.Info.Status)
+	}
 	if applied := cmp.Or(a.digest, a.appliedDigest()); object.Proof(recorded.Manifest) == applied {
 		if a.waitFor == "" {
 			return recorded.Manifest, nil // judged when it was applied: what is allowed is one of the inputs
