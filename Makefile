@@ -111,7 +111,7 @@ CONTROL_PLANE := $(BIN)$(if $(filter-out $(TOOLS_KUBERNETES_VERSION),$(KUBERNETE
 test-integration: $(addprefix $(CONTROL_PLANE)/,kube-apiserver etcd) $(BIN)/kube-controller-manager $(BIN)/kubectl ## Run the operator against a real kube-apiserver and etcd [KUBERNETES_VERSION=1.32.13]
 	@KUBEBUILDER_ASSETS=$(ROOT)/$(CONTROL_PLANE) $(RUNG) \
 		-proves="the operator's binary and rights on a real API server $(KUBERNETES_VERSION): install, update, drift, records, hostile neighbours" \
-		./tests/integration -count=1 -timeout=30m
+		./tests/integration -count=1 -timeout=40m
 
 CHAOS = $(RUNG) -v -proves="no Welcome is lost, doubled or stuck, whatever is killed" ./tests/chaos -count=1 -timeout=2h
 .PHONY: test-chaos
@@ -154,6 +154,16 @@ verify: $(GENERATE_TOOLS) ## Fail if a generated file is out of date, a chart ch
 .PHONY: chaos
 chaos: $(addprefix $(BIN)/,kube-apiserver etcd) ## Kill the operator KILLS times (default 200), and everything else now and then [SEED=of an earlier run]
 	@$(CHAOS) -kills=$(or $(KILLS),200) -seed=$(or $(SEED),0)
+
+# Flags of TestCharts and TestAnyState.
+INTEGRATION := go test ./tests/integration -count=1 -v -timeout=60m
+.PHONY: charts
+charts: $(addprefix $(BIN)/,kube-apiserver etcd kube-controller-manager kubectl kustomize) ## Try charts as kinds: make charts [CHARTS=DIR,DIR] (default: public ones, fetched from GitHub)
+	$(INTEGRATION) -run '^TestCharts$$' -args -charts=$(or $(CHARTS),$$(hack/public-charts.sh $(ROOT)/dist/charts))
+
+.PHONY: test-all
+test-all: test chaos ## Run every test, and the long forms of those that make up cases (about two hours)
+	$(INTEGRATION) -run '^TestAnyState$$' -args -state-cases=6000
 
 .PHONY: bench
 bench: $(addprefix $(BIN)/,kube-apiserver etcd helm-operator helm-operator-plugins) ## Measure ours beside other operators, and write docs/benchmark.md and its plot (about 20 minutes)

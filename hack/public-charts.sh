@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Fetches the public charts that TestCharts was tried with, each at its commit, into a directory, and prints that of each, separated by
 # commas. A checkout or mirror of owner/repository that is in $MIRRORS as owner+repository is read instead of GitHub.
-#
-#   go test ./tests/integration -run 'TestCharts$' -v -timeout 30m -args -charts=$(hack/public-charts.sh /tmp/charts)
+# `make charts` calls it.
 set -euo pipefail
 into=${1:?a directory}
 mkdir -p "$into/repositories" "$into/charts"

@@ -12,7 +12,7 @@ import (
 type inputs struct {
 	Chart  string         // digest of the chart's files
 	Allow  object.Allow   // what is allowed beyond, for what it refuses is looked for when it changes
-	Values map[string]any // the custom resource's spec with overrides; the defaults are the chart's
+	Values map[string]any // the custom resource's spec with overrides and the chart's defaults
 }
 
 // text is all of the inputs; JSON sorts the keys of maps.

@@ -124,8 +124,8 @@ func (a *actionClient) recover() error {
 	return nil
 }
 
-// want computes what the release is to be made from. The values are the spec, to which the library has added the overrides: what it passes on
-// has the chart's defaults in it already, and null no longer takes one out.
+// want computes what the release is to be made from. It is made from the spec, to which the library has added the overrides: what it passes on has
+// the chart's defaults in it already, and where null has taken one out, Helm would put it in again.
 func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 	a.chart, a.source, a.values = private(chrt), a.clients.ledger.source(chrt), coalesced
 	if owner, ok := a.owner.(*unstructured.Unstructured); ok {
@@ -135,7 +135,7 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 		}
 		a.values = spec
 	}
-	text, err := inputs{Chart: a.source.digest, Allow: a.allow, Values: a.values}.text()
+	text, err := inputs{Chart: a.source.digest, Allow: a.allow, Values: coalesced}.text()
 	if err != nil {
 		return err
 	}

@@ -38,6 +38,11 @@ func TestCharts(t *testing.T) {
 			dirs = append(dirs, filepath.Dir(file))
 		}
 	}
+	for i, dir := range dirs {
+		if !filepath.IsAbs(dir) {
+			dirs[i] = kit.File(dir)
+		}
+	}
 	s := newScene(t)
 	var watches strings.Builder
 	for i, dir := range dirs {
