@@ -36,6 +36,9 @@ const (
 	// cacheLag is how long to wait until the cache shows an object as it was just applied.
 	// Within milliseconds it does; a release whose object it does not show is not ready.
 	cacheLag = 2 * time.Second
+	// askAfter is how long to wait for one that it does not show at all, before the API server is asked whether it was deleted again: until the
+	// status is written, nobody would make it anew.
+	askAfter = 100 * time.Millisecond
 	// An unhealthy release is looked at again, pods included, after as long as its outage lasts,
 	// within these bounds. With a shorter first one, a rollout of six minutes whose reason changes
 	// at every look would cost more than 10 writes.
@@ -293,7 +296,7 @@ func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured
 		if failed {
 			o.live, o.gone = r.find(ctx, owner, child) // half an upgrade may have been applied since
 		} else {
-			o.live = r.await(ctx, owner, child)
+			o.live, o.gone = r.await(ctx, owner, child)
 		}
 		seen.objects = append(seen.objects, o)
 	}
@@ -301,18 +304,22 @@ func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured
 }
 
 // await reads an object when the cache shows it as it was applied, or newer; nil if it does
-// not in time.
-func (r *Reporter) await(ctx context.Context, owner client.Object, child object.Child) *unstructured.Unstructured {
-	var live *unstructured.Unstructured
+// not in time, or the object is gone.
+func (r *Reporter) await(ctx context.Context, owner client.Object, child object.Child) (live *unstructured.Unstructured, gone bool) {
+	start, asked := time.Now(), false
 	err := wait.PollUntilContextCancel(ctx, time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		var err error
 		live, err = r.read(ctx, owner, child)
-		return err == nil && child.ShownBy(live), nil
+		if apierrors.IsNotFound(err) && !asked && time.Since(start) > askAfter {
+			asked = true
+			_, gone = r.find(ctx, owner, child)
+		}
+		return gone || err == nil && child.ShownBy(live), nil
 	})
-	if err != nil {
-		return nil
+	if err != nil || gone {
+		return nil, gone
 	}
-	return live
+	return live, false
 }
 
 // find reads an object that perhaps does not exist. That the cache does not have it is no proof:
