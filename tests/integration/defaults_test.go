@@ -205,8 +205,8 @@ func TestNewDefaultReachesEverybody(t *testing.T) {
 // null in a spec takes a default of the chart out, as in Helm: a whole object, or a field of one.
 func TestNullTakesADefaultOut(t *testing.T) {
 	s := newScene(t)
-	s.serveKind("Null")
-	s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForKinds(), watches: entryOf("Null", "tests/charts/nulls", "")})
+	s.serveKind("Blank")
+	s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForKinds(), watches: entryOf("Blank", "tests/charts/nulls", "")})
 	has := func(want map[string]string) {
 		t.Helper()
 		s.await(fmt.Sprintf("the chart is told %v", want), func() error {
@@ -220,12 +220,12 @@ func TestNullTakesADefaultOut(t *testing.T) {
 			return nil
 		})
 	}
-	s.createOf("Null", "hello", kit.Set("greeting", nil))
+	s.createOf("Blank", "hello", kit.Set("greeting", nil))
 	has(map[string]string{"greeting": "none", "limits": `{"cpu":"100m","memory":"64Mi"}`, "edited": "before"})
-	edited := s.of("Null", "hello", kit.Set("limits", map[string]any{"cpu": nil}))
+	edited := s.of("Blank", "hello", kit.Set("limits", map[string]any{"cpu": nil}))
 	s.must(env.Client.Update(ctx, edited))
 	has(map[string]string{"greeting": "none", "limits": `{"memory":"64Mi"}`, "edited": "before"})
-	edited = s.of("Null", "hello", kit.Set("limits", nil))
+	edited = s.of("Blank", "hello", kit.Set("limits", nil))
 	s.must(env.Client.Update(ctx, edited))
 	has(map[string]string{"greeting": "none", "limits": "null", "edited": "before"})
 }
