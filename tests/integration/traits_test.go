@@ -283,14 +283,18 @@ func (c *triedChart) upgradeOfChanged() {
 	kit.Set("edited", "after")(object)
 	c.must(env.Client.Update(ctx, object))
 	c.awaitApplied()
-	for _, child := range c.objects() {
-		if labels := child.GetLabels(); labels["app.kubernetes.io/managed-by"] != "Helm" || changes[child.GetUID()] && labels["somebody"] != "else" {
-			c.Errorf("%s has the labels %v", describeObject(child), child.GetLabels())
+	// What an edit does not change is not looked at until the cache shows that it was changed, which may be after the upgrade.
+	c.await("every object is as the chart wants it", func() error {
+		for _, child := range c.objects() {
+			if labels := child.GetLabels(); labels["app.kubernetes.io/managed-by"] != "Helm" || changes[child.GetUID()] && labels["somebody"] != "else" {
+				return fmt.Errorf("%s has the labels %v", describeObject(child), child.GetLabels())
+			}
+			if data, ok := child.Object["data"].(map[string]any); ok && data["edited"] != nil && data["edited"] != "after" {
+				return fmt.Errorf("the edit has not reached %s: %v", describeObject(child), data)
+			}
 		}
-		if data, ok := child.Object["data"].(map[string]any); ok && data["edited"] != nil && data["edited"] != "after" {
-			c.Errorf("the edit has not reached %s: %v", describeObject(child), data)
-		}
-	}
+		return nil
+	})
 }
 
 // deletion deletes the custom resource, and waits until nothing is left but what the chart keeps.
