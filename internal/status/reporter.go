@@ -36,6 +36,8 @@ const (
 	// cacheLag is how long to wait until the cache shows an object as it was just applied.
 	// Within milliseconds it does; a release whose object it does not show is not ready.
 	cacheLag = 2 * time.Second
+	// goneCheck is how often the API server is asked meanwhile whether somebody has deleted it: to wait on would hold up its repair.
+	goneCheck = 200 * time.Millisecond
 	// An unhealthy release is looked at again, pods included, after as long as its outage lasts,
 	// within these bounds. With a shorter first one, a rollout of six minutes whose reason changes
 	// at every look would cost more than 10 writes.
@@ -293,7 +295,10 @@ func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured
 		if failed {
 			o.live, o.gone = r.find(ctx, owner, child) // half an upgrade may have been applied since
 		} else {
-			o.live = r.await(ctx, owner, child)
+			var gone bool
+			if o.live, gone = r.await(ctx, owner, child); gone {
+				cancel() // the next reconcile, which its deletion brings, waits for the others
+			}
 		}
 		seen.objects = append(seen.objects, o)
 	}
@@ -301,18 +306,24 @@ func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured
 }
 
 // await reads an object when the cache shows it as it was applied, or newer; nil if it does
-// not in time.
-func (r *Reporter) await(ctx context.Context, owner client.Object, child object.Child) *unstructured.Unstructured {
-	var live *unstructured.Unstructured
+// not in time, or the object is gone.
+func (r *Reporter) await(ctx context.Context, owner client.Object, child object.Child) (live *unstructured.Unstructured, gone bool) {
+	asked := time.Now()
 	err := wait.PollUntilContextCancel(ctx, time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		var err error
 		live, err = r.read(ctx, owner, child)
+		if apierrors.IsNotFound(err) && time.Since(asked) > goneCheck {
+			asked = time.Now()
+			_, err := get(ctx, r.live, owner, child)
+			gone = apierrors.IsNotFound(err)
+			return gone, nil
+		}
 		return err == nil && child.ShownBy(live), nil
 	})
 	if err != nil {
-		return nil
+		return nil, false
 	}
-	return live
+	return live, gone
 }
 
 // find reads an object that perhaps does not exist. That the cache does not have it is no proof:
