@@ -36,9 +36,8 @@ const (
 	// cacheLag is how long to wait until the cache shows an object as it was just applied.
 	// Within milliseconds it does; a release whose object it does not show is not ready.
 	cacheLag = 2 * time.Second
-	// askAfter is how long to wait for one that it does not show at all, before the API server is asked whether it was deleted again: until the
-	// status is written, nobody would make it anew.
-	askAfter = 100 * time.Millisecond
+	// goneCheck is how often the API server is asked meanwhile whether somebody has deleted it: to wait on would hold up its repair.
+	goneCheck = 200 * time.Millisecond
 	// An unhealthy release is looked at again, pods included, after as long as its outage lasts,
 	// within these bounds. With a shorter first one, a rollout of six minutes whose reason changes
 	// at every look would cost more than 10 writes.
@@ -296,7 +295,9 @@ func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured
 		if failed {
 			o.live, o.gone = r.find(ctx, owner, child) // half an upgrade may have been applied since
 		} else {
-			o.live, o.gone = r.await(ctx, owner, child)
+			if o.live, o.gone = r.await(ctx, owner, child); o.gone {
+				cancel() // the next reconcile, which its deletion brings, waits for the others
+			}
 		}
 		seen.objects = append(seen.objects, o)
 	}
@@ -306,20 +307,22 @@ func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured
 // await reads an object when the cache shows it as it was applied, or newer; nil if it does
 // not in time, or the object is gone.
 func (r *Reporter) await(ctx context.Context, owner client.Object, child object.Child) (live *unstructured.Unstructured, gone bool) {
-	start, asked := time.Now(), false
+	asked := time.Now()
 	err := wait.PollUntilContextCancel(ctx, time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		var err error
 		live, err = r.read(ctx, owner, child)
-		if apierrors.IsNotFound(err) && !asked && time.Since(start) > askAfter {
-			asked = true
-			_, gone = r.find(ctx, owner, child)
+		if apierrors.IsNotFound(err) && time.Since(asked) > goneCheck {
+			asked = time.Now()
+			_, err := get(ctx, r.live, owner, child)
+			gone = apierrors.IsNotFound(err)
+			return gone, nil
 		}
-		return gone || err == nil && child.ShownBy(live), nil
+		return err == nil && child.ShownBy(live), nil
 	})
-	if err != nil || gone {
-		return nil, gone
+	if err != nil {
+		return nil, false
 	}
-	return live, false
+	return live, gone
 }
 
 // find reads an object that perhaps does not exist. That the cache does not have it is no proof:
