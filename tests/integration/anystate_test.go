@@ -16,15 +16,11 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/discovery"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
@@ -37,7 +33,6 @@ var (
 )
 
 const (
-	zooGroup = "zoo.example.com"
 	// zoos are how many custom resources are changed at once, besides the one that nobody touches.
 	zoos = 40
 	// untouched is its name. Each name is as long as the others, and stands for nothing else in the objects.
@@ -63,50 +58,13 @@ var othersInSpec = map[string][]string{
 }
 
 func zoo(namespace, name string, edits ...kit.Edit) *unstructured.Unstructured {
-	object := kit.Object(zooGroup+"/v1", "Zoo")
+	object := kit.Object(kindsGroup+"/v1", "Zoo")
 	object.SetNamespace(namespace)
 	object.SetName(name)
 	for _, edit := range edits {
 		edit(object)
 	}
 	return object
-}
-
-// zooSettings are those of an operator that serves the chart tests/charts/zoo, here, with all rights.
-func (s *scene) zooSettings() settings {
-	s.Helper()
-	open := &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)}
-	crd := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: "zoos." + zooGroup},
-		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
-			Group: zooGroup, Scope: apiextensionsv1.NamespaceScoped, Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "zoos", Kind: "Zoo"},
-			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
-				Name: "v1", Served: true, Storage: true, Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: open},
-				Subresources: &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
-			}},
-		},
-	}
-	account := &corev1.ServiceAccount{ObjectMeta: objectMeta(operatorNamespace, "zoo")}
-	rights := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "zoo"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: operatorNamespace, Name: account.Name}},
-	}
-	for _, object := range []client.Object{crd, account, rights} {
-		if err := env.Client.Create(ctx, object); !apierrors.IsAlreadyExists(err) {
-			s.must(err)
-		}
-	}
-	s.await("the kind is served", func() error {
-		return env.Client.List(ctx, kit.List(zooGroup+"/v1", "Zoo"), client.InNamespace(s.namespace))
-	})
-	return settings{namespaces: []string{s.namespace}, account: account.Name, watches: `- group: ` + zooGroup + `
-  version: v1
-  kind: Zoo
-  chart: tests/charts/zoo
-  maxConcurrentReconciles: 8
-  recreate: [ConfigMap, Job.batch]
-`}
 }
 
 // states is one run of TestAnyState.
@@ -136,7 +94,11 @@ func TestAnyState(t *testing.T) {
 	}
 	t.Logf("seed: go test ./tests/integration -run TestAnyState -state-cases=%d -state-seed=%d", *stateCases, seed)
 	s.random = rand.New(rand.NewPCG(seed, 0))
-	settings := s.zooSettings()
+	s.serveKind("Zoo")
+	settings := settings{
+		namespaces: []string{s.namespace}, account: s.accountForCharts(),
+		watches: entryOf("Zoo", "tests/charts/zoo", "  maxConcurrentReconciles: 8\n  recreate: [ConfigMap, Job.batch]\n"),
+	}
 	operator := s.ownOperator(settings)
 	for i := range zoos {
 		s.names = append(s.names, fmt.Sprintf("zoo-%09d", i))
@@ -213,7 +175,7 @@ func (s *states) patchZoo(name string, edits ...kit.Edit) error {
 
 // all is nil if all of these say so of themselves as they are now.
 func (s *states) all(names []string, condition string, status metav1.ConditionStatus) error {
-	list := kit.List(zooGroup+"/v1", "Zoo")
+	list := kit.List(kindsGroup+"/v1", "Zoo")
 	if err := env.Client.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
 		return err
 	}
@@ -491,7 +453,7 @@ func (s *states) tidy() {
 		s.must(env.Client.Delete(ctx, zoo(s.namespace, name)))
 	}
 	s.must(waiting.For(ctx, s.Logf, "all are gone", 2*time.Minute, 200*time.Millisecond, func(context.Context) error {
-		list := kit.List(zooGroup+"/v1", "Zoo")
+		list := kit.List(kindsGroup+"/v1", "Zoo")
 		if err := env.Client.List(ctx, list, client.InNamespace(s.namespace)); err != nil || meta.LenList(list) > 0 {
 			return fmt.Errorf("%d are there: %w", meta.LenList(list), err)
 		}

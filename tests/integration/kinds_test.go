@@ -75,6 +75,18 @@ func (s *scene) accountForKinds() string {
 	return name
 }
 
+// accountForCharts is one that may make whatever charts have in them.
+func (s *scene) accountForCharts() string {
+	s.Helper()
+	s.must(env.Client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: objectMeta(operatorNamespace, s.namespace)}))
+	s.must(env.Client.Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: objectMeta("", s.namespace),
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: operatorNamespace, Name: s.namespace}},
+	}))
+	return s.namespace
+}
+
 // noteChart is a chart that makes a NetworkPolicy, with a name of the custom resource's choice.
 func noteChart(t *testing.T) string {
 	t.Helper()

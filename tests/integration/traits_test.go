@@ -11,7 +11,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -63,18 +62,6 @@ func TestCharts(t *testing.T) {
 }
 
 func chartKind(i int) string { return fmt.Sprintf("Trait%c%c", 'a'+i/26, 'a'+i%26) }
-
-// accountForCharts is one that may make whatever charts have in them.
-func (s *scene) accountForCharts() string {
-	s.Helper()
-	s.must(env.Client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: objectMeta(operatorNamespace, s.namespace)}))
-	s.must(env.Client.Create(ctx, &rbacv1.ClusterRoleBinding{
-		ObjectMeta: objectMeta("", s.namespace),
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: operatorNamespace, Name: s.namespace}},
-	}))
-	return s.namespace
-}
 
 // endJobs has each Job succeed at once, until the test ends: nobody runs their pods here, and hooks wait for them.
 func (s *scene) endJobs() {
