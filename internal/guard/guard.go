@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"helm.sh/helm/v3/pkg/kube"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,6 +36,9 @@ type Guard struct {
 	owner client.Object
 	slots Slots // one of them is held
 	plan  Plan
+
+	peeked   kube.ResourceList // what Peek has parsed
+	peekedAt string            // from that manifest
 
 	proven  kube.ResourceList // the objects of the manifest that Plan.Proven names
 	unowned []types.UID       // of the owner's objects that carry no owner reference
@@ -107,9 +111,24 @@ func (g *Guard) Build(reader io.Reader, _ bool) (kube.ResourceList, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read a manifest: %w", err)
 	}
-	resources, err := g.Client.Build(bytes.NewReader(manifest), false)
-	if err == nil && g.plan.Proven != "" && object.Proof(string(manifest)) == g.plan.Proven {
+	var resources kube.ResourceList
+	if g.peeked != nil && string(manifest) == g.peekedAt {
+		resources, g.peeked = g.peeked, nil // and no second time: Helm, or an apply, changes them
+	} else if resources, err = g.Client.Build(bytes.NewReader(manifest), false); err != nil {
+		return nil, err
+	}
+	if g.plan.Proven != "" && object.Proof(string(manifest)) == g.plan.Proven {
 		g.proven = resources
+	}
+	return resources, nil
+}
+
+// Peek is Build for who only looks: the next one to build the same, as Helm does after a rendering, is spared to parse it, which takes as
+// long as all else of an installation.
+func (g *Guard) Peek(manifest string) (kube.ResourceList, error) {
+	resources, err := g.Build(strings.NewReader(manifest), false)
+	if err == nil {
+		g.peeked, g.peekedAt = resources, manifest
 	}
 	return resources, err
 }

@@ -3,7 +3,6 @@ package release
 import (
 	"bytes"
 	"slices"
-	"strings"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/release"
@@ -84,7 +83,7 @@ func (op *operation) own() []object.Ask {
 
 // asks are those of all objects of a manifest.
 func (op *operation) asks(manifest string) ([]object.Ask, error) {
-	resources, err := op.guard.Build(strings.NewReader(manifest), false)
+	resources, err := op.guard.Peek(manifest)
 	if err != nil {
 		return nil, err
 	}
