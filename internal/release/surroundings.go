@@ -29,6 +29,10 @@ type surroundings struct {
 	Lookups string
 }
 
+// maxLookup bounds the answer to a lookup, in bytes: it takes many times of that in memory, and whoever may write ConfigMaps decides how large a
+// list of them is.
+const maxLookup = 4 << 20
+
 // lookups notes what a rendering has looked up. Objects of the release itself are left out: they follow from it.
 type lookups struct {
 	owner   client.Object
@@ -90,7 +94,10 @@ func (t notingTransport) RoundTrip(request *http.Request) (*http.Response, error
 	if err != nil || !isObject {
 		return response, err
 	}
-	text, err := io.ReadAll(response.Body)
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxLookup+1))
+	if err == nil && len(text) > maxLookup {
+		err = fmt.Errorf("it is larger than %d MiB: look up single objects, or fewer", maxLookup>>20)
+	}
 	if closeErr := response.Body.Close(); err == nil {
 		err = closeErr
 	}

@@ -1,7 +1,9 @@
 package release
 
 import (
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -21,6 +23,37 @@ func TestLookedUp(t *testing.T) {
 		}
 	}
 }
+
+// Whoever may fill a namespace with ConfigMaps does not fill the operator's memory by a chart that lists them.
+func TestLargeLookup(t *testing.T) {
+	answer := func(size int) roundTripper {
+		return func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(strings.Repeat(" ", size)))}, nil
+		}
+	}
+	owner := &unstructured.Unstructured{}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://server/api/v1/namespaces/here/configmaps", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size, fits := range map[int]bool{maxLookup: true, maxLookup + 1: false} {
+		response, err := notingTransport{answer(size), newLookups(owner, nil)}.RoundTrip(request)
+		if fits != (err == nil) {
+			t.Errorf("an answer of %d bytes: %v", size, err)
+		}
+		if err == nil {
+			if text, err := io.ReadAll(response.Body); err != nil || len(text) != size {
+				t.Errorf("of %d bytes, %d are passed on: %v", size, len(text), err)
+			}
+			_ = response.Body.Close()
+		}
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip answers a request.
+func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }
 
 func TestLookups(t *testing.T) {
 	owner := &unstructured.Unstructured{}
