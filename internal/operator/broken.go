@@ -8,22 +8,25 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// crdPeriod is how often the operator looks whether a CRD that was missing has been installed.
-const crdPeriod = 10 * time.Second
+// lackPeriod is how often the operator looks whether a CRD or a right that was missing is there.
+const lackPeriod = 10 * time.Second
 
 // broken is an entry of the watches file that is not served, and why.
 type broken struct {
 	Entry
 	err error
-	// lacksCRD is whether that is only because the cluster does not know the kind.
-	lacksCRD bool
+	// lacks is whether that is only for what the cluster lacks: the kind, or the operator's right to see it.
+	lacks bool
 }
 
 func (e Entry) broken(err error) broken {
@@ -42,8 +45,14 @@ func noneLeft(entries []Entry, refused []broken) error {
 	return errors.Join(all...)
 }
 
-// newMapper knows the kinds of the cluster.
-func newMapper(cluster *rest.Config) (meta.RESTMapper, error) {
+// servable knows what can be served in a cluster.
+type servable struct {
+	mapper     meta.RESTMapper // of the kinds of the cluster
+	reader     client.Reader
+	namespaces []string // that are watched, none for all
+}
+
+func newServable(cluster *rest.Config, namespaces []string) (*servable, error) {
 	http, err := rest.HTTPClientFor(cluster)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
@@ -52,31 +61,62 @@ func newMapper(cluster *rest.Config) (meta.RESTMapper, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
-	return mapper, nil
+	reader, err := client.New(cluster, client.Options{HTTPClient: http, Mapper: mapper})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
+	}
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	return &servable{mapper, reader, namespaces}, nil
 }
 
-// withCRD parts the entries whose kind the cluster knows from the others. There is an error if none is left, or it cannot be asked.
-func withCRD(mapper meta.RESTMapper, entries []Entry, refused []broken) ([]Entry, []broken, error) {
-	var known []Entry
+// parts the entries that can be served from the others. There is an error if none is left, or the cluster cannot be asked.
+func (s *servable) parts(ctx context.Context, entries []Entry, refused []broken) ([]Entry, []broken, error) {
+	var served []Entry
 	for _, entry := range entries {
-		_, err := mapper.RESTMapping(entry.GroupKind(), entry.Version)
+		lack, err := s.lack(ctx, entry, len(entries) > 1)
 		switch {
-		case meta.IsNoMatchError(err):
-			without := entry.broken(errors.New("the cluster does not know this kind: install its CRD (make install)"))
-			without.lacksCRD = true
-			refused = append(refused, without)
 		case err != nil:
 			return nil, nil, fmt.Errorf("connect to the cluster: %w", err)
+		case lack != nil:
+			without := entry.broken(lack)
+			without.lacks = true
+			refused = append(refused, without)
 		default:
-			known = append(known, entry)
+			served = append(served, entry)
 		}
 	}
-	return known, refused, noneLeft(known, refused)
+	return served, refused, noneLeft(served, refused)
+}
+
+// lack is what the cluster lacks to serve an entry. Whether the operator may see the kind is asked only if there are others to serve: without
+// the right, the cache of that kind would wait, and after two minutes end the process with all that it serves.
+func (s *servable) lack(ctx context.Context, entry Entry, others bool) (lack, err error) {
+	_, err = s.mapper.RESTMapping(entry.GroupKind(), entry.Version)
+	if meta.IsNoMatchError(err) {
+		return errors.New("the cluster does not know this kind: install its CRD (make install)"), nil
+	}
+	if err != nil || !others {
+		return nil, err
+	}
+	for _, namespace := range s.namespaces {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(entry.GroupVersion().WithKind(entry.Kind + "List"))
+		err := s.reader.List(ctx, list, client.InNamespace(namespace), client.Limit(1))
+		if apierrors.IsForbidden(err) {
+			return fmt.Errorf("the operator may not see this kind: give its ServiceAccount the rights, as config/rbac/role.yaml has them for others: %w", err), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
 }
 
 // setUpBroken tells of the entries that are not served, in events on the lease: that is the installation's own object, and where it may write
-// events anyway. It has the process end when the CRD of one was installed: the next one serves it.
-func setUpBroken(mgr ctrl.Manager, refused []broken, options Options) error {
+// events anyway. It has the process end when what one lacked is there: the next one serves it.
+func setUpBroken(mgr ctrl.Manager, servable *servable, refused []broken, options Options) error {
 	lease, err := options.lease()
 	if err != nil || len(refused) == 0 {
 		return err
@@ -92,25 +132,25 @@ func setUpBroken(mgr ctrl.Manager, refused []broken, options Options) error {
 			return err
 		}
 	}
-	late := slices.DeleteFunc(slices.Clone(refused), func(each broken) bool { return !each.lacksCRD })
+	late := slices.DeleteFunc(slices.Clone(refused), func(each broken) bool { return !each.lacks })
 	if len(late) == 0 {
 		return nil
 	}
-	return mgr.Add(awaitCRDs{mgr.GetRESTMapper(), late})
+	return mgr.Add(awaitLacking{servable, late})
 }
 
-// awaitCRDs ends the process when an entry can be served whose CRD was missing.
-type awaitCRDs struct {
-	mapper meta.RESTMapper
-	late   []broken
+// awaitLacking ends the process when an entry can be served that lacked something.
+type awaitLacking struct {
+	*servable
+	late []broken
 }
 
 // NeedLeaderElection has the standby start anew as well.
-func (awaitCRDs) NeedLeaderElection() bool { return false }
+func (awaitLacking) NeedLeaderElection() bool { return false }
 
 // Start looks until ctx ends.
-func (a awaitCRDs) Start(ctx context.Context) error {
-	ticks := time.NewTicker(crdPeriod)
+func (a awaitLacking) Start(ctx context.Context) error {
+	ticks := time.NewTicker(lackPeriod)
 	defer ticks.Stop()
 	for {
 		select {
@@ -119,8 +159,8 @@ func (a awaitCRDs) Start(ctx context.Context) error {
 		case <-ticks.C:
 		}
 		for _, each := range a.late {
-			if _, err := a.mapper.RESTMapping(each.GroupKind(), each.Version); err == nil {
-				return fmt.Errorf("%s: entry %d (kind %q): its CRD was installed meanwhile: start again, and it is served", each.place.file, each.place.number, each.Kind)
+			if lack, err := a.lack(ctx, each.Entry, true); lack == nil && err == nil {
+				return fmt.Errorf("%s: entry %d (kind %q): its CRD was installed or its rights were given meanwhile: start again, and it is served", each.place.file, each.place.number, each.Kind)
 			}
 		}
 	}

@@ -40,22 +40,22 @@ func Run(ctx context.Context, options Options) error {
 	if err != nil {
 		return fmt.Errorf("find a cluster (set KUBECONFIG): %w", err)
 	}
-	mapper, err := newMapper(cluster)
+	servable, err := newServable(cluster, options.WatchNamespaces)
 	if err != nil {
 		return err
 	}
-	entries, refused, err = withCRD(mapper, entries, refused)
+	entries, refused, err = servable.parts(ctx, entries, refused)
 	if err != nil {
 		return err
 	}
-	mgr, err := newManager(cluster, mapper, entries, options)
+	mgr, err := newManager(cluster, servable.mapper, entries, options)
 	if err != nil {
 		return err
 	}
 	for _, each := range refused {
 		mgr.GetLogger().Error(each.err, "Not serving an entry of the watches file; the others are served")
 	}
-	if err := setUpBroken(mgr, refused, options); err != nil {
+	if err := setUpBroken(mgr, servable, refused, options); err != nil {
 		return err
 	}
 	if err := setUpReconcilers(mgr, entries, options); err != nil {

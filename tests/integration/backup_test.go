@@ -108,12 +108,19 @@ func TestRestoredFromABackupWhileGarbageIsCollected(t *testing.T) {
 	for _, object := range backup {
 		restored = s.restore(object, true)
 	}
-	s.bringUp("hello")
-	for _, child := range s.children() {
-		if !metav1.IsControlledBy(child, restored) {
-			t.Errorf("%T is owned by %v", child, child.GetOwnerReferences())
+	// What the garbage collector takes first is made anew, without a status.
+	s.await("the children are of the Welcome of now", func() error {
+		for _, child := range []client.Object{&appsv1.Deployment{}, &corev1.Service{}} {
+			if err := s.find(child, "hello"); err != nil {
+				return err
+			}
+			if !metav1.IsControlledBy(child, restored) {
+				return fmt.Errorf("%T is owned by %v", child, child.GetOwnerReferences())
+			}
 		}
-	}
+		return nil
+	})
+	s.bringUp("hello")
 }
 
 // What does not say that it is of this Welcome is left alone, and the condition says what it lacks.

@@ -29,16 +29,18 @@ func TestBrokenEntries(t *testing.T) {
 			entryOf("Welcome", chart, "") +
 			entryOf("Needy", needy, "") +
 			entryOf("Late", chart, "") +
-			"- not an entry\n",
+			"- not an entry\n" +
+			"- {group: apiextensions.k8s.io, version: v1, kind: CustomResourceDefinition, chart: " + chart + "}\n",
 	}
 	broken := map[string][]string{ // by number and kind
-		`entry 1 (kind "Nowhere")`:  {chart + "-nowhere", "no such file"},
-		`entry 3 (kind "Unset")`:    {"NOT_SET_ANYWHERE"},
-		`entry 4 (kind "Mistyped")`: {"reconcilePeriods"},
-		`entry 5 (kind "Welcome")`:  {"entry 2 has the same kind"},
-		`entry 6 (kind "Needy")`:    {"absent", "helm dependency build"},
-		`entry 7 (kind "Late")`:     {"install its CRD"},
-		`entry 8 (kind "")`:         {"string"},
+		`entry 1 (kind "Nowhere")`:                  {chart + "-nowhere", "no such file"},
+		`entry 3 (kind "Unset")`:                    {"NOT_SET_ANYWHERE"},
+		`entry 4 (kind "Mistyped")`:                 {"reconcilePeriods"},
+		`entry 5 (kind "Welcome")`:                  {"entry 2 has the same kind"},
+		`entry 6 (kind "Needy")`:                    {"absent", "helm dependency build"},
+		`entry 7 (kind "Late")`:                     {"install its CRD"},
+		`entry 8 (kind "")`:                         {"string"},
+		`entry 9 (kind "CustomResourceDefinition")`: {"may not see this kind", "cannot list resource"},
 	}
 	operator := s.ownOperator(own) // which awaits /readyz
 	s.deploy("hello")
