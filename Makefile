@@ -169,6 +169,10 @@ test-all: test chaos ## Run every test, and the long forms of those that make up
 bench: $(addprefix $(BIN)/,kube-apiserver etcd helm-operator helm-operator-plugins) ## Measure ours beside other operators, and write docs/benchmark.md and its plot (about 20 minutes)
 	go run ./tests/bench -docs=docs
 
+.PHONY: bench-charts
+bench-charts: $(addprefix $(BIN)/,kube-apiserver etcd helm-operator helm-operator-plugins) ## Have ours and the stock Helm operators serve each chart of tests/charts, and write the table into docs/benchmark.md (about 20 minutes)
+	go run ./tests/bench -charts -docs=docs
+
 .PHONY: load
 load: ## Load a page and report latencies: make load URL=http://127.0.0.1:8080/hello/ [RATE=1000] [DURATION=30s]
 	go run ./tests/load -url "$(URL)" -rate "$(or $(RATE),1000)" -duration "$(or $(DURATION),30s)"

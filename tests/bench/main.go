@@ -25,7 +25,7 @@ import (
 type options struct {
 	count, peers, many int
 	only               string
-	trace              bool
+	trace, charts      bool
 	docs               string
 }
 
@@ -36,6 +36,7 @@ func main() {
 	flag.IntVar(&o.many, "many", 10000, "`Welcomes` for the restart of ours, 0 to leave it out")
 	flag.StringVar(&o.only, "only", "", "measure only the contender of that `name`")
 	flag.BoolVar(&o.trace, "trace", false, "show the steps of one idle reconcile instead")
+	flag.BoolVar(&o.charts, "charts", false, "have the Helm operators take each chart of tests/charts through its life instead")
 	flag.StringVar(&o.docs, "docs", "", "write the table and the plot into that `directory`, too")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -69,6 +70,13 @@ func run(ctx context.Context, o options) (err error) {
 	if o.trace {
 		return b.trace(ctx)
 	}
+	if o.charts {
+		table, err := b.chartTable(ctx, o)
+		if err != nil {
+			return err
+		}
+		return tell(o, chartMarks, table, nil)
+	}
 	var results []result
 	for _, c := range contenders(o) {
 		if o.only != "" && o.only != c.user {
@@ -86,14 +94,22 @@ func run(ctx context.Context, o options) (err error) {
 		}
 		results = append(results, r)
 	}
+	return tell(o, benchMarks, table(results), results)
+}
+
+// tell prints a table, and writes it between its marks.
+func tell(o options, m marks, table string, results []result) error {
 	command := "go run ./tests/bench " + strings.Join(os.Args[1:], " ")
 	report := fmt.Sprintf("%s\nMeasured on %s with %d CPUs, kube-apiserver and etcd on the same machine, by `%s`.\n",
-		table(results), time.Now().UTC().Format("2 January 2006"), runtime.NumCPU(), command)
+		table, time.Now().UTC().Format("2 January 2006"), runtime.NumCPU(), command)
 	fmt.Print("\n", report)
 	if o.docs == "" {
 		return nil
 	}
-	return write(o.docs, report, results)
+	if err := m.write(o.docs, report); err != nil || results == nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(o.docs, "benchmark.svg"), []byte(plot(results)), 0o644)
 }
 
 func logf(format string, args ...any) { fmt.Fprintf(os.Stderr, "           "+format+"\n", args...) }
@@ -103,25 +119,25 @@ func progress(what string, since time.Time) {
 	fmt.Fprintf(os.Stderr, "  %6.1fs  %s\n", time.Since(since).Seconds(), what)
 }
 
-const (
-	begin = "<!-- begin: written by make bench -->\n"
-	end   = "<!-- end -->\n"
+// marks are between what a report stands in benchmark.md.
+type marks struct{ begin, end string }
+
+var (
+	benchMarks = marks{"<!-- begin: written by make bench -->\n", "<!-- end -->\n"}
+	chartMarks = marks{"<!-- begin: written by make bench-charts -->\n", "<!-- end of charts -->\n"}
 )
 
-// write puts the report between the two marks in benchmark.md, and the plot beside it.
-func write(docs, report string, results []result) error {
+// write puts the report there.
+func (m marks) write(docs, report string) error {
 	page := filepath.Join(docs, "benchmark.md")
 	text, err := os.ReadFile(page)
 	if err != nil {
 		return err
 	}
-	before, rest, found := strings.Cut(string(text), begin)
-	_, after, foundEnd := strings.Cut(rest, end)
+	before, rest, found := strings.Cut(string(text), m.begin)
+	_, after, foundEnd := strings.Cut(rest, m.end)
 	if !found || !foundEnd {
-		return fmt.Errorf("%s lacks the marks %q and %q", page, begin, end)
+		return fmt.Errorf("%s lacks the marks %q and %q", page, m.begin, m.end)
 	}
-	if err := os.WriteFile(page, []byte(before+begin+report+end+after), 0o644); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(docs, "benchmark.svg"), []byte(plot(results)), 0o644)
+	return os.WriteFile(page, []byte(before+m.begin+report+m.end+after), 0o644)
 }
