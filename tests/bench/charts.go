@@ -192,7 +192,7 @@ func (a *attempt) resource() *unstructured.Unstructured {
 func taken(ctx context.Context, limit time.Duration, check func() error) string {
 	start := time.Now()
 	var last error
-	err := await(ctx, limit, "", func() (bool, error) {
+	err := await(ctx, limit, "a step", func() (bool, error) {
 		last = check()
 		return last == nil, nil
 	})
@@ -323,7 +323,7 @@ func (a *attempt) drift(ctx context.Context) (string, error) {
 	}
 	var slowest time.Duration
 	for _, object := range objects {
-		if err := a.Client.Delete(ctx, object.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		if err := a.Client.Delete(ctx, object.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
 			return "", err
 		}
 		// Nobody else works here who would take the API server's own finalizers off.
@@ -359,13 +359,12 @@ func (a *attempt) upgrade(ctx context.Context) (string, error) {
 		if object.GetUID() == "" { // it was not repaired
 			continue
 		}
-		set := object.GetLabels()
-		delete(set, "app.kubernetes.io/managed-by")
-		object.SetLabels(set)
+		change := `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`
 		if data, ok := object.Object["data"].(map[string]any); ok && data["edited"] != nil { // what the chart does not set is everybody's
-			data["edited"] = "by somebody"
+			change = `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}},"data":{"edited":"by somebody"}}`
 		}
-		if err := a.Client.Update(ctx, object); err != nil && !apierrors.IsInvalid(err) { // some cannot be changed
+		err := a.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(change)))
+		if client.IgnoreNotFound(err) != nil && !apierrors.IsInvalid(err) { // some cannot be changed
 			return "", err
 		}
 	}
