@@ -32,7 +32,7 @@ const (
 	// trial is the name of its custom resource.
 	trial = "it"
 	// How long each operator gets for a step before the table says that it does not take it.
-	stepLimit, repairLimit = 20 * time.Second, 5 * time.Second
+	stepLimit, repairLimit = 20 * time.Second, 15 * time.Second
 	// no begins a cell.
 	no = "**no**"
 )
