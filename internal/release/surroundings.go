@@ -51,8 +51,7 @@ func (l *lookups) digest() string {
 	if len(found) == 0 {
 		return ""
 	}
-	text, _ := json.Marshal(found) // texts; JSON sorts the keys
-	return object.Digest(text)
+	return digestOf(found)
 }
 
 func (l *lookups) all() map[string]string {
@@ -130,14 +129,15 @@ func (l *lookups) note(what string, code int, text []byte) {
 	digest := ""
 	content := map[string]any{}
 	if code == http.StatusOK && json.Unmarshal(text, &content) == nil {
-		if items, isList := content["items"].([]any); isList {
+		items, isList := content["items"].([]any)
+		if isList {
 			content["items"] = slices.DeleteFunc(items, func(item any) bool {
 				fields, _ := item.(map[string]any)
 				return !l.foreign(fields)
 			})
 			delete(content, "metadata") // of the list: its version
-			digest = digestOf(content)
-		} else if l.foreign(content) {
+		}
+		if isList || l.foreign(content) {
 			digest = digestOf(content)
 		}
 	}
@@ -157,8 +157,8 @@ func (l *lookups) foreign(content map[string]any) bool {
 	return true
 }
 
-func digestOf(content map[string]any) string {
-	text, _ := json.Marshal(content) // it was JSON before
+func digestOf(content any) string {
+	text, _ := json.Marshal(content) // texts, or what was JSON before; it sorts the keys
 	return object.Digest(text)
 }
 
