@@ -180,7 +180,7 @@ data:
   dropped: "true"
 {{- end }}`)})
 	welcome := s.deploy("hello", kit.Greet("first"))
-	s.changeConfigMap(func(data map[string]string) { data["theirs"] = "stays" })
+	s.changeConfigMap("hello", func(data map[string]string) { data["theirs"] = "stays" })
 	for i, greeting := range []string{"second", "third"} {
 		s.edit("hello", kit.Greet(greeting))
 		s.awaitGreeting("hello", greeting)
@@ -199,10 +199,10 @@ data:
 	s.must(s.hasRecords("hello", 0))
 }
 
-func (s *scene) changeConfigMap(change func(data map[string]string)) {
+func (s *scene) changeConfigMap(name string, change func(data map[string]string)) {
 	s.Helper()
 	config := &corev1.ConfigMap{}
-	s.get(config, "hello")
+	s.get(config, name)
 	change(config.Data)
 	s.must(env.Client.Update(ctx, config))
 }

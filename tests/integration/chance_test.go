@@ -32,14 +32,6 @@ func (s *scene) generated(key string) string {
 	return config.Data[key]
 }
 
-func (s *scene) changeGenerated(change func(*corev1.ConfigMap)) {
-	s.Helper()
-	config := &corev1.ConfigMap{}
-	s.get(config, "hello-generated")
-	change(config)
-	s.must(env.Client.Update(ctx, config))
-}
-
 // isRevision fails if hello has other revisions than those up to that one.
 func (s *scene) isRevision(revision int) {
 	s.Helper()
@@ -76,7 +68,7 @@ func TestChanceUpgradesNothing(t *testing.T) {
 	s.must(env.Client.Delete(ctx, &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "hello-generated")}))
 	s.awaitExists(&corev1.ConfigMap{}, "hello-generated")
 	keeps("deleted")
-	s.changeGenerated(func(config *corev1.ConfigMap) { config.Data["password"] = "guessed" })
+	s.changeConfigMap("hello-generated", func(data map[string]string) { data["password"] = "guessed" })
 	s.await("the password is put back", func() error {
 		if s.generated("password") == "guessed" {
 			return fmt.Errorf("it is not")
@@ -180,7 +172,7 @@ func TestLookup(t *testing.T) {
 	}
 	s.isRevision(1)
 
-	s.changeGenerated(func(config *corev1.ConfigMap) { config.Data["password"] = "guessed" })
+	s.changeConfigMap("hello-generated", func(data map[string]string) { data["password"] = "guessed" })
 	s.await("the password is put back", func() error {
 		if got := s.generated("password"); got != password {
 			return fmt.Errorf("it is %q", got)
