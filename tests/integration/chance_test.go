@@ -265,6 +265,10 @@ func TestNewKindOfTheCluster(t *testing.T) {
 	}
 	s.kind("known.example.com")
 	restart()
+	// A new process may let those go first that it sees to be ready before this one.
+	s.await("there is another revision", func() error { return s.hasRecords("hello", 2) })
+	s.awaitDeployed("hello")
+	s.settled(operator)
 	s.isRevision(2)
 	if got := s.generated("known"); got != "true" {
 		t.Errorf("the chart is told that the new kind is there: %q", got)
