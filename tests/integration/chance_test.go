@@ -232,7 +232,7 @@ func TestUpgradeLoop(t *testing.T) {
 func TestNewKindOfTheCluster(t *testing.T) {
 	s := newScene(t)
 	settings := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withPassword+`
-  known: {{ .Capabilities.APIVersions.Has "known.example.com/v1" | quote }}`)}
+  known: {{ .Capabilities.APIVersions.Has "`+s.namespace+`.known.example.com/v1" | quote }}`)}
 	operator := s.ownOperator(settings)
 	s.deploy("hello")
 	s.bringUp("hello")
@@ -250,7 +250,7 @@ func TestNewKindOfTheCluster(t *testing.T) {
 		})
 		s.settled(operator)
 	}
-	s.kind("unknown.example.com")
+	s.kind(s.namespace + ".unknown.example.com") // of this run: a CRD takes a while to go
 	restart()
 	s.isRevision(1)
 	if got := s.generated("password"); got != password {
@@ -263,7 +263,7 @@ func TestNewKindOfTheCluster(t *testing.T) {
 			t.Errorf("it was rendered and compared again: %s", request)
 		}
 	}
-	s.kind("known.example.com")
+	s.kind(s.namespace + ".known.example.com")
 	restart()
 	// A new process may let those go first that it sees to be ready before this one.
 	s.await("there is another revision", func() error { return s.hasRecords("hello", 2) })
