@@ -54,12 +54,13 @@ func run(args []string) error {
 	err = errors.Join(w.watch(events), command.Wait())
 	o := outcome{
 		Rung: *name, Seconds: int(time.Now().Unix() - *since),
-		Passed: w.passed, Failed: w.failures(), Skipped: names(w.skipped),
+		Passed: w.passed, Failed: names(w.failures()), Skipped: names(w.skipped),
 		Proved: strings.Join(append([]string{*proves}, w.proofs...), "; "),
 	}
 	if err != nil && len(o.Failed) == 0 {
 		o.Failed = []string{err.Error()}
 	}
+	w.again()
 	fmt.Printf("== %s\n", o)
 	return errors.Join(err, o.note())
 }

@@ -23,6 +23,8 @@ type watcher struct {
 	// running has what those printed that have not ended, parents those that hold others.
 	running map[test]*strings.Builder
 	parents map[test]bool
+	// said has what the failed ones printed.
+	said map[test]string
 }
 
 // test is one of a package, or the package itself.
@@ -41,7 +43,7 @@ type event struct {
 }
 
 func (w *watcher) watch(events io.Reader) error {
-	w.running, w.parents = map[test]*strings.Builder{}, map[test]bool{}
+	w.running, w.parents, w.said = map[test]*strings.Builder{}, map[test]bool{}, map[test]string{}
 	lines := bufio.NewReader(events)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -84,11 +86,15 @@ func (w *watcher) see(e event) {
 			fmt.Fprint(w.out, e.Output)
 		case slow:
 			fmt.Fprintf(w.out, "%s: still waiting: %s", e.test, awaited)
-		default:
+		}
+		if kept != nil {
 			kept.WriteString(e.Output)
 		}
 	case "fail":
 		w.failed = append(w.failed, e.test)
+		if kept := w.running[e.test]; kept != nil {
+			w.said[e.test] = kept.String()
+		}
 		w.end(e.test, true)
 	case "skip":
 		if e.Test != "" { // else it has no tests
@@ -104,19 +110,36 @@ func (w *watcher) see(e event) {
 }
 
 func (w *watcher) end(ended test, show bool) {
-	if kept := w.running[ended]; kept != nil && show {
+	if kept := w.running[ended]; kept != nil && show && !w.verbose {
 		fmt.Fprint(w.out, kept)
 	}
 	delete(w.running, ended)
 }
 
-// failures names what failed: not also what holds it, which fails with it.
-func (w *watcher) failures() []string {
-	return names(slices.DeleteFunc(slices.Clone(w.failed), func(one test) bool {
+// failures are what failed: not also what holds it, which fails with it.
+func (w *watcher) failures() []test {
+	return slices.DeleteFunc(slices.Clone(w.failed), func(one test) bool {
 		return slices.ContainsFunc(w.failed, func(other test) bool {
 			return other.Package == one.Package && other.Test != one.Test && (one.Test == "" || strings.HasPrefix(other.Test, one.Test+"/"))
 		})
-	}))
+	})
+}
+
+// again prints once more what the failures printed first and last, where it can be seen: at the end, which is all that some keep of a long log.
+func (w *watcher) again() {
+	const first, last, width = 30, 10, 400
+	for _, failed := range w.failures() {
+		fmt.Fprintf(w.out, "== %s failed:\n", failed)
+		lines := strings.Split(strings.TrimSpace(w.said[failed]), "\n")
+		for i, line := range lines {
+			switch {
+			case i == first && len(lines) > first+last:
+				fmt.Fprintf(w.out, "  ... %d more lines above\n", len(lines)-first-last)
+			case i < first || i >= len(lines)-last:
+				fmt.Fprintf(w.out, "  %.*s\n", width, line)
+			}
+		}
+	}
 }
 
 func names(tests []test) []string {

@@ -46,7 +46,7 @@ func TestWatch(t *testing.T) {
 	if w.passed != 5 {
 		t.Errorf("%d tests passed, want 5: two good ones, a slow one, and two in those that fail", w.passed)
 	}
-	if got, want := w.failures(), []string{"TestBad/two", "TestDies/one", "TestParent", "example/main", "example/odd"}; !slices.Equal(got, want) {
+	if got, want := names(w.failures()), []string{"TestBad/two", "TestDies/one", "TestParent", "example/main", "example/odd"}; !slices.Equal(got, want) {
 		t.Errorf("%q failed, want %q", got, want)
 	}
 	if got, want := names(w.skipped), []string{"TestSkipped"}; !slices.Equal(got, want) {
@@ -62,6 +62,11 @@ func TestWatch(t *testing.T) {
 	}
 	if strings.Contains(out.String(), "hidden") {
 		t.Error("the output shows what a test printed that passed")
+	}
+	before := out.Len()
+	w.again()
+	if again := out.String()[before:]; strings.Count(again, "broken") != 1 || !strings.Contains(again, "TestBad/two failed:") || strings.Contains(again, "hidden") {
+		t.Errorf("said again of the failures:\n%s", again)
 	}
 	if t.Failed() {
 		t.Logf("the output:\n%s\nthe events:\n%s", &out, events)
