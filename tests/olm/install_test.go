@@ -11,6 +11,8 @@ import (
 	"time"
 
 	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,7 +36,8 @@ func installOLM(ctx context.Context) error {
 	if err := kubectl(ctx, crds, "apply", "--server-side", "--force-conflicts", "-f", "-"); err != nil {
 		return err
 	}
-	if err := kubectl(ctx, "", "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"); err != nil {
+	// Not by kubectl wait, which fails for a CRD that has no conditions yet.
+	if err := waiting.For(ctx, logf, "OLM's CRDs", time.Minute, pause, established); err != nil {
 		return err
 	}
 	if err := kubectl(ctx, rest, "apply", "--server-side", "--force-conflicts", "-f", "-"); err != nil {
@@ -50,6 +53,20 @@ func installOLM(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// established fails while a CRD of the cluster is not served.
+func established(ctx context.Context) error {
+	crds := &apiextensionsv1.CustomResourceDefinitionList{}
+	if err := api.List(ctx, crds); err != nil {
+		return err
+	}
+	for i := range crds.Items {
+		if !apihelpers.IsCRDConditionTrue(&crds.Items[i], apiextensionsv1.Established) {
+			return fmt.Errorf("CRD %s is not served yet", crds.Items[i].Name)
+		}
+	}
+	return nil
 }
 
 // uninstallOLM removes what installOLM made. The package server goes first: an API service that nobody serves would keep
