@@ -66,6 +66,29 @@ func TestValuesThatAsk(t *testing.T) {
 	}
 }
 
+// Only what is sure to be as the chart wants it is not validated by Helm.
+func TestAccepts(t *testing.T) {
+	const small = `{"properties": {"replicas": {"$ref": "#/definitions/small"}}, "definitions": {"small": {"type": "integer", "maximum": 3}}}`
+	of := func(schema string, dependencies ...*chart.Chart) chartSource {
+		c := &chart.Chart{Metadata: &chart.Metadata{Name: "c"}, Schema: []byte(schema)}
+		c.AddDependency(dependencies...)
+		return newChartSource(c)
+	}
+	fine, wrong := map[string]any{"replicas": int64(2)}, map[string]any{"replicas": int64(4)}
+	if source := of(small); !source.accepts(fine) || source.accepts(wrong) || source.accepts(map[string]any{"replicas": "2"}) {
+		t.Error("accepts other values than the schema")
+	}
+	for name, source := range map[string]chartSource{
+		"no schema": newChartSource(&chart.Chart{Metadata: &chart.Metadata{Name: "c"}}), "no JSON": of("{"), "no schema's": of(`{"type": 1}`),
+		"a file": of(`{"$ref": "file:///etc/hosts"}`), "a page": of(`{"$ref": "http://127.0.0.1:1/schema.json"}`),
+		"a subchart": of(small, &chart.Chart{Metadata: &chart.Metadata{Name: "d"}}),
+	} {
+		if source.accepts(fine) {
+			t.Errorf("%s: accepted, where Helm is to look", name)
+		}
+	}
+}
+
 // Helm takes subcharts that the values disable out of the chart that it renders. The next release has other values.
 func TestPrivate(t *testing.T) {
 	c := &chart.Chart{

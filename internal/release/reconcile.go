@@ -43,6 +43,7 @@ type actionClient struct {
 	source  chartSource
 	asks    questions // of the chart with these values
 	values  map[string]any
+	whole   map[string]any // the values with the chart's defaults
 	wanted  string       // digest of what the release is to be made from
 	known   bool         // whether what the record says of all this is known to be so
 	around  surroundings // of the cluster, as far as they are known
@@ -127,7 +128,7 @@ func (a *actionClient) recover() error {
 // want computes what the release is to be made from. It is made from the spec, to which the library has added the overrides: what it passes on has
 // the chart's defaults in it already, and where null has taken one out, Helm would put it in again.
 func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
-	a.chart, a.source, a.values = private(chrt), a.clients.ledger.source(chrt), coalesced
+	a.chart, a.source, a.values, a.whole = private(chrt), a.clients.ledger.source(chrt), coalesced, coalesced
 	if owner, ok := a.owner.(*unstructured.Unstructured); ok {
 		spec, _, err := unstructured.NestedMap(owner.Object, "spec")
 		if err != nil {
@@ -206,6 +207,7 @@ func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values
 		// lost, what is there is ours, and the guard judges.
 		install.TakeOwnership = a.appliedDigest() != ""
 		install.PostRenderer = op
+		install.SkipSchemaValidation = a.source.accepts(a.whole)
 		return nil
 	})...)
 	a.acted(Install, time.Since(start), err)
@@ -352,6 +354,7 @@ func (a *actionClient) noticed(op *operation) {
 func (a *actionClient) render(op *operation, opts ...helmclient.UpgradeOption) (*release.Release, error) {
 	return op.helm.Upgrade(a.owner.GetName(), a.owner.GetNamespace(), a.chart, a.values, append(opts, func(u *action.Upgrade) error {
 		u.DryRun, u.DryRunOption, u.PostRenderer = true, "server", op
+		u.SkipSchemaValidation = a.source.accepts(a.whole)
 		return nil
 	})...)
 }
@@ -386,6 +389,7 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	start := time.Now()
 	rel, err := op.helm.Upgrade(name, namespace, a.chart, a.values, append(opts, func(u *action.Upgrade) error {
 		u.PostRenderer = op
+		u.SkipSchemaValidation = a.source.accepts(a.whole)
 		return nil
 	})...)
 	if err != nil && rel != nil && op.guard.Changed() {
