@@ -160,7 +160,8 @@ func uninstall(t *testing.T, ns string) {
 	remove(t, &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: kit.CRD}})
 }
 
-// awaitVersion waits until version of the operator is installed in ns and its pods are ready.
+// awaitVersion waits until version of the operator is installed in ns, its pods are ready, and OLM is done with it: while the InstallPlan is
+// not Complete, which it may be later than the ClusterServiceVersion has Succeeded, OLM makes anew what somebody deletes.
 func awaitVersion(t *testing.T, ns, version string) {
 	t.Helper()
 	await(t, 4*time.Minute, "version "+version+" installed in "+ns, func(ctx context.Context) error {
@@ -173,6 +174,7 @@ func awaitVersion(t *testing.T, ns, version string) {
 		}
 		return nil
 	})
+	awaitPlan(t, ns, version, operatorsv1alpha1.InstallPlanPhaseComplete)
 }
 
 func getCSV(ctx context.Context, ns, version string) (*operatorsv1alpha1.ClusterServiceVersion, error) {
