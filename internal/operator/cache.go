@@ -15,6 +15,7 @@ import (
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/record"
+	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 // cacheOptions keeps in memory the custom resources, and of all other kinds only what the
@@ -56,9 +57,11 @@ func cacheOptions(entries []Entry, namespaces []string) cache.Options {
 // slimOwner keeps of a custom resource all but its managed fields and the annotations that nobody reads.
 func slimOwner(owner any) (any, error) {
 	if owner, ok := owner.(*unstructured.Unstructured); ok {
-		var annotations map[string]string
-		if owner.GetAnnotations()[pausedAnnotation] == "true" {
-			annotations = map[string]string{pausedAnnotation: "true"}
+		annotations := map[string]string{}
+		for _, read := range []string{pausedAnnotation, release.WithoutHooks} {
+			if owner.GetAnnotations()[read] == "true" {
+				annotations[read] = "true"
+			}
 		}
 		owner.SetAnnotations(annotations)
 	}

@@ -73,6 +73,7 @@ func reconcilerOptions(mgr ctrl.Manager, entry Entry, options Options, clients *
 	}
 	kind := clients.Kind(release.KindOptions{
 		GroupVersionKind: entry.GroupVersionKind,
+		Chart:            entry.Chart,
 		Selector:         *entry.Selector,
 		MaxConcurrent:    workers,
 		Overrides:        entry.OverrideValues,

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"slices"
 
-	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/storage/driver"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -18,22 +16,6 @@ type notAllowed struct{ error }
 // Run is asked by Helm for each rendering, before anything is done with it. It changes nothing in what was rendered.
 func (op *operation) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 	return rendered, op.judge(rendered.String())
-}
-
-// judgingHooks has hooks judged, which no rendering shows, before Helm writes the record of their release, and runs them.
-type judgingHooks struct {
-	driver.Driver
-	op *operation
-}
-
-// Create stores a new revision.
-func (d judgingHooks) Create(key string, rel *release.Release) error {
-	for _, hook := range rel.Hooks {
-		if err := d.op.judge(hook.Manifest); err != nil {
-			return err
-		}
-	}
-	return d.Driver.Create(key, rel)
 }
 
 // judge is why a manifest may not be applied. What it asks of controllers that serve others is either allowed to the author
@@ -60,16 +42,7 @@ func (op *operation) judge(manifest string) error {
 // own is what the chart asks for, whoever writes its custom resource: with the name and namespace of this one, and an empty
 // spec. A chart that can't be rendered so has nothing of its own.
 func (op *operation) own() []object.Ask {
-	values, err := pinned(op.overrides)
-	if err != nil {
-		return nil
-	}
-	capabilities := op.clients.capabilities.Get()
-	install := action.NewInstall(&action.Configuration{Log: func(string, ...any) {}})
-	install.ClientOnly, install.DryRun = true, true
-	install.ReleaseName, install.Namespace = op.client.owner.GetName(), op.client.owner.GetNamespace()
-	install.KubeVersion, install.APIVersions = &capabilities.KubeVersion, capabilities.APIVersions
-	rel, err := install.Run(private(op.client.chart), values)
+	rel, err := op.renderAlone(map[string]any{})
 	if err != nil {
 		return nil
 	}
@@ -79,6 +52,15 @@ func (op *operation) own() []object.Ask {
 		own = append(own, asks...)
 	}
 	return own
+}
+
+func (op *operation) judgeHooks(hooks []*release.Hook) error {
+	for _, hook := range hooks {
+		if err := op.judge(hook.Manifest); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // asks are those of all objects of a manifest.

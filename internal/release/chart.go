@@ -25,6 +25,9 @@ var (
 	looking = regexp.MustCompile(`^lookup$`)
 	tpl     = regexp.MustCompile(`^tpl$`)
 
+	// parting finds the hooks of a deletion, which a template or a value says in words.
+	parting = regexp.MustCompile(`(pre|post)-delete`)
+
 	capableText = regexp.MustCompile(`\{\{[^{}]*\.Capabilities\b`)
 	lookingText = regexp.MustCompile(`\{\{[^{}]*\blookup\b`)
 )
@@ -37,6 +40,8 @@ type chartSource struct {
 	valuesAsk bool
 	// incomplete is whether charts/ lacks a subchart, which the values may enable.
 	incomplete bool
+	// parting is whether the chart may have hooks that run when a custom resource goes.
+	parting bool
 	// schema of the values, nil where Helm is to look.
 	schema *jsonschema.Schema
 }
@@ -54,7 +59,7 @@ func newChartSource(c *chart.Chart) chartSource {
 	}
 	source := chartSource{
 		digest: hex.EncodeToString(hash.Sum(nil)[:16]), asks: questions{mentions(c, capable), mentions(c, looking)},
-		valuesAsk: mentions(c, tpl), incomplete: len(missing(c, "")) > 0, schema: valuesSchema(c),
+		valuesAsk: mentions(c, tpl), incomplete: len(missing(c, "")) > 0, parting: says(c, parting), schema: valuesSchema(c),
 	}
 	source.asks = source.questions(defaults(c))
 	return source
@@ -91,6 +96,18 @@ func valuesSchema(c *chart.Chart) *jsonschema.Schema {
 	}
 	schema, _ := compiler.Compile(place)
 	return schema
+}
+
+// parts is whether the chart may have hooks that run when a custom resource with these values goes.
+func (s chartSource) parts(values map[string]any) bool {
+	text, err := json.Marshal(values)
+	return s.parting || s.valuesAsk && (err != nil || parting.Match(text))
+}
+
+// says is whether a template or a default of c or of its subcharts has the words.
+func says(c *chart.Chart, words *regexp.Regexp) bool {
+	return words.MatchString(defaults(c)) || slices.ContainsFunc(c.Templates, func(t *chart.File) bool { return words.Match(t.Data) }) ||
+		slices.ContainsFunc(c.Dependencies(), func(d *chart.Chart) bool { return says(d, words) })
 }
 
 // defaults are the values of a chart and its subcharts, as a text.

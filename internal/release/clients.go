@@ -65,7 +65,7 @@ func (c *Clients) newLibraryClients(config *rest.Config) (helmclient.ActionClien
 	configs, err := helmclient.NewActionConfigGetter(config, c.mgr.GetRESTMapper(),
 		helmclient.StorageDriverMapper(func(ctx context.Context, _ client.Object, _ *rest.Config) (driver.Driver, error) {
 			op := operationFrom(ctx)
-			return judgingHooks{op.store.Driver(), op}, nil
+			return hookDriver{op.store.Driver(), op}, nil
 		}))
 	if err != nil {
 		return nil, fmt.Errorf("create action configurations: %w", err)
@@ -90,8 +90,7 @@ func (c *Clients) newLibraryClients(config *rest.Config) (helmclient.ActionClien
 		}),
 		helmclient.AppendUninstallOptions(func(uninstall *action.Uninstall) error {
 			uninstall.Timeout = actionTimeout
-			// The hooks come from the record, and whoever forged one would have the
-			// operator create anything.
+			// They would come from the record, and whoever forged one would have the operator create anything: they are run from the chart.
 			uninstall.DisableHooks = true
 			return nil
 		}),

@@ -18,6 +18,7 @@ const (
 	DriftDetected  = "DriftDetected"
 	DriftLoop      = "DriftLoop"
 	Recreated      = "Recreated"
+	HooksSkipped   = "HooksSkipped"
 )
 
 // Actions on a release, as metrics name them.

@@ -7,6 +7,7 @@ import (
 
 	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
 	"github.com/operator-framework/helm-operator-plugins/pkg/reconciler"
+	"helm.sh/helm/v3/pkg/chart"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -27,6 +28,7 @@ import (
 type Kind struct {
 	clients  *Clients
 	gvk      schema.GroupVersionKind
+	chart    *chart.Chart
 	selector metav1.LabelSelector
 	schedule *schedule
 	rollout  *rollout
@@ -45,6 +47,8 @@ type Kind struct {
 // KindOptions are the settings of a kind.
 type KindOptions struct {
 	GroupVersionKind schema.GroupVersionKind
+	// Chart that each custom resource becomes.
+	Chart *chart.Chart
 	// Selector of those that are reconciled.
 	Selector metav1.LabelSelector
 	// MaxConcurrent is how many custom resources may be acted on at once, at least 1. Those that wait
@@ -80,7 +84,7 @@ type KindOptions struct {
 // Kind returns the action clients of one kind of custom resources.
 func (c *Clients) Kind(o KindOptions) *Kind {
 	k := &Kind{
-		clients: c, gvk: o.GroupVersionKind, selector: o.Selector, schedule: &schedule{period: o.Period}, rollout: newRollout(o.Limits), drift: o.DriftDetection,
+		clients: c, gvk: o.GroupVersionKind, chart: o.Chart, selector: o.Selector, schedule: &schedule{period: o.Period}, rollout: newRollout(o.Limits), drift: o.DriftDetection,
 		slots: make(guard.Slots, o.MaxConcurrent), overrides: o.Overrides, allow: o.Allow, names: o.Names, recreate: o.Recreate, changing: o.Changing, acted: o.Acted,
 	}
 	if o.WatchDependents {

@@ -7,6 +7,7 @@ import (
 	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/release"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/internal/guard"
@@ -25,6 +26,8 @@ type operation struct {
 	client  *actionClient
 	lookups *lookups
 	refused error // why the chart's rendering is not allowed
+	// beforePurge is what is to be done before the first record goes.
+	beforePurge func() error
 }
 
 // begin waits until an action may run that makes a revision from the wanted inputs, or none. Its end lets the next one begin.
@@ -36,7 +39,7 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 	if err := a.slots.Take(a.ctx); err != nil {
 		return nil, err
 	}
-	op := &operation{Kind: a.Kind, client: a, lookups: newLookups(a.owner, a.unowned()), plan: guard.Plan{
+	op := &operation{Kind: a.Kind, client: a, lookups: newLookups(a.owner, a.unowned()), beforePurge: nothing, plan: guard.Plan{
 		Proven: a.appliedDigest(), Intact: append(a.untouched(), a.resting...), Left: left, Rehearse: rehearse, Report: a.report,
 		Ignored: a.drift.Ignored, Scalable: a.scalable(), Unowned: a.unowned(), Begins: a.begins(), MayInherit: a.mayInherit,
 		Recreate: a.recreate, Recreated: func(message string) { a.tell(Recreated, "%s", message) },
@@ -48,6 +51,19 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 		return nil, err
 	}
 	return op, nil
+}
+
+// renderAlone renders the chart, in its present version, with a spec and the overrides. It asks the cluster nothing: lookup finds nothing.
+func (op *operation) renderAlone(spec map[string]any) (*release.Release, error) {
+	if err := pin(spec, op.overrides); err != nil {
+		return nil, err
+	}
+	capabilities := op.clients.capabilities.Get()
+	install := action.NewInstall(&action.Configuration{Log: func(string, ...any) {}})
+	install.ClientOnly, install.DryRun = true, true
+	install.ReleaseName, install.Namespace = op.client.owner.GetName(), op.client.owner.GetNamespace()
+	install.KubeVersion, install.APIVersions = &capabilities.KubeVersion, capabilities.APIVersions
+	return install.Run(private(op.chart), spec)
 }
 
 // upToDate fails if the newest record was made from a later generation of the custom resource than the cache has: to go on would bring back what was

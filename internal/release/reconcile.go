@@ -44,13 +44,13 @@ type actionClient struct {
 	asks    questions // of the chart with these values
 	values  map[string]any
 	whole   map[string]any // the values with the chart's defaults
-	wanted  string       // digest of what the release is to be made from
-	known   bool         // whether what the record says of all this is known to be so
-	around  surroundings // of the cluster, as far as they are known
-	brake   string       // why no further revision is made for now
-	digest  string       // proof of the record's manifest, if the chart was rendered and is the same
-	waitFor string       // why an upgrade is put off
-	held    error        // the failure of a moment ago, while the same is not to be tried again
+	wanted  string         // digest of what the release is to be made from
+	known   bool           // whether what the record says of all this is known to be so
+	around  surroundings   // of the cluster, as far as they are known
+	brake   string         // why no further revision is made for now
+	digest  string         // proof of the record's manifest, if the chart was rendered and is the same
+	waitFor string         // why an upgrade is put off
+	held    error          // the failure of a moment ago, while the same is not to be tried again
 
 	// Reconcile finds out:
 	resting []object.Child // objects that others change again each time that they are put back, until it is time to try again
@@ -507,6 +507,9 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 	if a.current == nil || orphans(a.owner) {
 		return nil, a.letGo()
 	}
+	if failed := a.clients.ledger.failure(a.owner.GetUID()); failed.inputs == a.partingInputs() && time.Now().Before(failed.until) {
+		return nil, failed.err
+	}
 	left, err := a.left()
 	if err != nil {
 		a.failed(err)
@@ -519,6 +522,15 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 	defer op.end()
 	defer a.changing(a.retries())()
 	start := time.Now()
+	hooks, err := a.partingHooks(op)
+	if err == nil && a.current.Status != release.StatusUninstalling { // else those before it have run
+		err = a.part(op, hooks, release.HookPreDelete)
+	}
+	if err != nil {
+		a.failed(err)
+		return nil, err
+	}
+	op.beforePurge = func() error { return a.part(op, hooks, release.HookPostDelete) }
 	if err := op.guard.DeleteLeft(); err != nil {
 		a.failed(err)
 		return nil, err

@@ -13,7 +13,7 @@ import (
 
 // rollBack puts the objects back as the last good revision has them. It writes no record: that
 // revision is still recorded as deployed, and the failed one as failed, so the next attempt starts
-// from the right place and revisions do not pile up.
+// from the right place and revisions do not pile up. The hooks of a rollback are those of the failed one, which was rendered a moment ago.
 func (a *actionClient) rollBack(op *operation, failed *release.Release) error {
 	previous, err := a.store.Releases().Deployed(a.owner.GetName())
 	if errors.Is(err, driver.ErrNoDeployedReleases) {
@@ -26,7 +26,13 @@ func (a *actionClient) rollBack(op *operation, failed *release.Release) error {
 		logf.FromContext(a.ctx).Info("Not rolling back: the record of the last good revision is not what was applied", "revision", previous.Version)
 		return nil
 	}
+	if err := op.runHooks(failed.Hooks, release.HookPreRollback); err != nil {
+		return fmt.Errorf("roll back: %w", err)
+	}
 	if _, err := op.guard.Apply(failed.Manifest, previous.Manifest); err != nil {
+		return fmt.Errorf("roll back: %w", err)
+	}
+	if err := op.runHooks(failed.Hooks, release.HookPostRollback); err != nil {
 		return fmt.Errorf("roll back: %w", err)
 	}
 	logf.FromContext(a.ctx).Info("Rolled back a failed upgrade", "revision", previous.Version)

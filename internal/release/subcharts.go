@@ -12,8 +12,8 @@ import (
 
 // CheckSubcharts fails if a chart lacks a subchart that a custom resource has which says nothing.
 func CheckSubcharts(c *chart.Chart, overrides map[string]string) error {
-	values, err := pinned(overrides)
-	if err != nil {
+	values := map[string]any{}
+	if err := pin(values, overrides); err != nil {
 		return err
 	}
 	return checkSubcharts(c, values)
@@ -45,13 +45,12 @@ func missing(c *chart.Chart, path string) (names []string) {
 	return names
 }
 
-// pinned are the values that overrides are.
-func pinned(overrides map[string]string) (map[string]any, error) {
-	values := map[string]any{}
+// pin puts overrides into values.
+func pin(values map[string]any, overrides map[string]string) error {
 	for key, value := range overrides {
 		if err := strvals.ParseInto(key+"="+value, values); err != nil {
-			return nil, fmt.Errorf("overrideValues, %s: %w", key, err)
+			return fmt.Errorf("overrideValues, %s: %w", key, err)
 		}
 	}
-	return values, nil
+	return nil
 }

@@ -1,0 +1,117 @@
+package release
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/operator-framework/helm-operator-plugins/pkg/annotation"
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+)
+
+// WithoutHooks is the annotation, the library's, which is "true" of a custom resource that is to go without hooks of its chart.
+var WithoutHooks = annotation.UninstallDisableHooks{}.Name()
+
+// runHooks runs those of hooks that are for event, as the tests of a release that is kept nowhere: Helm runs hooks in its actions only, and takes
+// those of a deletion or a rollback from the record, which is not to be believed.
+func (op *operation) runHooks(hooks []*release.Hook, event release.HookEvent) error {
+	var due []*release.Hook
+	for _, hook := range hooks {
+		if slices.Contains(hook.Events, event) {
+			asTest := *hook
+			asTest.Events = []release.HookEvent{release.HookTest}
+			due = append(due, &asTest)
+		}
+	}
+	if len(due) == 0 {
+		return nil
+	}
+	owner, nowhere := op.client.owner, driver.NewMemory()
+	nowhere.SetNamespace(owner.GetNamespace())
+	config := &action.Configuration{Releases: storage.Init(nowhere), KubeClient: op.guard, Log: func(string, ...any) {}}
+	err := config.Releases.Create(&release.Release{
+		Name: owner.GetName(), Namespace: owner.GetNamespace(), Version: 1, Info: &release.Info{Status: release.StatusDeployed}, Hooks: due,
+	})
+	if err == nil {
+		run := action.NewReleaseTesting(config)
+		run.Timeout, run.Namespace = actionTimeout, owner.GetNamespace()
+		_, err = run.Run(owner.GetName())
+	}
+	if err != nil {
+		return fmt.Errorf("run the %s hooks of the chart: %w", event, err)
+	}
+	return nil
+}
+
+// partingHooks are those of the chart as it is now, with what the custom resource says now, for its deletion. There are none where nothing could come of
+// them.
+func (a *actionClient) partingHooks(op *operation) ([]*release.Hook, error) {
+	owner := a.owner.(*unstructured.Unstructured)
+	values, _, err := unstructured.NestedMap(owner.Object, "spec")
+	if err != nil {
+		return nil, fmt.Errorf("read the spec: %w", err)
+	}
+	if !a.clients.ledger.source(a.Kind.chart).parts(values) || owner.GetAnnotations()[WithoutHooks] == "true" {
+		return nil, nil
+	}
+	if controllerutil.ContainsFinalizer(owner, metav1.FinalizerDeleteDependents) {
+		a.warn(HooksSkipped, "The deletion is in the foreground, so that Kubernetes deletes what the hooks of the chart would make")
+		return nil, nil
+	}
+	rel, err := op.renderAlone(values)
+	if err != nil {
+		return nil, fmt.Errorf("render the hooks of the deletion (mend the spec, or annotate with %s=true): %w", WithoutHooks, err)
+	}
+	return rel.Hooks, op.judgeHooks(rel.Hooks)
+}
+
+// part runs the hooks of a deletion. Where the namespace is deleted, too, nothing can be made any more.
+func (a *actionClient) part(op *operation, hooks []*release.Hook, event release.HookEvent) error {
+	err := op.runHooks(hooks, event)
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		a.warn(HooksSkipped, fmt.Sprintf("The namespace is being deleted, so that no %s hooks of the chart can run", event))
+		return nil
+	}
+	if err != nil {
+		a.wanted = a.partingInputs()
+		return fmt.Errorf("%w (to delete without hooks, annotate with %s=true)", err, WithoutHooks)
+	}
+	return nil
+}
+
+// partingInputs are those of hooks of a deletion, which are not run again for a while after they have failed.
+func (a *actionClient) partingInputs() string {
+	return fmt.Sprintf("hooks of generation %d, without: %s", a.owner.GetGeneration(), a.owner.GetAnnotations()[WithoutHooks])
+}
+
+// hookDriver is Helm's driver with what is done about hooks when a record is made and when it goes.
+type hookDriver struct {
+	driver.Driver
+	op *operation
+}
+
+// Create stores a new revision. It has the hooks judged, which no rendering shows, before Helm writes the record of their release, and runs them.
+func (d hookDriver) Create(key string, rel *release.Release) error {
+	if err := d.op.judgeHooks(rel.Hooks); err != nil {
+		return err
+	}
+	return d.Driver.Create(key, rel)
+}
+
+// Delete removes a record. Records are the last to go: without one, nobody would know of hooks that are still to run.
+func (d hookDriver) Delete(key string) (*release.Release, error) {
+	if err := d.op.beforePurge(); err != nil {
+		return nil, err
+	}
+	d.op.beforePurge = nothing
+	return d.Driver.Delete(key)
+}
+
+func nothing() error { return nil }

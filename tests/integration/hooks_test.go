@@ -1,0 +1,165 @@
+package integration
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
+
+const (
+	withoutHooks = "helm.sdk.operatorframework.io/uninstall-disable-hooks"
+
+	hookJob = `
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {{ .Release.Name }}-%[1]s
+  annotations: {helm.sh/hook: %[1]s, greets: {{ quote .Values.name }}}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: hook, image: example.com/hook:1}]`
+	hookNote = `
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}-%[1]s
+  annotations: {helm.sh/hook: %[1]s, greets: {{ quote .Values.name }}}`
+)
+
+// hooked returns the settings of an operator whose chart has Jobs and ConfigMaps as hooks besides, named after their events.
+func (s *scene) hooked(jobs, notes []string) settings {
+	s.Helper()
+	s.grantJobs()
+	var more []string
+	for _, event := range jobs {
+		more = append(more, fmt.Sprintf(hookJob, event))
+	}
+	for _, event := range notes {
+		more = append(more, fmt.Sprintf(hookNote, event))
+	}
+	return settings{namespaces: []string{s.namespace}, watches: watchesWithMore(s.T, strings.Join(more, "\n---"))}
+}
+
+// ran waits until a hook of the Welcome "hello" is there, and fails unless it was made when the Welcome greeted somebody.
+func (s *scene) ran(hook client.Object, event, greeted string) {
+	s.Helper()
+	s.awaitExists(hook, "hello-"+event)
+	if got := hook.GetAnnotations()["greets"]; got != greeted {
+		s.Errorf("the %s hook greets %q, not %q", event, got, greeted)
+	}
+}
+
+// endHook has the Job of a hook come to its end.
+func (s *scene) endHook(job *batchv1.Job, how ...batchv1.JobConditionType) {
+	s.Helper()
+	now := metav1.Now()
+	job.Status.StartTime = &now
+	for _, condition := range how {
+		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{Type: condition, Status: corev1.ConditionTrue, Reason: "Played"})
+		if condition == batchv1.JobComplete {
+			job.Status.CompletionTime = &now
+		}
+	}
+	s.must(client.IgnoreNotFound(env.Client.Status().Update(ctx, job)))
+}
+
+// The hooks of a deletion are those of the chart, with what the Welcome says at its end: one before anything goes, one after all has gone.
+func TestDeletionHooks(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(s.hooked([]string{"pre-delete"}, []string{"post-delete"}))
+	cr := s.deploy("hello", kit.Greet("first"))
+	s.edit("hello", kit.Greet("last"))
+	s.awaitGreeting("hello", "last")
+	s.awaitDeployed("hello")
+	_, err := s.kubectl("", "delete", "welcome", "hello", "--wait=false")
+	s.must(err)
+	before := &batchv1.Job{}
+	s.ran(before, "pre-delete", "last")
+	for _, child := range s.children() {
+		if child.GetDeletionTimestamp() != nil {
+			t.Errorf("%T goes before the hook has ended", child)
+		}
+	}
+	s.endHook(before, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.awaitGone(cr, "hello")
+	s.awaitGone(&appsv1.Deployment{}, "hello")
+	s.must(s.hasRecords("hello", 0))
+	s.ran(&corev1.ConfigMap{}, "post-delete", "last") // nobody collects garbage here
+}
+
+// Where a hook of the deletion fails, nothing is deleted, and the Welcome says why and how to do without.
+func TestFailingDeletionHook(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(s.hooked([]string{"pre-delete"}, []string{"post-delete"}))
+	cr := s.deploy("hello", kit.Greet("all"))
+	_, err := s.kubectl("", "delete", "welcome", "hello", "--wait=false")
+	s.must(err)
+	job := &batchv1.Job{}
+	s.ran(job, "pre-delete", "all")
+	s.endHook(job, batchv1.JobFailureTarget, batchv1.JobFailed)
+	s.awaitCondition("hello", "Ready", "False", "pre-delete", "annotate", withoutHooks)
+	s.children()
+
+	s.edit("hello", kit.Annotate(withoutHooks, "true"))
+	s.await("the Welcome is gone", func() error {
+		if again := (&batchv1.Job{}); s.find(again, "hello-pre-delete") == nil && len(again.Status.Conditions) == 0 { // it was tried again meanwhile
+			s.endHook(again, batchv1.JobFailureTarget, batchv1.JobFailed)
+		}
+		return s.isGone(cr, "hello")
+	})
+	s.awaitGone(&appsv1.Deployment{}, "hello")
+	s.must(s.isGone(&corev1.ConfigMap{}, "hello-post-delete"))
+}
+
+// Hooks that could not do their work do not hold up what is deleted.
+func TestDeletionHooksAreSkipped(t *testing.T) {
+	for name, remove := range map[string]func(s *scene){
+		"the namespace goes, too": func(s *scene) {
+			s.must(env.Client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}))
+			_, err := s.kubectl("", "delete", "welcome", "hello", "--wait=false")
+			s.must(err)
+		},
+		"in the foreground": func(s *scene) {
+			s.collectGarbage()
+			_, err := s.kubectl("", "delete", "welcome", "hello", "--cascade=foreground", "--wait=false")
+			s.must(err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			operator := s.ownOperator(s.hooked([]string{"pre-delete"}, []string{"post-delete"}))
+			cr := s.deploy("hello")
+			remove(s)
+			s.awaitGone(cr, "hello")
+			s.awaitGone(&appsv1.Deployment{}, "hello")
+			if log := operator.LastLines(100); !strings.Contains(log, "HooksSkipped") {
+				t.Errorf("the log does not tell that hooks were skipped:\n%s", log)
+			}
+		})
+	}
+}
+
+// An upgrade that fails after it has changed something is rolled back between the hooks for that.
+func TestRollbackHooks(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(s.hooked([]string{"post-upgrade"}, []string{"pre-rollback", "post-rollback"}))
+	s.deploy("hello", kit.Greet("good"))
+	s.edit("hello", kit.Greet("bad"))
+	job := &batchv1.Job{}
+	s.ran(job, "post-upgrade", "bad")
+	s.awaitGreeting("hello", "bad")
+	s.endHook(job, batchv1.JobFailureTarget, batchv1.JobFailed)
+	s.awaitGreeting("hello", "good")
+	s.ran(&corev1.ConfigMap{}, "pre-rollback", "bad")
+	s.ran(&corev1.ConfigMap{}, "post-rollback", "bad")
+}
