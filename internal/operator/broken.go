@@ -97,8 +97,18 @@ func (s *servable) lack(ctx context.Context, entry Entry, others bool) (lack, er
 	if meta.IsNoMatchError(err) {
 		return errors.New("the cluster does not know this kind: install its CRD (make install)"), nil
 	}
-	if err != nil || !others {
+	if err != nil {
 		return nil, err
+	}
+	for _, kind := range entry.brought {
+		if _, err := s.mapper.RESTMapping(kind); meta.IsNoMatchError(err) {
+			return fmt.Errorf("the cluster does not know the kind %s, which the chart brings in crds/: helm show crds %s | kubectl create -f -", kind, entry.ChartPath), nil
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	if !others {
+		return nil, nil
 	}
 	for _, namespace := range s.namespaces {
 		list := &metav1.PartialObjectMetadataList{}

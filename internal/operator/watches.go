@@ -10,6 +10,7 @@ import (
 
 	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -29,7 +30,9 @@ type Entry struct {
 	// Recreate are the kinds whose objects may be deleted and made anew where a field cannot be changed.
 	Recreate object.Kinds `json:"recreate"`
 
-	place place
+	// brought are the kinds that the chart has in crds/.
+	brought []schema.GroupKind
+	place   place
 }
 
 // place is where in the watches file an entry stands.
@@ -103,6 +106,10 @@ func validateEntry(entry *Entry) error {
 	}
 	if err := release.CheckSubcharts(entry.Chart, entry.OverrideValues); err != nil {
 		return err
+	}
+	var err error
+	if entry.brought, err = release.CRDs(entry.Chart, entry.OverrideValues); err != nil {
+		return fmt.Errorf("crds/ of chart %s: %w", entry.ChartPath, err)
 	}
 	if entry.ReconcilePeriod != nil && entry.ReconcilePeriod.Duration < 0 {
 		return fmt.Errorf("reconcilePeriod must not be negative, as %s is: 0s means never", entry.ReconcilePeriod.Duration)

@@ -76,6 +76,7 @@ func (c *Clients) newLibraryClients(config *rest.Config) (helmclient.ActionClien
 		helmclient.AppendInstallOptions(func(install *action.Install) error {
 			install.Timeout = actionTimeout
 			install.DisableOpenAPIValidation = true
+			install.SkipCRDs = true // an entry is not served before they are there
 			// The library's sets owner references, for which it parses the manifest once more. The guard does it anyway.
 			install.PostRenderer = nil
 			return nil

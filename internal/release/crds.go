@@ -1,0 +1,48 @@
+package release
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// CRDs are the kinds that a chart brings in crds/, with its subcharts that a custom resource has which says nothing. Helm makes them before it installs
+// the first release, and never changes them: that takes rights that no operator of tenants' objects should have, so that here somebody else does.
+func CRDs(c *chart.Chart, overrides map[string]string) ([]schema.GroupKind, error) {
+	values := map[string]any{}
+	if err := pin(values, overrides); err != nil {
+		return nil, err
+	}
+	processed := copyOf(c)
+	if err := chartutil.ProcessDependenciesWithMerge(processed, values); err != nil {
+		return nil, fmt.Errorf("find out which subcharts are enabled: %w", err)
+	}
+	var kinds []schema.GroupKind
+	for _, file := range processed.CRDObjects() {
+		documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(file.File.Data), 4096)
+		for {
+			crd := &unstructured.Unstructured{}
+			err := documents.Decode(&crd.Object)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return nil, fmt.Errorf("read %s: %w", file.Filename, err)
+			}
+			if crd.GetKind() != "CustomResourceDefinition" {
+				continue // an empty document, or what Helm would not make either
+			}
+			group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+			kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+			kinds = append(kinds, schema.GroupKind{Group: group, Kind: kind})
+		}
+	}
+	return kinds, nil
+}

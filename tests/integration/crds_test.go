@@ -1,0 +1,62 @@
+package integration
+
+import (
+	"errors"
+	"path/filepath"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
+
+// What a chart brings in crds/ somebody else installs, who is told how; then it is served, and nothing is done about the CRDs.
+func TestChartWithCRDs(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Gadgetry")
+	const crd = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: gadgets.charts.example.com}
+spec:
+  group: charts.example.com
+  names: {kind: Gadget, plural: gadgets, singular: gadget}
+  scope: Namespaced
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
+`
+	chart := chartOf(t, map[string]string{
+		"Chart.yaml":                    "{apiVersion: v2, name: gadgetry, version: 0.1.0, dependencies: [{name: spare, version: 0.1.0, condition: spare.enabled}]}",
+		"values.yaml":                   "spare: {enabled: false}",
+		"crds/gadgets.yaml":             "# of the chart\n---" + crd,
+		"templates/gadget.yaml":         "apiVersion: charts.example.com/v1\nkind: Gadget\nmetadata: {name: '{{ .Release.Name }}'}\n",
+		"charts/spare/Chart.yaml":       "{apiVersion: v2, name: spare, version: 0.1.0}",
+		"charts/spare/crds/spares.yaml": "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nspec: {group: charts.example.com, names: {kind: Spare}}\n",
+	})
+	own := settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: watchesWith("") + entryOf("Gadgetry", chart, "")}
+	operator := s.ownOperator(own)
+	s.await("it tells what to do", func() error {
+		return says(operator.Text(), []string{`entry 2 (kind \"Gadgetry\")`, "Gadget.charts.example.com", "helm show crds " + chart + " | kubectl create -f -"})
+	})
+	s.createOf("Gadgetry", "hello")
+
+	_, err := s.kubectl("", "create", "-f", filepath.Join(chart, "crds"))
+	s.must(err)
+	t.Cleanup(func() {
+		_, err := s.kubectl("", "delete", "-f", filepath.Join(chart, "crds"))
+		s.must(err)
+	})
+	s.await("the process ends", func() error {
+		if !operator.HasEnded() {
+			return errors.New("it runs")
+		}
+		return says(operator.Text(), []string{`entry 2 (kind "Gadgetry")`, "was installed"})
+	})
+	operator = s.ownOperator(own)
+	s.awaitOf("Gadgetry", "hello", "Ready")
+	gadget := kit.List("charts.example.com/v1", "Gadget")
+	s.must(env.Client.List(ctx, gadget, client.InNamespace(s.namespace)))
+	if len(gadget.Items) != 1 {
+		t.Errorf("there are %d Gadgets", len(gadget.Items))
+	}
+	s.delete(s.of("Gadgetry", "hello"))
+}
