@@ -430,6 +430,9 @@ func more(path string, live, wanted any) []string {
 	switch live := live.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(live)) {
+			if live[key] == nil { // a creationTimestamp, as older API servers have it
+				continue
+			}
 			if child(wanted, key) == nil {
 				all = append(all, fmt.Sprintf("%s.%s is %v", path, key, live[key]))
 				continue
