@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
@@ -60,8 +62,18 @@ func (p *Process) Kill() {
 	<-p.Ended
 }
 
-// Freeze stops the process where it is, as a cgroup or a hypervisor does.
-func (p *Process) Freeze() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }
+// Freeze stops the process where it is, as a cgroup or a hypervisor does. It has stopped when Freeze returns: on a busy machine, its threads go on
+// until the one that gets the signal has had its turn.
+func (p *Process) Freeze() error {
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	for {
+		if err := unix.Waitid(unix.P_PID, p.cmd.Process.Pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err != unix.EINTR {
+			return err
+		}
+	}
+}
 
 // Thaw has a frozen process go on.
 func (p *Process) Thaw() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
