@@ -53,9 +53,15 @@ GO_BUILD := go build -trimpath $(NOT_INLINED:%=-gcflags=%/...=-l) -ldflags "-s -
 build: ## Compile the operator to bin/welcome-operator
 	$(GO_BUILD) -o bin/welcome-operator .
 
+.PHONY: kind
+kind: $(BIN)/kustomize $(BIN)/operator-sdk ## Serve one more kind: make kind CHART=dir|tgz GROUP=apps.example.com VERSION=v1 KIND=MyApp [PIN="path=value path=value"]
+	@go run ./hack/manifests kind -chart='$(CHART)' -group='$(GROUP)' -version='$(VERSION)' -kind='$(KIND)' -pin='$(PIN)'
+	@env --unset=VERSION --unset=MAKEFLAGS $(MAKE) --no-print-directory bundle # VERSION is that of the kind
+	@git status --short --untracked-files=all; echo 'Next: read the above, make verify'
+
 .PHONY: manifests
-manifests: ## Derive the CRDs, the chart's table of values and the admission policy from values.schema.json, values.yaml and watches.yaml, and the drawing of imports
-	go run ./hack/crdgen
+manifests: ## Derive from watches.yaml and the charts: CRDs, rights, policy, lists, PROJECT, the chart's table of values; and the drawing of imports
+	go run ./hack/manifests
 	@hack/imports.sh
 
 # dist/linux-<arch>/: the static binaries that go into the images. Whether one is up to date is for Go to know. Without
@@ -205,7 +211,7 @@ uninstall: $(BIN)/kubectl $(BIN)/kustomize ## Remove the CRD and, with it, every
 
 .PHONY: run
 run: ## Run the operator on this machine against the cluster (stop with ctrl-c)
-	RELATED_IMAGE_WELCOME=$(OPERAND_IMG) go run . --metrics-bind-address=127.0.0.1:8443 --health-probe-bind-address=127.0.0.1:8081
+	env $$(sed -n '/name: RELATED_IMAGE_/{N;s/.*name: \([A-Z0-9_]*\)\n *value: /\1=/p}' config/manager/manager.yaml) RELATED_IMAGE_WELCOME=$(OPERAND_IMG) go run . --metrics-bind-address=127.0.0.1:8443 --health-probe-bind-address=127.0.0.1:8081
 
 # Where the API server listens, if that is not 443 or 6443 (README says how to find out): the operator's NetworkPolicy lets it go there.
 export API_SERVER_PORT ?=
@@ -218,9 +224,9 @@ deploy: $(BIN)/kubectl $(BIN)/kustomize ## Deploy the operator with IMG and OPER
 	@echo 'Next: kubectl apply -f config/samples/webapp_v1_welcome.yaml'
 
 .PHONY: undeploy
-undeploy: $(BIN)/kubectl $(BIN)/kustomize ## Delete all Welcomes, then the operator and its CRD
-	@if kubectl get crd welcomes.webapp.demo.welcome.domain >/dev/null 2>&1; then \
-		kubectl delete welcomes --all --all-namespaces --timeout=120s; fi
+undeploy: $(BIN)/kubectl $(BIN)/kustomize ## Delete all custom resources, then the operator and its CRDs
+	@for crd in $$(kustomize build config/crd | sed -n 's/^  name: //p'); do \
+		if kubectl get crd $$crd >/dev/null 2>&1; then kubectl delete $$crd --all --all-namespaces --timeout=120s; fi; done
 	@hack/deployment.sh '$(IMG)' '$(OPERAND_IMG)' | kubectl delete --ignore-not-found --timeout=120s -f -
 
 ##@ Packaging for OLM (images for several architectures, bundle, catalog)

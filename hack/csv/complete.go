@@ -48,3 +48,23 @@ func findSchema(crds []apiextensionsv1.CustomResourceDefinition, name, version s
 	}
 	return nil, fmt.Errorf("no CRD %q has version %q: correct the base in config/manifests", name, version)
 }
+
+// showStatus gives an example of a CRD's kind the status that catalogs show; a sample that people apply has none. The API server ignores
+// the status of an object that is created.
+func showStatus(example *unstructured.Unstructured, crds []apiextensionsv1.CustomResourceDefinition) {
+	for _, crd := range crds {
+		if kind := example.GroupVersionKind(); crd.Spec.Group != kind.Group || crd.Spec.Names.Kind != kind.Kind {
+			continue
+		}
+		status := map[string]any{
+			"observedGeneration": int64(1),
+			"conditions": []any{map[string]any{
+				"type": "Ready", "status": "True", "reason": "Ready", "message": "All is as the spec says", "lastTransitionTime": "2026-01-01T00:00:00Z",
+			}},
+		}
+		if crd.Spec.Versions[0].Subresources.Scale != nil {
+			status["replicas"], status["readyReplicas"] = int64(1), int64(1)
+		}
+		example.Object["status"] = status
+	}
+}

@@ -1,5 +1,5 @@
 // Command csv completes the ClusterServiceVersion in a stream of manifests with what other files of the repository
-// know better: a descriptor for every field of the CRDs in the stream, and the emblem of the page as icon. It reads the
+// know better: a descriptor for every field of the CRDs in the stream, a status of each example, and the emblem of the page as icon. It reads the
 // stream from stdin and writes it, otherwise unchanged, to stdout. hack/bundle.sh runs it.
 package main
 
@@ -51,6 +51,7 @@ func run(in io.Reader, out io.Writer) error {
 				return err
 			}
 		}
+		showStatus(document, crds)
 		content, err := yaml.Marshal(document.Object)
 		if err != nil {
 			return err

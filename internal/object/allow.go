@@ -28,6 +28,9 @@ type Allow struct {
 	// Pods are what the pods of the chart may use, of PodSecrets, PodServiceAccounts and PodHost, where a policy bounds what
 	// the operator may make (config/policy). The chart decides whether they do.
 	Pods []string `json:"pods,omitempty"`
+	// Values are those of the chart that are fields of the custom resource although they reach what makes their author more powerful, or
+	// nobody can tell what they reach: image.tag, or image for all that is in it. `make manifests` says which these are.
+	Values []string `json:"values,omitempty"`
 }
 
 // What Allow.Pods may have.

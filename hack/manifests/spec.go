@@ -22,6 +22,11 @@ func (a *API) spec() (spec, checked apiextensionsv1.JSONSchemaProps, err error) 
 			return spec, checked, fmt.Errorf("overrideValues pins %q, which %s does not have: correct the path in watches.yaml", path, a.schemaFile)
 		}
 	}
+	for _, left := range a.left {
+		if value, _, _ := strings.Cut(left.path, "[]"); left.powerful && !a.inferred {
+			remove(&spec, pathElements(value))
+		}
+	}
 	describe(&spec)
 	checked = *spec.DeepCopy()
 	dropDefaults(&spec, ".spec")

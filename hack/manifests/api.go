@@ -11,18 +11,27 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"demo.welcome.domain/welcome-operator/internal/operator"
+	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 // API is what a chart's values.schema.json and values.yaml say about a kind.
 type API struct {
+	// schemaFile is where its schema is from.
 	schemaFile string
 	chart      *chart.Chart
+	// kinds are what the chart makes.
+	kinds []made
+	// left are the values that are no fields.
+	left []leftOut
+	// inferred is whether nobody wrote the schema for this operator.
+	inferred bool
 	// values describes every value of the chart, defaults included.
 	values apiextensionsv1.JSONSchemaProps
 	// pinned are the paths that watches.yaml pins, for example "image".
@@ -41,9 +50,8 @@ type crdExtras struct {
 	AdditionalPrinterColumns []apiextensionsv1.CustomResourceColumnDefinition `json:"additionalPrinterColumns"`
 }
 
-// loadAPI reads the chart of a watches entry. Schema and defaults must agree: every value has a schema, every property a
-// value, and every default is valid.
-func loadAPI(entry watches.Watch) (*API, error) {
+// loadAPI reads the chart of an entry, and tries it with what its samples say.
+func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 	chrt, err := loader.Load(entry.ChartPath)
 	if err != nil {
 		return nil, fmt.Errorf("chart %q of %s: %w", entry.ChartPath, entry.Kind, err)
@@ -53,22 +61,62 @@ func loadAPI(entry watches.Watch) (*API, error) {
 		chart:      chrt,
 		pinned:     slices.Sorted(maps.Keys(entry.OverrideValues)),
 	}
-	if chrt.Schema == nil {
-		return nil, fmt.Errorf("%s is missing: describe the chart's values there, they are the spec of %s", api.schemaFile, entry.Kind)
+	if err := release.CheckSubcharts(chrt, entry.OverrideValues); err != nil {
+		return nil, err
 	}
-	if err := chartutil.ValidateAgainstSchema(chrt, chrt.Values); err != nil {
-		return nil, fmt.Errorf("%s: a default in values.yaml breaks the schema; correct either:\n%w", api.schemaFile, err)
+	trial, err := newTrial(entry, chrt)
+	if err != nil {
+		return nil, err
 	}
-	if err := api.parseSchema(); err != nil {
-		return nil, fmt.Errorf("%s: %w", api.schemaFile, err)
+	scenarios, err := trial.scenarios(samples)
+	if err != nil {
+		return nil, fmt.Errorf("chart %s: %w", entry.ChartPath, err)
 	}
-	if err := closeObjects(&api.values, ""); err != nil {
-		return nil, fmt.Errorf("%s:\n%w", api.schemaFile, err)
+	if api.kinds, err = trial.kinds(scenarios); err != nil {
+		return nil, fmt.Errorf("chart %s can't be rendered with its defaults: correct it, or pin a value (overrideValues):\n%w", entry.ChartPath, err)
 	}
-	if err := addDefaults(&api.values, chrt.Values, ""); err != nil {
-		return nil, fmt.Errorf("%s and values.yaml disagree:\n%w", api.schemaFile, err)
+	// Not for a values.schema.json that was written for Helm alone: what it leaves open a CRD would leave open, too.
+	if bytes.Contains(chrt.Schema, []byte(`"x-crd"`)) {
+		if err := api.read(); err != nil {
+			return nil, err
+		}
+	} else {
+		api.inferred, api.schemaFile = true, filepath.Join(entry.ChartPath, chartutil.ValuesfileName)
+	}
+	values, err := trial.values()
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range slices.Concat(api.pinned, entry.Allow.Values) {
+		if _, found, _ := unstructured.NestedFieldNoCopy(values, pathElements(path)...); !found && !strings.Contains(path, "[") {
+			return nil, fmt.Errorf("%s has no value %q: correct overrideValues or allow.values of %s in %s", entry.ChartPath, path, entry.Kind, watchesFile)
+		}
+	}
+	inference := newInference(trial, scenarios, entry.Allow.Values)
+	schema := inference.schema(nil, values)
+	api.left = inference.left
+	if api.inferred {
+		api.values, api.pinned = *schema, nil
 	}
 	return api, nil
+}
+
+// read reads a values.schema.json that was written for this operator. Schema and defaults must agree: every value has a schema, every
+// property a value, and every default is valid.
+func (a *API) read() error {
+	if err := chartutil.ValidateAgainstSchema(a.chart, a.chart.Values); err != nil {
+		return fmt.Errorf("%s: a default in values.yaml breaks the schema; correct either:\n%w", a.schemaFile, err)
+	}
+	if err := a.parseSchema(); err != nil {
+		return fmt.Errorf("%s: %w", a.schemaFile, err)
+	}
+	if err := closeObjects(&a.values, ""); err != nil {
+		return fmt.Errorf("%s:\n%w", a.schemaFile, err)
+	}
+	if err := addDefaults(&a.values, a.chart.Values, ""); err != nil {
+		return fmt.Errorf("%s and values.yaml disagree:\n%w", a.schemaFile, err)
+	}
+	return nil
 }
 
 func (a *API) parseSchema() error {

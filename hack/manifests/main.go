@@ -1,4 +1,4 @@
-// Command crdgen derives a CustomResourceDefinition from the chart of every entry of watches.yaml, the table of values in
+// Command manifests derives a CustomResourceDefinition from the chart of every entry of watches.yaml, the table of values in
 // the chart's README, and the policy that bounds the operator's ServiceAccount. It refuses a chart that has changed since its release without a new version. Run it from the root of the
 // repository with `make manifests`.
 //
@@ -21,8 +21,18 @@ import (
 const watchesFile = "watches.yaml"
 
 func main() {
-	if err := run("config/crd/bases"); err != nil {
-		fmt.Fprintln(os.Stderr, "crdgen:", err)
+	const outDir = "config/crd/bases"
+	var err error
+	if len(os.Args) > 1 && os.Args[1] == "kind" {
+		var w wanted
+		if w, err = parseWanted(os.Args[2:]); err == nil {
+			err = makeKind(w, outDir)
+		}
+	} else {
+		err = run(outDir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "manifests:", err)
 		os.Exit(1)
 	}
 }
@@ -34,10 +44,15 @@ func run(outDir string) error {
 		return err
 	}
 	charts := map[string]*chart.Chart{}
+	var kinds []kind
 	for _, entry := range entries {
-		api, err := loadAPI(entry.Watch)
+		samples, err := samplesOf(entry)
 		if err != nil {
 			return err
+		}
+		api, err := loadAPI(entry, samples)
+		if err != nil {
+			return fmt.Errorf("%s, entry %s: %w", watchesFile, entry.Kind, err)
 		}
 		spec, checked, err := api.spec()
 		if err != nil {
@@ -57,10 +72,17 @@ func run(outDir string) error {
 		if err := writeValuesTable(readmeFile, api); err != nil {
 			return err
 		}
+		kinds = append(kinds, kind{entry, api, crd})
 		fmt.Printf("%s → %s, %s\n", api.schemaFile, crdFile, readmeFile)
 		charts[entry.ChartPath] = api.chart
 	}
 	if err := writePolicy(entries); err != nil {
+		return err
+	}
+	if err := writeRole(kinds); err != nil {
+		return err
+	}
+	if err := writeLists(kinds); err != nil {
 		return err
 	}
 	fmt.Printf("%s → %s\n", watchesFile, policyFile)

@@ -14,7 +14,7 @@ import (
 
 const chartsDir = "helm-charts"
 
-// inCopy changes into a copy of what crdgen reads and writes.
+// inCopy changes into a copy of what manifests reads and writes.
 func inCopy(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()

@@ -19,11 +19,14 @@ const (
 // writeValuesTable replaces what is between the markers of a chart's README with the table of its values.
 func writeValuesTable(file string, api *API) error {
 	data, err := os.ReadFile(file)
-	if err != nil {
+	if err != nil && !api.inferred {
 		return fmt.Errorf("the chart needs a README: %w", err)
 	}
 	before, rest, started := strings.Cut(string(data), tableStart)
 	_, after, ended := strings.Cut(rest, tableEnd)
+	if !started && api.inferred { // somebody else wrote it
+		return nil
+	}
 	if !started || !ended {
 		return fmt.Errorf("%s: add the lines %q and %q where the table of values belongs", file, tableStart, tableEnd)
 	}

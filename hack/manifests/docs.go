@@ -1,0 +1,115 @@
+package main
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+)
+
+// docs are what a chart says of its values: the comments of values.yaml, and a values.schema.json that was not written for a CRD.
+type docs struct {
+	comments map[string]string
+	root     map[string]any
+}
+
+// paramLine is how charts of Bitnami describe a value.
+var paramLine = regexp.MustCompile(`(?m)^\s*##? @param (\S+)\s+(?:\[[^\]]*\]\s+)?(.+)$`)
+
+func docsOf(c *chart.Chart) docs {
+	d := docs{comments: map[string]string{}}
+	_ = json.Unmarshal(c.Schema, &d.root) // Helm has read it before
+	for _, file := range c.Raw {
+		if file.Name != chartutil.ValuesfileName {
+			continue
+		}
+		var document yaml.Node
+		if err := yaml.Unmarshal(file.Data, &document); err == nil && len(document.Content) > 0 {
+			d.collect(document.Content[0], nil)
+		}
+		for _, match := range paramLine.FindAllStringSubmatch(string(file.Data), -1) {
+			d.comments[match[1]] = sentence(match[2])
+		}
+	}
+	return d
+}
+
+func (d docs) collect(node *yaml.Node, path []string) {
+	switch node.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			key, value := node.Content[i], node.Content[i+1]
+			below := append(path, key.Value)
+			if text := first(fromComment(key.HeadComment), fromComment(value.LineComment), fromComment(key.LineComment)); text != "" {
+				d.comments[dotted(below)] = text
+			}
+			d.collect(value, below)
+		}
+	case yaml.SequenceNode:
+		for _, element := range node.Content {
+			d.collect(element, append(path, "[]"))
+		}
+	}
+}
+
+// example is a line of a comment that shows YAML, or only draws.
+var example = regexp.MustCompile(`^(- |[-\w./"']+:(\s|$)|[-=#*{}\[\]]*$)`)
+
+// fromComment is the last paragraph of a comment, without what is commented out.
+func fromComment(comment string) string {
+	paragraphs := strings.Split(strings.TrimSpace(comment), "\n\n")
+	var lines []string
+	for _, line := range strings.Split(paragraphs[len(paragraphs)-1], "\n") {
+		line = strings.TrimSpace(strings.TrimLeft(strings.TrimSpace(line), "#"))
+		line = strings.TrimSpace(strings.TrimPrefix(line, "--"))
+		if strings.HasPrefix(line, "@") || example.MatchString(line) {
+			if len(lines) > 0 {
+				break
+			}
+			continue
+		}
+		lines = append(lines, line)
+	}
+	return sentence(strings.Join(lines, " "))
+}
+
+func (d docs) comment(path []string) string {
+	if len(path) == 0 {
+		return ""
+	}
+	return d.comments[dotted(path)]
+}
+
+// schema is what values.schema.json says of a value, empty if it says nothing.
+func (d docs) schema(path []string) map[string]any {
+	at := d.resolve(d.root)
+	for _, key := range path {
+		below, _ := at["properties"].(map[string]any)
+		next, _ := below[key].(map[string]any)
+		if key == "[]" {
+			next, _ = at["items"].(map[string]any)
+		}
+		at = d.resolve(next)
+	}
+	return at
+}
+
+// resolve follows a $ref within the document.
+func (d docs) resolve(schema map[string]any) map[string]any {
+	for range 10 {
+		ref, ok := schema["$ref"].(string)
+		if !ok {
+			return schema
+		}
+		var target any = d.root
+		for _, key := range strings.Split(strings.TrimPrefix(ref, "#/"), "/") {
+			fields, _ := target.(map[string]any)
+			target = fields[key]
+		}
+		schema, _ = target.(map[string]any)
+	}
+	return nil
+}

@@ -1,0 +1,490 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+)
+
+// inference finds out what the authors of custom resources may set of a chart, by trying each value: where it gets to, and whether it
+// is still the text that they wrote.
+type inference struct {
+	*trial
+	scenarios []scenario
+	before    [][]rendered // of each scenario
+	docs      docs
+	allowed   []string
+	left      []leftOut
+}
+
+// leftOut is a value that is no field of the kind.
+type leftOut struct {
+	path, why string
+	// powerful is whether it reaches what its author must not have a say in.
+	powerful bool
+}
+
+// wild is a text that is only left whole where a template quotes it. Everywhere else it could be more than a text.
+const wild = markText + "'\"\n}: #x"
+
+// oneWord is a text that is one wherever a template writes it.
+const oneWord = `^([A-Za-z0-9/.]([-A-Za-z0-9._/:@+=,~]*[A-Za-z0-9/])?)?$`
+
+// evaluated is what is left of a text that is run as a template.
+const evaluated, template = markText + "eval", `{{ print "` + markText + `" "eval" }}`
+
+// newInference tries the chart of an entry as it comes, with each sample, and with all options on.
+func newInference(t *trial, scenarios []scenario, allowed []string) *inference {
+	i := &inference{trial: t, scenarios: scenarios, allowed: allowed, docs: docsOf(t.chart)}
+	for _, s := range scenarios {
+		objects, _ := t.render(s.values, true)
+		i.before = append(i.before, objects)
+	}
+	return i
+}
+
+// schema of a value, nil if authors can't set it.
+func (i *inference) schema(path []string, value any) *apiextensionsv1.JSONSchemaProps {
+	switch value := value.(type) {
+	case map[string]any:
+		if len(value) > 0 {
+			return i.object(path, value)
+		}
+		return i.unknown(path, "object")
+	case []any:
+		if len(value) > 0 {
+			return i.list(path, value)
+		}
+		return i.unknown(path, "array")
+	case nil:
+		return i.unknown(path, "")
+	case bool:
+		return i.judge(path, i.boolean(path), i.described(path, "boolean"))
+	case string:
+		return i.text(path, path, func(text string) any { return text }, i.described(path, "string"))
+	default:
+		kind := "number"
+		if n, ok := value.(float64); !ok || n == math.Trunc(n) {
+			kind = "integer"
+		}
+		return i.judge(path, i.try(path, float64(markNumber)), i.described(path, kind))
+	}
+}
+
+// outcome is what a value does.
+type outcome struct {
+	// accepted is whether the chart can be rendered with it.
+	accepted bool
+	// seen is whether that makes a difference.
+	seen    bool
+	places  []place
+	reached string
+	// whole is whether each text is as it was written.
+	whole bool
+}
+
+func (o outcome) and(other outcome) outcome {
+	return outcome{o.accepted || other.accepted, o.seen || other.seen, append(o.places, other.places...), first(o.reached, other.reached), o.whole && other.whole}
+}
+
+func first(texts ...string) string {
+	for _, text := range texts {
+		if text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+// try gives a value to the chart in each scenario.
+func (i *inference) try(path []string, value any) outcome {
+	o := outcome{whole: true}
+	for n, s := range i.scenarios {
+		values := runtime.DeepCopyJSON(s.values)
+		if !put(values, path, value) {
+			continue
+		}
+		objects, err := i.render(values, true)
+		if err != nil {
+			o.whole = false
+			continue
+		}
+		o.accepted = true
+		found := places(objects)
+		o.seen = o.seen || len(found) > 0 || !same(objects, i.before[n])
+		for _, p := range found {
+			o.reached = first(o.reached, reaches(p))
+		}
+		o.places = append(o.places, found...)
+		for _, r := range objects {
+			walk(r.object.Object, nil, func(_ []string, value any, _ bool) {
+				text, _ := value.(string)
+				if strings.Contains(text, evaluated) {
+					o.reached = "a template (tpl)"
+				}
+				if strings.Contains(text, markText) && !strings.Contains(text, wild) {
+					o.whole = false
+				}
+			})
+		}
+	}
+	return o
+}
+
+// put sets what is at a path, in which [] stands for every element of a list. It reports whether there is such a place.
+func put(in any, path []string, value any) bool {
+	switch in := in.(type) {
+	case map[string]any:
+		if len(path) == 1 {
+			in[path[0]] = runtime.DeepCopyJSONValue(value)
+			return true
+		}
+		return put(in[path[0]], path[1:], value)
+	case []any:
+		found := false
+		for n := range in {
+			if len(path) == 1 {
+				in[n], found = runtime.DeepCopyJSONValue(value), true
+			} else if put(in[n], path[1:], value) {
+				found = true
+			}
+		}
+		return found
+	}
+	return false
+}
+
+func same(a, b []rendered) bool {
+	text := func(objects []rendered) string {
+		var all strings.Builder
+		for _, r := range objects {
+			all.WriteString(compact(r.object.Object))
+		}
+		return all.String()
+	}
+	return text(a) == text(b)
+}
+
+// judge returns schema if authors may set what does that, and says otherwise why not.
+func (i *inference) judge(path []string, o outcome, schema apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaProps {
+	why := ""
+	switch {
+	case i.isAllowed(path):
+	case o.reached != "":
+		why = "reaches " + o.reached
+	case !o.accepted:
+		why = "the chart can't be rendered with another one: nobody can tell what it reaches"
+	case !o.seen:
+		why = "nothing that was rendered has it: nobody can tell what it reaches"
+	}
+	if why != "" {
+		i.leave(path, why, o.reached != "")
+		return nil
+	}
+	return &schema
+}
+
+func (i *inference) leave(path []string, why string, powerful bool) {
+	i.left = append(i.left, leftOut{dotted(path), why, powerful})
+}
+
+// dotted is a path as people write it: ingress.hosts[].host.
+func dotted(path []string) string {
+	return strings.ReplaceAll(strings.Join(path, "."), ".[]", "[]")
+}
+
+// isAllowed is whether the entry lists a value, or one that it is a part of.
+func (i *inference) isAllowed(path []string) bool {
+	return slices.ContainsFunc(i.allowed, func(allowed string) bool {
+		return strings.HasPrefix(dotted(path)+".", allowed+".") || strings.HasPrefix(dotted(path), allowed+"[]")
+	})
+}
+
+// text tries what an author may write at path: of says what that is with a text.
+func (i *inference) text(path, at []string, of func(text string) any, schema apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaProps {
+	o := i.try(at, of(wild))
+	if !o.accepted || !o.whole {
+		plain := i.try(at, of(markText))
+		plain.reached = first(plain.reached, o.reached)
+		o, schema.Pattern = plain, oneWord
+	}
+	if i.runsText {
+		o.reached = first(i.try(at, of(template)).templated(), o.reached)
+	}
+	if schema.Pattern != "" && len(schema.Enum) > 0 {
+		schema.Pattern = ""
+	}
+	return i.judge(path, o, schema)
+}
+
+func (o outcome) templated() string {
+	if strings.HasPrefix(o.reached, "a template") {
+		return o.reached
+	}
+	return ""
+}
+
+// boolean looks at what true and false make different, too: a template may ask for it, and write what makes pods powerful.
+func (i *inference) boolean(path []string) outcome {
+	o := i.try(path, markText)
+	for _, value := range []bool{true, false} {
+		turned := i.try(path, value)
+		o = o.and(turned)
+		for n, s := range i.scenarios {
+			values := runtime.DeepCopyJSON(s.values)
+			if !put(values, path, value) {
+				continue
+			}
+			if objects, err := i.render(values, true); err == nil {
+				o.reached = first(o.reached, changedPower(i.before[n], objects))
+			}
+		}
+	}
+	return o
+}
+
+// changedPower is what of the power of pods differs between two renderings, in the objects that both have.
+func changedPower(before, after []rendered) string {
+	powers := func(objects []rendered) map[string]map[string]string {
+		all := map[string]map[string]string{}
+		for _, r := range objects {
+			fields := map[string]string{}
+			walk(r.object.Object, nil, func(path []string, value any, _ bool) {
+				for _, field := range path {
+					switch what := powerful[field]; what {
+					case "a service account", "a security context", "the node":
+						fields[what] += fmt.Sprint(path, value)
+					}
+				}
+			})
+			all[r.object.GetKind()+" "+r.object.GetName()] = fields
+		}
+		return all
+	}
+	now := powers(after)
+	for object, fields := range powers(before) {
+		if changed, ok := now[object]; ok && !maps.Equal(fields, changed) {
+			for _, what := range []string{"a service account", "a security context", "the node"} {
+				if fields[what] != changed[what] {
+					return what
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// object has a schema of each field. It has others, too, where the chart hands on what it does not know.
+func (i *inference) object(path []string, value map[string]any) *apiextensionsv1.JSONSchemaProps {
+	schema := i.described(path, "object")
+	schema.Properties = map[string]apiextensionsv1.JSONSchemaProps{}
+	leftBefore := len(i.left)
+	for _, key := range slices.Sorted(maps.Keys(value)) {
+		below := append(slices.Clone(path), key)
+		if i.isPinned(below) {
+			continue
+		}
+		if property := i.schema(below, value[key]); property != nil {
+			if property.Properties == nil && !isEmpty(value[key]) && !slices.Contains(below, "[]") {
+				property.Default = &apiextensionsv1.JSON{Raw: []byte(compact(value[key]))}
+			}
+			schema.Properties[key] = *property
+		}
+	}
+	if len(path) == 0 {
+		return &schema
+	}
+	if len(i.left) == leftBefore && !i.isPinned(append(slices.Clone(path), "*")) {
+		more := i.try(path, i.more(value))
+		if handsOn := slices.ContainsFunc(more.places, func(p place) bool { return p.open }); handsOn && more.whole && more.reached == "" || i.isAllowed(path) {
+			anything(&schema)
+		}
+	}
+	if len(schema.Properties) == 0 {
+		return nil
+	}
+	return &schema
+}
+
+// isPinned is whether the entry pins a value, or with * as the last element, one in it.
+func (i *inference) isPinned(path []string) bool {
+	var pinned any = i.pins
+	for _, key := range path {
+		fields, ok := pinned.(map[string]any)
+		if key == "*" {
+			return ok
+		}
+		if !ok {
+			return false
+		}
+		if pinned, ok = fields[key]; !ok {
+			return false
+		}
+	}
+	_, inside := pinned.(map[string]any)
+	return !inside
+}
+
+// more is a map with every field that a template might look for.
+func (i *inference) more(value map[string]any) map[string]any {
+	all := map[string]any{markKey: wild}
+	for _, word := range i.words {
+		all[word] = wild
+	}
+	maps.Copy(all, value)
+	return all
+}
+
+// list has the schema of its elements.
+func (i *inference) list(path []string, value []any) *apiextensionsv1.JSONSchemaProps {
+	schema := i.described(path, "array")
+	elements := append(slices.Clone(path), "[]")
+	all := map[string]any{}
+	for _, element := range value {
+		if fields, ok := element.(map[string]any); ok {
+			maps.Copy(all, fields)
+		}
+	}
+	var items *apiextensionsv1.JSONSchemaProps
+	switch value[0].(type) {
+	case map[string]any:
+		items = i.object(elements, all)
+	case string:
+		// The whole list: it may be empty in a scenario.
+		items = i.text(path, path, func(text string) any { return []any{text} }, apiextensionsv1.JSONSchemaProps{Type: "string"})
+	default:
+		items = i.schema(elements, value[0])
+	}
+	if items == nil {
+		return nil
+	}
+	items.Description = ""
+	schema.Items = &apiextensionsv1.JSONSchemaPropsOrArray{Schema: items}
+	return &schema
+}
+
+// unknown is a value without a default that says what it may be. What the chart takes is tried.
+func (i *inference) unknown(path []string, kind string) *apiextensionsv1.JSONSchemaProps {
+	schema := i.described(path, kind)
+	var text, fields outcome
+	of := func(value any) any {
+		if kind == "array" {
+			return []any{value}
+		}
+		return value
+	}
+	if kind != "object" {
+		text = i.try(path, of(wild))
+	}
+	fields = i.try(path, of(i.more(nil)))
+	if !fields.accepted { // a field of a field is asked for
+		deeper := map[string]any{markKey: map[string]any{markKey: wild}}
+		for _, word := range i.words {
+			deeper[word] = map[string]any{markKey: wild}
+		}
+		fields = i.try(path, of(deeper))
+	}
+	if i.runsText {
+		templates := map[string]any{markKey: template}
+		for _, word := range i.words {
+			templates[word] = template
+		}
+		fields.reached = first(i.try(path, of(templates)).templated(), fields.reached)
+		text.reached = first(i.try(path, of(template)).templated(), text.reached)
+	}
+	o := fields
+	switch {
+	case text.accepted && fields.accepted:
+		o = text.and(fields)
+	case text.accepted && kind == "array":
+		return i.listOfTexts(path, schema)
+	case text.accepted:
+		schema.Type = "string"
+		return i.text(path, path, func(text string) any { return text }, schema)
+	}
+	if o.accepted && o.seen && len(o.places) == 0 || kind == "object" && !fields.accepted {
+		o.seen, o.accepted = false, fields.accepted
+	}
+	if o.accepted && !o.whole && o.reached == "" && !i.isAllowed(path) {
+		i.leave(path, "a template writes what it has without quotes: it could be more than a value", false)
+		return nil
+	}
+	if kind == "array" {
+		items := apiextensionsv1.JSONSchemaProps{}
+		anything(&items)
+		schema.Items = &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &items}
+		schema.Description += " Nobody knows what the entries may be: the chart hands them on."
+	} else {
+		anything(&schema)
+	}
+	return i.judge(path, o, schema)
+}
+
+func (i *inference) listOfTexts(path []string, schema apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaProps {
+	items := i.text(path, path, func(text string) any { return []any{text} }, apiextensionsv1.JSONSchemaProps{Type: "string"})
+	if items == nil {
+		return nil
+	}
+	schema.Items = &apiextensionsv1.JSONSchemaPropsOrArray{Schema: items}
+	return &schema
+}
+
+// anything lets fields be there that the schema does not know.
+func anything(schema *apiextensionsv1.JSONSchemaProps) {
+	schema.XPreserveUnknownFields = ptr.To(true)
+	if schema.Description != "" {
+		schema.Description += " Nobody knows all that it may have: the chart hands it on."
+	}
+}
+
+// described has what values.yaml and values.schema.json say of a value.
+func (i *inference) described(path []string, kind string) apiextensionsv1.JSONSchemaProps {
+	schema := apiextensionsv1.JSONSchemaProps{Type: kind, Description: i.docs.comment(path)}
+	said := i.docs.schema(path)
+	if text, _ := said["description"].(string); schema.Description == "" {
+		schema.Description = sentence(text)
+	}
+	if len(path) == 0 {
+		schema.Description = fmt.Sprintf("The values of chart %s.", i.chart.Name())
+	} else if schema.Description == "" {
+		schema.Description = fmt.Sprintf("Value %s of chart %s.", dotted(path), i.chart.Name())
+	}
+	if kind == "integer" || kind == "number" {
+		for word, bound := range map[string]**float64{"minimum": &schema.Minimum, "maximum": &schema.Maximum} {
+			if n, ok := said[word].(float64); ok {
+				*bound = &n
+			}
+		}
+	}
+	if values, _ := said["enum"].([]any); kind == "string" && len(values) > 0 {
+		for _, value := range values {
+			if _, ok := value.(string); !ok {
+				return schema // null is one of them: it may be left out, too
+			}
+		}
+		for _, value := range values {
+			raw, _ := json.Marshal(value)
+			schema.Enum = append(schema.Enum, apiextensionsv1.JSON{Raw: raw})
+		}
+	}
+	return schema
+}
+
+var spaces = regexp.MustCompile(`\s+`)
+
+// sentence is a text in one line that ends in a period.
+func sentence(text string) string {
+	text = strings.TrimSpace(spaces.ReplaceAllString(text, " "))
+	if text != "" && !strings.HasSuffix(text, ".") {
+		text += "."
+	}
+	return text
+}

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	obj "demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/operator"
+)
+
+const managerFile = "config/manager/manager.yaml"
+
+// wanted is a kind that somebody asks for.
+type wanted struct {
+	chart string
+	gvk   schema.GroupVersionKind
+	pins  []string // path=value
+}
+
+var (
+	groupPattern   = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+$`)
+	versionPattern = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
+	kindPattern    = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
+)
+
+// parseWanted reads the arguments that make kind gives.
+func parseWanted(args []string) (wanted, error) {
+	var w wanted
+	var pins string
+	flags := flag.NewFlagSet("kind", flag.ContinueOnError)
+	flags.StringVar(&w.chart, "chart", "", "CHART: a chart's directory or .tgz")
+	flags.StringVar(&w.gvk.Group, "group", "", "GROUP, as apps.example.com")
+	flags.StringVar(&w.gvk.Version, "version", "", "VERSION, as v1")
+	flags.StringVar(&w.gvk.Kind, "kind", "", "KIND, as MyApp")
+	flags.StringVar(&pins, "pin", "", "PIN: values that nobody may change, as \"image.repository=nginx image.tag=1.27\"")
+	if err := flags.Parse(args); err != nil {
+		return w, err
+	}
+	w.pins = strings.Fields(pins)
+	switch {
+	case w.chart == "":
+		return w, errors.New("CHART is empty: say where the chart is, a directory or a .tgz")
+	case !groupPattern.MatchString(w.gvk.Group):
+		return w, fmt.Errorf("GROUP is %q: write a domain, as apps.example.com", w.gvk.Group)
+	case !versionPattern.MatchString(w.gvk.Version):
+		return w, fmt.Errorf("VERSION is %q: write v1, or v1alpha1", w.gvk.Version)
+	case !kindPattern.MatchString(w.gvk.Kind):
+		return w, fmt.Errorf("KIND is %q: write MyApp", w.gvk.Kind)
+	}
+	for _, pin := range w.pins {
+		if path, _, ok := strings.Cut(pin, "="); !ok || path == "" {
+			return w, fmt.Errorf("PIN has %q: write path=value, as image.tag=1.27", pin)
+		}
+	}
+	return w, nil
+}
+
+// makeKind copies a chart, adds its entry to watches.yaml, and leaves all else to run. If that fails, nothing is changed.
+func makeKind(w wanted, outDir string) (err error) {
+	entries, err := readEntries()
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if strings.EqualFold(entry.Kind, w.gvk.Kind) {
+			return fmt.Errorf("%s has a kind %s: an operator serves kinds of different names", watchesFile, entry.Kind)
+		}
+	}
+	chrt, err := loader.Load(w.chart)
+	if err != nil {
+		return fmt.Errorf("chart %s: %w", w.chart, err)
+	}
+	dir := filepath.Join("helm-charts", strings.ToLower(w.gvk.Kind))
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s is there: remove it, or choose another KIND", dir)
+	}
+	watches, err := os.ReadFile(watchesFile)
+	if err != nil {
+		return err
+	}
+	manager, err := os.ReadFile(managerFile)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err == nil {
+			return
+		}
+		err = errors.Join(err, os.RemoveAll(dir), os.WriteFile(watchesFile, watches, 0o644), os.WriteFile(managerFile, manager, 0o644))
+		if again := run(outDir); again != nil {
+			err = errors.Join(err, fmt.Errorf("and what was there before can't be made again: %w", again))
+		}
+	}()
+	if err := writeChart(dir, chrt); err != nil {
+		return err
+	}
+	text, variables, err := w.entry(dir, chrt)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(watchesFile, []byte(strings.TrimRight(string(watches), "\n")+"\n"+text), 0o644); err != nil {
+		return err
+	}
+	if variables != "" {
+		if err := replace(managerFile, regexp.MustCompile(`(?m)^        - name: WATCH_NAMESPACE`), variables+"        - name: WATCH_NAMESPACE"); err != nil {
+			return err
+		}
+	}
+	return run(outDir)
+}
+
+// writeChart writes the files that Helm has read, which are those that the chart does not ignore.
+func writeChart(dir string, c *chart.Chart) error {
+	for _, file := range c.Raw {
+		name := filepath.Join(dir, filepath.FromSlash(file.Name))
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(name, file.Data, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entry is the text for watches.yaml, and that of the variables that it refers to for manager.yaml.
+func (w wanted) entry(dir string, c *chart.Chart) (text, variables string, err error) {
+	text = fmt.Sprintf("- group: %s\n  version: %s\n  kind: %s\n  chart: %s\n  # A %[3]s may have the name of another kind's custom resource.\n  releaseName: kind\n", w.gvk.Group, w.gvk.Version, w.gvk.Kind, dir)
+	var entry operator.Entry
+	entry.GroupVersionKind, entry.ChartPath, entry.OverrideValues = w.gvk, dir, map[string]string{}
+	for _, pin := range w.pins {
+		path, value, _ := strings.Cut(pin, "=")
+		entry.OverrideValues[path] = value
+	}
+	t, err := newTrial(entry, c)
+	if err != nil {
+		return "", "", err
+	}
+	values, err := t.values()
+	if err != nil {
+		return "", "", err
+	}
+	if len(w.pins) > 0 {
+		text += "  overrideValues:\n"
+	}
+	for _, pin := range w.pins {
+		path, value, _ := strings.Cut(pin, "=")
+		if isImage(c, values, path) {
+			variable := "RELATED_IMAGE_" + strings.ToUpper(notInVariables.ReplaceAllString(w.gvk.Kind+"_"+strings.TrimSuffix(path, "image"), "_"))
+			variable = strings.TrimRight(variable, "_")
+			variables += fmt.Sprintf("        - name: %s\n          value: %s\n", variable, value)
+			value = "${" + variable + "}"
+		}
+		text += fmt.Sprintf("    %s: %q\n", path, value)
+	}
+	objects, err := t.render(values, false)
+	if err != nil {
+		return "", "", fmt.Errorf("the chart can't be rendered with its defaults: give what it asks for, as PIN=path=value:\n%w", err)
+	}
+	if words := podWords(objects); len(words) > 0 {
+		text += fmt.Sprintf("  allow:\n    # The chart has its pods use these, whatever a %s says.\n    pods: [%s]\n", w.gvk.Kind, strings.Join(words, ", "))
+	}
+	return text, variables, nil
+}
+
+// isImage is whether a value is the whole reference of an image, which a variable can hold.
+func isImage(c *chart.Chart, values map[string]any, path string) bool {
+	t, err := newTrial(operator.Entry{}, c)
+	if err != nil {
+		return false
+	}
+	setValue(values, pathElements(path), markText)
+	objects, err := t.render(values, true)
+	if err != nil {
+		return false
+	}
+	whole := false
+	for _, r := range objects {
+		walk(r.object.Object, nil, func(path []string, value any, _ bool) {
+			whole = whole || path[len(path)-1] == "image" && value == markText
+		})
+	}
+	return whole
+}
+
+// podWords are those of allow.pods that the pods of objects need, as policy.go has it.
+func podWords(objects []rendered) []string {
+	var words []string
+	need := func(word string, needed bool) {
+		if needed && !slices.Contains(words, word) {
+			words = append(words, word)
+		}
+	}
+	for _, r := range objects {
+		template, ok := podsOf[r.object.GetKind()]
+		if !ok {
+			continue
+		}
+		spec, _, _ := unstructured.NestedMap(r.object.Object, append(slices.Clone(template), "spec")...)
+		account, _ := spec["serviceAccountName"].(string)
+		need(obj.PodServiceAccounts, !slices.Contains([]string{"", "default"}, account))
+		walk(spec, nil, func(path []string, value any, _ bool) {
+			last := path[len(path)-1]
+			inVolumes := path[0] == "volumes"
+			need(obj.PodSecrets, slices.Contains(path, "secretKeyRef") || slices.Contains(path, "secretRef") || path[0] == "imagePullSecrets" || inVolumes && slices.Contains(path, "secret"))
+			need(obj.PodServiceAccounts, inVolumes && slices.Contains(path, "serviceAccountToken"))
+			need(obj.PodHost, slices.Contains([]string{"hostNetwork", "hostPID", "hostIPC", "privileged"}, last) && value == true || slices.Contains(path, "hostPath") ||
+				last == "hostPort" && cmp.Or(fmt.Sprint(value), "0") != "0" || len(path) > 2 && path[len(path)-2] == "add" && value != "NET_BIND_SERVICE")
+		})
+	}
+	return words
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// place is where a value got to in the objects of a chart.
+type place struct {
+	object *unstructured.Unstructured
+	// path has the keys, and [] for the elements of a list.
+	path []string
+	// open is whether the author of a custom resource says which fields there are, not only what one is.
+	open bool
+}
+
+// podsOf is where in an object of a kind the template of its pods is.
+var podsOf = map[string][]string{
+	"Pod": {}, "PodTemplate": {"template"},
+	"Deployment": {"spec", "template"}, "StatefulSet": {"spec", "template"}, "DaemonSet": {"spec", "template"}, "ReplicaSet": {"spec", "template"},
+	"ReplicationController": {"spec", "template"}, "Job": {"spec", "template"}, "CronJob": {"spec", "jobTemplate", "spec", "template"},
+}
+
+// What a value reaches that makes its author more powerful, by the name of a field, wherever that is. Pods are stricter: see harmlessInPods.
+var powerful = map[string]string{
+	"image": "an image", "imagePullPolicy": "an image", "imagePullSecrets": "an image",
+	"command": "a command", "args": "a command", "lifecycle": "a command", "exec": "a command",
+	"serviceAccountName": "a service account", "serviceAccount": "a service account", "automountServiceAccountToken": "a service account",
+	"volumes": "a volume", "volumeMounts": "a volume", "volumeDevices": "a volume", "hostPath": "a volume", "volumeName": "a volume",
+	"securityContext": "a security context", "hostNetwork": "the node", "hostPID": "the node", "hostIPC": "the node", "hostPort": "the node", "hostUsers": "the node",
+	"ownerReferences": "an owner", "finalizers": "an owner", "namespace": "another namespace",
+}
+
+// harmlessInPods are the fields of a template of pods that a value may reach.
+var harmlessInPods = []string{
+	"metadata.labels", "metadata.annotations", "metadata.name",
+	"spec.nodeSelector", "spec.affinity", "spec.tolerations", "spec.topologySpreadConstraints", "spec.terminationGracePeriodSeconds", "spec.restartPolicy",
+	"spec.activeDeadlineSeconds", "spec.enableServiceLinks", "spec.dnsPolicy",
+}
+
+// harmlessInContainers are those of a container, of which a value may be a part that is not said by its author.
+var harmlessInContainers = []string{"name", "env.[].value", "ports.[].name", "ports.[].containerPort", "ports.[].protocol"}
+
+// reaches is what a value reaches at a place that its author must not have a say in, empty if that is nothing.
+func reaches(p place) string {
+	kind := p.object.GetKind()
+	if p.path[0] == "apiVersion" || p.path[0] == "kind" || p.open && len(p.path) == 1 {
+		return "an extra object"
+	}
+	inMetadata := p.path[0] == "metadata" && len(p.path) > 1 && slices.Contains([]string{"labels", "annotations", "name"}, p.path[1])
+	switch {
+	case slices.Contains([]string{"Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "ServiceAccount"}, kind) && !(inMetadata && p.path[1] == "labels"):
+		return "a service account"
+	case inMetadata:
+		return ""
+	case kind == "ConfigMap" && p.path[0] == "data" && (p.open || isScript(p.object, p.path[1])):
+		return "a command"
+	}
+	if template, ok := podsOf[kind]; ok && hasPrefix(p.path, template) {
+		return reachesInPods(p.path[len(template):], p.open)
+	}
+	if slices.Contains(p.path, "volumeClaimTemplates") || kind == "PersistentVolumeClaim" {
+		field := p.path[len(p.path)-1]
+		if !p.open && slices.Contains([]string{"storage", "storageClassName", "[]"}, field) {
+			return ""
+		}
+		return "a volume"
+	}
+	if _, ok := podsOf[kind]; ok && p.open && len(p.path) < 3 {
+		return "all of its pods"
+	}
+	if kind == "Secret" || kind == "ConfigMap" {
+		return ""
+	}
+	for _, field := range p.path {
+		if what := powerful[field]; what != "" {
+			return what
+		}
+	}
+	return ""
+}
+
+func reachesInPods(path []string, open bool) string {
+	begins := func(field string) bool { return strings.HasPrefix(strings.Join(path, ".")+".", field+".") }
+	if slices.ContainsFunc(harmlessInPods, begins) {
+		return ""
+	}
+	for _, containers := range []string{"spec.containers.[]", "spec.initContainers.[]"} {
+		if !begins(containers) || len(path) < 4 {
+			continue
+		}
+		within := path[3:]
+		field := strings.Join(within, ".")
+		switch {
+		case within[0] == "resources":
+			return ""
+		case strings.HasSuffix(within[0], "Probe") && len(within) > 1 && !open && !slices.Contains(within, "exec") && !slices.Contains(within, "host"):
+			return ""
+		case !open && slices.Contains(harmlessInContainers, field):
+			return ""
+		case within[0] == "env" || within[0] == "envFrom":
+			return "the environment, and so any Secret"
+		}
+	}
+	for _, field := range path {
+		if what := powerful[field]; what != "" {
+			return what
+		}
+	}
+	if open {
+		path = path[:len(path)-1]
+	}
+	return "its pods' " + cmp.Or(strings.Join(path, "."), "template")
+}
+
+// isScript is whether somebody might run what a key of a ConfigMap holds.
+func isScript(o *unstructured.Unstructured, key string) bool {
+	text, _, _ := unstructured.NestedString(o.Object, "data", key)
+	return strings.HasPrefix(strings.TrimSpace(text), "#!") || slices.Contains([]string{".sh", ".bash", ".py", ".rb", ".pl", ".js", ".lua", ".php"}, path.Ext(key))
+}
+
+func hasPrefix(path, prefix []string) bool {
+	return len(path) >= len(prefix) && slices.Equal(path[:len(prefix)], prefix)
+}
+
+// What stands for the text of an author, for a field that only an author knows, and for a number.
+const (
+	markText   = "zqmark"
+	markKey    = "zqkey"
+	markNumber = 30917
+)
+
+// places are those in the objects that a mark got to.
+func places(objects []rendered) []place {
+	var all []place
+	for _, r := range objects {
+		walk(r.object.Object, nil, func(path []string, value any, key bool) {
+			if key || strings.Contains(fmt.Sprint(value), markText) || strings.Contains(fmt.Sprint(value), markKey) || strings.Contains(fmt.Sprint(value), fmt.Sprint(markNumber)) {
+				all = append(all, place{r.object, slices.Clone(path), key})
+			}
+		})
+	}
+	return all
+}
+
+// walk visits each value that is no map or list. Of a map whose fields the author chooses, it visits no more than that.
+func walk(value any, path []string, visit func(path []string, value any, key bool)) {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			if strings.Contains(key, markKey) || strings.Contains(key, markText) {
+				visit(append(path, key), key, true)
+				return
+			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			walk(value[key], append(path, key), visit)
+		}
+	case []any:
+		for _, element := range value {
+			walk(element, append(path, "[]"), visit)
+		}
+	default:
+		visit(path, value, false)
+	}
+}

@@ -1,0 +1,305 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/strvals"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+
+	"demo.welcome.domain/welcome-operator/internal/operator"
+)
+
+func init() { log.SetOutput(io.Discard) } // Helm's engine logs each value that a chart requires
+
+// rendered is an object that a chart makes, and the template it is from.
+type rendered struct {
+	file   string
+	object *unstructured.Unstructured
+}
+
+// trial renders the chart of an entry with values of its choice.
+type trial struct {
+	chart *chart.Chart
+	pins  map[string]any
+	// apis are those that the chart looks for: what it would make where they are counts, too.
+	apis chartutil.VersionSet
+	// words are all that templates might take for the name of a value.
+	words []string
+	// runsText is whether it may take the text of a value for a template.
+	runsText bool
+}
+
+var (
+	askedAPI    = regexp.MustCompile(`APIVersions\.Has\s+"([^"]+)"`)
+	fieldOf     = regexp.MustCompile(`\.([A-Za-z_]\w*)`)
+	quotedName  = regexp.MustCompile(`"([A-Za-z][-\w]{0,40})"`)
+	tplFunction = regexp.MustCompile(`\btpl\b`)
+)
+
+func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
+	t := &trial{chart: c, pins: map[string]any{}, apis: slices.Clone(chartutil.DefaultVersionSet)}
+	for _, key := range slices.Sorted(maps.Keys(entry.OverrideValues)) {
+		if err := strvals.ParseInto(key+"="+entry.OverrideValues[key], t.pins); err != nil {
+			return nil, fmt.Errorf("overrideValues, %s: %w", key, err)
+		}
+	}
+	words := map[string]bool{}
+	for _, file := range c.Raw {
+		if !strings.Contains(file.Name, "templates/") {
+			continue
+		}
+		for _, match := range askedAPI.FindAllSubmatch(file.Data, -1) {
+			t.apis = append(t.apis, string(match[1]))
+		}
+		for _, pattern := range []*regexp.Regexp{fieldOf, quotedName} {
+			for _, match := range pattern.FindAllSubmatch(file.Data, -1) {
+				words[string(match[1])] = true
+			}
+		}
+		t.runsText = t.runsText || tplFunction.Match(file.Data)
+	}
+	t.words = slices.Sorted(maps.Keys(words))
+	return t, nil
+}
+
+// values are those of the chart and its subcharts, with what is pinned.
+func (t *trial) values() (map[string]any, error) {
+	values, err := chartutil.CoalesceValues(t.copy(), runtime.DeepCopyJSON(t.pins))
+	return values, err
+}
+
+func (t *trial) copy() *chart.Chart {
+	if len(t.chart.Dependencies())+len(t.chart.Metadata.Dependencies) == 0 {
+		return t.chart
+	}
+	var files []*loader.BufferedFile
+	for _, file := range t.chart.Raw {
+		files = append(files, &loader.BufferedFile{Name: file.Name, Data: file.Data})
+	}
+	fresh, err := loader.LoadFiles(files)
+	if err != nil {
+		panic(err) // it was loaded from these files before
+	}
+	return fresh
+}
+
+// errNoYAML is that a template does not render YAML.
+var errNoYAML = errors.New("is no YAML")
+
+// render returns what becomes of values. leniently, what the chart requires counts as there.
+func (t *trial) render(values map[string]any, leniently bool) ([]rendered, error) {
+	c := t.copy()
+	values = chartutil.CoalesceTables(runtime.DeepCopyJSON(t.pins), runtime.DeepCopyJSON(values))
+	if err := chartutil.ProcessDependenciesWithMerge(c, values); err != nil {
+		return nil, err
+	}
+	capabilities := *chartutil.DefaultCapabilities
+	capabilities.APIVersions = t.apis
+	options := chartutil.ReleaseOptions{Name: "sample", Namespace: "default", Revision: 1, IsInstall: true}
+	all, err := chartutil.ToRenderValuesWithSchemaValidation(c, values, options, &capabilities, true)
+	if err != nil {
+		return nil, err
+	}
+	files, err := engine.Engine{LintMode: leniently}.Render(c, all)
+	if err != nil {
+		return nil, err
+	}
+	var objects []rendered
+	for _, file := range slices.Sorted(maps.Keys(files)) {
+		if base := path.Base(file); strings.HasPrefix(base, "_") || base == "NOTES.txt" {
+			continue
+		}
+		decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewBufferString(files[file]), 4096)
+		for {
+			object := &unstructured.Unstructured{}
+			if err := decoder.Decode(&object.Object); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				return nil, fmt.Errorf("%s %w: %w", file, errNoYAML, err)
+			}
+			if len(object.Object) > 0 && !isTest(object) {
+				objects = append(objects, rendered{file, object})
+			}
+		}
+	}
+	return objects, nil
+}
+
+// isTest is whether an object is there for helm test only.
+func isTest(object *unstructured.Unstructured) bool {
+	return strings.Contains(object.GetAnnotations()["helm.sh/hook"], "test")
+}
+
+// scenario is a state of all values in which a chart is tried.
+type scenario struct {
+	values map[string]any
+	// why is the value that makes it differ from the one before, empty for the first ones.
+	why string
+}
+
+// scenarios are the chart as it comes, as its samples have it, and each of these with all options on.
+func (t *trial) scenarios(samples []map[string]any) ([]scenario, error) {
+	values, err := t.values()
+	if err != nil {
+		return nil, err
+	}
+	var all []scenario
+	for _, spec := range append([]map[string]any{{}}, samples...) {
+		begin := chartutil.CoalesceTables(runtime.DeepCopyJSON(spec), runtime.DeepCopyJSON(values))
+		all = append(all, scenario{values: begin}, scenario{values: t.switchedOn(begin)})
+	}
+	return all, nil
+}
+
+// switchedOn has every option on that can be together with those before it.
+func (t *trial) switchedOn(values map[string]any) map[string]any {
+	on := runtime.DeepCopyJSON(values)
+	for _, option := range options(values, nil) {
+		setValue(on, option, true)
+	}
+	if _, err := t.render(on, true); err == nil {
+		return on
+	}
+	on = runtime.DeepCopyJSON(values)
+	for _, option := range options(values, nil) {
+		before, _, _ := unstructured.NestedFieldNoCopy(on, option...)
+		setValue(on, option, true)
+		if _, err := t.render(on, true); err != nil {
+			setValue(on, option, before)
+		}
+	}
+	return on
+}
+
+// options are the paths of all values that are true or false.
+func options(value any, path []string) [][]string {
+	switch value := value.(type) {
+	case bool:
+		return [][]string{slices.Clone(path)}
+	case map[string]any:
+		var all [][]string
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			all = append(all, options(value[key], append(path, key))...)
+		}
+		return all
+	}
+	return nil
+}
+
+// setValue sets what is at a path of maps.
+func setValue(values map[string]any, path []string, value any) {
+	for _, key := range path[:len(path)-1] {
+		below, ok := values[key].(map[string]any)
+		if !ok {
+			below = map[string]any{}
+			values[key] = below
+		}
+		values = below
+	}
+	values[path[len(path)-1]] = value
+}
+
+// alternatives are texts that templates compare a value with, as in eq .Values.kind "DaemonSet".
+func (t *trial) alternatives(path []string) []any {
+	var all []any
+	pattern := regexp.MustCompile(`eq\s+\(?[^"(){}]*\.` + regexp.QuoteMeta(path[len(path)-1]) + `[\s)]+"([^"]+)"`)
+	for _, file := range t.chart.Raw {
+		if strings.Contains(file.Name, "templates/") {
+			for _, match := range pattern.FindAllSubmatch(file.Data, -1) {
+				if text := any(string(match[1])); !slices.Contains(all, text) {
+					all = append(all, text)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// made is a kind of objects that a chart makes.
+type made struct {
+	apiVersion, kind string
+	file             string
+	// when is the value that it needs, empty if it is there by default.
+	when string
+	// own is whether every custom resource has it, whatever it says.
+	own     bool
+	objects []*unstructured.Unstructured
+}
+
+// kinds are those that the chart makes in some scenario, or in one where a single value is another one.
+func (t *trial) kinds(scenarios []scenario) ([]made, error) {
+	found := map[string]*made{}
+	note := func(s scenario, leniently bool) error {
+		objects, err := t.render(s.values, leniently)
+		if err != nil {
+			return err
+		}
+		for _, r := range objects {
+			key := r.object.GetAPIVersion() + "/" + r.object.GetKind()
+			if found[key] == nil {
+				found[key] = &made{apiVersion: r.object.GetAPIVersion(), kind: r.object.GetKind(), file: path.Base(r.file), when: s.why, own: !leniently}
+			}
+			found[key].objects = append(found[key].objects, r.object)
+		}
+		return nil
+	}
+	if err := note(scenarios[0], false); err != nil {
+		return nil, err
+	}
+	for _, begin := range scenarios {
+		var single []scenario
+		for _, path := range leaves(begin.values, nil) {
+			now, _, _ := unstructured.NestedFieldNoCopy(begin.values, path...)
+			var others []any
+			switch now := now.(type) {
+			case bool:
+				others = []any{!now}
+			case string:
+				others = t.alternatives(path)
+			}
+			for _, other := range others {
+				values := runtime.DeepCopyJSON(begin.values)
+				setValue(values, path, other)
+				single = append(single, scenario{values, fmt.Sprintf("%s: %v", strings.Join(path, "."), other)})
+			}
+		}
+		for _, s := range append(single, begin) {
+			s.why = cmp.Or(s.why, "several options")
+			_ = note(s, true) // options that exclude each other
+		}
+	}
+	var all []made
+	for _, key := range slices.Sorted(maps.Keys(found)) {
+		all = append(all, *found[key])
+	}
+	return all, nil
+}
+
+// leaves are the paths of all values that are no maps with something in them.
+func leaves(value any, path []string) [][]string {
+	fields, ok := value.(map[string]any)
+	if !ok || len(fields) == 0 {
+		return [][]string{slices.Clone(path)}
+	}
+	var all [][]string
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		all = append(all, leaves(fields[key], append(path, key))...)
+	}
+	return all
+}
