@@ -61,6 +61,14 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 		chart:      chrt,
 		pinned:     slices.Sorted(maps.Keys(entry.OverrideValues)),
 	}
+	// Not for a values.schema.json that was written for Helm alone: what it leaves open a CRD would leave open, too.
+	if bytes.Contains(chrt.Schema, []byte(`"x-crd"`)) {
+		if err := api.read(); err != nil {
+			return nil, err
+		}
+	} else {
+		api.inferred, api.schemaFile = true, filepath.Join(entry.ChartPath, chartutil.ValuesfileName)
+	}
 	if err := release.CheckSubcharts(chrt, entry.OverrideValues); err != nil {
 		return nil, err
 	}
@@ -72,17 +80,6 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", entry.ChartPath, err)
 	}
-	if api.kinds, err = trial.kinds(scenarios); err != nil {
-		return nil, fmt.Errorf("chart %s can't be rendered with its defaults: correct it, or pin a value (overrideValues):\n%w", entry.ChartPath, err)
-	}
-	// Not for a values.schema.json that was written for Helm alone: what it leaves open a CRD would leave open, too.
-	if bytes.Contains(chrt.Schema, []byte(`"x-crd"`)) {
-		if err := api.read(); err != nil {
-			return nil, err
-		}
-	} else {
-		api.inferred, api.schemaFile = true, filepath.Join(entry.ChartPath, chartutil.ValuesfileName)
-	}
 	values, err := trial.values()
 	if err != nil {
 		return nil, err
@@ -91,6 +88,9 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 		if _, found, _ := unstructured.NestedFieldNoCopy(values, pathElements(path)...); !found && !strings.Contains(path, "[") {
 			return nil, fmt.Errorf("%s has no value %q: correct overrideValues or allow.values of %s in %s", entry.ChartPath, path, entry.Kind, watchesFile)
 		}
+	}
+	if api.kinds, err = trial.kinds(scenarios); err != nil {
+		return nil, fmt.Errorf("chart %s can't be rendered with its defaults: correct it, or pin a value (overrideValues):\n%w", entry.ChartPath, err)
 	}
 	inference := newInference(trial, scenarios, entry.Allow.Values)
 	schema := inference.schema(nil, values)

@@ -19,10 +19,11 @@ import (
 type inference struct {
 	*trial
 	scenarios []scenario
-	before    [][]rendered // of each scenario
-	docs      docs
-	allowed   []string
-	left      []leftOut
+	// before is what each scenario is without a trial, nil if that is another one each time.
+	before  [][]rendered
+	docs    docs
+	allowed []string
+	left    []leftOut
 }
 
 // leftOut is a value that is no field of the kind.
@@ -45,7 +46,10 @@ const evaluated, template = markText + "eval", `{{ print "` + markText + `" "eva
 func newInference(t *trial, scenarios []scenario, allowed []string) *inference {
 	i := &inference{trial: t, scenarios: scenarios, allowed: allowed, docs: docsOf(t.chart)}
 	for _, s := range scenarios {
-		objects, _ := t.render(s.values, true)
+		objects, _ := t.render(s, true)
+		if again, _ := t.render(s, true); !same(objects, again) {
+			objects = nil
+		}
 		i.before = append(i.before, objects)
 	}
 	return i
@@ -108,18 +112,18 @@ func first(texts ...string) string {
 func (i *inference) try(path []string, value any) outcome {
 	o := outcome{whole: true}
 	for n, s := range i.scenarios {
-		values := runtime.DeepCopyJSON(s.values)
-		if !put(values, path, value) {
+		other, there := s.with(path, value)
+		if !there {
 			continue
 		}
-		objects, err := i.render(values, true)
+		objects, err := i.render(other, true)
 		if err != nil {
 			o.whole = false
 			continue
 		}
 		o.accepted = true
 		found := places(objects)
-		o.seen = o.seen || len(found) > 0 || !same(objects, i.before[n])
+		o.seen = o.seen || len(found) > 0 || i.before[n] != nil && !same(objects, i.before[n])
 		for _, p := range found {
 			o.reached = first(o.reached, reaches(p))
 		}
@@ -238,13 +242,11 @@ func (i *inference) boolean(path []string) outcome {
 	for _, value := range []bool{true, false} {
 		turned := i.try(path, value)
 		o = o.and(turned)
-		for n, s := range i.scenarios {
-			values := runtime.DeepCopyJSON(s.values)
-			if !put(values, path, value) {
-				continue
-			}
-			if objects, err := i.render(values, true); err == nil {
-				o.reached = first(o.reached, changedPower(i.before[n], objects))
+		for _, s := range i.scenarios {
+			turned, there := s.with(path, value)
+			if objects, err := i.render(turned, true); err == nil && there {
+				before, _ := i.render(s, true)
+				o.reached = first(o.reached, changedPower(before, objects))
 			}
 		}
 	}
@@ -253,15 +255,15 @@ func (i *inference) boolean(path []string) outcome {
 
 // changedPower is what of the power of pods differs between two renderings, in the objects that both have.
 func changedPower(before, after []rendered) string {
-	powers := func(objects []rendered) map[string]map[string]string {
-		all := map[string]map[string]string{}
+	type set = map[string]bool
+	powers := func(objects []rendered) map[string]map[string]set {
+		all := map[string]map[string]set{}
 		for _, r := range objects {
-			fields := map[string]string{}
+			fields := map[string]set{"a service account": {}, "a security context": {}, "the node": {}}
 			walk(r.object.Object, nil, func(path []string, value any, _ bool) {
 				for _, field := range path {
-					switch what := powerful[field]; what {
-					case "a service account", "a security context", "the node":
-						fields[what] += fmt.Sprint(path, value)
+					if said := fields[powerful[field]]; said != nil {
+						said[fmt.Sprint(path, value)] = true
 					}
 				}
 			})
@@ -271,11 +273,9 @@ func changedPower(before, after []rendered) string {
 	}
 	now := powers(after)
 	for object, fields := range powers(before) {
-		if changed, ok := now[object]; ok && !maps.Equal(fields, changed) {
-			for _, what := range []string{"a service account", "a security context", "the node"} {
-				if fields[what] != changed[what] {
-					return what
-				}
+		for _, what := range slices.Sorted(maps.Keys(fields)) {
+			if changed, ok := now[object]; ok && !maps.Equal(fields[what], changed[what]) {
+				return what
 			}
 		}
 	}
@@ -304,11 +304,11 @@ func (i *inference) object(path []string, value map[string]any) *apiextensionsv1
 	}
 	if len(i.left) == leftBefore && !i.isPinned(append(slices.Clone(path), "*")) {
 		more := i.try(path, i.more(value))
-		if handsOn := slices.ContainsFunc(more.places, func(p place) bool { return p.open }); handsOn && more.whole && more.reached == "" || i.isAllowed(path) {
-			anything(&schema)
+		if handsOn := slices.ContainsFunc(more.places, isOpen); handsOn && more.whole && more.reached == "" || i.isAllowed(path) {
+			i.open(&schema, more.places)
 		}
 	}
-	if len(schema.Properties) == 0 {
+	if len(schema.Properties) == 0 && schema.AdditionalProperties == nil {
 		return nil
 	}
 	return &schema
@@ -423,7 +423,7 @@ func (i *inference) unknown(path []string, kind string) *apiextensionsv1.JSONSch
 		schema.Items = &apiextensionsv1.JSONSchemaPropsOrArray{Schema: &items}
 		schema.Description += " Nobody knows what the entries may be: the chart hands them on."
 	} else {
-		anything(&schema)
+		i.open(&schema, o.places)
 	}
 	return i.judge(path, o, schema)
 }
@@ -435,6 +435,35 @@ func (i *inference) listOfTexts(path []string, schema apiextensionsv1.JSONSchema
 	}
 	schema.Items = &apiextensionsv1.JSONSchemaPropsOrArray{Schema: items}
 	return &schema
+}
+
+func isOpen(p place) bool { return p.open }
+
+// open lets an author choose the fields of an object, as far as the places that these get to do.
+func (i *inference) open(schema *apiextensionsv1.JSONSchemaProps, places []place) {
+	ofTexts, ofPods := schema.Type == "object", false
+	for _, p := range places {
+		if !p.open {
+			continue
+		}
+		parent := p.path[max(len(p.path)-2, 0)]
+		ofTexts = ofTexts && slices.Contains([]string{"labels", "annotations", "nodeSelector", "matchLabels"}, parent)
+		template, ok := podsOf[p.object.GetKind()]
+		ofPods = ofPods || ok && parent == "labels" && hasPrefix(p.path, template)
+	}
+	if !ofTexts || !slices.ContainsFunc(places, isOpen) {
+		anything(schema)
+		return
+	}
+	schema.Properties = nil
+	schema.MaxProperties = ptr.To[int64](64)
+	schema.AdditionalProperties = &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: &apiextensionsv1.JSONSchemaProps{Type: "string"}}
+	if ofPods {
+		schema.XValidations = apiextensionsv1.ValidationRules{{
+			Rule:    "self.all(k, k.matches(r'^[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?$'))",
+			Message: "write keys without a prefix, like team: labels of pods with a prefix (example.com/key) are for controllers that may change what a pod can do",
+		}}
+	}
 }
 
 // anything lets fields be there that the schema does not know.

@@ -119,7 +119,28 @@ func makeKind(w wanted, outDir string) (err error) {
 			return err
 		}
 	}
-	return run(outDir)
+	kinds, err := generate(outDir)
+	if err != nil {
+		return err
+	}
+	kinds[len(kinds)-1].report()
+	return nil
+}
+
+// report says what people should know of a new kind.
+func (k kind) report() {
+	fmt.Printf("\n%s is a kind. It does as its chart; these values are no fields of it, unless allow.values in %s lists them:\n", k.entry.Kind, watchesFile)
+	for _, left := range k.api.left {
+		fmt.Printf("  %s: %s\n", left.path, left.why)
+	}
+	for _, m := range k.api.kinds {
+		if why := k.refusal(m); why != "" {
+			fmt.Printf("The operator gets no right to make a %s (%s, %s): %s\n", m.kind, m.file, cmp.Or(m.when, "always: no "+k.entry.Kind+" will be ready"), why)
+		}
+	}
+	for _, file := range k.api.chart.CRDObjects() {
+		fmt.Printf("The operator does not install %s: do so before\n", file.Name)
+	}
 }
 
 // writeChart writes the files that Helm has read, which are those that the chart does not ignore.
@@ -166,7 +187,7 @@ func (w wanted) entry(dir string, c *chart.Chart) (text, variables string, err e
 		}
 		text += fmt.Sprintf("    %s: %q\n", path, value)
 	}
-	objects, err := t.render(values, false)
+	objects, err := t.render(scenario{values: values}, false)
 	if err != nil {
 		return "", "", fmt.Errorf("the chart can't be rendered with its defaults: give what it asks for, as PIN=path=value:\n%w", err)
 	}
@@ -182,9 +203,9 @@ func isImage(c *chart.Chart, values map[string]any, path string) bool {
 	if err != nil {
 		return false
 	}
-	setValue(values, pathElements(path), markText)
-	objects, err := t.render(values, true)
-	if err != nil {
+	s, there := scenario{values: values}.with(pathElements(path), markText)
+	objects, err := t.render(s, true)
+	if err != nil || !there {
 		return false
 	}
 	whole := false

@@ -1,9 +1,12 @@
-// Command manifests derives a CustomResourceDefinition from the chart of every entry of watches.yaml, the table of values in
-// the chart's README, and the policy that bounds the operator's ServiceAccount. It refuses a chart that has changed since its release without a new version. Run it from the root of the
-// repository with `make manifests`.
+// Command manifests makes all that follows from watches.yaml and the charts: the CustomResourceDefinition of every entry, the table of
+// values in the chart's README, what the operator and people may do, the policy that bounds the operator's ServiceAccount, a first sample,
+// and the places where kinds and images are listed (PROJECT, kustomizations, ClusterServiceVersion). It refuses a chart that has changed since its release without a new version. Run it from the root of the
+// repository with `make manifests`. With the argument kind, it adds an entry first (`make kind`).
 //
 // The chart is the one source of an API: values.schema.json has the fields, their descriptions and bounds, values.yaml the
-// defaults, of which the CRD only tells: the operator fills them in. What watches.yaml pins with overrideValues is not a field.
+// defaults, of which the CRD only tells: the operator fills them in. Of a chart that was not written for this operator (its
+// values.schema.json has no "x-crd"), the fields are found out by rendering it with another one of each value. What watches.yaml pins
+// with overrideValues is not a field, nor is what makes its author more powerful, unless allow.values has it.
 package main
 
 import (
@@ -37,56 +40,62 @@ func main() {
 	}
 }
 
-// run writes the CRD of each entry of watches.yaml into outDir as <group>_<plural>.yaml, completes the chart's README, and writes the policy.
+// run writes all that is made of watches.yaml and the charts. The CRDs go into outDir.
 func run(outDir string) error {
+	_, err := generate(outDir)
+	return err
+}
+
+func generate(outDir string) ([]kind, error) {
 	entries, err := readEntries()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	charts := map[string]*chart.Chart{}
 	var kinds []kind
 	for _, entry := range entries {
 		samples, err := samplesOf(entry)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		api, err := loadAPI(entry, samples)
 		if err != nil {
-			return fmt.Errorf("%s, entry %s: %w", watchesFile, entry.Kind, err)
+			return nil, fmt.Errorf("%s, entry %s: %w", watchesFile, entry.Kind, err)
 		}
 		spec, checked, err := api.spec()
 		if err != nil {
-			return fmt.Errorf("%s: %w", watchesFile, err)
+			return nil, fmt.Errorf("%s: %w", watchesFile, err)
 		}
 		crd := newCRD(entry, api, spec)
 		for _, crd := range []*apiextensionsv1.CustomResourceDefinition{crd, newCRD(entry, api, checked)} {
 			if err := validate(crd); err != nil {
-				return fmt.Errorf("%s becomes no valid CRD; correct the schema:\n%w", api.schemaFile, err)
+				return nil, fmt.Errorf("%s becomes no valid CRD; correct the schema:\n%w", api.schemaFile, err)
 			}
 		}
-		crdFile := filepath.Join(outDir, fmt.Sprintf("%s_%s.yaml", crd.Spec.Group, crd.Spec.Names.Plural))
+		k := kind{entry, api, crd}
+		crdFile := filepath.Join(outDir, k.crdFile())
 		if err := writeCRD(crdFile, api, crd); err != nil {
-			return err
+			return nil, err
 		}
 		readmeFile := filepath.Join(entry.ChartPath, "README.md")
 		if err := writeValuesTable(readmeFile, api); err != nil {
-			return err
+			return nil, err
 		}
-		kinds = append(kinds, kind{entry, api, crd})
+		kinds = append(kinds, k)
 		fmt.Printf("%s → %s, %s\n", api.schemaFile, crdFile, readmeFile)
 		charts[entry.ChartPath] = api.chart
 	}
 	if err := writePolicy(entries); err != nil {
-		return err
+		return nil, err
 	}
 	if err := writeRole(kinds); err != nil {
-		return err
+		return nil, err
 	}
 	if err := writeLists(kinds); err != nil {
-		return err
+		return nil, err
 	}
-	fmt.Printf("%s → %s\n", watchesFile, policyFile)
-	return keepReleased(charts)
+	fmt.Printf("%s → %s, %s/role.yaml and what lists kinds\n", watchesFile, policyFile, rightsDir)
+	return kinds, keepReleased(charts)
 }
 
 func readEntries() ([]operator.Entry, error) {

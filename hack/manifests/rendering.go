@@ -37,8 +37,8 @@ type rendered struct {
 type trial struct {
 	chart *chart.Chart
 	pins  map[string]any
-	// apis are those that the chart looks for: what it would make where they are counts, too.
-	apis chartutil.VersionSet
+	// asked are the APIs that the chart looks for: what it would make where they are counts, too.
+	asked []string
 	// words are all that templates might take for the name of a value.
 	words []string
 	// runsText is whether it may take the text of a value for a template.
@@ -53,7 +53,7 @@ var (
 )
 
 func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
-	t := &trial{chart: c, pins: map[string]any{}, apis: slices.Clone(chartutil.DefaultVersionSet)}
+	t := &trial{chart: c, pins: map[string]any{}}
 	for _, key := range slices.Sorted(maps.Keys(entry.OverrideValues)) {
 		if err := strvals.ParseInto(key+"="+entry.OverrideValues[key], t.pins); err != nil {
 			return nil, fmt.Errorf("overrideValues, %s: %w", key, err)
@@ -65,7 +65,7 @@ func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
 			continue
 		}
 		for _, match := range askedAPI.FindAllSubmatch(file.Data, -1) {
-			t.apis = append(t.apis, string(match[1]))
+			t.asked = append(t.asked, string(match[1]))
 		}
 		for _, pattern := range []*regexp.Regexp{fieldOf, quotedName} {
 			for _, match := range pattern.FindAllSubmatch(file.Data, -1) {
@@ -102,15 +102,17 @@ func (t *trial) copy() *chart.Chart {
 // errNoYAML is that a template does not render YAML.
 var errNoYAML = errors.New("is no YAML")
 
-// render returns what becomes of values. leniently, what the chart requires counts as there.
-func (t *trial) render(values map[string]any, leniently bool) ([]rendered, error) {
+// render returns what becomes of a scenario. leniently, what the chart requires counts as there.
+func (t *trial) render(s scenario, leniently bool) ([]rendered, error) {
 	c := t.copy()
-	values = chartutil.CoalesceTables(runtime.DeepCopyJSON(t.pins), runtime.DeepCopyJSON(values))
+	values := chartutil.CoalesceTables(runtime.DeepCopyJSON(t.pins), runtime.DeepCopyJSON(s.values))
 	if err := chartutil.ProcessDependenciesWithMerge(c, values); err != nil {
 		return nil, err
 	}
 	capabilities := *chartutil.DefaultCapabilities
-	capabilities.APIVersions = t.apis
+	if s.everyAPI {
+		capabilities.APIVersions = append(slices.Clone(chartutil.DefaultVersionSet), t.asked...)
+	}
 	options := chartutil.ReleaseOptions{Name: "sample", Namespace: "default", Revision: 1, IsInstall: true}
 	all, err := chartutil.ToRenderValuesWithSchemaValidation(c, values, options, &capabilities, true)
 	if err != nil {
@@ -149,6 +151,8 @@ func isTest(object *unstructured.Unstructured) bool {
 // scenario is a state of all values in which a chart is tried.
 type scenario struct {
 	values map[string]any
+	// everyAPI is whether the cluster has each that the chart looks for, and not only Kubernetes' own.
+	everyAPI bool
 	// why is the value that makes it differ from the one before, empty for the first ones.
 	why string
 }
@@ -162,26 +166,37 @@ func (t *trial) scenarios(samples []map[string]any) ([]scenario, error) {
 	var all []scenario
 	for _, spec := range append([]map[string]any{{}}, samples...) {
 		begin := chartutil.CoalesceTables(runtime.DeepCopyJSON(spec), runtime.DeepCopyJSON(values))
-		all = append(all, scenario{values: begin}, scenario{values: t.switchedOn(begin)})
+		on := t.switchedOn(begin)
+		all = append(all, scenario{values: begin}, on)
+		if len(t.asked) > 0 {
+			on.everyAPI = true
+			all = append(all, on)
+		}
 	}
 	return all, nil
 }
 
+// with is a scenario that has another value at a path, in which [] stands for every element of a list. There is none if there is no such path.
+func (s scenario) with(path []string, value any) (scenario, bool) {
+	s.values = runtime.DeepCopyJSON(s.values)
+	return s, put(s.values, path, value)
+}
+
 // switchedOn has every option on that can be together with those before it.
-func (t *trial) switchedOn(values map[string]any) map[string]any {
-	on := runtime.DeepCopyJSON(values)
-	for _, option := range options(values, nil) {
-		setValue(on, option, true)
+func (t *trial) switchedOn(values map[string]any) scenario {
+	on := scenario{values: values}
+	all := options(values, nil)
+	for _, option := range all {
+		on, _ = on.with(option, true)
 	}
 	if _, err := t.render(on, true); err == nil {
 		return on
 	}
-	on = runtime.DeepCopyJSON(values)
-	for _, option := range options(values, nil) {
-		before, _, _ := unstructured.NestedFieldNoCopy(on, option...)
-		setValue(on, option, true)
-		if _, err := t.render(on, true); err != nil {
-			setValue(on, option, before)
+	on = scenario{values: values}
+	for _, option := range all {
+		more, _ := on.with(option, true)
+		if _, err := t.render(more, true); err == nil {
+			on = more
 		}
 	}
 	return on
@@ -200,19 +215,6 @@ func options(value any, path []string) [][]string {
 		return all
 	}
 	return nil
-}
-
-// setValue sets what is at a path of maps.
-func setValue(values map[string]any, path []string, value any) {
-	for _, key := range path[:len(path)-1] {
-		below, ok := values[key].(map[string]any)
-		if !ok {
-			below = map[string]any{}
-			values[key] = below
-		}
-		values = below
-	}
-	values[path[len(path)-1]] = value
 }
 
 // alternatives are texts that templates compare a value with, as in eq .Values.kind "DaemonSet".
@@ -246,7 +248,7 @@ type made struct {
 func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 	found := map[string]*made{}
 	note := func(s scenario, leniently bool) error {
-		objects, err := t.render(s.values, leniently)
+		objects, err := t.render(s, leniently)
 		if err != nil {
 			return err
 		}
@@ -274,14 +276,14 @@ func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 				others = t.alternatives(path)
 			}
 			for _, other := range others {
-				values := runtime.DeepCopyJSON(begin.values)
-				setValue(values, path, other)
-				single = append(single, scenario{values, fmt.Sprintf("%s: %v", strings.Join(path, "."), other)})
+				s, _ := begin.with(path, other)
+				s.why = fmt.Sprintf("%s: %v", strings.Join(path, "."), other)
+				single = append(single, s)
 			}
 		}
 		for _, s := range append(single, begin) {
-			s.why = cmp.Or(s.why, "several options")
-			_ = note(s, true) // options that exclude each other
+			s.why = cmp.Or(s.why, "several options") // or what a sample says
+			_ = note(s, true)                        // options that exclude each other
 		}
 	}
 	var all []made
