@@ -84,8 +84,12 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
+	unpinned, err := chartutil.CoalesceValues(chrt, map[string]any{})
+	if err != nil {
+		return nil, err
+	}
 	for _, path := range slices.Concat(api.pinned, entry.Allow.Values) {
-		if _, found, _ := unstructured.NestedFieldNoCopy(values, pathElements(path)...); !found && !strings.Contains(path, "[") {
+		if _, found, _ := unstructured.NestedFieldNoCopy(unpinned, pathElements(path)...); !found && !strings.Contains(path, "[") {
 			return nil, fmt.Errorf("%s has no value %q: correct overrideValues or allow.values of %s in %s", entry.ChartPath, path, entry.Kind, watchesFile)
 		}
 	}

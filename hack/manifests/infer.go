@@ -303,7 +303,9 @@ func (i *inference) object(path []string, value map[string]any) *apiextensionsv1
 		return &schema
 	}
 	if len(i.left) == leftBefore && !i.isPinned(append(slices.Clone(path), "*")) {
-		more := i.try(path, i.more(value))
+		all := i.more(wild)
+		maps.Copy(all, value)
+		more := i.try(path, all)
 		if handsOn := slices.ContainsFunc(more.places, isOpen); handsOn && more.whole && more.reached == "" || i.isAllowed(path) {
 			i.open(&schema, more.places)
 		}
@@ -333,13 +335,12 @@ func (i *inference) isPinned(path []string) bool {
 	return !inside
 }
 
-// more is a map with every field that a template might look for.
-func (i *inference) more(value map[string]any) map[string]any {
-	all := map[string]any{markKey: wild}
+// more is a map with a value in every field that a template might look for.
+func (i *inference) more(value any) map[string]any {
+	all := map[string]any{markKey: value}
 	for _, word := range i.words {
-		all[word] = wild
+		all[word] = value
 	}
-	maps.Copy(all, value)
 	return all
 }
 
@@ -384,20 +385,16 @@ func (i *inference) unknown(path []string, kind string) *apiextensionsv1.JSONSch
 	if kind != "object" {
 		text = i.try(path, of(wild))
 	}
-	fields = i.try(path, of(i.more(nil)))
+	fields = i.try(path, of(i.more(wild)))
+	if !fields.accepted { // it is written without quotes somewhere
+		fields = i.try(path, of(i.more(markText)))
+		fields.whole = false
+	}
 	if !fields.accepted { // a field of a field is asked for
-		deeper := map[string]any{markKey: map[string]any{markKey: wild}}
-		for _, word := range i.words {
-			deeper[word] = map[string]any{markKey: wild}
-		}
-		fields = i.try(path, of(deeper))
+		fields = i.try(path, of(i.more(map[string]any{markKey: wild})))
 	}
 	if i.runsText {
-		templates := map[string]any{markKey: template}
-		for _, word := range i.words {
-			templates[word] = template
-		}
-		fields.reached = first(i.try(path, of(templates)).templated(), fields.reached)
+		fields.reached = first(i.try(path, of(i.more(template))).templated(), fields.reached)
 		text.reached = first(i.try(path, of(template)).templated(), text.reached)
 	}
 	o := fields

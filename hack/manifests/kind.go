@@ -69,7 +69,7 @@ func parseWanted(args []string) (wanted, error) {
 }
 
 // makeKind copies a chart, adds its entry to watches.yaml, and leaves all else to run. If that fails, nothing is changed.
-func makeKind(w wanted, outDir string) (err error) {
+func makeKind(w wanted) (err error) {
 	entries, err := readEntries()
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func makeKind(w wanted, outDir string) (err error) {
 			return
 		}
 		err = errors.Join(err, os.RemoveAll(dir), os.WriteFile(watchesFile, watches, 0o644), os.WriteFile(managerFile, manager, 0o644))
-		if again := run(outDir); again != nil {
+		if again := run(); again != nil {
 			err = errors.Join(err, fmt.Errorf("and what was there before can't be made again: %w", again))
 		}
 	}()
@@ -119,7 +119,7 @@ func makeKind(w wanted, outDir string) (err error) {
 			return err
 		}
 	}
-	kinds, err := generate(outDir)
+	kinds, err := generate()
 	if err != nil {
 		return err
 	}

@@ -24,15 +24,14 @@ import (
 const watchesFile = "watches.yaml"
 
 func main() {
-	const outDir = "config/crd/bases"
 	var err error
 	if len(os.Args) > 1 && os.Args[1] == "kind" {
 		var w wanted
 		if w, err = parseWanted(os.Args[2:]); err == nil {
-			err = makeKind(w, outDir)
+			err = makeKind(w)
 		}
 	} else {
-		err = run(outDir)
+		err = run()
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "manifests:", err)
@@ -40,13 +39,13 @@ func main() {
 	}
 }
 
-// run writes all that is made of watches.yaml and the charts. The CRDs go into outDir.
-func run(outDir string) error {
-	_, err := generate(outDir)
+// run writes all that is made of watches.yaml and the charts.
+func run() error {
+	_, err := generate()
 	return err
 }
 
-func generate(outDir string) ([]kind, error) {
+func generate() ([]kind, error) {
 	entries, err := readEntries()
 	if err != nil {
 		return nil, err
@@ -73,7 +72,7 @@ func generate(outDir string) ([]kind, error) {
 			}
 		}
 		k := kind{entry, api, crd}
-		crdFile := filepath.Join(outDir, k.crdFile())
+		crdFile := filepath.Join(crdDir, "bases", k.crdFile())
 		if err := writeCRD(crdFile, api, crd); err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,39 +15,44 @@ import (
 
 const chartsDir = "helm-charts"
 
-// inCopy changes into a copy of what manifests reads and writes.
+// inCopy changes into a copy of what is read and written.
 func inCopy(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(filepath.Join(dir, chartsDir), os.DirFS("../../"+chartsDir)); err != nil {
-		t.Fatal(err)
-	}
-	for _, file := range []string{"watches.yaml", catalogFile, releasedFile} {
-		write(t, filepath.Join(dir, file), read(t, "../../"+file))
-	}
-	for _, out := range []string{"crds", filepath.Dir(policyFile)} {
-		if err := os.MkdirAll(filepath.Join(dir, out), 0o755); err != nil {
+	for _, from := range []string{chartsDir, "config"} {
+		if err := os.CopyFS(filepath.Join(dir, from), os.DirFS("../../"+from)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for _, file := range []string{"watches.yaml", projectFile, catalogFile, releasedFile} {
+		write(t, filepath.Join(dir, file), read(t, "../../"+file))
 	}
 	t.Chdir(dir)
 }
 
-func TestGeneratedFilesAreUpToDate(t *testing.T) {
-	committed := map[string]string{
-		"crds/webapp.demo.welcome.domain_welcomes.yaml": read(t, "../../config/crd/bases/webapp.demo.welcome.domain_welcomes.yaml"),
-		"helm-charts/welcome/README.md":                 read(t, "../../helm-charts/welcome/README.md"),
-		releasedFile:                                    read(t, "../../"+releasedFile),
-		policyFile:                                      read(t, "../../"+policyFile),
-	}
-	inCopy(t)
-	if err := run("crds"); err != nil {
+// files of the working directory, with what is in them.
+func files(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	if err := filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			all[file] = read(t, file)
+		}
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
-	for file, want := range committed {
-		if diff := cmp.Diff(want, read(t, file)); diff != "" {
-			t.Errorf("%s is out of date: make manifests (-committed +generated):\n%s", file, diff)
-		}
+	return all
+}
+
+func TestGeneratedFilesAreUpToDate(t *testing.T) {
+	inCopy(t)
+	committed := files(t)
+	if err := run(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(committed, files(t)); diff != "" {
+		t.Errorf("out of date: make manifests (-committed +generated):\n%s", diff)
 	}
 }
 
@@ -57,7 +63,7 @@ func TestEveryEntryGetsItsCRD(t *testing.T) {
 	write(t, "helm-charts/goodbye/values.yaml", "text: bye\npage: {color: red, image: one}\nimage: two\n")
 	write(t, "helm-charts/goodbye/README.md", "<!-- values: written by make manifests -->\n<!-- end of values -->\n")
 	write(t, "helm-charts/goodbye/values.schema.json", `{
-		"description": "What it says.", "type": "object", "additionalProperties": false, "required": ["image"],
+		"x-crd": {}, "description": "What it says.", "type": "object", "additionalProperties": false, "required": ["image"],
 		"properties": {
 			"text": {"description": "The text.", "type": "string", "maxLength": 10},
 			"image": {"description": "The image.", "type": "string"},
@@ -65,13 +71,13 @@ func TestEveryEntryGetsItsCRD(t *testing.T) {
 				"color": {"description": "The color.", "type": "string", "nullable": true},
 				"image": {"description": "The picture.", "type": "string"}}}}}`)
 	write(t, "watches.yaml", read(t, "watches.yaml")+"- {group: example.com, version: v1alpha1, kind: Goodbye, chart: helm-charts/goodbye, overrideValues: {image: z, page.image: z}, releaseName: kind}\n")
-	if err := run("crds"); err != nil {
+	if err := run(); err != nil {
 		t.Fatal(err)
 	}
-	read(t, "crds/webapp.demo.welcome.domain_welcomes.yaml")
+	read(t, "config/crd/bases/webapp.demo.welcome.domain_welcomes.yaml")
 
 	var crd apiextensionsv1.CustomResourceDefinition
-	if err := yaml.UnmarshalStrict([]byte(read(t, "crds/example.com_goodbyes.yaml")), &crd); err != nil {
+	if err := yaml.UnmarshalStrict([]byte(read(t, "config/crd/bases/example.com_goodbyes.yaml")), &crd); err != nil {
 		t.Fatal(err)
 	}
 	version := crd.Spec.Versions[0]
@@ -156,7 +162,7 @@ func TestMistakes(t *testing.T) {
 		file, old, new string
 		want           []string
 	}{
-		"pin of a value that is not there": {"watches.yaml", "imagePullPolicy:", "pullPolicy:", []string{"watches.yaml", `"pullPolicy"`, "correct the path"}},
+		"pin of a value that is not there": {"watches.yaml", "imagePullPolicy:", "pullPolicy:", []string{"watches.yaml", "Welcome", `"pullPolicy"`, "correct overrideValues"}},
 		"setting that is not there":        {"watches.yaml", "overrideValues:", "overideValues:", []string{"watches.yaml", "overideValues"}},
 		"chart that is not there":          {"watches.yaml", "helm-charts/welcome", "helm-charts/none", []string{"helm-charts/none", "Welcome"}},
 		"value without schema":             {values, "replicas: 1", "replicas: 1\nextra: 1", []string{schema, "extra"}},
@@ -173,6 +179,9 @@ func TestMistakes(t *testing.T) {
 		"rule about a default of nothing":  {schema, "orDefault(self.minReplicas) <=", "orDefault(self.min) <=", []string{schema, ".autoscaling", "orDefault(self.min)", "not in values.yaml"}},
 		"text without maximum in a rule":   {schema, `"maxLength": 253,`, "", []string{schema, "exceeds budget"}},
 		"misspelt x-crd":                   {schema, `"shortNames"`, `"shortName"`, []string{schema, "x-crd", ".shortName"}},
+		"template that is broken":          {"helm-charts/welcome/templates/pdb.yaml", "{{- if", "{{- iff", []string{"watches.yaml", "Welcome", "can't be rendered", "pdb.yaml"}},
+		"template that is no YAML":         {"helm-charts/welcome/templates/service.yaml", "kind: Service", "kind: [Service", []string{"watches.yaml", "Welcome", "service.yaml", "no YAML"}},
+		"allowance of what is not there":   {"watches.yaml", "  overrideValues:", "  allow: {values: [imag]}\n  overrideValues:", []string{"watches.yaml", "Welcome", `"imag"`}},
 		"README without a place":           {"helm-charts/welcome/README.md", "<!-- end of values -->\n", "", []string{"README.md", "add the lines"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -182,7 +191,7 @@ func TestMistakes(t *testing.T) {
 				t.Fatalf("the case is broken: %s has no %q", c.file, c.old)
 			}
 			write(t, c.file, strings.ReplaceAll(text, c.old, c.new))
-			err := run("crds")
+			err := run()
 			if err == nil {
 				t.Fatal("no error")
 			}

@@ -22,7 +22,7 @@ func TestAChangedChartNeedsANewVersion(t *testing.T) {
 	}
 	accepted := func(when string) {
 		t.Helper()
-		if err := run("crds"); err != nil {
+		if err := run(); err != nil {
 			t.Fatalf("%s: %v", when, err)
 		}
 	}
@@ -34,7 +34,7 @@ func TestAChangedChartNeedsANewVersion(t *testing.T) {
 	}
 	refused := func(when, release, version string) {
 		t.Helper()
-		err := run("crds")
+		err := run()
 		if err == nil {
 			t.Fatalf("%s: no error", when)
 		}
@@ -86,7 +86,7 @@ func TestAChangedChartNeedsANewVersion(t *testing.T) {
 func TestReleasesHaveVersions(t *testing.T) {
 	inCopy(t)
 	write(t, catalogFile, "entries: [{schema: olm.channel, entries: [{name: welcome-operator-latest}]}]\n")
-	if err := run("crds"); err == nil || !strings.Contains(err.Error(), catalogFile) || !strings.Contains(err.Error(), `"welcome-operator-latest"`) {
+	if err := run(); err == nil || !strings.Contains(err.Error(), catalogFile) || !strings.Contains(err.Error(), `"welcome-operator-latest"`) {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -41,6 +41,8 @@ type trial struct {
 	asked []string
 	// words are all that templates might take for the name of a value.
 	words []string
+	// alternatives are the texts that templates compare a value with, by the last part of its name: eq .Values.kind "DaemonSet".
+	alternatives map[string][]any
 	// runsText is whether it may take the text of a value for a template.
 	runsText bool
 }
@@ -50,10 +52,11 @@ var (
 	fieldOf     = regexp.MustCompile(`\.([A-Za-z_]\w*)`)
 	quotedName  = regexp.MustCompile(`"([A-Za-z][-\w]{0,40})"`)
 	tplFunction = regexp.MustCompile(`\btpl\b`)
+	comparison  = regexp.MustCompile(`\beq\s+\(?[^"(){}]*\.(\w+)[\s)]+"([^"]+)"`)
 )
 
 func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
-	t := &trial{chart: c, pins: map[string]any{}}
+	t := &trial{chart: c, pins: map[string]any{}, alternatives: map[string][]any{}}
 	for _, key := range slices.Sorted(maps.Keys(entry.OverrideValues)) {
 		if err := strvals.ParseInto(key+"="+entry.OverrideValues[key], t.pins); err != nil {
 			return nil, fmt.Errorf("overrideValues, %s: %w", key, err)
@@ -70,6 +73,11 @@ func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
 		for _, pattern := range []*regexp.Regexp{fieldOf, quotedName} {
 			for _, match := range pattern.FindAllSubmatch(file.Data, -1) {
 				words[string(match[1])] = true
+			}
+		}
+		for _, match := range comparison.FindAllSubmatch(file.Data, -1) {
+			if field, text := string(match[1]), any(string(match[2])); !slices.Contains(t.alternatives[field], text) {
+				t.alternatives[field] = append(t.alternatives[field], text)
 			}
 		}
 		t.runsText = t.runsText || tplFunction.Match(file.Data)
@@ -157,20 +165,43 @@ type scenario struct {
 	why string
 }
 
-// scenarios are the chart as it comes, as its samples have it, and each of these with all options on.
+// scenarios are the chart as it comes, as its samples have it, and each of these with all options on and with all off, where the cluster
+// has all APIs, and with a text that a template asks for (architecture: high-availability) if that makes another kind of objects.
 func (t *trial) scenarios(samples []map[string]any) ([]scenario, error) {
 	values, err := t.values()
 	if err != nil {
 		return nil, err
 	}
 	var all []scenario
+	var renderings [][]rendered
+	kinds := map[string]bool{}
+	add := func(s scenario, forNewKinds bool) {
+		objects, err := t.render(s, true)
+		brings := false
+		for _, r := range objects {
+			brings = brings || !kinds[r.object.GetKind()]
+		}
+		if len(all) > 0 && (err != nil || forNewKinds && !brings || slices.ContainsFunc(renderings, func(other []rendered) bool { return same(objects, other) })) {
+			return
+		}
+		for _, r := range objects {
+			kinds[r.object.GetKind()] = true
+		}
+		all, renderings = append(all, s), append(renderings, objects)
+	}
 	for _, spec := range append([]map[string]any{{}}, samples...) {
-		begin := chartutil.CoalesceTables(runtime.DeepCopyJSON(spec), runtime.DeepCopyJSON(values))
-		on := t.switchedOn(begin)
-		all = append(all, scenario{values: begin}, on)
-		if len(t.asked) > 0 {
-			on.everyAPI = true
-			all = append(all, on)
+		begin := scenario{values: chartutil.CoalesceTables(runtime.DeepCopyJSON(spec), runtime.DeepCopyJSON(values))}
+		on := t.switched(begin, true)
+		everywhere := on
+		everywhere.everyAPI = true
+		for _, s := range []scenario{begin, on, t.switched(begin, false), everywhere} {
+			add(s, false)
+		}
+		for _, path := range leaves(on.values, nil) {
+			for _, text := range t.alternatives[path[len(path)-1]] {
+				other, _ := on.with(path, text)
+				add(other, true)
+			}
 		}
 	}
 	return all, nil
@@ -182,24 +213,24 @@ func (s scenario) with(path []string, value any) (scenario, bool) {
 	return s, put(s.values, path, value)
 }
 
-// switchedOn has every option on that can be together with those before it.
-func (t *trial) switchedOn(values map[string]any) scenario {
-	on := scenario{values: values}
-	all := options(values, nil)
-	for _, option := range all {
-		on, _ = on.with(option, true)
+// switched has every option on, or off, that can be together with those before it.
+func (t *trial) switched(begin scenario, on bool) scenario {
+	paths := options(begin.values, nil)
+	s := begin
+	for _, path := range paths {
+		s, _ = s.with(path, on)
 	}
-	if _, err := t.render(on, true); err == nil {
-		return on
+	if _, err := t.render(s, true); err == nil {
+		return s
 	}
-	on = scenario{values: values}
-	for _, option := range all {
-		more, _ := on.with(option, true)
+	s = begin
+	for _, path := range paths {
+		more, _ := s.with(path, on)
 		if _, err := t.render(more, true); err == nil {
-			on = more
+			s = more
 		}
 	}
-	return on
+	return s
 }
 
 // options are the paths of all values that are true or false.
@@ -215,22 +246,6 @@ func options(value any, path []string) [][]string {
 		return all
 	}
 	return nil
-}
-
-// alternatives are texts that templates compare a value with, as in eq .Values.kind "DaemonSet".
-func (t *trial) alternatives(path []string) []any {
-	var all []any
-	pattern := regexp.MustCompile(`eq\s+\(?[^"(){}]*\.` + regexp.QuoteMeta(path[len(path)-1]) + `[\s)]+"([^"]+)"`)
-	for _, file := range t.chart.Raw {
-		if strings.Contains(file.Name, "templates/") {
-			for _, match := range pattern.FindAllSubmatch(file.Data, -1) {
-				if text := any(string(match[1])); !slices.Contains(all, text) {
-					all = append(all, text)
-				}
-			}
-		}
-	}
-	return all
 }
 
 // made is a kind of objects that a chart makes.
@@ -273,7 +288,7 @@ func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 			case bool:
 				others = []any{!now}
 			case string:
-				others = t.alternatives(path)
+				others = t.alternatives[path[len(path)-1]]
 			}
 			for _, other := range others {
 				s, _ := begin.with(path, other)
