@@ -1,0 +1,169 @@
+package integration
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/chartutil"
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
+
+// inCopyOfRepository has what make kind reads and writes in a directory of its own, and returns that.
+func inCopyOfRepository(s *scene) string {
+	s.Helper()
+	dir := s.TempDir()
+	for _, name := range []string{"config", "catalog", "helm-charts", "hack"} {
+		s.must(os.CopyFS(filepath.Join(dir, name), os.DirFS(kit.File(name))))
+	}
+	for _, name := range []string{"watches.yaml", "PROJECT", "go.mod", "go.sum"} {
+		text, err := os.ReadFile(kit.File(name))
+		s.must(err)
+		s.must(os.WriteFile(filepath.Join(dir, name), text, 0o600))
+	}
+	return dir
+}
+
+// makeKind makes a kind of a chart, as make kind does, and returns the directory in which that was done.
+func makeKind(s *scene, chart, kind string) string {
+	s.Helper()
+	dir := inCopyOfRepository(s)
+	program := filepath.Join(dir, "make")
+	s.must(kit.Build(program, "hack/manifests"))
+	in := func(name string, args ...string) {
+		cmd := exec.Command(name, args...)
+		cmd.Dir = dir
+		out, err := kit.Output(cmd)
+		s.must(err)
+		s.Log(out)
+	}
+	in(program, "kind", "-chart="+chart, "-group="+kindsGroup, "-version=v1", "-kind="+kind)
+	// What make verify asks: nothing is left to edit, or to make again.
+	before := treeOf(s, dir)
+	in(program)
+	if after := treeOf(s, dir); !slices.Equal(before, after) {
+		s.Errorf("make manifests changes it:\n%s", after)
+	}
+	in("go", "test", "-count=1", "./hack", "-run", "TestKinds|TestSamples|TestPinned")
+	return dir
+}
+
+// treeOf are the files of a directory, with their contents.
+func treeOf(s *scene, dir string) (all []string) {
+	s.Helper()
+	s.must(filepath.WalkDir(dir, func(file string, entry os.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() && filepath.Base(file) != "make" {
+			text, err := os.ReadFile(file)
+			s.must(err)
+			all = append(all, file+": "+string(text))
+		}
+		return err
+	}))
+	return all
+}
+
+// operatorOf serves what a repository in dir says, with the rights and in the bounds that are written there, and no others.
+func (s *scene) operatorOf(dir string) *process {
+	s.Helper()
+	account := s.namespace
+	s.must(env.Client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: objectMeta(operatorNamespace, account)}))
+	role, err := kit.Read[rbacv1.ClusterRole](filepath.Join(dir, "config/rbac/role.yaml"))
+	s.must(err)
+	role.Name = account
+	s.must(env.Client.Create(ctx, &role))
+	for _, role := range []string{account, "metrics-auth-role"} {
+		s.must(env.Client.Create(ctx, &rbacv1.ClusterRoleBinding{
+			ObjectMeta: objectMeta("", account+"-"+role), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: operatorNamespace, Name: account}},
+		}))
+	}
+	policy, err := os.ReadFile(filepath.Join(dir, "config/policy/policy.yaml"))
+	s.must(err)
+	bounds, err := kit.Objects([]byte(strings.ReplaceAll(strings.ReplaceAll(string(policy), "system:controller-manager:", "system:"+account+":"), "controller-manager", account)))
+	s.must(err)
+	crds, err := filepath.Glob(filepath.Join(dir, "config/crd/bases", kindsGroup+"_*.yaml"))
+	s.must(err)
+	for _, file := range crds {
+		crd, err := kit.Read[unstructured.Unstructured](file)
+		s.must(err)
+		bounds = append(bounds, &crd)
+	}
+	for _, object := range bounds {
+		s.must(env.Client.Create(ctx, object))
+	}
+	watches, err := os.ReadFile(filepath.Join(dir, "watches.yaml"))
+	s.must(err)
+	return s.ownOperator(settings{
+		namespaces: []string{s.namespace}, account: account,
+		watches: strings.ReplaceAll(string(watches), "chart: helm-charts/", "chart: "+dir+"/helm-charts/"),
+	})
+}
+
+// A kind is made of Helm's own chart by one command: nothing is left to edit, the sample becomes what the chart has, with the rights that were made,
+// and who writes custom resources does not say what its pods run.
+func TestMakeKind(t *testing.T) {
+	s := newScene(t)
+	chart, err := chartutil.Create("created", t.TempDir())
+	s.must(err)
+	dir := makeKind(s, chart, "Created")
+	s.operatorOf(dir)
+
+	sample, err := kit.Read[unstructured.Unstructured](filepath.Join(dir, "config/samples/kinds_v1_created.yaml"))
+	s.must(err)
+	sample.SetNamespace(s.namespace)
+	s.must(env.Client.Create(ctx, &sample))
+	s.awaitOf("Created", sample.GetName(), "Deployed")
+	for _, object := range []client.Object{&appsv1.Deployment{}, &corev1.Service{}, &corev1.ServiceAccount{}} {
+		s.get(object, sample.GetName())
+		if !metav1.IsControlledBy(object, &sample) {
+			t.Errorf("%T %s is not the sample's", object, object.GetName())
+		}
+	}
+
+	// Its options work, with the rights that there are, and the fields that there are not have no effect.
+	s.must(env.Client.Update(ctx, s.of("Created", sample.GetName(), kit.Set("autoscaling.enabled", true), kit.Set("podLabels.team", "web"),
+		kit.Set("image.repository", "evil.example.com/image"), kit.Set("serviceAccount.name", "other"), kit.Set("livenessProbe.exec.command", []any{"sh"}))))
+	s.awaitExists(&autoscalingv2.HorizontalPodAutoscaler{}, sample.GetName())
+	s.await("the label reaches the pods", func() error {
+		deployment := &appsv1.Deployment{}
+		s.get(deployment, sample.GetName())
+		pod := deployment.Spec.Template
+		if container := pod.Spec.Containers[0]; container.Image != "nginx:1.16.0" || container.LivenessProbe.Exec != nil || pod.Spec.ServiceAccountName != sample.GetName() {
+			t.Fatalf("an author changed the pods: %+v", pod.Spec)
+		}
+		if pod.Labels["team"] != "web" {
+			return fmt.Errorf("they have %v", pod.Labels)
+		}
+		return nil
+	})
+	for field, value := range map[string]any{
+		"service.type":       "ClusterIP\n  externalIPs: [192.0.2.1]",
+		"podLabels":          map[string]any{"sidecar.example.com/inject": "true"},
+		"ingress.hosts":      []any{map[string]any{"host": "a", "paths": []any{map[string]any{"path": "/", "pathType": "{a: b}"}}}},
+		"ingress.className":  "a: b",
+		"nodeSelector.nodes": map[string]any{"not": "a text"},
+	} {
+		err := env.Client.Create(ctx, s.of("Created", "trap", kit.Set(field, value)), client.DryRunAll)
+		if !apierrors.IsInvalid(err) {
+			t.Errorf("%s may be %q: %v", field, value, err)
+		}
+	}
+
+	object := s.of("Created", sample.GetName())
+	s.must(env.Client.Delete(ctx, object))
+	s.awaitGone(object.DeepCopy(), sample.GetName())
+	s.awaitGone(&appsv1.Deployment{}, sample.GetName())
+}
