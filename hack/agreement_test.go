@@ -9,6 +9,7 @@ import (
 
 	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
 	"helm.sh/helm/v3/pkg/chart/loader"
+	appsv1 "k8s.io/api/apps/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,8 +17,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The same kind stands in PROJECT, watches.yaml, the CRD, the samples and the chart. This test
-// fails where one was changed without the others.
+// The same kind stands in PROJECT, watches.yaml, the CRD, the samples and the chart. `make manifests` writes all of them but the first: these
+// tests say of which entry something was lost since, and hack/verify.sh what.
 
 func read(t *testing.T, path string, into any) {
 	t.Helper()
@@ -39,25 +40,24 @@ func TestKindsAgree(t *testing.T) {
 	var entries []watches.Watch
 	read(t, "watches.yaml", &entries)
 	if len(project.Resources) != len(entries) {
-		t.Fatalf("PROJECT lists %d kinds, watches.yaml %d", len(project.Resources), len(entries))
+		t.Fatalf("PROJECT lists %d kinds, watches.yaml %d (make manifests)", len(project.Resources), len(entries))
 	}
 	for i, entry := range entries {
 		resource := project.Resources[i]
 		if group := resource.Group + "." + resource.Domain; group != entry.Group || resource.Kind != entry.Kind || resource.Version != entry.Version {
-			t.Errorf("PROJECT says %s/%s %s, watches.yaml %s", group, resource.Version, resource.Kind, entry.GroupVersionKind)
+			t.Errorf("entry %s: PROJECT says %s/%s %s, watches.yaml %s (make manifests)", entry.Kind, group, resource.Version, resource.Kind, entry.GroupVersionKind)
 		}
 		if _, err := loader.Load(filepath.Join("..", entry.ChartPath)); err != nil {
-			t.Errorf("chart of %s: %v", entry.Kind, err)
+			t.Errorf("entry %s: chart %s: %v", entry.Kind, entry.ChartPath, err)
 		}
-
-		if _, crd := crdOf(t, entry); crd.Spec.Versions[0].Name != entry.Version {
-			t.Errorf("the CRD of %s has version %s (make manifests)", entry.GroupVersionKind, crd.Spec.Versions[0].Name)
+		if _, crd, found := crdOf(t, entry); found && crd.Spec.Versions[0].Name != entry.Version {
+			t.Errorf("entry %s: its CRD has version %s, not %s (make manifests)", entry.Kind, crd.Spec.Versions[0].Name, entry.Version)
 		}
 	}
 }
 
 // crdOf returns the CRD of an entry of watches.yaml, and its file in config/crd.
-func crdOf(t *testing.T, entry watches.Watch) (string, apiextensionsv1.CustomResourceDefinition) {
+func crdOf(t *testing.T, entry watches.Watch) (file string, crd apiextensionsv1.CustomResourceDefinition, found bool) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("..", "config", "crd", "bases", entry.Group+"_*.yaml"))
 	if err != nil {
@@ -67,11 +67,11 @@ func crdOf(t *testing.T, entry watches.Watch) (string, apiextensionsv1.CustomRes
 		var crd apiextensionsv1.CustomResourceDefinition
 		read(t, strings.TrimPrefix(file, "../"), &crd)
 		if crd.Spec.Names.Kind == entry.Kind && crd.Spec.Group == entry.Group {
-			return "bases/" + filepath.Base(file), crd
+			return "bases/" + filepath.Base(file), crd, true
 		}
 	}
-	t.Fatalf("config/crd/bases has no CRD of %s (make manifests)", entry.GroupVersionKind)
-	return "", apiextensionsv1.CustomResourceDefinition{}
+	t.Errorf("entry %s: config/crd/bases has no CRD of it (make manifests)", entry.Kind)
+	return "", crd, false
 }
 
 // A kind that watches.yaml lists is installed, allowed to the operator and to people, and shown to users.
@@ -87,30 +87,64 @@ func TestKindsAreServed(t *testing.T) {
 	}
 	read(t, "config/manifests/bases/welcome-operator.clusterserviceversion.yaml", &csv)
 	for _, entry := range entries {
-		file, crd := crdOf(t, entry)
+		file, crd, found := crdOf(t, entry)
+		if !found {
+			continue
+		}
 		if !slices.Contains(resources(t, "config/crd"), file) {
-			t.Errorf("config/crd/kustomization.yaml does not list %s", file)
+			t.Errorf("entry %s: config/crd/kustomization.yaml does not list %s (make manifests)", entry.Kind, file)
 		}
 		for resource, verb := range map[string]string{"": "patch", "/status": "update", "/finalizers": "update"} {
 			resource = crd.Spec.Names.Plural + resource
 			if !slices.ContainsFunc(operator.Rules, func(rule rbacv1.PolicyRule) bool {
 				return slices.Contains(rule.APIGroups, entry.Group) && slices.Contains(rule.Resources, resource) && slices.Contains(rule.Verbs, verb)
 			}) {
-				t.Errorf("config/rbac/role.yaml does not let the operator %s %s of %s", verb, resource, entry.Group)
+				t.Errorf("entry %s: config/rbac/role.yaml does not let the operator %s %s of %s (make manifests)", entry.Kind, verb, resource, entry.Group)
 			}
 		}
 		for _, may := range []string{"viewer", "editor", "admin"} {
 			if role := crd.Spec.Names.Singular + "_" + may + "_role.yaml"; !slices.Contains(resources(t, "config/rbac"), role) {
-				t.Errorf("config/rbac/kustomization.yaml does not list %s", role)
+				t.Errorf("entry %s: config/rbac/kustomization.yaml does not list %s (make manifests)", entry.Kind, role)
 			}
 		}
 		if !slices.ContainsFunc(resources(t, "config/samples"), func(file string) bool {
 			return sampleKind(t, file) == entry.GroupVersionKind
 		}) {
-			t.Errorf("config/samples/kustomization.yaml lists no %s", entry.Kind)
+			t.Errorf("entry %s: config/samples/kustomization.yaml lists no sample of it (make manifests)", entry.Kind)
 		}
 		if !slices.ContainsFunc(csv.Spec.CustomResourceDefinitions.Owned, func(owned struct{ Name string }) bool { return owned.Name == crd.Name }) {
-			t.Errorf("config/manifests/bases: customresourcedefinitions.owned has no %s", crd.Name)
+			t.Errorf("entry %s: customresourcedefinitions.owned in config/manifests/bases has no %s (make manifests)", entry.Kind, crd.Name)
+		}
+	}
+}
+
+// An image that an entry pins by a variable is in the operator's Deployment, and so in relatedImages of the bundle: without it, the entry is broken.
+func TestPinnedImages(t *testing.T) {
+	var entries []watches.Watch
+	read(t, "watches.yaml", &entries)
+	operator := deployed[appsv1.Deployment](t, "Deployment")
+	values := map[string]string{}
+	for _, variable := range operator.Spec.Template.Spec.Containers[0].Env {
+		values[variable.Name] = variable.Value
+	}
+	var bundle struct {
+		Spec struct {
+			RelatedImages []struct{ Name, Image string }
+		}
+	}
+	read(t, "bundle/manifests/welcome-operator.clusterserviceversion.yaml", &bundle)
+	for _, entry := range entries {
+		for path, value := range entry.OverrideValues {
+			os.Expand(value, func(name string) string {
+				if values[name] == "" {
+					t.Errorf("entry %s: %s is pinned by %s, which hack/deployment.sh does not set: add it to env in config/manager/manager.yaml", entry.Kind, path, name)
+				}
+				related := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "RELATED_IMAGE_"), "_", "-"))
+				if !slices.ContainsFunc(bundle.Spec.RelatedImages, func(image struct{ Name, Image string }) bool { return image.Name == related }) {
+					t.Errorf("entry %s: relatedImages of the bundle has no %s, by which %s is pinned (make bundle)", entry.Kind, related, path)
+				}
+				return ""
+			})
 		}
 	}
 }

@@ -28,6 +28,8 @@ type API struct {
 	chart      *chart.Chart
 	// kinds are what the chart makes.
 	kinds []made
+	// scalable is whether replicas is the number of all pods that are counted.
+	scalable bool
 	// left are the values that are no fields.
 	left []leftOut
 	// inferred is whether nobody wrote the schema for this operator.
@@ -96,6 +98,7 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 	if api.kinds, err = trial.kinds(scenarios); err != nil {
 		return nil, fmt.Errorf("chart %s can't be rendered with its defaults: correct it, or pin a value (overrideValues):\n%w", entry.ChartPath, err)
 	}
+	api.scalable = trial.workloads == 1
 	inference := newInference(trial, scenarios, entry.Allow.Values)
 	schema := inference.schema(nil, values)
 	api.left = inference.left

@@ -43,6 +43,8 @@ type trial struct {
 	words []string
 	// alternatives are the texts that templates compare a value with, by the last part of its name: eq .Values.kind "DaemonSet".
 	alternatives map[string][]any
+	// workloads are how many the chart makes at most whose pods are counted.
+	workloads int
 	// runsText is whether it may take the text of a value for a template.
 	runsText bool
 }
@@ -267,7 +269,12 @@ func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 		if err != nil {
 			return err
 		}
+		scalable := map[string]bool{}
 		for _, r := range objects {
+			if strings.HasPrefix(r.object.GetAPIVersion(), "apps/") && r.object.GetKind() != "DaemonSet" {
+				scalable[r.object.GetKind()+r.object.GetName()] = true
+			}
+			t.workloads = max(t.workloads, len(scalable))
 			key := r.object.GetAPIVersion() + "/" + r.object.GetKind()
 			if found[key] == nil {
 				found[key] = &made{apiVersion: r.object.GetAPIVersion(), kind: r.object.GetKind(), file: path.Base(r.file), when: s.why, own: !leniently}

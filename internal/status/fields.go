@@ -21,17 +21,28 @@ func (s *Status) describeObjects(seen observation) {
 	if seen.state.Revision > 0 { // else the path is not known yet: what was written before still holds
 		s.URL = cmp.Or(pageURL(seen.objects, seen.state.PagePath), s.URL)
 	}
+	var workloads, replicas, ready int32
+	selector := s.Selector
 	for _, o := range seen.objects {
 		switch {
 		case !o.isWorkload():
 		case o.live != nil:
-			s.Replicas, s.ReadyReplicas = count(o.live, "replicas"), count(o.live, "readyReplicas")
-			s.Selector = podSelector(o.live)
-			return
+			workloads++
+			replicas, ready = replicas+count(o.live, "replicas"), ready+count(o.live, "readyReplicas")
+			selector = podSelector(o.live)
 		case o.gone:
-			s.Replicas, s.ReadyReplicas = 0, 0
+			workloads++
+		default:
+			return
 		}
 	}
+	switch {
+	case workloads == 0:
+		return
+	case workloads > 1: // no selector has all of their pods, and only them
+		selector = ""
+	}
+	s.Replicas, s.ReadyReplicas, s.Selector = replicas, ready, selector
 }
 
 // isWorkload is whether an object counts its pods in the way of Deployments, StatefulSets
@@ -66,10 +77,14 @@ func pageURL(objects []childState, path string) string {
 		switch o.live.GroupVersionKind().GroupKind().String() {
 		case "Service":
 			service := &corev1.Service{}
-			if runtime.DefaultUnstructuredConverter.FromUnstructured(o.live.Object, service) != nil || len(service.Spec.Ports) == 0 {
+			if runtime.DefaultUnstructuredConverter.FromUnstructured(o.live.Object, service) != nil {
 				continue
 			}
-			port := service.Spec.Ports[0].Port
+			i := slices.IndexFunc(service.Spec.Ports, servesPages)
+			if i < 0 {
+				continue
+			}
+			port := service.Spec.Ports[i].Port
 			if addresses := service.Status.LoadBalancer.Ingress; len(addresses) > 0 {
 				return httpURL(cmp.Or(addresses[0].Hostname, addresses[0].IP), port, path)
 			}
@@ -85,6 +100,12 @@ func pageURL(objects []childState, path string) string {
 		return outside
 	}
 	return inside
+}
+
+// servesPages is whether a port says that it speaks HTTP, or is one that everybody takes for that.
+func servesPages(port corev1.ServicePort) bool {
+	said := strings.ToLower(cmp.Or(ptr.Deref(port.AppProtocol, ""), port.Name))
+	return strings.HasPrefix(said, "http") || strings.HasPrefix(said, "web") || port.Port == 80 || port.Port == 8080
 }
 
 func httpURL(host string, port int32, path string) string {

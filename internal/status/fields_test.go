@@ -36,6 +36,8 @@ func TestPageURL(t *testing.T) {
 		"an ingress for what is below the path":          {[]string{ingress + rule("{path: /hello/static/, pathType: Prefix}"), withPort("80")}, "http://hello.test.svc/hello/"},
 		"an ingress for exactly the path":                {[]string{ingress + rule("{path: /foo, pathType: Prefix}, {path: /hello/, pathType: Exact}"), withPort("80")}, "http://hello.example.com/hello/"},
 		"an ingress for exactly another path":            {[]string{ingress + rule("{path: /hello, pathType: Exact}"), withPort("80")}, "http://hello.test.svc/hello/"},
+		"a port that speaks something else":              {[]string{withPort("6379")}, ""},
+		"a port that says that it speaks HTTP":           {[]string{strings.ReplaceAll(service, "port: %PORT", "port: 6379}, {name: http-api, port: 9898")}, "http://hello.test.svc:9898/hello/"},
 		"a headless release":                             {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -87,6 +89,20 @@ func TestCountsOfAWorkload(t *testing.T) {
 				t.Errorf("got %+v", after)
 			}
 		})
+	}
+}
+
+// The counts are those of all pods; a selector there is only for those of one workload.
+func TestCountsOfTwoWorkloads(t *testing.T) {
+	two := func(o *observation) { o.objects = append(o.objects, o.objects[0]) }
+	status, _ := next(Status{}, observed(t, two))
+	if status.Replicas != 4 || status.ReadyReplicas != 4 || status.Selector != "" {
+		t.Errorf("got %+v", status)
+	}
+	before := status
+	status, _ = next(before, observed(t, func(o *observation) { two(o); o.objects[0].live = nil }))
+	if status.Replicas != 4 {
+		t.Errorf("with one that is not seen just now: %+v", status)
 	}
 }
 
