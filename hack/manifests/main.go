@@ -66,7 +66,11 @@ func generate() ([]kind, error) {
 			return nil, fmt.Errorf("%s: %w", watchesFile, err)
 		}
 		crd := newCRD(entry, api, spec)
-		for _, crd := range []*apiextensionsv1.CustomResourceDefinition{crd, newCRD(entry, api, checked)} {
+		candidates := []*apiextensionsv1.CustomResourceDefinition{crd}
+		if !api.inferred { // which has no rules, and has defaults of values that are left out
+			candidates = append(candidates, newCRD(entry, api, checked))
+		}
+		for _, crd := range candidates {
 			if err := validate(crd); err != nil {
 				return nil, fmt.Errorf("%s becomes no valid CRD; correct the schema:\n%w", api.schemaFile, err)
 			}
