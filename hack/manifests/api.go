@@ -16,6 +16,7 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"demo.welcome.domain/welcome-operator/internal/operator"
 	"demo.welcome.domain/welcome-operator/internal/release"
@@ -32,6 +33,8 @@ type API struct {
 	scalable bool
 	// left are the values that are no fields.
 	left []leftOut
+	// broken are the values with which it can't be rendered.
+	broken []leftOut
 	// inferred is whether nobody wrote the schema for this operator.
 	inferred bool
 	// values describes every value of the chart, defaults included.
@@ -98,6 +101,16 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 	if api.kinds, err = trial.kinds(scenarios); err != nil {
 		return nil, fmt.Errorf("chart %s can't be rendered with its defaults: correct it, or pin a value (overrideValues):\n%w", entry.ChartPath, err)
 	}
+	if len(trial.broken) > 0 && !api.inferred {
+		return nil, fmt.Errorf("chart %s can't be rendered with %s: %s", entry.ChartPath, trial.broken[0].path, trial.broken[0].why)
+	}
+	for _, sample := range samples {
+		values := chartutil.CoalesceTables(runtime.DeepCopyJSON(sample), runtime.DeepCopyJSON(scenarios[0].values))
+		if _, err := trial.render(scenario{values: values}, false); err != nil {
+			return nil, fmt.Errorf("chart %s can't be rendered with a sample of %s: correct either:\n%w", entry.ChartPath, samplesDir, err)
+		}
+	}
+	api.broken = trial.broken
 	api.scalable = trial.workloads == 1
 	inference := newInference(trial, scenarios, entry.Allow.Values)
 	schema := inference.schema(nil, values)

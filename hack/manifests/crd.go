@@ -122,7 +122,13 @@ func writeCRD(file string, api *API, crd *apiextensionsv1.CustomResourceDefiniti
 		header += "# No fields, unless allow.values in watches.yaml lists them:\n"
 	}
 	for _, left := range api.left {
-		header += fmt.Sprintf("# - %s: %s\n", left.path, left.why)
+		header += fmt.Sprintf("# - %s: %s\n", line(left.path), line(left.why))
+	}
+	if len(api.broken) > 0 {
+		header += "# The chart can't be rendered with these, and nothing else:\n"
+	}
+	for _, broken := range api.broken {
+		header += fmt.Sprintf("# - %s: %s\n", line(broken.path), line(broken.why))
 	}
 	return os.WriteFile(file, append([]byte(header), manifest...), 0o644)
 }

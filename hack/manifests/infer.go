@@ -36,6 +36,9 @@ type leftOut struct {
 // wild is a text that is only left whole where a template quotes it. Everywhere else it could be more than a text.
 const wild = markText + "'\"\n}: #x"
 
+// wildKey is the like for the name of a field.
+const wildKey = markKey + "'\"\n}: #x"
+
 // oneWord is a text that is one wherever a template writes it.
 const oneWord = `^([A-Za-z0-9/.]([-A-Za-z0-9._/:@+=,~]*[A-Za-z0-9/])?)?$`
 
@@ -134,7 +137,7 @@ func (i *inference) try(path []string, value any) outcome {
 				if strings.Contains(text, evaluated) {
 					o.reached = "a template (tpl)"
 				}
-				if strings.Contains(text, markText) && !strings.Contains(text, wild) {
+				if strings.Contains(text, markText) && !strings.Contains(text, wild) || strings.Contains(text, markKey) && !strings.Contains(text, wildKey) {
 					o.whole = false
 				}
 			})
@@ -303,7 +306,7 @@ func (i *inference) object(path []string, value map[string]any) *apiextensionsv1
 		return &schema
 	}
 	if len(i.left) == leftBefore && !i.isPinned(append(slices.Clone(path), "*")) {
-		all := i.more(wild)
+		all := i.more(wildKey, wild)
 		maps.Copy(all, value)
 		more := i.try(path, all)
 		if handsOn := slices.ContainsFunc(more.places, isOpen); handsOn && more.whole && more.reached == "" || i.isAllowed(path) {
@@ -335,9 +338,9 @@ func (i *inference) isPinned(path []string) bool {
 	return !inside
 }
 
-// more is a map with a value in every field that a template might look for.
-func (i *inference) more(value any) map[string]any {
-	all := map[string]any{markKey: value}
+// more is a map with a value in every field that a template might look for, and in one that none does.
+func (i *inference) more(key string, value any) map[string]any {
+	all := map[string]any{key: value}
 	for _, word := range i.words {
 		all[word] = value
 	}
@@ -385,16 +388,16 @@ func (i *inference) unknown(path []string, kind string) *apiextensionsv1.JSONSch
 	if kind != "object" {
 		text = i.try(path, of(wild))
 	}
-	fields = i.try(path, of(i.more(wild)))
+	fields = i.try(path, of(i.more(wildKey, wild)))
 	if !fields.accepted { // it is written without quotes somewhere
-		fields = i.try(path, of(i.more(markText)))
+		fields = i.try(path, of(i.more(markKey, markText)))
 		fields.whole = false
 	}
 	if !fields.accepted { // a field of a field is asked for
-		fields = i.try(path, of(i.more(map[string]any{markKey: wild})))
+		fields = i.try(path, of(i.more(wildKey, map[string]any{wildKey: wild})))
 	}
 	if i.runsText {
-		fields.reached = first(i.try(path, of(i.more(template))).templated(), fields.reached)
+		fields.reached = first(i.try(path, of(i.more(markKey, template))).templated(), fields.reached)
 		text.reached = first(i.try(path, of(template)).templated(), text.reached)
 	}
 	o := fields

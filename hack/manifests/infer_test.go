@@ -35,6 +35,7 @@ extra: []
 run: ""
 mode: plain
 secretOf: other
+notes: {}
 unused: ""
 args: []
 `,
@@ -71,6 +72,9 @@ metadata:
   name: {{ .Values.name | default "x" | quote }}
   annotations:
     word: {{ .Values.unquoted }}
+    {{- range $key, $value := .Values.notes }}
+    {{ $key }}: {{ $value | quote }}
+    {{- end }}
 spec:
   ports:
   {{- range .Values.ports }}
@@ -126,6 +130,7 @@ func TestInference(t *testing.T) {
 		"extra":       "reaches an extra object",
 		"run":         "reaches a template (tpl)",
 		"secretOf":    "reaches a command", // in a DaemonSet only
+		"notes":       "a template writes what it has without quotes: it could be more than a value",
 		"unused":      unseen,
 		"args":        unseen,
 		"debug":       unseen,

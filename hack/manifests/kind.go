@@ -133,6 +133,9 @@ func (k kind) report() {
 	for _, left := range k.api.left {
 		fmt.Printf("  %s: %s\n", left.path, left.why)
 	}
+	for _, broken := range k.api.broken {
+		fmt.Printf("The chart can't be rendered with %s and nothing else: %s\n", broken.path, broken.why)
+	}
 	for _, m := range k.api.kinds {
 		if why := k.refusal(m); why != "" {
 			fmt.Printf("The operator gets no right to make a %s (%s, %s): %s\n", m.kind, m.file, cmp.Or(m.when, "always: no "+k.entry.Kind+" will be ready"), why)

@@ -220,6 +220,9 @@ func writeImages(kinds []kind) error {
 	return os.WriteFile(imagesFile, []byte(text+"\n"), 0o644)
 }
 
+// imageReference is that of an image. One of an entry's variables is none.
+var imageReference = regexp.MustCompile(`^[a-z0-9][-A-Za-z0-9._/:@]*$`)
+
 var notInVariables = regexp.MustCompile(`[^A-Za-z0-9]+`)
 
 // baseOf is the last element of that of an image, without tag and digest.
@@ -243,7 +246,7 @@ func (k kind) images() []string {
 				containers, _, _ := unstructured.NestedSlice(object.Object, append(slices.Clone(template), "spec", field)...)
 				for _, container := range containers {
 					fields, _ := container.(map[string]any)
-					if image, _ := fields["image"].(string); image != "" && !strings.Contains(image, "$") {
+					if image, _ := fields["image"].(string); imageReference.MatchString(image) {
 						found[image] = true
 					}
 				}

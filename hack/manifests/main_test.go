@@ -181,6 +181,7 @@ func TestMistakes(t *testing.T) {
 		"misspelt x-crd":                   {schema, `"shortNames"`, `"shortName"`, []string{schema, "x-crd", ".shortName"}},
 		"template that is broken":          {"helm-charts/welcome/templates/pdb.yaml", "{{- if", "{{- iff", []string{"watches.yaml", "Welcome", "can't be rendered", "pdb.yaml"}},
 		"template that is no YAML":         {"helm-charts/welcome/templates/service.yaml", "kind: Service", "kind: [Service", []string{"watches.yaml", "Welcome", "service.yaml", "no YAML"}},
+		"template that an option breaks":   {"helm-charts/welcome/templates/pdb.yaml", "kind: PodDisruptionBudget", "kind: {{ include \"none\" . }}", []string{"watches.yaml", "Welcome", "podDisruptionBudget.enabled: true", "pdb.yaml"}},
 		"allowance of what is not there":   {"watches.yaml", "  overrideValues:", "  allow: {values: [imag]}\n  overrideValues:", []string{"watches.yaml", "Welcome", `"imag"`}},
 		"README without a place":           {"helm-charts/welcome/README.md", "<!-- end of values -->\n", "", []string{"README.md", "add the lines"}},
 	} {

@@ -43,6 +43,8 @@ type trial struct {
 	words []string
 	// alternatives are the texts that templates compare a value with, by the last part of its name: eq .Values.kind "DaemonSet".
 	alternatives map[string][]any
+	// broken are values that the chart can't be rendered with, although its author has thought of them.
+	broken []leftOut
 	// workloads are how many the chart makes at most whose pods are counted.
 	workloads int
 	// runsText is whether it may take the text of a value for a template.
@@ -255,9 +257,7 @@ type made struct {
 	apiVersion, kind string
 	file             string
 	// when is the value that it needs, empty if it is there by default.
-	when string
-	// own is whether every custom resource has it, whatever it says.
-	own     bool
+	when    string
 	objects []*unstructured.Unstructured
 }
 
@@ -277,7 +277,7 @@ func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 			t.workloads = max(t.workloads, len(scalable))
 			key := r.object.GetAPIVersion() + "/" + r.object.GetKind()
 			if found[key] == nil {
-				found[key] = &made{apiVersion: r.object.GetAPIVersion(), kind: r.object.GetKind(), file: path.Base(r.file), when: s.why, own: !leniently}
+				found[key] = &made{apiVersion: r.object.GetAPIVersion(), kind: r.object.GetKind(), file: path.Base(r.file), when: s.why}
 			}
 			found[key].objects = append(found[key].objects, r.object)
 		}
@@ -286,7 +286,7 @@ func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 	if err := note(scenarios[0], false); err != nil {
 		return nil, err
 	}
-	for _, begin := range scenarios {
+	for i, begin := range scenarios {
 		var single []scenario
 		for _, path := range leaves(begin.values, nil) {
 			now, _, _ := unstructured.NestedFieldNoCopy(begin.values, path...)
@@ -305,7 +305,11 @@ func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 		}
 		for _, s := range append(single, begin) {
 			s.why = cmp.Or(s.why, "several options") // or what a sample says
-			_ = note(s, true)                        // options that exclude each other
+			// Options that are on together may exclude each other.
+			if err := note(s, true); err != nil && i == 0 {
+				line, _, _ := strings.Cut(err.Error(), "\n")
+				t.broken = append(t.broken, leftOut{path: s.why, why: line})
+			}
 		}
 	}
 	var all []made

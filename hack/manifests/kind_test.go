@@ -1,0 +1,128 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var goodbyes = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Goodbye"}
+
+func chartAt(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		write(t, filepath.Join(dir, name), text)
+	}
+	return dir
+}
+
+// A value that is a whole image becomes a variable, others are what they are; what was there stays.
+func TestPins(t *testing.T) {
+	inCopy(t)
+	before := read(t, watchesFile)
+	dir := chartAt(t, map[string]string{
+		"Chart.yaml":  "{apiVersion: v2, name: goodbye, version: 0.1.0}",
+		"values.yaml": "image: old\ntext: hello\nquiet: false\n",
+		"templates/pod.yaml": "{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {automountServiceAccountToken: {{ .Values.quiet }}, " +
+			"containers: [{name: x, image: {{ .Values.image | quote }}, env: [{name: TEXT, value: {{ .Values.text | quote }}}]}]}}",
+	})
+	if err := makeKind(wanted{chart: dir, gvk: goodbyes, pins: []string{"image=example.com/goodbye:v1", "quiet=true"}}); err != nil {
+		t.Fatal(err)
+	}
+	after, kept := strings.CutPrefix(read(t, watchesFile), before)
+	if !kept || !strings.Contains(after, "image: \"${RELATED_IMAGE_GOODBYE}\"\n") || !strings.Contains(after, "quiet: \"true\"\n") || strings.Contains(after, "allow:") {
+		t.Errorf("watches.yaml goes on with:\n%s", after)
+	}
+	if manager := read(t, managerFile); !strings.Contains(manager, "        - name: RELATED_IMAGE_GOODBYE\n          value: example.com/goodbye:v1\n") {
+		t.Errorf("no variable in:\n%s", manager)
+	}
+	crd := read(t, "config/crd/bases/example.com_goodbyes.yaml")
+	if strings.Contains(crd, "image:") || !strings.Contains(crd, "text:\n") {
+		t.Errorf("the CRD is:\n%s", crd)
+	}
+}
+
+// What can't be made leaves nothing behind.
+func TestMakeKindLeavesNothing(t *testing.T) {
+	created, err := chartutil.Create("created", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "a: 1\n", "templates/x.yaml": ""}
+	for name, c := range map[string]struct {
+		wanted wanted
+		want   string
+	}{
+		"a kind that is there":            {wanted{chart: created, gvk: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "WELCOME"}}, "has a kind Welcome"},
+		"no chart":                        {wanted{chart: t.TempDir(), gvk: goodbyes}, "Chart.yaml"},
+		"a pin of what is not there":      {wanted{chart: created, gvk: goodbyes, pins: []string{"imag.tag=1"}}, `no value "imag.tag"`},
+		"a chart that asks for something": {wanted{chart: chartAt(t, map[string]string{"Chart.yaml": plain["Chart.yaml"], "values.yaml": "a: \"\"\n", "templates/x.yaml": `a: {{ required "set a" .Values.a }}`}), gvk: goodbyes}, "PIN=path=value"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCopy(t)
+			before := files(t)
+			if err := makeKind(c.wanted); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error is %v, without %q", err, c.want)
+			}
+			if diff := cmp.Diff(before, files(t)); diff != "" {
+				t.Errorf("it left something:\n%s", diff)
+			}
+		})
+	}
+}
+
+// A chart may write anything for a kind, and so get the operator any right.
+func TestRightsOfAStrangersChart(t *testing.T) {
+	inCopy(t)
+	template := ""
+	for _, object := range []string{"v1 Secret", "v1 secret", "v1 '*'", "rbac.authorization.k8s.io/v1 Role", "rbac.authorization.k8s.io/v1 rolebinding",
+		"rbac.authorization.k8s.io/v1 ClusterRole", "example.net/v1 Anything", "'*/v1' Service", "authentication.k8s.io/v1 TokenReview", `"v1" "Service\n- evil"`, "batch/v1 CronJob"} {
+		apiVersion, kind, _ := strings.Cut(object, " ")
+		template += "---\n{apiVersion: " + apiVersion + ", kind: " + kind + ", metadata: {name: x}}\n"
+	}
+	dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "a: 1\n", "templates/x.yaml": template})
+	before := read(t, "config/rbac/role.yaml")
+	if err := makeKind(wanted{chart: dir, gvk: goodbyes}); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, line := range strings.Split(read(t, "config/rbac/role.yaml"), "\n") {
+		if !strings.HasPrefix(line, "#") && !strings.Contains(line, "goodbyes") && !strings.Contains(line, "example.com]") && !strings.Contains(before, line+"\n") {
+			got = append(got, line)
+		}
+	}
+	if want := []string{"- apiGroups: [batch]", "  resources: [cronjobs]"}; !cmp.Equal(want, got) {
+		t.Errorf("the operator may also %q, not only %q", got, want)
+	}
+}
+
+// Who takes a kind away has nothing left of it but what they wrote.
+func TestKindIsTakenAway(t *testing.T) {
+	inCopy(t)
+	before := files(t)
+	created, err := chartutil.Create("created", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := makeKind(wanted{chart: created, gvk: goodbyes}); err != nil {
+		t.Fatal(err)
+	}
+	write(t, watchesFile, before[watchesFile])
+	for _, path := range []string{"helm-charts/goodbye", "config/samples/example_v1_goodbye.yaml"} {
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := run(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, files(t)); diff != "" {
+		t.Errorf("left (-before +after):\n%s", diff)
+	}
+}
