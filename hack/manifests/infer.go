@@ -19,8 +19,8 @@ import (
 type inference struct {
 	*trial
 	scenarios []scenario
-	// before is what each scenario is without a trial, nil if that is another one each time.
-	before  [][]rendered
+	// before is what each scenario is without a trial.
+	before  []facts
 	docs    docs
 	allowed []string
 	left    []leftOut
@@ -50,10 +50,8 @@ func newInference(t *trial, scenarios []scenario, allowed []string) *inference {
 	i := &inference{trial: t, scenarios: scenarios, allowed: allowed, docs: docsOf(t.chart)}
 	for _, s := range scenarios {
 		objects, _ := t.render(s, true)
-		if again, _ := t.render(s, true); !same(objects, again) {
-			objects = nil
-		}
-		i.before = append(i.before, objects)
+		again, _ := t.render(s, true)
+		i.before = append(i.before, factsOf(objects, again))
 	}
 	return i
 }
@@ -91,15 +89,17 @@ type outcome struct {
 	// accepted is whether the chart can be rendered with it.
 	accepted bool
 	// seen is whether that makes a difference.
-	seen    bool
-	places  []place
+	seen   bool
+	places []place
+	// changed is where something else is than before.
+	changed []place
 	reached string
 	// whole is whether each text is as it was written.
 	whole bool
 }
 
 func (o outcome) and(other outcome) outcome {
-	return outcome{o.accepted || other.accepted, o.seen || other.seen, append(o.places, other.places...), first(o.reached, other.reached), o.whole && other.whole}
+	return outcome{o.accepted || other.accepted, o.seen || other.seen, append(o.places, other.places...), nil, first(o.reached, other.reached), o.whole && other.whole}
 }
 
 func first(texts ...string) string {
@@ -111,8 +111,17 @@ func first(texts ...string) string {
 	return ""
 }
 
-// try gives a value to the chart in each scenario.
+// try gives a value to the chart in each scenario. What else it changes counts as what it reaches: a template may write a part of it.
 func (i *inference) try(path []string, value any) outcome {
+	o := i.turn(path, value)
+	for _, p := range o.changed {
+		o.reached = first(o.reached, reaches(p))
+	}
+	return o
+}
+
+// turn gives a value to the chart in each scenario, of which only what it writes of it counts.
+func (i *inference) turn(path []string, value any) outcome {
 	o := outcome{whole: true}
 	for n, s := range i.scenarios {
 		other, there := s.with(path, value)
@@ -126,7 +135,9 @@ func (i *inference) try(path []string, value any) outcome {
 		}
 		o.accepted = true
 		found := places(objects)
-		o.seen = o.seen || len(found) > 0 || i.before[n] != nil && !same(objects, i.before[n])
+		changed, differs := i.before[n].changed(objects)
+		o.changed = append(o.changed, changed...)
+		o.seen = o.seen || len(found) > 0 || differs
 		for _, p := range found {
 			o.reached = first(o.reached, reaches(p))
 		}
@@ -167,17 +178,6 @@ func put(in any, path []string, value any) bool {
 		return found
 	}
 	return false
-}
-
-func same(a, b []rendered) bool {
-	text := func(objects []rendered) string {
-		var all strings.Builder
-		for _, r := range objects {
-			all.WriteString(compact(r.object.Object))
-		}
-		return all.String()
-	}
-	return text(a) == text(b)
 }
 
 // judge returns schema if authors may set what does that, and says otherwise why not.
@@ -241,10 +241,9 @@ func (o outcome) templated() string {
 
 // boolean looks at what true and false make different, too: a template may ask for it, and write what makes pods powerful.
 func (i *inference) boolean(path []string) outcome {
-	o := i.try(path, markText)
+	o := i.turn(path, markText)
 	for _, value := range []bool{true, false} {
-		turned := i.try(path, value)
-		o = o.and(turned)
+		o = o.and(i.turn(path, value))
 		for _, s := range i.scenarios {
 			turned, there := s.with(path, value)
 			if objects, err := i.render(turned, true); err == nil && there {

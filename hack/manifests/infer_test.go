@@ -35,6 +35,9 @@ extra: []
 run: ""
 mode: plain
 secretOf: other
+part: "1.2.3"
+upper: word
+times: 2
 notes: {}
 unused: ""
 args: []
@@ -57,11 +60,15 @@ spec:
         image: "{{ .Values.image.repository | default "nginx" }}:1"
         env:
         - {name: TEXT, value: {{ .Values.text | quote }}}
+        - {name: UPPER, value: {{ .Values.upper | quote }}}
+        - {name: TIMES, value: {{ .Values.times | quote }}}
         - {name: RUN, value: {{ tpl .Values.run . | quote }}}
         {{- range $key, $value := .Values.env }}
         - {name: {{ $key | quote }}, value: {{ $value | quote }}}
         {{- end }}
         readinessProbe: {httpGet: {{ .Values.probe | toJson }}}
+        lifecycle:
+          postStart: {exec: {command: [{{ .Values.upper | upper | quote }}, {{ mul .Values.times 1024 | quote }}, {{ .Values.part | trunc 3 | quote }}]}}
         {{- if eq .Values.mode "each" }}
         args: [{{ .Values.secretOf | quote }}]
         {{- end }}
@@ -130,6 +137,9 @@ func TestInference(t *testing.T) {
 		"extra":       "reaches an extra object",
 		"run":         "reaches a template (tpl)",
 		"secretOf":    "reaches a command", // in a DaemonSet only
+		"part":        "reaches a command", // of which it is a part,
+		"upper":       "reaches a command", // or made of it
+		"times":       "reaches a command",
 		"notes":       "a template writes what it has without quotes: it could be more than a value",
 		"unused":      unseen,
 		"args":        unseen,

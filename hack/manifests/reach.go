@@ -55,7 +55,7 @@ func reaches(p place) string {
 	}
 	inMetadata := p.path[0] == "metadata" && len(p.path) > 1 && slices.Contains([]string{"labels", "annotations", "name"}, p.path[1])
 	switch {
-	case slices.Contains([]string{"Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "ServiceAccount"}, kind) && !(inMetadata && p.path[1] == "labels"):
+	case slices.Contains([]string{"Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "ServiceAccount"}, kind) && (!inMetadata || p.path[1] != "labels"):
 		return "a service account"
 	case inMetadata:
 		return ""
@@ -169,4 +169,61 @@ func walk(value any, path []string, visit func(path []string, value any, key boo
 	default:
 		visit(path, value, false)
 	}
+}
+
+// facts are what is said in the objects of a rendering.
+type facts struct {
+	// said has each value with its place.
+	said map[string]bool
+	// templates are those with their kinds, and chance the places where another rendering says something else.
+	templates, chance map[string]bool
+}
+
+// factsOf two renderings of the same.
+func factsOf(a, b []rendered) facts {
+	f := facts{said: map[string]bool{}, templates: map[string]bool{}, chance: map[string]bool{}}
+	for _, objects := range [][]rendered{a, b} {
+		said := map[string]bool{}
+		eachFact(objects, func(template, at, value string, _ place) {
+			f.templates[template] = true
+			said[at+value] = true
+		})
+		eachFact(append(slices.Clone(a), b...), func(_, at, value string, _ place) {
+			if !said[at+value] {
+				f.chance[at] = true
+			}
+		})
+		maps.Copy(f.said, said)
+	}
+	return f
+}
+
+func eachFact(objects []rendered, visit func(template, at, value string, p place)) {
+	for _, r := range objects {
+		template := r.file + " " + r.object.GetKind()
+		walk(r.object.Object, nil, func(path []string, value any, key bool) {
+			visit(template, template+" "+strings.Join(path, "\x00")+"\x01", fmt.Sprint(value), place{r.object, slices.Clone(path), key})
+		})
+	}
+}
+
+// changed is where a rendering says something new in what was there before, and whether it differs at all.
+func (f facts) changed(objects []rendered) (changed []place, differs bool) {
+	said, templates := map[string]bool{}, map[string]bool{}
+	eachFact(objects, func(template, at, value string, p place) {
+		said[at+value], templates[template] = true, true
+		if !f.said[at+value] && !f.chance[at] && f.templates[template] {
+			changed = append(changed, p)
+		}
+	})
+	if len(changed) > 0 || !maps.Equal(templates, f.templates) {
+		return changed, true
+	}
+	for what := range f.said {
+		at, _, _ := strings.Cut(what, "\x01")
+		if !said[what] && !f.chance[at+"\x01"] {
+			return nil, true
+		}
+	}
+	return nil, false
 }

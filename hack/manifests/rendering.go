@@ -331,3 +331,15 @@ func leaves(value any, path []string) [][]string {
 	}
 	return all
 }
+
+// same is whether two renderings are.
+func same(a, b []rendered) bool {
+	text := func(objects []rendered) string {
+		var all strings.Builder
+		for _, r := range objects {
+			all.WriteString(compact(r.object.Object))
+		}
+		return all.String()
+	}
+	return text(a) == text(b)
+}

@@ -76,7 +76,7 @@ func treeOf(s *scene, dir string) (all []string) {
 }
 
 // operatorOf serves what a repository in dir says, with the rights and in the bounds that are written there, and no others.
-func (s *scene) operatorOf(dir string) *process {
+func (s *scene) operatorOf(dir string) {
 	s.Helper()
 	account := s.namespace
 	s.must(env.Client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: objectMeta(operatorNamespace, account)}))
@@ -106,7 +106,7 @@ func (s *scene) operatorOf(dir string) *process {
 	}
 	watches, err := os.ReadFile(filepath.Join(dir, "watches.yaml"))
 	s.must(err)
-	return s.ownOperator(settings{
+	s.ownOperator(settings{
 		namespaces: []string{s.namespace}, account: account,
 		watches: strings.ReplaceAll(string(watches), "chart: helm-charts/", "chart: "+dir+"/helm-charts/"),
 	})
