@@ -10,6 +10,7 @@ import (
 	"maps"
 	"path"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -25,7 +26,10 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/operator"
 )
 
-func init() { log.SetOutput(io.Discard) } // Helm's engine logs each value that a chart requires
+func init() {
+	log.SetOutput(io.Discard) // Helm's engine logs each value that a chart requires
+	debug.SetGCPercent(400)   // a rendering leaves much behind, and there are thousands
+}
 
 // rendered is an object that a chart makes, and the template it is from.
 type rendered struct {
