@@ -27,6 +27,8 @@ type API struct {
 	// schemaFile is where its schema is from.
 	schemaFile string
 	chart      *chart.Chart
+	// trial is how the chart is rendered.
+	trial *trial
 	// kinds are what the chart makes.
 	kinds []made
 	// scalable is whether replicas is the number of all pods that are counted.
@@ -110,7 +112,7 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 			return nil, fmt.Errorf("chart %s can't be rendered with a sample of %s: correct either:\n%w", entry.ChartPath, samplesDir, err)
 		}
 	}
-	api.broken = trial.broken
+	api.trial, api.broken = trial, trial.broken
 	api.scalable = trial.workloads == 1
 	inference := newInference(trial, scenarios, entry.Allow.Values)
 	schema := inference.schema(nil, values)

@@ -139,11 +139,31 @@ func (k kind) report() {
 	for _, m := range k.api.kinds {
 		if why := k.refusal(m); why != "" {
 			fmt.Printf("The operator gets no right to make a %s (%s, %s): %s\n", m.kind, m.file, cmp.Or(m.when, "always: no "+k.entry.Kind+" will be ready"), why)
+			if without := k.api.without(m.kind); m.when == "" && without != "" {
+				fmt.Printf("  pinned in overrideValues, %s leaves it out\n", without)
+			}
 		}
 	}
 	for _, file := range k.api.chart.CRDObjects() {
 		fmt.Printf("The operator does not install %s: do so before\n", file.Name)
 	}
+}
+
+// without is an option, turned, with which the chart makes no objects of a kind; empty if none does that.
+func (a *API) without(kind string) string {
+	values, err := a.trial.values()
+	if err != nil {
+		return ""
+	}
+	for _, path := range options(values, nil) {
+		now, _, _ := unstructured.NestedBool(values, path...)
+		s, _ := scenario{values: values}.with(path, !now)
+		objects, err := a.trial.render(s, false)
+		if err == nil && !slices.ContainsFunc(objects, func(r rendered) bool { return r.object.GetKind() == kind }) {
+			return fmt.Sprintf("%s: %q", dotted(path), fmt.Sprint(!now))
+		}
+	}
+	return ""
 }
 
 // writeChart writes the files that Helm has read, which are those that the chart does not ignore.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -110,7 +111,15 @@ func TestKindIsTakenAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := makeKind(wanted{chart: created, gvk: goodbyes}); err != nil {
+	chrt, err := loader.Load(created)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive, err := chartutil.Save(chrt, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := makeKind(wanted{chart: archive, gvk: goodbyes}); err != nil {
 		t.Fatal(err)
 	}
 	write(t, watchesFile, before[watchesFile])

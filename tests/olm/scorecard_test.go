@@ -92,7 +92,7 @@ func TestExamples(t *testing.T) {
 		samples[fmt.Sprint(sample["metadata"])] = canonicalJSON(t, sample)
 	}
 	for _, example := range shown {
-		delete(example, "status") // see config/manifests/kustomization.yaml
+		delete(example, "status") // see hack/csv
 		if want := samples[fmt.Sprint(example["metadata"])]; canonicalJSON(t, example) != want {
 			t.Errorf("the ClusterServiceVersion shows %s, the sample is %s", canonicalJSON(t, example), want)
 		}
