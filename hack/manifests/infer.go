@@ -223,6 +223,9 @@ func (i *inference) text(path, at []string, of func(text string) any, schema api
 		plain.reached = first(plain.reached, o.reached)
 		o, schema.Pattern = plain, oneWord
 	}
+	if slices.ContainsFunc(o.places, func(p place) bool { return inText(p) && strings.TrimSpace(textOf(p)) != wild }) {
+		schema.Pattern = oneWord // a line of a configuration must not become two
+	}
 	if i.runsText {
 		o.reached = first(i.try(at, of(template)).templated(), o.reached)
 	}

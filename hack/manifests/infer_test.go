@@ -39,6 +39,8 @@ part: "1.2.3"
 upper: word
 times: 2
 notes: {}
+level: info
+settings: ""
 unused: ""
 args: []
 `,
@@ -72,6 +74,15 @@ spec:
         {{- if eq .Values.mode "each" }}
         args: [{{ .Values.secretOf | quote }}]
         {{- end }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: x}
+data:
+  all.conf: |
+    {{- .Values.settings | nindent 4 }}
+  some.conf: |
+    level = {{ .Values.level | nindent 4 }}
 ---
 apiVersion: v1
 kind: Service
@@ -137,6 +148,7 @@ func TestInference(t *testing.T) {
 		"extra":       "reaches an extra object",
 		"run":         "reaches a template (tpl)",
 		"secretOf":    "reaches a command", // in a DaemonSet only
+		"settings":    "reaches a configuration file",
 		"part":        "reaches a command", // of which it is a part,
 		"upper":       "reaches a command", // or made of it
 		"times":       "reaches a command",
@@ -156,6 +168,9 @@ func TestInference(t *testing.T) {
 	}
 	if got := properties["unquoted"]; got.Pattern != oneWord {
 		t.Errorf("unquoted may be %q", got.Pattern)
+	}
+	if got := properties["level"]; got.Pattern != oneWord {
+		t.Errorf("level, of a file with more in it, may be %q", got.Pattern)
 	}
 	if got := properties["labels"]; got.AdditionalProperties == nil || len(got.XValidations) != 1 {
 		t.Errorf("labels of pods are %+v", got)

@@ -61,6 +61,8 @@ func reaches(p place) string {
 		return ""
 	case kind == "ConfigMap" && p.path[0] == "data" && (p.open || isScript(p.object, p.path[1])):
 		return "a command"
+	case isFile(p) && slices.Contains([]string{wild, markText}, strings.TrimSpace(textOf(p))):
+		return "a configuration file"
 	}
 	if template, ok := podsOf[kind]; ok && hasPrefix(p.path, template) {
 		return reachesInPods(p.path[len(template):], p.open)
@@ -117,6 +119,22 @@ func reachesInPods(path []string, open bool) string {
 		path = path[:len(path)-1]
 	}
 	return "its pods' " + cmp.Or(strings.Join(path, "."), "template")
+}
+
+// textOf is what a key of a ConfigMap or Secret holds.
+func textOf(p place) string {
+	text, _, _ := unstructured.NestedString(p.object.Object, p.path...)
+	return text
+}
+
+// isFile is whether a place is what pods have as a file, by its name. A program may do whatever its configuration says.
+func isFile(p place) bool {
+	return inText(p) && strings.Contains(p.path[1], ".")
+}
+
+// inText is whether a place is in a text of a ConfigMap or Secret.
+func inText(p place) bool {
+	return slices.Contains([]string{"ConfigMap", "Secret"}, p.object.GetKind()) && len(p.path) == 2 && slices.Contains([]string{"data", "stringData"}, p.path[0])
 }
 
 // isScript is whether somebody might run what a key of a ConfigMap holds.

@@ -36,6 +36,7 @@ func TestReaches(t *testing.T) {
 		{"ConfigMap", "data.run.sh", false, "a command"},
 		{"ConfigMap", "data.script", false, "a command"},
 		{"ConfigMap", "data.zqkey", true, "a command"},
+		{"ConfigMap", "data.app.conf", false, "a configuration file"},
 		{"Deployment", "spec.template.spec.serviceAccountName", false, "a service account"},
 		{"ServiceAccount", "metadata.name", false, "a service account"},
 		{"RoleBinding", "subjects.[].name", false, "a service account"},
@@ -57,10 +58,10 @@ func TestReaches(t *testing.T) {
 		{"Service", "metadata.namespace", false, "another namespace"},
 		{"Service", "metadata.ownerReferences.[].zqkey", true, "an owner"},
 	} {
-		object := &unstructured.Unstructured{Object: map[string]any{"kind": c.kind, "data": map[string]any{"script": "#!/bin/sh\n" + markText, "settings": markText}}}
+		object := &unstructured.Unstructured{Object: map[string]any{"kind": c.kind, "data": map[string]any{"script": "#!/bin/sh\n" + markText, "settings": markText, "app.conf": wild + "\n"}}}
 		path := strings.Split(c.path, ".")
-		if c.path == "data.run.sh" {
-			path = []string{"data", "run.sh"}
+		if path[0] == "data" {
+			path = strings.SplitN(c.path, ".", 2)
 		}
 		if got := reaches(place{object, path, c.open}); got != c.want {
 			t.Errorf("%s of a %s, open %v: reaches %q, want %q", c.path, c.kind, c.open, got, c.want)
