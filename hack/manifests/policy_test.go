@@ -15,7 +15,8 @@ func TestPolicyForbidsNothingThatAnEntryAllows(t *testing.T) {
 	inCopy(t)
 	write(t, "watches.yaml", "- {group: example.com, version: v1, kind: One, chart: x, allow: {pods: [secrets]}}\n"+
 		"- {group: example.com, version: v2, kind: Two, chart: x, allow: {pods: [secrets, host]}}\n"+
-		"- {group: example.com, version: v1, kind: Three, chart: x}\n")
+		"- {group: example.com, version: v1, kind: Three, chart: x}\n"+
+		"- {group: example.com, version: v1, kind: Four, chart: x, secrets: true, allow: {pods: [serviceAccounts]}}\n")
 	entries, err := readEntries()
 	if err != nil {
 		t.Fatal(err)
@@ -28,13 +29,14 @@ func TestPolicyForbidsNothingThatAnEntryAllows(t *testing.T) {
 		t.Fatal(err)
 	}
 	rules := policy.Spec.Validations
-	if want := `["example.com/v1/One", "example.com/v2/Two", "example.com/v1/Three"]`; !strings.Contains(rules[0].Expression, want) {
+	if want := `["example.com/v1/One", "example.com/v2/Two", "example.com/v1/Three", "example.com/v1/Four"]`; !strings.Contains(rules[0].Expression, want) {
 		t.Errorf("the kinds are not %s in %s", want, rules[0].Expression)
 	}
 	for i, want := range map[int]string{
-		2: `variables.after.exists(o, o in ["example.com/v1/One", "example.com/v2/Two"]) || variables.keptFor in ["One.example.com", "Two.example.com"] || (!has(variables.pod.imagePullSecrets)`,
-		3: `(!has(variables.pod.serviceAccountName)`,
+		2: `variables.after.exists(o, o in ["example.com/v1/One", "example.com/v2/Two", "example.com/v1/Four"]) || variables.keptFor in ["One.example.com", "Two.example.com", "Four.example.com"] || (!has(variables.pod.imagePullSecrets)`,
+		3: `variables.after.exists(o, o in ["example.com/v1/Four"]) || variables.keptFor in ["Four.example.com"] || (!has(variables.pod.serviceAccountName)`,
 		4: `variables.after.exists(o, o in ["example.com/v2/Two"]) || variables.keptFor in ["Two.example.com"] || (!has(variables.pod.hostNetwork)`,
+		5: `variables.resource != "/secrets" || variables.record || (request.operation == "DELETE" ? variables.before : variables.after).exists(o, o in ["example.com/v1/Four"]) || variables.keptFor in ["Four.example.com"] || false`,
 	} {
 		if !strings.HasPrefix(rules[i].Expression, want) {
 			t.Errorf("%s: %s does not begin with %s", rules[i].Message, rules[i].Expression, want)

@@ -35,8 +35,8 @@ func statusSchema() apiextensionsv1.JSONSchemaProps {
 			"version":     text("Version of the chart."),
 			"status":      text("State of the release in Helm's words, for example deployed."),
 			"lastApplied": timestamp("When the revision was applied."),
-			"digest":      text("SHA-256 of the rendered manifest. The release record is believed only if it has the same."),
-			"record":      text("SHA-256 of what the metadata of the release record says: from what the manifest was rendered, and the objects as they were applied."),
+			"digest":      text("SHA-256 of the rendered manifest (of a kind that may have Secrets, its HMAC, with a key in the release record). The release record is believed only if it has the same."),
+			"record":      text("SHA-256, or HMAC, of what the metadata of the release record says: from what the manifest was rendered, and the objects as they were applied."),
 			"inputs":      text("Digests of chart and values, and of what the chart has asked the cluster for, that the manifest was rendered from."),
 			"generation":  integer("The metadata.generation whose spec the revision was made from.", "int64"),
 			"unowned": {

@@ -169,7 +169,7 @@ func (g *Guard) bringAll(targets []*target, upgrade, dryRun bool) ([]Change, err
 			}
 			continue
 		}
-		child := object.ChildOf(applied, t.desired, t.left, g.plan.Ignored)
+		child := object.ChildOf(applied, t.desired, t.left, g.plan.Ignored, g.plan.Key)
 		g.applied = append(g.applied, child)
 		if child.UID != "" {
 			g.unowned = append(g.unowned, child.UID)
@@ -263,7 +263,7 @@ func (g *Guard) create(helper *resource.Helper, info *resource.Info) (*unstructu
 	g.adopt(content(info.Object))
 	answer, err := helper.Create(info.Namespace, false, info.Object)
 	if err != nil {
-		return nil, fmt.Errorf("create %s: %w", describe(info), err)
+		return nil, fmt.Errorf("create %s: %w", describe(info), said(info, err))
 	}
 	if helper.ServerDryRun {
 		content(answer).SetUID("") // nothing has it
@@ -284,7 +284,7 @@ func (g *Guard) patch(helper *resource.Helper, t target, patch map[string]any) (
 	}
 	answer, err := helper.Patch(t.info.Namespace, t.info.Name, types.MergePatchType, text, nil)
 	if err != nil {
-		return nil, fmt.Errorf("patch %s: %w", describe(t.info), err)
+		return nil, fmt.Errorf("patch %s: %w", describe(t.info), said(t.info, err))
 	}
 	return content(answer), nil
 }
@@ -370,7 +370,7 @@ func (g *Guard) remove(info *resource.Info, policy metav1.DeletionPropagation, d
 		}
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("delete %s: %w", describe(info), err)
+		return fmt.Errorf("delete %s: %w", describe(info), said(info, err))
 	}
 	return nil
 }

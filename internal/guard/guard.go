@@ -40,7 +40,7 @@ type Guard struct {
 	peeked   kube.ResourceList // what Peek has parsed
 	peekedAt string            // from that manifest
 
-	proven  kube.ResourceList // the objects of the manifest that Plan.Proven names
+	proven  kube.ResourceList // the objects of the manifest that Plan.Applied knows
 	unowned []types.UID       // of the owner's objects that carry no owner reference
 	applied []object.Child
 	kept    []object.Child // what was not deleted
@@ -51,9 +51,11 @@ type Guard struct {
 
 // Plan is what an action knows beforehand.
 type Plan struct {
-	// Proven is the proof of the manifest that was applied last, as nobody can have forged it. What this
-	// manifest has and a new one no longer has is taken out of objects.
-	Proven string
+	// Applied is whether a manifest is known to be the one that was applied last, and forged by nobody. What that
+	// has and a new one no longer has is taken out of objects.
+	Applied func(manifest string) bool
+	// Key of the fingerprints of Secrets, empty if the release can have none.
+	Key object.Key
 	// Intact are the objects that are as this process has left them when it applied that manifest. They are
 	// not looked at where the new manifest wants the same.
 	Intact []object.Child
@@ -115,9 +117,12 @@ func (g *Guard) Build(reader io.Reader, _ bool) (kube.ResourceList, error) {
 	if g.peeked != nil && string(manifest) == g.peekedAt {
 		resources, g.peeked = g.peeked, nil // and no second time: Helm, or an apply, changes them
 	} else if resources, err = g.Client.Build(bytes.NewReader(manifest), false); err != nil {
+		if g.plan.Key != object.Plain {
+			err = object.DiscreetRendering(err)
+		}
 		return nil, err
 	}
-	if g.plan.Proven != "" && object.Proof(string(manifest)) == g.plan.Proven {
+	if g.plan.Applied(string(manifest)) {
 		g.proven = resources
 	}
 	return resources, nil
@@ -145,7 +150,11 @@ func (g *Guard) Create(resources kube.ResourceList) (*kube.Result, error) {
 		hooks = hooks || isHook(made)
 	}
 	if hooks { // which are no part of the release: they come and go
-		return g.Client.Create(resources)
+		made, err := g.Client.Create(resources)
+		for _, info := range resources {
+			err = said(info, err)
+		}
+		return made, err
 	}
 	if len(g.plan.Left) > 0 {
 		return g.Update(nil, resources, false)
@@ -211,7 +220,7 @@ func (g *Guard) Present(manifest string) ([]object.Child, error) {
 			return nil, err
 		}
 		if g.owns(live) {
-			present = append(present, object.ChildOf(live, g.shape(info), nil, g.plan.Ignored))
+			present = append(present, object.ChildOf(live, g.shape(info), nil, g.plan.Ignored, g.plan.Key))
 		}
 	}
 	return present, nil
@@ -301,9 +310,17 @@ func (g *Guard) adopt(obj metav1.Object) {
 func (g *Guard) live(info *resource.Info) (*unstructured.Unstructured, error) {
 	live, err := resource.NewHelper(info.Client, info.Mapping).Get(info.Namespace, info.Name)
 	if err != nil {
-		return nil, fmt.Errorf("look up %s: %w", describe(info), err)
+		return nil, fmt.Errorf("look up %s: %w", describe(info), said(info, err))
 	}
 	return content(live), nil
+}
+
+// said is what may be told of an error of a request about an object.
+func said(info *resource.Info, err error) error {
+	if err != nil && info.Mapping.GroupVersionKind.GroupKind() == object.Secret.GroupKind() {
+		return object.Discreet(err)
+	}
+	return err
 }
 
 // content of an object: Build, and what it asks the API server with, know no other type.

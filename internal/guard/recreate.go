@@ -58,7 +58,7 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 	}
 	created, err := resource.NewHelper(t.info.Client, t.info.Mapping).Create(t.info.Namespace, false, anew)
 	if err != nil {
-		return nil, fmt.Errorf("make %s anew: %w", describe(t.info), err)
+		return nil, fmt.Errorf("make %s anew: %w", describe(t.info), said(t.info, err))
 	}
 	g.plan.Recreated(fmt.Sprintf("%s was deleted and made anew: %s", describe(t.info), why))
 	return content(created), nil
@@ -88,7 +88,7 @@ func (g *Guard) awaitGone(t *target) error {
 // causes are the fields of an object that the API server does not take, and why.
 func causes(refused error) string {
 	var status apierrors.APIStatus
-	if !errors.As(refused, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
+	if object.IsDiscreet(refused) || !errors.As(refused, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
 		return refused.Error()
 	}
 	var words []string

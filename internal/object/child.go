@@ -25,12 +25,15 @@ type Child struct {
 }
 
 // ChildOf describes an object as the API server answered after it was brought to what the chart wants in what is not left
-// to others.
-func ChildOf(applied, desired *unstructured.Unstructured, left Left, rules Ignored) Child {
+// to others. The fingerprint of a Secret is made with key.
+func ChildOf(applied, desired *unstructured.Unstructured, left Left, rules Ignored, key Key) Child {
 	child := Child{
 		APIVersion: applied.GetAPIVersion(), Kind: applied.GetKind(), Name: applied.GetName(),
 		Fingerprint:     fingerprint(applied, rules, func(p pointer) bool { return isTheCharts(p, desired, left) }),
 		ResourceVersion: applied.GetResourceVersion(),
+	}
+	if IsSecret(applied) {
+		child.Fingerprint = key.seal(child.Fingerprint)
 	}
 	if metav1.GetControllerOfNoCopy(applied) == nil {
 		child.UID = applied.GetUID()
@@ -39,9 +42,13 @@ func ChildOf(applied, desired *unstructured.Unstructured, left Left, rules Ignor
 }
 
 // Intact is whether an object of the cache is as c was applied, but for what is left to others: owner's, with an owner reference unless it
-// is kept.
-func (c Child) Intact(slim *unstructured.Unstructured, owner client.Object) bool {
-	return Owned(slim, owner, []types.UID{c.UID}) && (metav1.GetControllerOfNoCopy(slim) == nil) == Kept(slim) && has(CachedFingerprint(slim), c.Fingerprint)
+// is kept. key is that of ChildOf.
+func (c Child) Intact(slim *unstructured.Unstructured, owner client.Object, key Key) bool {
+	fingerprint := CachedFingerprint(slim)
+	if IsSecret(slim) {
+		fingerprint = key.seal(fingerprint)
+	}
+	return Owned(slim, owner, []types.UID{c.UID}) && (metav1.GetControllerOfNoCopy(slim) == nil) == Kept(slim) && has(fingerprint, c.Fingerprint)
 }
 
 // ShownBy is whether object, read from a cache, already is as c was applied, or newer.

@@ -3,7 +3,6 @@ package object
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -74,7 +73,7 @@ func fingerprint(object *unstructured.Unstructured, rules Ignored, counts func(p
 		return "" // cannot happen for what was JSON before; it would look like a drift
 	}
 	slices.Sort(marks)
-	return Digest(text) + strings.Join(marks, "")
+	return Plain.Digest(text) + strings.Join(marks, "")
 }
 
 func markOf(p pointer, value any) string {
@@ -107,10 +106,4 @@ func has(fingerprint, wanted string) bool {
 func CachedFingerprint(slim *unstructured.Unstructured) string {
 	text, _, _ := unstructured.NestedString(slim.Object, "metadata", "annotations", fingerprintAnnotation)
 	return text
-}
-
-// Digest fits into a label, and 128 bits of SHA-256 do not collide by chance.
-func Digest(text []byte) string {
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:16])
 }

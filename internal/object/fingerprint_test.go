@@ -26,7 +26,7 @@ status: {replicas: 2}
 func TestChildIsIntact(t *testing.T) {
 	desired := parse(t, deploymentYAML)
 	unstructured.RemoveNestedField(desired.Object, "metadata", "annotations", "theirs")
-	child := ChildOf(parse(t, deploymentYAML), desired, nil, nil)
+	child := ChildOf(parse(t, deploymentYAML), desired, nil, nil, "")
 	set := func(value any, path ...string) func(*unstructured.Unstructured) {
 		return func(u *unstructured.Unstructured) {
 			if err := unstructured.SetNestedField(u.Object, value, path...); err != nil {

@@ -104,6 +104,14 @@ func Inheritable(obj metav1.Object, owner client.Object) bool {
 	return obj.GetDeletionTimestamp() == nil && len(slices.DeleteFunc(slices.Clone(obj.GetOwnerReferences()), isNamesake)) == 0
 }
 
+// MarkedFor is whether an inheritable object is marked, whatever the chart adds to that, as of the release of owner: a namesake has left it, or a backup had it.
+func MarkedFor(obj metav1.Object, owner client.Object) bool {
+	marked := &metav1.ObjectMeta{
+		Labels: labels.Set{managedByLabel: managedByValue}, Annotations: map[string]string{ReleaseName: owner.GetName(), ReleaseNamespace: owner.GetNamespace()},
+	}
+	return Inheritable(obj, owner) && len(Unmarked(obj, marked, owner)) == 0
+}
+
 // Inherit makes an inheritable object owner's.
 func Inherit(obj metav1.Object, owner client.Object) {
 	isNamesake := func(ref metav1.OwnerReference) bool { return namesake(ref, owner) }

@@ -271,6 +271,9 @@ func isEmpty(value any) bool {
 // Kubernetes may know it, stays as it is.
 func Canonical(rendered *unstructured.Unstructured) *unstructured.Unstructured {
 	canonical := rendered.DeepCopy()
+	if IsSecret(rendered) {
+		withData(canonical)
+	}
 	if typed, err := scheme.Scheme.New(rendered.GroupVersionKind()); err == nil {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(canonical.Object, typed, true); err == nil {
 			if content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed); err == nil {

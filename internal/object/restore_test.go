@@ -233,14 +233,14 @@ func TestRestoreLeavesWhatIsIgnored(t *testing.T) {
 				t.Errorf("got  %v\nwant %v", restored.Object, want.Object)
 			}
 			// What was ignored makes no drift, and what was repaired does.
-			child := ChildOf(restored, desired, left, rules)
+			child := ChildOf(restored, desired, left, rules, "")
 			if !has(Fingerprint(restored, rules), child.Fingerprint) {
 				t.Error("what was restored has drifted")
 			}
 			if drifted := !reflect.DeepEqual(live.Object, restored.Object); drifted == has(Fingerprint(live, rules), child.Fingerprint) {
 				t.Errorf("a drift is seen: %v", !drifted)
 			}
-			pristine := ChildOf(desired, desired, left, rules)
+			pristine := ChildOf(desired, desired, left, rules, "")
 			if drifted := !reflect.DeepEqual(live.Object, restored.Object); drifted == has(Fingerprint(live, rules), pristine.Fingerprint) {
 				t.Errorf("after an install, a drift is seen: %v", !drifted)
 			}

@@ -11,11 +11,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // lackPeriod is how often the operator looks whether a CRD or a right that was missing is there.
@@ -107,15 +111,29 @@ func (s *servable) lack(ctx context.Context, entry Entry, others bool) (lack, er
 			return nil, err
 		}
 	}
-	if !others {
-		return nil, nil
+	if others {
+		lack, err = s.unseen(ctx, entry.GroupVersionKind, labels.Everything())
+		if lack != nil {
+			return fmt.Errorf("the operator may not see this kind: give its ServiceAccount the rights, as config/rbac/role.yaml has them for others: %w", lack), nil
+		}
 	}
+	if err == nil && entry.Secrets {
+		lack, err = s.unseen(ctx, object.Secret, object.ManagedBy())
+		if lack != nil {
+			return fmt.Errorf("secrets: true, and the operator may not see Secrets: give its ServiceAccount the right (make manifests deploy): %w", lack), nil
+		}
+	}
+	return nil, err
+}
+
+// unseen is why the operator may not see those of a kind that selector selects, nil if it may.
+func (s *servable) unseen(ctx context.Context, kind schema.GroupVersionKind, selector labels.Selector) (forbidden, err error) {
 	for _, namespace := range s.namespaces {
 		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(entry.GroupVersion().WithKind(entry.Kind + "List"))
-		err := s.reader.List(ctx, list, client.InNamespace(namespace), client.Limit(1))
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		err := s.reader.List(ctx, list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.Limit(1))
 		if apierrors.IsForbidden(err) {
-			return fmt.Errorf("the operator may not see this kind: give its ServiceAccount the rights, as config/rbac/role.yaml has them for others: %w", err), nil
+			return err, nil
 		}
 		if err != nil {
 			return nil, err

@@ -39,6 +39,16 @@ func cacheOptions(entries []Entry, namespaces []string) cache.Options {
 		ReaderFailOnMissingInformer: true,
 		NewInformer:                 newInformer,
 	}
+	if haveSecrets(entries) {
+		options.ByObject[&corev1.Secret{}] = cache.ByObject{Transform: func(secret any) (any, error) {
+			if secret, untyped := secret.(*unstructured.Unstructured); untyped {
+				if slim, err := record.SlimSecret(secret); slim != nil {
+					return slim, err
+				}
+			}
+			return ignored.Slim(secret)
+		}}
+	}
 	for _, entry := range entries {
 		options.ByObject[customResource(entry)] = cache.ByObject{
 			Label:     labels.Everything(),
@@ -75,7 +85,8 @@ func customResource(entry Entry) *unstructured.Unstructured {
 }
 
 // newInformer gives the library the watch on Secrets that it insists on, without a Secret:
-// release records are ConfigMaps, and the operator has no right on any Secret.
+// release records are ConfigMaps, and the operator has no right on any Secret. Where an entry
+// may have Secrets, they are watched as all that charts make, untyped, and this watch would be a second one.
 func newInformer(source toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	if _, ok := object.(*corev1.Secret); ok {
 		source = noSecrets{}

@@ -36,7 +36,7 @@ func setUpReconcilers(mgr ctrl.Manager, entries []Entry, options Options) error 
 	if err != nil {
 		return err
 	}
-	clients, err := release.NewClients(mgr, operator, capabilities)
+	clients, err := release.NewClients(mgr, operator, capabilities, haveSecrets(entries))
 	if err != nil {
 		return err
 	}
@@ -78,6 +78,7 @@ func reconcilerOptions(mgr ctrl.Manager, entry Entry, options Options, clients *
 		MaxConcurrent:    workers,
 		Overrides:        entry.OverrideValues,
 		Allow:            entry.Allow,
+		Secrets:          entry.Secrets,
 		Names:            entry.ReleaseName,
 		Period:           period,
 		Limits:           options.RolloutLimits,

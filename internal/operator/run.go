@@ -19,6 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"demo.welcome.domain/welcome-operator/internal/record"
 )
 
 const (
@@ -109,6 +111,9 @@ func newManager(cluster *rest.Config, mapper meta.RESTMapper, entries []Entry, o
 // takes over without a pause.
 func setUpProbes(ctx context.Context, mgr ctrl.Manager, entries []Entry) error {
 	cached := []client.Object{&corev1.ConfigMap{}}
+	if haveSecrets(entries) {
+		cached = append(cached, record.Secrets())
+	}
 	for _, entry := range entries {
 		cached = append(cached, customResource(entry))
 	}

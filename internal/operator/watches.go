@@ -25,6 +25,9 @@ type Entry struct {
 	ReleaseName record.Names `json:"releaseName"`
 	// Allow is what authors of custom resources may ask of controllers that serve others, too.
 	Allow object.Allow `json:"allow"`
+	// Secrets is whether the chart may make Secrets, and look its own up. The operator then has the right to all Secrets of the namespaces that it watches,
+	// and keeps the records of these releases in Secrets.
+	Secrets bool `json:"secrets"`
 	// DriftDetection is what is done about objects that others have changed.
 	DriftDetection driftDetection `json:"driftDetection"`
 	// Recreate are the kinds whose objects may be deleted and made anew where a field cannot be changed.
@@ -130,6 +133,11 @@ func validateEntry(entry *Entry) error {
 		return fmt.Errorf("recreate: %w", err)
 	}
 	return entry.Allow.Validate()
+}
+
+// haveSecrets is whether there is an entry that has.
+func haveSecrets(entries []Entry) bool {
+	return slices.ContainsFunc(entries, func(entry Entry) bool { return entry.Secrets })
 }
 
 // unsetVariables lists the environment variables that values refer to and that are empty.

@@ -19,6 +19,11 @@ func (r *Store) RemoveLeft(ctx context.Context, mayInherit func() error) error {
 	if err != nil {
 		return err
 	}
+	if r.earlier != nil {
+		if err := r.earlier.RemoveLeft(ctx, mayInherit); err != nil {
+			return err
+		}
+	}
 	left := slices.DeleteFunc(named, func(record corev1.ConfigMap) bool {
 		_, isRecord := revisionOf(record.Name, r.release)
 		return !isRecord || metav1.IsControlledBy(&record, r.owner) || !object.Inheritable(&record, r.owner)

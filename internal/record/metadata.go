@@ -60,6 +60,8 @@ type Record struct {
 	Created time.Time `json:"-"`
 	// Children are the objects of the release, nil if that is not known.
 	Children []object.Child
+	// Key of the digests, empty where records are ConfigMaps.
+	Key object.Key `json:"-"`
 }
 
 // Newest reads the newest record from the cache: nil if there is none.
@@ -76,12 +78,14 @@ func (r *Store) Newest(ctx context.Context) (*Record, error) {
 }
 
 // Proof is that of all that is used of the metadata.
-func (r *Record) Proof() string {
-	text, err := json.Marshal(r)
-	if err != nil {
-		return "" // cannot happen for texts and numbers; it would prove nothing
-	}
-	return object.Proof(string(text))
+func (r *Record) Proof() string { return r.Key.Proof(r.text()) }
+
+// IsProven is whether proof is that.
+func (r *Record) IsProven(proof string) bool { return r.Key.Proves(proof, r.text()) }
+
+func (r *Record) text() string {
+	text, _ := json.Marshal(r) // texts and numbers
+	return string(text)
 }
 
 func parseRecord(meta *corev1.ConfigMap, revision int) *Record {
@@ -93,7 +97,7 @@ func parseRecord(meta *corev1.ConfigMap, revision int) *Record {
 		Operator: meta.Annotations[operatorAnnotation],
 		Created:  meta.CreationTimestamp.Time,
 
-		Capabilities: meta.Annotations[capabilitiesAnnotation], Lookups: meta.Annotations[lookupsAnnotation],
+		Capabilities: meta.Annotations[capabilitiesAnnotation], Lookups: meta.Annotations[lookupsAnnotation], Key: object.Key(meta.Data[keyOfDigests]),
 	}
 	r.Generation, _ = strconv.ParseInt(meta.Annotations[generationAnnotation], 10, 64)
 	if text := meta.Annotations[childrenAnnotation]; len(text) <= maxChildren {
@@ -112,21 +116,22 @@ func Slim(object any) (any, error) {
 	return object, nil
 }
 
-func slim(whole *corev1.ConfigMap) *corev1.ConfigMap {
+func slim(whole metav1.Object) *corev1.ConfigMap {
 	slim := &corev1.ConfigMap{}
-	slim.Namespace, slim.Name, slim.ResourceVersion, slim.UID = unique.Make(whole.Namespace).Value(), whole.Name, whole.ResourceVersion, whole.UID
-	if !strings.HasPrefix(whole.Name, namePrefix) {
+	slim.Namespace, slim.Name, slim.ResourceVersion, slim.UID = unique.Make(whole.GetNamespace()).Value(), whole.GetName(), whole.GetResourceVersion(), whole.GetUID()
+	if !strings.HasPrefix(slim.Name, namePrefix) {
 		return slim
 	}
-	slim.CreationTimestamp, slim.OwnerReferences = whole.CreationTimestamp, slimOwners(whole)
+	slim.CreationTimestamp, slim.OwnerReferences = whole.GetCreationTimestamp(), slimOwners(whole)
 	slim.Labels, slim.Annotations = map[string]string{}, map[string]string{}
+	given, annotations := whole.GetLabels(), whole.GetAnnotations()
 	for _, key := range []string{"owner", "name", "status"} { // Helm's, by which it finds records
-		if value, ok := whole.Labels[key]; ok {
+		if value, ok := given[key]; ok {
 			slim.Labels[key] = unique.Make(value).Value()
 		}
 	}
 	for key, most := range longest {
-		if text, ok := whole.Annotations[key]; ok && len(text) <= most {
+		if text, ok := annotations[key]; ok && len(text) <= most {
 			slim.Annotations[key] = text
 		}
 	}
@@ -141,15 +146,15 @@ var longest = map[string]int{
 
 // slimOwners are the controller of a record or, without one, its only owner. What no operator writes becomes nobody's reference, by which
 // the record is somebody else's.
-func slimOwners(whole *corev1.ConfigMap) []metav1.OwnerReference {
+func slimOwners(whole metav1.Object) []metav1.OwnerReference {
 	of := metav1.GetControllerOfNoCopy(whole)
 	switch {
-	case len(whole.OwnerReferences) == 0:
+	case len(whole.GetOwnerReferences()) == 0:
 		return nil
 	case of == nil:
-		of = &whole.OwnerReferences[0]
+		of = &whole.GetOwnerReferences()[0]
 	}
-	if of.Controller == nil && len(whole.OwnerReferences) > 1 || len(of.APIVersion)+len(of.Kind)+len(of.Name)+len(of.UID) > 3*maxShort {
+	if of.Controller == nil && len(whole.GetOwnerReferences()) > 1 || len(of.APIVersion)+len(of.Kind)+len(of.Name)+len(of.UID) > 3*maxShort {
 		return []metav1.OwnerReference{{}}
 	}
 	return []metav1.OwnerReference{{
@@ -161,13 +166,23 @@ func slimOwners(whole *corev1.ConfigMap) []metav1.OwnerReference {
 var controller = map[bool]*bool{true: ptr.To(true)}
 
 // IndexReleases lets the cache find records by their release. Without it, every reconcile would go through the records of all.
-func IndexReleases(ctx context.Context, indexer client.FieldIndexer) error {
-	return indexer.IndexField(ctx, &corev1.ConfigMap{}, releaseIndex, func(record client.Object) []string {
-		if release := releaseOf(record.GetName()); release != "" {
-			return []string{release}
+// secrets is whether there are records in Secrets.
+func IndexReleases(ctx context.Context, indexer client.FieldIndexer, secrets bool) error {
+	kinds := []client.Object{&corev1.ConfigMap{}}
+	if secrets {
+		kinds = append(kinds, Secrets())
+	}
+	for _, kind := range kinds {
+		if err := indexer.IndexField(ctx, kind, releaseIndex, func(record client.Object) []string {
+			if release := releaseOf(record.GetName()); release != "" {
+				return []string{release}
+			}
+			return nil
+		}); err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // releaseOf is the name of the release that a record is of, empty if it is none.

@@ -76,7 +76,11 @@ func (r *Store) CheckName(ctx context.Context) error {
 		}
 	}
 	before := r.called(r.names.other())
-	if records, err = before.cached(ctx, labels.Everything()); err != nil || len(records) == 0 {
+	records, err = before.cached(ctx, labels.Everything())
+	if err == nil && len(records) == 0 && before.earlier != nil {
+		records, err = before.earlier.cached(ctx, labels.Everything())
+	}
+	if err != nil || len(records) == 0 {
 		return err
 	}
 	return fmt.Errorf("release name %q is not %q, by which the release is recorded: set releaseName of this kind back to %s in the operator's watches.yaml, "+
@@ -97,6 +101,9 @@ func (r *Store) called(names Names) *Store {
 	store, sanitizer := *r, *r.sanitizer
 	store.names, store.release, store.sanitizer = names, names.of(r.owner), &sanitizer
 	sanitizer.release = store.release
+	if r.earlier != nil {
+		store.earlier = r.earlier.called(names)
+	}
 	return &store
 }
 

@@ -50,8 +50,19 @@ type sanitizer struct {
 	mapper  meta.RESTMapper
 	owner   client.Object
 	release string               // its name, as it is recorded
-	proof   string               // of the manifest that was applied last, empty if none is known
 	report  func(message string) // of what was left out
+	// isApplied is whether a manifest is the one that was applied last.
+	isApplied func(manifest string) bool
+	// discreet is whether records hold values of Secrets, which errors may quote.
+	discreet bool
+}
+
+// because is what may be told of an error.
+func (s *sanitizer) because(err error) string {
+	if s.discreet {
+		return "why is not told, for it may quote a Secret"
+	}
+	return err.Error()
 }
 
 // sanitize returns the record as Helm may read it. One in which nothing is wrong keeps every byte.
@@ -59,7 +70,7 @@ func (s *sanitizer) sanitize(record *corev1.ConfigMap) (*corev1.ConfigMap, error
 	meta := slim(record)
 	rel, whole, err := s.unpack(record.Data["release"])
 	if err != nil {
-		s.report(fmt.Sprintf("release record %s cannot be read: %v", record.Name, err))
+		s.report(fmt.Sprintf("release record %s cannot be read: %s", record.Name, s.because(err)))
 		rel = &release.Release{Manifest: object.BareManifest(parseRecord(meta, 0).Children)}
 	}
 	children, left, err := s.children(rel.Manifest)
@@ -111,7 +122,7 @@ func (s *sanitizer) children(manifest string) (kept []object.Child, left []strin
 	for _, key := range keys {
 		objects, err := objectsOf(documents[key])
 		if err != nil {
-			left = append(left, fmt.Sprintf("left out a document that is no object: %v", err))
+			left = append(left, fmt.Sprintf("left out a document that is no object: %s", s.because(err)))
 			continue
 		}
 		for _, obj := range objects {
@@ -182,7 +193,7 @@ const namePrefix = "sh.helm.release.v1."
 
 // Is is whether an object that a custom resource owns is a record of its release.
 func Is(child object.Child) bool {
-	return child.Kind == "ConfigMap" && strings.HasPrefix(child.Name, namePrefix)
+	return (child.Kind == "ConfigMap" || child.Kind == object.Secret.Kind) && strings.HasPrefix(child.Name, namePrefix)
 }
 
 // revisionOf reads the revision from the name of a record of a release; false if it is not one.
@@ -203,7 +214,7 @@ func (s *sanitizer) unpack(data string) (rel *release.Release, whole bool, err e
 		return nil, false, err
 	}
 	size, count := len(raw), parts(raw)
-	if s.proof != "" && object.Proof(proven.Manifest) == s.proof {
+	if s.isApplied(proven.Manifest) {
 		size, count = size-len(proven.Manifest), count-parts(proven.Manifest)
 	} else {
 		count = max(count, parts(proven.Manifest))

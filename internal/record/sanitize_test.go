@@ -20,8 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/utils/ptr"
-
-	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 const (
@@ -48,7 +46,7 @@ func newSanitizer() (*sanitizer, *[]string) {
 	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "Service"}, meta.RESTScopeNamespace)
 	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, meta.RESTScopeRoot)
 	var told []string
-	return &sanitizer{mapper: mapper, owner: owner(), release: "hello", report: func(message string) { told = append(told, message) }}, &told
+	return &sanitizer{mapper: mapper, owner: owner(), release: "hello", isApplied: func(string) bool { return false }, report: func(message string) { told = append(told, message) }}, &told
 }
 
 func TestChildrenOfAManifest(t *testing.T) {
@@ -246,7 +244,7 @@ func TestSanitizeProvenRecord(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, told := newSanitizer()
-			s.proof = object.Proof(manifest)
+			s.isApplied = func(m string) bool { return m == manifest }
 			record := recordOf(t, &release.Release{})
 			record.Data["release"] = packed([]byte(`{"manifest": ` + string(text) + `, ` + c.beside + `}`))
 			safe, err := s.sanitize(record)

@@ -1,4 +1,4 @@
-// Package record keeps the release records of custom resources: in ConfigMaps beside them, for Helm's
+// Package record keeps the release records of custom resources: in ConfigMaps beside them, or Secrets, for Helm's
 // own driver, with a cache that knows their metadata, and without believing what is inside.
 package record
 
@@ -21,7 +21,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -41,7 +43,8 @@ var reading = make(chan struct{}, 2)
 
 // Store stores the release records of one custom resource in ConfigMaps beside it, for
 // Helm's own ConfigMap driver. ConfigMaps, not Secrets, so that the operator needs no right
-// on any Secret. People look at them with HELM_DRIVER=configmap helm ls.
+// on any Secret. People look at them with HELM_DRIVER=configmap helm ls. Of a kind that may have Secrets, the records are
+// Secrets (HELM_DRIVER=secret), for they hold the values.
 //
 // The cache holds only the records' metadata. That tells which revision is the newest, how it
 // is, and what it was made from, and so is all that an idle reconcile needs. What is inside of
@@ -52,6 +55,8 @@ type Store struct {
 	cache     client.Reader
 	owner     client.Object
 	names     Names
+	kind      string // Secret or ConfigMap
+	earlier   *Store // in ConfigMaps, where the records are Secrets
 	release   string // the name of the release, as it is recorded
 	sanitizer *sanitizer
 	stamp     func() Record
@@ -59,14 +64,40 @@ type Store struct {
 	created string
 }
 
-// NewStore returns the store of owner's records, for one reconcile. names is how they are called. proof is that of the manifest that was applied last, empty if none is
-// known. The store tells report what a record names and the owner has no right to.
-func NewStore(reconcile context.Context, live corev1client.ConfigMapsGetter, cache client.Reader, mapper meta.RESTMapper, owner client.Object, names Names, proof string, report func(message string)) *Store {
-	release := names.of(owner)
-	return &Store{
-		reconcile: reconcile, ConfigMapInterface: live.ConfigMaps(owner.GetNamespace()), cache: cache, owner: owner, names: names, release: release,
-		sanitizer: &sanitizer{mapper: mapper, owner: owner, release: release, proof: proof, report: report},
+// Options of a store.
+type Options struct {
+	// Names is how the releases are called.
+	Names Names
+	// Secrets is whether the records are Secrets.
+	Secrets bool
+	// IsApplied is whether a manifest is known to be the one that was applied last.
+	IsApplied func(manifest string) bool
+	// Report is told what a record names and the owner has no right to.
+	Report func(message string)
+}
+
+// Live are ConfigMaps and Secrets as the API server has them.
+type Live interface {
+	corev1client.ConfigMapsGetter
+	corev1client.SecretsGetter
+}
+
+// NewStore returns the store of owner's records, for one reconcile.
+func NewStore(reconcile context.Context, live Live, cache client.Reader, mapper meta.RESTMapper, owner client.Object, o Options) *Store {
+	release := o.Names.of(owner)
+	store := &Store{
+		reconcile: reconcile, ConfigMapInterface: live.ConfigMaps(owner.GetNamespace()), cache: cache, owner: owner, names: o.Names, kind: "ConfigMap", release: release,
+		sanitizer: &sanitizer{mapper: mapper, owner: owner, release: release, isApplied: o.IsApplied, report: o.Report, discreet: o.Secrets},
 	}
+	if o.Secrets {
+		earlier := *store
+		store.kind, store.ConfigMapInterface, store.earlier = object.Secret.Kind, inSecrets{secrets: live.Secrets(owner.GetNamespace())}, &earlier
+	}
+	return store
+}
+
+func (r *Store) resource() schema.GroupResource {
+	return corev1.Resource(strings.ToLower(r.kind) + "s")
 }
 
 // Stamping returns the store for an action that makes a revision. Its record is annotated with what stamp returns, which is asked
@@ -109,9 +140,22 @@ func (r *Store) cached(ctx context.Context, selector labels.Selector) ([]corev1.
 
 // recordsOf lists the metadata of the records of a release, whosever they are.
 func (r *Store) recordsOf(ctx context.Context, release string, selector labels.Selector) ([]corev1.ConfigMap, error) {
-	list := &corev1.ConfigMapList{}
-	err := r.cache.List(ctx, list, client.InNamespace(r.owner.GetNamespace()), client.MatchingFields{releaseIndex: release},
-		client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy)
+	of := []client.ListOption{client.InNamespace(r.owner.GetNamespace()), client.MatchingFields{releaseIndex: release},
+		client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy}
+	list, secrets := &corev1.ConfigMapList{}, &unstructured.UnstructuredList{}
+	var err error
+	if r.kind == object.Secret.Kind {
+		secrets.SetGroupVersionKind(object.Secret.GroupVersion().WithKind("SecretList"))
+		err = r.cache.List(ctx, secrets, of...)
+	} else {
+		err = r.cache.List(ctx, list, of...)
+	}
+	for i := range secrets.Items {
+		record, asRecord := ofSecret(&secrets.Items[i])
+		if err = errors.Join(err, asRecord); err == nil {
+			list.Items = append(list.Items, *record)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("list release records: %w", err)
 	}
@@ -137,7 +181,7 @@ func (r *Store) Get(ctx context.Context, name string, opts metav1.GetOptions) (*
 		return nil, err
 	}
 	if len(r.owned([]corev1.ConfigMap{*record})) == 0 {
-		return nil, apierrors.NewNotFound(corev1.Resource("configmaps"), name)
+		return nil, apierrors.NewNotFound(r.resource(), name)
 	}
 	return r.sanitizer.sanitize(record)
 }
@@ -192,7 +236,7 @@ func (r *Store) Create(ctx context.Context, record *corev1.ConfigMap, opts metav
 	if err != nil {
 		r.created = ""
 		if apierrors.IsAlreadyExists(err) {
-			err = object.InTheWay("ConfigMap", r.owner.GetNamespace(), record.Name)
+			err = object.InTheWay(r.kind, r.owner.GetNamespace(), record.Name)
 		}
 		return nil, err
 	}
@@ -245,13 +289,22 @@ func (r *Store) annotate(ctx context.Context, record *corev1.ConfigMap) error {
 		}
 		var err error
 		record.Annotations, err = stamp.annotations()
+		keep(record, stamp.Key)
 		return err
 	}
 	cached, err := r.cachedRecord(ctx, record.Name)
 	if err == nil {
 		record.Annotations = cached.Annotations
+		keep(record, object.Key(cached.Data[keyOfDigests]))
 	}
 	return client.IgnoreNotFound(err)
+}
+
+// keep has a record keep the key of its digests.
+func keep(record *corev1.ConfigMap, key object.Key) {
+	if key != "" {
+		record.Data[keyOfDigests] = string(key)
+	}
 }
 
 // Restamp replaces what a record is annotated with.
@@ -264,7 +317,11 @@ func (r *Store) Restamp(ctx context.Context, record *Record) error {
 	if err != nil {
 		return err
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "annotations": annotations}})
+	content := map[string]any{"metadata": map[string]any{"uid": uid, "annotations": annotations}}
+	if record.Key != "" {
+		content["stringData"] = map[string]any{keyOfDigests: record.Key}
+	}
+	patch, err := json.Marshal(content)
 	if err != nil {
 		return fmt.Errorf("encode the annotations of release record %s: %w", record.Name, err)
 	}
@@ -283,7 +340,7 @@ func (r *Store) uid(ctx context.Context, name string) (types.UID, error) {
 		return "", client.IgnoreNotFound(err)
 	}
 	if len(r.owned([]corev1.ConfigMap{*cached})) == 0 {
-		return "", apierrors.NewConflict(corev1.Resource("configmaps"), name, errors.New("it is a record of another custom resource by now"))
+		return "", apierrors.NewConflict(r.resource(), name, errors.New("it is a record of another custom resource by now"))
 	}
 	return cached.UID, nil
 }
@@ -335,8 +392,16 @@ func (r *Store) await(ctx context.Context, name string, seen func(*corev1.Config
 }
 
 func (r *Store) cachedRecord(ctx context.Context, name string) (*corev1.ConfigMap, error) {
+	key := client.ObjectKey{Namespace: r.owner.GetNamespace(), Name: name}
+	if r.kind == object.Secret.Kind {
+		secret := Secrets()
+		if err := r.cache.Get(ctx, key, secret, client.UnsafeDisableDeepCopy); err != nil {
+			return &corev1.ConfigMap{}, err
+		}
+		return ofSecret(secret)
+	}
 	record := &corev1.ConfigMap{}
-	err := r.cache.Get(ctx, client.ObjectKey{Namespace: r.owner.GetNamespace(), Name: name}, record)
+	err := r.cache.Get(ctx, key, record)
 	return record, err
 }
 

@@ -50,7 +50,7 @@ func TestUpdateOutlastsAnOutage(t *testing.T) {
 		"somebody else's":            {[]error{apierrors.NewConflict(corev1.Resource("configmaps"), "hello", errors.New("changed"))}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := NewStore(context.Background(), everywhere{&shaky{errs: c.errs}}, cached{record: record}, nil, owner(), NamesPlain, "", nil)
+			store := NewStore(context.Background(), everywhere{configMaps: &shaky{errs: c.errs}}, cached{record: record}, nil, owner(), Options{Names: NamesPlain})
 			if _, err := store.Update(context.Background(), record.DeepCopy(), metav1.UpdateOptions{}); (err == nil) != c.ok {
 				t.Errorf("it ends with %v", err)
 			}
@@ -60,6 +60,7 @@ func TestUpdateOutlastsAnOutage(t *testing.T) {
 
 // everywhere has the same ConfigMaps in every namespace.
 type everywhere struct {
+	corev1client.SecretsGetter
 	configMaps corev1client.ConfigMapInterface
 }
 

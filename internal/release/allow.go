@@ -2,8 +2,10 @@ package release
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 
+	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -21,12 +23,15 @@ func (op *operation) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 // judge is why a manifest may not be applied. What it asks of controllers that serve others is either allowed to the author
 // of the custom resource, or the chart's own: the same for everybody who writes nothing.
 func (op *operation) judge(manifest string) error {
-	asks, err := op.asks(manifest)
+	resources, err := op.guard.Peek(manifest)
 	if err != nil {
 		return err
 	}
+	if op.refused = op.refuseSecrets(resources); op.refused != nil {
+		return op.refused
+	}
 	namespace := op.client.owner.GetNamespace()
-	refused := op.allow.Refused(namespace, asks)
+	refused := op.allow.Refused(namespace, asksOf(resources))
 	if len(refused) == 0 {
 		return nil
 	}
@@ -37,6 +42,25 @@ func (op *operation) judge(manifest string) error {
 	}
 	op.refused = notAllowed{op.allow.Refusal(namespace, refused)}
 	return op.refused
+}
+
+// refuseSecrets is why a rendering with Secrets may not be applied, nil if it may. That the operator has the right to Secrets, for another kind, is not enough:
+// the record of this release would show them to whoever may read ConfigMaps.
+func (op *operation) refuseSecrets(resources kube.ResourceList) error {
+	if op.secrets {
+		return nil
+	}
+	for _, info := range resources {
+		if object.IsSecret(info.Object.(*unstructured.Unstructured)) { // Build knows no other type
+			return noSecrets(fmt.Sprintf("Secret %q, which the chart makes", info.Name))
+		}
+	}
+	return nil
+}
+
+// noSecrets refuses what is about a Secret to a kind that has none.
+func noSecrets(what string) error {
+	return notAllowed{fmt.Errorf("not allowed: %s: without secrets: true, the operator's watches.yaml allows this kind no Secrets", what)}
 }
 
 // own is what the chart asks for, whoever writes its custom resource: with the name and namespace of this one, and an empty
@@ -69,9 +93,13 @@ func (op *operation) asks(manifest string) ([]object.Ask, error) {
 	if err != nil {
 		return nil, err
 	}
+	return asksOf(resources), nil
+}
+
+func asksOf(resources kube.ResourceList) []object.Ask {
 	var asks []object.Ask
 	for _, info := range resources {
 		asks = append(asks, object.Asks(info.Object.(*unstructured.Unstructured))...) // Build knows no other type
 	}
-	return asks, nil
+	return asks
 }

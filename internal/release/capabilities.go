@@ -89,5 +89,5 @@ func (c *Capabilities) refresh() error {
 func capabilitiesDigest(c *chartutil.Capabilities) string {
 	apis := slices.Clone([]string(c.APIVersions))
 	slices.Sort(apis)
-	return object.Digest(fmt.Appendf(nil, "%s %q", c.KubeVersion.Version, apis))
+	return object.Plain.Digest(fmt.Appendf(nil, "%s %q", c.KubeVersion.Version, apis))
 }

@@ -40,13 +40,13 @@ type Clients struct {
 	operator     string
 	capabilities *Capabilities
 	ledger       *ledger
-	records      corev1client.ConfigMapsGetter
+	records      record.Live
 	library      helmclient.ActionClientGetter
 	events       eventrecord.EventRecorder
 }
 
-// NewClients connects to the cluster of mgr. Records name operator.
-func NewClients(mgr manager.Manager, operator string, capabilities *Capabilities) (*Clients, error) {
+// NewClients connects to the cluster of mgr. Records name operator; secrets is whether a kind has them in Secrets.
+func NewClients(mgr manager.Manager, operator string, capabilities *Capabilities, secrets bool) (*Clients, error) {
 	config := rest.CopyConfig(mgr.GetConfig())
 	config.Timeout = requestTimeout
 	var err error
@@ -54,7 +54,7 @@ func NewClients(mgr manager.Manager, operator string, capabilities *Capabilities
 	if c.records, err = corev1client.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("create the client of release records: %w", err)
 	}
-	if err := record.IndexReleases(context.Background(), mgr.GetFieldIndexer()); err != nil {
+	if err := record.IndexReleases(context.Background(), mgr.GetFieldIndexer(), secrets); err != nil {
 		return nil, fmt.Errorf("index release records: %w", err)
 	}
 	c.library, err = c.newLibraryClients(config)

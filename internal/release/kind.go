@@ -35,9 +35,10 @@ type Kind struct {
 	drift    DriftDetection
 	slots    guard.Slots
 	watches  *watches // nil if nobody asked for them
-	// overrides, allow, names and recreate are as in KindOptions.
+	// overrides, allow, secrets, names and recreate are as in KindOptions.
 	overrides map[string]string
 	allow     object.Allow
+	secrets   bool
 	names     record.Names
 	recreate  object.Kinds
 	changing  func(retry bool) (done func())
@@ -58,6 +59,8 @@ type KindOptions struct {
 	Overrides map[string]string
 	// Allow is what authors of custom resources may ask of controllers that serve others, too.
 	Allow object.Allow
+	// Secrets is whether releases may have Secrets, and then are recorded in Secrets.
+	Secrets bool
 	// Names is how the releases are called.
 	Names record.Names
 	// Period is the time between two reconciles of a custom resource to which nothing
@@ -85,7 +88,7 @@ type KindOptions struct {
 func (c *Clients) Kind(o KindOptions) *Kind {
 	k := &Kind{
 		clients: c, gvk: o.GroupVersionKind, chart: o.Chart, selector: o.Selector, schedule: &schedule{period: o.Period}, rollout: newRollout(o.Limits), drift: o.DriftDetection,
-		slots: make(guard.Slots, o.MaxConcurrent), overrides: o.Overrides, allow: o.Allow, names: o.Names, recreate: o.Recreate, changing: o.Changing, acted: o.Acted,
+		slots: make(guard.Slots, o.MaxConcurrent), overrides: o.Overrides, allow: o.Allow, secrets: o.Secrets, names: o.Names, recreate: o.Recreate, changing: o.Changing, acted: o.Acted,
 	}
 	if o.WatchDependents {
 		if len(o.Namespaces) == 0 {
@@ -141,7 +144,7 @@ func (k *Kind) Paused(owner client.Object) { k.leaveRollout(owner) }
 
 // Recorder is the operator that made the newest record of owner's release, as the record says: empty if there is none, or it does not tell.
 func (k *Kind) Recorder(ctx context.Context, owner client.Object) (string, error) {
-	newest, err := k.store(ctx, owner, "", nil).Newest(ctx)
+	newest, err := k.store(ctx, owner, record.Options{}).Newest(ctx)
 	if newest == nil {
 		return "", err
 	}
@@ -184,19 +187,29 @@ func (k *Kind) watch(ctx context.Context, owner client.Object, children []object
 }
 
 // ActionClientFor returns the action client of one reconcile of owner. It asks the cluster
-// nothing: Helm's machinery is built when something has to be done.
+// nothing, but for records that have to be moved: Helm's machinery is built when something has to be done.
 func (k *Kind) ActionClientFor(ctx context.Context, owner client.Object) (helmclient.ActionInterface, error) {
 	report := k.clients.reporter(ctx, owner)
 	a := &actionClient{Kind: k, ctx: ctx, owner: owner, report: report}
-	a.store = k.store(ctx, owner, a.appliedDigest(), report)
-	if owner.GetDeletionTimestamp() == nil {
+	a.store = k.store(ctx, owner, record.Options{IsApplied: a.isApplied, Report: report})
+	if owner.GetDeletionTimestamp() != nil {
+		var err error
+		if a.store, err = a.store.AsRecorded(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if !k.secrets {
 		return a, nil
 	}
-	var err error
-	a.store, err = a.store.AsRecorded(ctx)
-	return a, err
+	newest, err := a.store.Newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a.key = k.clients.ledger.key(owner.GetUID(), newest)
+	return a, a.store.Move(ctx, object.Sealed(a.inStatus("digest")), a.key)
 }
 
-func (k *Kind) store(ctx context.Context, owner client.Object, proof string, report func(message string)) *record.Store {
-	return record.NewStore(ctx, k.clients.records, k.clients.mgr.GetCache(), k.clients.mgr.GetRESTMapper(), owner, k.names, proof, report)
+func (k *Kind) store(ctx context.Context, owner client.Object, o record.Options) *record.Store {
+	o.Names, o.Secrets = k.names, k.secrets
+	return record.NewStore(ctx, k.clients.records, k.clients.mgr.GetCache(), k.clients.mgr.GetRESTMapper(), owner, o)
 }

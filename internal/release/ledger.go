@@ -62,6 +62,7 @@ type ledger struct {
 	drifts   map[types.UID]*drift
 	churns   map[types.UID]*churn
 	outdated map[types.UID]string // the inputs and surroundings that are known to render something else than what was applied
+	keys     map[types.UID]object.Key
 	sources  map[*chart.Chart]chartSource
 }
 
@@ -74,7 +75,7 @@ type failure struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{states: map[types.UID]State{}, failures: map[types.UID]failure{}, drifts: map[types.UID]*drift{}, churns: map[types.UID]*churn{}, outdated: map[types.UID]string{}, sources: map[*chart.Chart]chartSource{}}
+	return &ledger{states: map[types.UID]State{}, failures: map[types.UID]failure{}, drifts: map[types.UID]*drift{}, churns: map[types.UID]*churn{}, outdated: map[types.UID]string{}, keys: map[types.UID]object.Key{}, sources: map[*chart.Chart]chartSource{}}
 }
 
 // state of the release of the custom resource with that UID, the zero value if it was not
@@ -163,6 +164,20 @@ func (l *ledger) forget(uid types.UID) {
 	delete(l.drifts, uid)
 	delete(l.churns, uid)
 	delete(l.outdated, uid)
+	delete(l.keys, uid)
+}
+
+// key is that of the digests of a custom resource: the one it had so far, or else that of its record, or else a new one.
+func (l *ledger) key(uid types.UID, newest *record.Record) object.Key {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.keys[uid] == "" {
+		l.keys[uid] = object.NewKey()
+		if newest != nil && len(newest.Key) == object.KeyLength {
+			l.keys[uid] = newest.Key
+		}
+	}
+	return l.keys[uid]
 }
 
 // setOutdated remembers that a rendering differs, lest there is one at each reconcile until it is applied. Empty, it is.

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/internal/guard"
+	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/record"
 )
 
@@ -39,8 +40,8 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 	if err := a.slots.Take(a.ctx); err != nil {
 		return nil, err
 	}
-	op := &operation{Kind: a.Kind, client: a, lookups: newLookups(a.owner, a.unowned()), beforePurge: nothing, plan: guard.Plan{
-		Proven: a.appliedDigest(), Intact: append(a.untouched(), a.resting...), Left: left, Rehearse: rehearse, Report: a.report,
+	op := &operation{Kind: a.Kind, client: a, lookups: newLookups(a.owner, a.unowned(), a.secrets, a.begins()), beforePurge: nothing, plan: guard.Plan{
+		Applied: a.isApplied, Key: a.key, Intact: append(a.untouched(), a.resting...), Left: left, Rehearse: rehearse, Report: a.report,
 		Ignored: a.drift.Ignored, Scalable: a.scalable(), Unowned: a.unowned(), Begins: a.begins(), MayInherit: a.mayInherit,
 		Recreate: a.recreate, Recreated: func(message string) { a.tell(Recreated, "%s", message) },
 	}}
@@ -63,7 +64,11 @@ func (op *operation) renderAlone(spec map[string]any) (*release.Release, error) 
 	install.ClientOnly, install.DryRun = true, true
 	install.ReleaseName, install.Namespace = op.client.owner.GetName(), op.client.owner.GetNamespace()
 	install.KubeVersion, install.APIVersions = &capabilities.KubeVersion, capabilities.APIVersions
-	return install.Run(private(op.chart), spec)
+	rel, err := install.Run(private(op.chart), spec)
+	if err != nil && op.secrets {
+		err = object.DiscreetRendering(err)
+	}
+	return rel, err
 }
 
 // upToDate fails if the newest record was made from a later generation of the custom resource than the cache has: to go on would bring back what was
@@ -92,7 +97,7 @@ func (op *operation) stamp() record.Record {
 	a.around.Lookups = op.lookups.digest()
 	return record.Record{
 		Inputs: a.wanted, Capabilities: a.around.Capabilities, Lookups: a.around.Lookups, Operator: a.clients.operator, Generation: a.owner.GetGeneration(),
-		Children: op.guard.Children(),
+		Children: op.guard.Children(), Key: a.key,
 	}
 }
 
@@ -119,8 +124,6 @@ func (g *guardedConfigs) ActionConfigFor(ctx context.Context, owner client.Objec
 	op.guard = guard.New(ctx, helm, owner, op.slots, op.plan)
 	config.Capabilities = op.clients.capabilities.Get()
 	config.KubeClient = op.guard
-	if op.client.asks.objects {
-		config.RESTClientGetter = op.lookups.getter(config.RESTClientGetter)
-	}
+	config.RESTClientGetter = op.lookups.getter(config.RESTClientGetter)
 	return config, nil
 }

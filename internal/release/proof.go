@@ -1,6 +1,7 @@
 package release
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -30,7 +31,26 @@ func (a *actionClient) isProven() bool {
 	if proof == "" {
 		proof = a.inStatus("record")
 	}
-	return proof != "" && a.current.Proof() == proof
+	return a.current.IsProven(proof)
+}
+
+// isApplied is whether a manifest is the one that was applied last.
+func (a *actionClient) isApplied(manifest string) bool {
+	return a.key.Proves(a.appliedDigest(), manifest)
+}
+
+// recordedElsewhere is whether the records are Secrets, which the kind may no longer have: the operator need not have a right to see them.
+func (a *actionClient) recordedElsewhere() bool {
+	return !a.secrets && object.Sealed(a.inStatus("digest"))
+}
+
+// checkRecords fails if there can be no release for the owner, which has none where it would be recorded.
+func (a *actionClient) checkRecords() error {
+	if a.recordedElsewhere() {
+		return notAllowed{errors.New("not allowed: the release is recorded in Secrets, and the operator's watches.yaml allows this kind no Secrets any longer. " +
+			"Nothing of it is changed until secrets: true is set there again, or the custom resource is deleted and made anew")}
+	}
+	return a.store.CheckName(a.ctx)
 }
 
 // trustInputs has the record say what it was made from as the status knows it, if that is what is wanted, and returns whether it is. So nobody
@@ -41,7 +61,7 @@ func (a *actionClient) trustInputs() bool {
 		applied = a.inStatus("inputs")
 	}
 	digests := strings.Split(applied, "/")
-	if len(digests) != 3 || digests[0] != a.wanted {
+	if len(digests) != 3 || digests[0] != a.wanted && digests[0] != a.plain {
 		return false
 	}
 	a.current.Inputs, a.current.Capabilities, a.current.Lookups = digests[0], digests[1], digests[2]

@@ -37,6 +37,7 @@ type actionClient struct {
 	current *record.Record // nil if there is none
 	proven  bool           // whether the record is known to be the operator's
 	stored  string         // proof of the record as it is stored
+	key     object.Key     // of digests, empty if the kind has no Secrets
 
 	// Install, or Upgrade as a dry run, finds out:
 	chart   *chart.Chart
@@ -45,6 +46,7 @@ type actionClient struct {
 	values  map[string]any
 	whole   map[string]any // the values with the chart's defaults
 	wanted  string         // digest of what the release is to be made from
+	plain   string         // the same without the key, by which a record has it that was a ConfigMap
 	known   bool           // whether what the record says of all this is known to be so
 	around  surroundings   // of the cluster, as far as they are known
 	brake   string         // why no further revision is made for now
@@ -68,10 +70,13 @@ func (a *actionClient) Get(string, ...helmclient.GetOption) (*release.Release, e
 		return nil, err
 	}
 	a.current = current
-	if current == nil {
+	if current == nil || a.recordedElsewhere() {
+		a.current = nil
 		return nil, driver.ErrReleaseNotFound
 	}
-	a.proven, a.stored = a.isProven(), current.Proof()
+	a.stored = current.Proof()
+	current.Key = a.key // whatever somebody has written there
+	a.proven = a.isProven()
 	if orphaned(current.Status) && a.owner.GetDeletionTimestamp() == nil {
 		if err := a.recover(); err != nil {
 			return nil, err
@@ -140,7 +145,7 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 	if err != nil {
 		return err
 	}
-	a.wanted, a.asks = object.Digest([]byte(text)), a.source.questions(text)
+	a.wanted, a.plain, a.asks = a.key.Digest([]byte(text)), object.Plain.Digest([]byte(text)), a.source.questions(text)
 	if a.asks.capabilities {
 		a.around.Capabilities = a.clients.capabilities.Digest()
 	}
@@ -160,6 +165,9 @@ func (a *actionClient) observe() observation {
 		return o
 	}
 	a.known = a.proven || a.trustInputs()
+	if a.current.Inputs == a.plain {
+		a.current.Inputs = a.wanted
+	}
 	o.proven = a.known
 	o.status, o.recorded = a.current.Status, a.current.Inputs
 	o.outdated = a.brake == "" && a.clients.ledger.outdatedBy(a.owner.GetUID()) == a.outdated()
@@ -184,7 +192,7 @@ func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values
 	if decide(a.observe()) == mustWait {
 		return nil, a.clients.ledger.failure(a.owner.GetUID()).err
 	}
-	if err := a.store.CheckName(a.ctx); err != nil {
+	if err := a.checkRecords(); err != nil {
 		a.failed(err)
 		return nil, err
 	}
@@ -323,9 +331,9 @@ func (a *actionClient) compare(opts []helmclient.UpgradeOption) (same bool, err 
 		return false, fmt.Errorf("read release record %s: %w", a.current.Name, err)
 	}
 	same = rendered.Manifest == recorded.Manifest
-	if digest := object.Proof(recorded.Manifest); same {
-		a.digest = digest
-	} else if digest == a.appliedDigest() {
+	if same {
+		a.digest = a.key.Proof(recorded.Manifest)
+	} else if a.isApplied(recorded.Manifest) {
 		again, err := a.render(op, opts...)
 		if err != nil {
 			return false, err
@@ -352,11 +360,15 @@ func (a *actionClient) noticed(op *operation) {
 
 // render returns what an upgrade would apply now.
 func (a *actionClient) render(op *operation, opts ...helmclient.UpgradeOption) (*release.Release, error) {
-	return op.helm.Upgrade(a.owner.GetName(), a.owner.GetNamespace(), a.chart, a.values, append(opts, func(u *action.Upgrade) error {
+	rel, err := op.helm.Upgrade(a.owner.GetName(), a.owner.GetNamespace(), a.chart, a.values, append(opts, func(u *action.Upgrade) error {
 		u.DryRun, u.DryRunOption, u.PostRenderer = true, "server", op
 		u.SkipSchemaValidation = a.source.accepts(a.whole)
 		return nil
 	})...)
+	if err != nil && a.secrets {
+		err = object.DiscreetRendering(err)
+	}
+	return rel, err
 }
 
 func (a *actionClient) upgrade(name, namespace string, opts []helmclient.UpgradeOption) (*release.Release, error) {
@@ -459,6 +471,8 @@ func (a *actionClient) conclude(op *operation, done string, rel *release.Release
 		err = plain(err)
 		if op.refused != nil {
 			err = op.refused // without what Helm says around it
+		} else if a.secrets {
+			err = object.DiscreetRendering(err)
 		}
 		a.failed(err)
 		return nil, err
@@ -477,7 +491,7 @@ func (a *actionClient) conclude(op *operation, done string, rel *release.Release
 		a.clients.ledger.churn(a.owner.GetUID()).upgraded(time.Now(), a.owner.GetGeneration(), a.source.digest)
 	}
 	a.clients.ledger.setOutdated(a.owner.GetUID(), "")
-	a.succeeded(object.Proof(rel.Manifest))
+	a.succeeded(a.key.Proof(rel.Manifest))
 	a.tell(done, "Revision %d from chart %s %s: %s", rel.Version, a.chart.Name(), a.chart.Metadata.Version, object.List(children))
 	return a.light(), a.watch(a.ctx, a.owner, children)
 }
@@ -543,6 +557,7 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 		a.acted(Uninstall, time.Since(start), nil)
 		a.Forget(a.owner)
 		a.tell(Uninstalled, "%s", deleted(a.current.Children, op.guard.Kept()))
+		response.Release = a.light() // the reconciler logs the manifest, if it logs much
 		return response, err
 	}
 	if cause := op.guard.Undeleted(); cause != nil {

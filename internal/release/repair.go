@@ -58,8 +58,29 @@ func (a *actionClient) Reconcile(*release.Release) error {
 	if a.rollout.follows(a.owner) {
 		a.observed(a.health())
 	}
-	a.succeeded(cmp.Or(a.digest, a.appliedDigest()))
+	digest, err := a.sealedDigest()
+	if err != nil {
+		a.failed(err)
+		return err
+	}
+	a.succeeded(digest)
 	return nil
+}
+
+// sealedDigest is the proof of what is applied, made with the key if there is one. It costs a request once, after the records were moved.
+func (a *actionClient) sealedDigest() (string, error) {
+	digest := cmp.Or(a.digest, a.appliedDigest())
+	if a.key == "" || digest == "" || object.Sealed(digest) {
+		return digest, nil
+	}
+	recorded, err := a.store.Releases().Get(a.owner.GetName(), a.current.Revision)
+	if err != nil {
+		return "", fmt.Errorf("read release record %s: %w", a.current.Name, err)
+	}
+	if !a.isApplied(recorded.Manifest) {
+		return digest, nil
+	}
+	return a.key.Proof(recorded.Manifest), nil
 }
 
 // restamp has the record say what is known by now.
@@ -82,7 +103,7 @@ func (a *actionClient) health() health {
 	for _, child := range a.current.Children {
 		live, err := a.cachedChild(child)
 		if uncached := (&cache.ErrResourceNotCached{}); errors.As(err, &uncached) {
-			err = a.clients.mgr.GetAPIReader().Get(a.ctx, client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, live)
+			err = a.clients.mgr.GetAPIReader().Get(object.Quietly(a.ctx), client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, live)
 		}
 		if err != nil || !child.ShownBy(live) {
 			return progressing
@@ -109,7 +130,7 @@ func (a *actionClient) cachedChild(child object.Child) (*unstructured.Unstructur
 // intact is whether the cache shows an object as it was right after it was applied.
 func (a *actionClient) intact(child object.Child) bool {
 	cached, err := a.cachedChild(child)
-	return err == nil && child.Intact(cached, a.owner)
+	return err == nil && child.Intact(cached, a.owner, a.key)
 }
 
 // repair brings the objects back to what was applied, and tells of each.
@@ -157,7 +178,7 @@ func (a *actionClient) restorable(op *operation) (manifest string, err error) {
 	if recorded.Info.Status != a.current.Status { // superseded, perhaps: there is a newer one
 		return "", fmt.Errorf("the cache is behind: it has release record %s as %q, and that is %q", a.current.Name, a.current.Status, recorded.Info.Status)
 	}
-	if applied := cmp.Or(a.digest, a.appliedDigest()); object.Proof(recorded.Manifest) == applied {
+	if a.key.Proves(cmp.Or(a.digest, a.appliedDigest()), recorded.Manifest) {
 		if a.waitFor == "" {
 			return recorded.Manifest, nil // judged when it was applied: what is allowed is one of the inputs
 		}
@@ -167,9 +188,8 @@ func (a *actionClient) restorable(op *operation) (manifest string, err error) {
 	if err != nil {
 		return "", err
 	}
-	proof := object.Proof(rendered.Manifest)
-	if a.waitFor == "" && (proof == a.appliedDigest() || rendered.Manifest == recorded.Manifest) {
-		a.digest = proof
+	if a.waitFor == "" && (a.isApplied(rendered.Manifest) || rendered.Manifest == recorded.Manifest) {
+		a.digest = a.key.Proof(rendered.Manifest)
 		return rendered.Manifest, nil
 	}
 	logf.FromContext(a.ctx).Info("Not repairing any drift before the upgrade: nothing proves that the record is what was applied", "record", a.current.Name)

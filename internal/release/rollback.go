@@ -7,8 +7,6 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
-
-	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // rollBack puts the objects back as the last good revision has them. It writes no record: that
@@ -22,7 +20,7 @@ func (a *actionClient) rollBack(op *operation, failed *release.Release) error {
 	if err != nil {
 		return fmt.Errorf("roll back: %w", err)
 	}
-	if digest := object.Proof(previous.Manifest); digest != a.appliedDigest() {
+	if !a.isApplied(previous.Manifest) {
 		logf.FromContext(a.ctx).Info("Not rolling back: the record of the last good revision is not what was applied", "revision", previous.Version)
 		return nil
 	}

@@ -37,12 +37,14 @@ const maxLookup = 4 << 20
 type lookups struct {
 	owner   client.Object
 	unowned []types.UID // of objects of the release without owner reference
+	secrets bool        // whether the kind may have Secrets
+	begins  bool        // whether nothing of the owner was deployed yet
 	mu      sync.Mutex
 	found   map[string]string // digests by what was asked
 }
 
-func newLookups(owner client.Object, unowned []types.UID) *lookups {
-	return &lookups{owner: owner, unowned: unowned, found: map[string]string{}}
+func newLookups(owner client.Object, unowned []types.UID, secrets, begins bool) *lookups {
+	return &lookups{owner: owner, unowned: unowned, secrets: secrets, begins: begins, found: map[string]string{}}
 }
 
 // digest is a short name of all that was found, empty if nothing was looked up.
@@ -88,24 +90,36 @@ type notingTransport struct {
 
 // RoundTrip notes the answer to a lookup.
 func (t notingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	if secret := secretPath.FindStringSubmatch(request.URL.Path); secret != nil {
+		return t.lookUpSecrets(request, secret[1], secret[2])
+	}
 	response, err := t.next.RoundTrip(request)
 	what, isObject := lookedUp(request.URL.Path)
 	if err != nil || !isObject {
 		return response, err
 	}
-	text, err := io.ReadAll(io.LimitReader(response.Body, maxLookup+1))
+	text, err := read(response.Body, what)
+	if err != nil {
+		return nil, err
+	}
+	response.Body = io.NopCloser(bytes.NewReader(text))
+	t.lookups.note(what, response.StatusCode, text)
+	return response, nil
+}
+
+// read reads the answer to a lookup.
+func read(body io.ReadCloser, what string) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(body, maxLookup+1))
 	if err == nil && len(text) > maxLookup {
 		err = fmt.Errorf("it is larger than %d MiB: look up single objects, or fewer", maxLookup>>20)
 	}
-	if closeErr := response.Body.Close(); err == nil {
+	if closeErr := body.Close(); err == nil {
 		err = closeErr
 	}
 	if err != nil {
 		return nil, fmt.Errorf("look up %s: %w", what, err)
 	}
-	response.Body = io.NopCloser(bytes.NewReader(text))
-	t.lookups.note(what, response.StatusCode, text)
-	return response, nil
+	return text, nil
 }
 
 // lookedUp says in words what a path of the API server is: objects, or else discovery.
@@ -159,7 +173,7 @@ func (l *lookups) foreign(content map[string]any) bool {
 
 func digestOf(content any) string {
 	text, _ := json.Marshal(content) // texts, or what was JSON before; it sorts the keys
-	return object.Digest(text)
+	return object.Plain.Digest(text)
 }
 
 // differences names what two renderings have found differently.

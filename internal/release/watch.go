@@ -60,7 +60,7 @@ func (w *watches) ensure(ctx context.Context, child object.Child) (refused bool,
 	for _, namespace := range w.namespaces {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-		err := w.mgr.GetAPIReader().List(ctx, list, client.InNamespace(namespace), client.Limit(1))
+		err := w.mgr.GetAPIReader().List(ctx, list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: object.ManagedBy()}, client.Limit(1))
 		if meta.IsNoMatchError(err) {
 			return false, nil // the record is wrong, and the drift check will correct it
 		}

@@ -348,6 +348,9 @@ func get(ctx context.Context, from client.Reader, owner client.Object, child obj
 	live := &unstructured.Unstructured{}
 	live.SetAPIVersion(child.APIVersion)
 	live.SetKind(child.Kind)
+	if object.IsSecret(live) {
+		ctx = object.Quietly(ctx)
+	}
 	if err := from.Get(ctx, client.ObjectKey{Namespace: owner.GetNamespace(), Name: child.Name}, live, opts...); err != nil {
 		return nil, err
 	}

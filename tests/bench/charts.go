@@ -121,6 +121,11 @@ func (b *bench) tryCharts(ctx context.Context, c contender, all []trait) (cells 
 		switch {
 		case c.ours:
 			watches.WriteString(", recreate: [ConfigMap, Job.batch, Deployment.apps]")
+			if has, err := kit.HasSecrets(t.dir); err != nil {
+				return nil, err
+			} else if has {
+				watches.WriteString(", secrets: true")
+			}
 		case len(c.args) > 0 && strings.HasSuffix(c.args[len(c.args)-1], invertedWatches):
 			watches.WriteString(", watchDependentResources: false")
 		}
@@ -235,7 +240,11 @@ func (a *attempt) release(context.Context) (*release.Release, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.ours {
+	has, err := kit.HasSecrets(a.dir)
+	if err != nil {
+		return nil, err
+	}
+	if a.ours && !has {
 		return storage.Init(driver.NewConfigMaps(clients.CoreV1().ConfigMaps(a.namespace))).Last(trial)
 	}
 	return storage.Init(driver.NewSecrets(clients.CoreV1().Secrets(a.namespace))).Last(trial)

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"slices"
+	"strings"
 
 	"demo.welcome.domain/welcome-operator/tests/controlplane"
 )
@@ -30,4 +31,11 @@ func (r recording) of(operator *process) controlplane.Requests {
 	})
 	r.must(err)
 	return requests
+}
+
+// ofAccount selects the requests of a ServiceAccount of the operator's namespace.
+func (r recording) ofAccount(account string) func(controlplane.Request) bool {
+	return func(one controlplane.Request) bool {
+		return strings.HasSuffix(one.User.Username, ":"+operatorNamespace+":"+account)
+	}
 }

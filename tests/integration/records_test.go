@@ -64,8 +64,8 @@ func pack(text []byte) string {
 	return base64.StdEncoding.EncodeToString(packed.Bytes())
 }
 
-func serviceManifest(namespace, name string) string {
-	return fmt.Sprintf("\n---\napiVersion: v1\nkind: Service\nmetadata: {name: %s, namespace: %s}\nspec: {ports: [{port: 1}]}\n", name, namespace)
+func serviceManifest(namespace string) string {
+	return fmt.Sprintf("\n---\napiVersion: v1\nkind: Service\nmetadata: {name: precious, namespace: %s}\nspec: {ports: [{port: 1}]}\n", namespace)
 }
 
 // Whoever may edit ConfigMaps in a namespace must not borrow the operator's rights, and must not be able to stop it: what a
@@ -83,12 +83,12 @@ func TestForgedRecord(t *testing.T) {
 	}{
 		"a Service of another namespace": {
 			func(_ *corev1.ConfigMap, rel *release.Release) {
-				rel.Manifest += serviceManifest(elsewhere, "precious")
+				rel.Manifest += serviceManifest(elsewhere)
 			}, elsewhere,
 		},
 		"a Service of this namespace": {
 			func(record *corev1.ConfigMap, rel *release.Release) {
-				rel.Manifest += serviceManifest(record.Namespace, "precious")
+				rel.Manifest += serviceManifest(record.Namespace)
 			}, "not controlled by this custom resource",
 		},
 		"a cluster-scoped object": {

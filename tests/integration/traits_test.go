@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -43,7 +45,13 @@ func TestCharts(t *testing.T) {
 	var watches strings.Builder
 	for i, dir := range dirs {
 		s.serveKind(chartKind(i))
-		watches.WriteString(entryOf(chartKind(i), dir, "  recreate: [ConfigMap, Job.batch, Deployment.apps]\n"))
+		entry := entryOf(chartKind(i), dir, "  recreate: [ConfigMap, Job.batch, Deployment.apps]\n")
+		has, err := kit.HasSecrets(dir)
+		s.must(err)
+		if has {
+			entry += secrets
+		}
+		watches.WriteString(entry)
 	}
 	operator := s.ownOperator(settings{account: s.accountForCharts(), watches: watches.String()})
 	s.must(env.EndJobs(t.Context()))
@@ -56,6 +64,16 @@ func TestCharts(t *testing.T) {
 		})
 	}
 	t.Log("\n" + strings.Join(rows, "\n"))
+}
+
+// records are the release records, oldest first, whether they are ConfigMaps or Secrets.
+func (c *triedChart) records() []corev1.ConfigMap {
+	c.Helper()
+	records := c.scene.records(tried)
+	for _, secret := range c.recordSecrets(tried) {
+		records = append(records, corev1.ConfigMap{ObjectMeta: secret.ObjectMeta})
+	}
+	return records
 }
 
 func chartKind(i int) string { return fmt.Sprintf("Trait%c%c", 'a'+i/26, 'a'+i%26) }
@@ -124,7 +142,7 @@ func (c *triedChart) awaitApplied() {
 // objects of the release, as they are.
 func (c *triedChart) objects() []*unstructured.Unstructured {
 	c.Helper()
-	records := c.records(tried)
+	records := c.records()
 	var children []struct{ APIVersion, Kind, Name string }
 	c.must(json.Unmarshal([]byte(records[len(records)-1].Annotations[childrenOfRecord]), &children))
 	var objects []*unstructured.Unstructured
@@ -162,7 +180,7 @@ func (c *triedChart) quiet() {
 // idle returns how many requests three reconciles cost that have nothing to do.
 func (c *triedChart) idle() int {
 	c.Helper()
-	before, revisions, reconciles := c.record(), len(c.records(tried)), c.reconciles()
+	before, revisions, reconciles := c.record(), len(c.records()), c.reconciles()
 	for i := range 3 {
 		object := c.of(c.kind, tried)
 		kit.Annotate("example.com/poke", fmt.Sprint(i, time.Now()))(object)
@@ -170,7 +188,7 @@ func (c *triedChart) idle() int {
 		c.await("the edit is reconciled", func() error { return atLeast(c.reconciles()-reconciles, i+1) })
 	}
 	c.quiet()
-	if now := len(c.records(tried)); now != revisions {
+	if now := len(c.records()); now != revisions {
 		c.Errorf("%d revisions became %d, although nobody edited anything", revisions, now)
 	}
 	count := 0
@@ -254,7 +272,11 @@ func (c *triedChart) upgradeOfChanged() {
 			if labels := child.GetLabels(); labels["app.kubernetes.io/managed-by"] != "Helm" || changes[child.GetUID()] && labels["somebody"] != "else" {
 				return fmt.Errorf("%s has the labels %v", describeObject(child), child.GetLabels())
 			}
-			if data, ok := child.Object["data"].(map[string]any); ok && data["edited"] != nil && data["edited"] != "after" {
+			edited := any("after")
+			if child.GetKind() == "Secret" {
+				edited = base64.StdEncoding.EncodeToString([]byte("after"))
+			}
+			if data, ok := child.Object["data"].(map[string]any); ok && data["edited"] != nil && data["edited"] != edited {
 				return fmt.Errorf("the edit has not reached %s: %v", describeObject(child), data)
 			}
 		}
@@ -278,7 +300,7 @@ func (c *triedChart) deletion(objects []*unstructured.Unstructured) {
 			c.Errorf("%s is left", describeObject(child))
 		}
 	}
-	if left := c.records(tried); len(left) > 0 {
+	if left := c.records(); len(left) > 0 {
 		c.Errorf("%d records are left", len(left))
 	}
 }

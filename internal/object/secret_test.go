@@ -1,0 +1,156 @@
+package object
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	validation "k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+func secretOf(data map[string]any) *unstructured.Unstructured {
+	secret := &unstructured.Unstructured{Object: map[string]any{"data": data}}
+	secret.SetGroupVersionKind(Secret)
+	secret.SetName("it")
+	secret.SetAnnotations(map[string]string{"a": "b"})
+	return secret
+}
+
+// What is in stringData is looked for where the API server stores it.
+func TestCanonicalSecret(t *testing.T) {
+	secret := secretOf(map[string]any{"a": "YQ==", "b": "Yg=="})
+	secret.Object["stringData"] = map[string]any{"b": "c"}
+	canonical := Canonical(secret)
+	if data := canonical.Object["data"]; fmt.Sprint(data) != fmt.Sprint(map[string]any{"a": "YQ==", "b": "Yw=="}) || canonical.Object["stringData"] != nil {
+		t.Errorf("it is %v", canonical.Object)
+	}
+}
+
+// The fingerprint of a Secret tells a change of it, and nothing without the key.
+func TestSeal(t *testing.T) {
+	rules, err := NewIgnored([]IgnoreRule{{Paths: []string{"/data/b"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, other := NewKey(), NewKey()
+	if len(key) != KeyLength || key == other {
+		t.Errorf("the keys are %q and %q", key, other)
+	}
+	made := secretOf(map[string]any{"a": "YQ==", "b": "Yg=="})
+	made.SetOwnerReferences(nil)
+	Adopt(made, greeting())
+	child := ChildOf(made, made, nil, rules, key)
+	plain := Fingerprint(made, rules)
+	for i := 0; i+markLength <= len(plain); i++ {
+		if strings.Contains(child.Fingerprint, plain[i:i+markLength]) {
+			t.Errorf("%s has %s of %s", child.Fingerprint, plain[i:i+markLength], plain)
+		}
+	}
+	cached := func(change func(*unstructured.Unstructured)) *unstructured.Unstructured {
+		live := made.DeepCopy()
+		change(live)
+		if _, err := (IgnoredByKind{greeting().GroupVersionKind().GroupKind(): rules}).Slim(live); err != nil {
+			t.Fatal(err)
+		}
+		return live
+	}
+	same := cached(func(*unstructured.Unstructured) {})
+	if !child.Intact(same, greeting(), key) || child.Intact(same, greeting(), other) || child.Intact(same, greeting(), Plain) {
+		t.Error("it is not intact, or with another key")
+	}
+	if strings.Contains(fmt.Sprint(same.Object), "YQ==") {
+		t.Errorf("the cache has %v", same.Object)
+	}
+	for name, change := range map[string]func(*unstructured.Unstructured){
+		"a value":       func(o *unstructured.Unstructured) { o.Object["data"].(map[string]any)["a"] = "Yw==" },
+		"another value": func(o *unstructured.Unstructured) { o.Object["data"].(map[string]any)["b"] = "Yw==" },
+		"an annotation": func(o *unstructured.Unstructured) { o.SetAnnotations(map[string]string{"a": "c"}) },
+	} {
+		if child.Intact(cached(change), greeting(), key) {
+			t.Errorf("%s was changed, and it is intact", name)
+		}
+	}
+	if !child.Intact(cached(func(o *unstructured.Unstructured) { labels := o.GetLabels(); labels["c"] = "d"; o.SetLabels(labels) }), greeting(), key) {
+		t.Error("somebody's label is a drift")
+	}
+}
+
+// A proof holds for its text, with its key; a plain one holds beside a key.
+func TestProves(t *testing.T) {
+	key := NewKey()
+	for name, c := range map[string]struct {
+		key, by Key
+		text    string
+		holds   bool
+	}{
+		"the same":            {key, key, "a", true},
+		"plain":               {Plain, Plain, "a", true},
+		"made before the key": {key, Plain, "a", true},
+		"another text":        {key, key, "b", false},
+		"another text, plain": {key, Plain, "b", false},
+		"another key":         {NewKey(), key, "a", false},
+		"without the key":     {Plain, key, "a", false},
+	} {
+		if c.key.Proves(c.by.Proof("a"), c.text) != c.holds {
+			t.Errorf("%s: not %t", name, c.holds)
+		}
+	}
+	if key.Proves("", "") || Sealed(Plain.Proof("a")) || !Sealed(key.Proof("a")) {
+		t.Error("nothing proves something, or a proof does not say how it was made")
+	}
+}
+
+// People are told what they can act on, and it is still known what kind of error that is.
+func TestDiscreet(t *testing.T) {
+	secrets := schema.GroupResource{Resource: "secrets"}
+	for name, c := range map[string]struct {
+		err  error
+		want string
+		is   func(error) bool
+	}{
+		"right": {apierrors.NewForbidden(secrets, "it", errors.New(`User "system:serviceaccount:a:b" cannot create resource "secrets" in API group "" in the namespace "here"`)),
+			`User "system:serviceaccount:a:b" cannot create resource "secrets" in API group "" in the namespace "here"`, apierrors.IsForbidden},
+		"quota":   {apierrors.NewForbidden(secrets, "it", errors.New("exceeded quota: q, requested: secrets=1, used: secrets=1, limited: secrets=1")), "exceeded quota: q, requested: secrets=1", apierrors.IsForbidden},
+		"webhook": {apierrors.NewForbidden(secrets, "it", errors.New(`admission webhook "w" denied the request: hunter2`)), `admission webhook "w" denied`, apierrors.IsForbidden},
+		"field": {apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "it", validation.ErrorList{validation.Invalid(validation.NewPath("data").Key("a"), "hunter2", "hunter2 is bad")}),
+			"is invalid: data[a] (Invalid)", apierrors.IsInvalid},
+		"decoding":  {apierrors.NewBadRequest("illegal base64 data: hunter2"), "BadRequest", apierrors.IsBadRequest},
+		"not found": {apierrors.NewNotFound(secrets, "it"), `secrets "it" not found`, apierrors.IsNotFound},
+	} {
+		told := Discreet(fmt.Errorf("wrapped: %w", c.err))
+		if text := told.Error(); strings.Contains(text, "hunter2") || !strings.Contains(text, c.want) || !c.is(told) || !IsDiscreet(fmt.Errorf("again: %w", told)) {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+	if way := errors.New("connection refused"); !errors.Is(Discreet(way), way) || Discreet(way).Error() != way.Error() || Discreet(nil) != nil {
+		t.Error("what is on the way is not told")
+	}
+}
+
+func TestDiscreetRendering(t *testing.T) {
+	for text, want := range map[string]string{
+		`template: c/t.yaml:1:2: executing "c/t.yaml" at <include "x" .>: error calling include: template: c/h.tpl:3:4: executing "x" at <b64dec .Values.a>: error calling b64dec: hunter2`:                                              `at <b64dec .Values.a>: `,
+		`template: c/t.yaml:1:2: executing "c/t.yaml" at <tpl .Values.a .>: error calling tpl: error during tpl function execution for "hunter2": template: gotpl:1:1: executing "gotpl" at <.a>: nil pointer evaluating interface {}.b`: `error calling tpl: `,
+		`YAML parse error on c/t.yaml: error converting YAML to JSON: yaml: line 3: hunter2`:                                                                                                                                             `line 3: `,
+		`unable to build kubernetes objects from release manifest: unable to decode "": Object 'Kind' is missing in '{"a":"hunter2"}'`:                                                                                                   `Object 'Kind' is missing in `,
+	} {
+		told := DiscreetRendering(errors.New(text)).Error()
+		if strings.Contains(told, "hunter2") || !strings.Contains(told, want+"what is not told") {
+			t.Errorf("%s\nis told as %s", text, told)
+		}
+	}
+	for _, text := range []string{
+		`template: c/t.yaml:1:2: executing "c/t.yaml" at <.Values.a.b>: nil pointer evaluating interface {}.b`,
+		`execution error at (c/t.yaml:1:2): write a password`,
+		`resource mapping not found for name: "it" namespace: "" from "": no matches for kind "A" in version "b/v1"`,
+		`create Deployment "it" in namespace "here": it is forbidden`,
+	} {
+		if told := DiscreetRendering(errors.New(text)).Error(); told != text {
+			t.Errorf("%s\nis told as %s", text, told)
+		}
+	}
+}
