@@ -88,13 +88,17 @@ type notingTransport struct {
 	lookups *lookups
 }
 
-// RoundTrip notes the answer to a lookup.
+// RoundTrip notes the answer to a lookup. Outside of the namespace of the custom resource nothing is found: its author may choose what is looked up, and
+// need not be allowed to see it.
 func (t notingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if secret := secretPath.FindStringSubmatch(request.URL.Path); secret != nil {
 		return t.lookUpSecrets(request, secret[1], secret[2])
 	}
+	what, namespace, isObject := lookedUp(request.URL.Path)
+	if isObject && namespace != t.lookups.owner.GetNamespace() {
+		return notFound(request)
+	}
 	response, err := t.next.RoundTrip(request)
-	what, isObject := lookedUp(request.URL.Path)
 	if err != nil || !isObject {
 		return response, err
 	}
@@ -122,8 +126,8 @@ func read(body io.ReadCloser, what string) ([]byte, error) {
 	return text, nil
 }
 
-// lookedUp says in words what a path of the API server is: objects, or else discovery.
-func lookedUp(path string) (what string, isObject bool) {
+// lookedUp says in words what a path of the API server is, objects or else discovery, and in which namespace.
+func lookedUp(path string) (what, namespace string, isObject bool) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
 	case parts[0] == "api" && len(parts) > 2:
@@ -131,12 +135,12 @@ func lookedUp(path string) (what string, isObject bool) {
 	case parts[0] == "apis" && len(parts) > 3:
 		parts = parts[3:]
 	default:
-		return "", false
+		return "", "", false
 	}
 	if parts[0] == "namespaces" && len(parts) > 2 {
-		return strings.Join(parts[2:], " ") + " in namespace " + parts[1], true
+		return strings.Join(parts[2:], " ") + " in namespace " + parts[1], parts[1], true
 	}
-	return strings.Join(parts, " "), true
+	return strings.Join(parts, " "), "", true
 }
 
 func (l *lookups) note(what string, code int, text []byte) {

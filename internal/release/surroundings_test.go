@@ -18,7 +18,7 @@ func TestLookedUp(t *testing.T) {
 		"/api/v1/nodes":                               "nodes",
 		"/apis/apps/v1/namespaces/here/deployments/a": "deployments a in namespace here",
 	} {
-		if got, _ := lookedUp(path); got != want {
+		if got, _, _ := lookedUp(path); got != want {
 			t.Errorf("%s: %q, not %q", path, got, want)
 		}
 	}
@@ -32,6 +32,7 @@ func TestLargeLookup(t *testing.T) {
 		}
 	}
 	owner := &unstructured.Unstructured{}
+	owner.SetNamespace("here")
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://server/api/v1/namespaces/here/configmaps", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -199,6 +200,34 @@ func TestLookup(t *testing.T) {
 	})
 	s.settled(operator)
 	s.isRevision(2)
+}
+
+// Nothing is found outside of the namespace of the Welcome, whatever the operator may see: its author may say what is looked up.
+func TestLookupOfOthers(t *testing.T) {
+	s := newScene(t)
+	other := s.newNamespace("other")
+	for _, namespace := range []string{s.namespace, other} {
+		s.must(env.Client.Create(ctx, &corev1.ConfigMap{ObjectMeta: objectMeta(namespace, "settings"), Data: map[string]string{"of": namespace}}))
+	}
+	s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: watchesWithMore(t, `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .Release.Name }}-found}
+data:
+  own: {{ lookup "v1" "ConfigMap" .Release.Namespace "settings" | dig "data" "of" "" | quote }}
+  foreign: {{ lookup "v1" "ConfigMap" .Values.name "settings" | toJson | quote }}
+  foreignList: {{ lookup "v1" "ConfigMap" .Values.name "" | toJson | quote }}
+  all: {{ lookup "v1" "ConfigMap" "" "" | toJson | quote }}
+  cluster: {{ lookup "v1" "Namespace" "" .Values.name | toJson | quote }}
+  clusterList: {{ lookup "v1" "Node" "" "" | toJson | quote }}
+`)})
+	s.deploy("hello", kit.Greet(other))
+	found := &corev1.ConfigMap{}
+	s.get(found, "hello-found")
+	want := map[string]string{"own": s.namespace, "foreign": "{}", "foreignList": "{}", "all": "{}", "cluster": "{}", "clusterList": "{}"}
+	if !maps.Equal(found.Data, want) {
+		t.Errorf("the chart found %v, not %v", found.Data, want)
+	}
 }
 
 // What keeps changing makes three revisions, and no more.
