@@ -22,7 +22,7 @@ apiVersion: batch/v1
 kind: Job
 metadata:
   name: {{ .Release.Name }}-%[1]s
-  annotations: {helm.sh/hook: %[1]s, greets: {{ quote .Values.name }}}
+  annotations: {helm.sh/hook: %[1]s, helm.sh/hook-output-log-policy: "hook-succeeded,hook-failed", greets: {{ quote .Values.name }}}
 spec:
   template:
     spec:
@@ -59,9 +59,13 @@ func (s *scene) ran(hook client.Object, event, greeted string) {
 	}
 }
 
-// endHook has the Job of a hook come to its end.
+// endHook has the Job of a hook come to its end. It had a pod, whose log the hook asks for.
 func (s *scene) endHook(job *batchv1.Job, how ...batchv1.JobConditionType) {
 	s.Helper()
+	s.must(client.IgnoreAlreadyExists(env.Client.Create(ctx, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: job.Name, Labels: map[string]string{"job-name": job.Name}},
+		Spec:       job.Spec.Template.Spec,
+	})))
 	now := metav1.Now()
 	job.Status.StartTime = &now
 	for _, condition := range how {
