@@ -115,7 +115,7 @@ func TestMissingSubchart(t *testing.T) {
 	s.must(s.isGone(&networkingv1.NetworkPolicy{}, "full"))
 
 	// Nothing of a release that others have enabled it in is changed.
-	s.must(env.Client.Update(ctx, s.of("Basket", "empty", kit.Set("fruit.enabled", true), kit.Set("note", "b"))))
+	s.editOf("Basket", "empty", kit.Set("fruit.enabled", true), kit.Set("note", "b"))
 	s.awaitOf("Basket", "empty", "Stalled", "ChartError", "charts/ lacks fruit")
 	policy := &networkingv1.NetworkPolicy{}
 	s.get(policy, "empty")
@@ -123,7 +123,7 @@ func TestMissingSubchart(t *testing.T) {
 		t.Errorf("the release went on to %q", note)
 	}
 	for _, name := range []string{"empty", "full"} {
-		s.must(env.Client.Update(ctx, s.of("Basket", name, kit.Set("fruit.enabled", false))))
+		s.editOf("Basket", name, kit.Set("fruit.enabled", false))
 		s.awaitOf("Basket", name, "Ready")
 		s.delete(s.of("Basket", name))
 	}

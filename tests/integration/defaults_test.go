@@ -222,10 +222,8 @@ func TestNullTakesADefaultOut(t *testing.T) {
 	}
 	s.createOf("Blank", "hello", kit.Set("greeting", nil))
 	has(map[string]string{"greeting": "none", "limits": `{"cpu":"100m","memory":"64Mi"}`, "edited": "before"})
-	edited := s.of("Blank", "hello", kit.Set("limits", map[string]any{"cpu": nil}))
-	s.must(env.Client.Update(ctx, edited))
+	s.editOf("Blank", "hello", kit.Set("limits", map[string]any{"cpu": nil}))
 	has(map[string]string{"greeting": "none", "limits": `{"memory":"64Mi"}`, "edited": "before"})
-	edited = s.of("Blank", "hello", kit.Set("limits", nil))
-	s.must(env.Client.Update(ctx, edited))
+	s.editOf("Blank", "hello", kit.Set("limits", nil))
 	has(map[string]string{"greeting": "none", "limits": "null", "edited": "before"})
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/utils/ptr"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
@@ -138,6 +139,12 @@ func (s *scene) createOf(kind, name string, edits ...kit.Edit) *unstructured.Uns
 	return object
 }
 
+// editOf changes a custom resource of another kind.
+func (s *scene) editOf(kind, name string, edits ...kit.Edit) {
+	s.Helper()
+	s.must(retry.RetryOnConflict(retry.DefaultBackoff, func() error { return env.Client.Update(ctx, s.of(kind, name, edits...)) }))
+}
+
 // awaitOf waits until a condition of a custom resource of another kind is True, with all parts in its reason and message.
 func (s *scene) awaitOf(kind, name, condition string, parts ...string) {
 	s.Helper()
@@ -221,7 +228,7 @@ func TestTwoKindsWithOneName(t *testing.T) {
 	}
 
 	// An edit is an upgrade of its own release, and an idle look costs nothing.
-	s.must(env.Client.Update(ctx, s.of("Parcel", "hello", kit.Set("note", "changed"))))
+	s.editOf("Parcel", "hello", kit.Set("note", "changed"))
 	s.awaitExists(&networkingv1.NetworkPolicy{}, "hello-changed")
 	s.awaitGone(&networkingv1.NetworkPolicy{}, "hello-parcel")
 	s.awaitOf("Parcel", "hello", "Ready")
@@ -230,7 +237,7 @@ func TestTwoKindsWithOneName(t *testing.T) {
 		return int(operator.metric(t, "controller_runtime_reconcile_total", `controller="parcel-controller"`))
 	}
 	before, sofar := s.record(), reconciles()
-	s.must(env.Client.Update(ctx, s.of("Parcel", "hello", kit.Annotate("example.com/poke", "now"))))
+	s.editOf("Parcel", "hello", kit.Annotate("example.com/poke", "now"))
 	s.await("the edit is reconciled", func() error { return atLeast(reconciles()-sofar, 1) })
 	s.settled(operator)
 	if requests := before.of(operator); len(requests) > 0 {
@@ -238,7 +245,7 @@ func TestTwoKindsWithOneName(t *testing.T) {
 	}
 
 	// What truly collides is refused by name, and left alone.
-	s.must(env.Client.Update(ctx, s.of("Parcel", "hello", kit.Set("note", "letter"))))
+	s.editOf("Parcel", "hello", kit.Set("note", "letter"))
 	s.awaitOf("Parcel", "hello", "Stalled", "ObjectInTheWay", `NetworkPolicy "hello-letter"`)
 	policy := &networkingv1.NetworkPolicy{}
 	s.get(policy, "hello-letter")
@@ -246,7 +253,7 @@ func TestTwoKindsWithOneName(t *testing.T) {
 		t.Errorf("hello-letter is %+v", policy)
 	}
 	s.awaitOf("Letter", "hello", "Ready")
-	s.must(env.Client.Update(ctx, s.of("Parcel", "hello", kit.Set("note", "parcel"))))
+	s.editOf("Parcel", "hello", kit.Set("note", "parcel"))
 	s.awaitOf("Parcel", "hello", "Ready")
 
 	s.delete(s.of("Letter", "hello"))
@@ -277,7 +284,7 @@ func TestReleaseNameIsTaken(t *testing.T) {
 	s.createOf("Memo", "hello", kit.Set("note", "memo"))
 	s.awaitOf("Memo", "hello", "Ready")
 	for i := range 6 {
-		s.must(env.Client.Update(ctx, s.of("Memo", "hello", kit.Set("note", fmt.Sprintf("memo-%d", i)))))
+		s.editOf("Memo", "hello", kit.Set("note", fmt.Sprintf("memo-%d", i)))
 		s.awaitOf("Memo", "hello", "Ready")
 	}
 	s.awaitGone(&corev1.ConfigMap{}, "sh.helm.release.v1.hello.v1")

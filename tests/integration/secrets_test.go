@@ -365,9 +365,9 @@ func TestSecretsWithoutTheSetting(t *testing.T) {
 	s.must(s.isGone(&corev1.Secret{}, "made"))
 	// The way out is in the author's hands, too; and what is refused then changes nothing.
 	for name := range refused {
-		s.must(env.Client.Update(ctx, s.of("Vault", name, kit.Set("secret", false), kit.Set("look", false))))
+		s.editOf("Vault", name, kit.Set("secret", false), kit.Set("look", false))
 		s.awaitOf("Vault", name, "Ready")
-		s.must(env.Client.Update(ctx, s.of("Vault", name, kit.Set("secret", true))))
+		s.editOf("Vault", name, kit.Set("secret", true))
 		s.awaitOf("Vault", name, "Stalled", "NotAllowed", `Secret "made"`)
 		s.must(s.hasRecords(name, 1))
 	}
@@ -395,7 +395,7 @@ func TestSecretsOfOneKindOnly(t *testing.T) {
 	s.awaitOf("Safe", "one", "Ready")
 	s.createOf("Shelf", "one", kit.Set("makes", "Secret"))
 	s.awaitOf("Shelf", "one", "Stalled", "NotAllowed", `Secret "one-secret"`, "secrets: true")
-	s.must(env.Client.Update(ctx, s.of("Shelf", "one", kit.Set("makes", "ConfigMap"))))
+	s.editOf("Shelf", "one", kit.Set("makes", "ConfigMap"))
 	s.awaitOf("Shelf", "one", "Ready")
 	s.must(s.hasRecords("one", 1))
 	if records := s.recordSecrets("one"); len(records) != 1 {

@@ -182,9 +182,7 @@ func (c *triedChart) idle() int {
 	c.Helper()
 	before, revisions, reconciles := c.record(), len(c.records()), c.reconciles()
 	for i := range 3 {
-		object := c.of(c.kind, tried)
-		kit.Annotate("example.com/poke", fmt.Sprint(i, time.Now()))(object)
-		c.must(env.Client.Update(ctx, object))
+		c.editOf(c.kind, tried, kit.Annotate("example.com/poke", fmt.Sprint(i, time.Now())))
 		c.await("the edit is reconciled", func() error { return atLeast(c.reconciles()-reconciles, i+1) })
 	}
 	c.quiet()
@@ -244,9 +242,7 @@ func describeObject(object *unstructured.Unstructured) string {
 // upgradeOfChanged edits the custom resource after its objects were changed, while the operator looked away.
 func (c *triedChart) upgradeOfChanged() {
 	c.Helper()
-	object := c.of(c.kind, tried)
-	kit.Pause(true)(object)
-	c.must(env.Client.Update(ctx, object))
+	c.editOf(c.kind, tried, kit.Pause(true))
 	c.awaitOf(c.kind, tried, "Paused", "True")
 	changes := map[types.UID]bool{}
 	for _, child := range c.objects() {
@@ -261,10 +257,7 @@ func (c *triedChart) upgradeOfChanged() {
 			changes[child.GetUID()] = true
 		}
 	}
-	object = c.of(c.kind, tried)
-	kit.Pause(false)(object)
-	kit.Set("edited", "after")(object)
-	c.must(env.Client.Update(ctx, object))
+	c.editOf(c.kind, tried, kit.Pause(false), kit.Set("edited", "after"))
 	c.awaitApplied()
 	// What an edit does not change is not looked at until the cache shows that it was changed, which may be after the upgrade.
 	c.await("every object is as the chart wants it", func() error {
