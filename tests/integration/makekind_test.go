@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -112,12 +113,9 @@ func (s *scene) operatorOf(dir string) {
 	})
 }
 
-// TestMakeKindOfCharts makes a kind of each chart of -charts, and installs its sample.
+// TestMakeKindOfCharts makes a kind of each chart of -charts, or of one with workloads of several kinds, and installs its sample.
 func TestMakeKindOfCharts(t *testing.T) {
-	if *chartDirs == "" {
-		t.Skip("no -charts")
-	}
-	for i, chart := range strings.Split(*chartDirs, ",") {
+	for i, chart := range strings.Split(cmp.Or(*chartDirs, kit.File("tests/charts/workloads")), ",") {
 		t.Run(filepath.Base(chart), func(t *testing.T) {
 			s := newScene(t)
 			kind := fmt.Sprintf("Public%c", 'a'+i)
@@ -154,8 +152,8 @@ func TestMakeKind(t *testing.T) {
 	}
 
 	// Its options work, with the rights that there are, and the fields that there are not have no effect.
-	s.must(env.Client.Update(ctx, s.of("Created", sample.GetName(), kit.Set("autoscaling.enabled", true), kit.Set("podLabels.team", "web"),
-		kit.Set("image.repository", "evil.example.com/image"), kit.Set("serviceAccount.name", "other"), kit.Set("livenessProbe.exec.command", []any{"sh"}))))
+	s.editOf("Created", sample.GetName(), kit.Set("autoscaling.enabled", true), kit.Set("podLabels.team", "web"),
+		kit.Set("image.repository", "evil.example.com/image"), kit.Set("serviceAccount.name", "other"), kit.Set("livenessProbe.exec.command", []any{"sh"}))
 	s.awaitExists(&autoscalingv2.HorizontalPodAutoscaler{}, sample.GetName())
 	s.await("the label reaches the pods", func() error {
 		deployment := &appsv1.Deployment{}
