@@ -18,6 +18,12 @@ const maxReference = 1024
 // maxFingerprint bounds what is kept of the fingerprint of an object that has thousands of annotations.
 const maxFingerprint = 16 << 10
 
+// unread are fields of the spec of Deployments and Services that nobody reads in the cache.
+var unread = []string{
+	"template", "strategy", "revisionHistoryLimit", "progressDeadlineSeconds",
+	"clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy", "sessionAffinity",
+}
+
 // Slim is a transform of the cache. It keeps of a child what says whether it is healthy, whose it
 // is, where it is reached and what its pods request, and a fingerprint of the rest. Of what says of no custom
 // resource to be made for it, it keeps hardly more than the name: it only wears the label, and could be anybody's bulk.
@@ -55,8 +61,9 @@ func (k IgnoredByKind) Slim(object any) (any, error) {
 				slim.Object[key] = value
 			}
 		}
-		unstructured.RemoveNestedField(slim.Object, "spec", "template")
-		unstructured.RemoveNestedField(slim.Object, "spec", "strategy")
+		for _, unread := range unread {
+			unstructured.RemoveNestedField(slim.Object, "spec", unread)
+		}
 	}
 	whole.Object = slim.Object
 	return Share(whole)
