@@ -7,7 +7,6 @@ import (
 	"io"
 
 	"helm.sh/helm/v3/pkg/chart"
-	"helm.sh/helm/v3/pkg/chartutil"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -16,16 +15,12 @@ import (
 // CRDs are the kinds that a chart brings in crds/, with its subcharts that a custom resource has which says nothing. Helm makes them before it installs
 // the first release, and never changes them: that takes rights that no operator of tenants' objects should have, so that here somebody else does.
 func CRDs(c *chart.Chart, overrides map[string]string) ([]schema.GroupKind, error) {
-	values := map[string]any{}
-	if err := pin(values, overrides); err != nil {
+	enabled, err := enabledBy(c, overrides)
+	if err != nil {
 		return nil, err
 	}
-	processed := copyOf(c)
-	if err := chartutil.ProcessDependenciesWithMerge(processed, values); err != nil {
-		return nil, fmt.Errorf("find out which subcharts are enabled: %w", err)
-	}
 	var kinds []schema.GroupKind
-	for _, file := range processed.CRDObjects() {
+	for _, file := range enabled.CRDObjects() {
 		documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(file.File.Data), 4096)
 		for {
 			crd := &unstructured.Unstructured{}

@@ -12,24 +12,46 @@ import (
 
 // CheckSubcharts fails if a chart lacks a subchart that a custom resource has which says nothing.
 func CheckSubcharts(c *chart.Chart, overrides map[string]string) error {
-	values := map[string]any{}
-	if err := pin(values, overrides); err != nil {
+	enabled, err := enabledBy(c, overrides)
+	if err != nil {
 		return err
 	}
-	return checkSubcharts(c, values)
+	return checkMissing(enabled)
 }
 
 // checkSubcharts fails if a chart lacks a subchart that is enabled with the values, by its condition and tags. Helm's actions
 // leave it out without a word.
 func checkSubcharts(c *chart.Chart, values map[string]any) error {
-	processed := copyOf(c)
-	if err := chartutil.ProcessDependenciesWithMerge(processed, values); err != nil {
-		return fmt.Errorf("find out which subcharts are enabled: %w", err)
+	enabled, err := enabled(c, values)
+	if err != nil {
+		return err
 	}
-	if missing := missing(processed, ""); len(missing) > 0 {
-		return fmt.Errorf("chart %s: charts/ lacks %s, which the values enable: run helm dependency build", c.Name(), strings.Join(missing, ", "))
+	return checkMissing(enabled)
+}
+
+func checkMissing(enabled *chart.Chart) error {
+	if missing := missing(enabled, ""); len(missing) > 0 {
+		return fmt.Errorf("chart %s: charts/ lacks %s, which the values enable: run helm dependency build", enabled.Name(), strings.Join(missing, ", "))
 	}
 	return nil
+}
+
+// enabled is a chart with those of its subcharts that are enabled with the values.
+func enabled(c *chart.Chart, values map[string]any) (*chart.Chart, error) {
+	processed := copyOf(c)
+	if err := chartutil.ProcessDependenciesWithMerge(processed, values); err != nil {
+		return nil, fmt.Errorf("find out which subcharts are enabled: %w", err)
+	}
+	return processed, nil
+}
+
+// enabledBy is a chart with the subcharts that a custom resource has which says nothing.
+func enabledBy(c *chart.Chart, overrides map[string]string) (*chart.Chart, error) {
+	values := map[string]any{}
+	if err := pin(values, overrides); err != nil {
+		return nil, err
+	}
+	return enabled(c, values)
 }
 
 // missing are the subcharts that a chart names and does not have.
