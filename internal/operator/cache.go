@@ -67,10 +67,10 @@ func cacheOptions(entries []Entry, namespaces []string) cache.Options {
 // slimOwner keeps of a custom resource all but its managed fields and the annotations that nobody reads.
 func slimOwner(owner any) (any, error) {
 	if owner, ok := owner.(*unstructured.Unstructured); ok {
-		annotations := map[string]string{}
+		var annotations map[string]string // an empty one would be kept, too, by each custom resource
 		for _, read := range []string{pausedAnnotation, release.WithoutHooks} {
 			if owner.GetAnnotations()[read] == "true" {
-				annotations[read] = "true"
+				annotations = labels.Merge(annotations, map[string]string{read: "true"})
 			}
 		}
 		owner.SetAnnotations(annotations)
