@@ -161,22 +161,22 @@ func (s *scene) awaitOf(kind, name, condition string, parts ...string) {
 	})
 }
 
-// helm looks at the cluster as HELM_DRIVER=configmap helm does.
-func (s *scene) helm() *action.Configuration {
+// helm looks at the cluster as HELM_DRIVER=driver helm does.
+func (s *scene) helm(driver string) *action.Configuration {
 	s.Helper()
 	kubeconfig, err := env.Kubeconfig("admin", env.Admin)
 	s.must(err)
 	flags := genericclioptions.NewConfigFlags(false)
 	flags.KubeConfig, flags.Namespace = &kubeconfig, &s.namespace
 	config := &action.Configuration{}
-	s.must(config.Init(flags, s.namespace, "configmap", func(string, ...any) {}))
+	s.must(config.Init(flags, s.namespace, driver, func(string, ...any) {}))
 	return config
 }
 
 // helmHas fails if helm ls does not have exactly these releases, or helm history and helm get manifest not one revision of each, with an object.
 func (s *scene) helmHas(want map[string]string) error {
 	s.Helper()
-	config := s.helm()
+	config := s.helm("configmap")
 	list := action.NewList(config)
 	list.All = true
 	releases, err := list.Run()
@@ -259,7 +259,7 @@ func TestTwoKindsWithOneName(t *testing.T) {
 	s.delete(s.of("Letter", "hello"))
 	s.awaitGone(&networkingv1.NetworkPolicy{}, "hello-letter")
 	s.get(&networkingv1.NetworkPolicy{}, "hello-parcel")
-	releases, err := action.NewList(s.helm()).Run()
+	releases, err := action.NewList(s.helm("configmap")).Run()
 	s.must(err)
 	if len(releases) != 1 || releases[0].Name != "hello.parcel" {
 		t.Errorf("helm ls says %v", releases)

@@ -165,17 +165,7 @@ func TestFloodOfLabelledObjectsTakesNoMemory(t *testing.T) {
 	s.deploy("later") // its record was seen, so what was written before it was, too
 	s.warm("hello", "later")
 	s.settled(operator)
-	s.await("the flood takes no memory", func() error {
-		now, err := operator.RSS()
-		if err != nil {
-			return err
-		}
-		if more := (now - before) >> 20; more >= 20 {
-			return fmt.Errorf("it takes %d MiB over %d", more, before>>20)
-		}
-		t.Logf("500 labelled objects of 255 KiB and more take %d MiB over %d; at most it was %d", (now-before)>>20, before>>20, s.peak(operator))
-		return nil
-	})
+	s.takesNoMemory(operator, before, 20, "500 labelled objects of 255 KiB and more")
 }
 
 // The operator keeps in memory only the annotations of a custom resource that it reads, and writes back none of the others.
@@ -216,4 +206,20 @@ func TestAnnotationsOfAWelcomeAreNobodysButItsAuthors(t *testing.T) {
 	check("after the deletion")
 	s.edit("hello", func(w *unstructured.Unstructured) { w.SetFinalizers(nil) })
 	s.awaitGone(kit.Welcome(s.namespace, "hello"), "hello")
+}
+
+// takesNoMemory waits until an operator has, after a flood of something, less than so many MiB more than the bytes it had before.
+func (s *scene) takesNoMemory(operator *process, before, limit int64, flood string) {
+	s.Helper()
+	s.await("the flood takes no memory", func() error {
+		now, err := operator.RSS()
+		if err != nil {
+			return err
+		}
+		if more := (now - before) >> 20; more >= limit {
+			return fmt.Errorf("it takes %d MiB over %d", more, before>>20)
+		}
+		s.Logf("%s take %d MiB over %d; at most it was %d", flood, (now-before)>>20, before>>20, s.peak(operator))
+		return nil
+	})
 }

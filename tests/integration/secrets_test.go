@@ -23,7 +23,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -143,12 +142,7 @@ func (s *scene) hasRecordSecrets(count int) error {
 // helmLists fails if helm ls and helm history, with that driver, say something else than that hello is deployed, in so many revisions; 0 if there is none.
 func (s *scene) helmLists(driver string, revisions int) error {
 	s.Helper()
-	kubeconfig, err := env.Kubeconfig("admin", env.Admin)
-	s.must(err)
-	flags := genericclioptions.NewConfigFlags(false)
-	flags.KubeConfig, flags.Namespace = &kubeconfig, &s.namespace
-	config := &action.Configuration{}
-	s.must(config.Init(flags, s.namespace, driver, func(string, ...any) {}))
+	config := s.helm(driver)
 	releases, err := action.NewList(config).Run()
 	s.must(err)
 	if revisions == 0 {
@@ -824,15 +818,5 @@ func TestFloodOfLabelledSecretsTakesNoMemory(t *testing.T) {
 	s.deploy("later")
 	s.warm("hello", "later")
 	s.settled(operator)
-	s.await("the flood takes no memory", func() error {
-		now, err := operator.RSS()
-		if err != nil {
-			return err
-		}
-		if more := (now - before) >> 20; more >= 30 {
-			return fmt.Errorf("it takes %d MiB over %d", more, before>>20)
-		}
-		t.Logf("300 labelled Secrets of 255 KiB and more take %d MiB over %d; at most it was %d", (now-before)>>20, before>>20, s.peak(operator))
-		return nil
-	})
+	s.takesNoMemory(operator, before, 30, "300 labelled Secrets of 255 KiB and more")
 }
