@@ -92,7 +92,7 @@ func (g *Guard) look(previous, desired kube.ResourceList) ([]*target, error) {
 	var targets []*target
 	var errs []error
 	for _, t := range absent(desired) {
-		if err := g.checkNamespace(t.info); err != nil {
+		if err := g.checkPlace(t.info); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -326,7 +326,7 @@ func (g *Guard) removeAll(resources kube.ResourceList, policy metav1.DeletionPro
 
 // remove deletes an object if it is the owner's, unless it is to be spared or kept, and reports it if it is not the owner's.
 func (g *Guard) remove(info *resource.Info, policy metav1.DeletionPropagation, dryRun bool, spare func(*unstructured.Unstructured) bool) error {
-	if err := g.checkNamespace(info); err != nil {
+	if err := g.checkPlace(info); err != nil {
 		g.plan.Report(err.Error())
 		return nil
 	}
@@ -379,15 +379,13 @@ func (g *Guard) remove(info *resource.Info, policy metav1.DeletionPropagation, d
 // Another manifest is not believed: who forges one would leave behind whatever they like.
 func (g *Guard) keeps(info *resource.Info, live *unstructured.Unstructured) bool {
 	applied := g.proven.Get(info)
-	return object.Kept(live) || slices.Contains(g.unowned, live.GetUID()) || applied != nil && object.Kept(content(applied.Object))
+	return object.Kept(live) || !object.InNoNamespace(live) && slices.Contains(g.unowned, live.GetUID()) || applied != nil && object.Kept(content(applied.Object))
 }
 
 // isMarked is whether an object without owner reference is the owner's, or says so: that is all that is known of it if the operator was killed
 // when it had just made it.
 func (g *Guard) isMarked(live *unstructured.Unstructured) bool {
-	kind, name := object.MadeFor(live)
-	says := kind == g.owner.GetObjectKind().GroupVersionKind().GroupKind() && name == g.owner.GetName()
-	return metav1.GetControllerOf(live) == nil && (says || g.owns(live))
+	return metav1.GetControllerOf(live) == nil && (object.SaysMadeFor(live, g.owner) || g.owns(live))
 }
 
 func (g *Guard) noteKept(live *unstructured.Unstructured) {

@@ -66,6 +66,8 @@ type Plan struct {
 	Rehearse bool
 	// Unowned are the owner's objects that carry no owner reference.
 	Unowned []types.UID
+	// Allow is what the platform allows in no namespace.
+	Allow object.Allow
 	// Begins is whether nothing of the owner was deployed yet. What nobody owns, and is marked as of its release, may then be taken over. What
 	// is kept may be at any time.
 	Begins bool
@@ -122,6 +124,12 @@ func (g *Guard) Build(reader io.Reader, _ bool) (kube.ResourceList, error) {
 		}
 		return nil, err
 	}
+	for _, info := range resources {
+		if !info.Namespaced() {
+			info.Namespace = "" // a chart may name one all the same
+		}
+		content(info.Object).SetNamespace(info.Namespace)
+	}
 	if g.plan.Applied(string(manifest)) {
 		g.proven = resources
 	}
@@ -142,7 +150,7 @@ func (g *Guard) Peek(manifest string) (kube.ResourceList, error) {
 func (g *Guard) Create(resources kube.ResourceList) (*kube.Result, error) {
 	hooks := false
 	for _, info := range resources {
-		if err := g.checkNamespace(info); err != nil {
+		if err := g.checkPlace(info); err != nil {
 			return nil, err
 		}
 		made := content(info.Object)
@@ -281,7 +289,10 @@ func (g *Guard) left() (kube.ResourceList, error) {
 	return left, nil
 }
 
-func (g *Guard) checkNamespace(info *resource.Info) error {
+func (g *Guard) checkPlace(info *resource.Info) error {
+	if !info.Namespaced() {
+		return g.plan.Allow.InNoNamespace(g.owner, info.Mapping.GroupVersionKind.GroupKind(), info.Name)
+	}
 	if info.Namespace != g.owner.GetNamespace() {
 		return fmt.Errorf("%s is outside of namespace %q: a release may only hold objects beside its custom resource", describe(info), g.owner.GetNamespace())
 	}

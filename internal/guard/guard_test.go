@@ -29,18 +29,18 @@ func owner() *unstructured.Unstructured {
 func info(namespace string) *resource.Info {
 	return &resource.Info{
 		Namespace: namespace, Name: "it",
-		Mapping: &meta.RESTMapping{GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: "Service"}},
-		Object:  &unstructured.Unstructured{Object: map[string]any{}},
+		Mapping: &meta.RESTMapping{GroupVersionKind: schema.GroupVersionKind{Version: "v1", Kind: "Service"}, Scope: meta.RESTScopeNamespace},
+		Object:  &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": namespace}}},
 	}
 }
 
-func TestCheckNamespace(t *testing.T) {
+func TestCheckPlace(t *testing.T) {
 	g := &Guard{owner: owner()}
-	if err := g.checkNamespace(info("here")); err != nil {
+	if err := g.checkPlace(info("here")); err != nil {
 		t.Error(err)
 	}
 	for namespace, want := range map[string]string{"there": `Service "it" in namespace "there" is outside`, "": `cluster-scoped Service "it" is outside`} {
-		if err := g.checkNamespace(info(namespace)); err == nil || !strings.Contains(err.Error(), want) {
+		if err := g.checkPlace(info(namespace)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("namespace %q: %v", namespace, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -25,6 +26,8 @@ type Allow struct {
 	// Kinds are those that are not Kubernetes' own, as VirtualService.networking.istio.io: which hosts they ask for, nobody
 	// here knows.
 	Kinds []string `json:"kinds,omitempty"`
+	// Cluster are the kinds of cluster-scoped objects that the chart may make. Their content is the chart's alone.
+	Cluster []ClusterKind `json:"cluster,omitempty"`
 	// Pods are what the pods of the chart may use, of PodSecrets, PodServiceAccounts and PodHost, where a policy bounds what
 	// the operator may make (config/policy). The chart decides whether they do.
 	Pods []string `json:"pods,omitempty"`
@@ -76,6 +79,11 @@ func (a Allow) Validate() error {
 			return fmt.Errorf("allow.kinds: %q is no kind with its group: write VirtualService.networking.istio.io", kind)
 		}
 	}
+	for _, kind := range a.Cluster {
+		if err := kind.validate(); err != nil {
+			return err
+		}
+	}
 	for _, word := range a.Pods {
 		if !slices.Contains([]string{PodSecrets, PodServiceAccounts, PodHost}, word) {
 			return fmt.Errorf("allow.pods: %q is none of %s, %s and %s", word, PodSecrets, PodServiceAccounts, PodHost)
@@ -87,7 +95,7 @@ func (a Allow) Validate() error {
 // Ask is what an object asks of controllers that serve others, too.
 type Ask struct {
 	object string
-	what   string // host, annotation or kind
+	what   string // host, annotation, kind or content
 	key    string
 	value  string
 }
@@ -100,6 +108,9 @@ func (a Ask) Same(other Ask) bool {
 }
 
 func (a Ask) String() string {
+	if a.what == "content" {
+		return a.object + ", which is not as the chart makes it for a custom resource that says nothing"
+	}
 	key := fmt.Sprintf("%s %q", a.what, a.key)
 	if a.what == "host" && a.key == everyHost {
 		key = "every host"
@@ -117,10 +128,27 @@ func Asks(o *unstructured.Unstructured) []Ask {
 		asks = append(asks, Ask{object: name, what: "host", key: host})
 	}
 	if !known {
-		content, _ := json.Marshal(o.Object) // it came as JSON
-		asks = append(asks, Ask{object: name, what: "kind", key: kind.String(), value: string(content)})
+		asks = append(asks, Ask{object: name, what: "kind", key: kind.String(), value: contentOf(o)})
+	}
+	if kind.Group == rbacv1.GroupName || InNoNamespace(o) {
+		asks = append(asks, Ask{object: name, what: "content", key: kind.String(), value: contentOf(o)})
 	}
 	return append(asks, annotationAsks(name, o.Object)...)
+}
+
+// contentOf is all that an object says, but for its chart's version and what a chart makes up anew each time.
+func contentOf(o *unstructured.Unstructured) string {
+	o = o.DeepCopy()
+	labels := o.GetLabels()
+	for _, label := range ofVersion {
+		delete(labels, label)
+	}
+	o.SetLabels(labels)
+	for _, webhook := range elements(o.Object["webhooks"]) {
+		delete(fields(fields(webhook)["clientConfig"]), "caBundle")
+	}
+	content, _ := json.Marshal(o.Object) // it came as JSON
+	return string(content)
 }
 
 // annotationAsks looks for annotations wherever they are: in an object, its template of pods, its template of objects with
@@ -239,8 +267,10 @@ func (a Allow) allows(namespace string, ask Ask) bool {
 			begin, wild := strings.CutSuffix(pattern, "*")
 			return pattern == ask.key || wild && strings.HasPrefix(ask.key, begin)
 		})
-	default:
-		return slices.Contains(a.Kinds, ask.key)
+	case "kind":
+		return slices.Contains(a.Kinds, ask.key) || slices.ContainsFunc(a.Cluster, func(c ClusterKind) bool { return c.Kind == ask.key })
+	default: // what rights there are, and what holds for a whole cluster, is no author's to say
+		return false
 	}
 }
 

@@ -22,6 +22,9 @@ func asksOf(t *testing.T, text string) []Ask {
 	if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
 		t.Fatal(err)
 	}
+	if o.GetNamespace() == "" {
+		o.SetNamespace("team-a") // as the guard does
+	}
 	return Asks(o)
 }
 

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Child is an object of a release, in the namespace of its custom resource.
+// Child is an object of a release, in the namespace of its custom resource or in none.
 type Child struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -42,13 +42,13 @@ func ChildOf(applied, desired *unstructured.Unstructured, left Left, rules Ignor
 }
 
 // Intact is whether an object of the cache is as c was applied, but for what is left to others: owner's, with an owner reference unless it
-// is kept. key is that of ChildOf.
+// is kept or cluster-scoped. key is that of ChildOf.
 func (c Child) Intact(slim *unstructured.Unstructured, owner client.Object, key Key) bool {
 	fingerprint := CachedFingerprint(slim)
 	if IsSecret(slim) {
 		fingerprint = key.seal(fingerprint)
 	}
-	return Owned(slim, owner, []types.UID{c.UID}) && (metav1.GetControllerOfNoCopy(slim) == nil) == Kept(slim) && has(fingerprint, c.Fingerprint)
+	return Owned(slim, owner, []types.UID{c.UID}) && (metav1.GetControllerOfNoCopy(slim) == nil) == (Kept(slim) || InNoNamespace(slim)) && has(fingerprint, c.Fingerprint)
 }
 
 // ShownBy is whether object, read from a cache, already is as c was applied, or newer.

@@ -11,7 +11,7 @@ apiVersion: apps/v1
 kind: Deployment
 metadata:
   name: x
-  namespace: n
+  namespace: team-a
   resourceVersion: "1"
   generation: 1
   labels: {app: x}

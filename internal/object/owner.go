@@ -3,6 +3,7 @@
 package object
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -38,8 +39,8 @@ const (
 	Keep = "keep"
 	// hook is Helm's annotation of hooks, which come and go.
 	hook = "helm.sh/hook"
-	// CustomResource is the annotation of a kept object with the kind that it is made for, Welcome.webapp.demo.welcome.domain say: two kinds
-	// may have custom resources of one name, and Helm's annotations only tell that.
+	// CustomResource is the annotation of an object without owner reference with the kind that it is made for, Welcome.webapp.demo.welcome.domain
+	// say: two kinds may have custom resources of one name, and Helm's annotations only tell that.
 	CustomResource = "webapp.demo.welcome.domain/custom-resource"
 )
 
@@ -54,30 +55,41 @@ func ManagedBy() labels.Selector {
 	return labels.SelectorFromSet(labels.Set{managedByLabel: managedByValue})
 }
 
-// Owned is whether obj is owner's: it is controlled by owner or, without a controller, one of those that carry no owner reference.
+// InNoNamespace is whether obj, as the cluster has it or is to have it, is cluster-scoped. An owner reference to a custom resource, which is in a
+// namespace, would have the garbage collector delete it.
+func InNoNamespace(obj metav1.Object) bool { return obj.GetNamespace() == "" }
+
+// Owned is whether obj is owner's: it is controlled by owner or, without a controller, one of those that carry no owner reference. What is cluster-scoped
+// is also known by its marks, so that none is lost if the operator is killed when it has just made it: nobody writes them who has rights in namespaces only.
 func Owned(obj metav1.Object, owner client.Object, unowned []types.UID) bool {
 	if controller := metav1.GetControllerOfNoCopy(obj); controller != nil {
 		return controller.UID == owner.GetUID()
 	}
-	return slices.Contains(unowned, obj.GetUID())
+	return slices.Contains(unowned, obj.GetUID()) || InNoNamespace(obj) && SaysMadeFor(obj, owner)
 }
 
-// MadeFor is the kind and the name of the custom resource that obj is made for, as it says by its controller or, without one, by the marks of
-// what is kept. The name is empty if it says neither. It is no proof: whoever may write obj can say so.
-func MadeFor(obj metav1.Object) (kind schema.GroupKind, name string) {
+// MadeFor is the kind, namespace and name of the custom resource that obj is made for, as it says by its controller or, without one, by its marks.
+// The name is empty if it says neither. It is no proof: whoever may write obj can say so.
+func MadeFor(obj metav1.Object) (kind schema.GroupKind, of types.NamespacedName) {
 	if controller := metav1.GetControllerOfNoCopy(obj); controller != nil {
-		return schema.FromAPIVersionAndKind(controller.APIVersion, controller.Kind).GroupKind(), controller.Name
+		return schema.FromAPIVersionAndKind(controller.APIVersion, controller.Kind).GroupKind(), types.NamespacedName{Namespace: obj.GetNamespace(), Name: controller.Name}
 	}
 	annotations := obj.GetAnnotations()
-	if !Kept(obj) || annotations[CustomResource] == "" {
-		return schema.GroupKind{}, ""
+	if annotations[CustomResource] == "" || !Kept(obj) && !InNoNamespace(obj) {
+		return schema.GroupKind{}, types.NamespacedName{}
 	}
-	return schema.ParseGroupKind(annotations[CustomResource]), annotations[ReleaseName]
+	return schema.ParseGroupKind(annotations[CustomResource]), types.NamespacedName{Namespace: cmp.Or(obj.GetNamespace(), annotations[ReleaseNamespace]), Name: annotations[ReleaseName]}
+}
+
+// SaysMadeFor is whether obj says that it is made for owner.
+func SaysMadeFor(obj metav1.Object, owner client.Object) bool {
+	kind, of := MadeFor(obj)
+	return of.Name != "" && kind == owner.GetObjectKind().GroupVersionKind().GroupKind() && of == client.ObjectKeyFromObject(owner)
 }
 
 // Adopt marks obj as made by the operator for owner. The owner reference lets the garbage
 // collector remove obj should the operator be gone when owner is deleted. So what is kept has none: with a deletion in the
-// foreground, the garbage collector does not wait for the operator.
+// foreground, the garbage collector does not wait for the operator. Nor has what is cluster-scoped.
 func Adopt(obj metav1.Object, owner client.Object) {
 	set := obj.GetLabels()
 	if set == nil {
@@ -86,8 +98,11 @@ func Adopt(obj metav1.Object, owner client.Object) {
 	set[managedByLabel] = managedByValue
 	obj.SetLabels(set)
 	switch {
-	case Kept(obj):
+	case Kept(obj), InNoNamespace(obj):
 		annotations := obj.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
 		annotations[CustomResource] = owner.GetObjectKind().GroupVersionKind().GroupKind().String()
 		obj.SetAnnotations(annotations)
 		obj.SetOwnerReferences(slices.DeleteFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() }))
@@ -107,7 +122,7 @@ func Inheritable(obj metav1.Object, owner client.Object) bool {
 // MarkedFor is whether an inheritable object is marked, whatever the chart adds to that, as of the release of owner: a namesake has left it, or a backup had it.
 func MarkedFor(obj metav1.Object, owner client.Object) bool {
 	marked := &metav1.ObjectMeta{
-		Labels: labels.Set{managedByLabel: managedByValue}, Annotations: map[string]string{ReleaseName: owner.GetName(), ReleaseNamespace: owner.GetNamespace()},
+		Namespace: obj.GetNamespace(), Labels: labels.Set{managedByLabel: managedByValue}, Annotations: map[string]string{ReleaseName: owner.GetName(), ReleaseNamespace: owner.GetNamespace()},
 	}
 	return Inheritable(obj, owner) && len(Unmarked(obj, marked, owner)) == 0
 }
@@ -138,7 +153,7 @@ func Unmarked(live, desired metav1.Object, owner client.Object) (missing []strin
 		}
 	}
 	wanted := map[string]string{ReleaseName: desired.GetAnnotations()[ReleaseName], ReleaseNamespace: desired.GetAnnotations()[ReleaseNamespace]}
-	if _, says := live.GetAnnotations()[CustomResource]; says || Kept(live) || Kept(desired) {
+	if _, says := live.GetAnnotations()[CustomResource]; says || Kept(live) || Kept(desired) || InNoNamespace(desired) {
 		wanted[CustomResource] = owner.GetObjectKind().GroupVersionKind().GroupKind().String()
 	}
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {

@@ -35,7 +35,7 @@ func TestInheritable(t *testing.T) {
 		"a namesake, and one more":  {[]metav1.OwnerReference{was, {APIVersion: "v1", Kind: "ConfigMap", Name: "other", UID: "x"}}, false},
 		"two namesakes, both stale": {[]metav1.OwnerReference{was, ref(func(r *metav1.OwnerReference) { r.UID = "older" })}, true},
 	} {
-		obj := &metav1.ObjectMeta{OwnerReferences: slices.Clone(c.refs)}
+		obj := &metav1.ObjectMeta{Namespace: "team-a", OwnerReferences: slices.Clone(c.refs)}
 		if got := Inheritable(obj, owner); got != c.want {
 			t.Errorf("owned by %s: inheritable is %t", name, got)
 		}
@@ -56,12 +56,12 @@ func TestInheritable(t *testing.T) {
 
 // greeting is the custom resource "hello".
 func greeting() *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v2", "kind": "Greeting", "metadata": map[string]any{"name": "hello", "uid": "new"}}}
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v2", "kind": "Greeting", "metadata": map[string]any{"namespace": "team-a", "name": "hello", "uid": "new"}}}
 }
 
 func TestAdoptKept(t *testing.T) {
 	other := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "other", UID: "x"}
-	obj := &metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{other, *metav1.NewControllerRef(greeting(), greeting().GroupVersionKind())}}
+	obj := &metav1.ObjectMeta{Namespace: "team-a", OwnerReferences: []metav1.OwnerReference{other, *metav1.NewControllerRef(greeting(), greeting().GroupVersionKind())}}
 	obj.Annotations = map[string]string{Policy: " Keep", ReleaseName: "hello"} // as Helm reads it
 	for range 2 {
 		Adopt(obj, greeting())
@@ -69,12 +69,36 @@ func TestAdoptKept(t *testing.T) {
 	if !slices.Equal(obj.OwnerReferences, []metav1.OwnerReference{other}) || obj.Annotations[CustomResource] != "Greeting.example.com" || !ManagedBy().Matches(labels.Set(obj.Labels)) {
 		t.Errorf("it is %+v", obj)
 	}
-	if kind, name := MadeFor(obj); name != "hello" || kind != (schema.GroupKind{Group: "example.com", Kind: "Greeting"}) {
-		t.Errorf("it is made for %v %q", kind, name)
+	if kind, of := MadeFor(obj); of != (types.NamespacedName{Namespace: "team-a", Name: "hello"}) || kind != (schema.GroupKind{Group: "example.com", Kind: "Greeting"}) {
+		t.Errorf("it is made for %v %q", kind, of)
 	}
 	delete(obj.Annotations, Policy)
 	if Adopt(obj, greeting()); !metav1.IsControlledBy(obj, greeting()) || len(obj.OwnerReferences) != 2 {
 		t.Errorf("no longer kept, it has the owners %v", obj.OwnerReferences)
+	}
+}
+
+// What is cluster-scoped can have no owner in a namespace. It is known by its UID, or says whose it is.
+func TestAdoptInNoNamespace(t *testing.T) {
+	obj := &metav1.ObjectMeta{Annotations: map[string]string{ReleaseName: "hello", ReleaseNamespace: "team-a"}}
+	for range 2 {
+		Adopt(obj, greeting())
+	}
+	if len(obj.OwnerReferences) != 0 || obj.Annotations[CustomResource] != "Greeting.example.com" || !Owned(obj, greeting(), nil) || !MarkedFor(obj, greeting()) {
+		t.Errorf("it is %+v", obj)
+	}
+	for key, value := range map[string]string{CustomResource: "Other.example.com", ReleaseName: "other", ReleaseNamespace: "team-b"} {
+		other := obj.DeepCopy()
+		other.Annotations[key] = value
+		if Owned(other, greeting(), nil) || MarkedFor(other, greeting()) {
+			t.Errorf("with %s=%s it is owned", key, value)
+		}
+		if other.UID = "listed"; !Owned(other, greeting(), []types.UID{"listed"}) {
+			t.Errorf("listed, and with %s=%s, it is not owned", key, value)
+		}
+	}
+	if obj.Namespace = "team-a"; Owned(obj, greeting(), nil) {
+		t.Error("what is in a namespace is owned by what it says")
 	}
 }
 
@@ -110,7 +134,7 @@ func TestOwned(t *testing.T) {
 		"listed, and another's by now":        {"listed", []metav1.OwnerReference{foreign}, false},
 		"listed, and controlled by the owner": {"listed", []metav1.OwnerReference{own}, true},
 	} {
-		if got := Owned(&metav1.ObjectMeta{UID: c.uid, OwnerReferences: c.refs}, greeting(), []types.UID{"other", "listed"}); got != c.want {
+		if got := Owned(&metav1.ObjectMeta{Namespace: "team-a", UID: c.uid, OwnerReferences: c.refs}, greeting(), []types.UID{"other", "listed"}); got != c.want {
 			t.Errorf("%s: owned is %t", name, got)
 		}
 	}
@@ -118,6 +142,7 @@ func TestOwned(t *testing.T) {
 
 func TestUnmarked(t *testing.T) {
 	desired := &metav1.ObjectMeta{
+		Namespace:   "team-a",
 		Labels:      map[string]string{"app": "hello", "helm.sh/chart": "hello-2"},
 		Annotations: map[string]string{ReleaseName: "hello", ReleaseNamespace: "team-a", "more": "x"},
 	}

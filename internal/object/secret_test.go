@@ -15,6 +15,7 @@ import (
 func secretOf(data map[string]any) *unstructured.Unstructured {
 	secret := &unstructured.Unstructured{Object: map[string]any{"data": data}}
 	secret.SetGroupVersionKind(Secret)
+	secret.SetNamespace("team-a")
 	secret.SetName("it")
 	secret.SetAnnotations(map[string]string{"a": "b"})
 	return secret

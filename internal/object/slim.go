@@ -45,7 +45,7 @@ func (k IgnoredByKind) Slim(object any) (any, error) {
 	}
 	controller := metav1.GetControllerOfNoCopy(whole)
 	isShort := controller == nil || len(controller.APIVersion)+len(controller.UID) <= maxReference
-	if kind, name := MadeFor(whole); name != "" && isShort && len(kind.Group)+len(kind.Kind)+len(name) <= maxReference {
+	if kind, of := MadeFor(whole); of.Name != "" && isShort && len(kind.Group)+len(kind.Kind)+len(of.Namespace)+len(of.Name) <= maxReference {
 		annotations := slimAnnotations(whole, k[kind])
 		if Kept(whole) {
 			annotations[Policy] = Keep
@@ -53,7 +53,7 @@ func (k IgnoredByKind) Slim(object any) (any, error) {
 		if controller != nil {
 			slim.SetOwnerReferences([]metav1.OwnerReference{*controller})
 		} else {
-			annotations[CustomResource], annotations[ReleaseName] = kind.String(), name
+			annotations[CustomResource], annotations[ReleaseNamespace], annotations[ReleaseName] = kind.String(), of.Namespace, of.Name
 		}
 		slim.SetAnnotations(annotations)
 		for _, key := range []string{"spec", "status"} {

@@ -81,8 +81,8 @@ func TestSlimOfWhatIsKept(t *testing.T) {
 	if _, err := slim(kept); err != nil {
 		t.Fatal(err)
 	}
-	if kind, name := MadeFor(kept); kind.String() != "Greeting.example.com" || name != "hello" || !child.Intact(kept, greeting(), "") {
-		t.Errorf("it is made for %v %q, intact: %t", kind, name, child.Intact(kept, greeting(), ""))
+	if kind, of := MadeFor(kept); kind.String() != "Greeting.example.com" || of.Name != "hello" || !child.Intact(kept, greeting(), "") {
+		t.Errorf("it is made for %v %q, intact: %t", kind, of, child.Intact(kept, greeting(), ""))
 	}
 	for name, change := range map[string]func(*unstructured.Unstructured){
 		"made anew": func(o *unstructured.Unstructured) { o.SetUID("another") },

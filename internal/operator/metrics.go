@@ -194,11 +194,11 @@ func (r *resources) usage(ctx context.Context) (map[owners]usage, error) {
 			used = map[owners]usage{}
 		}
 		for i := range items {
-			kind, name := object.MadeFor(&items[i])
-			if name == "" {
+			kind, of := object.MadeFor(&items[i])
+			if of.Name == "" {
 				continue
 			}
-			key := owners{kind, items[i].GetNamespace()}
+			key := owners{kind, of.Namespace}
 			count, _, _ := unstructured.NestedInt64(items[i].Object, "status", "replicas")
 			replicas, sum := float64(count), used[key]
 			used[key] = usage{

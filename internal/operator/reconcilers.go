@@ -101,13 +101,12 @@ func reconcilerOptions(mgr ctrl.Manager, entry Entry, options Options, clients *
 		reconciler.WithLog(mgr.GetLogger().WithName("reconciler").WithName(entry.Kind)),
 		reconciler.WithGroupVersionKind(entry.GroupVersionKind),
 		reconciler.WithChart(*entry.Chart),
-		reconciler.WithOverrideValues(entry.OverrideValues),
+		reconciler.WithValueTranslator(kind), // which also pins; the library's WithOverrideValues would warn of that at each release
 		reconciler.WithSelector(*entry.Selector),
 		reconciler.SkipDependentWatches(true),
 		reconciler.WithMaxConcurrentReconciles(workers + guard.HookWaits),
 		reconciler.WithMaxReleaseHistory(record.MaxHistory),
 		reconciler.WithClient(reporter),
-		reconciler.WithEventRecorder(quietRecorder{mgr.GetEventRecorderFor("welcome-operator")}),
 		reconciler.WithActionClientGetter(kind),
 		reconciler.WithControllerSetupFunc(kind.SetUp),
 		reconciler.WithPauseReconcileHandler(func(_ context.Context, obj *unstructured.Unstructured) (bool, error) {

@@ -53,6 +53,8 @@ type sanitizer struct {
 	report  func(message string) // of what was left out
 	// isApplied is whether a manifest is the one that was applied last.
 	isApplied func(manifest string) bool
+	// allow is what the platform allows in no namespace.
+	allow object.Allow
 	// discreet is whether records hold values of Secrets, which errors may quote.
 	discreet bool
 }
@@ -151,7 +153,9 @@ func (s *sanitizer) refuse(obj *unstructured.Unstructured) (reason string, err e
 	case err != nil:
 		return "", err
 	case mapping.Scope.Name() != meta.RESTScopeNameNamespace:
-		return "it is cluster-scoped", nil
+		if err := s.allow.InNoNamespace(s.owner, gvk.GroupKind(), obj.GetName()); err != nil {
+			return err.Error(), nil
+		}
 	case namespace != "" && namespace != s.owner.GetNamespace():
 		return fmt.Sprintf("it is in namespace %q", namespace), nil
 	case Is(object.Child{Kind: gvk.Kind, Name: obj.GetName()}):

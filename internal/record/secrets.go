@@ -151,7 +151,7 @@ func (r *Store) copyEarlier(ctx context.Context, name string, key object.Key) er
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: known.Labels, Annotations: known.Annotations},
 		Data:       map[string]string{"release": whole.Data["release"], keyOfDigests: string(key)},
 	}
-	object.Adopt(copied, r.owner)
+	r.adopt(copied)
 	written, err := r.ConfigMapInterface.Create(ctx, copied, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		return object.InTheWay(r.kind, r.owner.GetNamespace(), name)

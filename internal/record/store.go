@@ -70,6 +70,8 @@ type Options struct {
 	Names Names
 	// Secrets is whether the records are Secrets.
 	Secrets bool
+	// Allow is what the platform allows in no namespace.
+	Allow object.Allow
 	// IsApplied is whether a manifest is known to be the one that was applied last.
 	IsApplied func(manifest string) bool
 	// Report is told what a record names and the owner has no right to.
@@ -87,7 +89,7 @@ func NewStore(reconcile context.Context, live Live, cache client.Reader, mapper 
 	release := o.Names.of(owner)
 	store := &Store{
 		reconcile: reconcile, ConfigMapInterface: live.ConfigMaps(owner.GetNamespace()), cache: cache, owner: owner, names: o.Names, kind: "ConfigMap", release: release,
-		sanitizer: &sanitizer{mapper: mapper, owner: owner, release: release, isApplied: o.IsApplied, report: o.Report, discreet: o.Secrets},
+		sanitizer: &sanitizer{mapper: mapper, owner: owner, release: release, isApplied: o.IsApplied, report: o.Report, allow: o.Allow, discreet: o.Secrets},
 	}
 	if o.Secrets {
 		earlier := *store
@@ -221,7 +223,7 @@ func (r *Store) List(ctx context.Context, opts metav1.ListOptions) (*corev1.Conf
 
 // Create writes the record of a new revision and returns when the cache shows it.
 func (r *Store) Create(ctx context.Context, record *corev1.ConfigMap, opts metav1.CreateOptions) (*corev1.ConfigMap, error) {
-	object.Adopt(record, r.owner)
+	r.adopt(record)
 	r.created = record.Name
 	if err := r.annotate(ctx, record); err != nil {
 		return nil, err
@@ -243,6 +245,12 @@ func (r *Store) Create(ctx context.Context, record *corev1.ConfigMap, opts metav
 	return written, r.awaitCached(ctx, written)
 }
 
+// adopt makes a record the owner's. Helm does not say in which namespace it is.
+func (r *Store) adopt(record *corev1.ConfigMap) {
+	record.Namespace = r.owner.GetNamespace()
+	object.Adopt(record, r.owner)
+}
+
 func (r *Store) hasUnlabelled(ctx context.Context, name string) bool {
 	record, err := r.Get(ctx, name, metav1.GetOptions{})
 	return err == nil && !r.labelled().Matches(labels.Set(record.Labels))
@@ -250,7 +258,7 @@ func (r *Store) hasUnlabelled(ctx context.Context, name string) bool {
 
 // Update writes a record and returns when the cache shows it.
 func (r *Store) Update(ctx context.Context, record *corev1.ConfigMap, opts metav1.UpdateOptions) (*corev1.ConfigMap, error) {
-	object.Adopt(record, r.owner)
+	r.adopt(record)
 	if err := r.annotate(ctx, record); err != nil {
 		return nil, err
 	}

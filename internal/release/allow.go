@@ -7,7 +7,9 @@ import (
 
 	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
@@ -28,6 +30,9 @@ func (op *operation) judge(manifest string) error {
 		return err
 	}
 	if op.refused = op.refuseSecrets(resources); op.refused != nil {
+		return op.refused
+	}
+	if op.refused = op.refuseInNoNamespace(resources); op.refused != nil {
 		return op.refused
 	}
 	namespace := op.client.owner.GetNamespace()
@@ -56,6 +61,36 @@ func (op *operation) refuseSecrets(resources kube.ResourceList) error {
 		}
 	}
 	return nil
+}
+
+// refuseInNoNamespace is why a rendering with cluster-scoped objects may not be applied, nil if it may. That they are the chart's own is not enough: others
+// would have the same.
+func (op *operation) refuseInNoNamespace(resources kube.ResourceList) error {
+	owner := op.client.owner
+	for _, info := range resources {
+		if info.Namespaced() {
+			continue
+		}
+		err := op.allow.InNoNamespace(owner, info.Mapping.GroupVersionKind.GroupKind(), info.Name)
+		if err == nil {
+			err = object.CheckReach(info.Object.(*unstructured.Unstructured), owner.GetNamespace(), op.isNamespaced) // Build knows no other type
+		}
+		if err != nil {
+			return notAllowed{fmt.Errorf("not allowed: %w", err)}
+		}
+	}
+	return nil
+}
+
+// isNamespaced is whether the objects of a resource are in namespaces, false if the cluster does not know it.
+func (op *operation) isNamespaced(resource schema.GroupResource) bool {
+	mapper := op.clients.mgr.GetRESTMapper()
+	kind, err := mapper.KindFor(resource.WithVersion(""))
+	if err != nil {
+		return false
+	}
+	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+	return err == nil && mapping.Scope.Name() == meta.RESTScopeNameNamespace
 }
 
 // noSecrets refuses what is about a Secret to a kind that has none.

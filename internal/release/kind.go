@@ -55,7 +55,7 @@ type KindOptions struct {
 	// MaxConcurrent is how many custom resources may be acted on at once, at least 1. Those that wait
 	// for a hook, up to HookWaits, do not count.
 	MaxConcurrent int
-	// Overrides are values that win over those of custom resources.
+	// Overrides are values that win over those of custom resources, with {namespace} and {name} for where these are.
 	Overrides map[string]string
 	// Allow is what authors of custom resources may ask of controllers that serve others, too.
 	Allow object.Allow
@@ -191,7 +191,7 @@ func (k *Kind) watch(ctx context.Context, owner client.Object, children []object
 func (k *Kind) ActionClientFor(ctx context.Context, owner client.Object) (helmclient.ActionInterface, error) {
 	report := k.clients.reporter(ctx, owner)
 	a := &actionClient{Kind: k, ctx: ctx, owner: owner, report: report}
-	a.store = k.store(ctx, owner, record.Options{IsApplied: a.isApplied, Report: report})
+	a.store = k.store(ctx, owner, record.Options{Allow: k.allow, IsApplied: a.isApplied, Report: report})
 	if owner.GetDeletionTimestamp() != nil {
 		var err error
 		if a.store, err = a.store.AsRecorded(ctx); err != nil {

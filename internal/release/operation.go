@@ -42,7 +42,7 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 	}
 	op := &operation{Kind: a.Kind, client: a, lookups: newLookups(a.owner, a.unowned(), a.secrets, a.begins()), beforePurge: nothing, plan: guard.Plan{
 		Applied: a.isApplied, Key: a.key, Intact: append(a.untouched(), a.resting...), Left: left, Rehearse: rehearse, Report: a.report,
-		Ignored: a.drift.Ignored, Scalable: a.scalable(), Unowned: a.unowned(), Begins: a.begins(), MayInherit: a.mayInherit,
+		Ignored: a.drift.Ignored, Scalable: a.scalable(), Unowned: a.unowned(), Allow: a.allow, Begins: a.begins(), MayInherit: a.mayInherit,
 		Recreate: a.recreate, Recreated: func(message string) { a.tell(Recreated, "%s", message) },
 	}}
 	op.store = a.store.Stamping(op.stamp)
@@ -56,7 +56,7 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 
 // renderAlone renders the chart, in its present version, with a spec and the overrides. It asks the cluster nothing: lookup finds nothing.
 func (op *operation) renderAlone(spec map[string]any) (*release.Release, error) {
-	if err := pin(spec, op.overrides); err != nil {
+	if err := pin(op.client.owner, spec, op.overrides); err != nil {
 		return nil, err
 	}
 	capabilities := op.clients.capabilities.Get()

@@ -7,7 +7,7 @@ import (
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
-	"helm.sh/helm/v3/pkg/strvals"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // CheckSubcharts fails if a chart lacks a subchart that a custom resource has which says nothing.
@@ -48,7 +48,7 @@ func enabled(c *chart.Chart, values map[string]any) (*chart.Chart, error) {
 // enabledBy is a chart with the subcharts that a custom resource has which says nothing.
 func enabledBy(c *chart.Chart, overrides map[string]string) (*chart.Chart, error) {
 	values := map[string]any{}
-	if err := pin(values, overrides); err != nil {
+	if err := pin(&metav1.ObjectMeta{Namespace: "namespace", Name: "name"}, values, overrides); err != nil {
 		return nil, err
 	}
 	return enabled(c, values)
@@ -65,14 +65,4 @@ func missing(c *chart.Chart, path string) (names []string) {
 		names = append(names, missing(subchart, path+subchart.Name()+"/")...)
 	}
 	return names
-}
-
-// pin puts overrides into values.
-func pin(values map[string]any, overrides map[string]string) error {
-	for key, value := range overrides {
-		if err := strvals.ParseInto(key+"="+value, values); err != nil {
-			return fmt.Errorf("overrideValues, %s: %w", key, err)
-		}
-	}
-	return nil
 }

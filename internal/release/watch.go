@@ -89,11 +89,11 @@ func (w *watches) ensure(ctx context.Context, child object.Child) (refused bool,
 
 // madeFor is the custom resource that a child says to be made for.
 func (w *watches) madeFor(_ context.Context, child *unstructured.Unstructured) []reconcile.Request {
-	kind, name := object.MadeFor(child)
-	if kind != w.owner.GroupKind() || name == "" {
+	kind, of := object.MadeFor(child)
+	if kind != w.owner.GroupKind() || of.Name == "" {
 		return nil
 	}
-	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: child.GetNamespace(), Name: name}}}
+	return []reconcile.Request{{NamespacedName: of}}
 }
 
 // owned lists the objects that are owner's, of all kinds that are watched. It goes through all of the namespace: an index

@@ -26,8 +26,10 @@ var causes = []struct {
 	// First, for it quotes what authors write.
 	{regexp.MustCompile(`(?s)^.*?(not allowed: .* the operator's watches\.yaml allows .*)$`), "NotAllowed", "$1", "Change the spec, or ask the platform team to allow it there (allow or secrets, for this kind).", true},
 	{regexp.MustCompile(`is not controlled by this custom resource`), "ObjectInTheWay", "", "", true},
-	{regexp.MustCompile(`(?s)^.*?(\w+ "[^"]*" in namespace "[^"]*") exists and cannot be imported.*$`), "ObjectInTheWay",
+	{regexp.MustCompile(`(?s)^.*?(\w+ "[^"]*" in namespace "[^"]+") exists and cannot be imported.*$`), "ObjectInTheWay",
 		"$1 exists and is not controlled by this custom resource: delete or rename one of the two", "", true},
+	{regexp.MustCompile(`(?s)^.*?(\w+ "[^"]*") in namespace "" exists and cannot be imported.*$`), "ObjectInTheWay",
+		"cluster-scoped $1 exists and is not controlled by this custom resource: delete or rename one of the two", "", true},
 	{regexp.MustCompile(`^release name "`), "ReleaseName", "", "", true},
 	{regexp.MustCompile(`cannot be changed to what the chart wants`), "Rejected", "", "", true},
 	{regexp.MustCompile(`exceeded quota`), "QuotaExceeded", "", "Raise the quota of the namespace, or ask for less.", true},

@@ -1,0 +1,136 @@
+package object
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// ClusterKind is a kind of cluster-scoped objects that a chart may make, by names that tell for which custom resource they are.
+type ClusterKind struct {
+	// Kind with its group: ClusterRole.rbac.authorization.k8s.io.
+	Kind string `json:"kind"`
+	// Name is what the names are like. {namespace} and {name} are those of the custom resource, and have to be in it: others would have names for each
+	// other. * stands for any text.
+	Name string `json:"name"`
+}
+
+const ownerName = "{name}"
+
+// clusterName is a name of a cluster-scoped object; those of Kubernetes' rights may have a colon.
+var clusterName = regexp.MustCompile(`^[-A-Za-z0-9.:*]+$`)
+
+// Of puts namespace and name of a custom resource into a text that has {namespace} or {name}.
+func Of(owner metav1.Object, text string) string {
+	return strings.NewReplacer(hostNamespace, owner.GetNamespace(), ownerName, owner.GetName()).Replace(text)
+}
+
+// IsOf is whether Of makes something else of a text.
+func IsOf(text string) bool {
+	return strings.Contains(text, hostNamespace) || strings.Contains(text, ownerName)
+}
+
+func (c ClusterKind) validate() error {
+	if !kindPattern.MatchString(c.Kind) {
+		return fmt.Errorf("allow.cluster: %q is no kind with its group: write ClusterRole.rbac.authorization.k8s.io", c.Kind)
+	}
+	if !strings.Contains(c.Name, hostNamespace) || !strings.Contains(c.Name, ownerName) || !clusterName.MatchString(Of(&metav1.ObjectMeta{Namespace: "a", Name: "a"}, c.Name)) {
+		return fmt.Errorf("allow.cluster: %q is no pattern of names for one custom resource: write %s.%s-*, or another one with both of these", c.Name, hostNamespace, ownerName)
+	}
+	return nil
+}
+
+// InNoNamespace is why owner may not have a cluster-scoped object, nil if it may.
+func (a Allow) InNoNamespace(owner metav1.Object, kind schema.GroupKind, name string) error {
+	if slices.ContainsFunc(a.Cluster, func(c ClusterKind) bool {
+		matches, err := path.Match(Of(owner, c.Name), name) // a name has no "/"
+		return c.Kind == kind.String() && err == nil && matches
+	}) {
+		return nil
+	}
+	object := Describe(kind.Kind, "", name)
+	if pattern, ok := PatternOf(owner, name); ok {
+		return fmt.Errorf("%s: the operator's watches.yaml allows this kind no such object: it would by allow.cluster: [{kind: %s, name: %q}]", object, kind, pattern)
+	}
+	return fmt.Errorf("%s: the operator's watches.yaml allows objects in no namespace only by names with namespace and name of the custom resource: pin them there, in overrideValues, as "+
+		`fullnameOverride: "%s.%s" in most charts, and allow.cluster: [{kind: %s, name: "%[2]s.%[3]s*"}]`, object, hostNamespace, ownerName, kind)
+}
+
+// PatternOf is a pattern by which a cluster-scoped object of owner can be allowed, false if its name does not tell for which custom resource it is.
+func PatternOf(owner metav1.Object, name string) (pattern string, ok bool) {
+	namespaced, named := [2]string{owner.GetNamespace(), "\x00"}, [2]string{owner.GetName(), "\x01"}
+	for _, order := range [][2][2]string{{namespaced, named}, {named, namespaced}} { // one may be in the other
+		pattern = name
+		for _, each := range order {
+			pattern = strings.Replace(pattern, each[0], each[1], 1)
+		}
+		if strings.Contains(pattern, "\x00") && strings.Contains(pattern, "\x01") {
+			return strings.NewReplacer("\x00", hostNamespace, "\x01", ownerName).Replace(pattern), true
+		}
+	}
+	return "", false
+}
+
+// namespaceLabel is what Kubernetes has each namespace say, and nobody else can.
+const namespaceLabel = corev1.LabelMetadataName
+
+// CheckReach is why an object may not be that has the API server ask, or judge, about requests for objects: they have to be those of one namespace only, by
+// a selector. A selector does not hold for cluster-scoped objects, so that the kinds have to be in namespaces; isNamespaced knows.
+func CheckReach(o *unstructured.Unstructured, namespace string, isNamespaced func(schema.GroupResource) bool) error {
+	var parts []any
+	rules := "rules"
+	switch o.GetKind() {
+	case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
+		parts = elements(o.Object["webhooks"])
+	case "MutatingAdmissionPolicyBinding", "ValidatingAdmissionPolicyBinding":
+		parts, rules = []any{fields(o.Object["spec"])["matchResources"]}, "resourceRules"
+	}
+	for _, part := range parts {
+		part := fields(part)
+		if !selects(fields(part["namespaceSelector"]), namespace) {
+			return fmt.Errorf("%s is asked about other namespaces, too: the operator's watches.yaml allows it to be asked about that of the custom resource, by namespaceSelector: {matchLabels: {%s: %s}}",
+				Describe(o.GetKind(), "", o.GetName()), namespaceLabel, namespace)
+		}
+		bounded := func(rule any) bool { return boundedRule(fields(rule), isNamespaced) }
+		if all := elements(part[rules]); len(all) == 0 || slices.ContainsFunc(all, func(rule any) bool { return !bounded(rule) }) {
+			return fmt.Errorf("%s is asked about cluster-scoped objects, too: the operator's watches.yaml allows it to be asked about namespaced ones, by scope: Namespaced in its rules",
+				Describe(o.GetKind(), "", o.GetName()))
+		}
+	}
+	return nil
+}
+
+// selects is whether a selector of namespaces has none but one.
+func selects(selector map[string]any, namespace string) bool {
+	if fields(selector["matchLabels"])[namespaceLabel] == namespace {
+		return true
+	}
+	return slices.ContainsFunc(elements(selector["matchExpressions"]), func(expression any) bool {
+		e := fields(expression)
+		values := elements(e["values"])
+		return e["key"] == namespaceLabel && e["operator"] == "In" && len(values) == 1 && values[0] == namespace
+	})
+}
+
+// boundedRule is whether a rule is about objects in namespaces only.
+func boundedRule(rule map[string]any, isNamespaced func(schema.GroupResource) bool) bool {
+	if rule["scope"] == "Namespaced" {
+		return true
+	}
+	for _, group := range elements(rule["apiGroups"]) {
+		for _, name := range elements(rule["resources"]) {
+			resource, _, _ := strings.Cut(fmt.Sprint(name), "/")
+			if !isNamespaced(schema.GroupResource{Group: fmt.Sprint(group), Resource: resource}) {
+				return false
+			}
+		}
+	}
+	return true
+}

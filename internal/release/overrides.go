@@ -1,0 +1,36 @@
+package release
+
+import (
+	"context"
+	"fmt"
+
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/strvals"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
+)
+
+// Translate puts the overrides into the spec of a custom resource, and returns it as values.
+func (k *Kind) Translate(_ context.Context, owner *unstructured.Unstructured) (chartutil.Values, error) {
+	spec, ok := owner.Object["spec"].(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("spec is no object")
+	}
+	return spec, pin(owner, spec, k.overrides)
+}
+
+// pin puts overrides into values, with namespace and name of owner where they have {namespace} or {name}.
+func pin(owner metav1.Object, values map[string]any, overrides map[string]string) error {
+	for key, value := range overrides {
+		parse := strvals.ParseInto
+		if object.IsOf(value) {
+			value, parse = object.Of(owner, value), strvals.ParseIntoString // a namespace may be a number
+		}
+		if err := parse(key+"="+value, values); err != nil {
+			return fmt.Errorf("overrideValues, %s: %w", key, err)
+		}
+	}
+	return nil
+}

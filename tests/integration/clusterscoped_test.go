@@ -1,0 +1,231 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
+
+// inCluster are settings of an entry whose chart, tests/charts/cluster, makes cluster-scoped objects by names that tell whose they are.
+const inCluster = `  overrideValues:
+    fullnameOverride: "{namespace}.{name}"
+  allow:
+    cluster:
+    - {kind: ClusterRole.rbac.authorization.k8s.io, name: "{namespace}.{name}-*"}
+    - {kind: ClusterRoleBinding.rbac.authorization.k8s.io, name: "{namespace}.{name}-reader"}
+    - {kind: IngressClass.networking.k8s.io, name: "{namespace}.{name}-class"}
+    - {kind: ValidatingWebhookConfiguration.admissionregistration.k8s.io, name: "{namespace}.{name}-webhook"}
+`
+
+// serveClusterScoped has an operator serve a kind of tests/charts/cluster.
+func (s *scene) serveClusterScoped(kind, account, entry string) *process {
+	s.Helper()
+	s.serveKind(kind)
+	return s.ownOperator(settings{namespaces: []string{s.namespace}, account: account, watches: entryOf(kind, kit.File("tests/charts/cluster"), entry)})
+}
+
+// inNoNamespace are the objects that "hello" of the chart has in no namespace, by their names.
+func (s *scene) inNoNamespace() map[string]client.Object {
+	begin := s.namespace + ".hello-"
+	return map[string]client.Object{begin + "reader": &rbacv1.ClusterRole{}, begin + "class": &networkingv1.IngressClass{}}
+}
+
+// What is cluster-scoped is made, proven by its UID in the status, put back, idle, and removed at the end: also if the operator was killed when it had just
+// made it, so that nothing but its marks tells.
+func TestClusterScopedObjects(t *testing.T) {
+	s := newScene(t)
+	operator := s.serveClusterScoped("Cluster", s.accountForCharts(), inCluster)
+	s.createOf("Cluster", "hello")
+	s.awaitOf("Cluster", "hello", "Ready")
+	binding := &rbacv1.ClusterRoleBinding{}
+	s.get(binding, s.namespace+".hello-reader")
+	proven := map[string]bool{}
+	listed, _, _ := unstructured.NestedSlice(s.of("Cluster", "hello").Object, "status", "release", "unowned")
+	for _, item := range listed {
+		proven[fmt.Sprint(item.(map[string]any)["uid"])] = true
+	}
+	if len(proven) != 3 || !proven[string(binding.UID)] {
+		t.Errorf("the status proves %v", listed)
+	}
+	s.settled(operator)
+	before := s.record()
+	s.editOf("Cluster", "hello", kit.Annotate("example.com/poke", "now"))
+	s.settled(operator)
+	if requests := before.of(operator); len(requests) > 0 {
+		t.Errorf("an idle reconcile asks the API server: %s", requests)
+	}
+	for name, object := range s.inNoNamespace() {
+		s.get(object, name)
+		if len(object.GetOwnerReferences()) > 0 {
+			t.Errorf("%s has an owner, and would be deleted by the garbage collector: %v", name, object.GetOwnerReferences())
+		}
+		uid := object.GetUID()
+		s.must(env.Client.Delete(ctx, object))
+		s.await(name+" is back", func() error {
+			if err := s.find(object, name); err != nil || object.GetUID() == uid {
+				return errors.Join(errors.New("it is not"), err)
+			}
+			return nil
+		})
+	}
+	role := &rbacv1.ClusterRole{}
+	s.get(role, s.namespace+".hello-reader")
+	role.Rules[0].Verbs = []string{"*"}
+	s.must(env.Client.Update(ctx, role))
+	s.await("the rules are put back", func() error {
+		s.get(role, s.namespace+".hello-reader")
+		if len(role.Rules[0].Verbs) != 2 {
+			return fmt.Errorf("they are %v", role.Rules)
+		}
+		return nil
+	})
+	s.awaitOf("Cluster", "hello", "Ready")
+	s.settled(operator)
+
+	operator.Stop()
+	cr := s.of("Cluster", "hello")
+	unstructured.RemoveNestedField(cr.Object, "status", "release", "unowned")
+	s.must(env.Client.Status().Update(ctx, cr))
+	s.must(env.Client.Delete(ctx, cr))
+	s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.namespace, watches: entryOf("Cluster", kit.File("tests/charts/cluster"), inCluster)})
+	s.awaitGone(cr, "hello")
+	for name, object := range s.inNoNamespace() {
+		s.awaitGone(object, name)
+	}
+	s.awaitGone(&rbacv1.ClusterRoleBinding{}, s.namespace+".hello-reader")
+}
+
+// What another chart or somebody else has made under such a name is left alone, and named. Two custom resources of one name, in two namespaces, do not meet.
+func TestForeignClusterScopedObject(t *testing.T) {
+	s := newScene(t)
+	foreign := &rbacv1.ClusterRole{ObjectMeta: objectMeta("", s.namespace+".hello-reader"), Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/healthz"}, Verbs: []string{"get"}}}}
+	s.must(env.Client.Create(ctx, foreign))
+	t.Cleanup(func() { s.must(client.IgnoreNotFound(env.Client.Delete(ctx, foreign))) })
+	s.serveClusterScoped("Foreigner", s.accountForCharts(), inCluster)
+	s.createOf("Foreigner", "hello")
+	s.awaitOf("Foreigner", "hello", "Stalled", "ObjectInTheWay", `cluster-scoped ClusterRole "`+foreign.Name+`"`)
+	s.must(s.isGone(&rbacv1.ClusterRoleBinding{}, foreign.Name))
+	now := &rbacv1.ClusterRole{}
+	s.get(now, foreign.Name)
+	if now.ResourceVersion != foreign.ResourceVersion {
+		t.Errorf("it was changed: %+v", now)
+	}
+	s.createOf("Foreigner", "other")
+	s.awaitOf("Foreigner", "other", "Ready")
+
+	// One that somebody makes in place of the custom resource's own is not deleted with it.
+	s.must(env.Client.Delete(ctx, foreign))
+	s.awaitOf("Foreigner", "hello", "Ready")
+	s.launchFrozen(func() {
+		own := &rbacv1.ClusterRole{}
+		s.get(own, foreign.Name)
+		s.must(env.Client.Delete(ctx, own))
+		foreign.ResourceVersion = ""
+		s.must(env.Client.Create(ctx, foreign))
+	})
+	s.delete(s.of("Foreigner", "hello"))
+	s.awaitGone(&networkingv1.IngressClass{}, s.namespace+".hello-class")
+	s.get(now, foreign.Name)
+	if now.UID != foreign.UID {
+		t.Errorf("it was made anew: %+v", now)
+	}
+	s.awaitEvent("hello", "ForeignObject", foreign.Name)
+}
+
+// launchFrozen does something while the operators of the test stand still.
+func (s *scene) launchFrozen(do func()) {
+	s.Helper()
+	for _, operator := range s.operators {
+		s.must(operator.Freeze())
+	}
+	do()
+	for _, operator := range s.operators {
+		s.must(operator.Thaw())
+	}
+}
+
+// What the platform does not allow is refused, with what would allow it, and so is whatever the author of a custom resource has in it.
+func TestClusterScopedObjectsThatAreNotAllowed(t *testing.T) {
+	s := newScene(t)
+	account := s.accountForCharts()
+	serve := func(kind, entry string) {
+		s.serveClusterScoped(kind, account, entry)
+		s.createOf(kind, "hello")
+	}
+	serve("Unallowed", "")
+	s.awaitOf("Unallowed", "hello", "Stalled", "NotAllowed", "overrideValues", `fullnameOverride: "{namespace}.{name}"`)
+	serve("Named", "  overrideValues: {fullnameOverride: '{namespace}.{name}'}\n")
+	s.awaitOf("Named", "hello", "Stalled", "NotAllowed", `allow.cluster: [{kind: ClusterRole.rbac.authorization.k8s.io, name: "{namespace}.{name}-reader"}]`)
+
+	serve("Powerful", inCluster)
+	s.awaitOf("Powerful", "hello", "Ready")
+	role := &rbacv1.ClusterRole{}
+	s.get(role, s.namespace+".hello-reader")
+	for name, edit := range map[string]kit.Edit{
+		"rules":          kit.Set("extraRules", []any{map[string]any{"apiGroups": []any{"*"}, "resources": []any{"*"}, "verbs": []any{"*"}}}),
+		"aggregation":    kit.Set("labels", map[string]any{"rbac.authorization.k8s.io/aggregate-to-view": "true"}),
+		"another name":   kit.Set("fullnameOverride", "system"),
+		"all namespaces": func(cr *unstructured.Unstructured) { kit.Set("webhook.enabled", true)(cr) },
+		"other namespace": func(cr *unstructured.Unstructured) {
+			kit.Set("webhook.enabled", true)(cr)
+			kit.Set("webhook.selector.matchLabels.team", "b")(cr)
+		},
+	} {
+		spec := s.of("Powerful", "hello").Object["spec"]
+		s.editOf("Powerful", "hello", edit, kit.Set("note", name))
+		if name == "another name" { // it is pinned
+			s.await("the edit is applied", func() error {
+				config := &corev1.ConfigMap{}
+				s.get(config, "hello-note")
+				if config.Data["note"] != name {
+					return fmt.Errorf("it says %q", config.Data["note"])
+				}
+				return nil
+			})
+			s.must(s.isGone(&rbacv1.ClusterRole{}, "system-reader"))
+		} else {
+			s.awaitOf("Powerful", "hello", "Stalled", "NotAllowed")
+		}
+		now := &rbacv1.ClusterRole{}
+		s.get(now, role.Name)
+		if now.ResourceVersion != role.ResourceVersion {
+			t.Errorf("%s: the ClusterRole is %+v", name, now)
+		}
+		s.must(s.isGone(&admissionregistrationv1.ValidatingWebhookConfiguration{}, s.namespace+".hello-webhook"))
+		s.editOf("Powerful", "hello", func(cr *unstructured.Unstructured) { cr.Object["spec"] = spec })
+		s.awaitOf("Powerful", "hello", "Ready")
+	}
+	s.delete(s.of("Powerful", "hello"))
+	for name, object := range s.inNoNamespace() {
+		s.awaitGone(object, name)
+	}
+}
+
+// A webhook is the platform's, as all that is cluster-scoped, with a certificate that the chart makes, and asked about its own namespace only.
+func TestWebhookOfOneNamespace(t *testing.T) {
+	s := newScene(t)
+	operator := s.serveClusterScoped("Asked", s.accountForCharts(), `  overrideValues:
+    fullnameOverride: "{namespace}.{name}"
+    webhook.enabled: "true"
+    webhook.selector.matchLabels.kubernetes\.io/metadata\.name: "{namespace}"
+`+inCluster[len("  overrideValues:\n    fullnameOverride: \"{namespace}.{name}\"\n"):])
+	s.createOf("Asked", "hello")
+	s.awaitOf("Asked", "hello", "Ready")
+	webhook := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+	s.get(webhook, s.namespace+".hello-webhook")
+	s.settled(operator)
+	s.editOf("Asked", "hello", kit.Set("note", "changed"))
+	s.await("the edit is applied", func() error { return kit.Seen(s.of("Asked", "hello")) })
+	s.awaitOf("Asked", "hello", "Ready")
+	s.delete(s.of("Asked", "hello"))
+	s.awaitGone(webhook, s.namespace+".hello-webhook")
+}
