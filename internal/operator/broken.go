@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,8 +12,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 // lackPeriod is how often the operator looks whether a CRD or a right that was missing is there.
@@ -52,7 +56,7 @@ func noneLeft(entries []Entry, refused []broken) error {
 // servable knows what can be served in a cluster.
 type servable struct {
 	mapper     meta.RESTMapper // of the kinds of the cluster
-	reader     client.Reader
+	client     client.Client
 	namespaces []string // that are watched, none for all
 }
 
@@ -65,14 +69,14 @@ func newServable(cluster *rest.Config, namespaces []string) (*servable, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
-	reader, err := client.New(cluster, client.Options{HTTPClient: http, Mapper: mapper})
+	api, err := client.New(cluster, client.Options{HTTPClient: http, Mapper: mapper})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
-	return &servable{mapper, reader, namespaces}, nil
+	return &servable{mapper, api, namespaces}, nil
 }
 
 // parts the entries that can be served from the others. There is an error if none is left, or the cluster cannot be asked.
@@ -104,10 +108,17 @@ func (s *servable) lack(ctx context.Context, entry Entry, others bool) (lack, er
 	if err != nil {
 		return nil, err
 	}
-	for _, kind := range entry.brought {
-		if _, err := s.mapper.RESTMapping(kind); meta.IsNoMatchError(err) {
-			return fmt.Errorf("the cluster does not know the kind %s, which the chart brings in crds/: helm show crds %s | kubectl create -f -", kind, entry.ChartPath), nil
-		} else if err != nil {
+	for _, crd := range entry.brought {
+		kind := release.KindOf(crd)
+		_, err := s.mapper.RESTMapping(kind)
+		if meta.IsNoMatchError(err) && entry.CRDs {
+			err = s.install(ctx, crd)
+		}
+		switch {
+		case err == nil:
+		case meta.IsNoMatchError(err), apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+			return fmt.Errorf("the cluster does not know the kind %s, which the chart brings in crds/: helm show crds %s | kubectl create -f -, or set crds: true (make manifests deploy): %w", kind, entry.ChartPath, err), nil
+		default:
 			return nil, err
 		}
 	}
@@ -126,12 +137,28 @@ func (s *servable) lack(ctx context.Context, entry Entry, others bool) (lack, er
 	return nil, err
 }
 
+// establishTime is how long a new CRD may take until its kind is served.
+const establishTime = 10 * time.Second
+
+// install makes a CRD, and waits until its kind is served.
+func (s *servable) install(ctx context.Context, crd *unstructured.Unstructured) error {
+	if err := s.client.Create(ctx, crd.DeepCopy()); err != nil && !apierrors.IsAlreadyExists(err) { // by another replica, say
+		return err
+	}
+	var known error
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, establishTime, true, func(context.Context) (bool, error) {
+		_, known = s.mapper.RESTMapping(release.KindOf(crd))
+		return !meta.IsNoMatchError(known), nil
+	})
+	return cmp.Or(known, err)
+}
+
 // unseen is why the operator may not see those of a kind that selector selects, nil if it may.
 func (s *servable) unseen(ctx context.Context, kind schema.GroupVersionKind, selector labels.Selector) (forbidden, err error) {
 	for _, namespace := range s.namespaces {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		err := s.reader.List(ctx, list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.Limit(1))
+		err := s.client.List(ctx, list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.Limit(1))
 		if apierrors.IsForbidden(err) {
 			return err, nil
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -28,13 +28,15 @@ type Entry struct {
 	// Secrets is whether the chart may make Secrets, and look its own up. The operator then has the right to all Secrets of the namespaces that it watches,
 	// and keeps the records of these releases in Secrets.
 	Secrets bool `json:"secrets"`
+	// CRDs is whether the operator makes the CRDs of crds/ that the cluster lacks, when it starts. It never changes nor deletes one.
+	CRDs bool `json:"crds"`
 	// DriftDetection is what is done about objects that others have changed.
 	DriftDetection driftDetection `json:"driftDetection"`
 	// Recreate are the kinds whose objects may be deleted and made anew where a field cannot be changed.
 	Recreate object.Kinds `json:"recreate"`
 
-	// brought are the kinds that the chart has in crds/.
-	brought []schema.GroupKind
+	// brought are the CRDs that the chart has in crds/.
+	brought []*unstructured.Unstructured
 	place   place
 }
 

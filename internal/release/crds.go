@@ -12,14 +12,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// CRDs are the kinds that a chart brings in crds/, with its subcharts that a custom resource has which says nothing. Helm makes them before it installs
-// the first release, and never changes them: that takes rights that no operator of tenants' objects should have, so that here somebody else does.
-func CRDs(c *chart.Chart, overrides map[string]string) ([]schema.GroupKind, error) {
+// CRDs are the CustomResourceDefinitions that a chart brings in crds/, with its subcharts that a custom resource has which says nothing. Helm makes them
+// before it installs the first release, and never changes them: that takes rights that no operator of tenants' objects should have, so that here somebody
+// else does, unless the platform says otherwise.
+func CRDs(c *chart.Chart, overrides map[string]string) ([]*unstructured.Unstructured, error) {
 	enabled, err := enabledBy(c, overrides)
 	if err != nil {
 		return nil, err
 	}
-	var kinds []schema.GroupKind
+	var crds []*unstructured.Unstructured
 	for _, file := range enabled.CRDObjects() {
 		documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(file.File.Data), 4096)
 		for {
@@ -34,10 +35,15 @@ func CRDs(c *chart.Chart, overrides map[string]string) ([]schema.GroupKind, erro
 			if crd.GetKind() != "CustomResourceDefinition" {
 				continue // an empty document, or what Helm would not make either
 			}
-			group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
-			kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
-			kinds = append(kinds, schema.GroupKind{Group: group, Kind: kind})
+			crds = append(crds, crd)
 		}
 	}
-	return kinds, nil
+	return crds, nil
+}
+
+// KindOf is the kind that a CustomResourceDefinition defines.
+func KindOf(crd *unstructured.Unstructured) schema.GroupKind {
+	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+	return schema.GroupKind{Group: group, Kind: kind}
 }

@@ -35,7 +35,7 @@ spec:
 	own := settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: watchesWith("") + entryOf("Gadgetry", chart, "")}
 	operator := s.ownOperator(own)
 	s.await("it tells what to do", func() error {
-		return says(operator.Text(), []string{`entry 2 (kind \"Gadgetry\")`, "Gadget.charts.example.com", "helm show crds " + chart + " | kubectl create -f -"})
+		return says(operator.Text(), []string{`entry 2 (kind \"Gadgetry\")`, "Gadget.charts.example.com", "helm show crds " + chart + " | kubectl create -f -, or set crds: true"})
 	})
 	s.createOf("Gadgetry", "hello")
 
@@ -59,4 +59,27 @@ spec:
 		t.Errorf("there are %d Gadgets", len(gadget.Items))
 	}
 	s.delete(s.of("Gadgetry", "hello"))
+	operator.Stop()
+
+	// Or the operator, where the platform allows it. It changes none that is there.
+	_, err = s.kubectl("", "delete", "-f", filepath.Join(chart, "crds"))
+	s.must(err)
+	own.watches = entryOf("Gadgetry", chart, "  crds: true\n")
+	operator = s.ownOperator(own)
+	s.createOf("Gadgetry", "hello")
+	s.awaitOf("Gadgetry", "hello", "Ready")
+	made := kit.Object("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+	s.get(made, "gadgets.charts.example.com")
+	operator.Stop()
+	kit.Annotate("example.com/note", "theirs")(made)
+	s.must(env.Client.Update(ctx, made))
+	version := made.GetGeneration()
+	s.ownOperator(own)
+	s.awaitOf("Gadgetry", "hello", "Ready")
+	s.get(made, "gadgets.charts.example.com")
+	if made.GetGeneration() != version || made.GetAnnotations()["example.com/note"] == "" {
+		t.Errorf("the CRD was changed: %v", made.Object)
+	}
+	s.delete(s.of("Gadgetry", "hello"))
+	s.get(made, "gadgets.charts.example.com")
 }
