@@ -26,7 +26,14 @@ func writeLists(kinds []kind) error {
 	if err != nil {
 		return err
 	}
-	if err := removeStale(filepath.Join(rightsDir, "*_role.yaml"), append(slices.Clone(roles), "role.yaml")); err != nil {
+	inNoNamespace, err := writeClusterRole(kinds)
+	if err != nil {
+		return err
+	}
+	if inNoNamespace {
+		roles = append(roles, clusterRoleFile)
+	}
+	if err := removeStale(filepath.Join(rightsDir, "*_role.yaml"), append(slices.Clone(roles), roleFile)); err != nil {
 		return err
 	}
 	listed, err := listedIn(rightsDir)

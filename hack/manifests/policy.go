@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -102,6 +103,7 @@ func policyVariables(entries []operator.Entry) []admissionregistrationv1.Variabl
 			annotated("object", obj.Policy) + `.trim().lowerAscii() != "` + obj.Keep + `" ? "" : ` + annotated("object", obj.CustomResource)},
 		{Name: "wasKeptFor", Expression: `request.operation == "CREATE" ? "" : ` + annotated("oldObject", obj.CustomResource)},
 		{Name: "served", Expression: `request.kind.kind + "." + request.kind.group in ` + quoted(entries, func(e operator.Entry) (string, bool) { return e.Kind + "." + e.Group, true })},
+		{Name: "inNoNamespace", Expression: inNoNamespace(entries, annotated("object", obj.CustomResource))},
 		// A record that lost its owner is the operator's all the same: kubectl delete --cascade=orphan takes the owner away.
 		{Name: "record", Expression: `variables.resource in ` + records(entries) + ` && request.name.startsWith("sh.helm.release.v1.") && variables.marked`},
 		{Name: "pod", Expression: `request.operation == "DELETE" ? dyn({}) :
@@ -142,9 +144,9 @@ func policyValidations(entries []operator.Entry) []admissionregistrationv1.Valid
 	}
 	return []admissionregistrationv1.Validation{
 		rule("the operator's ServiceAccount only makes, changes and deletes what a custom resource of its kinds controls",
-			`(variables.served || variables.record || request.operation == "DELETE" || variables.after.exists(o, o in `+owners+`) || variables.keptFor in `+keepers+`)`,
+			`(variables.served || variables.record || variables.inNoNamespace || request.operation == "DELETE" || variables.after.exists(o, o in `+owners+`) || variables.keptFor in `+keepers+`)`,
 			// What a backup restored has the label, and no owner, as what is kept, which may have lost the label. It is never deleted.
-			`(variables.served || variables.record || request.operation == "CREATE" || variables.before.exists(o, o in `+owners+`) || request.operation == "UPDATE" && variables.before.size() == 0 && (variables.marked || variables.wasKeptFor in `+keepers+`))`),
+			`(variables.served || variables.record || variables.inNoNamespace || request.operation == "CREATE" || variables.before.exists(o, o in `+owners+`) || request.operation == "UPDATE" && variables.before.size() == 0 && (variables.marked || variables.wasKeptFor in `+keepers+`))`),
 		rule("the operator's ServiceAccount does not make, delete or change the spec of custom resources",
 			`!variables.served || request.operation == "UPDATE" && has(object.spec) == has(oldObject.spec) && (!has(object.spec) || object.spec == oldObject.spec)`),
 		pods(obj.PodSecrets, "pods use no Secret",
@@ -171,6 +173,27 @@ func policyValidations(entries []operator.Entry) []admissionregistrationv1.Valid
 			`(variables.resource != "/secrets" || request.operation == "DELETE" || !has(object.type) || object.type != "kubernetes.io/service-account-token" || `+
 				unless(func(e operator.Entry) bool { return e.Secrets && slices.Contains(e.Allow.Pods, obj.PodServiceAccounts) }, "false")+`)`),
 	}
+}
+
+// inNoNamespace is in CEL whether an object is cluster-scoped and of an entry that allows it: by its kind, its name and, while it is there, its mark.
+// Where it says no, nothing cluster-scoped is made, for it has no controller.
+func inNoNamespace(entries []operator.Entry, mark string) string {
+	parts := []string{}
+	for _, entry := range entries {
+		for _, kind := range entry.Allow.Cluster {
+			// What is not of the name itself is quoted; namespaces have no dots, names may.
+			name := strings.NewReplacer(regexp.QuoteMeta("{namespace}"), `[-a-z0-9]+`, regexp.QuoteMeta("{name}"), `[-.a-z0-9]+`, regexp.QuoteMeta("*"), `.*`).Replace(regexp.QuoteMeta(kind.Name))
+			parts = append(parts, fmt.Sprintf(`request.kind.kind + "." + request.kind.group == %q && request.name.matches(r"^%s$") && (request.operation == "DELETE" || %s == %q)`,
+				kind.Kind, name, mark, entry.GroupKind().String()))
+		}
+	}
+	if slices.ContainsFunc(entries, func(e operator.Entry) bool { return e.CRDs }) {
+		parts = append(parts, `variables.resource == "apiextensions.k8s.io/customresourcedefinitions" && request.operation == "CREATE"`)
+	}
+	if len(parts) == 0 {
+		return "false"
+	}
+	return strings.Join(parts, " ||\n")
 }
 
 // records is a CEL list of the kinds that release records have.

@@ -19,10 +19,12 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
 	"helm.sh/helm/v3/pkg/strvals"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
+	obj "demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/operator"
 )
 
@@ -36,6 +38,9 @@ type rendered struct {
 	file   string
 	object *unstructured.Unstructured
 }
+
+// sampleRelease is that as which charts are tried.
+var sampleRelease = &metav1.ObjectMeta{Name: "sample", Namespace: "default"}
 
 // trial renders the chart of an entry with values of its choice.
 type trial struct {
@@ -66,7 +71,7 @@ var (
 func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
 	t := &trial{chart: c, pins: map[string]any{}, alternatives: map[string][]any{}}
 	for _, key := range slices.Sorted(maps.Keys(entry.OverrideValues)) {
-		if err := strvals.ParseInto(key+"="+entry.OverrideValues[key], t.pins); err != nil {
+		if err := strvals.ParseInto(key+"="+obj.Of(sampleRelease, entry.OverrideValues[key]), t.pins); err != nil {
 			return nil, fmt.Errorf("overrideValues, %s: %w", key, err)
 		}
 	}
@@ -129,7 +134,7 @@ func (t *trial) render(s scenario, leniently bool) ([]rendered, error) {
 	if s.everyAPI {
 		capabilities.APIVersions = append(slices.Clone(chartutil.DefaultVersionSet), t.asked...)
 	}
-	options := chartutil.ReleaseOptions{Name: "sample", Namespace: "default", Revision: 1, IsInstall: true}
+	options := chartutil.ReleaseOptions{Name: sampleRelease.Name, Namespace: sampleRelease.Namespace, Revision: 1, IsInstall: true}
 	all, err := chartutil.ToRenderValuesWithSchemaValidation(c, values, options, &capabilities, true)
 	if err != nil {
 		return nil, err

@@ -5,14 +5,17 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
 
 	obj "demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/operator"
@@ -42,6 +45,8 @@ type child struct {
 	why string
 	// refused is why the operator gets no right to it, empty if it does.
 	refused string
+	// inNoNamespace is whether it is cluster-scoped.
+	inNoNamespace bool
 }
 
 func groupVersionKind(m made) schema.GroupVersionKind {
@@ -58,7 +63,7 @@ func (k kind) children() []child {
 		if m.when != "" {
 			why += ", with " + m.when
 		}
-		all = append(all, child{gvk.Group, resource.Resource, line(why), k.refusal(m)})
+		all = append(all, child{gvk.Group, resource.Resource, line(why), k.refusal(m), m.inNoNamespace()})
 	}
 	return all
 }
@@ -71,19 +76,34 @@ var clusterScoped = []string{
 	"FlowSchema", "PriorityLevelConfiguration", "ClusterIssuer", "PodSecurityPolicy", "SecurityContextConstraints", "DeviceClass",
 }
 
+func (m made) inNoNamespace() bool {
+	return slices.Contains(clusterScoped, m.kind) || strings.HasSuffix(m.kind, "Review")
+}
+
+// handsOut is whether objects of the kind give rights to somebody.
+func (m made) handsOut() bool { return groupVersionKind(m).Group == rbacv1.GroupName }
+
 // refusal is why the operator gets no right to a kind.
 func (k kind) refusal(m made) string {
 	switch {
-	case slices.Contains(clusterScoped, m.kind) || strings.HasSuffix(m.kind, "Review"):
-		return "it is in no namespace"
+	case m.inNoNamespace():
+		for _, o := range m.objects {
+			if err := k.entry.Allow.InNoNamespace(sampleRelease, groupVersionKind(m).GroupKind(), o.GetName()); err != nil {
+				return err.Error()
+			}
+		}
+		return ""
 	case m.kind == "Secret" && !strings.Contains(m.apiVersion, "/") && !k.entry.Secrets:
 		return "only with secrets: true"
-	case m.kind == "Role" || m.kind == "RoleBinding":
-		return "nobody may hand out rights that they have not"
+	case m.handsOut() && !slices.Contains(k.entry.Allow.Kinds, groupVersionKind(m).GroupKind().String()):
+		return "it hands out rights, so that it needs " + groupVersionKind(m).GroupKind().String() + " in allow.kinds"
+	case m.handsOut():
+		return ""
 	}
 	// Kinds that nobody here knows need a word of the platform's, even if every custom resource has them: a chart may write anything for a kind.
 	allowed := obj.Allow{Hosts: []string{"*"}, Annotations: []string{"*"}, Kinds: k.entry.Allow.Kinds}
-	if len(allowed.Refused("", obj.Asks(&unstructured.Unstructured{Object: map[string]any{"apiVersion": m.apiVersion, "kind": m.kind}}))) > 0 {
+	bare := &unstructured.Unstructured{Object: map[string]any{"apiVersion": m.apiVersion, "kind": m.kind, "metadata": map[string]any{"namespace": sampleRelease.Namespace}}}
+	if len(allowed.Refused(sampleRelease.Namespace, obj.Asks(bare))) > 0 {
 		return "only with " + groupVersionKind(m).GroupKind().String() + " in allow.kinds"
 	}
 	return ""
@@ -139,12 +159,38 @@ rules:
 	if slices.ContainsFunc(kinds, func(k kind) bool { return k.entry.Secrets }) {
 		text += secretRule
 	}
-	children, refused := map[string]map[string][]string{}, map[string][]string{}
+	refused := map[string][]string{}
 	for _, k := range kinds {
 		for _, c := range k.children() {
 			if c.refused != "" {
 				what := line(strings.TrimSuffix(c.resource+"."+c.group, ".") + ": " + c.refused)
 				refused[what] = append(refused[what], c.why)
+			}
+		}
+	}
+	text += makeRules(kinds, false)
+	handed, err := handedOut(kinds, "Role")
+	if err != nil {
+		return err
+	}
+	text += handed
+	text += rule("Say why a release is not ready: its pods are listed once in a while, never watched.", "", []string{"pods"}, "list")
+	text += rule("Tell users what happened.", "", []string{"events"}, "create", "patch")
+	for _, what := range slices.Sorted(maps.Keys(refused)) {
+		text += fmt.Sprintf("# No right to %s\n", what)
+		for _, why := range refused[what] {
+			text += "# - " + line(why) + "\n"
+		}
+	}
+	return os.WriteFile(filepath.Join(rightsDir, roleFile), []byte(text), 0o644)
+}
+
+// makeRules are the rules to make what charts make, in namespaces or in none.
+func makeRules(kinds []kind, inNoNamespace bool) (text string) {
+	children := map[string]map[string][]string{}
+	for _, k := range kinds {
+		for _, c := range k.children() {
+			if c.refused != "" || c.inNoNamespace != inNoNamespace {
 				continue
 			}
 			if children[c.group] == nil {
@@ -165,15 +211,81 @@ rules:
 			text += rule("Make "+strings.Join(resources, ", ")+":\n- "+strings.Join(slices.Compact(why), "\n- "), group, resources, childVerbs()...)
 		}
 	}
-	text += rule("Say why a release is not ready: its pods are listed once in a while, never watched.", "", []string{"pods"}, "list")
-	text += rule("Tell users what happened.", "", []string{"events"}, "create", "patch")
-	for _, what := range slices.Sorted(maps.Keys(refused)) {
-		text += fmt.Sprintf("# No right to %s\n", what)
-		for _, why := range refused[what] {
-			text += "# - " + line(why) + "\n"
+	return text
+}
+
+// handedOut are the rules of those roles of a kind, Role or ClusterRole, that the operator may make: nobody may hand out rights that they have not. They are those
+// of a custom resource that says nothing, for no other's are made.
+func handedOut(kinds []kind, role string) (text string, err error) {
+	for _, k := range kinds {
+		if !slices.ContainsFunc(k.api.kinds, func(m made) bool { return m.kind == role && m.handsOut() && k.refusal(m) == "" }) {
+			continue
+		}
+		values, err := k.api.trial.values()
+		if err != nil {
+			return "", err
+		}
+		objects, err := k.api.trial.render(scenario{values: values}, false)
+		if err != nil {
+			return "", err
+		}
+		for _, r := range objects {
+			rules, _, _ := unstructured.NestedSlice(r.object.Object, "rules")
+			if r.object.GetKind() != role || len(rules) == 0 {
+				continue
+			}
+			list, err := yaml.Marshal(rules)
+			if err != nil {
+				return "", err
+			}
+			text += fmt.Sprintf("# Hand out what %s %s of each %s may, by %s:\n%s", role, line(r.object.GetName()), k.entry.Kind, line(path.Base(r.file)), list)
 		}
 	}
-	return os.WriteFile(filepath.Join(rightsDir, "role.yaml"), []byte(text), 0o644)
+	return text, nil
+}
+
+const (
+	roleFile        = "role.yaml"
+	clusterRoleFile = "cluster_role.yaml"
+)
+
+// writeClusterRole writes what the operator may in no namespace, if it may anything, and returns whether it does.
+func writeClusterRole(kinds []kind) (bool, error) {
+	rules := makeRules(kinds, true)
+	handed, err := handedOut(kinds, "ClusterRole")
+	if err != nil {
+		return false, err
+	}
+	rules += handed
+	if i := slices.IndexFunc(kinds, func(k kind) bool { return k.entry.CRDs }); i >= 0 {
+		rules += rule("Make the CRDs of charts ("+kinds[i].entry.Kind+": crds: true).", "apiextensions.k8s.io", []string{"customresourcedefinitions"}, "create")
+	}
+	if rules == "" {
+		return false, nil
+	}
+	text := generated + `, or hack/manifests/rights.go.
+#
+# What the operator may do beyond namespaces, for kinds with allow.cluster or crds: true: the bundle turns it into clusterPermissions.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: manager-cluster-role
+rules:
+` + rules + `---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: manager-cluster-role-binding
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: manager-cluster-role
+subjects:
+- kind: ServiceAccount
+  name: controller-manager
+  namespace: system
+`
+	return true, os.WriteFile(filepath.Join(rightsDir, clusterRoleFile), []byte(text), 0o644)
 }
 
 // userRoles are for people who have custom resources of a kind, by the word in the names of their files.

@@ -40,7 +40,7 @@ func statusSchema() apiextensionsv1.JSONSchemaProps {
 			"inputs":      text("Digests of chart and values, and of what the chart has asked the cluster for, that the manifest was rendered from."),
 			"generation":  integer("The metadata.generation whose spec the revision was made from.", "int64"),
 			"unowned": {
-				Description: "The objects of the release that carry no owner reference, for they are to outlive it (helm.sh/resource-policy: keep). It is by their UIDs that they are its own.",
+				Description: "The objects of the release that carry no owner reference, for they are to outlive it (helm.sh/resource-policy: keep), or are in no namespace. It is by their UIDs that they are its own.",
 				Type:        "array",
 				Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: ptr.To(object("One object.", nil, map[string]apiextensionsv1.JSONSchemaProps{
 					"apiVersion": text("Its API version."),

@@ -55,12 +55,11 @@ func (a Allow) InNoNamespace(owner metav1.Object, kind schema.GroupKind, name st
 	}) {
 		return nil
 	}
-	object := Describe(kind.Kind, "", name)
+	remedy := fmt.Sprintf(`, and by names with namespace and name of the custom resource: overrideValues: {fullnameOverride: "%s.%s"} for most charts`, hostNamespace, ownerName)
 	if pattern, ok := PatternOf(owner, name); ok {
-		return fmt.Errorf("%s: the operator's watches.yaml allows this kind no such object: it would by allow.cluster: [{kind: %s, name: %q}]", object, kind, pattern)
+		remedy = fmt.Sprintf(": [{kind: %s, name: %q}]", kind, pattern)
 	}
-	return fmt.Errorf("%s: the operator's watches.yaml allows objects in no namespace only by names with namespace and name of the custom resource: pin them there, in overrideValues, as "+
-		`fullnameOverride: "%s.%s" in most charts, and allow.cluster: [{kind: %s, name: "%[2]s.%[3]s*"}]`, object, hostNamespace, ownerName, kind)
+	return fmt.Errorf("%s: the operator's watches.yaml allows such only by allow.cluster%s", Describe(kind.Kind, "", name), remedy)
 }
 
 // PatternOf is a pattern by which a cluster-scoped object of owner can be allowed, false if its name does not tell for which custom resource it is.

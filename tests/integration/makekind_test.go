@@ -38,8 +38,8 @@ func inCopyOfRepository(s *scene) string {
 	return dir
 }
 
-// makeKind makes a kind of a chart, as make kind does, and returns the directory in which that was done.
-func makeKind(s *scene, chart, kind string) string {
+// makeKind makes a kind of a chart, as make kind does with PIN, adds settings to its entry, and returns the directory in which that was done.
+func makeKind(s *scene, chart, kind, pin, settings string) string {
 	s.Helper()
 	dir := inCopyOfRepository(s)
 	program := filepath.Join(dir, "make")
@@ -51,7 +51,14 @@ func makeKind(s *scene, chart, kind string) string {
 		s.must(err)
 		s.Log(out)
 	}
-	in(program, "kind", "-chart="+chart, "-group="+kindsGroup, "-version=v1", "-kind="+kind)
+	in(program, "kind", "-chart="+chart, "-group="+kindsGroup, "-version=v1", "-kind="+kind, "-pin="+pin)
+	if settings != "" {
+		file := filepath.Join(dir, "watches.yaml")
+		text, err := os.ReadFile(file)
+		s.must(err)
+		s.must(os.WriteFile(file, append(text, settings...), 0o600))
+		in(program)
+	}
 	// What make verify asks: nothing is left to edit, or to make again.
 	before := treeOf(s, dir)
 	in(program)
@@ -93,7 +100,12 @@ func (s *scene) operatorOf(dir string) {
 	}
 	policy, err := os.ReadFile(filepath.Join(dir, "config/policy/policy.yaml"))
 	s.must(err)
-	bounds, err := kit.Objects([]byte(strings.ReplaceAll(strings.ReplaceAll(string(policy), "system:controller-manager:", "system:"+account+":"), "controller-manager", account)))
+	policy = []byte(strings.ReplaceAll(string(policy), "system:controller-manager:", "system:"+account+":"))
+	beyond, err := os.ReadFile(filepath.Join(dir, "config/rbac/cluster_role.yaml"))
+	if err == nil {
+		policy = slices.Concat(policy, []byte("---\n"), []byte(strings.ReplaceAll(strings.ReplaceAll(string(beyond), "namespace: system", "namespace: "+operatorNamespace), "manager-cluster-role", account+"-beyond")))
+	}
+	bounds, err := kit.Objects([]byte(strings.ReplaceAll(string(policy), "controller-manager", account)))
 	s.must(err)
 	crds, err := filepath.Glob(filepath.Join(dir, "config/crd/bases", kindsGroup+"_*.yaml"))
 	s.must(err)
@@ -119,7 +131,7 @@ func TestMakeKindOfCharts(t *testing.T) {
 		t.Run(filepath.Base(chart), func(t *testing.T) {
 			s := newScene(t)
 			kind := fmt.Sprintf("Public%c", 'a'+i)
-			dir := makeKind(s, chart, kind)
+			dir := makeKind(s, chart, kind, "", "")
 			s.operatorOf(dir)
 			sample, err := kit.Read[unstructured.Unstructured](filepath.Join(dir, "config/samples", "kinds_v1_"+strings.ToLower(kind)+".yaml"))
 			s.must(err)
@@ -136,7 +148,7 @@ func TestMakeKind(t *testing.T) {
 	s := newScene(t)
 	chart, err := chartutil.Create("created", t.TempDir())
 	s.must(err)
-	dir := makeKind(s, chart, "Created")
+	dir := makeKind(s, chart, "Created", "", "")
 	s.operatorOf(dir)
 
 	sample, err := kit.Read[unstructured.Unstructured](filepath.Join(dir, "config/samples/kinds_v1_created.yaml"))
@@ -184,4 +196,54 @@ func TestMakeKind(t *testing.T) {
 	s.must(env.Client.Delete(ctx, object))
 	s.awaitGone(object.DeepCopy(), sample.GetName())
 	s.awaitGone(&appsv1.Deployment{}, sample.GetName())
+}
+
+// A kind may have what is in no namespace, and hand out rights, if its entry says so: then the operator gets exactly the rights for that, and to make what is not
+// in the entry it has none.
+func TestMakeKindInNoNamespace(t *testing.T) {
+	s := newScene(t)
+	dir := makeKind(s, kit.File("tests/charts/cluster"), "Wide", "fullnameOverride={namespace}.{name}", strings.SplitAfterN(inCluster, "\n", 3)[2])
+	role, err := kit.Read[rbacv1.ClusterRole](filepath.Join(dir, "config/rbac/cluster_role.yaml"))
+	s.must(err)
+	for _, rule := range role.Rules {
+		for _, verb := range rule.Verbs {
+			if slices.Contains([]string{"*", "bind", "escalate", "impersonate"}, verb) {
+				t.Errorf("the operator may %v", rule)
+			}
+		}
+	}
+	s.operatorOf(dir)
+	s.createOf("Wide", "hello")
+	s.awaitOf("Wide", "hello", "Ready")
+	for name, object := range s.inNoNamespace() {
+		s.get(object, name)
+	}
+
+	token, err := env.Token(ctx, operatorNamespace, s.namespace)
+	s.must(err)
+	operator, err := client.New(env.As(token), client.Options{Scheme: env.Client.Scheme()})
+	s.must(err)
+	mark := map[string]string{madeForKind: "Wide." + kindsGroup}
+	named := func(name string, annotations map[string]string, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
+		return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}, Rules: rules}
+	}
+	for name, c := range map[string]struct {
+		object client.Object
+		says   string
+	}{
+		"another name":   {named("anything", mark), "a custom resource of its kinds controls"},
+		"no mark":        {named(s.namespace+".x-reader", nil), "a custom resource of its kinds controls"},
+		"another's mark": {named(s.namespace+".x-reader", map[string]string{madeForKind: "Welcome." + kit.Group}), "a custom resource of its kinds controls"},
+		"other rights":   {named(s.namespace+".x-reader", mark, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}), "attempting to grant RBAC permissions not currently held"},
+		"cluster-admin":  {&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: s.namespace + ".x-reader", Annotations: mark}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}}, "attempting to grant RBAC permissions not currently held"},
+		"in a namespace": {&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "x", Annotations: mark}}, "cannot create resource"},
+	} {
+		if err := operator.Create(ctx, c.object); !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	s.delete(s.of("Wide", "hello"))
+	for name, object := range s.inNoNamespace() {
+		s.awaitGone(object, name)
+	}
 }
