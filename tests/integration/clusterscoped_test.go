@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"helm.sh/helm/v3/pkg/release"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -228,4 +229,44 @@ func TestWebhookOfOneNamespace(t *testing.T) {
 	s.awaitOf("Asked", "hello", "Ready")
 	s.delete(s.of("Asked", "hello"))
 	s.awaitGone(webhook, s.namespace+".hello-webhook")
+}
+
+// A forged record gets nothing in no namespace changed or deleted that is not the custom resource's: not another one's, not what has a name that it might have, and
+// not what a cluster needs.
+func TestForgedRecordInNoNamespace(t *testing.T) {
+	s := newScene(t)
+	s.serveClusterScoped("Forger", s.accountForCharts(), inCluster)
+	s.createOf("Forger", "hello")
+	s.createOf("Forger", "other")
+	s.awaitOf("Forger", "hello", "Ready")
+	s.awaitOf("Forger", "other", "Ready")
+	foreign := &rbacv1.ClusterRole{ObjectMeta: objectMeta("", s.namespace+".hello-foreign")}
+	s.must(env.Client.Create(ctx, foreign))
+	t.Cleanup(func() { s.must(env.Client.Delete(ctx, foreign)) })
+	before := map[string]*rbacv1.ClusterRole{s.namespace + ".other-reader": {}, foreign.Name: {}, "cluster-admin": {}}
+	for name, role := range before {
+		s.get(role, name)
+	}
+	forge := func(_ *corev1.ConfigMap, rel *release.Release) {
+		for name := range before {
+			rel.Manifest += "\n---\napiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: " + name + "}\n"
+		}
+	}
+	s.forge("hello", forge)
+	s.editOf("Forger", "hello", kit.Set("note", "after"))
+	s.awaitOf("Forger", "hello", "Ready")
+	s.forge("hello", forge)
+	s.delete(s.of("Forger", "hello"))
+	for name, object := range s.inNoNamespace() {
+		s.awaitGone(object, name)
+	}
+	for name, role := range before {
+		now := &rbacv1.ClusterRole{}
+		s.get(now, name)
+		if now.ResourceVersion != role.ResourceVersion || now.UID != role.UID {
+			t.Errorf("%s is %+v", name, now)
+		}
+	}
+	s.awaitEvent("hello", "ForeignObject", "cluster-admin")
+	s.delete(s.of("Forger", "other"))
 }
