@@ -20,6 +20,7 @@ import (
 const inCluster = `  overrideValues:
     fullnameOverride: "{namespace}.{name}"
   allow:
+    kinds: [Role.rbac.authorization.k8s.io, RoleBinding.rbac.authorization.k8s.io]
     cluster:
     - {kind: ClusterRole.rbac.authorization.k8s.io, name: "{namespace}.{name}-*"}
     - {kind: ClusterRoleBinding.rbac.authorization.k8s.io, name: "{namespace}.{name}-reader"}
@@ -269,4 +270,57 @@ func TestForgedRecordInNoNamespace(t *testing.T) {
 	}
 	s.awaitEvent("hello", "ForeignObject", "cluster-admin")
 	s.delete(s.of("Forger", "other"))
+}
+
+// However a custom resource goes, nothing of it is left in no namespace, but for who wants to keep it: one of the same name has that then. What the platform no
+// longer allows is left as it is, and told.
+func TestEndsOfClusterScopedObjects(t *testing.T) {
+	s := newScene(t)
+	s.collectGarbage()
+	operator := s.serveClusterScoped("Ending", s.accountForCharts(), inCluster)
+	make := func() {
+		s.createOf("Ending", "hello")
+		s.awaitOf("Ending", "hello", "Ready")
+	}
+	gone := func() {
+		s.awaitGone(s.of("Ending", "hello"), "hello")
+		for name, object := range s.inNoNamespace() {
+			s.awaitGone(object, name)
+		}
+	}
+	make()
+	_, err := s.kubectl("", "delete", "endings", "hello", "--cascade=foreground")
+	s.must(err)
+	gone()
+
+	make()
+	role := &rbacv1.ClusterRole{}
+	s.get(role, s.namespace+".hello-reader")
+	_, err = s.kubectl("", "delete", "endings", "hello", "--cascade=orphan")
+	s.must(err)
+	now := &rbacv1.ClusterRole{}
+	make()
+	s.get(now, role.Name)
+	if now.UID != role.UID {
+		t.Error("the ClusterRole was made anew")
+	}
+
+	operator.Stop()
+	operator = s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.namespace, watches: entryOf("Ending", kit.File("tests/charts/cluster"), "  overrideValues: {fullnameOverride: '{namespace}.{name}'}\n")})
+	s.awaitOf("Ending", "hello", "Stalled", "NotAllowed", "allow.cluster")
+	s.get(now, role.Name)
+	if now.ResourceVersion != role.ResourceVersion {
+		t.Errorf("what is no longer allowed has changed: %+v", now)
+	}
+	s.delete(s.of("Ending", "hello"))
+	s.awaitEvent("hello", "ForeignObject", role.Name, "allow.cluster")
+	s.get(now, role.Name)
+	operator.Stop()
+
+	// Allowed again, it is taken back, and goes with its namespace.
+	s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.namespace, watches: entryOf("Ending", kit.File("tests/charts/cluster"), inCluster)})
+	make()
+	s.must(env.Client.Delete(ctx, &corev1.Namespace{ObjectMeta: objectMeta("", s.namespace)}))
+	s.must(env.Client.Delete(ctx, s.of("Ending", "hello"))) // as the namespace controller does, which does not run here
+	gone()
 }

@@ -205,7 +205,9 @@ func TestMakeKindInNoNamespace(t *testing.T) {
 	dir := makeKind(s, kit.File("tests/charts/cluster"), "Wide", "fullnameOverride={namespace}.{name}", strings.SplitAfterN(inCluster, "\n", 3)[2])
 	role, err := kit.Read[rbacv1.ClusterRole](filepath.Join(dir, "config/rbac/cluster_role.yaml"))
 	s.must(err)
-	for _, rule := range role.Rules {
+	inNamespaces, err := kit.Read[rbacv1.ClusterRole](filepath.Join(dir, "config/rbac/role.yaml"))
+	s.must(err)
+	for _, rule := range slices.Concat(role.Rules, inNamespaces.Rules) {
 		for _, verb := range rule.Verbs {
 			if slices.Contains([]string{"*", "bind", "escalate", "impersonate"}, verb) {
 				t.Errorf("the operator may %v", rule)
@@ -236,7 +238,7 @@ func TestMakeKindInNoNamespace(t *testing.T) {
 		"another's mark": {named(s.namespace+".x-reader", map[string]string{madeForKind: "Welcome." + kit.Group}), "a custom resource of its kinds controls"},
 		"other rights":   {named(s.namespace+".x-reader", mark, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}), "attempting to grant RBAC permissions not currently held"},
 		"cluster-admin":  {&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: s.namespace + ".x-reader", Annotations: mark}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"}}, "attempting to grant RBAC permissions not currently held"},
-		"in a namespace": {&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "x", Annotations: mark}}, "cannot create resource"},
+		"in a namespace": {&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "x", Annotations: mark}}, "a custom resource of its kinds controls"},
 	} {
 		if err := operator.Create(ctx, c.object); !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
