@@ -138,7 +138,7 @@ func (k kind) report() {
 	}
 	for _, m := range k.api.kinds {
 		if why := k.refusal(m); why != "" {
-			fmt.Printf("The operator gets no right to make a %s (%s, %s): %s\n", m.kind, m.file, cmp.Or(m.when, "always: no "+k.entry.Kind+" will be ready"), why)
+			fmt.Printf("The operator gets no right to make %s (%s, %s): %s\n", m.kind, m.file, cmp.Or(m.when, "always: no "+k.entry.Kind+" will be ready"), why)
 			if without := k.api.without(m.kind); m.when == "" && without != "" {
 				fmt.Printf("  pinned in overrideValues, %s leaves it out\n", without)
 			}
