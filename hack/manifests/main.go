@@ -94,6 +94,9 @@ func generate() ([]kind, error) {
 	if err := writeRole(kinds); err != nil {
 		return nil, err
 	}
+	if err := writeScorecard(kinds); err != nil {
+		return nil, err
+	}
 	if err := writeLists(kinds); err != nil {
 		return nil, err
 	}

@@ -3,15 +3,12 @@ package olm
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
-
-// examples is how many Welcomes config/samples has, and the ClusterServiceVersion shows.
-const examples = 2
 
 // TestScorecard runs all scorecard tests that the bundle ships, against an operator that OLM installed. Scorecard takes a
 // test without results for a success, so their number counts too.
@@ -21,7 +18,7 @@ func TestScorecard(t *testing.T) {
 	group(t, ns)
 	subscribe(t, ns)
 	awaitVersion(t, ns, "0.1.0")
-	run(t, "kubectl", "apply", "-n", ns, "-f", kit.File("tests", "scorecard", "rbac.yaml"))
+	run(t, "kubectl", "apply", "-n", ns, "-f", kit.File("config", "scorecard", "rbac.yaml"))
 
 	cmd := command(t.Context(), t.TempDir(), "operator-sdk", "scorecard", bundleDir, "--output", "json", "--namespace", ns,
 		"--service-account", "welcome-scorecard", "--untar-image", busyboxImage, "--pod-security", "restricted", "--wait-time", "5m")
@@ -42,12 +39,15 @@ func TestScorecard(t *testing.T) {
 	if jsonErr := json.Unmarshal(out, &list); jsonErr != nil {
 		t.Fatalf("operator-sdk scorecard printed no JSON: %v (%v)\n%s%s", jsonErr, err, out, &problems)
 	}
-	results := map[string]int{}
+	results, examples := map[string]int{}, len(shown(t))
 	for _, item := range list.Items {
 		test := item.Spec.Entrypoint[1]
 		for _, result := range item.Status.Results {
 			results[test]++
 			t.Logf("%s: %s", result.Name, result.State)
+			if test == "edit" && strings.HasSuffix(result.Name, "welcome-sample") && !strings.Contains(result.Log, "another example's spec changed Deployment") {
+				t.Errorf("%s: the edit of a Welcome was not seen in its Deployment: %s", result.Name, result.Log)
+			}
 			if result.State != "pass" || len(result.Errors) > 0 || len(result.Suggestions) > 0 {
 				t.Errorf("%s: %s\nerrors: %q\nsuggestions: %q\n%s", result.Name, result.State, result.Errors, result.Suggestions, result.Log)
 			}
@@ -68,33 +68,40 @@ func TestScorecard(t *testing.T) {
 	}
 }
 
-// TestExamples compares what the ClusterServiceVersion shows with the samples of the repository.
-func TestExamples(t *testing.T) {
+// shown are the examples of the ClusterServiceVersion.
+func shown(t *testing.T) (examples []map[string]any) {
+	t.Helper()
 	var csv struct {
 		Metadata struct{ Annotations map[string]string }
 	}
 	readYAML(t, filepath.Join(bundleDir, csvFile), &csv)
-	var shown []map[string]any
-	if err := json.Unmarshal([]byte(csv.Metadata.Annotations["alm-examples"]), &shown); err != nil {
+	if err := json.Unmarshal([]byte(csv.Metadata.Annotations["alm-examples"]), &examples); err != nil {
 		t.Fatal(err)
 	}
-	if len(shown) != examples {
-		t.Fatalf("%d examples, want %d", len(shown), examples)
-	}
-	samples := map[string]string{}
-	files, err := filepath.Glob(kit.File("config", "samples", "webapp_*.yaml"))
+	return examples
+}
+
+// TestExamples compares what the ClusterServiceVersion shows with the samples of the repository, of all kinds.
+func TestExamples(t *testing.T) {
+	files, err := filepath.Glob(kit.File("config", "samples", "*_*.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	samples := map[string]bool{}
 	for _, file := range files {
 		var sample map[string]any
 		readYAML(t, file, &sample)
-		samples[fmt.Sprint(sample["metadata"])] = canonicalJSON(t, sample)
+		samples[canonicalJSON(t, sample)] = true
 	}
-	for _, example := range shown {
+	for _, example := range shown(t) {
 		delete(example, "status") // see hack/csv
-		if want := samples[fmt.Sprint(example["metadata"])]; canonicalJSON(t, example) != want {
-			t.Errorf("the ClusterServiceVersion shows %s, the sample is %s", canonicalJSON(t, example), want)
+		text := canonicalJSON(t, example)
+		if !samples[text] {
+			t.Errorf("the ClusterServiceVersion shows %s, which is no sample", text)
 		}
+		delete(samples, text)
+	}
+	for sample := range samples {
+		t.Errorf("the ClusterServiceVersion does not show the sample %s", sample)
 	}
 }

@@ -2,201 +2,292 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // installAndReady: what a user applies becomes ready.
-func installAndReady(ctx context.Context, c *cluster, example *unstructured.Unstructured) error {
-	return c.install(ctx, example)
+func installAndReady(ctx context.Context, c *cluster, e *example) (string, error) {
+	return "", c.install(ctx, e.Unstructured)
 }
 
-// edit: a new greeting reaches the pods.
-func edit(ctx context.Context, c *cluster, example *unstructured.Unstructured) error {
-	if err := c.install(ctx, example); err != nil {
-		return err
+// edit: another spec reaches the objects of the release, and that is ready again. What another example has must do so. Where there is none, the
+// schema says what may be written, but only the author of the chart knows what is of use: it is enough that one field is.
+func edit(ctx context.Context, c *cluster, e *example) (string, error) {
+	if err := c.install(ctx, e.Unstructured); err != nil {
+		return "", err
 	}
-	const greeted = "scorecard"
-	err := c.change(ctx, example, func() error {
-		return unstructured.SetNestedField(example.Object, greeted, "spec", "name")
-	})
-	if err != nil {
-		return err
-	}
-	err = c.await(ctx, "the new greeting in the Deployment", func() error {
-		deployment, err := c.deployment(ctx, example)
+	for _, other := range e.others {
+		changed, err := c.edited(ctx, e, other, timeout)
 		if err != nil {
-			return err
+			return "", fmt.Errorf("edited to the spec of another example: %w", err)
 		}
-		if now := kit.Greeting(deployment); now != greeted {
-			return fmt.Errorf("the greeting is %q", now)
+		if changed != "" {
+			return "another example's spec changed " + changed, nil
 		}
-		return nil
-	})
-	if err != nil {
-		return err
 	}
-	return c.awaitReady(ctx, example)
+	spec, fields := e.spec(), fieldsOf(e.schema, nil)
+	// What is the least likely to keep pods from running comes first.
+	likely := []string{"integer", "string", "boolean", "object"}
+	slices.SortStableFunc(fields, func(a, b field) int { return slices.Index(likely, a.schema.Type) - slices.Index(likely, b.schema.Type) })
+	var tried []string
+	for _, field := range fields {
+		for _, value := range field.edits(spec) {
+			other := runtime.DeepCopyJSON(spec)
+			if err := unstructured.SetNestedField(other, value, field.path...); err != nil {
+				continue // beside a value that the example has there
+			}
+			changed, err := c.edited(ctx, e, other, 20*time.Second)
+			if err == nil && changed != "" {
+				return fmt.Sprintf("%s: %v changed %s", field, value, changed), nil
+			}
+			if err != nil {
+				tried = append(tried, fmt.Sprintf("%s: %v: %v", field, value, err))
+			}
+			if ctx.Err() != nil {
+				return "", fmt.Errorf("no edit was seen: %s", strings.Join(tried, "; "))
+			}
+		}
+	}
+	if len(fields) == 0 {
+		return "the kind has no fields", nil
+	}
+	return "", fmt.Errorf("no edit of a single field changes an object of the release, and leaves it ready: %s", strings.Join(tried, "; "))
 }
 
-// driftHeals: a child that somebody deletes or changes is put right.
-func driftHeals(ctx context.Context, c *cluster, example *unstructured.Unstructured) error {
-	if err := c.install(ctx, example); err != nil {
-		return err
-	}
-	service := &corev1.Service{}
-	if err := c.Get(ctx, client.ObjectKeyFromObject(example), service); err != nil {
-		return err
-	}
-	deleted := service.UID
-	if err := c.Delete(ctx, service); err != nil {
-		return err
-	}
-	err := c.await(ctx, "the deleted Service to come back", func() error {
-		if err := c.Get(ctx, client.ObjectKeyFromObject(example), service); err != nil {
-			return err
-		}
-		if service.UID == deleted {
-			return fmt.Errorf("it is not deleted yet")
-		}
-		return nil
-	})
+// edited writes another spec, and says which of the children that has changed once all of it is applied and runs: none, perhaps.
+func (c *cluster) edited(ctx context.Context, e *example, spec map[string]any, within time.Duration) (changed string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	before, err := c.children(ctx, e)
 	if err != nil {
-		return err
+		return "", err
 	}
+	revision := revisionOf(e)
+	err = c.change(ctx, e.Unstructured, func() error { return unstructured.SetNestedMap(e.Object, spec, "spec") })
+	if err != nil {
+		return "", err
+	}
+	if err := c.awaitReady(ctx, e.Unstructured); err != nil {
+		return "", err
+	}
+	after, err := c.children(ctx, e)
+	if err != nil || revisionOf(e) == revision {
+		return "", err
+	}
+	for _, child := range after {
+		if !slices.ContainsFunc(before, func(old *unstructured.Unstructured) bool { return equality.Semantic.DeepEqual(wish(old), wish(child)) }) {
+			return nameOf(child), nil
+		}
+	}
+	for _, child := range before {
+		if !slices.ContainsFunc(after, func(now *unstructured.Unstructured) bool { return now.GetUID() == child.GetUID() }) {
+			return nameOf(child), nil
+		}
+	}
+	return "", nil
+}
 
-	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: example.GetName(), Namespace: example.GetNamespace()}}
-	var image string
-	err = c.change(ctx, deployment, func() error {
-		image = deployment.Spec.Template.Spec.Containers[0].Image
-		deployment.Spec.Template.Spec.Containers[0].Image = "example.com/foreign:v1"
-		return nil
-	})
-	if err != nil {
-		return err
+// revisionOf is that of the release.
+func revisionOf(e *example) int64 {
+	revision, _, _ := unstructured.NestedInt64(e.Object, "status", "release", "revision")
+	return revision
+}
+
+// wish is what the author of an object wants of it.
+func wish(object *unstructured.Unstructured) map[string]any {
+	all := runtime.DeepCopyJSON(object.Object)
+	delete(all, "status")
+	delete(all, "metadata")
+	annotations := object.GetAnnotations()
+	delete(annotations, "deployment.kubernetes.io/revision")
+	all["uid"], all["labels"], all["annotations"] = object.GetUID(), object.GetLabels(), annotations
+	return all
+}
+
+// driftHeals: each child that somebody deletes is made again, and the pods of each that has some get their image back.
+func driftHeals(ctx context.Context, c *cluster, e *example) (string, error) {
+	if err := c.install(ctx, e.Unstructured); err != nil {
+		return "", err
 	}
-	err = c.await(ctx, "the changed image to be put right", func() error {
-		healed, err := c.deployment(ctx, example)
+	children, err := c.children(ctx, e)
+	if err != nil {
+		return "", err
+	}
+	var did []string
+	for _, child := range children {
+		switch images := podsOf(child); {
+		case child.GetKind() == "PersistentVolumeClaim": // which goes when no pod uses it any more
+			continue
+		case images == nil:
+			did = append(did, "deleted "+nameOf(child))
+			err = c.deleted(ctx, child)
+		default:
+			did = append(did, "changed the image of "+nameOf(child))
+			err = c.otherImage(ctx, child, images)
+		}
 		if err != nil {
+			return "", err
+		}
+	}
+	return strings.Join(did, ", "), c.awaitReady(ctx, e.Unstructured)
+}
+
+// deleted deletes a child, and waits until it is back.
+func (c *cluster) deleted(ctx context.Context, child *unstructured.Unstructured) error {
+	if err := c.Delete(ctx, child); err != nil {
+		return err
+	}
+	again := child.DeepCopy()
+	return c.await(ctx, "the deleted "+nameOf(child)+" to come back", func() error {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(child), again); err != nil {
 			return err
 		}
-		if found := healed.Spec.Template.Spec.Containers[0].Image; found != image {
-			return fmt.Errorf("the image is %s, not %s", found, image)
+		if again.GetUID() == child.GetUID() {
+			return errors.New("it is not deleted yet")
 		}
 		return nil
+	})
+}
+
+// podsOf is the path to the containers of an object that makes pods whose image can be changed, nil of others.
+func podsOf(object *unstructured.Unstructured) []string {
+	template := []string{"spec", "template", "spec", "containers"}
+	if object.GetKind() == "CronJob" {
+		template = append([]string{"spec", "jobTemplate"}, template...)
+	}
+	if _, found, err := unstructured.NestedSlice(object.Object, template...); err != nil || !found || object.GetKind() == "Job" {
+		return nil
+	}
+	return template
+}
+
+// otherImage changes the image of the pods of a child, and waits until it is as it was.
+func (c *cluster) otherImage(ctx context.Context, child *unstructured.Unstructured, path []string) error {
+	image := func() string {
+		containers, _, _ := unstructured.NestedSlice(child.Object, path...)
+		return fmt.Sprint(containers[0].(map[string]any)["image"])
+	}
+	wanted := image()
+	err := c.change(ctx, child, func() error {
+		containers, _, _ := unstructured.NestedSlice(child.Object, path...)
+		containers[0].(map[string]any)["image"] = "example.com/foreign:v1"
+		return unstructured.SetNestedSlice(child.Object, containers, path...)
 	})
 	if err != nil {
 		return err
 	}
-	return c.awaitReady(ctx, example)
+	return c.await(ctx, "the changed image of "+nameOf(child)+" to be put right", func() error {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(child), child); err != nil {
+			return err
+		}
+		if found := image(); found != wanted {
+			return fmt.Errorf("the image is %s, not %s", found, wanted)
+		}
+		return nil
+	})
 }
 
-// scale: `kubectl scale` works; while an autoscaler is in charge, its lower bound does.
-func scale(ctx context.Context, c *cluster, example *unstructured.Unstructured) error {
-	if err := c.install(ctx, example); err != nil {
-		return err
+// scale: `kubectl scale` works; while an autoscaler is in charge, its lower bound does, where the kind has a field of that name.
+func scale(ctx context.Context, c *cluster, e *example) (string, error) {
+	if !e.scalable {
+		return "the kind has no scale", nil
+	}
+	if err := c.install(ctx, e.Unstructured); err != nil {
+		return "", err
+	}
+	children, err := c.children(ctx, e)
+	if err != nil {
+		return "", err
 	}
 	const pods = 3
-	var err error
-	if autoscaled, _, _ := unstructured.NestedBool(example.Object, "spec", "autoscaling", "enabled"); autoscaled {
-		err = c.change(ctx, example, func() error {
-			return unstructured.SetNestedField(example.Object, int64(pods), "spec", "autoscaling", "minReplicas")
+	did := ""
+	if slices.ContainsFunc(children, func(child *unstructured.Unstructured) bool { return child.GetKind() == "HorizontalPodAutoscaler" }) {
+		bounds := slices.DeleteFunc(fieldsOf(e.schema, nil), func(f field) bool { return f.path[len(f.path)-1] != "minReplicas" })
+		if len(bounds) == 0 {
+			return "an autoscaler is in charge", nil
+		}
+		did = "by " + bounds[0].String()
+		err = c.change(ctx, e.Unstructured, func() error {
+			return unstructured.SetNestedField(e.Object, int64(pods), append([]string{"spec"}, bounds[0].path...)...)
 		})
 	} else {
-		err = c.SubResource("scale").Update(ctx, example, client.WithSubResourceBody(&autoscalingv1.Scale{
-			ObjectMeta: metav1.ObjectMeta{Name: example.GetName(), Namespace: example.GetNamespace()},
+		err = c.SubResource("scale").Update(ctx, e.Unstructured, client.WithSubResourceBody(&autoscalingv1.Scale{
+			ObjectMeta: metav1.ObjectMeta{Name: e.GetName(), Namespace: e.GetNamespace()},
 			Spec:       autoscalingv1.ScaleSpec{Replicas: pods},
 		}))
 	}
 	if err != nil {
-		return fmt.Errorf("scale: %w", err)
+		return "", fmt.Errorf("scale: %w", err)
 	}
 	err = c.await(ctx, fmt.Sprintf("%d ready pods", pods), func() error {
-		deployment, err := c.deployment(ctx, example)
-		if err == nil && deployment.Status.ReadyReplicas != pods {
-			err = fmt.Errorf("%d are ready", deployment.Status.ReadyReplicas)
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	return c.awaitReady(ctx, example)
-}
-
-// badInputRefused: what cannot work is refused when it is written, with the field that is wrong.
-func badInputRefused(ctx context.Context, c *cluster, example *unstructured.Unstructured) error {
-	for _, bad := range []struct {
-		value any
-		path  []string
-	}{
-		{"two\nlines", []string{"spec", "name"}},
-		{int64(-1), []string{"spec", "replicas"}},
-		{"ExternalName", []string{"spec", "service", "type"}},
-		{int64(70000), []string{"spec", "service", "port"}},
-		{"no quantity", []string{"spec", "resources", "limits", "memory"}},
-	} {
-		object := example.DeepCopy()
-		if err := unstructured.SetNestedField(object.Object, bad.value, bad.path...); err != nil {
+		children, err := c.children(ctx, e)
+		if err != nil {
 			return err
 		}
-		err := c.Create(ctx, object, client.DryRunAll)
-		if err == nil {
-			return fmt.Errorf("%v may be %q", bad.path, bad.value)
-		}
-		if !apierrors.IsInvalid(err) {
-			return fmt.Errorf("%v set to %q is refused for another reason: %w", bad.path, bad.value, err)
-		}
-	}
-	return nil
-}
-
-// deleteLeavesNothing: with the object goes everything that the operator made for it.
-func deleteLeavesNothing(ctx context.Context, c *cluster, example *unstructured.Unstructured) error {
-	if err := c.install(ctx, example); err != nil {
-		return err
-	}
-	if err := c.remove(ctx, example); err != nil {
-		return err
-	}
-	return c.await(ctx, "nothing to be left", func() error {
-		for _, list := range []client.ObjectList{
-			&appsv1.DeploymentList{}, &appsv1.ReplicaSetList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.PodList{},
-			&networkingv1.IngressList{}, &networkingv1.NetworkPolicyList{}, &autoscalingv2.HorizontalPodAutoscalerList{}, &policyv1.PodDisruptionBudgetList{},
-		} {
-			if err := c.nothingLeft(ctx, list, example); err != nil {
-				return err
+		for _, child := range children {
+			if ready, found, _ := unstructured.NestedInt64(child.Object, "status", "readyReplicas"); found && ready == pods {
+				return nil
 			}
 		}
-		return nil
+		return errors.New("no child has as many")
 	})
+	if err != nil {
+		return "", err
+	}
+	return did, c.awaitReady(ctx, e.Unstructured)
 }
 
-// nothingLeft returns an error that names an object of list's kind that belongs to owner: by its owner reference, or, for
-// a pod, by its label.
-func (c *cluster) nothingLeft(ctx context.Context, list client.ObjectList, owner client.Object) error {
-	if err := c.List(ctx, list, client.InNamespace(c.namespace)); err != nil {
-		return err
-	}
-	return meta.EachListItem(list, func(item runtime.Object) error {
-		object := item.(client.Object)
-		if metav1.IsControlledBy(object, owner) || object.GetLabels()["welcome"] == owner.GetName() {
-			return fmt.Errorf("%T %s is left", object, object.GetName())
+// badInputRefused: what a field cannot be is refused when it is written, and the field is named.
+func badInputRefused(ctx context.Context, c *cluster, e *example) (string, error) {
+	tried := 0
+	for _, field := range fieldsOf(e.schema, nil) {
+		for _, mistake := range field.mistakes() {
+			object := e.DeepCopy()
+			if err := unstructured.SetNestedField(object.Object, mistake, append([]string{"spec"}, field.path...)...); err != nil {
+				continue // beside a value that the example has there
+			}
+			err := c.Create(ctx, object, client.DryRunAll)
+			if err == nil {
+				return "", fmt.Errorf("%s may be %q", field, mistake)
+			}
+			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), field.String()) {
+				return "", fmt.Errorf("%s set to %q is refused for another reason: %w", field, mistake, err)
+			}
+			tried++
 		}
-		return nil
+	}
+	return fmt.Sprintf("%d mistakes", tried), nil
+}
+
+// deleteLeavesNothing: with the object goes everything that it owns, and what that owns, down to the pods.
+func deleteLeavesNothing(ctx context.Context, c *cluster, e *example) (string, error) {
+	if err := c.install(ctx, e.Unstructured); err != nil {
+		return "", err
+	}
+	before, err := c.owned(ctx, e)
+	if err != nil {
+		return "", err
+	}
+	if err := c.remove(ctx, e.Unstructured); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d objects", len(before)), c.await(ctx, "nothing to be left", func() error {
+		left, err := c.owned(ctx, e, before...)
+		if err == nil && len(left) > 0 {
+			err = fmt.Errorf("%s is left", nameOf(left[0]))
+		}
+		return err
 	})
 }
