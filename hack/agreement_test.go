@@ -94,8 +94,8 @@ func TestKindsAreServed(t *testing.T) {
 		if !slices.Contains(resources(t, "config/crd"), file) {
 			t.Errorf("entry %s: config/crd/kustomization.yaml does not list %s (make manifests)", entry.Kind, file)
 		}
-		for resource, verb := range map[string]string{"": "patch", "/status": "update", "/finalizers": "update"} {
-			resource = crd.Spec.Names.Plural + resource
+		for _, right := range []string{" list", " watch", " patch", "/status update", "/finalizers update"} {
+			resource, verb, _ := strings.Cut(crd.Spec.Names.Plural+right, " ")
 			if !slices.ContainsFunc(operator.Rules, func(rule rbacv1.PolicyRule) bool {
 				return slices.Contains(rule.APIGroups, entry.Group) && slices.Contains(rule.Resources, resource) && slices.Contains(rule.Verbs, verb)
 			}) {
