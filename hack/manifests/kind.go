@@ -144,9 +144,24 @@ func (k kind) report() {
 			}
 		}
 	}
+	if !k.entry.Tests && k.api.hasTests() {
+		fmt.Printf("The tests of the chart are not run: tests: true in %s lets a %s have them run (then make manifests)\n", watchesFile, k.entry.Kind)
+	}
 	for _, file := range k.api.chart.CRDObjects() {
 		fmt.Printf("The operator does not install %s: do so before\n", file.Name)
 	}
+}
+
+// hasTests is whether there are some as the chart comes.
+func (a *API) hasTests() bool {
+	values, err := a.trial.values()
+	if err != nil {
+		return false
+	}
+	with := *a.trial
+	with.tests = true
+	objects, err := with.render(scenario{values: values}, true)
+	return err == nil && slices.ContainsFunc(objects, func(r rendered) bool { return isTest(r.object) })
 }
 
 // without is an option, turned, with which the chart makes no objects of a kind; empty if none does that.

@@ -18,6 +18,8 @@ type place struct {
 	path []string
 	// open is whether the author of a custom resource says which fields there are, not only what one is.
 	open bool
+	// number is whether no more than a number got there.
+	number bool
 }
 
 // podsOf is where in an object of a kind the template of its pods is.
@@ -52,6 +54,9 @@ func reaches(p place) string {
 	kind := p.object.GetKind()
 	if p.path[0] == "apiVersion" || p.path[0] == "kind" || p.open && len(p.path) == 1 {
 		return "an extra object"
+	}
+	if p.number && isTest(p.object) && (slices.Contains(p.path, "args") || slices.Contains(p.path, "command")) {
+		return "" // a port that is asked: it would be no field only because there is a test
 	}
 	inMetadata := p.path[0] == "metadata" && len(p.path) > 1 && slices.Contains([]string{"labels", "annotations", "name"}, p.path[1])
 	switch {
@@ -160,11 +165,15 @@ func places(objects []rendered) []place {
 	for _, r := range objects {
 		walk(r.object.Object, nil, func(path []string, value any, key bool) {
 			if key || strings.Contains(fmt.Sprint(value), markText) || strings.Contains(fmt.Sprint(value), markKey) || strings.Contains(fmt.Sprint(value), fmt.Sprint(markNumber)) {
-				all = append(all, place{r.object, slices.Clone(path), key})
+				all = append(all, placeOf(r, path, value, key))
 			}
 		})
 	}
 	return all
+}
+
+func placeOf(r rendered, path []string, value any, key bool) place {
+	return place{r.object, slices.Clone(path), key, strings.Contains(fmt.Sprint(value), fmt.Sprint(markNumber))}
 }
 
 // walk visits each value that is no map or list. Of a map whose fields the author chooses, it visits no more than that.
@@ -220,7 +229,7 @@ func eachFact(objects []rendered, visit func(template, at, value string, p place
 	for _, r := range objects {
 		template := r.file + " " + r.object.GetKind()
 		walk(r.object.Object, nil, func(path []string, value any, key bool) {
-			visit(template, template+" "+strings.Join(path, "\x00")+"\x01", fmt.Sprint(value), place{r.object, slices.Clone(path), key})
+			visit(template, template+" "+strings.Join(path, "\x00")+"\x01", fmt.Sprint(value), placeOf(r, path, value, key))
 		})
 	}
 }

@@ -58,6 +58,8 @@ type trial struct {
 	workloads int
 	// runsText is whether it may take the text of a value for a template.
 	runsText bool
+	// tests is whether those of the chart may be run, and so count as what it makes.
+	tests bool
 }
 
 var (
@@ -69,7 +71,7 @@ var (
 )
 
 func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
-	t := &trial{chart: c, pins: map[string]any{}, alternatives: map[string][]any{}}
+	t := &trial{chart: c, pins: map[string]any{}, alternatives: map[string][]any{}, tests: entry.Tests}
 	for _, key := range slices.Sorted(maps.Keys(entry.OverrideValues)) {
 		if err := strvals.ParseInto(key+"="+obj.Of(sampleRelease, entry.OverrideValues[key]), t.pins); err != nil {
 			return nil, fmt.Errorf("overrideValues, %s: %w", key, err)
@@ -156,7 +158,7 @@ func (t *trial) render(s scenario, leniently bool) ([]rendered, error) {
 			} else if err != nil {
 				return nil, fmt.Errorf("%s %w: %w", file, errNoYAML, err)
 			}
-			if len(object.Object) > 0 && !isTest(object) {
+			if len(object.Object) > 0 && (t.tests || !isTest(object)) {
 				objects = append(objects, rendered{file, object})
 			}
 		}
@@ -166,7 +168,10 @@ func (t *trial) render(s scenario, leniently bool) ([]rendered, error) {
 
 // isTest is whether an object is there for helm test only.
 func isTest(object *unstructured.Unstructured) bool {
-	return strings.Contains(object.GetAnnotations()["helm.sh/hook"], "test")
+	events := object.GetAnnotations()["helm.sh/hook"]
+	return events != "" && !slices.ContainsFunc(strings.Split(events, ","), func(event string) bool {
+		return !slices.Contains([]string{"test", "test-success"}, strings.TrimSpace(event))
+	})
 }
 
 // scenario is a state of all values in which a chart is tried.

@@ -11,7 +11,7 @@ func statusSchema() apiextensionsv1.JSONSchemaProps {
 	status := object("What the operator sees; only it writes here.", nil, map[string]apiextensionsv1.JSONSchemaProps{
 		"observedGeneration": {Description: "The metadata.generation that this status is about, -1 before there is any.", Type: "integer", Format: "int64", Minimum: ptr.To(-1.0)},
 		"conditions": {
-			Description:  "State in detail. Ready sums it up. Reconciling is True while the operator works on it, Stalled while somebody has to change something first; Initialized, Deployed, ReleaseFailed, Irreconcilable and Paused tell of the release. Drifted and DriftLoop are there only while they are True: an object is not as the chart wants it, and is left so, or others undo each repair.",
+			Description:  "State in detail. Ready sums it up. Reconciling is True while the operator works on it, Stalled while somebody has to change something first; Initialized, Deployed, ReleaseFailed, Irreconcilable and Paused tell of the release. Tested tells of the tests of the chart that somebody has asked for last. Drifted and DriftLoop are there only while they are True: an object is not as the chart wants it, and is left so, or others undo each repair.",
 			Type:         "array",
 			XListType:    ptr.To("map"),
 			XListMapKeys: []string{"type"},
@@ -53,6 +53,7 @@ func statusSchema() apiextensionsv1.JSONSchemaProps {
 		"deployedRelease": object("The release that is deployed.", nil, map[string]apiextensionsv1.JSONSchemaProps{
 			"name": text("Name of the release."),
 		}),
+		"tested":     text("The value of the annotation webapp.demo.welcome.domain/test that asked for the tests of which the condition Tested tells."),
 		"operator":   text("The operator that has claimed it, by the namespace and name of its lease. No other operator touches it while that one lives."),
 		"challenger": text("Another operator, which asks whether the one that has claimed it lives. It answers within seconds, or is taken for gone."),
 	})

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -72,6 +73,10 @@ func slimOwner(owner any) (any, error) {
 			if owner.GetAnnotations()[read] == "true" {
 				annotations = labels.Merge(annotations, map[string]string{read: "true"})
 			}
+		}
+		if asked := owner.GetAnnotations()[release.RunTests]; asked != "" {
+			asked = strings.ToValidUTF8(asked[:min(len(asked), release.MaxTestRequest)], "")
+			annotations = labels.Merge(annotations, map[string]string{release.RunTests: asked})
 		}
 		owner.SetAnnotations(annotations)
 	}

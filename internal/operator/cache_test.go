@@ -1,6 +1,8 @@
 package operator
 
 import (
+	"maps"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 // Release records are read as ConfigMaps, and a chart's ConfigMaps untyped, as all that charts make: their drift shows in a fingerprint.
@@ -28,5 +31,19 @@ func TestConfigMapsOfChartsAreSlim(t *testing.T) {
 		if got := object.CachedFingerprint(slim.(*unstructured.Unstructured)); got != want || slim.(*unstructured.Unstructured).Object["data"] != nil {
 			t.Errorf("it is cached as %v", slim)
 		}
+	}
+}
+
+// Of the annotations of a custom resource, the cache keeps those that are read, and no more of each than counts.
+func TestAnnotationsOfCustomResourcesAreSlim(t *testing.T) {
+	owner := &unstructured.Unstructured{Object: map[string]any{}}
+	owner.SetAnnotations(map[string]string{"a": "b", pausedAnnotation: "false", release.RunTests: strings.Repeat("ä", 5000)})
+	slim, err := slimOwner(owner)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{release.RunTests: strings.Repeat("ä", 31)}
+	if got := slim.(*unstructured.Unstructured).GetAnnotations(); !maps.Equal(got, want) {
+		t.Errorf("it keeps %q", got)
 	}
 }

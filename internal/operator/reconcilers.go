@@ -79,6 +79,7 @@ func reconcilerOptions(mgr ctrl.Manager, entry Entry, options Options, clients *
 		Overrides:        entry.OverrideValues,
 		Allow:            entry.Allow,
 		Secrets:          entry.Secrets,
+		Tests:            entry.Tests,
 		Names:            entry.ReleaseName,
 		Period:           period,
 		Limits:           options.RolloutLimits,

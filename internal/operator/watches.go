@@ -30,6 +30,8 @@ type Entry struct {
 	Secrets bool `json:"secrets"`
 	// CRDs is whether the operator makes the CRDs of crds/ that the cluster lacks, when it starts. It never changes nor deletes one.
 	CRDs bool `json:"crds"`
+	// Tests is whether custom resources may have the tests of their chart run, by the annotation for that.
+	Tests bool `json:"tests"`
 	// DriftDetection is what is done about objects that others have changed.
 	DriftDetection driftDetection `json:"driftDetection"`
 	// Recreate are the kinds whose objects may be deleted and made anew where a field cannot be changed.

@@ -19,6 +19,8 @@ const (
 	DriftLoop      = "DriftLoop"
 	Recreated      = "Recreated"
 	HooksSkipped   = "HooksSkipped"
+	TestsSucceeded = "TestsSucceeded"
+	TestsFailed    = "TestsFailed"
 )
 
 // Actions on a release, as metrics name them.

@@ -26,19 +26,21 @@ import (
 
 // Kind is a kind of custom resources, and how its releases are kept.
 type Kind struct {
-	clients  *Clients
-	gvk      schema.GroupVersionKind
-	chart    *chart.Chart
-	selector metav1.LabelSelector
-	schedule *schedule
-	rollout  *rollout
-	drift    DriftDetection
-	slots    guard.Slots
-	watches  *watches // nil if nobody asked for them
-	// overrides, allow, secrets, names and recreate are as in KindOptions.
+	clients    *Clients
+	gvk        schema.GroupVersionKind
+	chart      *chart.Chart
+	selector   metav1.LabelSelector
+	schedule   *schedule
+	rollout    *rollout
+	drift      DriftDetection
+	slots      guard.Slots
+	testPlaces *testPlaces
+	watches    *watches // nil if nobody asked for them
+	// overrides, allow, secrets, names and recreate are as in KindOptions, and mayTest is its Tests.
 	overrides map[string]string
 	allow     object.Allow
 	secrets   bool
+	mayTest   bool
 	names     record.Names
 	recreate  object.Kinds
 	changing  func(retry bool) (done func())
@@ -61,6 +63,8 @@ type KindOptions struct {
 	Allow object.Allow
 	// Secrets is whether releases may have Secrets, and then are recorded in Secrets.
 	Secrets bool
+	// Tests is whether custom resources may have the tests of their chart run.
+	Tests bool
 	// Names is how the releases are called.
 	Names record.Names
 	// Period is the time between two reconciles of a custom resource to which nothing
@@ -88,7 +92,7 @@ type KindOptions struct {
 func (c *Clients) Kind(o KindOptions) *Kind {
 	k := &Kind{
 		clients: c, gvk: o.GroupVersionKind, chart: o.Chart, selector: o.Selector, schedule: &schedule{period: o.Period}, rollout: newRollout(o.Limits), drift: o.DriftDetection,
-		slots: make(guard.Slots, o.MaxConcurrent), overrides: o.Overrides, allow: o.Allow, secrets: o.Secrets, names: o.Names, recreate: o.Recreate, changing: o.Changing, acted: o.Acted,
+		slots: make(guard.Slots, o.MaxConcurrent), testPlaces: newTestPlaces(), overrides: o.Overrides, allow: o.Allow, secrets: o.Secrets, mayTest: o.Tests, names: o.Names, recreate: o.Recreate, changing: o.Changing, acted: o.Acted,
 	}
 	if o.WatchDependents {
 		if len(o.Namespaces) == 0 {

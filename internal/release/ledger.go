@@ -46,6 +46,8 @@ type State struct {
 	Brake string
 	// Drift is what of these objects is not as the chart wants it, and stays so for now. It is empty if nothing is.
 	Drift Drift
+	// Tests are those of the chart that ran last.
+	Tests Tests
 	// Err is why the last action failed, nil once one succeeds.
 	Err error
 
@@ -61,6 +63,7 @@ type ledger struct {
 	failures map[types.UID]failure
 	drifts   map[types.UID]*drift
 	churns   map[types.UID]*churn
+	tests    map[types.UID]Tests
 	outdated map[types.UID]string // the inputs and surroundings that are known to render something else than what was applied
 	keys     map[types.UID]object.Key
 	sources  map[*chart.Chart]chartSource
@@ -75,7 +78,7 @@ type failure struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{states: map[types.UID]State{}, failures: map[types.UID]failure{}, drifts: map[types.UID]*drift{}, churns: map[types.UID]*churn{}, outdated: map[types.UID]string{}, keys: map[types.UID]object.Key{}, sources: map[*chart.Chart]chartSource{}}
+	return &ledger{states: map[types.UID]State{}, failures: map[types.UID]failure{}, drifts: map[types.UID]*drift{}, churns: map[types.UID]*churn{}, tests: map[types.UID]Tests{}, outdated: map[types.UID]string{}, keys: map[types.UID]object.Key{}, sources: map[*chart.Chart]chartSource{}}
 }
 
 // state of the release of the custom resource with that UID, the zero value if it was not
@@ -87,6 +90,7 @@ func (l *ledger) state(uid types.UID) State {
 	if d := l.drifts[uid]; d != nil {
 		state.Drift = d.told
 	}
+	state.Tests = l.tests[uid]
 	return state
 }
 
@@ -163,6 +167,7 @@ func (l *ledger) forget(uid types.UID) {
 	delete(l.failures, uid)
 	delete(l.drifts, uid)
 	delete(l.churns, uid)
+	delete(l.tests, uid)
 	delete(l.outdated, uid)
 	delete(l.keys, uid)
 }
@@ -178,6 +183,12 @@ func (l *ledger) key(uid types.UID, newest *record.Record) object.Key {
 		}
 	}
 	return l.keys[uid]
+}
+
+func (l *ledger) setTests(uid types.UID, tests Tests) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tests[uid] = tests
 }
 
 // setOutdated remembers that a rendering differs, lest there is one at each reconcile until it is applied. Empty, it is.

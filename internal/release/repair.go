@@ -64,6 +64,7 @@ func (a *actionClient) Reconcile(*release.Release) error {
 		return err
 	}
 	a.succeeded(digest)
+	a.test()
 	return nil
 }
 

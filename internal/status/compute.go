@@ -62,6 +62,15 @@ func next(previous Status, seen observation) (Status, verdict) {
 			meta.RemoveStatusCondition(&s.Conditions, conditionType)
 		}
 	}
+	if tests := seen.state.Tests; tests.Asked != "" && tests.Asked != s.Tested {
+		c := metav1.Condition{Type: Tested, Status: metav1.ConditionTrue, Reason: release.TestsSucceeded, Message: tests.String()}
+		if tests.Err != nil {
+			why := explain(release.TestsFailed, tests.Err.Error())
+			c.Status, c.Reason, c.Message = metav1.ConditionFalse, why.reason, why.message
+		}
+		s.set(seen, c)
+		s.Tested = tests.Asked
+	}
 	for _, c := range seen.reported {
 		if c.Type == deployedType && c.Status == metav1.ConditionTrue && seen.state.Revision == 0 && previous.Release == nil {
 			// The library takes the record of a failed first install for a deployed release.

@@ -301,3 +301,32 @@ func TestNextListsWhatHasNoOwner(t *testing.T) {
 		t.Errorf("dropped, it is still listed: %v", dropped.Release.Unowned)
 	}
 }
+
+// What became of tests is told once, about the spec that was tested, and stays after a restart and further edits.
+func TestNextTellsOfTests(t *testing.T) {
+	of := func(tests release.Tests) func(*observation) {
+		return func(seen *observation) { seen.state.Tests = tests }
+	}
+	told, _ := next(Status{}, observed(t, of(release.Tests{Asked: "one", Run: []string{`Pod "a"`}})))
+	if c := told.condition(Tested); told.Tested != "one" || c.Status != metav1.ConditionTrue || c.ObservedGeneration != 3 || c.Message != `Succeeded: Pod "a"` {
+		t.Errorf("tested %q: %+v", told.Tested, c)
+	}
+	for name, later := range map[string]func(*observation){
+		"a restart": func(seen *observation) { seen.generation, seen.state = 4, release.State{} },
+		"an edit": func(seen *observation) {
+			of(release.Tests{Asked: "one"})(seen)
+			seen.generation = 4
+		},
+	} {
+		if after, _ := next(told, observed(t, later)); after.Tested != "one" || after.condition(Tested) != told.condition(Tested) {
+			t.Errorf("after %s: %q: %+v", name, after.Tested, after.condition(Tested))
+		}
+	}
+	failed, v := next(told, observed(t, of(release.Tests{Asked: "two", Err: errors.New("pod a failed")})))
+	if c := failed.condition(Tested); failed.Tested != "two" || c.Status != metav1.ConditionFalse || c.Reason != release.TestsFailed || c.Message != "pod a failed" {
+		t.Errorf("tested %q: %+v", failed.Tested, c)
+	}
+	if v.ready != metav1.ConditionTrue {
+		t.Error("failing tests change Ready")
+	}
+}

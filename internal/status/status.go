@@ -27,6 +27,8 @@ const (
 	Drifted = release.Drifted
 	// DriftLoop is True while others undo each repair of an object, which are then made ever more rarely. It is missing otherwise.
 	DriftLoop = release.DriftLoop
+	// Tested is whether the tests of the chart succeeded that somebody has asked for last. It is missing until somebody does.
+	Tested = "Tested"
 )
 
 // Reasons of Ready that are no failures.
@@ -57,6 +59,8 @@ type Status struct {
 	Selector           string             `json:"selector,omitempty"`
 	Release            *Release           `json:"release,omitempty"`
 	DeployedRelease    *DeployedRelease   `json:"deployedRelease,omitempty"`
+	// Tested is the value of the annotation that asked for the tests of which the condition Tested tells.
+	Tested string `json:"tested,omitempty"`
 	// Operator has claimed the custom resource: only it acts on it, and writes here.
 	Operator string `json:"operator,omitempty"`
 	// Challenger is another operator that asks whether this one lives. Only claims answers it.

@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"helm.sh/helm/v3/pkg/chartutil"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"demo.welcome.domain/welcome-operator/tests/controlplane"
@@ -25,10 +28,11 @@ func TestScorecardOfAnyKind(t *testing.T) {
 		s.must(err)
 		s.must(os.WriteFile(filepath.Join(chart, file), []byte(strings.ReplaceAll(string(text), "replicaCount", "replicas")), 0o600))
 	}
-	dir := makeKind(s, chart, "Scored")
+	dir := makeKind(s, chart, "Scored", "", "  tests: true\n")
 	s.operatorOf(dir)
 	s.must(controlplane.RunDeployments(t.Context(), env.Admin))
 	s.collectGarbage()
+	s.endPods()
 
 	sample, err := os.ReadFile(filepath.Join(dir, "config/samples/kinds_v1_scored.yaml"))
 	s.must(err)
@@ -49,6 +53,7 @@ func TestScorecardOfAnyKind(t *testing.T) {
 	s.must(kit.Build(program, "tests/scorecard"))
 	for test, did := range map[string]string{
 		"install-and-ready": "", "edit": "changed ", "drift-heals": "changed the image of Deployment", "scale": "", "bad-input-refused": "mistakes", "delete-leaves-nothing": "objects",
+		"helm-test": `Pod "helm-test-1-created-test-connection"`,
 	} {
 		cmd := exec.Command(program, test, bundle)
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "SCORECARD_NAMESPACE="+s.namespace)
@@ -66,6 +71,22 @@ func TestScorecardOfAnyKind(t *testing.T) {
 		}
 		t.Log(out)
 	}
+}
+
+// endPods has each pod succeed at once: nobody runs them here.
+func (s *scene) endPods() {
+	s.Helper()
+	pods, err := env.Client.Watch(ctx, &corev1.PodList{}, client.InNamespace(s.namespace))
+	s.must(err)
+	s.Cleanup(pods.Stop)
+	go func() {
+		for event := range pods.ResultChan() {
+			if pod, ok := event.Object.(*corev1.Pod); ok && event.Type == watch.Added {
+				pod.Status.Phase = corev1.PodSucceeded
+				_ = env.Client.Status().Update(ctx, pod) // if it fails, the test does
+			}
+		}
+	}()
 }
 
 // bundleOf has as much of a bundle as the checks read: the CRDs of a repository in dir, and examples.

@@ -58,6 +58,7 @@ func TestScorecard(t *testing.T) {
 		"olm-crds-have-resources": 1, "olm-spec-descriptors": 1, "olm-status-descriptors": 1,
 		"install-and-ready": examples, "edit": examples, "drift-heals": examples,
 		"scale": examples, "bad-input-refused": examples, "delete-leaves-nothing": examples,
+		"helm-test": examples,
 	} {
 		if results[test] != want {
 			t.Errorf("%s has %d results, want %d", test, results[test], want)

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // installAndReady: what a user applies becomes ready.
@@ -290,4 +292,34 @@ func deleteLeavesNothing(ctx context.Context, c *cluster, e *example) (string, e
 		}
 		return err
 	})
+}
+
+// helmTest: the tests of the chart succeed, where it has some and the platform lets them run.
+func helmTest(ctx context.Context, c *cluster, e *example) (string, error) {
+	if err := c.install(ctx, e.Unstructured); err != nil {
+		return "", err
+	}
+	const asked = "scorecard"
+	err := c.change(ctx, e.Unstructured, func() error {
+		kit.Annotate("webapp.demo.welcome.domain/test", asked)(e.Unstructured)
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	err = c.await(ctx, "the tests to end", func() error {
+		err := c.Get(ctx, client.ObjectKeyFromObject(e), e.Unstructured)
+		if tested, _, _ := unstructured.NestedString(e.Object, "status", "tested"); err == nil && tested != asked {
+			err = fmt.Errorf("status.tested is %q", tested)
+		}
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	tested, err := kit.Condition(e.Unstructured, "Tested")
+	if err == nil && tested.Status != metav1.ConditionTrue && tested.Reason != "NotAllowed" {
+		err = errors.New(tested.Message)
+	}
+	return tested.Message, err
 }

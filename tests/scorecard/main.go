@@ -32,6 +32,7 @@ var checks = map[string]check{
 	"scale":                 scale,
 	"bad-input-refused":     badInputRefused,
 	"delete-leaves-nothing": deleteLeavesNothing,
+	"helm-test":             helmTest,
 }
 
 // result is a TestResult of scorecard's v1alpha3 API.

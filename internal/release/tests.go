@@ -1,0 +1,137 @@
+package release
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"helm.sh/helm/v3/pkg/release"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
+)
+
+// RunTests is the annotation of a custom resource that asks for the tests of its chart (helm.sh/hook: test). They run once for each new value, of which
+// MaxTestRequest bytes count.
+const (
+	RunTests       = "webapp.demo.welcome.domain/test"
+	MaxTestRequest = 63
+)
+
+// maxTests is how many custom resources of a kind may run tests at once, one in each namespace: a test may take as long as it likes, and whoever asks for
+// one must not keep the operator from others.
+const maxTests = 8
+
+// testPause is after how long a custom resource asks again that has found no place to run its tests.
+const testPause = 20 * time.Second
+
+// Tests is what became of the tests of a chart.
+type Tests struct {
+	// Asked is the value of the annotation that asked for them. It is empty if none ran since the operator started.
+	Asked string
+	// Run are their objects.
+	Run []string
+	// Err is why they failed, nil if they did not.
+	Err error
+}
+
+// String says what succeeded.
+func (t Tests) String() string {
+	if len(t.Run) == 0 {
+		return "The chart has no tests"
+	}
+	return "Succeeded: " + strings.Join(t.Run, ", ")
+}
+
+// testPlaces are the namespaces in which tests of a kind run.
+type testPlaces struct {
+	mu         sync.Mutex
+	namespaces map[string]bool
+}
+
+func newTestPlaces() *testPlaces { return &testPlaces{namespaces: map[string]bool{}} }
+
+// begin takes the place of a namespace. There is none while it has tests that run, or too many others have.
+func (t *testPlaces) begin(namespace string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.namespaces[namespace] || len(t.namespaces) >= maxTests {
+		return false
+	}
+	t.namespaces[namespace] = true
+	return true
+}
+
+func (t *testPlaces) end(namespace string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.namespaces, namespace)
+}
+
+// test runs the tests of a release that is as the chart and the spec have it, once all of its objects are healthy, if somebody asks for that. What becomes
+// of them changes nothing else.
+func (a *actionClient) test() {
+	asked := a.owner.GetAnnotations()[RunTests]
+	if asked == "" || asked == a.tested() || a.current.Status != release.StatusDeployed || a.health() != healthy {
+		return // the next change of an object brings the next look
+	}
+	if !a.proven || !a.testPlaces.begin(a.owner.GetNamespace()) {
+		a.schedule.after(a.owner, testPause)
+		return
+	}
+	defer a.testPlaces.end(a.owner.GetNamespace())
+	tests := Tests{Asked: asked}
+	tests.Run, tests.Err = a.runTests()
+	if a.ctx.Err() != nil {
+		return // the operator stops: the next one runs them
+	}
+	a.clients.ledger.setTests(a.owner.GetUID(), tests)
+	if tests.Err != nil {
+		a.warn(TestsFailed, tests.Err.Error())
+	} else {
+		a.tell(TestsSucceeded, "%s", tests.String())
+	}
+}
+
+// tested is for which value of the annotation tests ran last.
+func (a *actionClient) tested() string {
+	if asked := a.clients.ledger.state(a.owner.GetUID()).Tests.Asked; asked != "" {
+		return asked
+	}
+	owner, ok := a.owner.(*unstructured.Unstructured)
+	if !ok {
+		return ""
+	}
+	asked, _, _ := unstructured.NestedString(owner.Object, "status", "tested")
+	return asked
+}
+
+// runTests runs those of the chart as it is now, with what the custom resource says now, and names their objects.
+func (a *actionClient) runTests() (run []string, err error) {
+	if !a.mayTest {
+		return nil, errors.New("not allowed: without tests: true, the operator's watches.yaml allows this kind no tests")
+	}
+	op, err := a.begin(nil, false)
+	if err != nil {
+		return nil, err
+	}
+	defer op.end()
+	rel, err := a.render(op)
+	if err != nil {
+		return nil, err
+	}
+	due := slices.DeleteFunc(slices.Clone(rel.Hooks), func(hook *release.Hook) bool { return !slices.Contains(hook.Events, release.HookTest) })
+	for _, hook := range due {
+		run = append(run, fmt.Sprintf("%s %q", hook.Kind, hook.Name))
+	}
+	if err = op.judgeHooks(due); err == nil {
+		err = op.runHooks(due, release.HookTest)
+	}
+	if err != nil && a.secrets {
+		err = object.DiscreetRendering(err)
+	}
+	return run, err
+}
