@@ -201,12 +201,12 @@ screenshots: $(BIN)/kubectl ## Take the pictures of the README anew (docs/images
 export KUBECONFIG ?= $(ROOT)/.cluster/kubeconfig
 
 .PHONY: install
-install: $(BIN)/kubectl $(BIN)/kustomize ## Install the CRD
+install: $(BIN)/kubectl $(BIN)/kustomize ## Install the CRDs
 	kustomize build config/crd | kubectl apply --server-side -f -
 	@echo 'Next: make run (outside of the cluster) or make deploy (inside)'
 
 .PHONY: uninstall
-uninstall: $(BIN)/kubectl $(BIN)/kustomize ## Remove the CRD and, with it, every Welcome (the operator must still run)
+uninstall: $(BIN)/kubectl $(BIN)/kustomize ## Remove the CRDs and, with them, every custom resource (the operator must still run)
 	kustomize build config/crd | kubectl delete --ignore-not-found --timeout=120s -f -
 
 .PHONY: run
@@ -221,7 +221,7 @@ export API_SERVER_PORT ?=
 deploy: $(BIN)/kubectl $(BIN)/kustomize ## Deploy the operator with IMG and OPERAND_IMG [API_SERVER_PORT=16443]
 	@hack/deployment.sh "$$(hack/image.sh ref $(IMG))" "$$(hack/image.sh ref $(OPERAND_IMG))" | kubectl apply --server-side --force-conflicts -f -
 	kubectl -n welcome-operator-system rollout status deployment/welcome-operator-controller-manager --timeout=180s
-	@echo 'Next: kubectl apply -f config/samples/webapp_v1_welcome.yaml'
+	@echo 'Next: kubectl apply -k config/samples'
 
 .PHONY: undeploy
 undeploy: $(BIN)/kubectl $(BIN)/kustomize ## Delete all custom resources, then the operator and its CRDs

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -16,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"demo.welcome.domain/welcome-operator/internal/operator"
+	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
 // newCRD puts the CRD of a kind together: the spec is the chart's, all else is the same for every kind of this operator.
@@ -66,8 +68,11 @@ func newCRD(entry operator.Entry, api *API, spec apiextensionsv1.JSONSchemaProps
 	}
 	version.AdditionalPrinterColumns = append(version.AdditionalPrinterColumns,
 		column("Ready", "string", `.status.conditions[?(@.type=="Ready")].status`, "Whether all is as the spec says.", 0),
-		column("Reason", "string", `.status.conditions[?(@.type=="Ready")].reason`, "Why it is ready or not.", 1),
-		column("URL", "string", ".status.url", "Where it is reached.", 0),
+		column("Reason", "string", `.status.conditions[?(@.type=="Ready")].reason`, "Why it is ready or not.", 1))
+	if api.hasPage() {
+		version.AdditionalPrinterColumns = append(version.AdditionalPrinterColumns, column("URL", "string", ".status.url", "Where it is reached.", 0))
+	}
+	version.AdditionalPrinterColumns = append(version.AdditionalPrinterColumns,
 		column("Release", "integer", ".status.release.revision", "Revision of the Helm release.", 1),
 		column("Age", "date", ".metadata.creationTimestamp", "Time since its creation.", 0))
 	return &apiextensionsv1.CustomResourceDefinition{
@@ -80,6 +85,11 @@ func newCRD(entry operator.Entry, api *API, spec apiextensionsv1.JSONSchemaProps
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{version},
 		},
 	}
+}
+
+// hasPage is whether a custom resource may have a status.url.
+func (a *API) hasPage() bool {
+	return slices.ContainsFunc(a.kinds, func(m made) bool { return slices.ContainsFunc(m.objects, status.HasPage) })
 }
 
 // column of `kubectl get`; one of priority 1 shows with `-o wide` only.

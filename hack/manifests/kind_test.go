@@ -44,6 +44,12 @@ func TestPins(t *testing.T) {
 		t.Errorf("no variable in:\n%s", manager)
 	}
 	crd := read(t, "config/crd/bases/example.com_goodbyes.yaml")
+	if strings.Contains(crd, "jsonPath: .status.url") || !strings.Contains(read(t, "config/crd/bases/webapp.demo.welcome.domain_welcomes.yaml"), "jsonPath: .status.url") {
+		t.Error("kubectl get shows an URL of what has none, or none of what has one")
+	}
+	if csv := read(t, csvFile); !strings.Contains(csv, "Ingresses, NetworkPolicies, PodDisruptionBudgets, Pods and Services.\n    It has no right on any Secret.\n") {
+		t.Errorf("the rights that people are told of are:\n%s", csv)
+	}
 	if strings.Contains(crd, "image:") || !strings.Contains(crd, "text:\n") {
 		t.Errorf("the CRD is:\n%s", crd)
 	}

@@ -9,7 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 )
 
@@ -81,6 +83,9 @@ func writeLists(kinds []kind) error {
 		return err
 	}
 	if err := writeOwned(kinds); err != nil {
+		return err
+	}
+	if err := writeRightsText(kinds); err != nil {
 		return err
 	}
 	return writeImages(kinds)
@@ -202,6 +207,40 @@ func writeOwned(kinds []kind) error {
 		}
 	}
 	return replace(csvFile, owned, text)
+}
+
+var rightsText = regexp.MustCompile(`(?m)^    In the namespaces that it watches, the operator manages (.*\n)+?.*All four install modes work\.\n`)
+
+// writeRightsText has the ClusterServiceVersion tell people of the rights in role.yaml.
+func writeRightsText(kinds []kind) error {
+	managed := map[string]bool{"ConfigMaps": true}
+	secrets := "no right on any Secret"
+	for _, k := range kinds {
+		for _, m := range k.api.kinds {
+			if k.refusal(m) == "" {
+				managed[pluralOf(groupVersionKind(m))] = true
+			}
+		}
+		if k.entry.Secrets {
+			managed["Secrets"], secrets = true, "a right on Secrets because the chart of a "+k.entry.Kind+" makes some"
+		}
+	}
+	names := slices.Sorted(maps.Keys(managed))
+	list := names[0]
+	if last := len(names) - 1; last > 0 {
+		list = strings.Join(names[:last], ", ") + " and " + names[last]
+	}
+	return replace(csvFile, rightsText, fmt.Sprintf("    In the namespaces that it watches, the operator manages %s.\n    It has %s.\n    Cluster-wide it may only ask who calls its metrics. All four install modes work.\n", list, secrets))
+}
+
+// pluralOf is how people call several objects of a kind: NetworkPolicies.
+func pluralOf(gvk schema.GroupVersionKind) string {
+	resource, _ := meta.UnsafeGuessKindToResource(gvk)
+	same := 0
+	for same < len(gvk.Kind) && same < len(resource.Resource) && strings.ToLower(gvk.Kind)[same] == resource.Resource[same] {
+		same++
+	}
+	return gvk.Kind[:same] + resource.Resource[same:]
 }
 
 // writeImages has the operator's Deployment name the images that the charts choose themselves: OLM's tools mirror what a RELATED_IMAGE_ says.

@@ -24,7 +24,7 @@ func statusSchema() apiextensionsv1.JSONSchemaProps {
 				"observedGeneration": integer("The metadata.generation that this condition is about.", "int64"),
 			}))},
 		},
-		"url":           text("Where the page is reached."),
+		"url":           text("Where it is reached over HTTP. A kind without a page has none."),
 		"replicas":      integer("Pods that exist.", "int32"),
 		"readyReplicas": integer("Pods that are ready.", "int32"),
 		"selector":      text("Label selector of the pods, for autoscalers."),

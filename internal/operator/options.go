@@ -94,7 +94,7 @@ Flags:
 %s
 Environment:
       %s        comma-separated namespaces to watch; empty or unset for all
-      RELATED_IMAGE_WELCOME  the image of the page, to which watches.yaml pins the charts
+      RELATED_IMAGE_…        images to which watches.yaml pins the charts: each one that it names is required
       KUBECONFIG             the cluster, when not running inside of one
 `, flags.FlagUsages(), watchNamespaceEnv)
 	}

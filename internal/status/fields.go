@@ -102,6 +102,18 @@ func pageURL(objects []childState, path string) string {
 	return inside
 }
 
+// HasPage is whether an object, as a chart makes it, may be where a page is reached.
+func HasPage(o *unstructured.Unstructured) bool {
+	switch o.GroupVersionKind().GroupKind().String() {
+	case "Service":
+		service := &corev1.Service{}
+		return runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, service) == nil && slices.ContainsFunc(service.Spec.Ports, servesPages)
+	case "Ingress.networking.k8s.io":
+		return true
+	}
+	return false
+}
+
 // servesPages is whether a port says that it speaks HTTP, or is one that everybody takes for that.
 func servesPages(port corev1.ServicePort) bool {
 	said := strings.ToLower(cmp.Or(ptr.Deref(port.AppProtocol, ""), port.Name))
