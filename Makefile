@@ -211,7 +211,7 @@ uninstall: $(BIN)/kubectl $(BIN)/kustomize ## Remove the CRDs and, with them, ev
 
 .PHONY: run
 run: ## Run the operator on this machine against the cluster (stop with ctrl-c)
-	env $$(sed -n '/name: RELATED_IMAGE_/{N;s/.*name: \([A-Z0-9_]*\)\n *value: /\1=/p}' config/manager/manager.yaml) RELATED_IMAGE_WELCOME=$(OPERAND_IMG) go run . --metrics-bind-address=127.0.0.1:8443 --health-probe-bind-address=127.0.0.1:8081
+	env $$(sed -n '/name: RELATED_IMAGE_/{N;s/.*name: \([A-Z0-9_]*\)\n *value: "\{0,1\}\([^"]*\)"\{0,1\}/\1=\2/p}' config/manager/manager.yaml) RELATED_IMAGE_WELCOME=$(OPERAND_IMG) go run . --metrics-bind-address=127.0.0.1:8443 --health-probe-bind-address=127.0.0.1:8081
 
 # Where the API server listens, if that is not 443 or 6443 (README says how to find out): the operator's NetworkPolicy lets it go there.
 export API_SERVER_PORT ?=

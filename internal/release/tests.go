@@ -32,6 +32,8 @@ const testPause = 20 * time.Second
 type Tests struct {
 	// Asked is the value of the annotation that asked for them. It is empty if none ran since the operator started.
 	Asked string
+	// Generation of the custom resource that was tested: it may have been edited meanwhile.
+	Generation int64
 	// Run are their objects.
 	Run []string
 	// Err is why they failed, nil if they did not.
@@ -83,7 +85,7 @@ func (a *actionClient) test() {
 		return
 	}
 	defer a.testPlaces.end(a.owner.GetNamespace())
-	tests := Tests{Asked: asked}
+	tests := Tests{Asked: asked, Generation: a.owner.GetGeneration()}
 	tests.Run, tests.Err = a.runTests()
 	if a.ctx.Err() != nil {
 		return // the operator stops: the next one runs them

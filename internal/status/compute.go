@@ -63,12 +63,15 @@ func next(previous Status, seen observation) (Status, verdict) {
 		}
 	}
 	if tests := seen.state.Tests; tests.Asked != "" && tests.Asked != s.Tested {
-		c := metav1.Condition{Type: Tested, Status: metav1.ConditionTrue, Reason: release.TestsSucceeded, Message: tests.String()}
+		c := metav1.Condition{
+			Type: Tested, Status: metav1.ConditionTrue, Reason: release.TestsSucceeded, Message: tests.String(),
+			ObservedGeneration: tests.Generation, LastTransitionTime: seen.now,
+		}
 		if tests.Err != nil {
 			why := explain(release.TestsFailed, tests.Err.Error())
 			c.Status, c.Reason, c.Message = metav1.ConditionFalse, why.reason, why.message
 		}
-		s.set(seen, c)
+		meta.SetStatusCondition(&s.Conditions, c)
 		s.Tested = tests.Asked
 	}
 	for _, c := range seen.reported {
