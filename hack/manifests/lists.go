@@ -211,26 +211,42 @@ func writeOwned(kinds []kind) error {
 
 var rightsText = regexp.MustCompile(`(?m)^    In the namespaces that it watches, the operator manages (.*\n)+?.*All four install modes work\.\n`)
 
-// writeRightsText has the ClusterServiceVersion tell people of the rights in role.yaml.
+// writeRightsText has the ClusterServiceVersion tell people of the rights in role.yaml and cluster_role.yaml.
 func writeRightsText(kinds []kind) error {
-	managed := map[string]bool{"ConfigMaps": true}
-	secrets := "no right on any Secret"
+	managed, inCluster := map[string]bool{"ConfigMaps": true}, map[string]bool{}
+	secrets := "It has no right on any Secret."
 	for _, k := range kinds {
 		for _, m := range k.api.kinds {
-			if k.refusal(m) == "" {
+			switch {
+			case k.refusal(m) != "":
+			case m.inNoNamespace():
+				inCluster[pluralOf(groupVersionKind(m))] = true
+			default:
 				managed[pluralOf(groupVersionKind(m))] = true
 			}
 		}
 		if k.entry.Secrets {
-			managed["Secrets"], secrets = true, "a right on Secrets because the chart of a "+k.entry.Kind+" makes some"
+			managed["Secrets"], secrets = true, "It has a right on all Secrets there, for the chart of a "+k.entry.Kind+" makes some."
+		}
+		if k.entry.CRDs {
+			inCluster["CustomResourceDefinitions"] = true
 		}
 	}
-	names := slices.Sorted(maps.Keys(managed))
-	list := names[0]
-	if last := len(names) - 1; last > 0 {
-		list = strings.Join(names[:last], ", ") + " and " + names[last]
+	cluster := "may only ask"
+	if len(inCluster) > 0 {
+		cluster = "manages " + enumerated(inCluster) + ", and may ask"
 	}
-	return replace(csvFile, rightsText, fmt.Sprintf("    In the namespaces that it watches, the operator manages %s.\n    It has %s.\n    Cluster-wide it may only ask who calls its metrics. All four install modes work.\n", list, secrets))
+	return replace(csvFile, rightsText, fmt.Sprintf("    In the namespaces that it watches, the operator manages %s.\n    %s\n    Cluster-wide it %s who calls its metrics. All four install modes work.\n", enumerated(managed), secrets, cluster))
+}
+
+// enumerated are words as people list them.
+func enumerated(set map[string]bool) string {
+	words := slices.Sorted(maps.Keys(set))
+	last := len(words) - 1
+	if last < 1 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
 // pluralOf is how people call several objects of a kind: NetworkPolicies.

@@ -46,7 +46,7 @@ rules:
 			text += rule("Scale them.", k.entry.Group, []string{plural + "/scale"}, "update")
 		}
 		for _, c := range k.children() {
-			if c.refused != "" {
+			if c.refused != "" || c.inNoNamespace {
 				continue
 			}
 			if children[c.group] == nil {
