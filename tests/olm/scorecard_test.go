@@ -45,7 +45,7 @@ func TestScorecard(t *testing.T) {
 		for _, result := range item.Status.Results {
 			results[test]++
 			t.Logf("%s: %s", result.Name, result.State)
-			if test == "edit" && strings.HasSuffix(result.Name, "welcome-sample") && !strings.Contains(result.Log, "another example's spec changed Deployment") {
+			if test == "edit" && strings.HasSuffix(result.Name, "welcome-full") && !strings.Contains(result.Log, "spec.name: myfriends changed Deployment") {
 				t.Errorf("%s: the edit of a Welcome was not seen in its Deployment: %s", result.Name, result.Log)
 			}
 			if result.State != "pass" || len(result.Errors) > 0 || len(result.Suggestions) > 0 {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"regexp"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 )
@@ -34,15 +36,43 @@ func fieldsOf(schema apiextensionsv1.JSONSchemaProps, path []string) []field {
 	return fields
 }
 
-// edits are values that a field may well have, other than that of now: none where only its author can tell.
-func (f field) edits(spec map[string]any) []any {
-	now, _, _ := unstructured.NestedFieldNoCopy(spec, f.path...)
-	var values []any
+// attempt is another value of a field.
+type attempt struct {
+	field
+	value any
+}
+
+// edits are what may be tried with fields, and is not so in spec: first what other specs have there, and then what is the least likely to keep pods from running.
+func edits(spec map[string]any, others []map[string]any, fields []field) []attempt {
+	likely := []string{"integer", "string", "boolean", "object"}
+	fields = slices.Clone(fields)
+	slices.SortStableFunc(fields, func(a, b field) int {
+		return cmp.Or(slices.Index(likely, a.schema.Type)-slices.Index(likely, b.schema.Type), len(a.path)-len(b.path))
+	})
+	var shown, derived []attempt
+	for _, f := range fields {
+		now, _, _ := unstructured.NestedFieldNoCopy(spec, f.path...)
+		for _, other := range others {
+			if value, found, _ := unstructured.NestedFieldCopy(other, f.path...); found && !equality.Semantic.DeepEqual(value, now) {
+				shown = append(shown, attempt{f, value})
+			}
+		}
+		for _, value := range f.values() {
+			if !equality.Semantic.DeepEqual(value, now) {
+				derived = append(derived, attempt{f, value})
+			}
+		}
+	}
+	return append(shown, derived...)
+}
+
+// values are some that a field may well have: none where only its author can tell.
+func (f field) values() (values []any) {
 	switch {
 	case len(f.schema.Enum) > 0:
 		for _, choice := range f.schema.Enum {
 			var value any
-			if json.Unmarshal(choice.Raw, &value) == nil {
+			if json.Unmarshal(choice.Raw, &value) == nil && value != "" {
 				values = append(values, value)
 			}
 		}
@@ -55,7 +85,7 @@ func (f field) edits(spec map[string]any) []any {
 	case f.schema.Type == "object" && f.schema.AdditionalProperties != nil && f.schema.AdditionalProperties.Schema != nil && f.schema.AdditionalProperties.Schema.Type == "string":
 		values = []any{map[string]any{"scorecard": "edited"}}
 	}
-	return slices.DeleteFunc(values, func(value any) bool { return value == "" || value == now })
+	return values
 }
 
 // mistakes are values that a field must not have.
