@@ -77,10 +77,17 @@ func (t *testPlaces) end(namespace string) {
 // of them changes nothing else.
 func (a *actionClient) test() {
 	asked := a.owner.GetAnnotations()[RunTests]
-	if asked == "" || asked == a.tested() || a.current.Status != release.StatusDeployed || a.health() != healthy {
+	if asked == "" || asked == a.tested() || a.current.Status != release.StatusDeployed {
+		return
+	}
+	if !a.proven { // else health would look at what somebody has written into the record
+		a.schedule.after(a.owner, testPause)
+		return
+	}
+	if a.health() != healthy {
 		return // the next change of an object brings the next look
 	}
-	if !a.proven || !a.testPlaces.begin(a.owner.GetNamespace()) {
+	if !a.testPlaces.begin(a.owner.GetNamespace()) {
 		a.schedule.after(a.owner, testPause)
 		return
 	}
