@@ -115,6 +115,14 @@ func TestTestsOfAChart(t *testing.T) {
 	if again := s.nextTest("hello", ""); again.UID != job.UID {
 		t.Error("a failing test was repeated")
 	}
+
+	// One that an operator did not see end is run again by the next.
+	s.editOf(kind, "hello", kit.Annotate(runTests, "three"))
+	interrupted := s.nextTest("hello", job.UID)
+	operator.Stop()
+	s.ownOperator(with)
+	s.endHook(s.nextTest("hello", interrupted.UID), batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.awaitTested(kind, "hello", "three", "True", "TestsSucceeded")
 }
 
 // Tests wait for their release, and for nothing but the tests of their namespace; who hangs holds up nobody else.
