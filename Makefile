@@ -54,14 +54,18 @@ build: ## Compile the operator to bin/welcome-operator
 	$(GO_BUILD) -o bin/welcome-operator .
 
 .PHONY: kind
-kind: $(BIN)/kustomize $(BIN)/operator-sdk ## Serve one more kind: make kind CHART=dir|tgz GROUP=apps.example.com VERSION=v1 KIND=MyApp [PIN="path=value path=value"]
-	@go run ./hack/manifests kind -chart='$(CHART)' -group='$(GROUP)' -version='$(VERSION)' -kind='$(KIND)' -pin='$(PIN)'
+kind: $(if $(INTO),,$(BIN)/kustomize $(BIN)/operator-sdk) ## Serve one more kind: make kind CHART=dir|tgz GROUP=apps.example.com VERSION=v1 KIND=MyApp [PIN="path=value path=value"] [ALLOW="path path"] [INTO=../myapp-operator]
+	@go run ./hack/manifests kind -chart='$(CHART)' -group='$(GROUP)' -version='$(VERSION)' -kind='$(KIND)' -pin='$(PIN)' -allow='$(ALLOW)' -into='$(INTO)'
+ifdef INTO
+	@find '$(INTO)' -type f; echo 'Next: read the above, build $(INTO)/Dockerfile, kubectl apply --server-side --kustomize $(INTO)'
+else
 	@env --unset=VERSION --unset=MAKEFLAGS $(MAKE) --no-print-directory bundle # VERSION is that of the kind
 	@git status --short --untracked-files=all; echo 'Next: read the above, make verify'
+endif
 
 .PHONY: manifests
-manifests: ## Derive from watches.yaml and the charts: CRDs, rights, policy, lists, PROJECT, the chart's table of values; and the drawing of imports
-	go run ./hack/manifests
+manifests: ## Derive from watches.yaml and the charts: CRDs, rights, policy, lists, PROJECT, the chart's table of values; and the drawing of imports [INTO=../myapp-operator]
+	go run ./hack/manifests $(INTO)
 	@hack/imports.sh
 
 # dist/linux-<arch>/: the static binaries that go into the images. Whether one is up to date is for Go to know. Without

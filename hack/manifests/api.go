@@ -31,7 +31,7 @@ type API struct {
 	trial *trial
 	// kinds are what the chart makes.
 	kinds []made
-	// scalable is whether replicas is the number of all pods that are counted.
+	// scalable is whether replicas is the number of all pods that are counted, or of those of each run of CronJobs.
 	scalable bool
 	// left are the values that are no fields.
 	left []leftOut
@@ -44,6 +44,8 @@ type API struct {
 	// pinned are the paths that watches.yaml pins, for example "image".
 	pinned []string
 	crd    crdExtras
+	// examples are values that somebody might give.
+	examples []map[string]any
 }
 
 // crdExtras is what a CRD has beyond its schema: the "x-crd" block of values.schema.json. Helm ignores it.
@@ -113,7 +115,7 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 		}
 	}
 	api.trial, api.broken = trial, trial.broken
-	api.scalable = trial.workloads == 1
+	api.scalable = trial.workloads == 1 || trial.workloads == 0 && slices.ContainsFunc(api.kinds, func(m made) bool { return m.kind == "CronJob" })
 	inference := newInference(trial, scenarios, entry.Allow.Values)
 	schema := inference.schema(nil, values)
 	api.left = inference.left
@@ -147,8 +149,13 @@ func (a *API) parseSchema() error {
 		return err
 	}
 	extras := root["x-crd"]
+	if examples, ok := root["examples"]; ok {
+		if err := json.Unmarshal(examples, &a.examples); err != nil {
+			return fmt.Errorf("examples: %w", err)
+		}
+	}
 	// Words of JSON Schema documents that a CRD has no use for.
-	for _, key := range []string{"x-crd", "$schema", "title"} {
+	for _, key := range []string{"x-crd", "examples", "$schema", "title"} {
 		delete(root, key)
 	}
 	values, err := json.Marshal(root)

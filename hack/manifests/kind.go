@@ -28,6 +28,8 @@ type wanted struct {
 	chart string
 	gvk   schema.GroupVersionKind
 	pins  []string // path=value
+	allow []string // paths
+	into  string   // the directory of an operator of its own, empty for this one
 }
 
 var (
@@ -39,17 +41,19 @@ var (
 // parseWanted reads the arguments that make kind gives.
 func parseWanted(args []string) (wanted, error) {
 	var w wanted
-	var pins string
+	var pins, allow string
 	flags := flag.NewFlagSet("kind", flag.ContinueOnError)
 	flags.StringVar(&w.chart, "chart", "", "CHART: a chart's directory or .tgz")
 	flags.StringVar(&w.gvk.Group, "group", "", "GROUP, as apps.example.com")
 	flags.StringVar(&w.gvk.Version, "version", "", "VERSION, as v1")
 	flags.StringVar(&w.gvk.Kind, "kind", "", "KIND, as MyApp")
 	flags.StringVar(&pins, "pin", "", "PIN: values that nobody may change, as \"image.repository=nginx image.tag=1.27\"")
+	flags.StringVar(&allow, "allow", "", "ALLOW: values that are fields although they reach an image, a command or the like, as \"image.tag\"")
+	flags.StringVar(&w.into, "into", "", "INTO: the directory of an operator of its own, as ../myapp-operator")
 	if err := flags.Parse(args); err != nil {
 		return w, err
 	}
-	w.pins = strings.Fields(pins)
+	w.pins, w.allow = strings.Fields(pins), strings.Fields(allow)
 	switch {
 	case w.chart == "":
 		return w, errors.New("CHART is empty: say where the chart is, a directory or a .tgz")
@@ -68,7 +72,18 @@ func parseWanted(args []string) (wanted, error) {
 	return w, nil
 }
 
-// makeKind copies a chart, adds its entry to watches.yaml, and leaves all else to run. If that fails, nothing is changed.
+// make makes the kind, here or for an operator of its own.
+func (w wanted) make() (err error) {
+	if w.into == "" {
+		return makeKind(w)
+	}
+	if w.chart, err = filepath.Abs(w.chart); err != nil {
+		return err
+	}
+	return inOwn(w.into, func() error { return makeKind(w) })
+}
+
+// makeKind copies a chart, unless it is where it belongs, adds its entry to watches.yaml, and leaves all else to run. If that fails, nothing is changed.
 func makeKind(w wanted) (err error) {
 	entries, err := readEntries()
 	if err != nil {
@@ -84,7 +99,10 @@ func makeKind(w wanted) (err error) {
 		return fmt.Errorf("chart %s: %w", w.chart, err)
 	}
 	dir := filepath.Join("helm-charts", strings.ToLower(w.gvk.Kind))
-	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+	there, err := os.Stat(dir)
+	given, _ := os.Stat(w.chart)
+	inPlace := err == nil && os.SameFile(there, given)
+	if !inPlace && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s is there: remove it, or choose another KIND", dir)
 	}
 	watches, err := os.ReadFile(watchesFile)
@@ -99,13 +117,18 @@ func makeKind(w wanted) (err error) {
 		if err == nil {
 			return
 		}
-		err = errors.Join(err, os.RemoveAll(dir), os.WriteFile(watchesFile, watches, 0o644), os.WriteFile(managerFile, manager, 0o644))
+		if !inPlace {
+			err = errors.Join(err, os.RemoveAll(dir))
+		}
+		err = errors.Join(err, os.WriteFile(watchesFile, watches, 0o644), os.WriteFile(managerFile, manager, 0o644))
 		if again := run(); again != nil {
 			err = errors.Join(err, fmt.Errorf("and what was there before can't be made again: %w", again))
 		}
 	}()
-	if err := writeChart(dir, chrt); err != nil {
-		return err
+	if !inPlace {
+		if err := writeChart(dir, chrt); err != nil {
+			return err
+		}
 	}
 	text, variables, err := w.entry(dir, chrt)
 	if err != nil {
@@ -129,7 +152,10 @@ func makeKind(w wanted) (err error) {
 
 // report says what people should know of a new kind.
 func (k kind) report() {
-	fmt.Printf("\n%s is a kind. It does as its chart; these values are no fields of it, unless allow.values in %s lists them:\n", k.entry.Kind, watchesFile)
+	fmt.Printf("\n%s is a kind. It does as its chart.\n", k.entry.Kind)
+	if len(k.api.left) > 0 {
+		fmt.Printf("These values are no fields of it, unless allow.values in %s lists them:\n", watchesFile)
+	}
 	for _, left := range k.api.left {
 		fmt.Printf("  %s: %s\n", left.path, left.why)
 	}
@@ -217,7 +243,7 @@ func (w wanted) entry(dir string, c *chart.Chart) (text, variables string, err e
 	}
 	for _, pin := range w.pins {
 		path, value, _ := strings.Cut(pin, "=")
-		if isImage(c, values, path) {
+		if w.into == "" && isImage(c, values, path) {
 			variable := "RELATED_IMAGE_" + strings.ToUpper(notInVariables.ReplaceAllString(w.gvk.Kind+"_"+strings.TrimSuffix(path, "image"), "_"))
 			variable = strings.TrimRight(variable, "_")
 			variables += fmt.Sprintf("        - name: %s\n          value: %s\n", variable, value)
@@ -229,8 +255,15 @@ func (w wanted) entry(dir string, c *chart.Chart) (text, variables string, err e
 	if err != nil {
 		return "", "", fmt.Errorf("the chart can't be rendered with its defaults: give what it asks for, as PIN=path=value:\n%w", err)
 	}
-	if words := podWords(objects); len(words) > 0 {
-		text += fmt.Sprintf("  allow:\n    # The chart has its pods use these, whatever a %s says.\n    pods: [%s]\n", w.gvk.Kind, strings.Join(words, ", "))
+	words := podWords(objects)
+	if len(words)+len(w.allow) > 0 {
+		text += "  allow:\n"
+	}
+	if len(w.allow) > 0 {
+		text += fmt.Sprintf("    # Who may write a %s has a say in what its pods run.\n    values: [%s]\n", w.gvk.Kind, strings.Join(w.allow, ", "))
+	}
+	if len(words) > 0 {
+		text += fmt.Sprintf("    # The chart has its pods use these, whatever a %s says.\n    pods: [%s]\n", w.gvk.Kind, strings.Join(words, ", "))
 	}
 	return text, variables, nil
 }

@@ -156,8 +156,16 @@ func (k kind) writeSample() error {
 	}
 	group, _, _ := strings.Cut(k.entry.Group, ".")
 	file := filepath.Join(samplesDir, fmt.Sprintf("%s_%s_%s.yaml", group, k.entry.Version, k.crd.Spec.Names.Singular))
-	text := fmt.Sprintf("# A %s as its chart has it. What may be set: kubectl explain %s.spec\napiVersion: %s\nkind: %[1]s\nmetadata:\n  name: %[2]s-sample\nspec: {}\n",
-		k.entry.Kind, k.crd.Spec.Names.Singular, k.entry.GroupVersion())
+	spec := "spec: {}\n"
+	if len(k.api.examples) > 0 {
+		text, err := yaml.Marshal(map[string]any{"spec": k.api.examples[0]})
+		if err != nil {
+			return err
+		}
+		spec = string(text)
+	}
+	text := fmt.Sprintf("# A %s as its chart has it. What may be set: kubectl explain %s.spec\napiVersion: %s\nkind: %[1]s\nmetadata:\n  name: %[2]s-sample\n%[4]s",
+		k.entry.Kind, k.crd.Spec.Names.Singular, k.entry.GroupVersion(), spec)
 	return os.WriteFile(file, []byte(text), 0o644)
 }
 

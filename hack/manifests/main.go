@@ -1,7 +1,8 @@
 // Command manifests makes all that follows from watches.yaml and the charts: the CustomResourceDefinition of every entry, the table of
 // values in the chart's README, what the operator and people may do, the policy that bounds the operator's ServiceAccount, a first sample,
 // and the places where kinds and images are listed (PROJECT, kustomizations, ClusterServiceVersion). It refuses a chart that has changed since its release without a new version. Run it from the root of the
-// repository with `make manifests`. With the argument kind, it adds an entry first (`make kind`).
+// repository with `make manifests`. With the argument kind, it adds an entry first (`make kind`), here or to an operator of its own (own.go). Those of
+// examples/ are made with this one; the argument is the directory of another one.
 //
 // The chart is the one source of an API: values.schema.json has the fields, their descriptions and bounds, values.yaml the
 // defaults, of which the CRD only tells: the operator fills them in. Of a chart that was not written for this operator (its
@@ -10,6 +11,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -25,13 +27,18 @@ const watchesFile = "watches.yaml"
 
 func main() {
 	var err error
-	if len(os.Args) > 1 && os.Args[1] == "kind" {
+	switch args := os.Args[1:]; {
+	case len(args) > 0 && args[0] == "kind":
 		var w wanted
-		if w, err = parseWanted(os.Args[2:]); err == nil {
-			err = makeKind(w)
+		if w, err = parseWanted(args[1:]); err == nil {
+			err = w.make()
 		}
-	} else {
-		err = run()
+	case len(args) > 0:
+		err = inOwn(args[0], run)
+	default:
+		if err = run(); err == nil {
+			err = runExamples()
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "manifests:", err)
@@ -42,6 +49,15 @@ func main() {
 // run writes all that is made of watches.yaml and the charts.
 func run() error {
 	_, err := generate()
+	return err
+}
+
+// runExamples does so for the operators in examples/.
+func runExamples() error {
+	files, err := filepath.Glob(filepath.Join("examples", "*", watchesFile))
+	for _, file := range files {
+		err = errors.Join(err, inOwn(filepath.Dir(file), run))
+	}
 	return err
 }
 

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+)
+
+// An operator of its own is a directory with what makes another operator of the image of this one: watches.yaml and charts, and one file with all that
+// the cluster has to have. Whoever has the directory and the image needs nothing of this repository, nor the network.
+const (
+	ownDockerfile = `# %s: the operator that serves the kinds of watches.yaml.
+FROM %s
+COPY watches.yaml /watches.yaml
+COPY helm-charts /helm-charts
+`
+	ownKustomization = `# What goes to the cluster: kubectl apply --server-side --kustomize . Write what you want to be different here: operator.yaml is generated.
+resources:
+- operator.yaml
+images:
+- name: %s
+  newTag: %s
+`
+	ownManifest = generated + `.
+#
+# The operator %s, with its kinds, its rights, and the policy that bounds them.
+`
+)
+
+var (
+	ownName  = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$`) // a namespace is called by it
+	ownImage = regexp.MustCompile(`(?m)^        image: (\S+/)welcome-operator:(\S+)$`)
+	comments = regexp.MustCompile(`^(#.*\n)+`)
+	rules    = regexp.MustCompile(`(?ms)^rules:\n.*`)
+)
+
+// inOwn does something in a copy of this repository that has other kinds: those of the operator in dir. What was made of that goes there.
+func inOwn(dir string, do func() error) (err error) {
+	if dir, err = filepath.Abs(dir); err != nil {
+		return err
+	}
+	if name := filepath.Base(dir); !ownName.MatchString(name) {
+		return fmt.Errorf("INTO ends in %q, the name of the operator: write lowercase letters, digits and '-', as ../myapp-operator", name)
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	work, err := os.MkdirTemp("", "own")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.Chdir(here), os.RemoveAll(work)) }()
+	for _, part := range []string{"config", "catalog"} {
+		if err := os.CopyFS(filepath.Join(work, part), os.DirFS(part)); err != nil {
+			return err
+		}
+	}
+	if err := copyFile(projectFile, filepath.Join(work, projectFile)); err != nil {
+		return err
+	}
+	if err := os.Chdir(work); err != nil {
+		return err
+	}
+	base, image, tag, err := readOwn(dir)
+	if err != nil {
+		return err
+	}
+	if err := do(); err != nil {
+		// What Remove finds something in, stays.
+		_, _ = os.Remove(filepath.Join(dir, "helm-charts")), os.Remove(dir)
+		return err
+	}
+	manifest, err := ownObjects()
+	if err != nil {
+		return err
+	}
+	name := filepath.Base(dir)
+	if err := os.WriteFile(filepath.Join(dir, "operator.yaml"), []byte(fmt.Sprintf(ownManifest, name)+manifest), 0o644); err != nil {
+		return err
+	}
+	samples, err := ownSamples()
+	if err != nil {
+		return err
+	}
+	for _, file := range samples {
+		if err := copyFile(file, filepath.Join(dir, "samples", filepath.Base(file))); err != nil {
+			return err
+		}
+	}
+	for file, text := range map[string]string{
+		"Dockerfile":         fmt.Sprintf(ownDockerfile, name, base),
+		"kustomization.yaml": fmt.Sprintf(ownKustomization, image, tag),
+	} {
+		if _, err := os.Stat(filepath.Join(dir, file)); errors.Is(err, fs.ErrNotExist) { // else it is somebody's
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	return copyFile(watchesFile, filepath.Join(dir, watchesFile))
+}
+
+// readOwn gives the copy in the working directory the name and the kinds of the operator in dir. It returns the image that this one is made from, and its own.
+func readOwn(dir string) (base, image, tag string, err error) {
+	manager, err := os.ReadFile(managerFile)
+	if err != nil {
+		return "", "", "", err
+	}
+	found := ownImage.FindStringSubmatch(string(manager))
+	if found == nil {
+		return "", "", "", fmt.Errorf("%s: expected the operator's image", managerFile)
+	}
+	name := filepath.Base(dir)
+	base, image, tag = found[1]+"welcome-operator:"+found[2], found[1]+name, found[2]
+	for _, edit := range []struct{ file, pattern, text string }{
+		{"config/default/kustomization.yaml", "welcome-operator", name},
+		{managerFile, regexp.QuoteMeta(base), image + ":" + tag},
+		// Images that this one pins or only names: those of the other are in its watches.yaml and charts.
+		{managerFile, `(?m)^        - name: RELATED_IMAGE_.*\n          value: .*\n`, ""},
+		{"config/manager/kustomization.yaml", `(?m)^patches:\n- path: related_images.yaml\n`, ""},
+	} {
+		text, err := os.ReadFile(edit.file)
+		if err != nil {
+			return "", "", "", err
+		}
+		text = regexp.MustCompile(edit.pattern).ReplaceAllLiteral(text, []byte(edit.text))
+		if err := os.WriteFile(edit.file, text, 0o644); err != nil {
+			return "", "", "", err
+		}
+	}
+	samples, err := ownSamples()
+	if err != nil {
+		return "", "", "", err
+	}
+	for _, file := range samples {
+		if err := os.Remove(file); err != nil {
+			return "", "", "", err
+		}
+	}
+	if err := os.CopyFS(samplesDir, os.DirFS(filepath.Join(dir, "samples"))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", "", "", err
+	}
+	charts := filepath.Join(dir, "helm-charts")
+	if err := errors.Join(os.MkdirAll(charts, 0o755), os.Symlink(charts, "helm-charts")); err != nil {
+		return "", "", "", err
+	}
+	err = copyFile(filepath.Join(dir, watchesFile), watchesFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = os.WriteFile(watchesFile, []byte("# Which kinds this operator serves, and the chart that each becomes.\n"), 0o644)
+	}
+	return base, image, tag, err
+}
+
+// ownSamples are those in the working directory.
+func ownSamples() ([]string, error) { return filepath.Glob(filepath.Join(samplesDir, "*_*.yaml")) }
+
+// ownObjects are all of the operator in the working directory. Kustomize drops comments: those that say why there is a right, and why a value is no
+// field, are put back.
+func ownObjects() (string, error) {
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "config/default")
+	if err != nil {
+		return "", err
+	}
+	text, err := built.AsYaml()
+	if err != nil {
+		return "", err
+	}
+	role, err := os.ReadFile(filepath.Join(rightsDir, "role.yaml"))
+	if err != nil {
+		return "", err
+	}
+	crds, err := filepath.Glob(filepath.Join(crdDir, "bases", "*.yaml"))
+	if err != nil {
+		return "", err
+	}
+	objects := strings.Split(string(text), "---\n")
+	for i, object := range objects {
+		if strings.Contains(object, "\nkind: ClusterRole\n") && strings.HasSuffix(nameIn(object), "-manager-role") {
+			objects[i] = rules.ReplaceAllLiteralString(object, rules.FindString(string(role)))
+		}
+	}
+	for _, file := range crds {
+		crd, err := os.ReadFile(file)
+		if err != nil {
+			return "", err
+		}
+		at := slices.IndexFunc(objects, func(object string) bool { return nameIn(object) == nameIn(string(crd)) })
+		_, said, _ := strings.Cut(comments.FindString(string(crd)), "\n")
+		objects[at] = said + objects[at]
+	}
+	return strings.Join(objects, "---\n"), nil
+}
+
+var objectName = regexp.MustCompile(`(?m)^  name: (\S+)$`)
+
+// nameIn is that of an object in its YAML.
+func nameIn(object string) string {
+	if found := objectName.FindStringSubmatch(object); found != nil {
+		return found[1]
+	}
+	return ""
+}
+
+func copyFile(from, to string) error {
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, text, 0o644))
+}
