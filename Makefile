@@ -64,9 +64,12 @@ else
 endif
 
 .PHONY: manifests
-manifests: ## Derive from watches.yaml and the charts: CRDs, rights, policy, lists, PROJECT, the chart's table of values; and the drawing of imports [INTO=../myapp-operator]
+manifests: ## Derive from watches.yaml and the charts: CRDs, rights, policy, lists, PROJECT, the chart's table of values; the drawing of imports; examples/ [INTO=../myapp-operator]
 	go run ./hack/manifests $(INTO)
+ifndef INTO
 	@hack/imports.sh
+	@hack/examples.sh
+endif
 
 # dist/linux-<arch>/: the static binaries that go into the images. Whether one is up to date is for Go to know. Without
 # VCS stamping, a commit that changes no code of a binary changes no image either.

@@ -25,7 +25,7 @@ var (
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	for _, pattern := range []string{"*.md", "docs/*.md", "tests/*.md", "helm-charts/*/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "tests/*.md", "helm-charts/*/*.md", "examples/*.md", "examples/*/helm-charts/*/*.md"} {
 		files, err := filepath.Glob(filepath.Join("..", pattern))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no documents %s: %v", pattern, err)

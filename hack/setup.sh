@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that the local cluster (tests/cluster), the image builds, the browser, the OLM and the Prometheus tests, and commands of the documents need.
+# Installs the Debian packages that the local cluster (tests/cluster), the image builds, the browser, the OLM and the Prometheus tests, examples/, and commands of the documents need.
 # Does nothing, fast, where all are there, and off Debian, where `make cluster` says what it misses.
 set -euo pipefail
 
-packages=(busybox-static containerd runc containernetworking-plugins iptables conntrack buildah curl chromium prometheus jq)
+packages=(busybox-static containerd runc containernetworking-plugins iptables conntrack buildah curl chromium prometheus jq memcached)
 
 command -v dpkg-query >/dev/null || exit 0
 missing=()
@@ -26,7 +26,9 @@ if ! { apt-get update && $install; } > "$log" 2>&1; then
   tail -20 "$log" >&2
   exit 1
 fi
-# The tests start what they need themselves; a Prometheus of Debian's would take port 9090 for good.
-case " ${missing[*]} " in
-  *' prometheus '*) if [ -d /run/systemd/system ]; then systemctl disable --now --quiet prometheus; fi ;;
-esac
+# The tests start what they need themselves; a Prometheus of Debian's would take port 9090 for good, and memcached is for an image.
+for package in "${missing[@]}"; do
+  case $package in
+    prometheus | memcached) if [ -d /run/systemd/system ]; then systemctl disable --now --quiet "$package"; fi ;;
+  esac
+done

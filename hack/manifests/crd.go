@@ -62,9 +62,10 @@ func newCRD(entry operator.Entry, api *API, spec apiextensionsv1.JSONSchemaProps
 			StatusReplicasPath: ".status.replicas",
 			LabelSelectorPath:  ptr.To(".status.selector"),
 		}
-		version.AdditionalPrinterColumns = append(version.AdditionalPrinterColumns,
-			column("Replicas", "integer", replicasPath, "Pods wanted.", 0),
-			column("Available", "integer", ".status.readyReplicas", "Pods that are ready.", 1))
+		version.AdditionalPrinterColumns = append(version.AdditionalPrinterColumns, column("Replicas", "integer", replicasPath, "Pods wanted.", 0))
+		if api.trial.workloads > 0 { // pods of CronJobs come and go, uncounted
+			version.AdditionalPrinterColumns = append(version.AdditionalPrinterColumns, column("Available", "integer", ".status.readyReplicas", "Pods that are ready.", 1))
+		}
 	}
 	version.AdditionalPrinterColumns = append(version.AdditionalPrinterColumns,
 		column("Ready", "string", `.status.conditions[?(@.type=="Ready")].status`, "Whether all is as the spec says.", 0),

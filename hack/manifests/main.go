@@ -1,8 +1,8 @@
 // Command manifests makes all that follows from watches.yaml and the charts: the CustomResourceDefinition of every entry, the table of
 // values in the chart's README, what the operator and people may do, the policy that bounds the operator's ServiceAccount, a first sample,
 // and the places where kinds and images are listed (PROJECT, kustomizations, ClusterServiceVersion). It refuses a chart that has changed since its release without a new version. Run it from the root of the
-// repository with `make manifests`. With the argument kind, it adds an entry first (`make kind`), here or to an operator of its own (own.go). Those of
-// examples/ are made with this one; the argument is the directory of another one.
+// repository with `make manifests`. With the argument kind, it adds an entry first (`make kind`), here or to an operator of its own (own.go), of which
+// it makes all anew if its directory is the argument.
 //
 // The chart is the one source of an API: values.schema.json has the fields, their descriptions and bounds, values.yaml the
 // defaults, of which the CRD only tells: the operator fills them in. Of a chart that was not written for this operator (its
@@ -11,7 +11,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,9 +35,7 @@ func main() {
 	case len(args) > 0:
 		err = inOwn(args[0], run)
 	default:
-		if err = run(); err == nil {
-			err = runExamples()
-		}
+		err = run()
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "manifests:", err)
@@ -49,15 +46,6 @@ func main() {
 // run writes all that is made of watches.yaml and the charts.
 func run() error {
 	_, err := generate()
-	return err
-}
-
-// runExamples does so for the operators in examples/.
-func runExamples() error {
-	files, err := filepath.Glob(filepath.Join("examples", "*", watchesFile))
-	for _, file := range files {
-		err = errors.Join(err, inOwn(filepath.Dir(file), run))
-	}
 	return err
 }
 

@@ -1,0 +1,190 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/bradfitz/gomemcache/memcache"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
+
+// exampleKinds are those of examples/, with the names of their CRDs.
+var exampleKinds = map[string]string{
+	"crontab":       "crontabs.stable.example.com",
+	"memcached":     "memcacheds.cache.gmem.cc",
+	"springbootapp": "springbootapps.gmem.cc",
+}
+
+var (
+	imageScript      = kit.File("hack", "image.sh")
+	deploymentScript = kit.File("hack", "deployment.sh")
+)
+
+// The operators in examples/ are built and deployed as they are, beside Welcome's.
+func TestExamplesInOperatorsOfTheirOwn(t *testing.T) {
+	s := newExamples(t)
+	for kind, crd := range exampleKinds {
+		name := kind + "-operator"
+		image, context := "demo.welcome.domain/"+name+":v0.1.0", kit.File("examples", name)
+		s.must(run(imageScript, "build", image, filepath.Join(context, "Dockerfile"), runtime.GOARCH, context))
+		s.must(run(imageScript, "push", image))
+		// By its digest: the node may have another image of this name from a run before.
+		repository, digest, _ := strings.Cut(s.output(imageScript, "ref", image), "@")
+		overlay := kit.File("dist", "examples", name)
+		s.must(os.MkdirAll(overlay, 0o755))
+		s.must(os.WriteFile(filepath.Join(overlay, "kustomization.yaml"),
+			fmt.Appendf(nil, "resources: [../../../examples/%s]\nimages: [{name: %s, digest: %q}]\n", name, repository, digest), 0o600))
+		s.undo(func() {
+			s.removeKind(crd)
+			s.kubectl("delete", "--kustomize", overlay, "--ignore-not-found")
+		})
+		s.kubectl("apply", "--server-side", "--kustomize", overlay)
+	}
+	s.useExamples()
+	for kind := range exampleKinds {
+		if operator := s.kubectl("get", kind, "--output=jsonpath={.items[0].status.operator}"); !strings.HasPrefix(operator, kind+"-operator-system/") {
+			t.Errorf("the %s is served by %q", kind, operator)
+		}
+	}
+}
+
+// The same charts are kinds of Welcome's own operator, by the same commands without INTO.
+func TestExamplesInOneOperator(t *testing.T) {
+	s := newExamples(t)
+	program := filepath.Join(s.TempDir(), "manifests")
+	s.must(kit.Build(program, "hack/manifests"))
+	readme, err := os.ReadFile(kit.File("examples", "README.md"))
+	s.must(err)
+	var tree string
+	image := s.buildOperator(func(context string) {
+		tree = context
+		for _, part := range []string{"config", "catalog", "PROJECT"} {
+			s.must(run("cp", "--recursive", kit.File(part), context))
+		}
+		for _, line := range strings.Split(string(readme), "\n") {
+			if variables, ok := strings.CutPrefix(line, "make kind "); ok {
+				s.output("env", append([]string{"--chdir=" + context, program, "kind"}, flagsOf(variables)...)...)
+			}
+		}
+	})
+	base, err := filepath.Rel(kit.Root(), filepath.Join(tree, "config", "default"))
+	s.must(err)
+	operand := s.kubectl("--namespace="+operatorNamespace, "get", "deployment", operatorName,
+		`--output=jsonpath={.spec.template.spec.containers[0].env[?(@.name=="RELATED_IMAGE_WELCOME")].value}`)
+	manifest := s.output(deploymentScript, s.output(imageScript, "ref", image), operand, base)
+	s.undo(func() {
+		for kind, crd := range exampleKinds {
+			s.removeKind(crd)
+			for _, may := range []string{"admin", "editor", "viewer"} {
+				s.kubectl("delete", "clusterrole", "--ignore-not-found", "welcome-operator-"+kind+"-"+may+"-role")
+			}
+		}
+		s.must(runMake("deploy"))
+	})
+	_, err = s.tryKubectl(manifest, "apply", "--server-side", "--force-conflicts", "--filename=-")
+	s.must(err)
+	s.kubectl("--namespace="+operatorNamespace, "rollout", "status", "deployment/"+operatorName, "--timeout="+patience.String())
+	s.useExamples()
+}
+
+// flagsOf has the variables of a make kind as it gives them to its program, without INTO: CHART=a KIND=B.
+func flagsOf(variables string) []string {
+	var flags []string
+	for _, variable := range strings.Fields(variables) {
+		name, value, _ := strings.Cut(variable, "=")
+		switch name {
+		case "INTO":
+			continue
+		case "CHART":
+			value = kit.File(value)
+		}
+		flags = append(flags, "-"+strings.ToLower(name)+"="+value)
+	}
+	return flags
+}
+
+// newExamples has the images that the samples run.
+func newExamples(t *testing.T) *scene {
+	t.Helper()
+	if os.Getenv("KUBECONFIG") != kit.File(".cluster", "kubeconfig") {
+		t.Skip("the images of examples/ are for the registry of the local cluster")
+	}
+	s := newScene(t)
+	s.must(run(kit.File("examples", "images.sh")))
+	return s
+}
+
+// useExamples does with a Welcome and a sample of each other kind what people do who have them.
+func (s *scene) useExamples() {
+	s.Helper()
+	s.welcome("hello", kit.Greet("myfriends"))
+	for kind := range exampleKinds {
+		s.kubectl("apply", "--filename="+kit.File("examples", kind+"-operator", "samples"))
+	}
+	for _, name := range []string{"welcome/hello", "memcached/memcached-sample", "springbootapp/springbootapp-sample", "ct/crontab-sample"} {
+		s.kubectl("wait", name, "--for=condition=Ready", "--timeout="+patience.String())
+	}
+	s.awaitPage(s.url("hello"), "Hello myfriends")
+
+	servers := strings.Fields(s.kubectl("get", "endpointslices", "--selector=kubernetes.io/service-name=memcached-sample",
+		`--output=jsonpath={range .items[*].endpoints[*]}{.addresses[0]}:11211{"\n"}{end}`))
+	if len(servers) != 2 {
+		s.Errorf("the servers of memcached are %q: the sample wants two", servers)
+	}
+	client := memcache.New(servers...)
+	defer func() { _ = client.Close() }() // what was asked is known
+	for i := range 20 {
+		item := &memcache.Item{Key: fmt.Sprintf("key-%d", i), Value: fmt.Appendf(nil, "value %d", i)}
+		s.must(client.Set(item))
+		if got, err := client.Get(item.Key); err != nil || string(got.Value) != string(item.Value) {
+			s.Errorf("memcached says %v, %v for %s", got, err, item.Key)
+		}
+	}
+
+	s.awaitPage("http://"+s.kubectl("get", "service", "springbootapp-sample", "--output=jsonpath={.spec.clusterIP}")+":8080/hello/", "Hello")
+	uid := []string{"get", "deployment", "springbootapp-sample", "--output=jsonpath={.metadata.uid} {.status.readyReplicas}"}
+	deleted := s.kubectl(uid...)
+	s.kubectl("delete", "deployment", "springbootapp-sample")
+	s.await("the Deployment of the program is made again", func() error {
+		now, err := s.tryKubectl("", uid...)
+		if err == nil && (now == deleted || !strings.HasSuffix(now, " 1")) {
+			err = fmt.Errorf("it is %q, after %q", now, deleted)
+		}
+		return err
+	})
+	// Nobody says which image a program gets, but for what the chart has a choice of.
+	if _, err := s.tryKubectl("", "patch", "springbootapp", "springbootapp-sample", "--type=merge", `--patch={"spec":{"jdkVersion":"21-evil"}}`); err == nil || !strings.Contains(err.Error(), `supported values: "17", "21"`) {
+		s.Errorf("jdkVersion may be anything: %v", err)
+	}
+
+	s.kubectl("scale", "ct/crontab-sample", "--replicas=2")
+	s.awaitOutput("each run has two pods", "2 2", "get", "cronjob", "crontab-sample", "--output=jsonpath={.spec.jobTemplate.spec.completions} {.spec.jobTemplate.spec.parallelism}")
+	s.await("the CronTab has run", func() error {
+		date, err := s.tryKubectl("", "logs", "--selector=app.kubernetes.io/instance=crontab-sample")
+		if err == nil && !strings.Contains(date, "UTC 20") {
+			err = fmt.Errorf("its pods say %q", date)
+		}
+		return err
+	})
+	s.awaitOutput("the run has ended well", "True", "get", "jobs", "--selector=batch.kubernetes.io/cronjob-name", `--output=jsonpath={.items[0].status.conditions[?(@.type=="Complete")].status}`)
+}
+
+// removeKind removes a kind with its custom resources, as long as there is an operator to do so.
+func (s *scene) removeKind(crd string) {
+	s.Helper()
+	s.kubectl("delete", "crd", crd, "--ignore-not-found", "--timeout="+patience.String())
+}
+
+// output is what a command prints.
+func (s *scene) output(program string, args ...string) string {
+	s.Helper()
+	out, err := kit.Output(exec.Command(program, args...))
+	s.must(err)
+	return out
+}
