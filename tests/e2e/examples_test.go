@@ -42,9 +42,11 @@ func TestExamplesInOperatorsOfTheirOwn(t *testing.T) {
 			fmt.Appendf(nil, "resources: [../../../examples/%s]\nimages: [{name: %s, digest: %q}]\n", name, repository, digest), 0o600))
 		s.undo(func() {
 			s.removeKind(crd)
-			s.kubectl("delete", "--kustomize", overlay, "--ignore-not-found")
+			_, err := kubectl("", "delete", "--kustomize", overlay, "--ignore-not-found")
+			s.must(err)
 		})
-		s.kubectl("apply", "--server-side", "--kustomize", overlay)
+		_, err := kubectl("", "apply", "--server-side", "--kustomize", overlay)
+		s.must(err)
 	}
 	s.useExamples()
 	for kind := range exampleKinds {
@@ -87,7 +89,7 @@ func TestExamplesInOneOperator(t *testing.T) {
 		}
 		s.must(runMake("deploy"))
 	})
-	_, err = s.tryKubectl(manifest, "apply", "--server-side", "--force-conflicts", "--filename=-")
+	_, err = kubectl(manifest, "apply", "--server-side", "--force-conflicts", "--filename=-")
 	s.must(err)
 	s.kubectl("--namespace="+operatorNamespace, "rollout", "status", "deployment/"+operatorName, "--timeout="+patience.String())
 	s.useExamples()
@@ -172,7 +174,7 @@ func (s *scene) useExamples() {
 		}
 		return err
 	})
-	s.awaitOutput("the run has ended well", "True", "get", "jobs", "--selector=batch.kubernetes.io/cronjob-name", `--output=jsonpath={.items[0].status.conditions[?(@.type=="Complete")].status}`)
+	s.awaitOutput("the run has ended well", "True", "get", "jobs", `--output=jsonpath={.items[0].status.conditions[?(@.type=="Complete")].status}`)
 }
 
 // removeKind removes a kind with its custom resources, as long as there is an operator to do so.
