@@ -1,0 +1,154 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+var memos = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Memo"}
+
+// plainChart is one with an image and an example of what may be set.
+func plainChart(t *testing.T) string {
+	return chartAt(t, map[string]string{
+		"Chart.yaml":  "{apiVersion: v2, name: plain, version: 0.1.0}",
+		"README.md":   tableStart + tableEnd,
+		"values.yaml": "image: example.com/one:v1\ntext: \"\"\n",
+		"values.schema.json": `{"x-crd": {"description": "It is plain."}, "examples": [{"text": "hello"}], "description": "What it says.", "type": "object", "additionalProperties": false,
+			"properties": {"text": {"description": "The text.", "type": "string"}, "image": {"description": "The image.", "type": "string"}}}`,
+		"templates/job.yaml": "{apiVersion: batch/v1, kind: CronJob, metadata: {name: x}, spec: {jobTemplate: {spec: {template: {spec: " +
+			"{containers: [{name: x, image: {{ .Values.image | quote }}, env: [{name: TEXT, value: {{ .Values.text | quote }}}]}]}}}}}}\n",
+	})
+}
+
+// filesIn a directory, with what is in them.
+func filesIn(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	defer t.Chdir(here)
+	return files(t)
+}
+
+// An operator of its own is a directory with all that it takes, and this repository is as before.
+func TestOwnOperator(t *testing.T) {
+	inCopy(t)
+	before := files(t)
+	dir := filepath.Join(t.TempDir(), "notes-operator")
+	if err := (wanted{chart: plainChart(t), gvk: goodbyes, pins: []string{"image=example.com/goodbye:v1"}, into: dir}).make(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(before, files(t)); diff != "" {
+		t.Errorf("this repository has changed:\n%s", diff)
+	}
+	own := filesIn(t, dir)
+	names := []string{}
+	for name := range own {
+		if !strings.HasPrefix(name, "helm-charts/goodbye/") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	if want := []string{"Dockerfile", "kustomization.yaml", "operator.yaml", "samples/example_v1_goodbye.yaml", "watches.yaml"}; !slices.Equal(names, want) {
+		t.Errorf("it has the files %q, not %q", names, want)
+	}
+	for file, want := range map[string][]string{
+		"Dockerfile":                             {"FROM demo.welcome.domain/welcome-operator:v"},
+		"watches.yaml":                           {"kind: Goodbye\n  chart: helm-charts/goodbye\n", `image: "example.com/goodbye:v1"`},
+		"samples/example_v1_goodbye.yaml":        {"spec:\n  text: hello\n"},
+		"helm-charts/goodbye/README.md":          {"The text."},
+		"helm-charts/goodbye/values.yaml":        {"image: example.com/one:v1"},
+		"operator.yaml":                          {"name: goodbyes.example.com\n", "name: notes-operator-system\n", "# - Goodbye: job.yaml\n- apiGroups: [batch]", "image: demo.welcome.domain/notes-operator:v", "notes-operator-system:notes-operator-controller-manager:"},
+		"kustomization.yaml":                     {"- name: demo.welcome.domain/notes-operator\n"},
+		"helm-charts/goodbye/Chart.yaml":         {"name: plain"},
+		"helm-charts/goodbye/templates/job.yaml": {"CronJob"},
+	} {
+		for _, text := range want {
+			if !strings.Contains(own[file], text) {
+				t.Errorf("%s has no %q:\n%s", file, text, own[file])
+			}
+		}
+	}
+	if strings.Contains(own["operator.yaml"], "elcomes") || strings.Contains(own["operator.yaml"], "RELATED_IMAGE") {
+		t.Errorf("it has something of Welcomes:\n%s", own["operator.yaml"])
+	}
+
+	// It may have more kinds, what is somebody's stays, and nothing else follows from the same.
+	write(t, filepath.Join(dir, "kustomization.yaml"), "mine: true\n")
+	write(t, filepath.Join(dir, "Dockerfile"), "FROM mine\n")
+	write(t, filepath.Join(dir, "watches.yaml"), own["watches.yaml"]+"  # mine\n")
+	if err := (wanted{chart: plainChart(t), gvk: memos, into: dir}).make(); err != nil {
+		t.Fatal(err)
+	}
+	more := filesIn(t, dir)
+	if more["kustomization.yaml"] != "mine: true\n" || more["Dockerfile"] != "FROM mine\n" || !strings.HasPrefix(more["watches.yaml"], own["watches.yaml"]+"  # mine\n- group: example.com\n  version: v1\n  kind: Memo\n") {
+		t.Errorf("what was written by hand is lost: %q", more)
+	}
+	for _, kind := range []string{"name: goodbyes.example.com\n", "name: memos.example.com\n"} {
+		if !strings.Contains(more["operator.yaml"], kind) {
+			t.Errorf("operator.yaml has no %q", kind)
+		}
+	}
+	if err := inOwn(dir, run); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(more, filesIn(t, dir)); diff != "" {
+		t.Errorf("made anew, it differs:\n%s", diff)
+	}
+}
+
+// What can't be made leaves nothing behind, and takes nothing away.
+func TestOwnOperatorThatCannotBe(t *testing.T) {
+	inCopy(t)
+	before := files(t)
+	dir := filepath.Join(t.TempDir(), "notes-operator")
+	if err := (wanted{chart: plainChart(t), gvk: goodbyes, pins: []string{"imag=x"}, into: dir}).make(); err == nil || !strings.Contains(err.Error(), `no value "imag"`) {
+		t.Errorf("error is %v", err)
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("%s is there: %v", dir, err)
+	}
+	// The chart is where it belongs before there is an operator.
+	chart := filepath.Join(dir, "helm-charts", "goodbye")
+	if err := os.CopyFS(chart, os.DirFS(plainChart(t))); err != nil {
+		t.Fatal(err)
+	}
+	there := filesIn(t, dir)
+	if err := (wanted{chart: chart, gvk: goodbyes, pins: []string{"imag=x"}, into: dir}).make(); err == nil {
+		t.Error("no error")
+	}
+	if diff := cmp.Diff(there, filesIn(t, dir)); diff != "" {
+		t.Errorf("the chart has changed:\n%s", diff)
+	}
+	if err := (wanted{chart: chart, gvk: goodbyes, into: dir}).make(); err != nil {
+		t.Error(err)
+	}
+	if err := (wanted{chart: chart, gvk: memos, into: filepath.Join(dir, "My_Operator")}).make(); err == nil || !strings.Contains(err.Error(), `"My_Operator"`) {
+		t.Errorf("error is %v", err)
+	}
+	if diff := cmp.Diff(before, files(t)); diff != "" {
+		t.Errorf("this repository has changed:\n%s", diff)
+	}
+}
+
+// Values are fields because somebody allows it, in watches.yaml.
+func TestAllow(t *testing.T) {
+	inCopy(t)
+	if err := makeKind(wanted{chart: plainChart(t), gvk: goodbyes, allow: []string{"image"}}); err != nil {
+		t.Fatal(err)
+	}
+	if crd := read(t, "config/crd/bases/example.com_goodbyes.yaml"); !strings.Contains(crd, "image:\n") {
+		t.Errorf("image is no field:\n%s", crd)
+	}
+	if watches := read(t, watchesFile); !strings.Contains(watches, "    values: [image]\n") {
+		t.Errorf("watches.yaml says:\n%s", watches)
+	}
+}
