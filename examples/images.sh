@@ -5,13 +5,14 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 hack/setup.sh
 context=dist/examples
+arch=$(go env GOARCH)
 rm -rf $context
-mkdir -p $context/cron $context/memcached $context/springboot
+mkdir -p $context/cron $context/memcached/root
 
 # image IMAGE CONTEXT, with the Dockerfile from standard input
 image() {
   cat > "$2/Dockerfile"
-  hack/image.sh build "$1" "$2/Dockerfile" "$(go env GOARCH)" "$2"
+  hack/image.sh build "$1" "$2/Dockerfile" "$arch" "$2"
   hack/image.sh push "$1"
 }
 
@@ -24,18 +25,15 @@ DOCKERFILE
 
 # The program, and the libraries that it is linked with, where it looks for them.
 # shellcheck disable=SC2046 # one word each
-cp --parents --dereference /usr/bin/memcached $(ldd /usr/bin/memcached | grep -o '/[^ ]*') $context/memcached
+cp --parents --dereference /usr/bin/memcached $(ldd /usr/bin/memcached | grep -o '/[^ ]*') $context/memcached/root
 image demo.welcome.domain/memcached:v1 $context/memcached <<'DOCKERFILE'
 FROM scratch
-COPY lib /lib
-COPY lib64 /lib64
-COPY usr /usr
+COPY root /
 ENTRYPOINT ["/usr/bin/memcached"]
 DOCKERFILE
 
-make --no-print-directory images
+make --no-print-directory "dist/linux-$arch/welcome" >/dev/null
 for version in 17 21; do
-  image demo.welcome.domain/springboot:$version $context/springboot <<'DOCKERFILE'
-FROM demo.welcome.domain/welcome:v0.1.0
-DOCKERFILE
+  hack/image.sh build demo.welcome.domain/springboot:$version welcome/Dockerfile "$arch"
+  hack/image.sh push demo.welcome.domain/springboot:$version
 done

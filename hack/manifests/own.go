@@ -54,6 +54,9 @@ func inOwn(dir string, do func() error) (err error) {
 	if err != nil {
 		return err
 	}
+	if dir == here {
+		return errors.New("INTO is this repository: leave it out for one more kind of its operator")
+	}
 	work, err := os.MkdirTemp("", "own")
 	if err != nil {
 		return err

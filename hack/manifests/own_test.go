@@ -134,6 +134,9 @@ func TestOwnOperatorThatCannotBe(t *testing.T) {
 	if err := (wanted{chart: chart, gvk: memos, into: filepath.Join(dir, "My_Operator")}).make(); err == nil || !strings.Contains(err.Error(), `"My_Operator"`) {
 		t.Errorf("error is %v", err)
 	}
+	if err := (wanted{chart: chart, gvk: memos, into: "."}).make(); err == nil {
+		t.Error("this repository is an operator of its own")
+	}
 	if diff := cmp.Diff(before, files(t)); diff != "" {
 		t.Errorf("this repository has changed:\n%s", diff)
 	}

@@ -2,11 +2,14 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/bradfitz/gomemcache/memcache"
@@ -29,25 +32,27 @@ var (
 // The operators in examples/ are built and deployed as they are, beside Welcome's.
 func TestExamplesInOperatorsOfTheirOwn(t *testing.T) {
 	s := newExamples(t)
-	for kind, crd := range exampleKinds {
+	var resources, images []string
+	for kind := range exampleKinds {
 		name := kind + "-operator"
-		image, context := "demo.welcome.domain/"+name+":v0.1.0", kit.File("examples", name)
+		image, context := "demo.welcome.domain/"+name+":e2e", kit.File("examples", name)
 		s.must(run(imageScript, "build", image, filepath.Join(context, "Dockerfile"), runtime.GOARCH, context))
 		s.must(run(imageScript, "push", image))
 		// By its digest: the node may have another image of this name from a run before.
 		repository, digest, _ := strings.Cut(s.output(imageScript, "ref", image), "@")
-		overlay := kit.File("dist", "examples", name)
-		s.must(os.MkdirAll(overlay, 0o755))
-		s.must(os.WriteFile(filepath.Join(overlay, "kustomization.yaml"),
-			fmt.Appendf(nil, "resources: [../../../examples/%s]\nimages: [{name: %s, digest: %q}]\n", name, repository, digest), 0o600))
-		s.undo(func() {
-			s.removeKind(crd)
-			_, err := kubectl("", "delete", "--kustomize", overlay, "--ignore-not-found")
-			s.must(err)
-		})
-		_, err := kubectl("", "apply", "--server-side", "--kustomize", overlay)
-		s.must(err)
+		resources = append(resources, "../../examples/"+name)
+		images = append(images, fmt.Sprintf("{name: %s, digest: %q}", repository, digest))
 	}
+	all := kit.File("dist", "examples")
+	s.must(os.WriteFile(filepath.Join(all, "kustomization.yaml"),
+		fmt.Appendf(nil, "resources: [%s]\nimages: [%s]\n", strings.Join(resources, ", "), strings.Join(images, ", ")), 0o600))
+	s.undo(func() {
+		s.removeExampleKinds()
+		_, err := kubectl("", "delete", "--kustomize", all, "--ignore-not-found")
+		s.must(err)
+	})
+	_, err := kubectl("", "apply", "--server-side", "--kustomize", all)
+	s.must(err)
 	s.useExamples()
 	for kind := range exampleKinds {
 		if operator := s.kubectl("get", kind, "--output=jsonpath={.items[0].status.operator}"); !strings.HasPrefix(operator, kind+"-operator-system/") {
@@ -81,8 +86,8 @@ func TestExamplesInOneOperator(t *testing.T) {
 		`--output=jsonpath={.spec.template.spec.containers[0].env[?(@.name=="RELATED_IMAGE_WELCOME")].value}`)
 	manifest := s.output(deploymentScript, s.output(imageScript, "ref", image), operand, base)
 	s.undo(func() {
-		for kind, crd := range exampleKinds {
-			s.removeKind(crd)
+		s.removeExampleKinds()
+		for kind := range exampleKinds {
 			for _, may := range []string{"admin", "editor", "viewer"} {
 				s.kubectl("delete", "clusterrole", "--ignore-not-found", "welcome-operator-"+kind+"-"+may+"-role")
 			}
@@ -118,9 +123,11 @@ func newExamples(t *testing.T) *scene {
 		t.Skip("the images of examples/ are for the registry of the local cluster")
 	}
 	s := newScene(t)
-	s.must(run(kit.File("examples", "images.sh")))
+	s.must(exampleImages())
 	return s
 }
+
+var exampleImages = sync.OnceValue(func() error { return run(kit.File("examples", "images.sh")) })
 
 // useExamples does with a Welcome and a sample of each other kind what people do who have them.
 func (s *scene) useExamples() {
@@ -177,10 +184,10 @@ func (s *scene) useExamples() {
 	s.awaitOutput("the run has ended well", "True", "get", "jobs", `--output=jsonpath={.items[0].status.conditions[?(@.type=="Complete")].status}`)
 }
 
-// removeKind removes a kind with its custom resources, as long as there is an operator to do so.
-func (s *scene) removeKind(crd string) {
+// removeExampleKinds removes them with their custom resources, as long as there is an operator to do so.
+func (s *scene) removeExampleKinds() {
 	s.Helper()
-	s.kubectl("delete", "crd", crd, "--ignore-not-found", "--timeout="+patience.String())
+	s.kubectl(append([]string{"delete", "crd", "--ignore-not-found", "--timeout=" + patience.String()}, slices.Collect(maps.Values(exampleKinds))...)...)
 }
 
 // output is what a command prints.
