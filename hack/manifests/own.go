@@ -35,6 +35,13 @@ images:
 `
 )
 
+// own is an operator of its own.
+type own struct {
+	dir, name string
+	// base is the image that its own is made from.
+	base, image, tag string
+}
+
 var (
 	ownName  = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$`) // a namespace is called by it
 	ownImage = regexp.MustCompile(`(?m)^        image: (\S+/)welcome-operator:(\S+)$`)
@@ -47,8 +54,9 @@ func inOwn(dir string, do func() error) (err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
-	if name := filepath.Base(dir); !ownName.MatchString(name) {
-		return fmt.Errorf("INTO ends in %q, the name of the operator: write lowercase letters, digits and '-', as ../myapp-operator", name)
+	o := own{dir: dir, name: filepath.Base(dir)}
+	if !ownName.MatchString(o.name) {
+		return fmt.Errorf("INTO ends in %q, the name of the operator: write lowercase letters, digits and '-', as ../myapp-operator", o.name)
 	}
 	here, err := os.Getwd()
 	if err != nil {
@@ -73,94 +81,96 @@ func inOwn(dir string, do func() error) (err error) {
 	if err := os.Chdir(work); err != nil {
 		return err
 	}
-	base, image, tag, err := readOwn(dir)
-	if err != nil {
+	if err := o.read(); err != nil {
 		return err
 	}
 	if err := do(); err != nil {
-		// What Remove finds something in, stays.
+		// A directory with something in it stays.
 		_, _ = os.Remove(filepath.Join(dir, "helm-charts")), os.Remove(dir)
 		return err
 	}
-	manifest, err := ownObjects()
-	if err != nil {
-		return err
-	}
-	name := filepath.Base(dir)
-	if err := os.WriteFile(filepath.Join(dir, "operator.yaml"), []byte(fmt.Sprintf(ownManifest, name)+manifest), 0o644); err != nil {
-		return err
-	}
-	samples, err := ownSamples()
-	if err != nil {
-		return err
-	}
-	for _, file := range samples {
-		if err := copyFile(file, filepath.Join(dir, "samples", filepath.Base(file))); err != nil {
-			return err
-		}
-	}
-	for file, text := range map[string]string{
-		"Dockerfile":         fmt.Sprintf(ownDockerfile, name, base),
-		"kustomization.yaml": fmt.Sprintf(ownKustomization, image, tag),
-	} {
-		if _, err := os.Stat(filepath.Join(dir, file)); errors.Is(err, fs.ErrNotExist) { // else it is somebody's
-			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o644); err != nil {
-				return err
-			}
-		}
-	}
-	return copyFile(watchesFile, filepath.Join(dir, watchesFile))
+	return o.write()
 }
 
-// readOwn gives the copy in the working directory the name and the kinds of the operator in dir. It returns the image that this one is made from, and its own.
-func readOwn(dir string) (base, image, tag string, err error) {
+// read gives the copy in the working directory the name and the kinds of the operator.
+func (o *own) read() error {
 	manager, err := os.ReadFile(managerFile)
 	if err != nil {
-		return "", "", "", err
+		return err
 	}
 	found := ownImage.FindStringSubmatch(string(manager))
 	if found == nil {
-		return "", "", "", fmt.Errorf("%s: expected the operator's image", managerFile)
+		return fmt.Errorf("%s: expected the operator's image", managerFile)
 	}
-	name := filepath.Base(dir)
-	base, image, tag = found[1]+"welcome-operator:"+found[2], found[1]+name, found[2]
+	o.base, o.image, o.tag = found[1]+"welcome-operator:"+found[2], found[1]+o.name, found[2]
 	for _, edit := range []struct{ file, pattern, text string }{
-		{"config/default/kustomization.yaml", "welcome-operator", name},
-		{managerFile, regexp.QuoteMeta(base), image + ":" + tag},
+		{"config/default/kustomization.yaml", "welcome-operator", o.name},
+		{managerFile, regexp.QuoteMeta(o.base), o.image + ":" + o.tag},
 		// Images that this one pins or only names: those of the other are in its watches.yaml and charts.
 		{managerFile, `(?m)^        - name: RELATED_IMAGE_.*\n          value: .*\n`, ""},
 		{"config/manager/kustomization.yaml", `(?m)^patches:\n- path: related_images.yaml\n`, ""},
 	} {
 		text, err := os.ReadFile(edit.file)
 		if err != nil {
-			return "", "", "", err
+			return err
 		}
 		text = regexp.MustCompile(edit.pattern).ReplaceAllLiteral(text, []byte(edit.text))
 		if err := os.WriteFile(edit.file, text, 0o644); err != nil {
-			return "", "", "", err
+			return err
 		}
 	}
 	samples, err := ownSamples()
 	if err != nil {
-		return "", "", "", err
+		return err
 	}
-	for _, file := range samples {
+	for _, file := range append(samples, releasedFile) { // what only this repository has
 		if err := os.Remove(file); err != nil {
-			return "", "", "", err
+			return err
 		}
 	}
-	if err := os.CopyFS(samplesDir, os.DirFS(filepath.Join(dir, "samples"))); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", "", "", err
+	if err := os.CopyFS(samplesDir, os.DirFS(filepath.Join(o.dir, "samples"))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	charts := filepath.Join(dir, "helm-charts")
+	charts := filepath.Join(o.dir, "helm-charts")
 	if err := errors.Join(os.MkdirAll(charts, 0o755), os.Symlink(charts, "helm-charts")); err != nil {
-		return "", "", "", err
+		return err
 	}
-	err = copyFile(filepath.Join(dir, watchesFile), watchesFile)
+	err = copyFile(filepath.Join(o.dir, watchesFile), watchesFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = os.WriteFile(watchesFile, []byte("# Which kinds this operator serves, and the chart that each becomes.\n"), 0o644)
 	}
-	return base, image, tag, err
+	return err
+}
+
+// write brings what was made in the working directory to the operator's.
+func (o *own) write() error {
+	manifest, err := ownObjects()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(o.dir, "operator.yaml"), []byte(fmt.Sprintf(ownManifest, o.name)+manifest), 0o644); err != nil {
+		return err
+	}
+	samples, err := ownSamples()
+	if err != nil {
+		return err
+	}
+	for _, file := range samples {
+		if err := copyFile(file, filepath.Join(o.dir, "samples", filepath.Base(file))); err != nil {
+			return err
+		}
+	}
+	for file, text := range map[string]string{
+		"Dockerfile":         fmt.Sprintf(ownDockerfile, o.name, o.base),
+		"kustomization.yaml": fmt.Sprintf(ownKustomization, o.image, o.tag),
+	} {
+		if _, err := os.Stat(filepath.Join(o.dir, file)); errors.Is(err, fs.ErrNotExist) { // else it is somebody's
+			if err := os.WriteFile(filepath.Join(o.dir, file), []byte(text), 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	return copyFile(watchesFile, filepath.Join(o.dir, watchesFile))
 }
 
 // ownSamples are those in the working directory.
