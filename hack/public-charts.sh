@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fetches the public charts that TestCharts was tried with, each at its commit, into a directory, and prints that of each, separated by
-# commas. A checkout or mirror of owner/repository that is in $MIRRORS as owner+repository is read instead of GitHub.
+# commas. Beside some is written what their entry of watches.yaml needs (entry.yaml, which TestCharts reads). A checkout or mirror of owner/repository that is in $MIRRORS as owner+repository is read instead of GitHub.
 # `make charts` calls it.
 set -euo pipefail
 into=${1:?a directory}
@@ -19,6 +19,42 @@ jenkinsci/helm-charts 22055414e808938d0fc0585c4920d57661acce90 charts jenkins
 hashicorp/vault-helm aa1c92e4adddbce9660e536dfe5222a88eda6d52 . .
 argoproj/argo-helm af0a9310bacbaa4636018dfe22c801a6d33a5c43 charts argo-rollouts argo-events argocd-image-updater argocd-apps argo-workflows argo-cd
 '
+# entry CHART writes what the entry of a chart needs: names with namespace and name of the custom resource for what is in no namespace, no CRDs among the templates.
+entry() {
+	local pins= cluster='ClusterRole ClusterRoleBinding'
+	case $1 in
+	prometheus-community-kube-state-metrics | grafana-fluent-bit | grafana-promtail) ;;
+	hashicorp-chart)
+		cluster="$cluster MutatingWebhookConfiguration"
+		pins='injector.webhook.namespaceSelector.matchLabels.kubernetes\.io/metadata\.name: "{namespace}"'
+		;;
+	traefik-traefik) cluster="$cluster IngressClass" ;;
+	argoproj-argo-rollouts) pins='installCRDs: "false"' ;;
+	argoproj-argo-cd | argoproj-argo-events | argoproj-argocd-image-updater) pins='crds.install: "false"' ;;
+	argoproj-argo-workflows) pins=$'crds.install: "false"\n    controller.workflowNamespaces[0]: "{namespace}"' ;;
+	grafana-loki-canary)
+		cluster=
+		pins='lokiAddress: loki:3100'
+		;;
+	*) return 0 ;;
+	esac
+	echo '  overrideValues:'
+	[ -z "$pins" ] || echo "    $pins"
+	[ -n "$cluster" ] || return 0
+	echo '    fullnameOverride: "{namespace}-{name}"'
+	echo '  crds: true'
+	echo '  allow:'
+	echo '    cluster:'
+	for kind in $cluster; do
+		case $kind in
+		*Webhook*) kind=$kind.admissionregistration.k8s.io ;;
+		IngressClass) kind=$kind.networking.k8s.io ;;
+		*) kind=$kind.rbac.authorization.k8s.io ;;
+		esac
+		echo "    - {kind: $kind, name: \"{namespace}-{name}*\"}"
+	done
+}
+
 while read -r repository commit under names; do
 	[ -n "$repository" ] || continue
 	git="${MIRRORS:-}/${repository/\//+}"
@@ -36,6 +72,8 @@ while read -r repository commit under names; do
 			# bitnami's charts are kept without the library that they share
 			! grep -q 'name: common$' "$chart/Chart.yaml" || { mkdir -p "$chart/charts/common" && git -C "$git" archive "$commit:$under/common" | tar -x -C "$chart/charts/common"; }
 		}
+		entry "$(basename "$chart")" > "$chart/entry.yaml"
+		[ -s "$chart/entry.yaml" ] || rm "$chart/entry.yaml"
 		printf '%s,' "$chart"
 	done
 done <<<"$charts" | sed 's/,$//'

@@ -42,7 +42,7 @@ func (c ClusterKind) validate() error {
 		return fmt.Errorf("allow.cluster: %q is no kind with its group: write ClusterRole.rbac.authorization.k8s.io", c.Kind)
 	}
 	if !strings.Contains(c.Name, hostNamespace) || !strings.Contains(c.Name, ownerName) || !clusterName.MatchString(Of(&metav1.ObjectMeta{Namespace: "a", Name: "a"}, c.Name)) {
-		return fmt.Errorf("allow.cluster: %q is no pattern of names for one custom resource: write %s.%s-*, or another one with both of these", c.Name, hostNamespace, ownerName)
+		return fmt.Errorf("allow.cluster: %q is no pattern of names for one custom resource: write %s-%s-*, or another one with both of these", c.Name, hostNamespace, ownerName)
 	}
 	return nil
 }
@@ -55,7 +55,7 @@ func (a Allow) InNoNamespace(owner metav1.Object, kind schema.GroupKind, name st
 	}) {
 		return nil
 	}
-	remedy := fmt.Sprintf(`, and by names with namespace and name of the custom resource: overrideValues: {fullnameOverride: "%s.%s"} for most charts`, hostNamespace, ownerName)
+	remedy := fmt.Sprintf(`, and by names with namespace and name of the custom resource: overrideValues: {fullnameOverride: "%s-%s"} for most charts`, hostNamespace, ownerName)
 	if pattern, ok := PatternOf(owner, name); ok {
 		remedy = fmt.Sprintf(": [{kind: %s, name: %q}]", kind, pattern)
 	}

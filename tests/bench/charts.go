@@ -117,19 +117,17 @@ func (b *bench) tryCharts(ctx context.Context, c contender, all []trait) (cells 
 	}
 	var watches strings.Builder
 	for _, t := range all {
-		fmt.Fprintf(&watches, "- {group: %s, version: v1, kind: %s, chart: %s", traitsGroup, t.kind, t.dir)
+		fmt.Fprintf(&watches, "- group: %s\n  version: v1\n  kind: %s\n  chart: %s\n", traitsGroup, t.kind, t.dir)
 		switch {
 		case c.ours:
-			watches.WriteString(", recreate: [ConfigMap, Job.batch, Deployment.apps]")
-			if has, err := kit.HasSecrets(t.dir); err != nil {
+			entry, err := kit.EntryOf(t.dir)
+			if err != nil {
 				return nil, err
-			} else if has {
-				watches.WriteString(", secrets: true")
 			}
+			watches.WriteString("  recreate: [ConfigMap, Job.batch, Deployment.apps]\n" + entry)
 		case len(c.args) > 0 && strings.HasSuffix(c.args[len(c.args)-1], invertedWatches):
-			watches.WriteString(", watchDependentResources: false")
+			watches.WriteString("  watchDependentResources: false\n")
 		}
-		watches.WriteString("}\n")
 	}
 	file := filepath.Join(b.Dir, c.user+"-charts.yaml")
 	if err := os.WriteFile(file, []byte(watches.String()), 0o600); err != nil {

@@ -3,6 +3,7 @@ package integration
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"helm.sh/helm/v3/pkg/release"
@@ -16,17 +17,15 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// inCluster are settings of an entry whose chart, tests/charts/cluster, makes cluster-scoped objects by names that tell whose they are.
-const inCluster = `  overrideValues:
-    fullnameOverride: "{namespace}.{name}"
-  allow:
-    kinds: [Role.rbac.authorization.k8s.io, RoleBinding.rbac.authorization.k8s.io]
-    cluster:
-    - {kind: ClusterRole.rbac.authorization.k8s.io, name: "{namespace}.{name}-*"}
-    - {kind: ClusterRoleBinding.rbac.authorization.k8s.io, name: "{namespace}.{name}-reader"}
-    - {kind: IngressClass.networking.k8s.io, name: "{namespace}.{name}-class"}
-    - {kind: ValidatingWebhookConfiguration.admissionregistration.k8s.io, name: "{namespace}.{name}-webhook"}
-`
+// inCluster are the settings that the chart tests/charts/cluster needs in its entry.
+func inCluster(t *testing.T) string {
+	t.Helper()
+	entry, err := kit.EntryOf(kit.File("tests/charts/cluster"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return entry
+}
 
 // serveClusterScoped has an operator serve a kind of tests/charts/cluster.
 func (s *scene) serveClusterScoped(kind, account, entry string) *process {
@@ -45,7 +44,7 @@ func (s *scene) inNoNamespace() map[string]client.Object {
 // made it, so that nothing but its marks tells.
 func TestClusterScopedObjects(t *testing.T) {
 	s := newScene(t)
-	operator := s.serveClusterScoped("Cluster", s.accountForCharts(), inCluster)
+	operator := s.serveClusterScoped("Cluster", s.accountForCharts(), inCluster(t))
 	s.createOf("Cluster", "hello")
 	s.awaitOf("Cluster", "hello", "Ready")
 	binding := &rbacv1.ClusterRoleBinding{}
@@ -98,7 +97,7 @@ func TestClusterScopedObjects(t *testing.T) {
 	unstructured.RemoveNestedField(cr.Object, "status", "release", "unowned")
 	s.must(env.Client.Status().Update(ctx, cr))
 	s.must(env.Client.Delete(ctx, cr))
-	s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.namespace, watches: entryOf("Cluster", kit.File("tests/charts/cluster"), inCluster)})
+	s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.namespace, watches: entryOf("Cluster", kit.File("tests/charts/cluster"), inCluster(t))})
 	s.awaitGone(cr, "hello")
 	for name, object := range s.inNoNamespace() {
 		s.awaitGone(object, name)
@@ -112,7 +111,7 @@ func TestForeignClusterScopedObject(t *testing.T) {
 	foreign := &rbacv1.ClusterRole{ObjectMeta: objectMeta("", s.namespace+".hello-reader"), Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/healthz"}, Verbs: []string{"get"}}}}
 	s.must(env.Client.Create(ctx, foreign))
 	t.Cleanup(func() { s.must(client.IgnoreNotFound(env.Client.Delete(ctx, foreign))) })
-	s.serveClusterScoped("Foreigner", s.accountForCharts(), inCluster)
+	s.serveClusterScoped("Foreigner", s.accountForCharts(), inCluster(t))
 	s.createOf("Foreigner", "hello")
 	s.awaitOf("Foreigner", "hello", "Stalled", "ObjectInTheWay", `cluster-scoped ClusterRole "`+foreign.Name+`"`)
 	s.must(s.isGone(&rbacv1.ClusterRoleBinding{}, foreign.Name))
@@ -164,11 +163,11 @@ func TestClusterScopedObjectsThatAreNotAllowed(t *testing.T) {
 		s.createOf(kind, "hello")
 	}
 	serve("Unallowed", "")
-	s.awaitOf("Unallowed", "hello", "Stalled", "NotAllowed", "overrideValues", `fullnameOverride: "{namespace}.{name}"`)
+	s.awaitOf("Unallowed", "hello", "Stalled", "NotAllowed", "overrideValues", `fullnameOverride: "{namespace}-{name}"`)
 	serve("Named", "  overrideValues: {fullnameOverride: '{namespace}.{name}'}\n")
 	s.awaitOf("Named", "hello", "Stalled", "NotAllowed", `allow.cluster: [{kind: ClusterRole.rbac.authorization.k8s.io, name: "{namespace}.{name}-reader"}]`)
 
-	serve("Powerful", inCluster)
+	serve("Powerful", inCluster(t))
 	s.awaitOf("Powerful", "hello", "Ready")
 	role := &rbacv1.ClusterRole{}
 	s.get(role, s.namespace+".hello-reader")
@@ -215,11 +214,10 @@ func TestClusterScopedObjectsThatAreNotAllowed(t *testing.T) {
 // A webhook is the platform's, as all that is cluster-scoped, with a certificate that the chart makes, and asked about its own namespace only.
 func TestWebhookOfOneNamespace(t *testing.T) {
 	s := newScene(t)
-	operator := s.serveClusterScoped("Asked", s.accountForCharts(), `  overrideValues:
-    fullnameOverride: "{namespace}.{name}"
-    webhook.enabled: "true"
+	operator := s.serveClusterScoped("Asked", s.accountForCharts(), strings.Replace(inCluster(t), "  allow:\n", `    webhook.enabled: "true"
     webhook.selector.matchLabels.kubernetes\.io/metadata\.name: "{namespace}"
-`+inCluster[len("  overrideValues:\n    fullnameOverride: \"{namespace}.{name}\"\n"):])
+  allow:
+`, 1))
 	s.createOf("Asked", "hello")
 	s.awaitOf("Asked", "hello", "Ready")
 	webhook := &admissionregistrationv1.ValidatingWebhookConfiguration{}
@@ -236,7 +234,7 @@ func TestWebhookOfOneNamespace(t *testing.T) {
 // not what a cluster needs.
 func TestForgedRecordInNoNamespace(t *testing.T) {
 	s := newScene(t)
-	s.serveClusterScoped("Forger", s.accountForCharts(), inCluster)
+	s.serveClusterScoped("Forger", s.accountForCharts(), inCluster(t))
 	s.createOf("Forger", "hello")
 	s.createOf("Forger", "other")
 	s.awaitOf("Forger", "hello", "Ready")
@@ -277,7 +275,7 @@ func TestForgedRecordInNoNamespace(t *testing.T) {
 func TestEndsOfClusterScopedObjects(t *testing.T) {
 	s := newScene(t)
 	s.collectGarbage()
-	operator := s.serveClusterScoped("Ending", s.accountForCharts(), inCluster)
+	operator := s.serveClusterScoped("Ending", s.accountForCharts(), inCluster(t))
 	make := func() {
 		s.createOf("Ending", "hello")
 		s.awaitOf("Ending", "hello", "Ready")
@@ -318,7 +316,7 @@ func TestEndsOfClusterScopedObjects(t *testing.T) {
 	operator.Stop()
 
 	// Allowed again, it is taken back, and goes with its namespace.
-	s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.namespace, watches: entryOf("Ending", kit.File("tests/charts/cluster"), inCluster)})
+	s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.namespace, watches: entryOf("Ending", kit.File("tests/charts/cluster"), inCluster(t))})
 	make()
 	s.must(env.Client.Delete(ctx, &corev1.Namespace{ObjectMeta: objectMeta("", s.namespace)}))
 	s.must(env.Client.Delete(ctx, s.of("Ending", "hello"))) // as the namespace controller does, which does not run here

@@ -202,7 +202,11 @@ func TestMakeKind(t *testing.T) {
 // in the entry it has none.
 func TestMakeKindInNoNamespace(t *testing.T) {
 	s := newScene(t)
-	dir := makeKind(s, kit.File("tests/charts/cluster"), "Wide", "fullnameOverride={namespace}.{name}", strings.SplitAfterN(inCluster, "\n", 3)[2])
+	pin, allow, _ := strings.Cut(inCluster(t), "  allow:\n")
+	if !strings.Contains(pin, `fullnameOverride: "{namespace}.{name}"`) {
+		t.Fatal(pin)
+	}
+	dir := makeKind(s, kit.File("tests/charts/cluster"), "Wide", "fullnameOverride={namespace}.{name}", "  allow:\n"+allow)
 	role, err := kit.Read[rbacv1.ClusterRole](filepath.Join(dir, "config/rbac/cluster_role.yaml"))
 	s.must(err)
 	inNamespaces, err := kit.Read[rbacv1.ClusterRole](filepath.Join(dir, "config/rbac/role.yaml"))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -45,20 +46,19 @@ func TestCharts(t *testing.T) {
 	var watches strings.Builder
 	for i, dir := range dirs {
 		s.serveKind(chartKind(i))
-		entry := entryOf(chartKind(i), dir, "  recreate: [ConfigMap, Job.batch, Deployment.apps]\n")
-		has, err := kit.HasSecrets(dir)
+		entry, err := kit.EntryOf(dir)
 		s.must(err)
-		if has {
-			entry += secrets
-		}
-		watches.WriteString(entry)
+		watches.WriteString(entryOf(chartKind(i), dir, "  recreate: [ConfigMap, Job.batch, Deployment.apps]\n"+entry))
 	}
 	operator := s.ownOperator(settings{account: s.accountForCharts(), watches: watches.String()})
 	s.must(env.EndJobs(t.Context()))
 	rows := []string{fmt.Sprintf("%-24s %10s %14s %10s %10s %10s  %s", "chart", "installed", "idle requests", "drift", "upgrade", "deletion", "objects")}
 	for i, dir := range dirs {
 		t.Run(filepath.Base(dir), func(t *testing.T) {
-			c := &triedChart{scene: newScene(t), kind: chartKind(i), operator: operator}
+			c := &triedChart{scene: newScene(t), kind: chartKind(i), operator: operator, edited: "edited"}
+			if _, err := os.Stat(filepath.Join(dir, "values.schema.json")); err == nil {
+				c.edited = "global.edited" // what every chart may have
+			}
 			c.operators = s.operators
 			rows = append(rows, fmt.Sprintf("%-24s %s", filepath.Base(dir), c.try()))
 		})
@@ -83,6 +83,7 @@ type triedChart struct {
 	*scene
 	kind     string
 	operator *process
+	edited   string // the value that is edited
 }
 
 const tried = "it"
@@ -257,7 +258,7 @@ func (c *triedChart) upgradeOfChanged() {
 			changes[child.GetUID()] = true
 		}
 	}
-	c.editOf(c.kind, tried, kit.Pause(false), kit.Set("edited", "after"))
+	c.editOf(c.kind, tried, kit.Pause(false), kit.Set(c.edited, "after"))
 	c.awaitApplied()
 	// What an edit does not change is not looked at until the cache shows that it was changed, which may be after the upgrade.
 	c.await("every object is as the chart wants it", func() error {

@@ -2,9 +2,25 @@ package kit
 
 import (
 	"bytes"
+	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 )
+
+// EntryOf is what the entry of a chart in watches.yaml has beyond the chart, indented by two: what its entry.yaml says, which Helm ignores, and secrets: true where
+// it needs that.
+func EntryOf(dir string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(dir, "entry.yaml"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	has, err := HasSecrets(dir)
+	if has {
+		text = append(text, "  secrets: true\n"...)
+	}
+	return string(text), err
+}
 
 // HasSecrets is whether a chart, or a subchart in it, makes or looks up Secrets, as far as its files tell: then its entry of watches.yaml needs secrets: true.
 func HasSecrets(dir string) (has bool, err error) {
