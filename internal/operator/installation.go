@@ -24,7 +24,7 @@ func (o *Options) operator() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find out the machine's name: %w", err)
 	}
-	return cmp.Or(namespace, "machine "+machine) + "/" + leaderElectionID, nil
+	return cmp.Or(namespace, "machine "+machine) + "/" + o.LeaderElectionID, nil
 }
 
 // namespace is the operator's own, empty outside of a cluster.
@@ -42,5 +42,5 @@ func (o *Options) lease() (*coordinationv1.Lease, error) {
 	if namespace == "" {
 		return nil, err
 	}
-	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: leaderElectionID}}, nil
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: o.LeaderElectionID}}, nil
 }

@@ -12,11 +12,11 @@ func TestOperatorName(t *testing.T) {
 		}
 		return name
 	}
-	if got := name(Options{LeaderElectionNamespace: "system"}); got != "system/"+leaderElectionID {
+	if got := name(Options{LeaderElectionNamespace: "system", LeaderElectionID: "mine"}); got != "system/mine" {
 		t.Errorf("got %q", got)
 	}
-	first, second := name(Options{}), name(Options{})
-	if first != second || first == "system/"+leaderElectionID {
+	first, second := name(Options{LeaderElectionID: "mine"}), name(Options{LeaderElectionID: "mine"})
+	if first != second || first == "system/mine" {
 		t.Errorf("without a lease, it is %q and %q", first, second)
 	}
 }

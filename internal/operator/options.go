@@ -1,11 +1,13 @@
 package operator
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"io"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -36,6 +38,8 @@ type Options struct {
 	LeaderElect bool
 	// LeaderElectionNamespace is where the lease lies. Default: the namespace of the pod.
 	LeaderElectionNamespace string
+	// LeaderElectionID is the name of the lease, by which other operators know this one. Default: that of Welcome's operator.
+	LeaderElectionID string
 	// MaxConcurrentReconciles is per kind, unless its watches entry says otherwise.
 	// Default: 4, at least 1.
 	MaxConcurrentReconciles int
@@ -77,10 +81,15 @@ func (o *Options) bind(help io.Writer) *pflag.FlagSet {
 	flags.StringVar(&o.PprofBindAddress, "pprof-bind-address", "", "the `host:port` of /debug/pprof, such as 127.0.0.1:6060, without authentication (default: none)")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", false, "work only while holding the lease; needed with more than one replica")
 	flags.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", "", "the `namespace` of the lease (default: the pod's own; needed with --leader-elect outside of a cluster)")
+	flags.StringVar(&o.LeaderElectionID, "leader-election-id", leaderElectionID, "the `name` of the lease: another one for each operator in a namespace")
 	flags.IntVar(&o.MaxConcurrentReconciles, "max-concurrent-reconciles", 4, "how many custom resources of a kind are acted on at once, not counting those that wait for a hook; maxConcurrentReconciles of its watches entry wins")
 	flags.DurationVar(&o.ReconcilePeriod, "reconcile-period", 10*time.Hour, "how often a custom resource is reconciled even if nothing happened, 0 for never; reconcilePeriod of its watches entry wins")
 	flags.IntVar(&o.RolloutLimits.MaxConcurrent, "rollout-max-concurrent", 10, "how many custom resources of a kind are upgraded to a new chart version at once")
 	flags.IntVar(&o.RolloutLimits.MaxFailures, "rollout-max-failures", 5, "how many failed upgrades stop the rollout of a new chart version until they recover")
+	alwaysSo(flags)
+	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(cmp.Or(ofOld[name], name))
+	})
 	// An error says what was being done. Where in the code that was, --zap-stacktrace-level=error adds.
 	o.Zap.StacktraceLevel = zapcore.PanicLevel
 	zapFlags := flag.NewFlagSet("", flag.ContinueOnError)
@@ -101,6 +110,27 @@ Environment:
 	return flags
 }
 
+// ofOld are names that stock Helm operators once had for flags, and those that both have now.
+var ofOld = map[string]string{"metrics-addr": "metrics-bind-address", "enable-leader-election": "leader-elect"}
+
+// alwaysSo takes flags that the Deployments of stock Helm operators have, and that say what is always so here.
+func alwaysSo(flags *pflag.FlagSet) {
+	for name, always := range map[string]string{
+		"metrics-secure":           "metrics are served over TLS, or not at all (--metrics-bind-address=0)",
+		"metrics-require-rbac":     "metrics are served to clients that the API server authorizes, or not at all (--metrics-bind-address=0)",
+		"enable-http2":             "metrics are served over HTTP/2 to clients that ask for it",
+		"suppress-override-values": "no event tells of overrideValues",
+	} {
+		flags.BoolFunc(name, "", func(text string) error {
+			if so, err := strconv.ParseBool(text); err != nil || !so {
+				return fmt.Errorf("leave it out: %s", always)
+			}
+			return nil
+		})
+		_ = flags.MarkHidden(name) // it is there
+	}
+}
+
 func (o *Options) validate() error {
 	if o.WatchesFile == "" {
 		return fmt.Errorf("--watches-file must name a file")
@@ -118,6 +148,9 @@ func (o *Options) validate() error {
 		if err := validateAddress("--pprof-bind-address", o.PprofBindAddress); err != nil {
 			return err
 		}
+	}
+	if problems := validation.IsDNS1123Subdomain(o.LeaderElectionID); len(problems) > 0 {
+		return fmt.Errorf("--leader-election-id is %q, which is no name of a lease: %s", o.LeaderElectionID, strings.Join(problems, ", "))
 	}
 	if o.MaxConcurrentReconciles < 1 {
 		return fmt.Errorf("--max-concurrent-reconciles must be at least 1, not %d", o.MaxConcurrentReconciles)

@@ -26,6 +26,7 @@ func TestDefaults(t *testing.T) {
 		WatchesFile:             "watches.yaml",
 		MetricsBindAddress:      ":8443",
 		HealthProbeBindAddress:  ":8081",
+		LeaderElectionID:        leaderElectionID,
 		MaxConcurrentReconciles: 4,
 		ReconcilePeriod:         10 * time.Hour,
 		RolloutLimits:           release.Limits{MaxConcurrent: 10, MaxFailures: 5},
@@ -53,6 +54,23 @@ func TestParseOptions(t *testing.T) {
 	}
 }
 
+// The arguments of the Deployments that operator-sdk makes for stock Helm operators, and those that it made.
+func TestArgumentsOfStockOperators(t *testing.T) {
+	for _, args := range [][]string{
+		{"--metrics-require-rbac", "--metrics-secure", "--metrics-bind-address=:8443", "--leader-elect", "--leader-election-id=memcached-operator", "--health-probe-bind-address=:8081"},
+		{"--metrics-addr=127.0.0.1:8080", "--enable-leader-election", "--leader-election-id=memcached-operator", "--watches-file=./watches.yaml"},
+		{"--suppress-override-values", "--enable-http2=true", "--reconcile-period=1m0s", "--max-concurrent-reconciles=1", "--zap-devel", "--leader-elect=true", "--leader-election-id=memcached-operator"},
+	} {
+		got, err := ParseOptions(args, getenv(nil))
+		if err != nil || !got.LeaderElect || got.LeaderElectionID != "memcached-operator" {
+			t.Errorf("%q: %+v, %v", args, got, err)
+		}
+	}
+	if got, err := ParseOptions([]string{"--metrics-addr=127.0.0.1:8080"}, getenv(nil)); err != nil || got.MetricsBindAddress != "127.0.0.1:8080" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // An error names the flag or the variable, and what it was given.
 func TestParseOptionsErrors(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -74,6 +92,10 @@ func TestParseOptionsErrors(t *testing.T) {
 		"period without unit":   {args: []string{"--reconcile-period=5"}, want: []string{"--reconcile-period", `"5"`}},
 		"no rollout":            {args: []string{"--rollout-max-concurrent=0"}, want: []string{"--rollout-max-concurrent"}},
 		"no failures":           {args: []string{"--rollout-max-failures=0"}, want: []string{"--rollout-max-failures"}},
+		"lease":                 {args: []string{"--leader-election-id=My_Operator"}, want: []string{"--leader-election-id", `"My_Operator"`}},
+		"no lease":              {args: []string{"--leader-election-id="}, want: []string{"--leader-election-id"}},
+		"metrics for everybody": {args: []string{"--metrics-require-rbac=false"}, want: []string{"--metrics-require-rbac", "leave it out", "--metrics-bind-address=0"}},
+		"metrics without TLS":   {args: []string{"--metrics-secure=no"}, want: []string{"--metrics-secure", "leave it out", "--metrics-bind-address=0"}},
 		"log level":             {args: []string{"--zap-log-level=loud"}, want: []string{"--zap-log-level", "loud"}},
 		"namespace":             {env: map[string]string{watchNamespaceEnv: "a,Not_One"}, want: []string{watchNamespaceEnv, `"Not_One"`}},
 	} {
@@ -91,7 +113,7 @@ func TestParseOptionsErrors(t *testing.T) {
 	}
 }
 
-// Every flag has a help text.
+// Every flag has a help text, but those that change nothing.
 func TestHelp(t *testing.T) {
 	var help strings.Builder
 	var o Options
@@ -100,6 +122,9 @@ func TestHelp(t *testing.T) {
 		t.Fatalf("--help returns %v", err)
 	}
 	flags.VisitAll(func(flag *pflag.Flag) {
+		if flag.Hidden {
+			return
+		}
 		if !strings.Contains(help.String(), "--"+flag.Name+" ") || flag.Usage == "" {
 			t.Errorf("--%s is not explained in\n%s", flag.Name, help.String())
 		}

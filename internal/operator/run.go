@@ -24,6 +24,7 @@ import (
 )
 
 const (
+	// leaderElectionID is the lease of Welcome's operator.
 	leaderElectionID = "welcome-operator.webapp.demo.welcome.domain"
 	// shutdownTimeout is how long running reconciles may go on after SIGTERM. It fits into
 	// the pod's grace period of 30 seconds.
@@ -95,7 +96,7 @@ func newManager(cluster *rest.Config, mapper meta.RESTMapper, entries []Entry, o
 		HealthProbeBindAddress:        options.HealthProbeBindAddress,
 		PprofBindAddress:              options.PprofBindAddress,
 		LeaderElection:                options.LeaderElect,
-		LeaderElectionID:              leaderElectionID,
+		LeaderElectionID:              options.LeaderElectionID,
 		LeaderElectionNamespace:       options.LeaderElectionNamespace,
 		LeaderElectionReleaseOnCancel: true, // a rolling update need not wait for the lease to expire
 		LeaseDuration:                 ptr.To(leaseDuration),
