@@ -12,6 +12,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
+
+	obj "demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // inference finds out what the authors of custom resources may set of a chart, by trying each value: where it gets to, and whether it
@@ -450,7 +452,7 @@ func (i *inference) open(schema *apiextensionsv1.JSONSchemaProps, places []place
 		}
 		parent := p.path[max(len(p.path)-2, 0)]
 		ofTexts = ofTexts && slices.Contains([]string{"labels", "annotations", "nodeSelector", "matchLabels"}, parent)
-		template, ok := podsOf[p.object.GetKind()]
+		template, ok := obj.PodsOf[p.object.GetKind()]
 		ofPods = ofPods || ok && parent == "labels" && hasPrefix(p.path, template)
 	}
 	if !ofTexts || !slices.ContainsFunc(places, isOpen) {

@@ -255,7 +255,14 @@ func (w wanted) entry(dir string, c *chart.Chart) (text, variables string, err e
 	if err != nil {
 		return "", "", fmt.Errorf("the chart can't be rendered with its defaults: give what it asks for, as PIN=path=value:\n%w", err)
 	}
-	words := podWords(objects)
+	var words []string
+	for _, r := range objects {
+		for _, word := range obj.PodWords(r.object) {
+			if !slices.Contains(words, word) {
+				words = append(words, word)
+			}
+		}
+	}
 	if len(words)+len(w.allow) > 0 {
 		text += "  allow:\n"
 	}
@@ -286,32 +293,4 @@ func isImage(c *chart.Chart, values map[string]any, path string) bool {
 		})
 	}
 	return whole
-}
-
-// podWords are those of allow.pods that the pods of objects need, as policy.go has it.
-func podWords(objects []rendered) []string {
-	var words []string
-	need := func(word string, needed bool) {
-		if needed && !slices.Contains(words, word) {
-			words = append(words, word)
-		}
-	}
-	for _, r := range objects {
-		template, ok := podsOf[r.object.GetKind()]
-		if !ok {
-			continue
-		}
-		spec, _, _ := unstructured.NestedMap(r.object.Object, append(slices.Clone(template), "spec")...)
-		account, _ := spec["serviceAccountName"].(string)
-		need(obj.PodServiceAccounts, !slices.Contains([]string{"", "default"}, account))
-		walk(spec, nil, func(path []string, value any, _ bool) {
-			last := path[len(path)-1]
-			inVolumes := path[0] == "volumes"
-			need(obj.PodSecrets, slices.Contains(path, "secretKeyRef") || slices.Contains(path, "secretRef") || path[0] == "imagePullSecrets" || inVolumes && slices.Contains(path, "secret"))
-			need(obj.PodServiceAccounts, inVolumes && slices.Contains(path, "serviceAccountToken"))
-			need(obj.PodHost, slices.Contains([]string{"hostNetwork", "hostPID", "hostIPC", "privileged"}, last) && value == true || slices.Contains(path, "hostPath") ||
-				last == "hostPort" && cmp.Or(fmt.Sprint(value), "0") != "0" || len(path) > 2 && path[len(path)-2] == "add" && value != "NET_BIND_SERVICE")
-		})
-	}
-	return words
 }

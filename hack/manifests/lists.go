@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
+
+	obj "demo.welcome.domain/welcome-operator/internal/object"
 )
 
 const (
@@ -193,7 +195,7 @@ func writeOwned(kinds []kind) error {
 				continue
 			}
 			resources[m.kind] = groupVersionKind(m).Version
-			if _, hasPods := podsOf[m.kind]; hasPods {
+			if _, hasPods := obj.PodsOf[m.kind]; hasPods {
 				resources["Pod"] = "v1"
 			}
 		}
@@ -307,7 +309,7 @@ func baseOf(image string) string {
 func (k kind) images() []string {
 	found := map[string]bool{}
 	for _, m := range k.api.kinds {
-		template, hasPods := podsOf[m.kind]
+		template, hasPods := obj.PodsOf[m.kind]
 		if !hasPods {
 			continue
 		}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	obj "demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // place is where a value got to in the objects of a chart.
@@ -20,13 +22,6 @@ type place struct {
 	open bool
 	// number is whether no more than a number got there.
 	number bool
-}
-
-// podsOf is where in an object of a kind the template of its pods is.
-var podsOf = map[string][]string{
-	"Pod": {}, "PodTemplate": {"template"},
-	"Deployment": {"spec", "template"}, "StatefulSet": {"spec", "template"}, "DaemonSet": {"spec", "template"}, "ReplicaSet": {"spec", "template"},
-	"ReplicationController": {"spec", "template"}, "Job": {"spec", "template"}, "CronJob": {"spec", "jobTemplate", "spec", "template"},
 }
 
 // What a value reaches that makes its author more powerful, by the name of a field, wherever that is. Pods are stricter: see harmlessInPods.
@@ -69,7 +64,7 @@ func reaches(p place) string {
 	case isFile(p) && slices.Contains([]string{wild, markText}, strings.TrimSpace(textOf(p))):
 		return "a configuration file"
 	}
-	if template, ok := podsOf[kind]; ok && hasPrefix(p.path, template) {
+	if template, ok := obj.PodsOf[kind]; ok && hasPrefix(p.path, template) {
 		return reachesInPods(p.path[len(template):], p.open)
 	}
 	if slices.Contains(p.path, "volumeClaimTemplates") || kind == "PersistentVolumeClaim" {
@@ -79,7 +74,7 @@ func reaches(p place) string {
 		}
 		return "a volume"
 	}
-	if _, ok := podsOf[kind]; ok && p.open && len(p.path) < 3 {
+	if _, ok := obj.PodsOf[kind]; ok && p.open && len(p.path) < 3 {
 		return "all of its pods"
 	}
 	if kind == "Secret" || kind == "ConfigMap" {

@@ -34,6 +34,8 @@ type Entry struct {
 	Tests bool `json:"tests"`
 	// DriftDetection is what is done about objects that others have changed.
 	DriftDetection driftDetection `json:"driftDetection"`
+	// DryRunOption is whether a stock Helm operator looks up what a chart does when it looks for changes: client or server. Here, it always does.
+	DryRunOption string `json:"dryRunOption"`
 	// Recreate are the kinds whose objects may be deleted and made anew where a field cannot be changed.
 	Recreate object.Kinds `json:"recreate"`
 
@@ -96,7 +98,10 @@ func loadEntry(text []byte) (Entry, error) {
 		return entry, fmt.Errorf("group must not be empty")
 	}
 	if missing := unsetVariables(entry.OverrideValues); len(missing) > 0 {
-		return entry, fmt.Errorf("overrideValues refer to environment variables that are not set: %s", strings.Join(missing, ", "))
+		return entry, fmt.Errorf("overrideValues refer to environment variables that are not set: %s (set them, to nothing where nothing is meant)", strings.Join(missing, ", "))
+	}
+	if strings.Contains(entry.ChartPath, "://") {
+		return entry, fmt.Errorf("chart is %s: charts are read from the image, so bring it there (helm pull --untar), and write where it is", entry.ChartPath)
 	}
 	loaded, err := watches.LoadReader(strings.NewReader("[" + string(text) + "]"))
 	if err != nil {
@@ -133,6 +138,9 @@ func validateEntry(entry *Entry) error {
 	if err := entry.DriftDetection.parse(); err != nil {
 		return fmt.Errorf("driftDetection: %w", err)
 	}
+	if !slices.Contains([]string{"", "client", "server"}, entry.DryRunOption) {
+		return fmt.Errorf("dryRunOption must be client or server, not %q; what a chart looks up is always looked up", entry.DryRunOption)
+	}
 	if err := entry.Recreate.Validate(); err != nil {
 		return fmt.Errorf("recreate: %w", err)
 	}
@@ -144,12 +152,12 @@ func haveSecrets(entries []Entry) bool {
 	return slices.ContainsFunc(entries, func(entry Entry) bool { return entry.Secrets })
 }
 
-// unsetVariables lists the environment variables that values refer to and that are empty.
+// unsetVariables lists the environment variables that values refer to and that are not set.
 func unsetVariables(values map[string]string) []string {
 	var names []string
 	for _, value := range values {
 		os.Expand(value, func(name string) string {
-			if os.Getenv(name) == "" {
+			if _, set := os.LookupEnv(name); !set {
 				names = append(names, name)
 			}
 			return ""

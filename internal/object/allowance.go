@@ -1,0 +1,75 @@
+package object
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Allowing is a with what allows asks, too, but for what no name allows: every host, or a name that is none.
+func (a Allow) Allowing(asks []Ask) Allow {
+	for _, ask := range asks {
+		var one Allow
+		var list *[]string
+		switch ask.what {
+		case "host":
+			one.Hosts, list = []string{ask.key}, &a.Hosts
+		case "annotation":
+			one.Annotations, list = []string{ask.key}, &a.Annotations
+		case "kind":
+			one.Kinds, list = []string{ask.key}, &a.Kinds
+		default:
+			continue
+		}
+		isPattern := ask.what == "host" && ask.key == everyHost || ask.what == "annotation" && strings.HasSuffix(ask.key, "*")
+		if one.Validate() == nil && !isPattern && !slices.Contains(*list, ask.key) {
+			*list = append(slices.Clip(*list), ask.key)
+		}
+	}
+	return a
+}
+
+// ForChart is a with what allows all that a chart makes of a custom resource that says nothing, and of others with the same kinds of objects. Hosts and
+// annotations are the chart's own there, and need no word; nor do Secrets of pods where the chart may make Secrets.
+func (a Allow) ForChart(objects []*unstructured.Unstructured, secrets bool) Allow {
+	for _, o := range objects {
+		a = a.Allowing(slices.DeleteFunc(Asks(o), func(ask Ask) bool { return ask.what != "kind" }))
+		for _, word := range PodWords(o) {
+			if !slices.Contains(a.Pods, word) && !(secrets && word == PodSecrets) {
+				a.Pods = append(slices.Clip(a.Pods), word)
+			}
+		}
+	}
+	return a
+}
+
+// String is a as it stands in an entry of watches.yaml, in one line, as a log or a status can have it.
+func (a Allow) String() string {
+	text, _ := json.Marshal(a) // lists of texts
+	var fields any
+	_ = json.Unmarshal(text, &fields)
+	return "allow: " + flow(fields)
+}
+
+// flow is YAML without double quotes, which a log in JSON would escape.
+func flow(value any) string {
+	var parts []string
+	switch value := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			parts = append(parts, key+": "+flow(value[key]))
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	case []any:
+		for _, element := range value {
+			parts = append(parts, flow(element))
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	default:
+		text, _ := value.(string)
+		return "'" + strings.ReplaceAll(text, "'", "''") + "'"
+	}
+}
