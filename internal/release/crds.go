@@ -2,14 +2,11 @@ package release
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 
 	"helm.sh/helm/v3/pkg/chart"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
 // CRDs are the CustomResourceDefinitions that a chart brings in crds/, with its subcharts that a custom resource has which says nothing. Helm makes them
@@ -22,20 +19,14 @@ func CRDs(c *chart.Chart, overrides map[string]string) ([]*unstructured.Unstruct
 	}
 	var crds []*unstructured.Unstructured
 	for _, file := range enabled.CRDObjects() {
-		documents := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(file.File.Data), 4096)
-		for {
-			crd := &unstructured.Unstructured{}
-			err := documents.Decode(&crd.Object)
-			if errors.Is(err, io.EOF) {
-				break
+		objects, err := documents(bytes.NewReader(file.File.Data))
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", file.Filename, err)
+		}
+		for _, object := range objects {
+			if object.GetKind() == "CustomResourceDefinition" { // Helm would make no other
+				crds = append(crds, object)
 			}
-			if err != nil {
-				return nil, fmt.Errorf("read %s: %w", file.Filename, err)
-			}
-			if crd.GetKind() != "CustomResourceDefinition" {
-				continue // an empty document, or what Helm would not make either
-			}
-			crds = append(crds, crd)
 		}
 	}
 	return crds, nil

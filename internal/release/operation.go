@@ -56,15 +56,7 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 
 // renderAlone renders the chart, in its present version, with a spec and the overrides. It asks the cluster nothing: lookup finds nothing.
 func (op *operation) renderAlone(spec map[string]any) (*release.Release, error) {
-	if err := pin(op.client.owner, spec, op.overrides); err != nil {
-		return nil, err
-	}
-	capabilities := op.clients.capabilities.Get()
-	install := action.NewInstall(&action.Configuration{Log: func(string, ...any) {}})
-	install.ClientOnly, install.DryRun = true, true
-	install.ReleaseName, install.Namespace = op.client.owner.GetName(), op.client.owner.GetNamespace()
-	install.KubeVersion, install.APIVersions = &capabilities.KubeVersion, capabilities.APIVersions
-	rel, err := install.Run(private(op.chart), spec)
+	rel, err := op.clients.capabilities.render(op.client.owner, op.chart, op.overrides, spec)
 	if err != nil && op.secrets {
 		err = object.DiscreetRendering(err)
 	}

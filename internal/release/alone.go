@@ -1,0 +1,68 @@
+package release
+
+import (
+	"errors"
+	"io"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/release"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// render renders a chart for owner with a spec and the overrides. It asks the cluster nothing: lookup finds nothing.
+func (c *Capabilities) render(owner metav1.Object, chrt *chart.Chart, overrides map[string]string, spec map[string]any) (*release.Release, error) {
+	if err := pin(owner, spec, overrides); err != nil {
+		return nil, err
+	}
+	capabilities := c.Get()
+	install := action.NewInstall(&action.Configuration{Log: func(string, ...any) {}})
+	install.ClientOnly, install.DryRun = true, true
+	install.ReleaseName, install.Namespace = owner.GetName(), owner.GetNamespace()
+	install.KubeVersion, install.APIVersions = &capabilities.KubeVersion, capabilities.APIVersions
+	return install.Run(private(chrt), spec)
+}
+
+// ByDefault are the objects, hooks among them, that a chart makes for owner if that says nothing.
+func (c *Capabilities) ByDefault(owner metav1.Object, chrt *chart.Chart, overrides map[string]string) ([]*unstructured.Unstructured, error) {
+	rel, err := c.render(owner, chrt, overrides, map[string]any{})
+	if err != nil {
+		return nil, err
+	}
+	all := rel.Manifest
+	for _, hook := range rel.Hooks {
+		all += "\n---\n" + hook.Manifest
+	}
+	return documents(strings.NewReader(all))
+}
+
+// documents are the objects of a YAML stream, and those in lists.
+func documents(stream io.Reader) (objects []*unstructured.Unstructured, err error) {
+	decoder := yaml.NewYAMLOrJSONDecoder(stream, 4096)
+	for {
+		document := &unstructured.Unstructured{}
+		if err := decoder.Decode(&document.Object); errors.Is(err, io.EOF) {
+			return objects, nil
+		} else if err != nil {
+			return nil, err
+		}
+		if len(document.Object) == 0 {
+			continue // a comment, or what a condition has left out
+		}
+		if !document.IsList() {
+			objects = append(objects, document)
+			continue
+		}
+		err := document.EachListItem(func(item runtime.Object) error {
+			objects = append(objects, item.(*unstructured.Unstructured)) // it iterates over no other type
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+}
