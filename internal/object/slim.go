@@ -26,7 +26,8 @@ var unread = []string{
 
 // Slim is a transform of the cache. It keeps of a child what says whether it is healthy, whose it
 // is, where it is reached and what its pods request, and a fingerprint of the rest. Of what says of no custom
-// resource to be made for it, it keeps hardly more than the name: it only wears the label, and could be anybody's bulk.
+// resource of the served kinds to be made for it, it keeps hardly more than the name: it only wears the label, as what another operator makes of other
+// kinds does, and could be anybody's bulk.
 // With thousands of custom resources, pod templates are most of the memory.
 func (k IgnoredByKind) Slim(object any) (any, error) {
 	whole, ok := object.(*unstructured.Unstructured)
@@ -45,8 +46,9 @@ func (k IgnoredByKind) Slim(object any) (any, error) {
 	}
 	controller := metav1.GetControllerOfNoCopy(whole)
 	isShort := controller == nil || len(controller.APIVersion)+len(controller.UID) <= maxReference
-	if kind, of := MadeFor(whole); of.Name != "" && isShort && len(kind.Group)+len(kind.Kind)+len(of.Namespace)+len(of.Name) <= maxReference {
-		annotations := slimAnnotations(whole, k[kind])
+	kind, of := MadeFor(whole)
+	if rules, served := k[kind]; served && of.Name != "" && isShort && len(kind.Group)+len(kind.Kind)+len(of.Namespace)+len(of.Name) <= maxReference {
+		annotations := slimAnnotations(whole, rules)
 		if Kept(whole) {
 			annotations[Policy] = Keep
 		}

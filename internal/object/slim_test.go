@@ -43,7 +43,7 @@ func TestSlimKeepsWhatAPodRequests(t *testing.T) {
 			}
 		})
 	}
-	service := parse(t, "{apiVersion: v1, kind: Service, metadata: {name: x, labels: {app: x}, ownerReferences: [{apiVersion: v1, kind: Welcome, name: x, uid: u, controller: true}]}, spec: {}}")
+	service := parse(t, "{apiVersion: v1, kind: Service, metadata: {name: x, labels: {app: x}, ownerReferences: [{apiVersion: webapp.demo.welcome.domain/v1, kind: Welcome, name: x, uid: u, controller: true}]}, spec: {}}")
 	if _, err := slim(service); err != nil || len(service.GetAnnotations()) != 1 {
 		t.Errorf("a Service is kept with %v: %v", service.GetAnnotations(), err)
 	}
@@ -68,7 +68,11 @@ func TestSlimKeepsTheFingerprintAndDropsTheBulk(t *testing.T) {
 	}
 }
 
-var slim = IgnoredByKind{}.Slim
+// slim is that of an operator which serves greetings and Welcomes.
+var slim = IgnoredByKind{
+	greeting().GroupVersionKind().GroupKind():              nil,
+	{Group: "webapp.demo.welcome.domain", Kind: "Welcome"}: nil,
+}.Slim
 
 // What is kept has no owner: its marks say whose it is.
 func TestSlimOfWhatIsKept(t *testing.T) {
@@ -100,11 +104,12 @@ func TestSlimOfWhatIsKept(t *testing.T) {
 	}
 }
 
-// Anybody can put the label on an object by which the cache selects.
+// Anybody can put the label on an object by which the cache selects, and other operators do.
 func TestSlimKeepsNothingOfWhatNobodyControls(t *testing.T) {
 	bulk := strings.Repeat("x", 64<<10)
 	for name, forge := range map[string]func(*unstructured.Unstructured){
 		"no owner":                 func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) },
+		"an owner of another kind": func(o *unstructured.Unstructured) { setOwnerKind(o, "Farewell") },
 		"an owner of a long name":  func(o *unstructured.Unstructured) { setOwnerName(o, bulk) },
 		"kept, and of a long name": func(o *unstructured.Unstructured) { o.SetOwnerReferences(nil) },
 	} {
@@ -135,6 +140,12 @@ func TestSlimKeepsNothingOfWhatNobodyControls(t *testing.T) {
 			}
 		})
 	}
+}
+
+func setOwnerKind(o *unstructured.Unstructured, kind string) {
+	owners := o.GetOwnerReferences()
+	owners[0].Kind = kind
+	o.SetOwnerReferences(owners)
 }
 
 func setOwnerName(o *unstructured.Unstructured, name string) {

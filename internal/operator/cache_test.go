@@ -5,9 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -20,7 +22,8 @@ func TestConfigMapsOfChartsAreSlim(t *testing.T) {
 	config.SetLabels(map[string]string{"a": "b"})
 	config.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Greeting", Name: "hello", UID: "1", Controller: ptr.To(true)}})
 	want := object.Fingerprint(config, nil)
-	for kind, options := range cacheOptions(nil, nil).ByObject {
+	greetings := Entry{Watch: watches.Watch{GroupVersionKind: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Greeting"}}}
+	for kind, options := range cacheOptions([]Entry{greetings}, nil).ByObject {
 		if _, ok := kind.(*corev1.ConfigMap); !ok {
 			continue
 		}

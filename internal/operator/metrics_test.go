@@ -63,7 +63,7 @@ func workload(t *testing.T, namespace, owner string, replicas int64, cpu, memory
 		}}}},
 		"status": map[string]any{"replicas": replicas},
 	}}
-	if _, err := (object.IgnoredByKind{}).Slim(workload); err != nil {
+	if _, err := (object.IgnoredByKind{{Group: "example.com", Kind: owner}: nil}).Slim(workload); err != nil {
 		t.Fatal(err)
 	}
 	return *workload

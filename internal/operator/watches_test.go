@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+
 	"demo.welcome.domain/welcome-operator/internal/record"
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
@@ -50,6 +53,7 @@ func TestLoadWatches(t *testing.T) {
   releaseName: kind
   allow: {hosts: ["*.{namespace}.example.com"], annotations: [example.com/key], kinds: [Gateway.networking.istio.io], pods: [secrets]}
   recreate: [Job, Deployment.apps]
+  dryRunOption: server
   driftDetection: {mode: warn, ignore: [{target: {group: apps, version: v1, kind: Deployment|StatefulSet, name: a.*, namespace: n, labelSelector: a=b, annotationSelector: a in (b)}, paths: [/spec/replicas]}]}
 - {group: example.com, version: v1, kind: Other, chart: chart}
 `)
@@ -69,6 +73,61 @@ func TestLoadWatches(t *testing.T) {
 	}
 	if second.Kind != "Other" || !*second.WatchDependentResources || second.ReconcilePeriod != nil || second.MaxConcurrentReconciles != nil || second.DriftDetection.Mode != release.DriftEnabled || second.ReleaseName != record.NamesPlain {
 		t.Errorf("got %+v", second)
+	}
+}
+
+// What operator-sdk writes into the watches.yaml of a stock Helm operator, and what its documentation has there, means the same here.
+func TestLoadStockWatches(t *testing.T) {
+	for name, value := range map[string]string{"HTTP_PROXY": "", "IMAGE": "example.com/image:1"} {
+		t.Setenv(name, value)
+	}
+	workDir(t, "")
+	absolute, err := filepath.Abs("chart")
+	if err != nil {
+		t.Fatal(err)
+	}
+	chart, err := loader.Load("chart")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chartutil.Save(chart, "charts"); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	for name, c := range map[string]struct {
+		settings string
+		is       func(Entry) bool
+	}{
+		"nothing more": {"", func(e Entry) bool {
+			return *e.WatchDependentResources && e.ReconcilePeriod == nil && len(e.OverrideValues) == 0
+		}},
+		"no dependents":     {"  watchDependentResources: false\n", func(e Entry) bool { return !*e.WatchDependentResources }},
+		"a pinned value":    {"  overrideValues: {image.repository: quay.io/a}\n", func(e Entry) bool { return e.OverrideValues["image.repository"] == "quay.io/a" }},
+		"a variable":        {"  overrideValues: {image: $IMAGE}\n", func(e Entry) bool { return e.OverrideValues["image"] == "example.com/image:1" }},
+		"an empty variable": {"  overrideValues: {proxy.http: $HTTP_PROXY}\n", func(e Entry) bool { proxy, pinned := e.OverrideValues["proxy.http"]; return pinned && proxy == "" }},
+		"a template": {
+			"  overrideValues: {image: '{{ (\"$IMAGE\" | split \":\")._0 }}'}\n", func(e Entry) bool { return e.OverrideValues["image"] == "example.com/image" },
+		},
+		"labels":                  {"  selector: {matchLabels: {test: a}}\n", func(e Entry) bool { return e.Selector.MatchLabels["test"] == "a" }},
+		"expressions":             {"  selector: {matchExpressions: [{key: a, operator: Exists}]}\n", func(e Entry) bool { return len(e.Selector.MatchExpressions) == 1 }},
+		"a period":                {"  reconcilePeriod: 1m5s\n", func(e Entry) bool { return e.ReconcilePeriod.Duration == 65*time.Second }},
+		"workers":                 {"  maxConcurrentReconciles: 8\n", func(e Entry) bool { return *e.MaxConcurrentReconciles == 8 }},
+		"a dry run of the server": {"  dryRunOption: server\n", func(e Entry) bool { return e.DryRunOption == "server" }},
+		"a dry run of the client": {"  dryRunOption: client\n", func(e Entry) bool { return e.DryRunOption == "client" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, path := range []string{absolute, filepath.Join(filepath.Dir(absolute), "charts", "chart-0.1.0.tgz")} {
+				text := "# Use the 'create api' subcommand to add watches to this file.\n" + strings.Replace(entry, "chart: chart", "chart: "+path, 1) + c.settings + "# +kubebuilder:scaffold:watch\n"
+				file := filepath.Join(t.TempDir(), "watches.yaml")
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				entries, refused, err := loadWatches(file)
+				if err != nil || len(refused) > 0 || entries[0].Chart.Name() != "chart" || !c.is(entries[0]) {
+					t.Errorf("got %+v, %v, %v", entries, refused, err)
+				}
+			}
+		})
 	}
 }
 
@@ -92,6 +151,14 @@ func TestLoadWatchesErrors(t *testing.T) {
 		"empty":                {"", []string{"no entry"}},
 		"only comments":        {"# nothing\n", []string{"no entry"}},
 		"empty entry":          {"- \n", []string{"entry 1", "group"}},
+		"dry run":              {entry + "  dryRunOption: always\n", []string{"entry 1", "Welcome", "dryRunOption", "client or server", "always looked up"}},
+		"chart elsewhere":      {strings.Replace(entry, "chart: chart", "chart: https://example.com/chart-1.0.0.tgz", 1), []string{"entry 1", "chart is https://example.com/chart-1.0.0.tgz", "helm pull"}},
+		"chart in a registry":  {strings.Replace(entry, "chart: chart", "chart: oci://example.com/chart", 1), []string{"entry 1", "oci://example.com/chart", "helm pull"}},
+		"chart of a repo":      {strings.Replace(entry, "chart: chart", "chart: repo/chart", 1), []string{"entry 1", "repo/chart", "no such file"}},
+		"no chart":             {strings.Replace(entry, "  chart: chart\n", "", 1), []string{"entry 1", "chart"}},
+		"field of a stock one": {entry + "  blacklist: []\n", []string{"entry 1", "blacklist"}},
+		"versions of a kind":   {entry + strings.Replace(entry, "v1", "v2", 1), []string{"entry 2", "Welcome", "entry 1", "same kind"}},
+		"override of numbers":  {entry + "  overrideValues: {replicas: 3}\n", []string{"entry 1", "overrideValues"}},
 		"no group":             {"- {version: v1, kind: Welcome, chart: chart}", []string{"entry 1", "Welcome", "group"}},
 		"no version":           {"- {group: a.b, kind: Welcome, chart: chart}", []string{"entry 1", "Welcome", "version"}},
 		"no kind":              {"- {group: a.b, version: v1, chart: chart}", []string{"entry 1", "kind"}},
