@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -57,6 +59,7 @@ func noneLeft(entries []Entry, refused []broken) error {
 type servable struct {
 	mapper     meta.RESTMapper // of the kinds of the cluster
 	client     client.Client
+	discovery  discovery.DiscoveryInterface
 	namespaces []string // that are watched, none for all
 }
 
@@ -73,10 +76,14 @@ func newServable(cluster *rest.Config, namespaces []string) (*servable, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
+	discovery, err := discovery.NewDiscoveryClientForConfigAndClient(cluster, http)
+	if err != nil {
+		return nil, fmt.Errorf("connect to the cluster: %w", err)
+	}
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
-	return &servable{mapper, api, namespaces}, nil
+	return &servable{mapper, api, discovery, namespaces}, nil
 }
 
 // parts the entries that can be served from the others. There is an error if none is left, or the cluster cannot be asked.
@@ -107,6 +114,9 @@ func (s *servable) lack(ctx context.Context, entry Entry, others bool) (lack, er
 	}
 	if err != nil {
 		return nil, err
+	}
+	if lack, err = s.statusless(entry.GroupVersionKind); lack != nil || err != nil {
+		return lack, err
 	}
 	for _, crd := range entry.brought {
 		kind := release.KindOf(crd)
@@ -151,6 +161,18 @@ func (s *servable) install(ctx context.Context, crd *unstructured.Unstructured) 
 		return !meta.IsNoMatchError(known), nil
 	})
 	return cmp.Or(known, err)
+}
+
+// statusless is why nothing could be told of custom resources of a kind: its CRD has no status that is written by itself.
+func (s *servable) statusless(kind schema.GroupVersionKind) (lack, err error) {
+	resources, err := s.discovery.ServerResourcesForGroupVersion(kind.GroupVersion().String())
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(resources.APIResources, func(r metav1.APIResource) bool { return r.Kind == kind.Kind && strings.HasSuffix(r.Name, "/status") }) {
+		return nil, nil
+	}
+	return errors.New("its CRD has no status: write subresources: {status: {}} beside the schema of the version, and status: {type: object, x-kubernetes-preserve-unknown-fields: true} in the schema"), nil
 }
 
 // unseen is why the operator may not see those of a kind that selector selects, nil if it may.

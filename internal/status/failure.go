@@ -35,6 +35,7 @@ var causes = []struct {
 	{regexp.MustCompile(`exceeded quota`), "QuotaExceeded", "", "Raise the quota of the namespace, or ask for less.", true},
 	{regexp.MustCompile(`because it is being terminated`), "NamespaceTerminating", "", "", false},
 	{regexp.MustCompile(`User "[^"]*" cannot `), "Forbidden", "", "Give the operator's ServiceAccount this right, see config/rbac/role.yaml.", true},
+	{regexp.MustCompile(`^spec not found$`), "InvalidValues", "There is no spec", "Write spec: {}, or have the CRD do so (default: {}).", true},
 	{regexp.MustCompile(`don't meet the specifications of the schema`), "InvalidValues", "", "Correct the spec.", true},
 	// What a chart refuses with its functions fail and required. Where in a template it does
 	// helps nobody to correct a spec.

@@ -22,6 +22,7 @@ func TestExplain(t *testing.T) {
 		{`configmaps "r" is forbidden: unable to create new content in namespace a because it is being terminated`, "NamespaceTerminating", `namespace a`, false},
 		{`deployments.apps is forbidden: User "system:serviceaccount:o:m" cannot create resource "deployments" in API group "apps" in the namespace "a"`, "Forbidden", "config/rbac", true},
 		{"values don't meet the specifications of the schema(s) in the following chart(s):\nwelcome:\n- replicas: must be >= 0", "InvalidValues", "replicas", true},
+		{`spec not found`, "InvalidValues", "There is no spec. Write spec: {}, or have the CRD", true},
 		{`execution error at (welcome/templates/ingress.yaml:14:15): ingress.host must be set while ingress.enabled is true`, "InvalidValues", "ingress.host must be set while ingress.enabled is true. Correct", true},
 		{`template: welcome/templates/service.yaml:3:5: executing "welcome/templates/service.yaml" at <nope>: nil pointer`, "ChartError", "service.yaml", true},
 		{`YAML parse error on welcome/templates/service.yaml: error converting YAML to JSON`, "ChartError", "service.yaml", true},

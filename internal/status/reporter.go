@@ -196,6 +196,10 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	if err != nil {
 		return err
 	}
+	// stored is the API server's answer. Without a status, whoever deletes the custom resource need not wait for a better CRD.
+	if len(of(stored).Conditions) == 0 && owner.GetDeletionTimestamp() == nil {
+		return errors.New("the CRD drops the status: write status: {type: object, x-kubernetes-preserve-unknown-fields: true} in its schema")
+	}
 	for _, e := range announce(previous, status) {
 		w.reporter.events.Event(owner, e.eventType, e.reason, e.message)
 	}

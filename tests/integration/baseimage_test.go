@@ -215,3 +215,47 @@ func TestOperatorsOfOneNamespace(t *testing.T) {
 		return missing
 	})
 }
+
+// A CRD that somebody wrote by hand may leave out where to tell how a custom resource is: that is said where it can be. So is that there is no spec.
+func TestCRDsWithoutAStatus(t *testing.T) {
+	s := newScene(t)
+	crd := func(kind, status, subresources string) {
+		name := strings.ToLower(kind)
+		objects, err := kit.Objects([]byte(fmt.Sprintf(`
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: %[1]ss.%[2]s}
+spec:
+  group: %[2]s
+  scope: Namespaced
+  names: {kind: %[3]s, listKind: %[3]sList, plural: %[1]ss, singular: %[1]s}
+  versions:
+  - {name: v1, served: true, storage: true, subresources: %[5]s, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true}%[4]s}}}}
+`, name, kindsGroup, kind, status, subresources)))
+		s.must(err)
+		s.must(env.Client.Create(ctx, objects[0]))
+		s.await(kind+" is served", func() error { return env.Client.List(ctx, kit.List(kindsGroup+"/v1", kind)) })
+	}
+	crd("Mute", ", status: {type: object, x-kubernetes-preserve-unknown-fields: true}", "{}")
+	crd("Forgetful", "", "{status: {}}")
+	crd("Chatty", ", status: {type: object, x-kubernetes-preserve-unknown-fields: true}", "{status: {}}")
+	chart := noteChart(t)
+	operator := s.ownOperator(settings{
+		namespaces: []string{s.namespace}, account: s.accountForKinds(), watches: entryOf("Mute", chart, "") + entryOf("Forgetful", chart, "") + entryOf("Chatty", chart, ""),
+	})
+	s.await("the log says what the CRDs lack", func() error { return says(operator.Text(), []string{`entry 1 (kind \"Mute\")`, "subresources: {status: {}}"}) })
+
+	s.createOf("Forgetful", "hello", kit.Set("note", "a"))
+	s.await("the log says that the status is dropped", func() error {
+		return says(operator.Text(), []string{"the CRD drops the status: write status: {type: object, x-kubernetes-preserve-unknown-fields: true}"})
+	})
+	s.awaitExists(&networkingv1.NetworkPolicy{}, "hello-a")
+	s.delete(s.of("Forgetful", "hello"))
+	s.awaitGone(&networkingv1.NetworkPolicy{}, "hello-a")
+
+	s.createOf("Chatty", "hello")
+	s.awaitOf("Chatty", "hello", "Stalled", "InvalidValues: There is no spec. Write spec: {}")
+	s.editOf("Chatty", "hello", kit.Set("note", "a"))
+	s.awaitOf("Chatty", "hello", "Ready")
+	s.delete(s.of("Chatty", "hello"))
+}
