@@ -1,11 +1,13 @@
 package object
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -32,10 +34,25 @@ func (a Allow) Allowing(asks []Ask) Allow {
 	return a
 }
 
-// ForChart is a with what allows all that a chart makes of a custom resource that says nothing, and of others with the same kinds of objects. Hosts and
-// annotations are the chart's own there, and need no word; nor do Secrets of pods where the chart may make Secrets.
-func (a Allow) ForChart(objects []*unstructured.Unstructured, secrets bool) Allow {
+// ForChart is a with what allows all that a chart makes for owner, which says nothing, and for others the same kinds of objects. Hosts and annotations are the
+// chart's own there, and need no word; nor do Secrets of pods where the chart may make Secrets. The error is what takes more than a word.
+func (a Allow) ForChart(owner metav1.Object, objects []*unstructured.Unstructured, secrets bool) (Allow, error) {
+	var more error
 	for _, o := range objects {
+		kind := o.GroupVersionKind().GroupKind()
+		if InNoNamespace(o) {
+			refused := a.InNoNamespace(owner, kind, o.GetName())
+			pattern, ok := PatternOf(owner, o.GetName())
+			one := ClusterKind{Kind: kind.String(), Name: pattern}
+			switch {
+			case refused == nil:
+			case ok && one.validate() == nil:
+				a.Cluster = append(slices.Clip(a.Cluster), one)
+			default:
+				more = cmp.Or(more, refused)
+			}
+			continue
+		}
 		a = a.Allowing(slices.DeleteFunc(Asks(o), func(ask Ask) bool { return ask.what != "kind" }))
 		for _, word := range PodWords(o) {
 			if !slices.Contains(a.Pods, word) && !(secrets && word == PodSecrets) {
@@ -43,12 +60,12 @@ func (a Allow) ForChart(objects []*unstructured.Unstructured, secrets bool) Allo
 			}
 		}
 	}
-	return a
+	return a, more
 }
 
 // String is a as it stands in an entry of watches.yaml, in one line, as a log or a status can have it.
 func (a Allow) String() string {
-	text, _ := json.Marshal(a) // lists of texts
+	text, _ := json.Marshal(a) // lists of texts, and of such
 	var fields any
 	_ = json.Unmarshal(text, &fields)
 	return "allow: " + flow(fields)

@@ -1,8 +1,10 @@
 package object
 
 import (
+	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 )
@@ -40,23 +42,42 @@ func TestAllowing(t *testing.T) {
 
 // What a chart makes by itself takes a word for kinds and for pods, beside what is allowed already.
 func TestAllowForChart(t *testing.T) {
+	owner := &metav1.ObjectMeta{Namespace: "team-a", Name: "hello"}
 	objects := []*unstructured.Unstructured{
 		parse(t, ingressOf+"{rules: [{host: a.b}]}"),
 		parse(t, podsOf+"{a.b/c: d}}, spec: {serviceAccountName: x, imagePullSecrets: [{name: x}]}}}"),
 		parse(t, "apiVersion: traefik.io/v1\nkind: IngressRoute"), parse(t, "apiVersion: traefik.io/v1\nkind: IngressRoute"),
 		parse(t, "apiVersion: istio.io/v1\nkind: Gateway"),
 	}
+	for _, o := range objects {
+		o.SetNamespace(owner.Namespace)
+	}
+	for _, name := range []string{"team-a-hello-view", "team-a-hello-view", "team-a-hello-edit"} {
+		objects = append(objects, parse(t, "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: "+name+"}"))
+	}
 	before := Allow{Hosts: []string{"*.{namespace}.example.com"}, Kinds: []string{"Gateway.istio.io"}, Values: []string{"image.tag"}}
+	const cluster = "cluster: [{kind: 'ClusterRole.rbac.authorization.k8s.io', name: '{namespace}-{name}-view'}, {kind: 'ClusterRole.rbac.authorization.k8s.io', name: '{namespace}-{name}-edit'}]"
 	for secrets, want := range map[bool]string{
-		false: "allow: {hosts: ['*.{namespace}.example.com'], kinds: ['Gateway.istio.io', 'IngressRoute.traefik.io'], pods: ['serviceAccounts', 'secrets'], values: ['image.tag']}",
-		true:  "allow: {hosts: ['*.{namespace}.example.com'], kinds: ['Gateway.istio.io', 'IngressRoute.traefik.io'], pods: ['serviceAccounts'], values: ['image.tag']}",
+		false: "allow: {" + cluster + ", hosts: ['*.{namespace}.example.com'], kinds: ['Gateway.istio.io', 'IngressRoute.traefik.io'], pods: ['serviceAccounts', 'secrets'], values: ['image.tag']}",
+		true:  "allow: {" + cluster + ", hosts: ['*.{namespace}.example.com'], kinds: ['Gateway.istio.io', 'IngressRoute.traefik.io'], pods: ['serviceAccounts'], values: ['image.tag']}",
 	} {
-		got := before.ForChart(objects, secrets)
-		if got.String() != want || len(before.Kinds) != 1 {
+		got, more := before.ForChart(owner, objects, secrets)
+		if more != nil || got.String() != want || len(before.Kinds) != 1 {
 			t.Errorf("with secrets: %v, it is %s, not %s", secrets, got, want)
 		}
-		if again := got.ForChart(objects, secrets); again.String() != want {
+		if again, _ := got.ForChart(owner, objects, secrets); again.String() != want {
 			t.Errorf("then, it takes %s", again)
+		}
+	}
+
+	// A name that others have, too, is not allowed by its pattern, nor is a kind without a group.
+	for text, want := range map[string]string{
+		"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: hello}": `ClusterRole "hello"`,
+		"apiVersion: v1\nkind: Namespace\nmetadata: {name: team-a-hello}":                      `Namespace "team-a-hello"`,
+	} {
+		got, more := before.ForChart(owner, []*unstructured.Unstructured{parse(t, text)}, false)
+		if more == nil || !strings.Contains(more.Error(), want) || got.String() != before.String() {
+			t.Errorf("%s: %v, %s", text, more, got)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -13,32 +14,38 @@ import (
 // anybody stands for the custom resources of a kind. Its namespace and name are nobody's part of another word, so that they are found again.
 var anybody = &metav1.ObjectMeta{Namespace: "some-namespace", Name: "some-name"}
 
-// allowances are the lines that an entry of the watches file lacks, so that what its chart makes of a custom resource that says nothing is allowed.
-// Options that are off by default may take more, which is told when somebody is refused. Nobody can say of a chart that cannot be rendered so.
-func (e Entry) allowances(capabilities *release.Capabilities) (lines []string) {
-	objects, err := capabilities.ByDefault(anybody, e.Chart, e.OverrideValues)
+// allowances are the lines that an entry of the watches file lacks, so that what its chart makes of a custom resource that says nothing is allowed, and what
+// takes more than a line. Options that are off by default may take more, which is told when somebody is refused. Nobody can say of a chart that cannot be
+// rendered so.
+func (e Entry) allowances(mapper meta.RESTMapper, capabilities *release.Capabilities) (lines []string, more error) {
+	objects, err := capabilities.ByDefault(mapper, anybody, e.Chart, e.OverrideValues)
 	if err != nil {
-		return nil
+		return nil, nil
 	}
 	makesSecrets := slices.ContainsFunc(objects, object.IsSecret)
 	if makesSecrets && !e.Secrets {
 		lines = append(lines, "secrets: true")
 	}
-	if allow := e.Allow.ForChart(objects, makesSecrets || e.Secrets).String(); allow != e.Allow.String() {
-		lines = append(lines, allow)
+	allow, more := e.Allow.ForChart(anybody, objects, makesSecrets || e.Secrets)
+	if allow.String() != e.Allow.String() {
+		lines = append(lines, allow.String())
 	}
-	return lines
+	return lines, more
 }
 
 // tellAllowances says in the log what entries lack, ready to be pasted. Each chart is rendered aside: one that never ends, or has its rendering panic,
 // keeps nothing from being served.
-func tellAllowances(log logr.Logger, entries []Entry, capabilities *release.Capabilities) {
+func tellAllowances(log logr.Logger, mapper meta.RESTMapper, entries []Entry, capabilities *release.Capabilities) {
 	for _, entry := range entries {
+		log := log.WithValues("entry", entry.place.number, "kind", entry.Kind)
 		go func() {
 			defer func() { _ = recover() }() // it says so at each custom resource
-			for _, line := range entry.allowances(capabilities) {
-				log.Info("The chart makes more than its entry of the watches file allows (pods are bounded where config/policy is applied): put this line into the entry, or in the place of the one of that name",
-					"entry", entry.place.number, "kind", entry.Kind, "line", line)
+			lines, more := entry.allowances(mapper, capabilities)
+			for _, line := range lines {
+				log.Info("The chart makes more than its entry of the watches file allows (pods are bounded where config/policy is applied): put this line into the entry, or in the place of the one of that name", "line", line)
+			}
+			if more != nil {
+				log.Info("The chart makes what no line of its entry of the watches file allows by itself", "why", more.Error())
 			}
 		}()
 	}

@@ -10,11 +10,21 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"helm.sh/helm/v3/pkg/chartutil"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	fakediscovery "k8s.io/client-go/discovery/fake"
 	clienttesting "k8s.io/client-go/testing"
 
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
+
+// mapper knows a kind in no namespace, and one in namespaces.
+func mapper() meta.RESTMapper {
+	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper.Add(schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}, meta.RESTScopeRoot)
+	mapper.Add(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, meta.RESTScopeNamespace)
+	return mapper
+}
 
 func capabilitiesOf(t *testing.T) *release.Capabilities {
 	t.Helper()
@@ -30,28 +40,36 @@ func TestAllowances(t *testing.T) {
 	const (
 		secret = "\n---\n{apiVersion: v1, kind: Secret, metadata: {name: a}}"
 		route  = "\n---\n{apiVersion: traefik.io/v1, kind: IngressRoute, metadata: {name: a}}"
+		role   = "\n---\n{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: "
 		pods   = "\n---\n{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {template: {spec: {serviceAccountName: a, imagePullSecrets: [{name: a}]}}}}"
 	)
 	for name, c := range map[string]struct {
 		template, settings string
 		want               []string
+		more               string
 	}{
-		"nothing":               {"", "", nil},
-		"what asks for a host":  {"\n---\n{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: a}, spec: {rules: [{host: a.b}]}}", "", nil},
-		"Secret":                {secret, "", []string{"secrets: true"}},
-		"Secret in a list":      {"\n---\n{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Secret, metadata: {name: a}}]}", "", []string{"secrets: true"}},
-		"Secret that is a hook": {strings.Replace(secret, "{name: a}", "{name: a, annotations: {helm.sh/hook: pre-install}}", 1), "", []string{"secrets: true"}},
-		"Secret that may be":    {secret, "  secrets: true\n", nil},
-		"Secret by an option":   {"{{ if .Values.secret }}" + secret + "{{ end }}", "", nil},
-		"Secret by a pin":       {"{{ if .Values.secret }}" + secret + "{{ end }}", "  overrideValues: {secret: \"true\"}\n", []string{"secrets: true"}},
-		"kind":                  {route, "", []string{"allow: {kinds: ['IngressRoute.traefik.io']}"}},
-		"kind beside others":    {route, "  allow: {hosts: ['*.a.b'], kinds: [Gateway.istio.io]}\n", []string{"allow: {hosts: ['*.a.b'], kinds: ['Gateway.istio.io', 'IngressRoute.traefik.io']}"}},
-		"pods":                  {pods, "", []string{"allow: {pods: ['serviceAccounts', 'secrets']}"}},
-		"pods, and Secrets":     {pods + secret, "", []string{"secrets: true", "allow: {pods: ['serviceAccounts']}"}},
-		"API that is not there": {"{{ if .Capabilities.APIVersions.Has \"traefik.io/v1\" }}" + route + "{{ end }}", "", nil},
-		"no rendering":          {secret + "{{ fail \"say a name\" }}", "", nil},
-		"no template":           {secret + "{{ nonsense", "", nil},
-		"no YAML":               {secret + "\n---\n{", "", nil},
+		"nothing":               {"", "", nil, ""},
+		"what asks for a host":  {"\n---\n{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: a}, spec: {rules: [{host: a.b}]}}", "", nil, ""},
+		"Secret":                {secret, "", []string{"secrets: true"}, ""},
+		"Secret in a list":      {"\n---\n{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Secret, metadata: {name: a}}]}", "", []string{"secrets: true"}, ""},
+		"Secret that is a hook": {strings.Replace(secret, "{name: a}", "{name: a, annotations: {helm.sh/hook: pre-install}}", 1), "", []string{"secrets: true"}, ""},
+		"Secret that may be":    {secret, "  secrets: true\n", nil, ""},
+		"Secret by an option":   {"{{ if .Values.secret }}" + secret + "{{ end }}", "", nil, ""},
+		"Secret by a pin":       {"{{ if .Values.secret }}" + secret + "{{ end }}", "  overrideValues: {secret: \"true\"}\n", []string{"secrets: true"}, ""},
+		"kind":                  {route, "", []string{"allow: {kinds: ['IngressRoute.traefik.io']}"}, ""},
+		"kind beside others":    {route, "  allow: {hosts: ['*.a.b'], kinds: [Gateway.istio.io]}\n", []string{"allow: {hosts: ['*.a.b'], kinds: ['Gateway.istio.io', 'IngressRoute.traefik.io']}"}, ""},
+		"pods":                  {pods, "", []string{"allow: {pods: ['serviceAccounts', 'secrets']}"}, ""},
+		"pods, and Secrets":     {pods + secret, "", []string{"secrets: true", "allow: {pods: ['serviceAccounts']}"}, ""},
+		"ClusterRole":           {role + "{{ .Release.Namespace }}-{{ .Release.Name }}-a}}", "", []string{"allow: {cluster: [{kind: 'ClusterRole.rbac.authorization.k8s.io', name: '{namespace}-{name}-a'}]}"}, ""},
+		"ClusterRole that may be": {
+			role + "{{ .Release.Namespace }}-{{ .Release.Name }}-a}}", "  allow: {cluster: [{kind: ClusterRole.rbac.authorization.k8s.io, name: \"{namespace}-{name}-*\"}]}\n", nil, "",
+		},
+		"ClusterRole for all":   {role + "{{ .Release.Name }}-a}}", "", nil, "fullnameOverride"},
+		"ClusterRole by a pin":  {role + "{{ .Values.fullnameOverride }}}}", "  overrideValues: {fullnameOverride: \"{namespace}.{name}\"}\n", []string{"allow: {cluster: [{kind: 'ClusterRole.rbac.authorization.k8s.io', name: '{namespace}.{name}'}]}"}, ""},
+		"API that is not there": {"{{ if .Capabilities.APIVersions.Has \"traefik.io/v1\" }}" + route + "{{ end }}", "", nil, ""},
+		"no rendering":          {secret + "{{ fail \"say a name\" }}", "", nil, ""},
+		"no template":           {secret + "{{ nonsense", "", nil, ""},
+		"no YAML":               {secret + "\n---\n{", "", nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			load := func(settings string) Entry {
@@ -66,9 +84,9 @@ func TestAllowances(t *testing.T) {
 				}
 				return entries[0]
 			}
-			got := load(c.settings).allowances(capabilitiesOf(t))
-			if strings.Join(got, "\n") != strings.Join(c.want, "\n") {
-				t.Errorf("%q, not %q", got, c.want)
+			got, more := load(c.settings).allowances(mapper(), capabilitiesOf(t))
+			if strings.Join(got, "\n") != strings.Join(c.want, "\n") || (more != nil) != (c.more != "") || more != nil && !strings.Contains(more.Error(), c.more) {
+				t.Errorf("%q and %v, not %q and %q", got, more, c.want, c.more)
 			}
 			pasted := c.settings
 			for _, line := range got {
@@ -77,7 +95,7 @@ func TestAllowances(t *testing.T) {
 				}
 				pasted += "  " + line + "\n"
 			}
-			if again := load(pasted).allowances(capabilitiesOf(t)); len(again) > 0 {
+			if again, _ := load(pasted).allowances(mapper(), capabilitiesOf(t)); len(again) > 0 {
 				t.Errorf("with that, it is %q", again)
 			}
 		})
@@ -97,7 +115,7 @@ func TestAllowancesOfHelmsChart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := entries[0].allowances(capabilitiesOf(t)); len(got) != 1 || got[0] != "allow: {pods: ['serviceAccounts']}" {
+	if got, more := entries[0].allowances(mapper(), capabilitiesOf(t)); more != nil || len(got) != 1 || got[0] != "allow: {pods: ['serviceAccounts']}" {
 		t.Errorf("%q", got)
 	}
 }
@@ -114,7 +132,7 @@ func TestTellAllowances(t *testing.T) {
 	}
 	told := make(chan string, 10)
 	log := funcr.New(func(_, args string) { told <- args }, funcr.Options{})
-	tellAllowances(log, append([]Entry{{}}, entries...), capabilitiesOf(t)) // the first has no chart
+	tellAllowances(log, mapper(), append([]Entry{{}}, entries...), capabilitiesOf(t)) // the first has no chart
 	select {
 	case line := <-told:
 		for _, part := range []string{`"entry"=1`, `"kind"="Welcome"`, `"line"="secrets: true"`} {

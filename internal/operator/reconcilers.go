@@ -32,7 +32,7 @@ func setUpReconcilers(mgr ctrl.Manager, entries []Entry, options Options) error 
 	if err := mgr.Add(capabilities); err != nil {
 		return err
 	}
-	tellAllowances(mgr.GetLogger(), entries, capabilities)
+	tellAllowances(mgr.GetLogger(), mgr.GetRESTMapper(), entries, capabilities)
 	operator, err := options.operator()
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,8 +28,9 @@ func (c *Capabilities) render(owner metav1.Object, chrt *chart.Chart, overrides 
 	return install.Run(private(chrt), spec)
 }
 
-// ByDefault are the objects, hooks among them, that a chart makes for owner if that says nothing.
-func (c *Capabilities) ByDefault(owner metav1.Object, chrt *chart.Chart, overrides map[string]string) ([]*unstructured.Unstructured, error) {
+// ByDefault are the objects, hooks among them, that a chart makes for owner if that says nothing. Those have a namespace that mapper does not know to be
+// cluster-scoped.
+func (c *Capabilities) ByDefault(mapper meta.RESTMapper, owner metav1.Object, chrt *chart.Chart, overrides map[string]string) ([]*unstructured.Unstructured, error) {
 	rel, err := c.render(owner, chrt, overrides, map[string]any{})
 	if err != nil {
 		return nil, err
@@ -37,7 +39,16 @@ func (c *Capabilities) ByDefault(owner metav1.Object, chrt *chart.Chart, overrid
 	for _, hook := range rel.Hooks {
 		all += "\n---\n" + hook.Manifest
 	}
-	return documents(strings.NewReader(all))
+	objects, err := documents(strings.NewReader(all))
+	for _, object := range objects {
+		kind := object.GroupVersionKind()
+		if mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version); err == nil && mapping.Scope.Name() == meta.RESTScopeNameRoot {
+			object.SetNamespace("")
+		} else if object.GetNamespace() == "" {
+			object.SetNamespace(owner.GetNamespace())
+		}
+	}
+	return objects, err
 }
 
 // documents are the objects of a YAML stream, and those in lists.
