@@ -55,7 +55,7 @@ func (a Allow) ForChart(owner metav1.Object, objects []*unstructured.Unstructure
 		}
 		a = a.Allowing(slices.DeleteFunc(Asks(o), func(ask Ask) bool { return ask.what != "kind" }))
 		for _, word := range PodWords(o) {
-			if !slices.Contains(a.Pods, word) && !(secrets && word == PodSecrets) {
+			if needless := secrets && word == PodSecrets; !needless && !slices.Contains(a.Pods, word) {
 				a.Pods = append(slices.Clip(a.Pods), word)
 			}
 		}

@@ -6,22 +6,17 @@ import (
 	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
-// anybody stands for the custom resources of a kind. Its namespace and name are nobody's part of another word, so that they are found again.
+// anybody stands for the custom resources of a kind, and says nothing. Its namespace and name are nobody's part of another word, so that they are found again.
 var anybody = &metav1.ObjectMeta{Namespace: "some-namespace", Name: "some-name"}
 
-// allowances are the lines that an entry of the watches file lacks, so that what its chart makes of a custom resource that says nothing is allowed, and what
-// takes more than a line. Options that are off by default may take more, which is told when somebody is refused. Nobody can say of a chart that cannot be
-// rendered so.
-func (e Entry) allowances(mapper meta.RESTMapper, capabilities *release.Capabilities) (lines []string, more error) {
-	objects, err := capabilities.ByDefault(mapper, anybody, e.Chart, e.OverrideValues)
-	if err != nil {
-		return nil, nil
-	}
+// allowances are the lines that an entry of the watches file lacks, so that what its chart makes for anybody is allowed, and what takes more than a line.
+func (e Entry) allowances(objects []*unstructured.Unstructured) (lines []string, more error) {
 	makesSecrets := slices.ContainsFunc(objects, object.IsSecret)
 	if makesSecrets && !e.Secrets {
 		lines = append(lines, "secrets: true")
@@ -34,13 +29,17 @@ func (e Entry) allowances(mapper meta.RESTMapper, capabilities *release.Capabili
 }
 
 // tellAllowances says in the log what entries lack, ready to be pasted. Each chart is rendered aside: one that never ends, or has its rendering panic,
-// keeps nothing from being served.
+// keeps nothing from being served. Options that are off by default may take more, which is told when somebody is refused.
 func tellAllowances(log logr.Logger, mapper meta.RESTMapper, entries []Entry, capabilities *release.Capabilities) {
 	for _, entry := range entries {
 		log := log.WithValues("entry", entry.place.number, "kind", entry.Kind)
 		go func() {
 			defer func() { _ = recover() }() // it says so at each custom resource
-			lines, more := entry.allowances(mapper, capabilities)
+			objects, err := capabilities.ByDefault(mapper, anybody, entry.Chart, entry.OverrideValues)
+			if err != nil {
+				return // nobody can say what it makes
+			}
+			lines, more := entry.allowances(objects)
 			for _, line := range lines {
 				log.Info("The chart makes more than its entry of the watches file allows (pods are bounded where config/policy is applied): put this line into the entry, or in the place of the one of that name", "line", line)
 			}

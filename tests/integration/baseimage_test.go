@@ -178,14 +178,14 @@ func TestOperatorsOfOneNamespace(t *testing.T) {
 	s.serveKind("Knife")
 	s.serveKind("Fork")
 	account, chart := s.accountForKinds(), noteChart(t)
-	of := func(kind string) *process {
-		return s.ownOperator(settings{
+	serve := func(kind string) {
+		s.ownOperator(settings{
 			namespaces: []string{s.namespace}, account: account, watches: entryOf(kind, chart, ""),
 			args: []string{"--leader-elect", "--leader-election-namespace=" + operatorNamespace, "--leader-election-id=" + strings.ToLower(kind) + "-operator"},
 		})
 	}
-	of("Knife")
-	of("Fork")
+	serve("Knife")
+	serve("Fork")
 	s.createOf("Knife", "hello", kit.Set("note", "knife"))
 	s.awaitOf("Knife", "hello", "Ready")
 	s.createOf("Fork", "other", kit.Set("note", "fork"))
@@ -243,7 +243,9 @@ spec:
 	operator := s.ownOperator(settings{
 		namespaces: []string{s.namespace}, account: s.accountForKinds(), watches: entryOf("Mute", chart, "") + entryOf("Forgetful", chart, "") + entryOf("Chatty", chart, ""),
 	})
-	s.await("the log says what the CRDs lack", func() error { return says(operator.Text(), []string{`entry 1 (kind \"Mute\")`, "subresources: {status: {}}"}) })
+	s.await("the log says what the CRDs lack", func() error {
+		return says(operator.Text(), []string{`entry 1 (kind \"Mute\")`, "subresources: {status: {}}"})
+	})
 
 	s.createOf("Forgetful", "hello", kit.Set("note", "a"))
 	s.await("the log says that the status is dropped", func() error {
