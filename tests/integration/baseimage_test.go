@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -260,4 +261,27 @@ spec:
 	s.editOf("Chatty", "hello", kit.Set("note", "a"))
 	s.awaitOf("Chatty", "hello", "Ready")
 	s.delete(s.of("Chatty", "hello"))
+}
+
+// What a stock Helm operator has made for a custom resource is taken over as it is.
+func TestObjectsOfAStockOperator(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Legacy")
+	hello := s.createOf("Legacy", "hello", kit.Set("note", "a"))
+	made := &networkingv1.NetworkPolicy{ObjectMeta: objectMeta(s.namespace, "hello-a")}
+	made.Labels = map[string]string{"helm.sdk.operatorframework.io/chart": "note", "app.kubernetes.io/managed-by": "Helm"}
+	made.Annotations = map[string]string{"meta.helm.sh/release-name": "hello", "meta.helm.sh/release-namespace": s.namespace}
+	made.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(hello, hello.GroupVersionKind())}
+	made.Spec.PodSelector.MatchLabels = map[string]string{"note": "before"}
+	s.must(env.Client.Create(ctx, made))
+	uid := made.UID
+
+	s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForKinds(), watches: entryOf("Legacy", noteChart(t), "")})
+	s.awaitOf("Legacy", "hello", "Ready")
+	s.get(made, "hello-a")
+	if made.UID != uid || made.Spec.PodSelector.MatchLabels["note"] != "hello" {
+		t.Errorf("it was %s, and is %+v", uid, made)
+	}
+	s.delete(s.of("Legacy", "hello"))
+	s.awaitGone(made, "hello-a")
 }
