@@ -19,8 +19,8 @@ import (
 const (
 	ownDockerfile = `# %s: the operator that serves the kinds of watches.yaml.
 FROM %s
-COPY watches.yaml /watches.yaml
-COPY helm-charts /helm-charts
+COPY watches.yaml ./
+COPY helm-charts helm-charts/
 `
 	ownKustomization = `# What goes to the cluster: kubectl apply --server-side --kustomize . Write what you want to be different here: operator.yaml is generated.
 resources:
