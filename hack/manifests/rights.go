@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -80,9 +79,6 @@ func (m made) inNoNamespace() bool {
 	return slices.Contains(clusterScoped, m.kind) || strings.HasSuffix(m.kind, "Review")
 }
 
-// handsOut is whether objects of the kind give rights to somebody.
-func (m made) handsOut() bool { return groupVersionKind(m).Group == rbacv1.GroupName }
-
 // refusal is why the operator gets no right to a kind.
 func (k kind) refusal(m made) string {
 	switch {
@@ -95,9 +91,9 @@ func (k kind) refusal(m made) string {
 		return ""
 	case m.kind == "Secret" && !strings.Contains(m.apiVersion, "/") && !k.entry.Secrets:
 		return "only with secrets: true"
-	case m.handsOut() && !slices.Contains(k.entry.Allow.Kinds, groupVersionKind(m).GroupKind().String()):
+	case obj.HandsOut(groupVersionKind(m).GroupKind()) && !slices.Contains(k.entry.Allow.Kinds, groupVersionKind(m).GroupKind().String()):
 		return "it hands out rights, so that it needs " + groupVersionKind(m).GroupKind().String() + " in allow.kinds"
-	case m.handsOut():
+	case obj.HandsOut(groupVersionKind(m).GroupKind()):
 		return ""
 	}
 	// Kinds that nobody here knows need a word of the platform's, even if every custom resource has them: a chart may write anything for a kind.
@@ -218,7 +214,9 @@ func makeRules(kinds []kind, inNoNamespace bool) (text string) {
 // of a custom resource that says nothing, for no other's are made.
 func handedOut(kinds []kind, role string) (text string, err error) {
 	for _, k := range kinds {
-		if !slices.ContainsFunc(k.api.kinds, func(m made) bool { return m.kind == role && m.handsOut() && k.refusal(m) == "" }) {
+		if !slices.ContainsFunc(k.api.kinds, func(m made) bool {
+			return m.kind == role && obj.HandsOut(groupVersionKind(m).GroupKind()) && k.refusal(m) == ""
+		}) {
 			continue
 		}
 		values, err := k.api.trial.values()

@@ -130,11 +130,14 @@ func Asks(o *unstructured.Unstructured) []Ask {
 	if !known {
 		asks = append(asks, Ask{object: name, what: "kind", key: kind.String(), value: contentOf(o)})
 	}
-	if kind.Group == rbacv1.GroupName || InNoNamespace(o) {
+	if HandsOut(kind) || InNoNamespace(o) {
 		asks = append(asks, Ask{object: name, what: "content", key: kind.String(), value: contentOf(o)})
 	}
 	return append(asks, annotationAsks(name, o.Object)...)
 }
+
+// HandsOut is whether objects of a kind give rights to somebody.
+func HandsOut(kind schema.GroupKind) bool { return kind.Group == rbacv1.GroupName }
 
 // contentOf is all that an object says, but for its chart's version and what a chart makes up anew each time.
 func contentOf(o *unstructured.Unstructured) string {

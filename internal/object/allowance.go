@@ -53,6 +53,9 @@ func (a Allow) ForChart(owner metav1.Object, objects []*unstructured.Unstructure
 			}
 			continue
 		}
+		if HandsOut(kind) && !slices.Contains(a.Kinds, kind.String()) { // the operator has to have what it hands out
+			a.Kinds = append(slices.Clip(a.Kinds), kind.String())
+		}
 		a = a.Allowing(slices.DeleteFunc(Asks(o), func(ask Ask) bool { return ask.what != "kind" }))
 		for _, word := range PodWords(o) {
 			if needless := secrets && word == PodSecrets; !needless && !slices.Contains(a.Pods, word) {

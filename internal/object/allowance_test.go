@@ -48,6 +48,7 @@ func TestAllowForChart(t *testing.T) {
 		parse(t, podsOf+"{a.b/c: d}}, spec: {serviceAccountName: x, imagePullSecrets: [{name: x}]}}}"),
 		parse(t, "apiVersion: traefik.io/v1\nkind: IngressRoute"), parse(t, "apiVersion: traefik.io/v1\nkind: IngressRoute"),
 		parse(t, "apiVersion: istio.io/v1\nkind: Gateway"),
+		parse(t, "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role"),
 	}
 	for _, o := range objects {
 		o.SetNamespace(owner.Namespace)
@@ -58,8 +59,8 @@ func TestAllowForChart(t *testing.T) {
 	before := Allow{Hosts: []string{"*.{namespace}.example.com"}, Kinds: []string{"Gateway.istio.io"}, Values: []string{"image.tag"}}
 	const cluster = "cluster: [{kind: 'ClusterRole.rbac.authorization.k8s.io', name: '{namespace}-{name}-view'}, {kind: 'ClusterRole.rbac.authorization.k8s.io', name: '{namespace}-{name}-edit'}]"
 	for secrets, want := range map[bool]string{
-		false: "allow: {" + cluster + ", hosts: ['*.{namespace}.example.com'], kinds: ['Gateway.istio.io', 'IngressRoute.traefik.io'], pods: ['serviceAccounts', 'secrets'], values: ['image.tag']}",
-		true:  "allow: {" + cluster + ", hosts: ['*.{namespace}.example.com'], kinds: ['Gateway.istio.io', 'IngressRoute.traefik.io'], pods: ['serviceAccounts'], values: ['image.tag']}",
+		false: "allow: {" + cluster + ", hosts: ['*.{namespace}.example.com'], kinds: ['Gateway.istio.io', 'IngressRoute.traefik.io', 'Role.rbac.authorization.k8s.io'], pods: ['serviceAccounts', 'secrets'], values: ['image.tag']}",
+		true:  "allow: {" + cluster + ", hosts: ['*.{namespace}.example.com'], kinds: ['Gateway.istio.io', 'IngressRoute.traefik.io', 'Role.rbac.authorization.k8s.io'], pods: ['serviceAccounts'], values: ['image.tag']}",
 	} {
 		got, more := before.ForChart(owner, objects, secrets)
 		if more != nil || got.String() != want || len(before.Kinds) != 1 {
