@@ -141,7 +141,7 @@ func mentions(c *chart.Chart, what *regexp.Regexp) bool {
 	}) || slices.ContainsFunc(c.Dependencies(), func(d *chart.Chart) bool { return mentions(d, what) })
 }
 
-// words are the functions and the fields in a part of a template, but for its text and comments.
+// words are the functions, loops and fields in a part of a template, but for its text and comments.
 func words(node parse.Node) (found []string) {
 	add := func(nodes ...parse.Node) {
 		for _, node := range nodes {
@@ -157,6 +157,7 @@ func words(node parse.Node) (found []string) {
 	case *parse.IfNode:
 		branch(n.BranchNode)
 	case *parse.RangeNode:
+		found = []string{"range"}
 		branch(n.BranchNode)
 	case *parse.WithNode:
 		branch(n.BranchNode)

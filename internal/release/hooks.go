@@ -58,12 +58,16 @@ func (a *actionClient) partingHooks(op *operation) ([]*release.Hook, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the spec: %w", err)
 	}
-	if !a.clients.ledger.source(a.Kind.chart).parts(values) || owner.GetAnnotations()[WithoutHooks] == "true" {
+	source := a.clients.ledger.source(a.Kind.chart)
+	if !source.parts(values) || owner.GetAnnotations()[WithoutHooks] == "true" {
 		return nil, nil
 	}
 	if controllerutil.ContainsFinalizer(owner, metav1.FinalizerDeleteDependents) {
 		a.warn(HooksSkipped, "The deletion is in the foreground, so that Kubernetes deletes what the hooks of the chart would make")
 		return nil, nil
+	}
+	if err := a.checkTemplates(source, values); err != nil {
+		return nil, fmt.Errorf("render the hooks of the deletion: %w (or annotate with %s=true)", err, WithoutHooks)
 	}
 	rel, err := op.renderAlone(values)
 	if err != nil {

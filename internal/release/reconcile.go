@@ -149,10 +149,14 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 	if a.asks.capabilities {
 		a.around.Capabilities = a.clients.capabilities.Digest()
 	}
-	if !a.source.incomplete || decide(a.observe()) == mustWait {
+	if !a.source.incomplete && !a.source.valuesAsk || decide(a.observe()) == mustWait {
 		return nil
 	}
-	if err := checkSubcharts(chrt, coalesced); err != nil {
+	err = a.checkTemplates(a.source, a.values)
+	if err == nil && a.source.incomplete {
+		err = checkSubcharts(chrt, coalesced)
+	}
+	if err != nil {
 		a.failed(err) // so that it is waited, and nothing done
 	}
 	return nil
