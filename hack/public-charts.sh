@@ -32,6 +32,10 @@ entry() {
 	argoproj-argo-rollouts) pins='installCRDs: "false"' ;;
 	argoproj-argo-cd | argoproj-argo-events | argoproj-argocd-image-updater) pins='crds.install: "false"' ;;
 	argoproj-argo-workflows) pins=$'crds.install: "false"\n    controller.workflowNamespaces[0]: "{namespace}"' ;;
+	bitnami-mariadb)
+		cluster=
+		pins='auth.rootPassword: for-a-test' # without, it asks at each upgrade for the one that it has made
+		;;
 	grafana-loki-canary)
 		cluster=
 		pins='lokiAddress: loki:3100'
