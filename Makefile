@@ -175,6 +175,10 @@ INTEGRATION := go test ./tests/integration -count=1 -v -timeout=60m
 charts: $(addprefix $(BIN)/,kube-apiserver etcd kube-controller-manager kubectl kustomize) ## Try charts as kinds: make charts [CHARTS=DIR,DIR] (default: public ones, fetched from GitHub)
 	$(INTEGRATION) -run '^TestCharts$$' -args -charts=$(or $(CHARTS),$$(hack/public-charts.sh $(ROOT)/dist/charts))
 
+.PHONY: public-kinds
+public-kinds: cluster $(BIN)/kustomize $(BIN)/operator-sdk ## Make kinds of three public charts, and take a sample of each to Ready on the local cluster (5 minutes)
+	@hack/public-kinds.sh
+
 .PHONY: test-all
 test-all: test chaos ## Run every test, and the long forms of those that make up cases (about two hours)
 	$(INTEGRATION) -run '^TestAnyState$$' -args -state-cases=6000

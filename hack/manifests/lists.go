@@ -229,7 +229,7 @@ func writeRightsText(kinds []kind) error {
 		for _, m := range k.api.kinds {
 			switch {
 			case k.refusal(m) != "":
-			case m.inNoNamespace():
+			case k.inNoNamespace(m):
 				inCluster[pluralOf(groupVersionKind(m))] = true
 			default:
 				managed[pluralOf(groupVersionKind(m))] = true

@@ -172,18 +172,21 @@ func policyValidations(entries []operator.Entry) []admissionregistrationv1.Valid
 			`(variables.resource != "/secrets" || request.operation == "DELETE" || !has(object.type) || object.type != "bootstrap.kubernetes.io/token")`,
 			`(variables.resource != "/secrets" || request.operation == "DELETE" || !has(object.type) || object.type != "kubernetes.io/service-account-token" || `+
 				unless(func(e operator.Entry) bool { return e.Secrets && slices.Contains(e.Allow.Pods, obj.PodServiceAccounts) }, "false")+`)`),
+		// A controller or a mark is no bound there: it may be of a custom resource that there is not, in whatever namespace.
+		rule("in no namespace, the operator's ServiceAccount makes, changes and deletes only what allow.cluster of watches.yaml has (make manifests deploy)",
+			`has(request.namespace) && request.namespace != "" || variables.inNoNamespace`),
 	}
 }
 
-// inNoNamespace is in CEL whether an object is cluster-scoped and of an entry that allows it: by its kind, its name and, while it is there, its mark.
-// Where it says no, nothing cluster-scoped is made, for it has no controller.
+// inNoNamespace is in CEL whether an object is cluster-scoped and of an entry that allows it: by its kind, its name, which others may have for theirs, too, and its
+// marks. One of the two has to be there before, so that the operator can put back the other. Where it says no, nothing cluster-scoped is made, for it has no controller.
 func inNoNamespace(entries []operator.Entry, mark string) string {
 	parts := []string{}
 	for _, entry := range entries {
 		for _, kind := range entry.Allow.Cluster {
 			// What is not of the name itself is quoted; namespaces have no dots, names may.
 			name := strings.NewReplacer(regexp.QuoteMeta("{namespace}"), `[-a-z0-9]+`, regexp.QuoteMeta("{name}"), `[-.a-z0-9]+`, regexp.QuoteMeta("*"), `.*`).Replace(regexp.QuoteMeta(kind.Name))
-			parts = append(parts, fmt.Sprintf(`request.kind.kind + "." + request.kind.group == %q && request.name.matches(r"^%s$") && (request.operation == "DELETE" || %s == %q)`,
+			parts = append(parts, fmt.Sprintf(`request.kind.kind + "." + request.kind.group == %q && request.name.matches(r"^%s$") && (request.operation == "DELETE" || %s == %[4]q) && (request.operation == "CREATE" || variables.marked || variables.wasKeptFor == %[4]q)`,
 				kind.Kind, name, mark, entry.GroupKind().String()))
 		}
 	}

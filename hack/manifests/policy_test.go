@@ -6,6 +6,9 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"sigs.k8s.io/yaml"
+
+	obj "demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/operator"
 )
 
 // What the policy forbids, the API server is asked in tests/integration: TestPolicyBoundsTheOperatorsToken.
@@ -41,5 +44,16 @@ func TestPolicyForbidsNothingThatAnEntryAllows(t *testing.T) {
 		if !strings.HasPrefix(rules[i].Expression, want) {
 			t.Errorf("%s: %s does not begin with %s", rules[i].Message, rules[i].Expression, want)
 		}
+	}
+}
+
+// In no namespace, a name alone does not make an object the operator's.
+func TestPolicyAsksForMarksInNoNamespace(t *testing.T) {
+	entry := operator.Entry{Allow: obj.Allow{Cluster: []obj.ClusterKind{{Kind: "ClusterRole.rbac.authorization.k8s.io", Name: "{namespace}.{name}-*"}}}}
+	entry.Group, entry.Kind = "example.com", "One"
+	want := `request.kind.kind + "." + request.kind.group == "ClusterRole.rbac.authorization.k8s.io" && request.name.matches(r"^[-a-z0-9]+\.[-.a-z0-9]+-.*$") && ` +
+		`(request.operation == "DELETE" || MARK == "One.example.com") && (request.operation == "CREATE" || variables.marked || variables.wasKeptFor == "One.example.com")`
+	if got := inNoNamespace([]operator.Entry{entry}, "MARK"); got != want {
+		t.Errorf("it is %s, not %s", got, want)
 	}
 }

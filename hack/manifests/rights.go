@@ -10,9 +10,11 @@ import (
 	"slices"
 	"strings"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
@@ -62,7 +64,7 @@ func (k kind) children() []child {
 		if m.when != "" {
 			why += ", with " + m.when
 		}
-		all = append(all, child{gvk.Group, resource.Resource, line(why), k.refusal(m), m.inNoNamespace()})
+		all = append(all, child{gvk.Group, resource.Resource, line(why), k.refusal(m), k.inNoNamespace(m)})
 	}
 	return all
 }
@@ -75,14 +77,16 @@ var clusterScoped = []string{
 	"FlowSchema", "PriorityLevelConfiguration", "ClusterIssuer", "PodSecurityPolicy", "SecurityContextConstraints", "DeviceClass",
 }
 
-func (m made) inNoNamespace() bool {
-	return slices.Contains(clusterScoped, m.kind) || strings.HasSuffix(m.kind, "Review")
+// inNoNamespace is whether what a chart makes is cluster-scoped: of kinds that nobody here knows, the entry says so.
+func (k kind) inNoNamespace(m made) bool {
+	return slices.Contains(clusterScoped, m.kind) || strings.HasSuffix(m.kind, "Review") ||
+		slices.ContainsFunc(k.entry.Allow.Cluster, func(c obj.ClusterKind) bool { return c.Kind == groupVersionKind(m).GroupKind().String() })
 }
 
 // refusal is why the operator gets no right to a kind.
 func (k kind) refusal(m made) string {
 	switch {
-	case m.inNoNamespace():
+	case k.inNoNamespace(m):
 		for _, o := range m.objects {
 			if err := k.entry.Allow.InNoNamespace(sampleRelease, groupVersionKind(m).GroupKind(), o.GetName()); err != nil {
 				return err.Error()
@@ -211,7 +215,7 @@ func makeRules(kinds []kind, inNoNamespace bool) (text string) {
 }
 
 // handedOut are the rules of those roles of a kind, Role or ClusterRole, that the operator may make: nobody may hand out rights that they have not. They are those
-// of a custom resource that says nothing, for no other's are made.
+// of a custom resource that says nothing, for no other's are made. Of what is too much for a chart to ask for, a comment tells instead.
 func handedOut(kinds []kind, role string) (text string, err error) {
 	for _, k := range kinds {
 		if !slices.ContainsFunc(k.api.kinds, func(m made) bool {
@@ -228,18 +232,53 @@ func handedOut(kinds []kind, role string) (text string, err error) {
 			return "", err
 		}
 		for _, r := range objects {
-			rules, _, _ := unstructured.NestedSlice(r.object.Object, "rules")
-			if r.object.GetKind() != role || len(rules) == 0 {
+			if r.object.GetKind() != role || !obj.HandsOut(r.object.GroupVersionKind().GroupKind()) {
 				continue
 			}
-			list, err := yaml.Marshal(rules)
-			if err != nil {
-				return "", err
+			what := fmt.Sprintf("%s %s of each %s may", role, line(r.object.GetName()), k.entry.Kind)
+			file := line(path.Base(r.file))
+			var given rbacv1.ClusterRole // a Role's rules are the same
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"rules": r.object.Object["rules"]}, &given); err != nil {
+				return "", fmt.Errorf("%s, by %s: %w", what, file, err)
 			}
-			text += fmt.Sprintf("# Hand out what %s %s of each %s may, by %s:\n%s", role, line(r.object.GetName()), k.entry.Kind, line(path.Base(r.file)), list)
+			refused := map[string]bool{}
+			given.Rules = slices.DeleteFunc(given.Rules, func(rule rbacv1.PolicyRule) bool {
+				why := k.tooMuch(rule)
+				if why != "" {
+					refused[why] = true
+				}
+				return why != ""
+			})
+			if len(given.Rules) > 0 {
+				list, err := yaml.Marshal(given.Rules)
+				if err != nil {
+					return "", err
+				}
+				text += fmt.Sprintf("# Hand out what %s, by %s:\n%s", what, file, list)
+			}
+			for _, why := range slices.Sorted(maps.Keys(refused)) {
+				text += fmt.Sprintf("# No right to hand out what %s (by %s): %s\n", what, file, why)
+			}
 		}
 	}
 	return text, nil
+}
+
+// tooMuch is why the operator does not get a right that a chart's role hands out, empty if it does. The API server then refuses that role, unless the platform
+// has given the operator's ServiceAccount the right by hand.
+func (k kind) tooMuch(rule rbacv1.PolicyRule) string {
+	has := func(all []string, words ...string) bool {
+		return slices.ContainsFunc(words, func(word string) bool { return slices.Contains(all, word) })
+	}
+	switch {
+	case has(rule.Verbs, "bind", "escalate", "impersonate") || has(rule.Verbs, "*") && has(rule.APIGroups, rbacv1.GroupName, "*"):
+		return "it gives the right to give rights"
+	case !k.entry.Secrets && has(rule.APIGroups, "", "*") && slices.ContainsFunc(rule.Resources, func(resource string) bool {
+		return resource == "*" || resource == "secrets" || strings.HasPrefix(resource, "secrets/")
+	}):
+		return "it reaches Secrets, which takes secrets: true"
+	}
+	return ""
 }
 
 const (

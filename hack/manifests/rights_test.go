@@ -51,3 +51,56 @@ func TestRightsOfTests(t *testing.T) {
 		t.Errorf("the fields are:\n%s", text)
 	}
 }
+
+// What is in no namespace gets its rights in the role for that, also of a kind that only the entry knows. What a chart hands out, the operator gets, but no Secrets
+// without a word of the entry's, and nothing that gives rights.
+func TestRightsThatAnEntryAllows(t *testing.T) {
+	inCopy(t)
+	const rbac = "rbac.authorization.k8s.io"
+	name := "'{{ .Release.Namespace }}-{{ .Release.Name }}'"
+	rules := func(all ...string) string { return "rules: [" + strings.Join(all, ", ") + "]\n" }
+	leases := "{apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get]}"
+	dir := chartAt(t, map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "a: 1\n",
+		"templates/x.yaml": "---\n{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: " + name + "}}\n" +
+			"---\napiVersion: " + rbac + "/v1\nkind: Role\nmetadata: {name: x}\n" + rules(leases,
+			"{apiGroups: ['', apps], resources: [pods, secrets], verbs: [get]}", "{apiGroups: ['*'], resources: ['*'], verbs: [list]}", "{apiGroups: [''], resources: [secrets/x], verbs: [watch]}",
+			"{apiGroups: [apps], resources: ['*'], verbs: ['*']}", "{apiGroups: ["+rbac+"], resources: [roles], verbs: [escalate]}") +
+			"---\napiVersion: " + rbac + "/v1\nkind: ClusterRole\nmetadata: {name: " + name + "}\n" + rules(leases,
+			"{apiGroups: [''], resources: [users], verbs: [impersonate]}", "{apiGroups: ["+rbac+"], resources: [clusterroles], verbs: ['*']}", "{apiGroups: ['*'], resources: [pods], verbs: ['*']}"),
+	})
+	if err := makeKind(wanted{chart: dir, gvk: goodbyes}); err != nil {
+		t.Fatal(err)
+	}
+	watches := read(t, watchesFile) + "  allow:\n    kinds: [Role." + rbac + "]\n    cluster:\n" +
+		"    - {kind: ClusterRole." + rbac + ", name: '{namespace}-{name}'}\n    - {kind: ClusterPolicy.kyverno.io, name: '{namespace}-{name}'}\n"
+	const (
+		handed      = "- apiGroups:\n  - coordination.k8s.io\n  resources:\n  - leases\n  verbs:\n  - get\n"
+		apps        = "- apiGroups:\n  - apps\n  resources:\n  - '*'\n  verbs:\n  - '*'\n"
+		withSecrets = "- apiGroups:\n  - \"\"\n  - apps\n  resources:\n  - pods\n  - secrets\n  verbs:\n  - get\n- apiGroups:\n  - '*'\n  resources:\n  - '*'\n  verbs:\n  - list\n" +
+			"- apiGroups:\n  - \"\"\n  resources:\n  - secrets/x\n  verbs:\n  - watch\n"
+		ofRole  = "# No right to hand out what Role x of each Goodbye may (by x.yaml): "
+		noGrant = "it gives the right to give rights\n"
+	)
+	for _, c := range []struct{ watches, want string }{
+		{watches, handed + apps + ofRole + noGrant + ofRole + "it reaches Secrets, which takes secrets: true\n# Say why"},
+		{watches + "  secrets: true\n", handed + withSecrets + apps + ofRole + noGrant + "# Say why"},
+	} {
+		write(t, watchesFile, c.watches)
+		if err := run(); err != nil {
+			t.Fatal(err)
+		}
+		if role := read(t, "config/rbac/role.yaml"); !strings.Contains(role, "# Hand out what Role x of each Goodbye may, by x.yaml:\n"+c.want) || strings.Contains(role, "kyverno") {
+			t.Errorf("the role does not have %s, and nothing of what is in no namespace:\n%s", c.want, role)
+		}
+		role := read(t, "config/rbac/cluster_role.yaml")
+		for _, want := range []string{
+			"- apiGroups: [kyverno.io]\n  resources: [clusterpolicies]\n",
+			"of each Goodbye may, by x.yaml:\n" + handed + "# No right to hand out what ClusterRole default-sample of each Goodbye may (by x.yaml): " + noGrant + "---\n",
+		} {
+			if !strings.Contains(role, want) {
+				t.Errorf("the role in no namespace does not have %s:\n%s", want, role)
+			}
+		}
+	}
+}

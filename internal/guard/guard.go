@@ -272,6 +272,15 @@ func (g *Guard) DeleteLeft() error {
 	return nil
 }
 
+// Remove deletes those objects of a manifest that are the owner's and not kept.
+func (g *Guard) Remove(manifest string) error {
+	resources, err := g.Build(strings.NewReader(manifest), false)
+	if err != nil {
+		return fmt.Errorf("parse a list of objects: %w", err)
+	}
+	return g.removeAll(resources, metav1.DeletePropagationBackground, false, isHook)
+}
+
 // left are the objects of Plan.Left.
 func (g *Guard) left() (kube.ResourceList, error) {
 	var left kube.ResourceList

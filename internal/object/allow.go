@@ -272,8 +272,9 @@ func (a Allow) allows(namespace string, ask Ask) bool {
 		})
 	case "kind":
 		return slices.Contains(a.Kinds, ask.key) || slices.ContainsFunc(a.Cluster, func(c ClusterKind) bool { return c.Kind == ask.key })
-	default: // what rights there are, and what holds for a whole cluster, is no author's to say
-		return false
+	default:
+		// What holds for a whole cluster is no author's to say; nor are rights, where the platform has the operator hand them out. Else it has none to do so.
+		return (ask.key == "Role."+rbacv1.GroupName || ask.key == "RoleBinding."+rbacv1.GroupName) && !slices.Contains(a.Kinds, ask.key)
 	}
 }
 

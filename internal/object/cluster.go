@@ -41,6 +41,9 @@ func (c ClusterKind) validate() error {
 	if !kindPattern.MatchString(c.Kind) {
 		return fmt.Errorf("allow.cluster: %q is no kind with its group: write ClusterRole.rbac.authorization.k8s.io", c.Kind)
 	}
+	if strings.Contains(c.Kind, "AdmissionPolicy") {
+		return fmt.Errorf("allow.cluster: %s: nothing bounds an admission policy to a namespace, not even another one", c.Kind)
+	}
 	if !strings.Contains(c.Name, hostNamespace) || !strings.Contains(c.Name, ownerName) || !clusterName.MatchString(Of(&metav1.ObjectMeta{Namespace: "a", Name: "a"}, c.Name)) {
 		return fmt.Errorf("allow.cluster: %q is no pattern of names for one custom resource: write %s-%s-*, or another one with both of these", c.Name, hostNamespace, ownerName)
 	}
@@ -58,6 +61,9 @@ func (a Allow) InNoNamespace(owner metav1.Object, kind schema.GroupKind, name st
 	remedy := fmt.Sprintf(`, and by names with namespace and name of the custom resource: overrideValues: {fullnameOverride: "%s-%s"} for most charts`, hostNamespace, ownerName)
 	if pattern, ok := PatternOf(owner, name); ok {
 		remedy = fmt.Sprintf(": [{kind: %s, name: %q}]", kind, pattern)
+		if err := (ClusterKind{kind.String(), pattern}).validate(); err != nil {
+			remedy = fmt.Sprintf(", and this one not at all: %v", err)
+		}
 	}
 	return fmt.Errorf("%s: the operator's watches.yaml allows such only by allow.cluster%s", Describe(kind.Kind, "", name), remedy)
 }
@@ -80,25 +86,20 @@ func PatternOf(owner metav1.Object, name string) (pattern string, ok bool) {
 // namespaceLabel is what Kubernetes has each namespace say, and nobody else can.
 const namespaceLabel = corev1.LabelMetadataName
 
-// CheckReach is why an object may not be that has the API server ask, or judge, about requests for objects: they have to be those of one namespace only, by
+// CheckReach is why an object may not be that has the API server ask somebody about requests for objects: they have to be those of one namespace only, by
 // a selector. A selector does not hold for cluster-scoped objects, so that the kinds have to be in namespaces; isNamespaced knows.
 func CheckReach(o *unstructured.Unstructured, namespace string, isNamespaced func(schema.GroupResource) bool) error {
-	var parts []any
-	rules := "rules"
-	switch o.GetKind() {
-	case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
-		parts = elements(o.Object["webhooks"])
-	case "MutatingAdmissionPolicyBinding", "ValidatingAdmissionPolicyBinding":
-		parts, rules = []any{fields(o.Object["spec"])["matchResources"]}, "resourceRules"
+	if !strings.HasSuffix(o.GetKind(), "WebhookConfiguration") {
+		return nil
 	}
-	for _, part := range parts {
-		part := fields(part)
+	for _, webhook := range elements(o.Object["webhooks"]) {
+		part := fields(webhook)
 		if !selects(fields(part["namespaceSelector"]), namespace) {
 			return fmt.Errorf("%s is asked about other namespaces, too: the operator's watches.yaml allows it to be asked about that of the custom resource, by namespaceSelector: {matchLabels: {%s: %s}}",
 				Describe(o.GetKind(), "", o.GetName()), namespaceLabel, namespace)
 		}
 		bounded := func(rule any) bool { return boundedRule(fields(rule), isNamespaced) }
-		if all := elements(part[rules]); len(all) == 0 || slices.ContainsFunc(all, func(rule any) bool { return !bounded(rule) }) {
+		if slices.ContainsFunc(elements(part["rules"]), func(rule any) bool { return !bounded(rule) }) {
 			return fmt.Errorf("%s is asked about cluster-scoped objects, too: the operator's watches.yaml allows it to be asked about namespaced ones, by scope: Namespaced in its rules",
 				Describe(o.GetKind(), "", o.GetName()))
 		}

@@ -72,6 +72,9 @@ func TestValidateClusterKind(t *testing.T) {
 			t.Errorf("%q: %v", pattern, err)
 		}
 	}
+	if err := (Allow{Cluster: []ClusterKind{{"ValidatingAdmissionPolicyBinding.admissionregistration.k8s.io", "{namespace}-{name}"}}}).Validate(); err == nil {
+		t.Error("an admission policy is allowed")
+	}
 	if err := (Allow{Cluster: []ClusterKind{{"Namespace", "{namespace}-{name}"}}}).Validate(); err == nil || !strings.Contains(err.Error(), "with its group") {
 		t.Error(err)
 	}
@@ -85,9 +88,6 @@ func TestCheckReach(t *testing.T) {
 	)
 	webhook := func(kind string, parts ...string) string {
 		return "kind: " + kind + "WebhookConfiguration\nwebhooks: [{name: ok, " + here + ", " + pods + "}, {" + strings.Join(parts, ", ") + "}]"
-	}
-	binding := func(parts ...string) string {
-		return "kind: ValidatingAdmissionPolicyBinding\nspec: {matchResources: {" + strings.Join(parts, ", ") + "}}"
 	}
 	for name, c := range map[string]struct {
 		object string
@@ -105,10 +105,6 @@ func TestCheckReach(t *testing.T) {
 		"everything":                   {webhook("Mutating", here, "rules: [{apiGroups: ['*'], resources: ['*']}]"), "cluster-scoped"},
 		"everything in namespaces":     {webhook("Mutating", here, "rules: [{apiGroups: ['*'], resources: ['*'], scope: Namespaced}]"), ""},
 		"a subresource":                {webhook("Mutating", here, "rules: [{apiGroups: [apps], resources: [deployments/scale]}]"), ""},
-		"a policy":                     {binding(here, "resourceRules: [{apiGroups: [apps], resources: [deployments]}]"), ""},
-		"a policy for all":             {binding("resourceRules: [{apiGroups: [apps], resources: [deployments]}]"), "other namespaces"},
-		"a policy for all kinds":       {binding(here), "cluster-scoped"},
-		"a policy for nothing":         {"kind: MutatingAdmissionPolicyBinding\nspec: {}", "other namespaces"},
 		"what asks nobody":             {"kind: ClusterRole\nrules: []", ""},
 	} {
 		o := &unstructured.Unstructured{}
@@ -145,6 +141,8 @@ func TestAskForContent(t *testing.T) {
 	}
 	if asks := of("apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: x, namespace: team-a}"); len(everything.Refused("team-a", asks)) != 1 {
 		t.Errorf("a Role asks for %v", asks)
+	} else if refused := (Allow{}).Refused("team-a", asks); len(refused) != 0 {
+		t.Errorf("a Role that the operator has no right to make is refused: %v", refused)
 	}
 	const webhook = "apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: x}\nwebhooks: [{name: a, clientConfig: {caBundle: YQ==}}]"
 	if !of(webhook)[0].Same(of(strings.Replace(webhook, "YQ==", "Yg==", 1))[0]) {

@@ -121,15 +121,14 @@ func (s *servable) lack(ctx context.Context, entry Entry, others bool) (lack, er
 	for _, crd := range entry.brought {
 		kind := release.KindOf(crd)
 		_, err := s.mapper.RESTMapping(kind)
-		if meta.IsNoMatchError(err) && entry.CRDs {
+		if err != nil && !meta.IsNoMatchError(err) {
+			return nil, err
+		}
+		if err != nil && entry.CRDs {
 			err = s.install(ctx, crd)
 		}
-		switch {
-		case err == nil:
-		case meta.IsNoMatchError(err), apierrors.IsForbidden(err), apierrors.IsInvalid(err):
+		if err != nil {
 			return fmt.Errorf("the cluster does not know the kind %s, which the chart brings in crds/: helm show crds %s | kubectl create -f -, or set crds: true (make manifests deploy): %w", kind, entry.ChartPath, err), nil
-		default:
-			return nil, err
 		}
 	}
 	if others {

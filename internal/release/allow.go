@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 
 	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
@@ -71,15 +72,30 @@ func (op *operation) refuseInNoNamespace(resources kube.ResourceList) error {
 		if info.Namespaced() {
 			continue
 		}
+		made := info.Object.(*unstructured.Unstructured) // Build knows no other type
 		err := op.allow.InNoNamespace(owner, info.Mapping.GroupVersionKind.GroupKind(), info.Name)
 		if err == nil {
-			err = object.CheckReach(info.Object.(*unstructured.Unstructured), owner.GetNamespace(), op.isNamespaced) // Build knows no other type
+			err = object.CheckReach(made, owner.GetNamespace(), op.isNamespaced)
+		}
+		if err == nil {
+			err = checkGoes(made)
 		}
 		if err != nil {
 			return notAllowed{fmt.Errorf("not allowed: %w", err)}
 		}
 	}
 	return nil
+}
+
+// checkGoes is why a hook may not be in no namespace: it is no part of the release, and no garbage collector removes what Helm leaves.
+func checkGoes(made *unstructured.Unstructured) error {
+	annotations := made.GetAnnotations()
+	policy := annotations[release.HookDeleteAnnotation]
+	if annotations[release.HookAnnotation] == "" || strings.Contains(policy, string(release.HookSucceeded)) && strings.Contains(policy, string(release.HookFailed)) {
+		return nil
+	}
+	return fmt.Errorf("%s is a hook that would stay: the operator's watches.yaml allows such only with %s: %s,%s", object.Describe(made.GetKind(), "", made.GetName()),
+		release.HookDeleteAnnotation, release.HookSucceeded, release.HookFailed)
 }
 
 // isNamespaced is whether the objects of a resource are in namespaces, false if the cluster does not know it.

@@ -24,6 +24,7 @@ var (
 	capable = regexp.MustCompile(`\.Capabilities\b`)
 	looking = regexp.MustCompile(`^lookup$`)
 	tpl     = regexp.MustCompile(`^tpl$`)
+	running = regexp.MustCompile(`\btpl\b`)
 
 	// parting finds the hooks of a deletion, which a template or a value says in words.
 	parting = regexp.MustCompile(`(pre|post)-delete`)
@@ -38,6 +39,8 @@ type chartSource struct {
 	// asks is what the chart asks the cluster, and valuesAsk whether its values may ask as well.
 	asks      questions
 	valuesAsk bool
+	// runsValues is whether the chart may run values as templates, if only in its notes.
+	runsValues bool
 	// incomplete is whether charts/ lacks a subchart, which the values may enable.
 	incomplete bool
 	// parting is whether the chart may have hooks that run when a custom resource goes.
@@ -59,7 +62,7 @@ func newChartSource(c *chart.Chart) chartSource {
 	}
 	source := chartSource{
 		digest: hex.EncodeToString(hash.Sum(nil)[:16]), asks: questions{mentions(c, capable), mentions(c, looking)},
-		valuesAsk: mentions(c, tpl), incomplete: len(missing(c, "")) > 0, parting: says(c, parting), schema: valuesSchema(c),
+		valuesAsk: mentions(c, tpl), runsValues: says(c, running), incomplete: len(missing(c, "")) > 0, parting: says(c, parting), schema: valuesSchema(c),
 	}
 	source.asks = source.questions(defaults(c))
 	return source
@@ -141,7 +144,7 @@ func mentions(c *chart.Chart, what *regexp.Regexp) bool {
 	}) || slices.ContainsFunc(c.Dependencies(), func(d *chart.Chart) bool { return mentions(d, what) })
 }
 
-// words are the functions, loops and fields in a part of a template, but for its text and comments.
+// words are the functions and the fields in a part of a template, but for its text and comments.
 func words(node parse.Node) (found []string) {
 	add := func(nodes ...parse.Node) {
 		for _, node := range nodes {
@@ -157,7 +160,6 @@ func words(node parse.Node) (found []string) {
 	case *parse.IfNode:
 		branch(n.BranchNode)
 	case *parse.RangeNode:
-		found = []string{"range"}
 		branch(n.BranchNode)
 	case *parse.WithNode:
 		branch(n.BranchNode)

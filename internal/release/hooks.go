@@ -66,7 +66,7 @@ func (a *actionClient) partingHooks(op *operation) ([]*release.Hook, error) {
 		a.warn(HooksSkipped, "The deletion is in the foreground, so that Kubernetes deletes what the hooks of the chart would make")
 		return nil, nil
 	}
-	if err := a.checkTemplates(source, values); err != nil {
+	if err := a.checkTemplates(source, values, values); err != nil {
 		return nil, fmt.Errorf("render the hooks of the deletion: %w (or annotate with %s=true)", err, WithoutHooks)
 	}
 	rel, err := op.renderAlone(values)

@@ -66,6 +66,7 @@ type ledger struct {
 	tests    map[types.UID]Tests
 	outdated map[types.UID]string // the inputs and surroundings that are known to render something else than what was applied
 	keys     map[types.UID]object.Key
+	orphaned map[types.UID]bool // those that somebody has deleted who wants to keep their objects
 	sources  map[*chart.Chart]chartSource
 }
 
@@ -78,7 +79,7 @@ type failure struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{states: map[types.UID]State{}, failures: map[types.UID]failure{}, drifts: map[types.UID]*drift{}, churns: map[types.UID]*churn{}, tests: map[types.UID]Tests{}, outdated: map[types.UID]string{}, keys: map[types.UID]object.Key{}, sources: map[*chart.Chart]chartSource{}}
+	return &ledger{states: map[types.UID]State{}, failures: map[types.UID]failure{}, drifts: map[types.UID]*drift{}, churns: map[types.UID]*churn{}, tests: map[types.UID]Tests{}, outdated: map[types.UID]string{}, keys: map[types.UID]object.Key{}, orphaned: map[types.UID]bool{}, sources: map[*chart.Chart]chartSource{}}
 }
 
 // state of the release of the custom resource with that UID, the zero value if it was not
@@ -170,6 +171,7 @@ func (l *ledger) forget(uid types.UID) {
 	delete(l.tests, uid)
 	delete(l.outdated, uid)
 	delete(l.keys, uid)
+	delete(l.orphaned, uid)
 }
 
 // key is that of the digests of a custom resource: the one it had so far, or else that of its record, or else a new one.
@@ -189,6 +191,19 @@ func (l *ledger) setTests(uid types.UID, tests Tests) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tests[uid] = tests
+}
+
+// setOrphaned remembers what the garbage collector may take off a custom resource before the operator has left it.
+func (l *ledger) setOrphaned(uid types.UID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.orphaned[uid] = true
+}
+
+func (l *ledger) isOrphaned(uid types.UID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.orphaned[uid]
 }
 
 // setOutdated remembers that a rendering differs, lest there is one at each reconcile until it is applied. Empty, it is.

@@ -91,16 +91,19 @@ func (a *actionClient) inStatus(field string) string {
 	return text
 }
 
-// unowned are the objects of the release that carry no owner reference. Before the first success since the operator started, the custom
-// resource's status knows them.
+// unowned are the UIDs of unownedChildren.
 func (a *actionClient) unowned() (uids []types.UID) {
+	for _, child := range a.unownedChildren() {
+		uids = append(uids, child.UID)
+	}
+	return uids
+}
+
+// unownedChildren are the objects of the release that carry no owner reference. Before the first success since the operator started, the custom
+// resource's status knows them.
+func (a *actionClient) unownedChildren() (children []object.Child) {
 	if state := a.clients.ledger.state(a.owner.GetUID()); state.Revision != 0 {
-		for _, child := range state.Children {
-			if child.UID != "" {
-				uids = append(uids, child.UID)
-			}
-		}
-		return uids
+		return slices.DeleteFunc(slices.Clone(state.Children), func(child object.Child) bool { return child.UID == "" })
 	}
 	owner, ok := a.owner.(*unstructured.Unstructured)
 	if !ok {
@@ -109,11 +112,12 @@ func (a *actionClient) unowned() (uids []types.UID) {
 	listed, _, _ := unstructured.NestedSlice(owner.Object, "status", "release", "unowned")
 	for _, item := range listed {
 		fields, _ := item.(map[string]any)
-		if uid, _ := fields["uid"].(string); uid != "" {
-			uids = append(uids, types.UID(uid))
+		text := func(key string) string { text, _ := fields[key].(string); return text }
+		if child := (object.Child{APIVersion: text("apiVersion"), Kind: text("kind"), Name: text("name"), UID: types.UID(text("uid"))}); child.UID != "" {
+			children = append(children, child)
 		}
 	}
-	return uids
+	return children
 }
 
 // maxAhead is how many revisions after the one that was applied last the operator may have tried and failed to apply.

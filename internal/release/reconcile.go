@@ -149,10 +149,10 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 	if a.asks.capabilities {
 		a.around.Capabilities = a.clients.capabilities.Digest()
 	}
-	if !a.source.incomplete && !a.source.valuesAsk || decide(a.observe()) == mustWait {
+	if !a.source.incomplete && !a.source.runsValues || decide(a.observe()) == mustWait {
 		return nil
 	}
-	err = a.checkTemplates(a.source, a.values)
+	err = a.checkTemplates(a.source, a.values, a.whole)
 	if err == nil && a.source.incomplete {
 		err = checkSubcharts(chrt, coalesced)
 	}
@@ -523,7 +523,7 @@ func (a *actionClient) failed(err error) {
 func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption) (*release.UninstallReleaseResponse, error) {
 	a.leaveRollout(a.owner) // whether that succeeds or not
 	if a.current == nil || orphans(a.owner) {
-		return nil, a.letGo()
+		return nil, a.letGo(nil)
 	}
 	if failed := a.clients.ledger.failure(a.owner.GetUID()); failed.inputs == a.partingInputs() && time.Now().Before(failed.until) {
 		return nil, failed.err
@@ -555,7 +555,7 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 	}
 	response, err := a.uninstall(op, name, opts)
 	if errors.Is(err, driver.ErrReleaseNotFound) { // orphaned, of which the cache has not heard
-		return nil, a.letGo()
+		return nil, a.letGo(op)
 	}
 	if err == nil {
 		a.acted(Uninstall, time.Since(start), nil)

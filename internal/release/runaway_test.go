@@ -1,29 +1,51 @@
 package release
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
+)
 
 func TestRunaway(t *testing.T) {
+	check := func(spec, whole map[string]any) error {
+		kind := &Kind{allow: object.Allow{Values: []string{"config", "image.tag"}}, overrides: map[string]string{"pinned": "x"}}
+		return kind.checkTemplates(chartSource{runsValues: true}, spec, whole)
+	}
 	for text, want := range map[string]string{
-		"plain": "", "{{ .Release.Name }}.example.com": "", `{{ include "x.labels" . | nindent 4 }}`: "", "{{ lookup \"v1\" \"ConfigMap\" \"a\" \"b\" }}": "",
-		"tpl range until": "", "{{/* tpl */}}": "", `{{ "tpl" }}`: "", "{{ not a template": "", "{{ .Values.range }}": "",
+		"plain": "", "{{ .Release.Name }}.example.com": "", `{{ include "x.labels" . }}`: "", `{{ include "x.labels" $ | quote }}`: "", `{{ (lookup "v1" "ConfigMap" "a" "b").data }}`: "",
+		"tpl range until": "", "{{/* tpl */}}": "", `{{ "tpl" }}`: "", "{{ .Values.range }}": "", `{{ printf "%s-%s" .Release.Name .Values.a | trunc 63 }}`: "",
+		"{{ if .Values.a }}x{{ else }}{{ $.Values.b | default \"c\" }}{{ end }}": "", "{{ with .Values.a }}x{{ end }}": "", "{{ .Capabilities.KubeVersion.Major }}": "",
+		"{{ not a template": "can't be parsed", "{{ range until 1000000000 }}x": "can't be parsed", "{{ end }}": "can't be parsed",
 		"{{ tpl .Values.a . }}": "tpl", `{{ and "}" (tpl .Values.a .) }}`: "tpl", "{{- range .Values.list }}x{{ end }}": "range", "{{ until 1000000000 }}": "until",
-		`{{ if .a }}{{ else }}{{ repeat 1000000000 "x" }}{{ end }}`: "repeat", `{{ with .a }}{{ genPrivateKey "rsa" }}{{ end }}`: "genPrivateKey",
-		`{{ define "a" }}{{ template "a" }}{{ end }}{{ template "a" }}`: "define", `{{ (.a | tpl) }}`: "tpl", `{{ $x := tpl .Values.a . }}`: "tpl",
+		`{{ if .Values.a }}{{ else }}{{ repeat 1000000000 "x" }}{{ end }}`: "repeat", `{{ with .Values.a }}{{ genPrivateKey "rsa" }}{{ end }}`: "genPrivateKey",
+		`{{ define "a" }}{{ template "a" }}{{ end }}{{ template "a" }}`: "definition", `{{ template "render" (dict "value" .Values.a) }}`: "template", `{{ (.Values.a | tpl) }}`: "tpl",
+		`{{ $a := "0123456789abcdef" }}{{ $a = print $a $a }}`: "variable", `{{ printf "%1000000s" "x" }}`: "printf", `{{ printf .Values.a }}`: "printf", "{{ randBytes 2000000000 }}": "randBytes",
+		`{{ indent 2000000000 "x" }}`: "indent", `{{ include "render" (dict "value" .Values.text) }}`: "dict", `{{ include .Values.name . }}`: "include", `{{ .Files.Get "x" }}`: ".Files",
 	} {
-		if got := endlessIn(text); got != want {
-			t.Errorf("%s: %q", text, got)
+		err := check(map[string]any{"text": text}, nil)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
-	spec := map[string]any{"fine": "{{ .a }}", "config": map[string]any{"rules": []any{"x", "{{ range .Alerts }}{{ end }}"}}}
-	if path, word := runaway(spec, "", nil); path != "config.rules" || word != "range" {
-		t.Errorf("%q at %q", word, path)
-	}
-	for _, allowed := range []string{"config", "config.rules"} {
-		if path, word := runaway(spec, "", []string{allowed}); word != "" {
-			t.Errorf("%s is allowed: %q at %q", allowed, word, path)
+	const loop = "{{ range .Alerts }}{{ end }}"
+	for name, c := range map[string]struct {
+		spec map[string]any
+		want bool
+	}{
+		"allowed":                      {map[string]any{"config": map[string]any{"rules": []any{"x", loop}}, "image": map[string]any{"tag": loop}}, true},
+		"pinned":                       {map[string]any{"pinned": loop}, true},
+		"in a list":                    {map[string]any{"rules": []any{"x", loop}}, false},
+		"a key":                        {map[string]any{"a": map[string]any{"{{ tpl .a . }}": "x"}}, false},
+		"a key like an allowed path":   {map[string]any{"image.tag": loop}, false},
+		"much of little":               {map[string]any{"big": strings.Repeat("x", 500_000), "text": strings.Repeat("{{ .Values.big }}", 1000)}, false},
+		"little of little, many times": {map[string]any{"text": strings.Repeat("{{ .Values.a }}", 1000)}, true},
+	} {
+		if err := check(c.spec, c.spec); (err == nil) != c.want {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if path, word := runaway(map[string]any{"a": map[string]any{"{{ tpl .a . }}": "x"}}, "", nil); word != "tpl" {
-		t.Errorf("a key: %q at %q", word, path)
+	if err := (&Kind{}).checkTemplates(chartSource{}, map[string]any{"text": loop}, nil); err != nil {
+		t.Errorf("a chart that runs no values: %v", err)
 	}
 }

@@ -84,16 +84,18 @@ func (a *actionClient) test() {
 		a.schedule.after(a.owner, testPause)
 		return
 	}
-	if a.health() != healthy {
-		return // the next change of an object brings the next look
-	}
-	if !a.testPlaces.begin(a.owner.GetNamespace()) {
+	if a.health() != healthy || !a.testPlaces.begin(a.owner.GetNamespace()) {
 		a.schedule.after(a.owner, testPause)
 		return
 	}
 	defer a.testPlaces.end(a.owner.GetNamespace())
 	tests := Tests{Asked: asked, Generation: a.owner.GetGeneration()}
-	tests.Run, tests.Err = a.runTests()
+	var err error
+	tests.Run, tests.Err, err = a.runTests()
+	if err != nil {
+		a.schedule.after(a.owner, testPause)
+		return
+	}
 	if a.ctx.Err() != nil {
 		return // the operator stops: the next one runs them
 	}
@@ -118,29 +120,29 @@ func (a *actionClient) tested() string {
 	return asked
 }
 
-// runTests runs those of the chart as it is now, with what the custom resource says now, and names their objects.
-func (a *actionClient) runTests() (run []string, err error) {
+// runTests runs those of the chart as it is now, with what the custom resource says now, and names their objects. An error is that they could not be begun.
+func (a *actionClient) runTests() (run []string, failed, err error) {
 	if !a.mayTest {
-		return nil, errors.New("not allowed: without tests: true, the operator's watches.yaml allows this kind no tests")
+		return nil, errors.New("not allowed: without tests: true, the operator's watches.yaml allows this kind no tests"), nil
 	}
 	op, err := a.begin(nil, false)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer op.end()
 	rel, err := a.render(op)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	due := slices.DeleteFunc(slices.Clone(rel.Hooks), func(hook *release.Hook) bool { return !slices.Contains(hook.Events, release.HookTest) })
 	for _, hook := range due {
 		run = append(run, fmt.Sprintf("%s %q", hook.Kind, hook.Name))
 	}
-	if err = op.judgeHooks(due); err == nil {
-		err = op.runHooks(due, release.HookTest)
+	if failed = op.judgeHooks(due); failed == nil {
+		failed = op.runHooks(due, release.HookTest)
 	}
-	if err != nil && a.secrets {
-		err = object.DiscreetRendering(err)
+	if failed != nil && a.secrets {
+		failed = object.DiscreetRendering(failed)
 	}
-	return run, err
+	return run, failed, nil
 }

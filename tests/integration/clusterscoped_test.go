@@ -291,6 +291,16 @@ func TestEndsOfClusterScopedObjects(t *testing.T) {
 	s.must(err)
 	gone()
 
+	// Who may edit ConfigMaps takes the records away, and nobody looks.
+	make()
+	s.editOf("Ending", "hello", kit.Pause(true))
+	s.awaitOf("Ending", "hello", "Paused")
+	_, err = s.kubectl("", "delete", "configmaps", "--selector=owner=helm")
+	s.must(err)
+	_, err = s.kubectl("", "delete", "endings", "hello")
+	s.must(err)
+	gone()
+
 	make()
 	role := &rbacv1.ClusterRole{}
 	s.get(role, s.namespace+".hello-reader")

@@ -238,6 +238,7 @@ func TestMakeKindInNoNamespace(t *testing.T) {
 		says   string
 	}{
 		"another name":   {named("anything", mark), "a custom resource of its kinds controls"},
+		"kept":           {&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "anything", Labels: map[string]string{"webapp.demo.welcome.domain/managed-by": "welcome-operator"}, Annotations: map[string]string{madeForKind: "Wide." + kindsGroup, policyOfHelm: "keep"}}}, "in no namespace"},
 		"no mark":        {named(s.namespace+".x-reader", nil), "a custom resource of its kinds controls"},
 		"another's mark": {named(s.namespace+".x-reader", map[string]string{madeForKind: "Welcome." + kit.Group}), "a custom resource of its kinds controls"},
 		"other rights":   {named(s.namespace+".x-reader", mark, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"get"}}), "attempting to grant RBAC permissions not currently held"},
@@ -247,6 +248,31 @@ func TestMakeKindInNoNamespace(t *testing.T) {
 		if err := operator.Create(ctx, c.object); !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	// A name as the entry has it makes nobody's object the operator's, even if it would mark it; one of the two marks does, so that the other can be put back.
+	for name, c := range map[string]struct {
+		labels, annotations map[string]string
+		may                 bool
+	}{
+		"neither mark":   {},
+		"another's mark": {annotations: map[string]string{madeForKind: "Welcome." + kit.Group}},
+		"the label":      {labels: map[string]string{kit.ManagedBy: "welcome-operator"}, may: true},
+		"the annotation": {annotations: mark, may: true},
+	} {
+		object := named(s.namespace+".x-foreign", c.annotations)
+		object.Labels = c.labels
+		s.must(env.Client.Create(ctx, object))
+		changed := named(object.Name, mark)
+		changed.Labels = map[string]string{kit.ManagedBy: "welcome-operator"}
+		for verb, err := range map[string]error{
+			"change": operator.Patch(ctx, changed, client.Merge, client.DryRunAll), // as Helm does: there is no right to update
+			"delete": operator.Delete(ctx, object, client.DryRunAll),
+		} {
+			if c.may && err != nil || !c.may && (err == nil || !strings.Contains(err.Error(), "a custom resource of its kinds controls")) {
+				t.Errorf("%s what has %s: %v", verb, name, err)
+			}
+		}
+		s.must(env.Client.Delete(ctx, object))
 	}
 	s.delete(s.of("Wide", "hello"))
 	for name, object := range s.inNoNamespace() {
