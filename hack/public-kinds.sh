@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD clone=$PWD/dist/public-kinds
-export KUBECONFIG=$root/.cluster/kubeconfig
+export KUBECONFIG=$clone/.cluster/kubeconfig
 hack/public-charts.sh dist/charts >/dev/null
 rm -rf "$clone"
 git clone --quiet . "$clone"
@@ -16,25 +16,25 @@ mkdir -p dist/standin/www/-
 touch dist/standin/www/{index.html,metrics,healthz,-/healthy,-/ready}
 cp /bin/busybox dist/standin
 
-# chart, port of its program
-while read -r chart port; do
+# chart, port of its program, and what of its values is its image
+while read -r chart port image; do
 	kind=$(tr -d - <<<"${chart#prometheus-}") kind=${kind^}
 	start=$(date +%s)
 	# The arguments of the chart are words that the shell does not look at.
 	printf 'FROM scratch\nCOPY busybox /bin/busybox\nCOPY www /www\nENTRYPOINT ["/bin/busybox", "sh", "-c", "exec /bin/busybox httpd -f -p %s -h /www"]\n' "$port" > dist/standin/Dockerfile
-	hack/image.sh build "demo.welcome.domain/standin:$port" dist/standin/Dockerfile "$(go env GOARCH)" dist/standin
-	hack/image.sh push "demo.welcome.domain/standin:$port"
+	hack/image.sh build "demo.welcome.domain/standin:v$port" dist/standin/Dockerfile "$(go env GOARCH)" dist/standin
+	hack/image.sh push "demo.welcome.domain/standin:v$port"
 	git add --all && git -c user.name=x -c user.email=x@example.com commit --quiet --allow-empty --message before
 	make --no-print-directory kind CHART="$root/dist/charts/charts/prometheus-community-$chart" GROUP=public.example.com VERSION=v1 KIND="$kind" \
-		PIN="image.registry=demo.welcome.domain image.repository=standin image.tag=$port" > dist/kind.log || { cat dist/kind.log; exit 1; }
+		PIN="$image image.tag=v$port" > dist/kind.log || { cat dist/kind.log; exit 1; }
 	echo "$chart: $(git status --short --untracked-files=all | wc -l) files made or changed, none by hand:"
 	git status --short --untracked-files=all | grep -v " helm-charts/"
 	make --no-print-directory images push deploy >/dev/null
 	kubectl apply --filename "config/samples/public_v1_${kind,,}.yaml"
 	kubectl wait --for=condition=Ready --timeout=120s "${kind,,}.public.example.com" --all
 	echo "$chart: from nothing to Ready in $(($(date +%s) - start)) s"
-done <<<'prometheus-pushgateway 9091
-prometheus-statsd-exporter 9102
-prometheus-blackbox-exporter 9115'
+done <<<'prometheus-pushgateway 9091 image.registry=demo.welcome.domain image.repository=standin
+prometheus-statsd-exporter 9102 image.repository=demo.welcome.domain/standin
+prometheus-blackbox-exporter 9115 image.registry=demo.welcome.domain image.repository=standin'
 go test -count=1 ./hack
 make --no-print-directory undeploy >/dev/null

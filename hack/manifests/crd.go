@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
+	"strings"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -13,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
@@ -20,16 +23,26 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
+var vowelAndY = regexp.MustCompile(`[aeiou]y$`)
+
+// resourceOf is what the API calls the objects of a kind: networkpolicies, ingresses, gateways. Of these, the library guesses gatewaies.
+func resourceOf(gvk schema.GroupVersionKind) string {
+	resource, singular := meta.UnsafeGuessKindToResource(gvk)
+	if vowelAndY.MatchString(singular.Resource) {
+		return singular.Resource + "s"
+	}
+	return resource.Resource
+}
+
 // newCRD puts the CRD of a kind together: the spec is the chart's, all else is the same for every kind of this operator.
 func newCRD(entry operator.Entry, api *API, spec apiextensionsv1.JSONSchemaProps) *apiextensionsv1.CustomResourceDefinition {
 	gvk := entry.GroupVersionKind
 	longest := entry.ReleaseName.MaxLength(gvk.Kind)
-	plural, singular := meta.UnsafeGuessKindToResource(gvk)
 	names := apiextensionsv1.CustomResourceDefinitionNames{
 		Kind:       gvk.Kind,
 		ListKind:   gvk.Kind + "List",
-		Plural:     cmp.Or(api.crd.Plural, plural.Resource),
-		Singular:   singular.Resource,
+		Plural:     cmp.Or(api.crd.Plural, resourceOf(gvk)),
+		Singular:   strings.ToLower(gvk.Kind),
 		ShortNames: api.crd.ShortNames,
 		Categories: []string{"all"},
 	}

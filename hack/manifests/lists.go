@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
@@ -261,12 +260,12 @@ func enumerated(set map[string]bool) string {
 
 // pluralOf is how people call several objects of a kind: NetworkPolicies.
 func pluralOf(gvk schema.GroupVersionKind) string {
-	resource, _ := meta.UnsafeGuessKindToResource(gvk)
+	resource := resourceOf(gvk)
 	same := 0
-	for same < len(gvk.Kind) && same < len(resource.Resource) && strings.ToLower(gvk.Kind)[same] == resource.Resource[same] {
+	for same < len(gvk.Kind) && same < len(resource) && strings.ToLower(gvk.Kind)[same] == resource[same] {
 		same++
 	}
-	return gvk.Kind[:same] + resource.Resource[same:]
+	return gvk.Kind[:same] + resource[same:]
 }
 
 // writeImages has the operator's Deployment name the images that the charts choose themselves: OLM's tools mirror what a RELATED_IMAGE_ says.

@@ -12,7 +12,6 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -59,12 +58,11 @@ func (k kind) children() []child {
 	var all []child
 	for _, m := range k.api.kinds {
 		gvk := groupVersionKind(m)
-		resource, _ := meta.UnsafeGuessKindToResource(gvk)
 		why := k.entry.Kind + ": " + m.file
 		if m.when != "" {
 			why += ", with " + m.when
 		}
-		all = append(all, child{gvk.Group, resource.Resource, line(why), k.refusal(m), k.inNoNamespace(m)})
+		all = append(all, child{gvk.Group, resourceOf(gvk), line(why), k.refusal(m), k.inNoNamespace(m)})
 	}
 	return all
 }

@@ -1,0 +1,17 @@
+package main
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func TestResourceOf(t *testing.T) {
+	for kind, want := range map[string]string{
+		"Gateway": "gateways", "NetworkPolicy": "networkpolicies", "Ingress": "ingresses", "Memcached": "memcacheds", "Endpoints": "endpoints", "CronTab": "crontabs", "Proxy": "proxies",
+	} {
+		if got := resourceOf(schema.GroupVersionKind{Version: "v1", Kind: kind}); got != want {
+			t.Errorf("%s: %s, not %s", kind, got, want)
+		}
+	}
+}
