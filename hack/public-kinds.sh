@@ -13,7 +13,7 @@ cp -al bin "$clone"
 ln -s "$root/.cluster" "$clone/.cluster"
 cd "$clone"
 mkdir -p dist/standin/www/-
-touch dist/standin/www/{index.html,metrics,healthz,-/healthy,-/ready}
+touch dist/standin/www/{health,-/healthy,-/ready}
 cp /bin/busybox dist/standin
 
 # chart, port of its program, and what of its values is its image
