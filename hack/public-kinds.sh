@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD clone=$PWD/dist/public-kinds
-export KUBECONFIG=$clone/.cluster/kubeconfig
+export KUBECONFIG=$clone/.cluster/kubeconfig KUBECACHEDIR=$clone/dist/kube-cache # what other clusters know is none of this one
 hack/public-charts.sh dist/charts >/dev/null
 rm -rf "$clone"
 git clone --quiet . "$clone"
