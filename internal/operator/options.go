@@ -103,7 +103,7 @@ Flags:
 %s
 Environment:
       %s        comma-separated namespaces to watch; empty or unset for all
-      RELATED_IMAGE_…        images to which watches.yaml pins the charts: each one that it names is required
+      RELATED_IMAGE_WELCOME  the image to which watches.yaml pins the chart; each variable that it names is required
       KUBECONFIG             the cluster, when not running inside of one
 `, flags.FlagUsages(), watchNamespaceEnv)
 	}
