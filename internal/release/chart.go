@@ -129,10 +129,8 @@ func mentions(c *chart.Chart, what *regexp.Regexp) bool {
 		if path.Base(t.Name) == "NOTES.txt" {
 			return false
 		}
-		trees := map[string]*parse.Tree{}
-		tree := parse.New(t.Name)
-		tree.Mode = parse.SkipFuncCheck
-		if _, err := tree.Parse(string(t.Data), "", "", trees); err != nil {
+		trees, err := parsed(t.Name, string(t.Data))
+		if err != nil {
 			return false
 		}
 		for _, tree := range trees {
@@ -142,6 +140,15 @@ func mentions(c *chart.Chart, what *regexp.Regexp) bool {
 		}
 		return false
 	}) || slices.ContainsFunc(c.Dependencies(), func(d *chart.Chart) bool { return mentions(d, what) })
+}
+
+// parsed are the templates in a text, by their names: itself and what it defines. Which functions there are does not matter.
+func parsed(name, text string) (map[string]*parse.Tree, error) {
+	trees := map[string]*parse.Tree{}
+	tree := parse.New(name)
+	tree.Mode = parse.SkipFuncCheck
+	_, err := tree.Parse(text, "", "", trees)
+	return trees, err
 }
 
 // words are the functions and the fields in a part of a template, but for its text and comments.

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -66,7 +67,11 @@ func (a *actionClient) partingHooks(op *operation) ([]*release.Hook, error) {
 		a.warn(HooksSkipped, "The deletion is in the foreground, so that Kubernetes deletes what the hooks of the chart would make")
 		return nil, nil
 	}
-	if err := a.checkTemplates(source, values, values); err != nil {
+	text, err := json.Marshal(values)
+	if err != nil {
+		return nil, fmt.Errorf("measure the spec: %w", err)
+	}
+	if err := a.checkTemplates(source, values, string(text)); err != nil {
 		return nil, fmt.Errorf("render the hooks of the deletion: %w (or annotate with %s=true)", err, WithoutHooks)
 	}
 	rel, err := op.renderAlone(values)

@@ -152,7 +152,7 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 	if !a.source.incomplete && !a.source.runsValues || decide(a.observe()) == mustWait {
 		return nil
 	}
-	err = a.checkTemplates(a.source, a.values, a.whole)
+	err = a.checkTemplates(a.source, a.values, text)
 	if err == nil && a.source.incomplete {
 		err = checkSubcharts(chrt, coalesced)
 	}

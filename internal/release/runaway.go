@@ -1,7 +1,6 @@
 package release
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,16 +24,13 @@ var (
 // maxExpanded bounds what the templates in a spec can make, in bytes: each part of one may stand for all values.
 const maxExpanded = 32 << 20
 
-// checkTemplates fails if a spec has a template in it that the chart may run, and that could keep the operator busy or take its memory. whole are all values.
-func (k *Kind) checkTemplates(source chartSource, spec, whole map[string]any) error {
-	if !source.runsValues {
+// checkTemplates fails if a spec has a template in it that the chart may run, and that could keep the operator busy or take its memory. whole are all values, as
+// JSON: what has no template in it costs nothing more.
+func (k *Kind) checkTemplates(source chartSource, spec map[string]any, whole string) error {
+	if !source.runsValues || !strings.Contains(whole, "{{") {
 		return nil
 	}
-	text, err := json.Marshal(whole)
-	if err != nil {
-		return fmt.Errorf("measure the values: %w", err)
-	}
-	t := templates{allowed: sets.New(k.allow.Values...).Insert(slices.Collect(maps.Keys(k.overrides))...), each: len(text)}
+	t := templates{allowed: sets.New(k.allow.Values...).Insert(slices.Collect(maps.Keys(k.overrides))...), each: len(whole)}
 	if t.look(spec, ""); t.why == "" && t.parts*t.each > maxExpanded {
 		t.where, t.why = "the spec", "could make more than is good of it"
 	}
@@ -80,11 +76,8 @@ func (t *templates) judge(text, path string) {
 	if t.why != "" || !strings.Contains(text, "{{") || t.allowed.Has(path) {
 		return
 	}
-	trees := map[string]*parse.Tree{}
-	tree := parse.New("value")
-	tree.Mode = parse.SkipFuncCheck
 	why := ""
-	switch _, err := tree.Parse(text, "", "", trees); {
+	switch trees, err := parsed("value", text); {
 	case err != nil:
 		why = "can't be parsed"
 	case len(trees) > 1:
