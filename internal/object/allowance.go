@@ -27,8 +27,8 @@ func (a Allow) Allowing(asks []Ask) Allow {
 			continue
 		}
 		isPattern := ask.what == "host" && ask.key == everyHost || ask.what == "annotation" && strings.HasSuffix(ask.key, "*")
-		if one.Validate() == nil && !isPattern && !slices.Contains(*list, ask.key) {
-			*list = append(slices.Clip(*list), ask.key)
+		if one.Validate() == nil && !isPattern {
+			*list = with(*list, ask.key)
 		}
 	}
 	return a
@@ -41,29 +41,34 @@ func (a Allow) ForChart(owner metav1.Object, objects []*unstructured.Unstructure
 	for _, o := range objects {
 		kind := o.GroupVersionKind().GroupKind()
 		if InNoNamespace(o) {
-			refused := a.InNoNamespace(owner, kind, o.GetName())
-			pattern, ok := PatternOf(owner, o.GetName())
-			one := ClusterKind{Kind: kind.String(), Name: pattern}
-			switch {
-			case refused == nil:
-			case ok && one.validate() == nil:
-				a.Cluster = append(slices.Clip(a.Cluster), one)
-			default:
-				more = cmp.Or(more, refused)
+			if refused := a.InNoNamespace(owner, kind, o.GetName()); refused != nil {
+				if one, err := suggestion(owner, kind, o.GetName()); err == nil {
+					a.Cluster = append(slices.Clip(a.Cluster), one)
+				} else {
+					more = cmp.Or(more, refused)
+				}
 			}
 			continue
 		}
-		if HandsOut(kind) && !slices.Contains(a.Kinds, kind.String()) { // the operator has to have what it hands out
-			a.Kinds = append(slices.Clip(a.Kinds), kind.String())
+		if HandsOut(kind) { // the operator has to have what it hands out
+			a.Kinds = with(a.Kinds, kind.String())
 		}
 		a = a.Allowing(slices.DeleteFunc(Asks(o), func(ask Ask) bool { return ask.what != "kind" }))
 		for _, word := range PodWords(o) {
-			if needless := secrets && word == PodSecrets; !needless && !slices.Contains(a.Pods, word) {
-				a.Pods = append(slices.Clip(a.Pods), word)
+			if needless := secrets && word == PodSecrets; !needless {
+				a.Pods = with(a.Pods, word)
 			}
 		}
 	}
 	return a, more
+}
+
+// with is a list that has a word, in memory of its own if that was not in it.
+func with(list []string, word string) []string {
+	if slices.Contains(list, word) {
+		return list
+	}
+	return append(slices.Clip(list), word)
 }
 
 // String is a as it stands in an entry of watches.yaml, in one line, as a log or a status can have it.

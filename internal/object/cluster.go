@@ -58,14 +58,26 @@ func (a Allow) InNoNamespace(owner metav1.Object, kind schema.GroupKind, name st
 	}) {
 		return nil
 	}
-	remedy := fmt.Sprintf(`, and by names with namespace and name of the custom resource: overrideValues: {fullnameOverride: "%s-%s"} for most charts`, hostNamespace, ownerName)
-	if pattern, ok := PatternOf(owner, name); ok {
-		remedy = fmt.Sprintf(": [{kind: %s, name: %q}]", kind, pattern)
-		if err := (ClusterKind{kind.String(), pattern}).validate(); err != nil {
-			remedy = fmt.Sprintf(", and this one not at all: %v", err)
-		}
+	var remedy string
+	if one, err := suggestion(owner, kind, name); err == nil {
+		remedy = fmt.Sprintf(": [{kind: %s, name: %q}]", one.Kind, one.Name)
+	} else {
+		remedy = ", and " + err.Error()
 	}
 	return fmt.Errorf("%s: the operator's watches.yaml allows such only by allow.cluster%s", Describe(kind.Kind, "", name), remedy)
+}
+
+// suggestion is what would allow a cluster-scoped object of owner. The error goes on from "by allow.cluster, and".
+func suggestion(owner metav1.Object, kind schema.GroupKind, name string) (ClusterKind, error) {
+	pattern, ok := PatternOf(owner, name)
+	if !ok {
+		return ClusterKind{}, fmt.Errorf(`by names with namespace and name of the custom resource: overrideValues: {fullnameOverride: "%s-%s"} for most charts`, hostNamespace, ownerName)
+	}
+	one := ClusterKind{Kind: kind.String(), Name: pattern}
+	if err := one.validate(); err != nil {
+		return one, fmt.Errorf("this one not at all: %w", err)
+	}
+	return one, nil
 }
 
 // PatternOf is a pattern by which a cluster-scoped object of owner can be allowed, false if its name does not tell for which custom resource it is.
