@@ -183,8 +183,8 @@ rules:
 	return os.WriteFile(filepath.Join(rightsDir, roleFile), []byte(text), 0o644)
 }
 
-// makeRules are the rules to make what charts make, in namespaces or in none.
-func makeRules(kinds []kind, inNoNamespace bool) (text string) {
+// granted is what charts make in namespaces, or in none, and the operator may: why, by group and resource.
+func granted(kinds []kind, inNoNamespace bool) map[string]map[string][]string {
 	children := map[string]map[string][]string{}
 	for _, k := range kinds {
 		for _, c := range k.children() {
@@ -197,6 +197,12 @@ func makeRules(kinds []kind, inNoNamespace bool) (text string) {
 			children[c.group][c.resource] = append(children[c.group][c.resource], c.why)
 		}
 	}
+	return children
+}
+
+// makeRules are the rules to make what charts make, in namespaces or in none.
+func makeRules(kinds []kind, inNoNamespace bool) (text string) {
+	children := granted(kinds, inNoNamespace)
 	delete(children[""], "configmaps") // as the records
 	delete(children[""], "secrets")
 	for _, group := range slices.Sorted(maps.Keys(children)) {

@@ -38,23 +38,14 @@ metadata:
   name: welcome-scorecard
 rules:
 `
-	children := map[string]map[string]bool{}
 	for _, k := range kinds {
 		plural := k.crd.Spec.Names.Plural
 		text += rule("Be a user of "+k.plural()+".", k.entry.Group, []string{plural}, "get", "create", "update", "delete")
 		if k.crd.Spec.Versions[0].Subresources.Scale != nil {
 			text += rule("Scale them.", k.entry.Group, []string{plural + "/scale"}, "update")
 		}
-		for _, c := range k.children() {
-			if c.refused != "" || c.inNoNamespace {
-				continue
-			}
-			if children[c.group] == nil {
-				children[c.group] = map[string]bool{}
-			}
-			children[c.group][c.resource] = true
-		}
 	}
+	children := granted(kinds, false)
 	for _, group := range slices.Sorted(maps.Keys(children)) {
 		text += rule("Look at the children, and break them.", group, slices.Sorted(maps.Keys(children[group])), "get", "list", "update", "delete")
 	}
