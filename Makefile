@@ -21,6 +21,7 @@ SCORECARD_IMG      ?= $(IMAGE_TAG_BASE)-scorecard:v$(VERSION)
 # ---- Where a cluster is needed, KUBECONFIG wins over the local one. ----
 ROOT := $(CURDIR)
 BIN  := bin
+CALLERS_PATH := $(PATH)
 export PATH := $(ROOT)/$(BIN):$(PATH)
 export CGO_ENABLED := 0
 
@@ -48,11 +49,17 @@ VERSION_VARIABLE := demo.welcome.domain/welcome-operator/internal/operator.versi
 # of 16 bytes, as on arm64, instead of amd64's 32: 0.7 MB less.
 NOT_INLINED := k8s.io/api k8s.io/client-go/kubernetes k8s.io/client-go/applyconfigurations k8s.io/apiextensions-apiserver sigs.k8s.io/kustomize github.com/google/gnostic-models k8s.io/kubectl \
 	k8s.io/kube-openapi sigs.k8s.io/structured-merge-diff k8s.io/cli-runtime sigs.k8s.io/cli-utils github.com/Masterminds google.golang.org/protobuf
-GO_BUILD := go build -trimpath $(NOT_INLINED:%=-gcflags=%/...=-l) -ldflags "-s -w -funcalign=16 -X $(VERSION_VARIABLE)=v$(VERSION)"
+GO_BUILD := go build -trimpath $(NOT_INLINED:%=-gcflags=%/...=-l) -ldflags "-s -w -funcalign=16 -X $(VERSION_VARIABLE)=v$(VERSION) -X main.version=v$(VERSION)"
 
 .PHONY: build
-build: ## Compile the operator to bin/welcome-operator
+build: ## Compile the operator to bin/welcome-operator, and the plugin to bin/kubectl-welcome
 	$(GO_BUILD) -o bin/welcome-operator .
+	$(GO_BUILD) -o bin/kubectl-welcome ./cmd/kubectl-welcome
+
+.PHONY: install-plugin
+install-plugin: ## Put `kubectl welcome`, with its completion, where kubectl finds it [PLUGIN_DIR=a directory on PATH]
+	$(GO_BUILD) -o bin/kubectl-welcome ./cmd/kubectl-welcome
+	@PATH='$(CALLERS_PATH)' hack/install-plugin.sh bin/kubectl-welcome '$(PLUGIN_DIR)'
 
 .PHONY: kind
 kind: $(if $(INTO),,$(BIN)/kustomize $(BIN)/operator-sdk) ## Serve one more kind: make kind CHART=dir|tgz GROUP=apps.example.com VERSION=v1 KIND=MyApp [PIN="path=value path=value"] [ALLOW="path path"] [INTO=../myapp-operator]

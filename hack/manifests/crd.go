@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	obj "demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/operator"
 	"demo.welcome.domain/welcome-operator/internal/status"
 )
@@ -44,7 +45,7 @@ func newCRD(entry operator.Entry, api *API, spec apiextensionsv1.JSONSchemaProps
 		Plural:     cmp.Or(api.crd.Plural, resourceOf(gvk)),
 		Singular:   strings.ToLower(gvk.Kind),
 		ShortNames: api.crd.ShortNames,
-		Categories: []string{"all"},
+		Categories: []string{"all", obj.Category},
 	}
 	version := apiextensionsv1.CustomResourceDefinitionVersion{
 		Name:    gvk.Version,

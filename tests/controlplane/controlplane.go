@@ -77,7 +77,7 @@ func Start() (*ControlPlane, error) {
 	server.Configure().
 		Set("audit-policy-file", policy).
 		Set("audit-log-path", c.auditLog()).
-		Set("audit-log-maxsize", "1000000"). // megabytes; unset, the log begins anew at 100, and what tests look for in it is gone
+		Set("audit-log-maxsize", "1000000").            // megabytes; unset, the log begins anew at 100, and what tests look for in it is gone
 		Set("service-cluster-ip-range", "10.0.0.0/12"). // for ten thousand Services
 		Set("service-node-port-range", "20000-65000")   // for those of type LoadBalancer
 	etcd.Configure().Set("quota-backend-bytes", "8589934592")

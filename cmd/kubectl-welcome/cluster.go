@@ -1,0 +1,51 @@
+package main
+
+import (
+	"fmt"
+	"sync"
+
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// cluster is what the commands share: the flags that say which cluster it is and who asks, and where to print.
+type cluster struct {
+	genericiooptions.IOStreams
+	flags *genericclioptions.ConfigFlags
+	// client has the rights of the caller, and reads without a cache.
+	client func() (client.Client, error)
+}
+
+func newCluster(streams genericiooptions.IOStreams) *cluster {
+	c := &cluster{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().WithDiscoveryBurst(300).WithDiscoveryQPS(50)}
+	c.flags.WrapConfigFn = func(config *rest.Config) *rest.Config {
+		config.QPS = -1 // the API server shares out what it can do, and says so; commands bound how much they ask at once
+		return config
+	}
+	c.client = sync.OnceValues(func() (client.Client, error) {
+		config, err := c.flags.ToRESTConfig()
+		if err != nil {
+			return nil, err
+		}
+		mapper, err := c.flags.ToRESTMapper()
+		if err != nil {
+			return nil, err
+		}
+		return client.New(config, client.Options{Mapper: mapper})
+	})
+	return c
+}
+
+// namespace is that of --namespace or of the context.
+func (c *cluster) namespace() (string, error) {
+	namespace, _, err := c.flags.ToRawKubeConfigLoader().Namespace()
+	return namespace, err
+}
+
+// printf prints to the caller. That a pipe is closed is nothing to tell.
+func (c *cluster) printf(format string, args ...any) { _, _ = fmt.Fprintf(c.Out, format, args...) }
+
+// notef is printf for what is not the result: progress, and what to type next.
+func (c *cluster) notef(format string, args ...any) { _, _ = fmt.Fprintf(c.ErrOut, format, args...) }

@@ -1,0 +1,55 @@
+// Command kubectl-welcome shows and steers the custom resources of the operator: kubectl finds it on PATH and runs it as `kubectl welcome`.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/go-logr/logr"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/klog/v2"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// Libraries log what the error says anyway, several times.
+	klog.SetLogger(logr.Discard())
+	logf.SetLogger(logr.Discard())
+	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
+	os.Exit(codeOf(NewCmdWelcome(streams).ExecuteContext(ctx), streams))
+}
+
+// exitError ends the plugin with a code of its own: 1 is for what went wrong, whatever the command.
+type exitError struct {
+	code int
+	// err is nil if all was said already.
+	err error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// codeOf tells an error, and returns the exit code for it.
+func codeOf(err error, streams genericiooptions.IOStreams) int {
+	if err == nil {
+		return 0
+	}
+	exit := &exitError{code: 1, err: err}
+	errors.As(err, &exit)
+	if exit.err != nil {
+		_, _ = fmt.Fprintln(streams.ErrOut, "error:", err) // nobody is left to tell
+	}
+	return exit.code
+}

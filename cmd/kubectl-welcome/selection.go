@@ -1,0 +1,251 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/restmapper"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
+)
+
+// welcomes are what a name without a kind means, if the cluster has them.
+var welcomes = schema.GroupKind{Group: "webapp.demo.welcome.domain", Kind: "Welcome"}
+
+// selection is which custom resources a command is about: those that its arguments name, all that -l selects, or all in every namespace.
+type selection struct {
+	all    bool
+	labels string
+}
+
+func (s *selection) addTo(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&s.all, "all-namespaces", "A", false, "All custom resources, of all kinds that the operator serves, in all namespaces")
+	cmd.Flags().StringVarP(&s.labels, "selector", "l", "", "Those with these labels: key=value,key2!=value2")
+}
+
+// isNamed is whether arguments name custom resources one by one.
+func (s *selection) isNamed(args []string) bool { return !s.all && s.labels == "" && len(args) > 0 }
+
+// find reads the custom resources that are meant: NAME and KIND/NAME are one each, KIND/ are all of a kind. Nothing, -l and -A are those of all kinds. They are
+// in the namespace of the flags, but for -A.
+func (c *cluster) find(ctx context.Context, s selection, args []string) ([]unstructured.Unstructured, error) {
+	namespace, err := c.namespace()
+	if err != nil {
+		return nil, err
+	}
+	if s.isNamed(args) && !slices.ContainsFunc(args, func(arg string) bool { return strings.HasSuffix(arg, "/") }) {
+		var found []unstructured.Unstructured
+		for _, arg := range args {
+			obj, err := c.named(ctx, namespace, arg)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, *obj)
+		}
+		return found, nil
+	}
+	selector, err := labels.Parse(s.labels)
+	if err != nil {
+		return nil, fmt.Errorf("read --selector: %w", err)
+	}
+	var kinds []*meta.RESTMapping
+	for _, arg := range args {
+		resource, name, _ := strings.Cut(arg, "/")
+		if name != "" || !strings.Contains(arg, "/") {
+			return nil, fmt.Errorf("%s: a name goes neither with -A and -l nor with all of a kind; for those of one kind, write KIND/", arg)
+		}
+		kind, err := c.kind(resource)
+		if err != nil {
+			return nil, err
+		}
+		kinds = append(kinds, kind)
+	}
+	if len(args) == 0 {
+		if kinds, err = c.served(); err != nil {
+			return nil, err
+		}
+	}
+	if s.all {
+		namespace = metav1.NamespaceAll
+	}
+	var found []unstructured.Unstructured
+	for _, kind := range kinds {
+		list, err := c.list(ctx, kind.GroupVersionKind, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector})
+		if apierrors.IsForbidden(err) && s.all {
+			return nil, fmt.Errorf("%w\nWithout rights in all namespaces, leave out -A and name yours by -n", err)
+		} else if err != nil {
+			return nil, err
+		}
+		found = append(found, list...)
+	}
+	return found, nil
+}
+
+// list reads objects of a kind, in portions that the API server likes.
+func (c *cluster) list(ctx context.Context, kind schema.GroupVersionKind, options ...client.ListOption) ([]unstructured.Unstructured, error) {
+	api, err := c.client()
+	if err != nil {
+		return nil, err
+	}
+	var found []unstructured.Unstructured
+	page := &unstructured.UnstructuredList{}
+	for {
+		next := page.GetContinue()
+		page = &unstructured.UnstructuredList{}
+		page.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		if err := api.List(ctx, page, append(slices.Clone(options), client.Limit(500), client.Continue(next))...); err != nil {
+			return nil, err
+		}
+		found = append(found, page.Items...)
+		if page.GetContinue() == "" {
+			return found, nil
+		}
+	}
+}
+
+// named reads the custom resource that NAME or KIND/NAME means.
+func (c *cluster) named(ctx context.Context, namespace, arg string) (*unstructured.Unstructured, error) {
+	resource, name, hasKind := strings.Cut(arg, "/")
+	if !hasKind {
+		resource, name = "", arg
+	}
+	kind, err := c.kind(resource)
+	if err != nil {
+		return nil, err
+	}
+	api, err := c.client()
+	if err != nil {
+		return nil, err
+	}
+	obj := &unstructured.Unstructured{}
+	obj.SetGroupVersionKind(kind.GroupVersionKind)
+	return obj, api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)
+}
+
+// kind is that which a word means as kubectl has it: kind, plural, singular or short name, with its group or without. No word means the default.
+func (c *cluster) kind(word string) (*meta.RESTMapping, error) {
+	if word == "" {
+		served, err := c.served()
+		if err != nil {
+			return nil, err
+		}
+		return defaultOf(served)
+	}
+	mapper, err := c.flags.ToRESTMapper()
+	if err != nil {
+		return nil, err
+	}
+	full, resource := schema.ParseResourceArg(strings.ToLower(word))
+	if full == nil {
+		full = &schema.GroupVersionResource{}
+	}
+	gvk, err := mapper.KindFor(*full)
+	if full.Empty() || err != nil {
+		if gvk, err = mapper.KindFor(resource.WithVersion("")); err != nil {
+			return nil, fmt.Errorf("%s: %w", word, err)
+		}
+	}
+	return mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+}
+
+// defaultOf the kinds that are served is what a name without a kind means.
+func defaultOf(served []*meta.RESTMapping) (*meta.RESTMapping, error) {
+	if len(served) == 1 {
+		return served[0], nil
+	}
+	names := make([]string, len(served))
+	for i, kind := range served {
+		if kind.GroupVersionKind.GroupKind() == welcomes {
+			return kind, nil
+		}
+		names[i] = strings.ToLower(kind.GroupVersionKind.Kind) + "/NAME"
+	}
+	return nil, fmt.Errorf("the operator serves several kinds here: write %s", strings.Join(names, " or "))
+}
+
+// served are the kinds that the operator serves in this cluster, by the category that their CRDs have: everybody may ask for that.
+func (c *cluster) served() ([]*meta.RESTMapping, error) {
+	known, err := c.flags.ToDiscoveryClient()
+	if err != nil {
+		return nil, err
+	}
+	mapper, err := c.flags.ToRESTMapper()
+	if err != nil {
+		return nil, err
+	}
+	resources, _ := restmapper.NewDiscoveryCategoryExpander(known).Expand(object.Category)
+	if len(resources) == 0 { // what is kept on disk may be older than the CRDs
+		known.Invalidate()
+		resources, _ = restmapper.NewDiscoveryCategoryExpander(known).Expand(object.Category)
+	}
+	var kinds []*meta.RESTMapping
+	for _, resource := range resources {
+		gvk, err := mapper.KindFor(resource.WithVersion(""))
+		if err != nil {
+			return nil, err
+		}
+		kind, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+		if err != nil {
+			return nil, err
+		}
+		kinds = append(kinds, kind)
+	}
+	if len(kinds) == 0 { // CRDs of an older version have no such category
+		kind, err := mapper.RESTMapping(welcomes)
+		if meta.IsNoMatchError(err) {
+			return nil, errors.New("the cluster has no kind that the operator serves: install the CRDs (make install), or look whether this is the cluster that you mean (kubectl config current-context)")
+		} else if err != nil {
+			return nil, err
+		}
+		kinds = append(kinds, kind)
+	}
+	slices.SortFunc(kinds, func(a, b *meta.RESTMapping) int {
+		return strings.Compare(a.GroupVersionKind.GroupKind().String(), b.GroupVersionKind.GroupKind().String())
+	})
+	return slices.CompactFunc(kinds, func(a, b *meta.RESTMapping) bool { return a.GroupVersionKind == b.GroupVersionKind }), nil
+}
+
+// label is how a custom resource is called in what is printed and typed: as NAME or KIND/NAME.
+func (c *cluster) label(obj *unstructured.Unstructured) string {
+	return strings.ToLower(obj.GetKind()) + "/" + obj.GetName()
+}
+
+// completeNames is cobra's ValidArgsFunction for NAME and KIND/NAME.
+func (c *cluster) completeNames(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+	resource, _, hasKind := strings.Cut(typed, "/")
+	namespace, err := c.namespace()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	if !hasKind {
+		resource = ""
+	}
+	kind, err := c.kind(resource)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	found, err := c.list(cmd.Context(), kind.GroupVersionKind, client.InNamespace(namespace))
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, obj := range found {
+		if name := obj.GetName(); hasKind {
+			names = append(names, resource+"/"+name)
+		} else {
+			names = append(names, name)
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

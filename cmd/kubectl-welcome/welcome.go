@@ -1,0 +1,46 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+)
+
+// version is set by the Makefile.
+var version = "dev"
+
+// NewCmdWelcome returns the plugin, with all of its commands.
+func NewCmdWelcome(streams genericiooptions.IOStreams) *cobra.Command {
+	c := newCluster(streams)
+	cmd := &cobra.Command{
+		Use:         "kubectl-welcome",
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl welcome"},
+		Short:       "Show and steer the custom resources of the welcome-operator",
+		Long: `Show and steer the custom resources of the welcome-operator: Welcomes, and those of every other kind that it serves.
+
+A custom resource is called NAME if it is a Welcome, or of the only kind that the cluster has, and KIND/NAME otherwise. All is done with
+your own rights. The flags that all commands of kubectl have ("kubectl options") work here, too.`,
+		Version:       version,
+		SilenceErrors: true, // told by main, once
+		SilenceUsage:  true, // it would hide what went wrong
+	}
+	cmd.SetIn(streams.In)
+	cmd.SetOut(streams.Out)
+	cmd.SetErr(streams.ErrOut)
+	c.flags.AddFlags(cmd.PersistentFlags())
+	cmd.PersistentFlags().VisitAll(func(flag *pflag.Flag) {
+		flag.Hidden = !slices.Contains([]string{"namespace", "context", "kubeconfig"}, flag.Name)
+	})
+	cmd.AddCommand(
+		NewCmdStatus(c),
+	)
+	return cmd
+}
+
+// examples are shown by --help, indented as kubectl does.
+func examples(lines string) string {
+	return "  " + strings.ReplaceAll(strings.TrimSpace(lines), "\n", "\n  ")
+}
