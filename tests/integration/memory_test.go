@@ -3,6 +3,7 @@ package integration
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -124,7 +125,8 @@ func TestForgedRecordsTakeNoMemory(t *testing.T) {
 // Who may write ConfigMaps or Services anywhere can put the operator's label on them. What is not the operator's is not kept in memory.
 func TestFloodOfLabelledObjectsTakesNoMemory(t *testing.T) {
 	s := newScene(t)
-	operator := s.ownOperator(settings{})
+	with, profiles := s.profiled(settings{})
+	operator := s.ownOperator(with)
 	s.deploy("hello")
 	s.warm("hello")
 	s.settled(operator)
@@ -165,7 +167,7 @@ func TestFloodOfLabelledObjectsTakesNoMemory(t *testing.T) {
 	s.deploy("later") // its record was seen, so what was written before it was, too
 	s.warm("hello", "later")
 	s.settled(operator)
-	s.takesNoMemory(operator, before, 20, "500 labelled objects of 255 KiB and more")
+	s.takesNoMemory(operator, profiles, before, 20, "500 labelled objects of 255 KiB and more")
 }
 
 // The operator keeps in memory only the annotations of a custom resource that it reads, and writes back none of the others.
@@ -208,10 +210,29 @@ func TestAnnotationsOfAWelcomeAreNobodysButItsAuthors(t *testing.T) {
 	s.awaitGone(kit.Welcome(s.namespace, "hello"), "hello")
 }
 
-// takesNoMemory waits until an operator has, after a flood of something, less than so many MiB more than the bytes it had before.
-func (s *scene) takesNoMemory(operator *process, before, limit int64, flood string) {
+// profiled has an operator serve its profiles at the address that is returned.
+func (s *scene) profiled(with settings) (settings, string) {
 	s.Helper()
+	profiles, err := kit.FreeAddress()
+	s.must(err)
+	with.args = append(with.args, "--pprof-bind-address="+profiles)
+	return with, profiles
+}
+
+// takesNoMemory waits until an operator has, after a flood of something, less than so many MiB more than the bytes it had before. It is made to collect its
+// garbage: one that has nothing to do does so every two minutes.
+func (s *scene) takesNoMemory(operator *process, profiles string, before, limit int64, flood string) {
+	s.Helper()
+	collect, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+profiles+"/debug/pprof/heap?gc=1", nil)
+	s.must(err)
 	s.await("the flood takes no memory", func() error {
+		answer, err := http.DefaultClient.Do(collect)
+		if err != nil {
+			return err
+		}
+		if err := answer.Body.Close(); err != nil {
+			return err
+		}
 		now, err := operator.RSS()
 		if err != nil {
 			return err

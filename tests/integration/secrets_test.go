@@ -793,7 +793,8 @@ func TestPolicyBoundsSecrets(t *testing.T) {
 // Who may write Secrets anywhere can put the operator's label on them. What is not the operator's is not kept in memory.
 func TestFloodOfLabelledSecretsTakesNoMemory(t *testing.T) {
 	s := newScene(t)
-	operator := s.ownOperator(settings{account: s.accountForSecrets(), watches: watchesWithSecret(t, withSecret) + secrets})
+	with, profiles := s.profiled(settings{account: s.accountForSecrets(), watches: watchesWithSecret(t, withSecret) + secrets})
+	operator := s.ownOperator(with)
 	s.deploy("hello")
 	s.warm("hello")
 	s.settled(operator)
@@ -818,5 +819,5 @@ func TestFloodOfLabelledSecretsTakesNoMemory(t *testing.T) {
 	s.deploy("later")
 	s.warm("hello", "later")
 	s.settled(operator)
-	s.takesNoMemory(operator, before, 30, "300 labelled Secrets of 255 KiB and more")
+	s.takesNoMemory(operator, profiles, before, 30, "300 labelled Secrets of 255 KiB and more")
 }
