@@ -36,6 +36,7 @@ your own rights. The flags that all commands of kubectl have ("kubectl options")
 	})
 	cmd.AddCommand(
 		NewCmdStatus(c),
+		NewCmdDoctor(c),
 	)
 	return cmd
 }

@@ -1,0 +1,514 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// atOnce is how many requests a command has under way.
+const atOnce = 10
+
+// operatorsRun looks whether there is an operator, and all of its pods are ready.
+func operatorsRun(ctx context.Context, p *patient) (string, []finding, error) {
+	if len(p.operators) == 0 {
+		return "", []finding{{
+			"no Deployment of an operator has the label " + operatorLabel + ": none is deployed here, or a version before that label, or one that runs elsewhere (make run)",
+			"make deploy, or through OLM: kubectl apply -f catalog/catalogsource.yaml -f catalog/subscription.yaml",
+		}}, nil
+	}
+	var names []string
+	var found []finding
+	for _, o := range p.operators {
+		names = append(names, o.String())
+		for _, condition := range o.Status.Conditions {
+			if condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue {
+				found = append(found, finding{o.String() + " gets no pods: " + condition.Message, "mend what the message names, then kubectl -n " + o.Namespace + " rollout restart deployment/" + o.Name})
+			}
+		}
+		if o.Spec.Replicas != nil && *o.Spec.Replicas == 0 {
+			found = append(found, finding{o.String() + " is scaled to 0", fmt.Sprintf("kubectl -n %s scale deployment/%s --replicas=1", o.Namespace, o.Name)})
+		}
+		pods, err := p.pods(ctx, o)
+		if err != nil {
+			return "", nil, err
+		}
+		if o.Status.AvailableReplicas == 0 {
+			found = append(found, finding{"no pod of " + o.String() + " is available", "kubectl -n " + o.Namespace + " describe deployment/" + o.Name})
+		}
+		for _, pod := range pods {
+			if problem := unready(pod); problem != "" {
+				found = append(found, finding{fmt.Sprintf("pod %s of %s %s", pod.Name, o, problem), fmt.Sprintf("kubectl -n %s describe pod %s; kubectl -n %[1]s logs %[2]s --previous --all-containers", pod.Namespace, pod.Name)})
+			}
+		}
+	}
+	return strings.Join(names, ", "), found, nil
+}
+
+// pods are those of an operator.
+func (p *patient) pods(ctx context.Context, o operator) ([]corev1.Pod, error) {
+	selector, err := metav1.LabelSelectorAsSelector(o.Spec.Selector)
+	if err != nil {
+		return nil, err
+	}
+	pods := &corev1.PodList{}
+	err = p.List(ctx, pods, client.InNamespace(o.Namespace), client.MatchingLabelsSelector{Selector: selector})
+	return pods.Items, err
+}
+
+// unready says why a pod is not ready, nothing if it is.
+func unready(pod corev1.Pod) string {
+	for _, container := range append(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses...) {
+		if waiting := container.State.Waiting; waiting != nil && waiting.Reason != "PodInitializing" && waiting.Reason != "ContainerCreating" {
+			return strings.TrimSuffix(fmt.Sprintf("has no running container %q (image %s): %s: %s", container.Name, container.Image, waiting.Reason, waiting.Message), ": ")
+		}
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+			return "has no node: " + condition.Message
+		}
+		if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionFalse && pod.DeletionTimestamp == nil && time.Since(condition.LastTransitionTime.Time) > time.Minute {
+			return "is not ready since " + condition.LastTransitionTime.UTC().Format(time.RFC3339)
+		}
+	}
+	return ""
+}
+
+// crdsFit looks whether the CRDs are those that this plugin was made with: one without a field drops what people write there.
+func crdsFit(ctx context.Context, p *patient) (string, []finding, error) {
+	var names []string
+	var found []finding
+	for _, need := range p.needs {
+		if need.GetKind() != "CustomResourceDefinition" {
+			continue
+		}
+		want, is := &apiextensionsv1.CustomResourceDefinition{}, &apiextensionsv1.CustomResourceDefinition{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(need.Object, want); err != nil {
+			return "", nil, err
+		}
+		names = append(names, want.Name)
+		const remedy = "make install, or kubectl apply --server-side -f config/crd/bases; under OLM: upgrade the operator"
+		live := &unstructured.Unstructured{}
+		live.SetGroupVersionKind(need.GroupVersionKind())
+		err := p.Get(ctx, client.ObjectKeyFromObject(want), live)
+		if apierrors.IsNotFound(err) {
+			found = append(found, finding{want.Name + " is not there", remedy})
+			continue
+		} else if err != nil {
+			return "", nil, err
+		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, is); err != nil {
+			return "", nil, err
+		}
+		for _, condition := range is.Status.Conditions {
+			if condition.Type == apiextensionsv1.Established && condition.Status != apiextensionsv1.ConditionTrue ||
+				condition.Type == apiextensionsv1.NamesAccepted && condition.Status != apiextensionsv1.ConditionTrue {
+				found = append(found, finding{fmt.Sprintf("%s is not served: %s", want.Name, condition.Message), "kubectl describe crd " + want.Name})
+			}
+		}
+		for _, wanted := range want.Spec.Versions {
+			i := slices.IndexFunc(is.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == wanted.Name })
+			if i < 0 {
+				found = append(found, finding{fmt.Sprintf("%s has no version %s", want.Name, wanted.Name), remedy})
+			} else if !equality.Semantic.DeepEqual(wanted.Schema, is.Spec.Versions[i].Schema) {
+				found = append(found, finding{fmt.Sprintf("%s has another schema than this plugin (%s) was built with, in: %s", want.Name, version, few(differing("", wanted.Schema.OpenAPIV3Schema, is.Spec.Versions[i].Schema.OpenAPIV3Schema))),
+					"if the operator has the plugin's version, " + remedy + "; else use the plugin of the operator's version"})
+			}
+		}
+	}
+	return strings.Join(names, ", "), found, nil
+}
+
+// differing are the paths of fields that only one of two schemas has, or that differ.
+func differing(path string, a, b *apiextensionsv1.JSONSchemaProps) (paths []string) {
+	own := func(s *apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaProps {
+		c := *s
+		c.Properties = nil
+		return &c
+	}
+	if !equality.Semantic.DeepEqual(own(a), own(b)) {
+		paths = append(paths, strings.TrimPrefix(path, "."))
+	}
+	names := maps.Clone(a.Properties)
+	if names == nil {
+		names = map[string]apiextensionsv1.JSONSchemaProps{}
+	}
+	maps.Copy(names, b.Properties)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		in, hasIn := a.Properties[name]
+		out, hasOut := b.Properties[name]
+		if hasIn && hasOut {
+			paths = append(paths, differing(path+"."+name, &in, &out)...)
+		} else {
+			paths = append(paths, strings.TrimPrefix(path+"."+name, "."))
+		}
+	}
+	return paths
+}
+
+// rightsSuffice asks the API server for each right in config/rbac whether the operator has it.
+func rightsSuffice(ctx context.Context, p *patient) (string, []finding, error) {
+	asked := 0
+	var found []finding
+	for _, o := range p.operators {
+		var all []authorizationv1.SubjectAccessReview
+		for _, need := range p.needs {
+			all = append(all, questions(need, p.needs, o)...)
+		}
+		asked += len(all)
+		missing := map[string][]string{}
+		err := each(ctx, len(all), func(ctx context.Context, i int) error { return p.Create(ctx, &all[i]) })
+		if err != nil {
+			return "", nil, err
+		}
+		for _, review := range all {
+			if right := review.Spec.ResourceAttributes; !review.Status.Allowed {
+				what := strings.TrimSuffix(strings.TrimSuffix(right.Resource+"/"+right.Subresource, "/")+"."+right.Group, ".")
+				if right.Namespace == "" {
+					what += " in all namespaces"
+				} else {
+					what += " in namespace " + right.Namespace
+				}
+				missing[what] = append(missing[what], right.Verb)
+			}
+		}
+		for _, what := range slices.Sorted(maps.Keys(missing)) {
+			found = append(found, finding{
+				fmt.Sprintf("%s may not %s %s", o.account(), strings.Join(missing[what], ", "), what),
+				fmt.Sprintf("make deploy puts config/rbac back; under OLM: kubectl -n %s describe csv; which right is whose: kubectl auth can-i --list --as=%s", o.Namespace, o.account()),
+			})
+		}
+	}
+	return fmt.Sprintf("%d asked for", asked), found, nil
+}
+
+// each does something n times, some of them at once, and ends with the first failure.
+func each(ctx context.Context, n int, do func(context.Context, int) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for i := range n {
+		group.Go(func() error { return do(ctx, i) })
+	}
+	return group.Wait()
+}
+
+// questions are one for each right of a role that is bound to the operator's ServiceAccount by one of the bindings in needs, and each namespace that it is
+// needed in.
+func questions(role *unstructured.Unstructured, needs []*unstructured.Unstructured, o operator) (reviews []authorizationv1.SubjectAccessReview) {
+	bound := slices.ContainsFunc(needs, func(binding *unstructured.Unstructured) bool {
+		kind, _, _ := unstructured.NestedString(binding.Object, "roleRef", "kind")
+		name, _, _ := unstructured.NestedString(binding.Object, "roleRef", "name")
+		return kind == role.GetKind() && name == role.GetName()
+	})
+	if !bound {
+		return nil
+	}
+	typed := &rbacv1.ClusterRole{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(role.Object, typed); err != nil {
+		return nil // it was applied by this text: the API server has read it
+	}
+	namespaces := o.watched()
+	if role.GetKind() == "Role" {
+		namespaces = []string{o.Namespace}
+	}
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	for _, rule := range typed.Rules {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				resource, subresource, _ := strings.Cut(resource, "/")
+				for _, verb := range rule.Verbs {
+					for _, namespace := range namespaces {
+						attributes := authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Group: group, Resource: resource, Subresource: subresource}
+						if len(rule.ResourceNames) > 0 {
+							attributes.Name = rule.ResourceNames[0]
+						}
+						reviews = append(reviews, authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: o.account(), Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + o.Namespace, "system:authenticated"}, ResourceAttributes: &attributes}})
+					}
+				}
+			}
+		}
+	}
+	return reviews
+}
+
+// leasesAreHeld looks whether of an operator with --leader-elect a pod that lives renews the lease: else none works.
+func leasesAreHeld(ctx context.Context, p *patient) (string, []finding, error) {
+	var holders []string
+	var found []finding
+	for _, o := range p.operators {
+		if !o.elects() {
+			holders = append(holders, o.String()+" needs none")
+			continue
+		}
+		leases := &coordinationv1.LeaseList{}
+		if err := p.List(ctx, leases, client.InNamespace(o.Namespace)); err != nil {
+			return "", nil, err
+		}
+		pods, err := p.pods(ctx, o)
+		if err != nil {
+			return "", nil, err
+		}
+		held := false
+		for _, lease := range leases.Items {
+			spec := lease.Spec
+			if spec.HolderIdentity == nil || !strings.HasPrefix(*spec.HolderIdentity, o.Name+"-") || spec.RenewTime == nil || spec.LeaseDurationSeconds == nil {
+				continue
+			}
+			held = true
+			holder, _, _ := strings.Cut(*spec.HolderIdentity, "_")
+			age := time.Since(spec.RenewTime.Time).Round(time.Second)
+			switch lives := slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.Name == holder }); {
+			case age <= 2*time.Duration(*spec.LeaseDurationSeconds)*time.Second:
+				holders = append(holders, fmt.Sprintf("%s of %s", holder, o.Namespace))
+			case lives:
+				found = append(found, finding{fmt.Sprintf("pod %s holds lease %s of %s, and has not renewed it for %s", holder, lease.Name, o, age), fmt.Sprintf("kubectl -n %s delete pod %s", o.Namespace, holder)})
+			default:
+				found = append(found, finding{fmt.Sprintf("lease %s of %s is held by pod %s, which is gone since %s, and no other has taken it", lease.Name, o, holder, age), fmt.Sprintf("kubectl -n %s rollout restart deployment/%s", o.Namespace, o.Name)})
+			}
+		}
+		if !held {
+			found = append(found, finding{o.String() + " has no replica that holds the lease: none works", fmt.Sprintf("kubectl -n %s logs deployment/%s --tail=20", o.Namespace, o.Name)})
+		}
+	}
+	return strings.Join(holders, ", "), found, nil
+}
+
+// operatorsAreAlone looks whether each custom resource has one operator, which is there.
+func operatorsAreAlone(ctx context.Context, p *patient) (string, []finding, error) {
+	if p.unlisted != nil {
+		return "", nil, p.unlisted
+	}
+	var found []finding
+	served, unserved := map[string]int{}, map[string][]string{}
+	for i := range p.customResources {
+		obj := &p.customResources[i]
+		claimed, _, _ := unstructured.NestedString(obj.Object, "status", "operator")
+		if claimed == "" && time.Since(obj.GetCreationTimestamp().Time) > time.Minute {
+			unserved[obj.GetNamespace()] = append(unserved[obj.GetNamespace()], p.label(obj))
+		} else if claimed != "" {
+			served[claimed]++
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(served)) {
+		namespace, _, _ := strings.Cut(name, "/")
+		if !slices.ContainsFunc(p.operators, func(o operator) bool { return o.Namespace == namespace && o.Status.AvailableReplicas > 0 }) {
+			found = append(found, finding{
+				fmt.Sprintf("%d custom resources are served by operator %q, of which no Deployment runs in namespace %s", served[name], name, namespace),
+				"start it again, or, if it is gone for good, wait: another one that watches them takes them over within a minute. One that runs elsewhere (make run) is no problem",
+			})
+		}
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(unserved)) {
+		remedy := "look into the operator's log: kubectl welcome status -n " + namespace
+		if !slices.ContainsFunc(p.operators, func(o operator) bool { return o.watches(namespace) }) {
+			remedy = "no operator watches that namespace: add it to WATCH_NAMESPACE, or under OLM to the OperatorGroup"
+		}
+		found = append(found, finding{fmt.Sprintf("nobody serves %s in namespace %s", few(unserved[namespace]), namespace), remedy})
+	}
+	events := &corev1.EventList{}
+	if err := p.List(ctx, events, client.MatchingFields{"reason": "StandsBack"}); err != nil {
+		return "", nil, err
+	}
+	told := map[string]bool{}
+	for _, event := range events.Items {
+		if at := event.LastTimestamp; !told[event.Message] && time.Since(at.Time) < time.Hour {
+			told[event.Message] = true
+			found = append(found, finding{fmt.Sprintf("%s (%s/%s, %s)", event.Message, event.InvolvedObject.Namespace, event.InvolvedObject.Name, at.UTC().Format(time.RFC3339)),
+				"kubectl get deployments -A -l " + operatorLabel + " shows both: delete one, or have WATCH_NAMESPACE of each name its own"})
+		}
+	}
+	return fmt.Sprintf("%d custom resources, served by %s", len(p.customResources), strings.Join(slices.Sorted(maps.Keys(served)), ", ")), found, nil
+}
+
+// admissionLets has the API server admit, by a dry run, what the operator makes, in each namespace that has custom resources.
+func admissionLets(ctx context.Context, p *patient) (string, []finding, error) {
+	if p.unlisted != nil {
+		return "", nil, p.unlisted
+	}
+	in := map[string]bool{}
+	for i := range p.customResources {
+		in[p.customResources[i].GetNamespace()] = true
+	}
+	found, err := p.deadWebhooks(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	namespaces := slices.Sorted(maps.Keys(in))
+	refusals := make([]error, len(namespaces))
+	if err := each(ctx, len(namespaces), func(ctx context.Context, i int) error {
+		for _, object := range samples(namespaces[i]) {
+			if err := p.Create(ctx, object, client.DryRunAll); err != nil {
+				refusals[i] = errors.Join(refusals[i], err)
+			}
+		}
+		return nil
+	}); err != nil {
+		return "", nil, err
+	}
+	by := map[string][]string{}
+	for i, refusal := range refusals {
+		if refusal != nil {
+			by[strings.ReplaceAll(refusal.Error(), namespaces[i], "NAMESPACE")] = append(by[strings.ReplaceAll(refusal.Error(), namespaces[i], "NAMESPACE")], namespaces[i])
+		}
+	}
+	for _, refusal := range slices.Sorted(maps.Keys(by)) {
+		found = append(found, finding{fmt.Sprintf("in namespace %s, the API server refuses a dry run of what operators make: %s", few(by[refusal]), refusal),
+			"have whoever owns the policy, webhook or quota that is named let it pass; all there are: kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicies,resourcequotas -A"})
+	}
+	return fmt.Sprintf("a ConfigMap, a Service and a Deployment pass in %d namespaces", len(namespaces)), found, nil
+}
+
+// samples are objects as the operator makes them, of a restricted pod that does nothing.
+func samples(namespace string) []client.Object {
+	meta := metav1.ObjectMeta{Namespace: namespace, GenerateName: "welcome-doctor-"}
+	labels := map[string]string{"app.kubernetes.io/name": "welcome-doctor"}
+	no, yes := false, true
+	return []client.Object{
+		&corev1.ConfigMap{ObjectMeta: meta},
+		&corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 8080}}}},
+		&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec: corev1.PodSpec{
+				SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+				Containers: []corev1.Container{{Name: "doctor", Image: "welcome-doctor", SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no,
+					Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}}},
+			},
+		}}},
+	}
+}
+
+// deadWebhooks are those that nothing answers for, and without whose answer the API server refuses.
+func (p *patient) deadWebhooks(ctx context.Context) (found []finding, err error) {
+	validating, mutating := &admissionregistrationv1.ValidatingWebhookConfigurationList{}, &admissionregistrationv1.MutatingWebhookConfigurationList{}
+	if err := errors.Join(p.List(ctx, validating), p.List(ctx, mutating)); err != nil {
+		return nil, err
+	}
+	type webhook struct {
+		kind, configuration, name string
+		policy                    *admissionregistrationv1.FailurePolicyType
+		service                   *admissionregistrationv1.ServiceReference
+	}
+	var webhooks []webhook
+	for _, c := range validating.Items {
+		for _, w := range c.Webhooks {
+			webhooks = append(webhooks, webhook{"validatingwebhookconfiguration", c.Name, w.Name, w.FailurePolicy, w.ClientConfig.Service})
+		}
+	}
+	for _, c := range mutating.Items {
+		for _, w := range c.Webhooks {
+			webhooks = append(webhooks, webhook{"mutatingwebhookconfiguration", c.Name, w.Name, w.FailurePolicy, w.ClientConfig.Service})
+		}
+	}
+	for _, w := range webhooks {
+		if w.service == nil || w.policy != nil && *w.policy == admissionregistrationv1.Ignore {
+			continue
+		}
+		slices := &discoveryv1.EndpointSliceList{}
+		if err := p.List(ctx, slices, client.InNamespace(w.service.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: w.service.Name}); err != nil {
+			return nil, err
+		}
+		if !answers(slices.Items) {
+			found = append(found, finding{fmt.Sprintf("webhook %s of %s/%s has no pod that answers (service %s/%s): the API server refuses all that it is to judge", w.name, w.kind, w.configuration, w.service.Namespace, w.service.Name),
+				fmt.Sprintf("start what answers (kubectl -n %s get pods), or kubectl delete %s %s", w.service.Namespace, w.kind, w.configuration)})
+		}
+	}
+	return found, nil
+}
+
+func answers(all []discoveryv1.EndpointSlice) bool {
+	for _, slice := range all {
+		for _, endpoint := range slice.Endpoints {
+			if endpoint.Conditions.Ready == nil || *endpoint.Conditions.Ready {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// imagesArePulled looks which images the nodes can't have, of custom resources' pods. Those of operators' pods are told by operatorsRun.
+func imagesArePulled(_ context.Context, p *patient) (string, []finding, error) {
+	if p.unlisted != nil {
+		return "", nil, p.unlisted
+	}
+	by := map[string][]*unstructured.Unstructured{}
+	for i := range p.customResources {
+		obj := &p.customResources[i]
+		if reason, message := ready(obj); reason == "ImagePullFailed" {
+			_, image, _ := strings.Cut(message, " cannot pull the image ")
+			image, _, _ = strings.Cut(image, ": ")
+			by[image] = append(by[image], obj)
+		}
+	}
+	var found []finding
+	for _, image := range slices.Sorted(maps.Keys(by)) {
+		first := by[image][0]
+		found = append(found, finding{fmt.Sprintf("%d custom resources have pods without their image %s, as %s in namespace %s", len(by[image]), image, p.label(first), first.GetNamespace()),
+			fmt.Sprintf("push it to where the cluster pulls from (make images push), or give the operator the right name; what the node says: kubectl welcome status %s -n %s", p.label(first), first.GetNamespace())})
+	}
+	return fmt.Sprintf("of %d custom resources", len(p.customResources)), found, nil
+}
+
+// deletionsEnd looks which custom resources are being deleted for too long, and who keeps them.
+func deletionsEnd(_ context.Context, p *patient) (string, []finding, error) {
+	if p.unlisted != nil {
+		return "", nil, p.unlisted
+	}
+	var found []finding
+	deleting := 0
+	for i := range p.customResources {
+		obj := &p.customResources[i]
+		at := obj.GetDeletionTimestamp()
+		if at == nil {
+			continue
+		}
+		deleting++
+		if time.Since(at.Time) < time.Minute {
+			continue
+		}
+		problem := fmt.Sprintf("%s in namespace %s is being deleted since %s, kept by the finalizers %s", p.label(obj), obj.GetNamespace(), at.UTC().Format(time.RFC3339), strings.Join(obj.GetFinalizers(), ", "))
+		remedy := fmt.Sprintf("kubectl welcome status %s -n %s says why", p.label(obj), obj.GetNamespace())
+		if _, message := ready(obj); message != "" {
+			problem += ": " + message
+		}
+		if !slices.ContainsFunc(p.operators, func(o operator) bool { return o.watches(obj.GetNamespace()) && o.Status.AvailableReplicas > 0 }) {
+			remedy = fmt.Sprintf("no operator that runs watches it: start one, or give it up and keep what it made: kubectl -n %s patch %s --type=merge -p '{\"metadata\":{\"finalizers\":null}}'", obj.GetNamespace(), p.label(obj))
+		}
+		found = append(found, finding{problem, remedy})
+	}
+	return fmt.Sprintf("%d under way", deleting), found, nil
+}
+
+// ready returns reason and message of the condition Ready.
+func ready(obj *unstructured.Unstructured) (reason, message string) {
+	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
+	for _, one := range conditions {
+		if condition, ok := one.(map[string]any); ok && condition["type"] == "Ready" {
+			reason, _ = condition["reason"].(string)
+			message, _ = condition["message"].(string)
+		}
+	}
+	return reason, message
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+func welcome(name string, edit func(*unstructured.Unstructured)) unstructured.Unstructured {
+	obj := unstructured.Unstructured{Object: map[string]any{"apiVersion": "webapp.demo.welcome.domain/v1", "kind": "Welcome"}}
+	obj.SetNamespace("team-a")
+	obj.SetName(name)
+	if edit != nil {
+		edit(&obj)
+	}
+	return obj
+}
+
+func isReady(reason, message string) func(*unstructured.Unstructured) {
+	return func(obj *unstructured.Unstructured) {
+		obj.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "False", "reason": reason, "message": message}}}
+	}
+}
+
+func watching(env ...corev1.EnvVar) operator {
+	o := operator{appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "operators", Name: "op"}}}
+	o.Spec.Template.Annotations = map[string]string{"olm.targetNamespaces": "team-a,team-b"}
+	o.Spec.Template.Spec.Containers = []corev1.Container{{Env: env}}
+	o.Status.AvailableReplicas = 1
+	return o
+}
+
+func TestDeletionsEnd(t *testing.T) {
+	deleted := func(ago time.Duration) func(*unstructured.Unstructured) {
+		return func(obj *unstructured.Unstructured) {
+			isReady("UninstallError", "Service x is kept by a finalizer")(obj)
+			obj.SetDeletionTimestamp(&metav1.Time{Time: time.Now().Add(-ago)})
+			obj.SetFinalizers([]string{"uninstall-helm-release"})
+		}
+	}
+	p := &patient{cluster: &cluster{}, customResources: []unstructured.Unstructured{welcome("lives", nil), welcome("goes", deleted(time.Second)), welcome("stuck", deleted(time.Hour))}}
+	for name, test := range map[string]struct {
+		operators []operator
+		remedy    string
+	}{
+		"an operator runs": {[]operator{watching()}, "kubectl welcome status welcome/stuck -n team-a says why"},
+		"none watches it":  {[]operator{watching(corev1.EnvVar{Name: "WATCH_NAMESPACE", Value: "team-b"})}, `kubectl -n team-a patch welcome/stuck --type=merge -p '{"metadata":{"finalizers":null}}'`},
+		"there is none":    {nil, "no operator that runs watches it"},
+	} {
+		p.operators = test.operators
+		looked, found, err := deletionsEnd(context.Background(), p)
+		if err != nil || looked != "2 under way" || len(found) != 1 {
+			t.Fatalf("%s: %q, %v, %v", name, looked, found, err)
+		}
+		if problem := found[0].problem; !strings.Contains(problem, "welcome/stuck in namespace team-a") || !strings.Contains(problem, "uninstall-helm-release: Service x is kept") {
+			t.Errorf("%s: %s", name, problem)
+		}
+		if !strings.Contains(found[0].remedy, test.remedy) {
+			t.Errorf("%s: %s", name, found[0].remedy)
+		}
+	}
+}
+
+func TestImagesArePulled(t *testing.T) {
+	fails := isReady("ImagePullFailed", `Pod "a-1" cannot pull the image example.com:5000/page:v1: not found`)
+	p := &patient{cluster: &cluster{}, customResources: []unstructured.Unstructured{welcome("a", fails), welcome("b", fails), welcome("c", isReady("CrashLooping", "no"))}}
+	_, found, err := imagesArePulled(context.Background(), p)
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	if want := "2 custom resources have pods without their image example.com:5000/page:v1, as welcome/a in namespace team-a"; found[0].problem != want {
+		t.Errorf("%s, not %s", found[0].problem, want)
+	}
+}
+
+func TestWatched(t *testing.T) {
+	for name, test := range map[string]struct {
+		env  []corev1.EnvVar
+		want []string
+	}{
+		"all":    {[]corev1.EnvVar{{Name: "WATCH_NAMESPACE"}}, nil},
+		"some":   {[]corev1.EnvVar{{Name: "WATCH_NAMESPACE", Value: "a, b"}}, []string{"a", "b"}},
+		"by OLM": {[]corev1.EnvVar{{Name: "WATCH_NAMESPACE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['olm.targetNamespaces']"}}}}, []string{"team-a", "team-b"}},
+	} {
+		if got := watching(test.env...).watched(); !slices.Equal(got, test.want) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+func TestDiffering(t *testing.T) {
+	schema := func(properties map[string]apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaProps {
+		return &apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{"spec": {Properties: properties}}}
+	}
+	a := schema(map[string]apiextensionsv1.JSONSchemaProps{"same": {Type: "string"}, "other": {Type: "string"}, "old": {}})
+	b := schema(map[string]apiextensionsv1.JSONSchemaProps{"same": {Type: "string"}, "other": {Type: "integer"}, "new": {}})
+	if got := differing("", a, b); !slices.Equal(got, []string{"spec.new", "spec.old", "spec.other"}) {
+		t.Error(got)
+	}
+}
+
+func TestQuestions(t *testing.T) {
+	o := watching(corev1.EnvVar{Name: "WATCH_NAMESPACE", Value: "a,b"})
+	o.Spec.Template.Spec.ServiceAccountName = "account"
+	objects, err := needs(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := map[string]int{}
+	for _, object := range objects {
+		for _, review := range questions(object, objects, o) {
+			in[review.Spec.ResourceAttributes.Namespace]++
+			if review.Spec.User != "system:serviceaccount:operators:account" {
+				t.Fatal(review.Spec.User)
+			}
+			if review.Spec.ResourceAttributes.Resource == "welcomes" && review.Spec.ResourceAttributes.Verb == "deletecollection" {
+				t.Error("the roles for people are not the operator's")
+			}
+		}
+	}
+	if in["a"] < 20 || in["a"] != in["b"] || in["operators"] == 0 || in[""] != 0 {
+		t.Errorf("questions by namespace: %v", in)
+	}
+}

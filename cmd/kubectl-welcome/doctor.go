@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// finding is something wrong, with the command that mends it, or how to find out more.
+type finding struct{ problem, remedy string }
+
+// check is one of the doctor's. It returns in a few words what it looked at, and what it found. An error means that it could not look.
+type check struct {
+	name string
+	look func(context.Context, *patient) (looked string, found []finding, err error)
+}
+
+// checks are in the order in which one cause has the next one's as its consequence.
+var checks = []check{
+	{"operator", operatorsRun},
+	{"CRDs", crdsFit},
+	{"rights", rightsSuffice},
+	{"lease", leasesAreHeld},
+	{"one operator each", operatorsAreAlone},
+	{"admission", admissionLets},
+	{"images", imagesArePulled},
+	{"deletions", deletionsEnd},
+}
+
+// NewCmdDoctor returns the command that looks for what goes wrong on a new cluster.
+func NewCmdDoctor(c *cluster) *cobra.Command {
+	var files []string
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look for what keeps the operator from working here, and say what mends it",
+		Long: `Look for what keeps the operator from working here, and say what mends it: whether it runs, CRDs of another version, missing rights, a lease that
+nobody renews, two operators that serve the same, webhooks and policies in the way, images that can't be pulled, deletions that don't end.
+
+It changes nothing: what it would have the API server do is a dry run. What you may not look at is said to be unknown. The exit code is 0 only if all
+was looked at, and nothing found.`,
+		Example: examples(`
+kubectl welcome doctor
+# An operator of its own (make kind INTO=...), with the CRDs and rights that it needs:
+kubectl welcome doctor --files ../myapp-operator/operator.yaml`),
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := c.examine(cmd.Context(), files)
+			if err != nil {
+				return err
+			}
+			return c.report(cmd.Context(), p)
+		},
+	}
+	cmd.Flags().StringSliceVar(&files, "files", nil, "Files with the CRDs and the rights that the operator needs; by default, those of config/ that this plugin was built with")
+	return cmd
+}
+
+// report runs all checks, and prints what they find.
+func (c *cluster) report(ctx context.Context, p *patient) error {
+	problems, unknown := 0, 0
+	for _, check := range checks {
+		looked, found, err := check.look(ctx, p)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		switch {
+		case err != nil:
+			unknown++
+			c.printf("UNKNOWN  %s: %s\n", check.name, indent(err.Error()))
+		case len(found) == 0:
+			c.printf("OK       %s: %s\n", check.name, looked)
+		}
+		for _, one := range found {
+			problems++
+			c.printf("PROBLEM  %s: %s\n         → %s\n", check.name, indent(one.problem), indent(one.remedy))
+		}
+	}
+	if problems+unknown == 0 {
+		c.printf("\nNothing is wrong with the operator. How the custom resources are: kubectl welcome status -A\n")
+		return nil
+	}
+	c.printf("\n%d problems, %d checks that could not be made.\n", problems, unknown)
+	return &exitError{code: 1}
+}
+
+// indent puts further lines below the first one.
+func indent(text string) string { return strings.ReplaceAll(text, "\n", "\n         ") }
+
+// few are the first of some names, and how many more there are.
+func few(names []string) string {
+	const most = 5
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}

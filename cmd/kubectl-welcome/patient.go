@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/config"
+)
+
+// operatorLabel is what Deployments of operators have: config/manager writes it.
+const operatorLabel = "webapp.demo.welcome.domain/operator"
+
+// patient is what the doctor looks at, read once.
+type patient struct {
+	*cluster
+	client.Client
+	operators []operator
+	// needs are the CRDs, roles and bindings that an operator needs.
+	needs []*unstructured.Unstructured
+	// customResources are those of all kinds that are served, nil if the caller may not list them everywhere.
+	customResources []unstructured.Unstructured
+	// unlisted is why there are none.
+	unlisted error
+}
+
+// operator is the Deployment of one.
+type operator struct{ appsv1.Deployment }
+
+func (o operator) String() string { return o.Namespace + "/" + o.Name }
+
+// account is what the API server calls the operator.
+func (o operator) account() string {
+	name := o.Spec.Template.Spec.ServiceAccountName
+	if name == "" {
+		name = "default"
+	}
+	return "system:serviceaccount:" + o.Namespace + ":" + name
+}
+
+// watched are the namespaces that it watches, none if all.
+func (o operator) watched() []string {
+	for _, container := range o.Spec.Template.Spec.Containers {
+		for _, variable := range container.Env {
+			if variable.Name != "WATCH_NAMESPACE" {
+				continue
+			}
+			value := variable.Value
+			if from := variable.ValueFrom; from != nil && from.FieldRef != nil { // as OLM has it
+				key := strings.TrimSuffix(strings.TrimPrefix(from.FieldRef.FieldPath, "metadata.annotations['"), "']")
+				value = o.Spec.Template.Annotations[key]
+			}
+			return strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
+		}
+	}
+	return nil
+}
+
+// elects is whether its replicas choose one that works.
+func (o operator) elects() bool {
+	for _, container := range o.Spec.Template.Spec.Containers {
+		if slices.Contains(container.Args, "--leader-elect") || slices.Contains(container.Args, "--leader-elect=true") {
+			return true
+		}
+	}
+	return false
+}
+
+// watches is whether it watches a namespace.
+func (o operator) watches(namespace string) bool {
+	watched := o.watched()
+	return len(watched) == 0 || slices.Contains(watched, namespace)
+}
+
+// examine reads what all checks look at. An error means that no cluster answers.
+func (c *cluster) examine(ctx context.Context, files []string) (*patient, error) {
+	api, err := c.client()
+	if err != nil {
+		return nil, err
+	}
+	p := &patient{cluster: c, Client: api}
+	if p.needs, err = needs(files); err != nil {
+		return nil, err
+	}
+	deployments := &appsv1.DeploymentList{}
+	if err := api.List(ctx, deployments, client.HasLabels{operatorLabel}); err != nil {
+		return nil, fmt.Errorf("look for operators: %w\nThe doctor looks at the whole cluster: have somebody call it who may", err)
+	}
+	for _, deployment := range deployments.Items {
+		p.operators = append(p.operators, operator{deployment})
+	}
+	p.customResources, p.unlisted = c.find(ctx, selection{all: true}, nil)
+	return p, nil
+}
+
+// needs are the objects in files, or those of config/.
+func needs(files []string) (objects []*unstructured.Unstructured, err error) {
+	texts := map[string][]byte{}
+	for _, file := range files {
+		if texts[file], err = os.ReadFile(file); err != nil {
+			return nil, fmt.Errorf("read --files: %w", err)
+		}
+	}
+	if len(files) == 0 {
+		for _, pattern := range []string{"crd/bases/*.yaml", "rbac/*.yaml"} {
+			names, err := fs.Glob(config.Files, pattern)
+			if err != nil {
+				return nil, err
+			}
+			for _, name := range names {
+				if texts[name], err = config.Files.ReadFile(name); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	for name, text := range texts {
+		decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+		for {
+			object := &unstructured.Unstructured{}
+			if err := decoder.Decode(object); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				return nil, fmt.Errorf("read %s: %w", name, err)
+			}
+			if len(object.Object) > 0 {
+				objects = append(objects, object)
+			}
+		}
+	}
+	return objects, nil
+}

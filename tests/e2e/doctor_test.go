@@ -1,0 +1,29 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
+
+// kubectl finds the plugin on PATH, and its doctor nothing wrong with the operator as make deploy leaves it.
+func TestDoctor(t *testing.T) {
+	s := newScene(t)
+	s.welcome("hello")
+	s.awaitReady("hello")
+	dir := t.TempDir()
+	s.must(kit.Build(filepath.Join(dir, "kubectl-welcome"), "cmd/kubectl-welcome"))
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	out, err := s.tryKubectl("", "welcome", "doctor")
+	if err != nil { // something else may be wrong, as a deletion of another test that goes on
+		out += err.Error()
+	}
+	for _, healthy := range []string{"OK       operator: " + operatorNamespace + "/" + operatorName, "OK       CRDs: ", "OK       rights: ", "OK       lease: " + operatorName + "-", "OK       admission: ", "OK       images: "} {
+		if !strings.Contains(out, healthy) {
+			t.Errorf("it does not say %q, but:\n%s", healthy, out)
+		}
+	}
+}

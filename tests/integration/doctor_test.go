@@ -1,0 +1,99 @@
+package integration
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
+
+// Each thing that goes wrong on a new cluster is found, named, and gone when it is mended. No kubelet runs the operator's Deployment here: its status is
+// written by hand, and a process in a pod's place does its work.
+func TestDoctor(t *testing.T) {
+	s := newScene(t)
+	says := func(code int, lines ...string) {
+		t.Helper()
+		s.await("the doctor says so", func() error {
+			return s.plugin("doctor").expect(code, lines...)
+		})
+	}
+	says(1, "PROBLEM  operator: no Deployment", "make deploy")
+
+	deployment, err := kit.Read[appsv1.Deployment](kit.File("config/manager/manager.yaml"))
+	s.must(err)
+	deployment.Spec.Template.Spec.Containers[0].Args = nil // it waits for no lease, at first
+	deployment.Namespace = operatorNamespace
+	s.must(env.Client.Create(ctx, &deployment))
+	s.Cleanup(func() { s.must(env.Client.Delete(ctx, &deployment)) })
+	says(1, "PROBLEM  operator: no pod of system/controller-manager is available")
+	deployment.Status = appsv1.DeploymentStatus{Replicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
+	s.must(env.Client.Status().Update(ctx, &deployment))
+	s.ownOperator(settings{namespaces: []string{s.namespace}, program: inPod(t, operatorNamespace)})
+	s.deploy("hello")
+	says(0, "OK       operator: system/controller-manager", "OK       CRDs: welcomes", "OK       rights: ", "OK       lease: system/controller-manager needs none",
+		`served by system/`, "OK       admission: a ConfigMap, a Service and a Deployment pass", "Nothing is wrong with the operator")
+
+	t.Run("a CRD of another version", func(t *testing.T) {
+		crd, err := os.ReadFile(kit.File("config/crd/bases/webapp.demo.welcome.domain_welcomes.yaml"))
+		s.must(err)
+		file := filepath.Join(t.TempDir(), "crd.yaml")
+		s.must(os.WriteFile(file, []byte(strings.Replace(string(crd), "            properties:\n", "            properties:\n              title: {type: string}\n", 1)), 0o600))
+		s.must(s.plugin("doctor", "--files="+file).expect(1, "PROBLEM  CRDs: welcomes.webapp.demo.welcome.domain has another schema", ": spec.title", "make install"))
+	})
+	t.Run("rights that are missing", func(t *testing.T) {
+		before := deployment.DeepCopy()
+		deployment.Spec.Template.Spec.ServiceAccountName = "nobody"
+		s.must(env.Client.Patch(ctx, &deployment, client.MergeFrom(before)))
+		says(1, "PROBLEM  rights: system:serviceaccount:system:nobody may not get, list, watch, create, patch, delete services in all namespaces", "kubectl auth can-i")
+		before = deployment.DeepCopy()
+		deployment.Spec.Template.Spec.ServiceAccountName = operatorAccount
+		s.must(env.Client.Patch(ctx, &deployment, client.MergeFrom(before)))
+	})
+	t.Run("a lease that nobody renews", func(t *testing.T) {
+		before := deployment.DeepCopy()
+		deployment.Spec.Template.Spec.Containers[0].Args = []string{"--leader-elect"}
+		s.must(env.Client.Patch(ctx, &deployment, client.MergeFrom(before)))
+		says(1, "PROBLEM  lease: system/controller-manager has no replica that holds the lease: none works")
+		lease := &coordinationv1.Lease{ObjectMeta: objectMeta(operatorNamespace, s.namespace), Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: ptr.To("controller-manager-6d5f-abcde_1"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: &metav1.MicroTime{Time: time.Now().Add(-time.Hour)},
+		}}
+		s.must(env.Client.Create(ctx, lease))
+		defer func() { s.must(env.Client.Delete(ctx, lease)) }()
+		says(1, "is held by pod controller-manager-6d5f-abcde, which is gone since 1h0m", "rollout restart deployment/controller-manager")
+		lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now()}
+		s.must(env.Client.Update(ctx, lease))
+		says(0, "OK       lease: controller-manager-6d5f-abcde of system")
+	})
+	t.Run("a webhook that nobody answers for", func(t *testing.T) {
+		webhook := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: "judge.example.com", AdmissionReviewVersions: []string{"v1"}, SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.namespace}},
+			ClientConfig:      admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: s.namespace, Name: "judge"}},
+			Rules: []admissionregistrationv1.RuleWithOperations{{Operations: []admissionregistrationv1.OperationType{"CREATE"}, Rule: admissionregistrationv1.Rule{
+				APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"}}}},
+		}}}
+		s.must(env.Client.Create(ctx, webhook))
+		says(1, "PROBLEM  admission: webhook judge.example.com", "kubectl delete validatingwebhookconfiguration "+s.namespace, "the API server refuses a dry run of what operators make")
+		s.must(env.Client.Delete(ctx, webhook))
+	})
+	t.Run("two operators", func(t *testing.T) {
+		s.ownOperator(settings{namespaces: []string{s.namespace}, program: inPod(t, s.namespace)})
+		says(1, "PROBLEM  one operator each: Left to operator", "delete one")
+	})
+	t.Run("who may not look", func(t *testing.T) {
+		token, err := env.Token(ctx, operatorNamespace, operatorAccount)
+		s.must(err)
+		s.must(s.pluginAs(env.As(token), "doctor").expect(1, "UNKNOWN"))
+	})
+}
