@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,13 +23,17 @@ import (
 // written by hand, and a process in a pod's place does its work.
 func TestDoctor(t *testing.T) {
 	s := newScene(t)
-	says := func(code int, lines ...string) {
+	finds := func(code int, parts ...string) {
 		t.Helper()
 		s.await("the doctor says so", func() error {
-			return s.plugin("doctor").expect(code, lines...)
+			got := s.plugin("doctor")
+			if err := says(got.out+got.notes, parts); got.code != code || err != nil {
+				return fmt.Errorf("exit code %d, not %d, or %w:\n%s\n%s", got.code, code, err, got.out, got.notes)
+			}
+			return nil
 		})
 	}
-	says(1, "PROBLEM  operator: no Deployment", "make deploy")
+	finds(1, "PROBLEM  operator: no Deployment", "make deploy")
 
 	deployment, err := kit.Read[appsv1.Deployment](kit.File("config/manager/manager.yaml"))
 	s.must(err)
@@ -36,12 +41,12 @@ func TestDoctor(t *testing.T) {
 	deployment.Namespace = operatorNamespace
 	s.must(env.Client.Create(ctx, &deployment))
 	s.Cleanup(func() { s.must(env.Client.Delete(ctx, &deployment)) })
-	says(1, "PROBLEM  operator: no pod of system/controller-manager is available")
+	finds(1, "PROBLEM  operator: no pod of system/controller-manager is available")
 	deployment.Status = appsv1.DeploymentStatus{Replicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
 	s.must(env.Client.Status().Update(ctx, &deployment))
 	s.ownOperator(settings{namespaces: []string{s.namespace}, program: inPod(t, operatorNamespace)})
 	s.deploy("hello")
-	says(0, "OK       operator: system/controller-manager", "OK       CRDs: welcomes", "OK       rights: ", "OK       lease: system/controller-manager needs none",
+	finds(0, "OK       operator: system/controller-manager", "OK       CRDs: welcomes", "OK       rights: ", "OK       lease: system/controller-manager needs none",
 		`served by system/`, "OK       admission: a ConfigMap, a Service and a Deployment pass", "Nothing is wrong with the operator")
 
 	t.Run("a CRD of another version", func(t *testing.T) {
@@ -49,13 +54,13 @@ func TestDoctor(t *testing.T) {
 		s.must(err)
 		file := filepath.Join(t.TempDir(), "crd.yaml")
 		s.must(os.WriteFile(file, []byte(strings.Replace(string(crd), "            properties:\n", "            properties:\n              title: {type: string}\n", 1)), 0o600))
-		s.must(s.plugin("doctor", "--files="+file).expect(1, "PROBLEM  CRDs: welcomes.webapp.demo.welcome.domain has another schema", ": spec.title", "make install"))
+		s.expect(s.plugin("doctor", "--files="+file), 1, "PROBLEM  CRDs: welcomes.webapp.demo.welcome.domain has another schema", ": spec.title", "make install")
 	})
 	t.Run("rights that are missing", func(t *testing.T) {
 		before := deployment.DeepCopy()
 		deployment.Spec.Template.Spec.ServiceAccountName = "nobody"
 		s.must(env.Client.Patch(ctx, &deployment, client.MergeFrom(before)))
-		says(1, "PROBLEM  rights: system:serviceaccount:system:nobody may not get, list, watch, create, patch, delete services in all namespaces", "kubectl auth can-i")
+		finds(1, "PROBLEM  rights: system:serviceaccount:system:nobody may not get, list, watch, create, patch, delete services in all namespaces", "kubectl auth can-i")
 		before = deployment.DeepCopy()
 		deployment.Spec.Template.Spec.ServiceAccountName = operatorAccount
 		s.must(env.Client.Patch(ctx, &deployment, client.MergeFrom(before)))
@@ -64,16 +69,16 @@ func TestDoctor(t *testing.T) {
 		before := deployment.DeepCopy()
 		deployment.Spec.Template.Spec.Containers[0].Args = []string{"--leader-elect"}
 		s.must(env.Client.Patch(ctx, &deployment, client.MergeFrom(before)))
-		says(1, "PROBLEM  lease: system/controller-manager has no replica that holds the lease: none works")
+		finds(1, "PROBLEM  lease: system/controller-manager has no replica that holds the lease: none works")
 		lease := &coordinationv1.Lease{ObjectMeta: objectMeta(operatorNamespace, s.namespace), Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: ptr.To("controller-manager-6d5f-abcde_1"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: &metav1.MicroTime{Time: time.Now().Add(-time.Hour)},
 		}}
 		s.must(env.Client.Create(ctx, lease))
 		defer func() { s.must(env.Client.Delete(ctx, lease)) }()
-		says(1, "is held by pod controller-manager-6d5f-abcde, which is gone since 1h0m", "rollout restart deployment/controller-manager")
+		finds(1, "is held by pod controller-manager-6d5f-abcde, which is gone since 1h0m", "rollout restart deployment/controller-manager")
 		lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now()}
 		s.must(env.Client.Update(ctx, lease))
-		says(0, "OK       lease: controller-manager-6d5f-abcde of system")
+		finds(0, "OK       lease: controller-manager-6d5f-abcde of system")
 	})
 	t.Run("a webhook that nobody answers for", func(t *testing.T) {
 		webhook := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{
@@ -84,16 +89,16 @@ func TestDoctor(t *testing.T) {
 				APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"}}}},
 		}}}
 		s.must(env.Client.Create(ctx, webhook))
-		says(1, "PROBLEM  admission: webhook judge.example.com", "kubectl delete validatingwebhookconfiguration "+s.namespace, "the API server refuses a dry run of what operators make")
+		finds(1, "PROBLEM  admission: webhook judge.example.com", "kubectl delete validatingwebhookconfiguration "+s.namespace, "the API server refuses a dry run of what operators make")
 		s.must(env.Client.Delete(ctx, webhook))
 	})
 	t.Run("two operators", func(t *testing.T) {
 		s.ownOperator(settings{namespaces: []string{s.namespace}, program: inPod(t, s.namespace)})
-		says(1, "PROBLEM  one operator each: Left to operator", "delete one")
+		finds(1, "PROBLEM  one operator each: Left to operator", "delete one")
 	})
 	t.Run("who may not look", func(t *testing.T) {
 		token, err := env.Token(ctx, operatorNamespace, operatorAccount)
 		s.must(err)
-		s.must(s.pluginAs(env.As(token), "doctor").expect(1, "UNKNOWN"))
+		s.expect(s.pluginAs("operator", env.As(token), "doctor"), 1, "UNKNOWN")
 	})
 }
