@@ -25,6 +25,7 @@ const takeover = time.Minute
 // Of two installations that watch the same namespace one works, and the other one stands back and says so. When the first freezes, or dies, the
 // second does within a minute what was asked for; and the first, back from that, does nothing any more.
 func TestTwoOperators(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	one, two := s.installation("one"), s.installation("two")
 	first := s.ownOperator(one.settings)
@@ -132,6 +133,7 @@ func TestTwoOperatorsStartAtOnce(t *testing.T) {
 // Of two replicas the leader freezes in the middle of an upgrade, and goes on when another one has long been at work. It brings back nothing older,
 // and writes nothing at all.
 func TestFrozenLeader(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	elect := s.installation("frozen").settings
 	first := s.ownOperator(elect)

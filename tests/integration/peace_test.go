@@ -271,6 +271,7 @@ func theirPort(service *corev1.Service) bool {
 }
 
 func TestFightHasAnEnd(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
 	s.deploy("hello", kit.Greet("before"))

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -38,12 +39,11 @@ type process struct {
 	credential string // by which the audit log knows it
 }
 
-var processes int
+var processes atomic.Int32
 
 // launch starts the operator and does not wait for anything.
 func launch(s settings) (*process, error) {
-	processes++
-	name := fmt.Sprintf("operator-%d", processes)
+	name := fmt.Sprintf("operator-%d", processes.Add(1))
 	login, err := env.Token(ctx, operatorNamespace, cmp.Or(s.account, operatorAccount))
 	if err != nil {
 		return nil, err

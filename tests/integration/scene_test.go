@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,7 +25,10 @@ import (
 const patience = 30 * time.Second
 
 // shared is the operator as it is deployed, for all namespaces. It runs while no test has one of its own.
-var shared *process
+var (
+	shared  *process
+	sharing sync.Mutex
+)
 
 // scene is a test with a namespace and operators of its own.
 type scene struct {
@@ -33,6 +37,8 @@ type scene struct {
 	operators []*process
 }
 
+// newScene begins a test. One that waits most of its time, for operators of its own, runs beside others of that sort, after all that use the shared one: it
+// says t.Parallel().
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{T: t}
@@ -71,10 +77,12 @@ func (s *scene) ownOperator(settings settings) *process {
 
 func (s *scene) launch(settings settings) *process {
 	s.Helper()
+	sharing.Lock()
 	if shared != nil {
 		shared.Stop()
 		shared = nil
 	}
+	sharing.Unlock()
 	p, err := launch(settings)
 	s.must(err)
 	s.Cleanup(p.Stop)

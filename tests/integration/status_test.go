@@ -112,8 +112,9 @@ func (c *readyClaims) stop() (early []int64) {
 // Welcomes to which nothing happens cause no write, healthy or not.
 func TestIdleWelcomesWriteNothing(t *testing.T) {
 	const count, idle = 100, 2 * time.Minute
+	t.Parallel()
 	s := newScene(t)
-	operator := s.operator()
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
 	name := func(i int) string { return fmt.Sprintf("hello-%d", i) }
 	for i := range count {
 		s.create(name(i))
