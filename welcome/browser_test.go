@@ -128,7 +128,7 @@ func checkColours(t *testing.T, b *browser.Browser, dark bool) {
 			t.Errorf("the luminance behind <%s> is %.2f, with dark colours wanted: %t", text.Element, text.Ground, dark)
 		}
 	}
-	for _, element := range []string{"h1", "bdi", "p", "dt", "dd"} {
+	for _, element := range []string{"h1", "h2", "p", "dt", "dd"} {
 		if !seen[element] {
 			t.Errorf("found no text in <%s>, so its contrast is not checked", element)
 		}

@@ -94,6 +94,13 @@ func (c *connections) full() bool {
 	return c.open >= maxConnections
 }
 
+// any is whether somebody is connected.
+func (c *connections) any() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open > 0
+}
+
 // closeLongest closes the connection that has not changed for longest, of those that have had their time, if there is one.
 func (c *connections) closeLongest() (closed bool) {
 	c.mu.Lock()

@@ -80,6 +80,38 @@ func TestTerminationFailsNoRequest(t *testing.T) {
 	}
 }
 
+// Who edits a page waits for this. Somebody who stays connected may send a request at any moment.
+func TestQuietPageEndsSooner(t *testing.T) {
+	for name, connected := range map[string]bool{"nobody is there": false, "somebody is connected": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd, _, port := serve(t)
+			http.DefaultClient.CloseIdleConnections()
+			if connected {
+				conn, err := net.Dial("tcp", "127.0.0.1:"+port)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer conn.Close()
+			}
+			terminated := time.Now()
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(quietDelay / 3)
+			if status, _ := get(t, "http://127.0.0.1:"+port+readyz); status != http.StatusServiceUnavailable { // no visit
+				t.Errorf("/readyz answers %d", status)
+			}
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("the program ends with %v, want exit code 0", err)
+			}
+			if took := time.Since(terminated); took < quietDelay || took < drainDelay == connected {
+				t.Errorf("it ends after %s", took)
+			}
+		})
+	}
+}
+
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	port := freePort(t)
 	cmd, _ := program(t, "PORT="+port)

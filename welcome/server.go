@@ -17,10 +17,16 @@ const (
 	// its address from every kube-proxy (which syncs once a second by default), ingress and load balancer run side by
 	// side; until all of them know, requests still arrive here and must not be refused.
 	drainDelay = 5 * time.Second
+	// quietDelay is how long it does if nobody has come meanwhile and nobody is connected: then it is not likely that somebody
+	// comes late, and an edit is done sooner (Ready waits for this pod to be gone).
+	quietDelay = 3 * time.Second
 	// shutdownTimeout is how long requests that are still running may take after that. With drainDelay it stays below
 	// the 30 s (default terminationGracePeriodSeconds) after which kubelet kills the process.
 	shutdownTimeout = 20 * time.Second
 )
+
+// Paths of the kubelet's probes.
+const healthz, readyz = "/healthz", "/readyz"
 
 // server runs the page with probes and a drain that loses no request.
 type server struct {
@@ -28,6 +34,7 @@ type server struct {
 	connections *connections
 	log         *slog.Logger
 	draining    atomic.Bool
+	visited     atomic.Bool // while draining, by more than probes
 }
 
 // newServer serves the page that greets g, /healthz (the process answers) and /readyz (it wants traffic). Its limits keep
@@ -38,8 +45,8 @@ func newServer(g greeting, log *slog.Logger) (*server, error) {
 	if err := addPage(mux, g); err != nil {
 		return nil, err
 	}
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { probe(w, http.StatusOK, "ok") })
-	mux.HandleFunc("GET /readyz", s.readyz)
+	mux.HandleFunc("GET "+healthz, func(w http.ResponseWriter, _ *http.Request) { probe(w, http.StatusOK, "ok") })
+	mux.HandleFunc("GET "+readyz, s.readyz)
 	s.http = &http.Server{
 		Handler:           s.wrap(secured(mux)),
 		ReadHeaderTimeout: 5 * time.Second,
@@ -55,7 +62,7 @@ func newServer(g greeting, log *slog.Logger) (*server, error) {
 	return s, nil
 }
 
-// serve answers on listener until ctx ends, then drains: not ready first, still serving for drainDelay, then no new
+// serve answers on listener until ctx ends, then drains: not ready first, still serving for drainDelay (quietDelay if nobody comes), then no new
 // connections, and at most shutdownTimeout for what still runs. It returns nil after a complete drain.
 func (s *server) serve(ctx context.Context, listener net.Listener) error {
 	s.log.Info("serving", "address", listener.Addr().String())
@@ -68,11 +75,17 @@ func (s *server) serve(ctx context.Context, listener net.Listener) error {
 	}
 
 	s.draining.Store(true)
-	s.log.Info("draining: not ready, still serving", "delay", drainDelay.String())
-	select {
-	case err := <-failed:
-		return fmt.Errorf("serve while draining: %w", err)
-	case <-time.After(drainDelay):
+	s.log.Info("draining: not ready, still serving", "delay", drainDelay.String(), "unless visited", quietDelay.String())
+	quiet, over := time.After(quietDelay), time.After(drainDelay)
+	for draining := true; draining; {
+		select {
+		case err := <-failed:
+			return fmt.Errorf("serve while draining: %w", err)
+		case <-quiet:
+			draining = s.visited.Load() || s.connections.any()
+		case <-over:
+			draining = false
+		}
 	}
 
 	timeout, cancel := context.WithTimeout(context.Background(), shutdownTimeout)
@@ -92,6 +105,9 @@ func (s *server) wrap(next http.Handler) http.Handler {
 		// of requests on their way.
 		if s.draining.Load() {
 			w.Header().Set("Connection", "close")
+			if r.URL.Path != healthz && r.URL.Path != readyz {
+				s.visited.Store(true)
+			}
 		}
 		start := time.Now()
 		next.ServeHTTP(w, r)

@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,11 +31,12 @@ type observation struct {
 }
 
 // childState is an object of a release. live is nil while it is not seen as it was applied, and gone is whether
-// that is because it does not exist.
+// that is because it does not exist. listed is how many ending pods of it somebody has found who looked.
 type childState struct {
 	object.Child
-	live *unstructured.Unstructured
-	gone bool
+	live   *unstructured.Unstructured
+	gone   bool
+	listed int64
 }
 
 func (o childState) String() string { return fmt.Sprintf("%s %q", o.Kind, o.Name) }
@@ -46,6 +48,8 @@ type verdict struct {
 	reconciling, stalled bool
 	// unhealthy is whether objects of an applied release are the reason.
 	unhealthy bool
+	// again is after how long at the latest it may be another one, though nothing happens; 0 for nobody knows.
+	again time.Duration
 }
 
 // next returns the status that follows previous. It has no side effects and asks nobody.
@@ -119,7 +123,7 @@ func judge(previous Status, seen observation) verdict {
 	case !applied(previous, seen):
 		return verdict{ready: metav1.ConditionFalse, reason: reasonProgressing, message: "The release of this generation is not applied yet.", reconciling: true}
 	}
-	v := health(seen)
+	v := health(previous, seen)
 	if seen.state.WaitFor != "" {
 		v.reconciling = true
 		if seen.state.Brake != "" && v.ready == metav1.ConditionTrue {

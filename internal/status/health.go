@@ -14,10 +14,14 @@ import (
 
 // health judges the objects of a release as the kstatus library does. The first that has
 // failed counts, otherwise the first that is on its way.
-func health(seen observation) verdict {
+func health(previous Status, seen observation) verdict {
 	var worst *verdict
 	for _, o := range seen.objects {
-		if v := o.health(); v != nil && (worst == nil || v.stalled && !worst.stalled) {
+		v := o.health()
+		if v == nil && !previous.wasReady(seen) {
+			v = o.leaving(seen.now.Time)
+		}
+		if v != nil && (worst == nil || v.stalled && !worst.stalled) {
 			worst = v
 		}
 	}

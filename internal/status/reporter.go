@@ -212,6 +212,9 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 func (r *Reporter) status(ctx context.Context, owner *unstructured.Unstructured, previous Status, reported []metav1.Condition) (Status, bool) {
 	seen := r.observe(ctx, owner, reported)
 	status, v := next(previous, seen)
+	if v.ready == metav1.ConditionTrue && !previous.wasReady(seen) && r.countEnding(ctx, seen) {
+		status, v = next(previous, seen)
+	}
 	if !v.unhealthy {
 		r.forget(owner.GetUID())
 		return status, !equality.Semantic.DeepEqual(previous, status)
@@ -221,8 +224,14 @@ func (r *Reporter) status(ctx context.Context, owner *unstructured.Unstructured,
 	if o.generation != seen.generation {
 		o = outage{generation: seen.generation, since: now}
 	}
-	if wait := o.look.Sub(now); same && wait > 0 {
+	requeue := func(wait time.Duration) {
+		if v.again > 0 {
+			wait = min(wait, v.again)
+		}
 		r.releases.Requeue(owner, wait)
+	}
+	if wait := o.look.Sub(now); same && wait > 0 {
+		requeue(wait)
 		return status, false
 	}
 	// Most rollouts are over before the first look: what was healthy until now costs no list.
@@ -239,7 +248,7 @@ func (r *Reporter) status(ctx context.Context, owner *unstructured.Unstructured,
 	}
 	o.look = now.Add(min(lasts, lastLook))
 	r.remember(owner.GetUID(), o)
-	r.releases.Requeue(owner, o.look.Sub(now))
+	requeue(o.look.Sub(now))
 	return status, changed
 }
 
@@ -366,18 +375,20 @@ func get(ctx context.Context, from client.Reader, owner client.Object, child obj
 func (r *Reporter) pods(ctx context.Context, seen observation) []corev1.Pod {
 	var pods []corev1.Pod
 	for _, o := range seen.objects {
-		if o.live == nil || !o.isWorkload() || o.health() == nil {
-			continue
+		if o.live != nil && o.isWorkload() && o.health() != nil {
+			pods = append(pods, r.podsOf(ctx, seen.namespace, o)...)
 		}
-		list := &corev1.PodList{}
-		err := r.live.List(ctx, list, client.InNamespace(seen.namespace), &client.ListOptions{
-			Raw: &metav1.ListOptions{LabelSelector: podSelector(o.live), ResourceVersion: "0"}, // from the API server's memory
-		})
-		if err != nil {
-			logf.FromContext(ctx).Error(err, "Cannot look why pods are not ready", "object", o.String())
-			continue
-		}
-		pods = append(pods, list.Items...)
 	}
 	return pods
+}
+
+func (r *Reporter) podsOf(ctx context.Context, namespace string, o childState) []corev1.Pod {
+	list := &corev1.PodList{}
+	err := r.live.List(ctx, list, client.InNamespace(namespace), &client.ListOptions{
+		Raw: &metav1.ListOptions{LabelSelector: podSelector(o.live), ResourceVersion: "0"}, // from the API server's memory
+	})
+	if err != nil {
+		logf.FromContext(ctx).Error(err, "Cannot look at pods", "object", o.String())
+	}
+	return list.Items
 }

@@ -1,0 +1,93 @@
+package status
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+const (
+	// leavingLimit is how long after a rollout the pods of before may keep a Deployment from being healthy. One that never ends,
+	// for somebody's finalizer keeps it, must not hold up those who wait for Ready.
+	leavingLimit = 30 * time.Second
+	// leavingCheck is how often pods are listed until then, where Deployments do not count those that are ending.
+	leavingCheck = time.Second
+)
+
+// leaving is nil unless pods of before the last rollout of a healthy Deployment are ending. They still answer: the page that
+// somebody gets who waited for Ready would be the old one. StatefulSets and DaemonSets replace a pod when it is gone.
+func (o childState) leaving(now time.Time) *verdict {
+	left := o.mayLeave(now)
+	pods, counted := o.ending()
+	if left == 0 || pods == 0 {
+		return nil
+	}
+	if !counted {
+		left = min(left, leavingCheck)
+	}
+	return &verdict{
+		ready: metav1.ConditionFalse, reason: reasonProgressing, reconciling: true, unhealthy: true, again: left,
+		message: fmt.Sprintf("%s is rolled out, and its former pods are ending: waiting until they are gone, for %s at most.", o, leavingLimit),
+	}
+}
+
+// wasReady is whether the release was ready as it is now. Pods that end since then are none of before: somebody scales down.
+func (s Status) wasReady(seen observation) bool {
+	return s.condition(Ready).Status == metav1.ConditionTrue && s.Release != nil && s.Release.Revision == int64(seen.state.Revision)
+}
+
+// mayLeave is for how long pods of before the last rollout may yet be waited for. The Deployment's controller says when that
+// was complete. Where its clock and ours are far apart, nothing is waited for.
+func (o childState) mayLeave(now time.Time) time.Duration {
+	if o.APIVersion != "apps/v1" || o.Kind != "Deployment" || o.live == nil {
+		return 0
+	}
+	conditions, _, _ := unstructured.NestedSlice(o.live.Object, "status", "conditions")
+	for _, c := range conditions {
+		c, _ := c.(map[string]any)
+		if c["type"] != "Progressing" || c["reason"] != "NewReplicaSetAvailable" {
+			continue
+		}
+		updated, _ := c["lastUpdateTime"].(string)
+		done, err := time.Parse(time.RFC3339, updated)
+		if since := now.Sub(done); err == nil && since.Abs() < leavingLimit {
+			return leavingLimit - since
+		}
+	}
+	return 0
+}
+
+// ending is how many pods of a Deployment are ending, and whether its controller counts them: since Kubernetes 1.35 it does. Where
+// it does not, it is what count has found.
+func (o childState) ending() (pods int64, counted bool) {
+	pods, counted, _ = unstructured.NestedInt64(o.live.Object, "status", "terminatingReplicas")
+	if !counted {
+		pods = o.listed
+	}
+	return pods, counted
+}
+
+// countEnding lists the pods of the Deployments that have just been rolled out where nobody counts those that are ending, and is
+// whether it has found any. A release that never had another revision has none.
+func (r *Reporter) countEnding(ctx context.Context, seen observation) bool {
+	found := false
+	for i := range seen.objects {
+		o := &seen.objects[i]
+		if seen.state.Revision < 2 || o.mayLeave(seen.now.Time) == 0 {
+			continue
+		}
+		if _, counted := o.ending(); counted {
+			continue
+		}
+		for _, pod := range r.podsOf(ctx, seen.namespace, *o) {
+			if pod.DeletionTimestamp != nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+				o.listed, found = o.listed+1, true
+			}
+		}
+	}
+	return found
+}
