@@ -17,15 +17,14 @@ run() { make --no-print-directory "$@"; }
 
 apply_sample() {
   kubectl apply -f "$sample"
-  kubectl wait --for=create deployment/$name --timeout=60s
-  kubectl rollout status deployment/$name --timeout=120s
+  kubectl wait --for=condition=Ready welcome/$name --timeout=180s
 }
 
-# From here a ClusterIP of the local cluster answers; elsewhere the API server passes the request on to the Service.
+# The local cluster gives the Service an address that answers from here; elsewhere the API server passes the request on to the Service.
 if [ "$KUBECONFIG" = "$PWD/.cluster/kubeconfig" ]; then
   clean_up='make undeploy cluster-down'
   page() { curl --silent --show-error --fail --noproxy '*' --max-time 5 "$(url)"; }
-  url() { kubectl get service $name -o 'jsonpath=http://{.spec.clusterIP}:{.spec.ports[0].port}/hello/'; }
+  url() { kubectl get service $name -o 'jsonpath=http://{.status.loadBalancer.ingress[0].ip}:{.spec.ports[0].port}/hello/'; }
 else
   clean_up='make undeploy'
   page() { kubectl get --raw "/api/v1/namespaces/$(namespace)/services/$name:http/proxy/hello/"; }
@@ -40,7 +39,7 @@ read_page() {
     [ $SECONDS -lt $deadline ] || { echo "$html" >&2; return 1; }
     sleep 1
   done
-  greeting=$(sed -n '/<h1/ s/<[^>]*>//gp' <<< "$html")
+  greeting=$(sed -n 's/<bdi>//; s/<.bdi>//; /^Hello /p' <<< "$html")
 }
 
 if [ "$KUBECONFIG" = "$PWD/.cluster/kubeconfig" ]; then
@@ -59,7 +58,9 @@ step 'Page' read_page
 
 cat <<EOF
 
-  $(url)
+$(kubectl get welcome,service)
+
+  curl -L $(url)
   $greeting
 
 The demo took ${SECONDS}s. Next:

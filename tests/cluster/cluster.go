@@ -45,6 +45,7 @@ type network struct {
 	Block    netip.Prefix // all of the following
 	Pods     netip.Prefix
 	Services netip.Prefix
+	Balanced netip.Prefix // addresses of Services of type LoadBalancer
 	Link     netip.Prefix // between the host and the node
 	Host     netip.Addr   // the host's end of the link
 	Node     netip.Addr   // the node's end: API server, registry and NodePorts

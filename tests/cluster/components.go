@@ -106,6 +106,7 @@ func (c *cluster) clients() []component {
 			"--config=" + c.config("kube-proxy.yaml"),
 			"--hostname-override=" + c.Name,
 		}},
+		{"balancer", "/proc/self/exe", []string{balancerCommand}},
 	}
 }
 

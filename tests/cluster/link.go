@@ -74,6 +74,7 @@ func (c *cluster) connect(pid int) error {
 		route(node, netip.MustParsePrefix("0.0.0.0/0"), n.Nowhere),
 		route(host, n.Pods, n.Node),
 		route(host, n.Services, n.Node),
+		route(host, n.Balanced, n.Node),
 	)
 }
 

@@ -60,6 +60,8 @@ func run(args []string) error {
 		return runMachine(c)
 	case registryCommand:
 		return serveRegistry(c)
+	case balancerCommand:
+		return balance(ctx, c)
 	default:
 		return fmt.Errorf("unknown command %q: %s", command, usage)
 	}

@@ -46,8 +46,8 @@ func overlapsAny(p netip.Prefix, others []netip.Prefix) bool {
 	return false
 }
 
-// newNetwork splits a block: half for pods, a quarter for services, and the last
-// eight addresses for the link between the host and the node.
+// newNetwork splits a block: half for pods, a quarter for services, an eighth for those
+// with a load balancer, and the last eight addresses for the link between the host and the node.
 func newNetwork(block netip.Prefix) network {
 	services := netip.PrefixFrom(addrAt(block, 1024), blockBits+2)
 	link := netip.PrefixFrom(addrAt(block, 2040), 29)
@@ -55,6 +55,7 @@ func newNetwork(block netip.Prefix) network {
 		Block:    block,
 		Pods:     netip.PrefixFrom(block.Addr(), blockBits+1),
 		Services: services,
+		Balanced: netip.PrefixFrom(addrAt(block, 1536), blockBits+3),
 		Link:     link,
 		Host:     addrAt(link, 1),
 		Node:     addrAt(link, 2),

@@ -47,7 +47,7 @@ func TestPickBlockAvoidsWhatIsRouted(t *testing.T) {
 
 func TestNetworkPartsShareNoAddress(t *testing.T) {
 	n := newNetwork(netip.MustParsePrefix("198.18.72.0/21"))
-	parts := []netip.Prefix{n.Pods, n.Services, n.Link}
+	parts := []netip.Prefix{n.Pods, n.Services, n.Balanced, n.Link}
 	for i, p := range parts {
 		if p.Masked() != p {
 			t.Errorf("%s has host bits", p)

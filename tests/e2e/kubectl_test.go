@@ -58,11 +58,18 @@ func TestGetPrintsColumns(t *testing.T) {
 	s := newScene(t)
 	s.welcome("hello", kit.Greet("myfriends"))
 	s.awaitReady("hello")
+	// The local cluster gives it an address; another one may have no load balancer.
+	url := "http://hello." + s.namespace + ".svc:8080/hello/"
+	if address := s.kubectl("get", "service", "hello", "--output=jsonpath={.status.loadBalancer.ingress[0]['ip','hostname']}"); address != "" {
+		url = "http://" + address + ":8080/hello/"
+		s.awaitPage(url, "Hello myfriends")
+	}
+	s.awaitOutput("the URL leads to the page", url, "get", "welcome", "hello", "--output=jsonpath={.status.url}")
 	for _, name := range []string{"welcome", "welcomes", "wel"} {
 		out := s.kubectl("get", name)
 		table := lines(out)
 		if len(table) != 2 || words(table[0]) != "NAME GREETING REPLICAS READY URL AGE" ||
-			!strings.HasPrefix(words(table[1]), "hello myfriends 1 True http://hello."+s.namespace+".svc:8080/hello/ ") {
+			!strings.HasPrefix(words(table[1]), "hello myfriends 1 True "+url+" ") {
 			t.Errorf("kubectl get %s prints\n%s", name, out)
 		}
 	}
