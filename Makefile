@@ -97,6 +97,11 @@ images: dist/linux-$(ARCH)/welcome dist/linux-$(ARCH)/welcome-operator ## Build 
 	@hack/image.sh build $(OPERAND_IMG) welcome/Dockerfile $(ARCH)
 	@hack/image.sh build $(IMG) Dockerfile $(ARCH)
 
+.PHONY: page
+page: dist/linux-$(ARCH)/welcome ## Build the page alone, OPERAND_IMG, and bring it to where the cluster pulls it from
+	@hack/image.sh build $(OPERAND_IMG) welcome/Dockerfile $(ARCH)
+	@hack/image.sh push $(OPERAND_IMG)
+
 .PHONY: push
 push: ## Bring the images to where the cluster pulls them from: the local cluster's registry, or the one they name
 	@hack/image.sh push $(OPERAND_IMG)
@@ -230,7 +235,8 @@ uninstall: $(BIN)/kubectl $(BIN)/kustomize ## Remove the CRDs and, with them, ev
 
 .PHONY: run
 run: ## Run the operator on this machine against the cluster (stop with ctrl-c)
-	env $$(sed -n '/name: RELATED_IMAGE_/{N;s/.*name: \([A-Z0-9_]*\)\n *value: "\{0,1\}\([^"]*\)"\{0,1\}/\1=\2/p}' config/manager/manager.yaml) RELATED_IMAGE_WELCOME=$(OPERAND_IMG) go run . --metrics-bind-address=127.0.0.1:8443 --health-probe-bind-address=127.0.0.1:8081
+	$(GO_BUILD) -o bin/welcome-operator .
+	@OPERAND_IMG=$(OPERAND_IMG) hack/run.sh
 
 # Where the API server listens, if that is not 443 or 6443 (README says how to find out): the operator's NetworkPolicy lets it go there.
 export API_SERVER_PORT ?=

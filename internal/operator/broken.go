@@ -86,7 +86,7 @@ func newServable(cluster *rest.Config, namespaces []string) (*servable, error) {
 	return &servable{mapper, api, discovery, namespaces}, nil
 }
 
-// parts the entries that can be served from the others. There is an error if none is left, or the cluster cannot be asked.
+// parts the entries that can be served from the others. There is an error if the cluster cannot be asked.
 func (s *servable) parts(ctx context.Context, entries []Entry, refused []broken) ([]Entry, []broken, error) {
 	var served []Entry
 	for _, entry := range entries {
@@ -102,7 +102,7 @@ func (s *servable) parts(ctx context.Context, entries []Entry, refused []broken)
 			served = append(served, entry)
 		}
 	}
-	return served, refused, noneLeft(served, refused)
+	return served, refused, nil
 }
 
 // lack is what the cluster lacks to serve an entry. Whether the operator may see the kind is asked only if there are others to serve: without

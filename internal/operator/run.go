@@ -47,9 +47,9 @@ func Run(ctx context.Context, options Options) error {
 	if err != nil {
 		return err
 	}
-	entries, refused, err = servable.parts(ctx, entries, refused)
-	if err != nil {
-		return err
+	entries, refused, err = servable.await(ctx, entries, refused, options.HealthProbeBindAddress)
+	if err != nil || len(entries) == 0 {
+		return err // or it is to end
 	}
 	mgr, err := newManager(cluster, servable.mapper, entries, options)
 	if err != nil {

@@ -55,11 +55,7 @@ func TestStartFails(t *testing.T) {
 			watches: strings.Replace(watchesWith(""), "helm-charts/welcome", "helm-charts/nowhere", 1), env: pinned,
 			want: []string{"entry 1", "Welcome", "helm-charts/nowhere", "no such file"},
 		},
-		"variable is not set": {watches: watchesWith(""), want: []string{"entry 1", "Welcome", "RELATED_IMAGE_WELCOME"}},
-		"CRD is missing": {
-			watches: strings.Replace(watchesWith(""), "kind: Welcome", "kind: Farewell", 1), env: pinned,
-			want: []string{"Farewell", "make install"},
-		},
+		"variable is not set":    {watches: watchesWith(""), want: []string{"entry 1", "Welcome", "RELATED_IMAGE_WELCOME"}},
 		"flag is unknown":        {args: []string{"--no-such-flag"}, want: []string{"--no-such-flag"}},
 		"flag is invalid":        {args: []string{"--max-concurrent-reconciles=0"}, want: []string{"--max-concurrent-reconciles"}},
 		"namespaces are invalid": {env: []string{"WATCH_NAMESPACE=a,B"}, want: []string{"WATCH_NAMESPACE", `"B"`}},
@@ -91,6 +87,24 @@ func TestStartFails(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Who runs the operator before the CRD is there need not start it again.
+func TestStartWaitsForTheCRD(t *testing.T) {
+	s := newScene(t)
+	operator := s.launch(settings{namespaces: []string{s.namespace}, account: s.accountForKinds(), watches: entryOf("Farewell", noteChart(t), "")})
+	s.await("the log says what it waits for", func() error { return says(operator.Text(), []string{"Farewell", "make install"}) })
+	if err := operator.ready(); err == nil || operator.HasEnded() {
+		t.Errorf("it is ready (%v) or has ended (%v)", err == nil, operator.HasEnded())
+	}
+	s.serveKind("Farewell")
+	s.createOf("Farewell", "hello")
+	s.awaitOf("Farewell", "hello", "Ready")
+	s.must(operator.ready())
+	if told := strings.Count(operator.Text(), "make install"); told != 1 {
+		t.Errorf("it said %d times what it waits for:\n%s", told, operator.Text())
+	}
+	s.delete(s.of("Farewell", "hello"))
 }
 
 func TestHelp(t *testing.T) {

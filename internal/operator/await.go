@@ -1,0 +1,60 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+// awaitPeriod is how often it is looked whether there is something to serve.
+const awaitPeriod = 2 * time.Second
+
+// await parts the entries that can be served from the others. Where all of them lack something of the cluster, or are broken, it says so once
+// and waits until one can be served: who starts the operator first, and installs the CRD then, need not start it again. Meanwhile
+// the process is alive and not ready, at the address of the probes.
+func (s *servable) await(ctx context.Context, entries []Entry, refused []broken, probes string) ([]Entry, []broken, error) {
+	log := ctrl.Log.WithName("start")
+	for waiting := false; ; {
+		served, unserved, err := s.parts(ctx, entries, slices.Clone(refused))
+		none := noneLeft(served, unserved)
+		lacks := slices.ContainsFunc(unserved, func(each broken) bool { return each.lacks })
+		if err != nil || none == nil || !lacks {
+			return served, unserved, errors.Join(err, none)
+		}
+		if !waiting {
+			waiting = true
+			log.Info("Waiting, and going on by itself then: " + none.Error())
+			listener, err := net.Listen("tcp", probes)
+			if err != nil {
+				return nil, nil, fmt.Errorf("serve --health-probe-bind-address: %w", err)
+			}
+			server := &http.Server{Handler: http.HandlerFunc(aliveNotReady), ReadHeaderTimeout: time.Second}
+			go func() { _ = server.Serve(listener) }() // it ends when it is closed
+			defer func() {
+				_ = server.Close() // the manager listens there next
+				log.Info("Going on")
+			}()
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, nil
+		case <-time.After(awaitPeriod):
+		}
+	}
+}
+
+// aliveNotReady answers the kubelet.
+func aliveNotReady(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/healthz" {
+		http.Error(w, "there is nothing to serve yet: the log says what is waited for", http.StatusServiceUnavailable)
+		return
+	}
+	_, _ = io.WriteString(w, "ok") // nobody else is to be told
+}
