@@ -306,7 +306,7 @@ func operatorsAreAlone(ctx context.Context, p *patient) (string, []finding, erro
 		obj := &p.customResources[i]
 		claimed, _, _ := unstructured.NestedString(obj.Object, "status", "operator")
 		if claimed == "" && time.Since(obj.GetCreationTimestamp().Time) > time.Minute {
-			unserved[obj.GetNamespace()] = append(unserved[obj.GetNamespace()], p.label(obj))
+			unserved[obj.GetNamespace()] = append(unserved[obj.GetNamespace()], label(obj))
 		} else if claimed != "" {
 			served[claimed]++
 		}
@@ -465,8 +465,8 @@ func imagesArePulled(_ context.Context, p *patient) (string, []finding, error) {
 	var found []finding
 	for _, image := range slices.Sorted(maps.Keys(by)) {
 		first := by[image][0]
-		found = append(found, finding{fmt.Sprintf("%d custom resources have pods without their image %s, as %s in namespace %s", len(by[image]), image, p.label(first), first.GetNamespace()),
-			fmt.Sprintf("push it to where the cluster pulls from (make images push), or give the operator the right name; what the node says: kubectl welcome status %s -n %s", p.label(first), first.GetNamespace())})
+		found = append(found, finding{fmt.Sprintf("%d custom resources have pods without their image %s, as %s in namespace %s", len(by[image]), image, label(first), first.GetNamespace()),
+			fmt.Sprintf("push it to where the cluster pulls from (make images push), or give the operator the right name; what the node says: kubectl welcome status %s -n %s", label(first), first.GetNamespace())})
 	}
 	return fmt.Sprintf("of %d custom resources", len(p.customResources)), found, nil
 }
@@ -488,13 +488,13 @@ func deletionsEnd(_ context.Context, p *patient) (string, []finding, error) {
 		if time.Since(at.Time) < time.Minute {
 			continue
 		}
-		problem := fmt.Sprintf("%s in namespace %s is being deleted since %s, kept by the finalizers %s", p.label(obj), obj.GetNamespace(), at.UTC().Format(time.RFC3339), strings.Join(obj.GetFinalizers(), ", "))
-		remedy := fmt.Sprintf("kubectl welcome status %s -n %s says why", p.label(obj), obj.GetNamespace())
+		problem := fmt.Sprintf("%s in namespace %s is being deleted since %s, kept by the finalizers %s", label(obj), obj.GetNamespace(), at.UTC().Format(time.RFC3339), strings.Join(obj.GetFinalizers(), ", "))
+		remedy := fmt.Sprintf("kubectl welcome status %s -n %s says why", label(obj), obj.GetNamespace())
 		if _, message := ready(obj); message != "" {
 			problem += ": " + message
 		}
 		if !slices.ContainsFunc(p.operators, func(o operator) bool { return o.watches(obj.GetNamespace()) && o.Status.AvailableReplicas > 0 }) {
-			remedy = fmt.Sprintf("no operator that runs watches it: start one, or give it up and keep what it made: kubectl -n %s patch %s --type=merge -p '{\"metadata\":{\"finalizers\":null}}'", obj.GetNamespace(), p.label(obj))
+			remedy = fmt.Sprintf("no operator that runs watches it: start one, or give it up and keep what it made: kubectl -n %s patch %s --type=merge -p '{\"metadata\":{\"finalizers\":null}}'", obj.GetNamespace(), label(obj))
 		}
 		found = append(found, finding{problem, remedy})
 	}

@@ -35,7 +35,10 @@ func (s *selection) addTo(cmd *cobra.Command) {
 }
 
 // isNamed is whether arguments name custom resources one by one.
-func (s *selection) isNamed(args []string) bool { return !s.all && s.labels == "" && len(args) > 0 }
+func (s *selection) isNamed(args []string) bool {
+	isKind := func(arg string) bool { return strings.HasSuffix(arg, "/") }
+	return !s.all && s.labels == "" && len(args) > 0 && !slices.ContainsFunc(args, isKind)
+}
 
 // find reads the custom resources that are meant: NAME and KIND/NAME are one each, KIND/ are all of a kind. Nothing, -l and -A are those of all kinds. They are
 // in the namespace of the flags, but for -A.
@@ -44,7 +47,7 @@ func (c *cluster) find(ctx context.Context, s selection, args []string) ([]unstr
 	if err != nil {
 		return nil, err
 	}
-	if s.isNamed(args) && !slices.ContainsFunc(args, func(arg string) bool { return strings.HasSuffix(arg, "/") }) {
+	if s.isNamed(args) {
 		var found []unstructured.Unstructured
 		for _, arg := range args {
 			obj, err := c.named(ctx, namespace, arg)
@@ -217,7 +220,7 @@ func (c *cluster) served() ([]*meta.RESTMapping, error) {
 }
 
 // label is how a custom resource is called in what is printed and typed: as NAME or KIND/NAME.
-func (c *cluster) label(obj *unstructured.Unstructured) string {
+func label(obj *unstructured.Unstructured) string {
 	return strings.ToLower(obj.GetKind()) + "/" + obj.GetName()
 }
 

@@ -1,36 +1,152 @@
 package main
 
 import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"golang.org/x/term"
+	"sigs.k8s.io/yaml"
 )
+
+// notReady is the exit code of status if it could look, and not all are Ready.
+const notReady = 2
+
+// watchPeriod is how often --watch looks again.
+const watchPeriod = 2 * time.Second
 
 // NewCmdStatus says how custom resources are.
 func NewCmdStatus(c *cluster) *cobra.Command {
 	var s selection
+	var output string
+	var watch bool
 	cmd := &cobra.Command{
-		Use:   "status [NAME | KIND/NAME | -l SELECTOR | -A]",
+		Use:   "status [NAME | KIND/NAME ... | KIND/ | -l SELECTOR | -A]",
 		Short: "Say whether custom resources are well, and if not, whose turn it is",
+		Long: `Say whether custom resources are well, and if not, whose turn it is.
+
+Of a single one, all that helps is shown on one screen: its release, its objects as a tree with their health, pods with their restarts,
+what of it drifted in the last hour and who wrote that, its place in a rollout, and events. What you have no right to read is left out, and
+said. Of several, a table has the worst first.
+
+The exit code is 0 only if all are Ready, 2 if some are not, and 1 if that could not be found out.`,
 		Example: examples(`
 # One custom resource, on one screen
 kubectl welcome status hello
-kubectl welcome status crontab/nightly`),
+kubectl welcome status crontab/nightly
+
+# All of this namespace, or of all namespaces and kinds, the worst first
+kubectl welcome status
+kubectl welcome status -A
+
+# Until it is well
+kubectl welcome status hello --watch
+
+# For scripts
+kubectl welcome status -A -o json | jq -r '.items[] | select(.turn == "you") | .namespace + "/" + .name'`),
 		ValidArgsFunction: c.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			found, err := c.find(cmd.Context(), s, args)
+			if output != "table" && output != "wide" && output != "json" && output != "yaml" {
+				return fmt.Errorf("--output is table, wide, json or yaml, not %q", output)
+			}
+			if watch {
+				return c.watchStatus(cmd.Context(), s, args, output)
+			}
+			text, reports, err := c.status(cmd.Context(), s, args, output)
 			if err != nil {
 				return err
 			}
-			if len(found) == 0 {
+			c.printf("%s", text)
+			if len(reports) == 0 {
 				c.notef("No custom resources found.\n")
 			}
-			for i := range found {
-				ready, _, _ := unstructured.NestedSlice(found[i].Object, "status", "conditions")
-				c.printf("%s/%s: %d conditions\n", found[i].GetNamespace(), c.label(&found[i]), len(ready))
+			if !allReady(reports) {
+				return &exitError{code: notReady}
 			}
 			return nil
 		},
 	}
 	s.addTo(cmd)
+	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, wide, json or yaml")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "Show it again whenever something changes, until ctrl-c or, of a single one, until it is Ready")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "wide", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+// status is what is to be printed, and of what.
+func (c *cluster) status(ctx context.Context, s selection, args []string, output string) (string, []*report, error) {
+	found, err := c.find(ctx, s, args)
+	if err != nil {
+		return "", nil, err
+	}
+	reports := make([]*report, len(found))
+	for i := range found {
+		reports[i] = reportOf(&found[i])
+	}
+	single := s.isNamed(args) && len(found) == 1
+	if single {
+		if err := c.look(ctx, &found[0], reports[0]); err != nil {
+			return "", nil, err
+		}
+	}
+	worstFirst(reports)
+	var out bytes.Buffer
+	switch {
+	case output == "json" || output == "yaml":
+		var content any = map[string]any{"items": reports}
+		if single {
+			content = reports[0]
+		}
+		text, err := json.MarshalIndent(content, "", "  ")
+		if output == "yaml" && err == nil {
+			text, err = yaml.JSONToYAML(text)
+		}
+		return string(bytes.TrimSpace(text)) + "\n", reports, err
+	case single:
+		screen(&out, reports[0], time.Now())
+	case len(reports) > 0:
+		table(&out, reports, output == "wide", time.Now())
+	}
+	return out.String(), reports, nil
+}
+
+// watchStatus prints again what has changed, on a cleared screen if there is one.
+func (c *cluster) watchStatus(ctx context.Context, s selection, args []string, output string) error {
+	file, isFile := c.Out.(*os.File)
+	clears := isFile && term.IsTerminal(int(file.Fd())) && output != "json" && output != "yaml"
+	before, ready := "", false
+	end := func() error {
+		if !ready {
+			return &exitError{code: notReady}
+		}
+		return nil
+	}
+	for {
+		text, reports, err := c.status(ctx, s, args, output)
+		if ctx.Err() != nil {
+			return end() // ctrl-c
+		}
+		if err != nil {
+			return err
+		}
+		if text != before {
+			before = text
+			if clears {
+				c.printf("\033[H\033[2J")
+			}
+			c.printf("%s", text)
+		}
+		if ready = allReady(reports); ready && s.isNamed(args) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return end()
+		case <-time.After(watchPeriod):
+		}
+	}
 }

@@ -36,6 +36,11 @@ your own rights. The flags that all commands of kubectl have ("kubectl options")
 	})
 	cmd.AddCommand(
 		NewCmdStatus(c),
+		NewCmdHistory(c),
+		NewCmdReconcile(c),
+		NewCmdRestart(c),
+		NewCmdPause(c),
+		NewCmdResume(c),
 		NewCmdDoctor(c),
 	)
 	return cmd

@@ -69,14 +69,16 @@ func cacheOptions(entries []Entry, namespaces []string) cache.Options {
 func slimOwner(owner any) (any, error) {
 	if owner, ok := owner.(*unstructured.Unstructured); ok {
 		var annotations map[string]string // an empty one would be kept, too, by each custom resource
-		for _, read := range []string{pausedAnnotation, release.WithoutHooks} {
+		for _, read := range []string{release.Pause, release.WithoutHooks} {
 			if owner.GetAnnotations()[read] == "true" {
 				annotations = labels.Merge(annotations, map[string]string{read: "true"})
 			}
 		}
-		if asked := owner.GetAnnotations()[release.RunTests]; asked != "" {
-			asked = strings.ToValidUTF8(asked[:min(len(asked), release.MaxTestRequest)], "")
-			annotations = labels.Merge(annotations, map[string]string{release.RunTests: asked})
+		for _, read := range []string{release.RunTests, release.AskReconcile} {
+			if asked := owner.GetAnnotations()[read]; asked != "" {
+				asked = strings.ToValidUTF8(asked[:min(len(asked), release.MaxTestRequest)], "")
+				annotations = labels.Merge(annotations, map[string]string{read: asked})
+			}
 		}
 		owner.SetAnnotations(annotations)
 	}

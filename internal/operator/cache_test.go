@@ -40,7 +40,7 @@ func TestConfigMapsOfChartsAreSlim(t *testing.T) {
 // Of the annotations of a custom resource, the cache keeps those that are read, and no more of each than counts.
 func TestAnnotationsOfCustomResourcesAreSlim(t *testing.T) {
 	owner := &unstructured.Unstructured{Object: map[string]any{}}
-	owner.SetAnnotations(map[string]string{"a": "b", pausedAnnotation: "false", release.RunTests: strings.Repeat("ä", 5000)})
+	owner.SetAnnotations(map[string]string{"a": "b", release.Pause: "false", release.RunTests: strings.Repeat("ä", 5000)})
 	slim, err := slimOwner(owner)
 	if err != nil {
 		t.Fatal(err)

@@ -16,9 +16,6 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
-// pausedAnnotation stops, when set to "true", the reconciling of a custom resource.
-const pausedAnnotation = "webapp.demo.welcome.domain/paused"
-
 // setUpReconcilers adds a reconciler of the library for every watches entry.
 func setUpReconcilers(mgr ctrl.Manager, entries []Entry, options Options) error {
 	discoveryClient, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
@@ -124,5 +121,5 @@ func reconcilerOptions(mgr ctrl.Manager, entry Entry, options Options, clients *
 // paused lets a deletion through: the library asks before it looks at the deletion, and the
 // finalizer of a paused custom resource would stay for ever.
 func paused(obj *unstructured.Unstructured) bool {
-	return obj.GetAnnotations()[pausedAnnotation] == "true" && obj.GetDeletionTimestamp() == nil
+	return obj.GetAnnotations()[release.Pause] == "true" && obj.GetDeletionTimestamp() == nil
 }

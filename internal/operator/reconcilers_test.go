@@ -5,6 +5,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 func TestPaused(t *testing.T) {
@@ -22,7 +24,7 @@ func TestPaused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			object := &unstructured.Unstructured{Object: map[string]any{}}
 			if c.annotation != "" {
-				object.SetAnnotations(map[string]string{pausedAnnotation: c.annotation})
+				object.SetAnnotations(map[string]string{release.Pause: c.annotation})
 			}
 			if c.deleting {
 				now := metav1.Now()

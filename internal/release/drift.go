@@ -134,6 +134,9 @@ func (a *actionClient) correct() error {
 	before := d.told
 	var err error
 	switch mode := a.drift.Mode; {
+	case a.forced(): // as an edit would have it, whatever is done about a drift
+		err = a.repairRested(&d)
+		d.tell()
 	case mode == DriftWarn, mode == DriftDisabled && !a.proven: // what nothing proves has to be looked at
 		err = a.compareObjects(&d)
 	case mode == DriftDisabled:
@@ -152,7 +155,7 @@ func (a *actionClient) correct() error {
 // repairRested repairs what has drifted, but for what others would only change again.
 func (a *actionClient) repairRested(d *drift) error {
 	known := a.provenChildren()
-	now, due := time.Now(), known == nil
+	now, due := time.Now(), known == nil || a.forced()
 	resting := map[string]bool{}
 	for _, child := range known {
 		if a.intact(child) {
@@ -252,11 +255,15 @@ func describe(change guard.Change) string {
 	if len(fields) > most {
 		fields = append(slices.Clone(fields[:most]), fmt.Sprintf("%d more", len(fields)-most))
 	}
-	words := strings.Join(fields, ", ") + " was changed"
-	if change.Writer != "" {
-		words += fmt.Sprintf(" by field manager %q", change.Writer)
+	return strings.Join(fields, ", ") + " was changed" + writtenBy(change)
+}
+
+// writtenBy says who has changed an object, as far as that is known.
+func writtenBy(change guard.Change) string {
+	if change.Writer == "" {
+		return ""
 	}
-	return words
+	return fmt.Sprintf(" by field manager %q", change.Writer)
 }
 
 func (a *actionClient) describe(child object.Child) string {

@@ -21,6 +21,7 @@ const (
 	HooksSkipped   = "HooksSkipped"
 	TestsSucceeded = "TestsSucceeded"
 	TestsFailed    = "TestsFailed"
+	Reconciled     = "Reconciled"
 )
 
 // Actions on a release, as metrics name them.

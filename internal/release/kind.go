@@ -24,6 +24,9 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/record"
 )
 
+// Pause is the annotation that stops, when set to "true", the reconciling of a custom resource.
+const Pause = "webapp.demo.welcome.domain/paused"
+
 // Kind is a kind of custom resources, and how its releases are kept.
 type Kind struct {
 	clients    *Clients

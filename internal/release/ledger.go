@@ -48,6 +48,8 @@ type State struct {
 	Drift Drift
 	// Tests are those of the chart that ran last.
 	Tests Tests
+	// Answer is to the last reconcile that somebody has asked for.
+	Answer Answer
 	// Err is why the last action failed, nil once one succeeds.
 	Err error
 
@@ -64,6 +66,7 @@ type ledger struct {
 	drifts   map[types.UID]*drift
 	churns   map[types.UID]*churn
 	tests    map[types.UID]Tests
+	answers  map[types.UID]Answer
 	outdated map[types.UID]string // the inputs and surroundings that are known to render something else than what was applied
 	keys     map[types.UID]object.Key
 	orphaned map[types.UID]bool // those that somebody has deleted who wants to keep their objects
@@ -79,7 +82,7 @@ type failure struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{states: map[types.UID]State{}, failures: map[types.UID]failure{}, drifts: map[types.UID]*drift{}, churns: map[types.UID]*churn{}, tests: map[types.UID]Tests{}, outdated: map[types.UID]string{}, keys: map[types.UID]object.Key{}, orphaned: map[types.UID]bool{}, sources: map[*chart.Chart]chartSource{}}
+	return &ledger{states: map[types.UID]State{}, failures: map[types.UID]failure{}, drifts: map[types.UID]*drift{}, churns: map[types.UID]*churn{}, tests: map[types.UID]Tests{}, answers: map[types.UID]Answer{}, outdated: map[types.UID]string{}, keys: map[types.UID]object.Key{}, orphaned: map[types.UID]bool{}, sources: map[*chart.Chart]chartSource{}}
 }
 
 // state of the release of the custom resource with that UID, the zero value if it was not
@@ -91,7 +94,7 @@ func (l *ledger) state(uid types.UID) State {
 	if d := l.drifts[uid]; d != nil {
 		state.Drift = d.told
 	}
-	state.Tests = l.tests[uid]
+	state.Tests, state.Answer = l.tests[uid], l.answers[uid]
 	return state
 }
 
@@ -169,6 +172,7 @@ func (l *ledger) forget(uid types.UID) {
 	delete(l.drifts, uid)
 	delete(l.churns, uid)
 	delete(l.tests, uid)
+	delete(l.answers, uid)
 	delete(l.outdated, uid)
 	delete(l.keys, uid)
 	delete(l.orphaned, uid)

@@ -144,7 +144,7 @@ func (a *actionClient) numberInStatus(field string) int64 {
 // untouched are the objects that are as this process has applied them. A record could be forged, and the cache be behind
 // an attempt that has failed.
 func (a *actionClient) untouched() []object.Child {
-	if a.current == nil || a.current.Status != release.StatusDeployed {
+	if a.current == nil || a.current.Status != release.StatusDeployed || a.forced() {
 		return nil
 	}
 	applied := a.clients.ledger.state(a.owner.GetUID()).applied

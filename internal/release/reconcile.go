@@ -33,6 +33,10 @@ type actionClient struct {
 	report func(message string) // of what a record names and the owner has no right to
 	store  *record.Store
 
+	// What somebody has asked for by an annotation, empty unless it is due, and what of it was done, in words:
+	asked string
+	done  []string
+
 	// Get finds out:
 	current *record.Record // nil if there is none
 	proven  bool           // whether the record is known to be the operator's
@@ -133,6 +137,7 @@ func (a *actionClient) recover() error {
 // want computes what the release is to be made from. It is made from the spec, to which the library has added the overrides: what it passes on has
 // the chart's defaults in it already, and where null has taken one out, Helm would put it in again.
 func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
+	a.heed()
 	a.chart, a.source, a.values, a.whole = private(chrt), a.clients.ledger.source(chrt), coalesced, coalesced
 	if owner, ok := a.owner.(*unstructured.Unstructured); ok {
 		spec, _, err := unstructured.NestedMap(owner.Object, "spec")
@@ -165,6 +170,9 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 func (a *actionClient) observe() observation {
 	failed := a.clients.ledger.failure(a.owner.GetUID())
 	o := observation{wanted: a.wanted, failed: failed.inputs, until: failed.until, now: time.Now()}
+	if a.asked != "" {
+		o.failed = "" // it is tried again now
+	}
 	if a.current == nil {
 		return o
 	}
@@ -185,7 +193,7 @@ func (a *actionClient) outdated() string { return a.wanted + " " + a.around.Capa
 // looksAgain is whether to look up again what the chart looks up: nobody tells when that changes.
 func (a *actionClient) looksAgain(now time.Time) bool {
 	looked := a.clients.ledger.churn(a.owner.GetUID()).looked
-	return a.brake != "" || looked.IsZero() || a.schedule.period > 0 && now.Sub(looked) >= a.schedule.period
+	return a.brake != "" || a.asked != "" || looked.IsZero() || a.schedule.period > 0 && now.Sub(looked) >= a.schedule.period
 }
 
 // Install makes a release where there is none.
@@ -495,8 +503,10 @@ func (a *actionClient) conclude(op *operation, done string, rel *release.Release
 		a.clients.ledger.churn(a.owner.GetUID()).upgraded(time.Now(), a.owner.GetGeneration(), a.source.digest)
 	}
 	a.clients.ledger.setOutdated(a.owner.GetUID(), "")
+	what := fmt.Sprintf("Revision %d from chart %s %s: %s", rel.Version, a.chart.Name(), a.chart.Metadata.Version, object.List(children))
+	a.done = append(a.done, what)
 	a.succeeded(a.key.Proof(rel.Manifest))
-	a.tell(done, "Revision %d from chart %s %s: %s", rel.Version, a.chart.Name(), a.chart.Metadata.Version, object.List(children))
+	a.tell(done, "%s", what)
 	return a.light(), a.watch(a.ctx, a.owner, children)
 }
 
@@ -506,6 +516,7 @@ func plain(err error) error { return fmt.Errorf("%w", err) }
 func (a *actionClient) succeeded(manifestDigest string) {
 	a.clients.ledger.succeed(a.owner, a.chart, a.current, manifestDigest, a.applied)
 	a.schedule.periodically(a.owner)
+	a.answer(nil)
 }
 
 // failed has the action tried again after a while, which grows with every failure of the same
@@ -517,6 +528,7 @@ func (a *actionClient) failed(err error) {
 		a.observed(broken)
 	}
 	a.schedule.after(a.owner, a.clients.ledger.fail(a.owner, a.wanted, err))
+	a.answer(err)
 }
 
 // Uninstall deletes the release with its objects and its history.

@@ -53,6 +53,7 @@ func (a *actionClient) Reconcile(*release.Release) error {
 	if a.waitFor != "" {
 		a.schedule.after(a.owner, wait.Jitter(rolloutPoll, jitter))
 		a.clients.ledger.postpone(a.owner, a.current, a.proven, a.waitFor, a.brake)
+		a.answer(nil)
 		return nil
 	}
 	if a.rollout.follows(a.owner) {
@@ -151,11 +152,15 @@ func (a *actionClient) repair() ([]guard.Change, error) {
 	}
 	changes, err := op.guard.Apply(strings.Join(append([]string{manifest}, left...), "\n"), manifest)
 	for _, change := range changes {
-		if change.Created {
-			a.tell(DriftCorrected, "%s was deleted: created again", change.Object)
-		} else {
-			a.tell(DriftCorrected, "%s: put back %s", change.Object, strings.Join(change.Fields, ", "))
+		what := change.Object + ": put back " + strings.Join(change.Fields, ", ")
+		if change.Writer != "" {
+			what += ", which was changed" + writtenBy(change)
 		}
+		if change.Created {
+			what = change.Object + " was deleted: created again"
+		}
+		a.done = append(a.done, what)
+		a.tell(DriftCorrected, "%s", what)
 		a.acted(DriftCorrection, change.Took, nil)
 	}
 	if err != nil {

@@ -67,16 +67,16 @@ func next(previous Status, seen observation) (Status, verdict) {
 		}
 	}
 	if tests := seen.state.Tests; tests.Asked != "" && tests.Asked != s.Tested {
-		c := metav1.Condition{
-			Type: Tested, Status: metav1.ConditionTrue, Reason: release.TestsSucceeded, Message: tests.String(),
-			ObservedGeneration: tests.Generation, LastTransitionTime: seen.now,
-		}
-		if tests.Err != nil {
-			why := explain(release.TestsFailed, tests.Err.Error())
-			c.Status, c.Reason, c.Message = metav1.ConditionFalse, why.reason, why.message
-		}
-		meta.SetStatusCondition(&s.Conditions, c)
+		s.answer(seen.now, metav1.Condition{
+			Type: Tested, Reason: release.TestsSucceeded, Message: tests.String(), ObservedGeneration: tests.Generation,
+		}, release.TestsFailed, tests.Err)
 		s.Tested = tests.Asked
+	}
+	if answer := seen.state.Answer; answer.Asked != "" && answer.Asked != s.Reconciled {
+		s.answer(seen.now, metav1.Condition{
+			Type: Reconciled, Reason: release.Reconciled, Message: answer.String(), ObservedGeneration: answer.Generation,
+		}, "ReconcileFailed", answer.Err)
+		s.Reconciled = answer.Asked
 	}
 	for _, c := range seen.reported {
 		if c.Type == deployedType && c.Status == metav1.ConditionTrue && seen.state.Revision == 0 && previous.Release == nil {
@@ -93,6 +93,16 @@ func next(previous Status, seen observation) (Status, verdict) {
 // set keeps the time of the last transition where the status of the condition stays.
 func (s *Status) set(seen observation, c metav1.Condition) {
 	c.ObservedGeneration, c.LastTransitionTime = seen.generation, seen.now
+	meta.SetStatusCondition(&s.Conditions, c)
+}
+
+// answer sets a condition that says what became of what somebody has asked for: c, unless there is an error.
+func (s *Status) answer(now metav1.Time, c metav1.Condition, failed string, err error) {
+	c.Status, c.LastTransitionTime = metav1.ConditionTrue, now
+	if err != nil {
+		why := explain(failed, err.Error())
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, why.reason, why.message
+	}
 	meta.SetStatusCondition(&s.Conditions, c)
 }
 
@@ -130,7 +140,7 @@ func judge(previous Status, seen observation) verdict {
 			v.reason, v.reconciling, v.stalled = reasonUpgradeLoop, false, true // for what it asks the cluster to stay the same
 		}
 		if v.ready == metav1.ConditionTrue {
-			v.message += " The chart is not up to date: " + seen.state.WaitFor + "."
+			v.message += " " + release.Outdated + seen.state.WaitFor + "."
 		}
 	}
 	return v

@@ -330,3 +330,21 @@ func TestNextTellsOfTests(t *testing.T) {
 		t.Error("failing tests change Ready")
 	}
 }
+
+// What became of a reconcile that somebody has asked for is told once, whatever Ready says.
+func TestNextAnswers(t *testing.T) {
+	of := func(answer release.Answer) func(*observation) {
+		return func(seen *observation) { seen.state.Answer = answer }
+	}
+	told, _ := next(Status{}, observed(t, of(release.Answer{Asked: "one", Generation: 2, Done: []string{"a", "b"}})))
+	if c := told.condition(Reconciled); told.Reconciled != "one" || c.Status != metav1.ConditionTrue || c.ObservedGeneration != 2 || c.Message != "a; b" {
+		t.Errorf("reconciled %q: %+v", told.Reconciled, c)
+	}
+	if after, _ := next(told, observed(t, of(release.Answer{Asked: "one"}))); after.condition(Reconciled) != told.condition(Reconciled) {
+		t.Errorf("told again: %+v", after.condition(Reconciled))
+	}
+	failed, v := next(told, observed(t, of(release.Answer{Asked: "two", Err: errors.New("in vain")})))
+	if c := failed.condition(Reconciled); failed.Reconciled != "two" || c.Status != metav1.ConditionFalse || c.Message != "in vain" || v.ready != metav1.ConditionTrue {
+		t.Errorf("reconciled %q: %+v, %+v", failed.Reconciled, c, v)
+	}
+}

@@ -31,8 +31,8 @@ import (
 )
 
 const (
-	// finalizer is the library's: uninstallFinalizer in pkg/reconciler/reconciler.go.
-	finalizer = "uninstall-helm-release"
+	// Finalizer is the library's: uninstallFinalizer in pkg/reconciler/reconciler.go.
+	Finalizer = "uninstall-helm-release"
 	// cacheLag is how long to wait until the cache shows an object as it was just applied.
 	// Within milliseconds it does; a release whose object it does not show is not ready.
 	cacheLag = 2 * time.Second
@@ -101,7 +101,7 @@ func (r *Reporter) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 	if err := r.Client.Get(ctx, key, obj, opts...); err != nil {
 		return err
 	}
-	done := obj.GetDeletionTimestamp() != nil && !controllerutil.ContainsFinalizer(obj, finalizer) || known != "" && obj.GetUID() != known
+	done := obj.GetDeletionTimestamp() != nil && !controllerutil.ContainsFinalizer(obj, Finalizer) || known != "" && obj.GetUID() != known
 	if owner, ok := obj.(*unstructured.Unstructured); ok && !done {
 		served, err := r.claims.admit(ctx, owner)
 		if err != nil {
@@ -157,7 +157,7 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	}
 	stored := &unstructured.Unstructured{}
 	stored.SetGroupVersionKind(owner.GroupVersionKind())
-	reported := of(owner).Conditions
+	reported := Of(owner).Conditions
 	defer hideConditions(owner)
 	// A cache that is behind a write of a moment ago is waited for: the library updates twice after a
 	// failed uninstall, and the second time would undo the first.
@@ -176,7 +176,7 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	if holder, err := w.reporter.claims.holder(ctx, stored); err != nil || holder != "" && holder != w.reporter.claims.self {
 		return err // another operator was faster
 	}
-	previous := of(stored)
+	previous := Of(stored)
 	status, changed := w.reporter.status(ctx, owner, previous, reported)
 	if !changed {
 		return nil
@@ -197,7 +197,7 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 		return err
 	}
 	// stored is the API server's answer. Without a status, whoever deletes the custom resource need not wait for a better CRD.
-	if len(of(stored).Conditions) == 0 && owner.GetDeletionTimestamp() == nil {
+	if len(Of(stored).Conditions) == 0 && owner.GetDeletionTimestamp() == nil {
 		return errors.New("the CRD drops the status: write status: {type: object, x-kubernetes-preserve-unknown-fields: true} in its schema")
 	}
 	for _, e := range announce(previous, status) {

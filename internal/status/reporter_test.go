@@ -139,7 +139,7 @@ func (s *stage) stored() Status {
 	if err := s.server.Get(s.Context(), client.ObjectKey{Namespace: "test", Name: "hello"}, welcome); err != nil {
 		s.Fatal(err)
 	}
-	return of(welcome)
+	return Of(welcome)
 }
 
 func (s *stage) setDeployment(status string, n int64) {

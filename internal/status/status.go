@@ -29,6 +29,8 @@ const (
 	DriftLoop = release.DriftLoop
 	// Tested is whether the tests of the chart succeeded that somebody has asked for last. It is missing until somebody does.
 	Tested = "Tested"
+	// Reconciled is whether what somebody has asked for last, by an annotation, was done. It is missing until somebody does.
+	Reconciled = "Reconciled"
 )
 
 // Reasons of Ready that are no failures.
@@ -61,6 +63,8 @@ type Status struct {
 	DeployedRelease    *DeployedRelease   `json:"deployedRelease,omitempty"`
 	// Tested is the value of the annotation that asked for the tests of which the condition Tested tells.
 	Tested string `json:"tested,omitempty"`
+	// Reconciled is the value of the annotation that asked for the reconcile of which the condition Reconciled tells.
+	Reconciled string `json:"reconciled,omitempty"`
 	// Operator has claimed the custom resource: only it acts on it, and writes here.
 	Operator string `json:"operator,omitempty"`
 	// Challenger is another operator that asks whether this one lives. Only claims answers it.
@@ -98,9 +102,9 @@ type DeployedRelease struct {
 	Name string `json:"name"`
 }
 
-// of reads the status that is stored in obj. What another version of the operator wrote and
+// Of reads the status that is stored in obj. What another version of the operator wrote and
 // this one cannot read counts as missing, and is written anew.
-func of(obj *unstructured.Unstructured) Status {
+func Of(obj *unstructured.Unstructured) Status {
 	var s Status
 	if content, ok := obj.Object["status"].(map[string]any); ok {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &s); err != nil {

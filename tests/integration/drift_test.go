@@ -266,7 +266,7 @@ func TestDeletedChildrenComeBackAtOnce(t *testing.T) {
 	}
 }
 
-// An event about a repair names what the operator has put back, and nothing that a controller of Kubernetes has written meanwhile.
+// An event about a repair names what the operator has put back and who had changed it, and nothing that a controller of Kubernetes has written meanwhile.
 func TestEventNamesWhatWasPutBack(t *testing.T) {
 	s := newScene(t)
 	controllers, err := env.RunControllers("deployment-controller", "replicaset-controller")
@@ -293,7 +293,7 @@ func TestEventNamesWhatWasPutBack(t *testing.T) {
 	events := &corev1.EventList{}
 	s.must(env.Client.List(ctx, events, client.InNamespace(s.namespace)))
 	for _, event := range events.Items {
-		if event.Reason == "DriftCorrected" && !strings.HasSuffix(event.Message, ": put back spec.template.spec.containers[0].env[0].value") {
+		if event.Reason == "DriftCorrected" && !strings.HasSuffix(event.Message, `: put back spec.template.spec.containers[0].env[0].value, which was changed by field manager "intruder"`) {
 			t.Errorf("an event says: %s", event.Message)
 		}
 	}

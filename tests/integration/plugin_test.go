@@ -1,13 +1,16 @@
 package integration
 
 import (
+	"encoding/json"
 	"errors"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/client-go/rest"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
@@ -59,12 +62,122 @@ func (s *scene) expect(got said, code int, parts ...string) {
 // Kinds are found by what everybody may read, and names by kind, in kubectl's words.
 func TestPluginFindsCustomResources(t *testing.T) {
 	s := newScene(t)
+	s.operator()
 	s.create("hello")
-	for _, arg := range []string{"hello", "welcome/hello", "wel/hello", "Welcomes/hello", "welcomes.webapp.demo.welcome.domain/hello", "welcome/"} {
-		s.expect(s.plugin("status", arg), 0, "welcome/hello")
+	s.bringUp("hello")
+	for _, arg := range []string{"hello", "welcome/hello", "wel/hello", "Welcomes/hello", "welcomes.webapp.demo.welcome.domain/hello"} {
+		s.expect(s.plugin("status", arg), 0, "hello", "from chart welcome")
 	}
-	s.expect(s.plugin("status", "-A"), 0, "welcome/hello")
+	if got := s.plugin("status", "-A"); !strings.Contains(got.out, s.namespace) {
+		t.Errorf("-A says:\n%s%s", got.out, got.notes)
+	}
+	s.expect(s.plugin("status", "-l", "no=such"), 0, "No custom resources found.")
+	s.expect(s.plugin("status", "welcome/"), 0, "welcome/hello", "1 Welcome: 1 ready")
 	s.expect(s.plugin("status", "nobody"), 1, `"nobody" not found`)
 	s.expect(s.plugin("status", "nothing/hello"), 1, "nothing")
 	s.expect(s.plugin("__complete", "status", "welcome/h"), 0, "welcome/hello")
+}
+
+// The screen says whether a Welcome is well, and if not, whose turn it is; the table has the worst first, and the exit code is for scripts.
+func TestPluginStatus(t *testing.T) {
+	s := newScene(t)
+	s.operator()
+	s.create("hello", kit.Greet("before"))
+	s.bringUp("hello")
+	s.expect(s.plugin("status", "hello"), 0, "Ready", "Nobody has to do anything", "revision 1, deployed", "from chart welcome", "applied: generation 1", "/hello/",
+		"├─ Deployment/hello  Current", "└─ Service/hello     Current", "Drift in the last hour\n  none", "Installed")
+
+	deployment := &appsv1.Deployment{}
+	s.as("intruder", deployment, func() { deployment.Spec.Template.Spec.Containers[0].Env[0].Value = "intruders" })
+	s.awaitGreeting("hello", "before")
+	s.awaitEvent("hello", "DriftCorrected", "intruder")
+	s.runsAll("hello")
+	s.expect(s.plugin("status", "hello"), 0, "DriftCorrected", `env[0].value, which was changed by field manager "intruder"`)
+
+	s.create("broken")
+	s.awaitDeployed("broken")
+	s.breaks("broken")
+	s.awaitReason("broken", "ProgressDeadlineExceeded")
+	s.expect(s.plugin("status", "broken"), 2, "Not ready: ProgressDeadlineExceeded", "It is your turn", "Deployment/broken  Failed")
+
+	s.create("idle")
+	s.bringUp("idle")
+	s.expect(s.plugin("pause", "idle", "--wait"), 0, "welcome/idle in "+s.namespace+" paused", "Next: kubectl welcome resume idle")
+	s.expect(s.plugin("status", "idle"), 2, "Unknown: Paused", "kubectl welcome resume idle -n "+s.namespace)
+	listed := s.plugin("status")
+	s.expect(listed, 2, "3 Welcomes: 1 ready, 1 not (1 ProgressDeadlineExceeded), 1 paused")
+	if order := regexp.MustCompile("(?s)welcome/broken.*welcome/idle.*welcome/hello"); !order.MatchString(listed.out) {
+		t.Errorf("the worst is not first:\n%s", listed.out)
+	}
+	var list struct {
+		Items []struct{ Name, Ready, Turn string }
+	}
+	s.must(json.Unmarshal([]byte(s.plugin("status", "-o", "json").out), &list))
+	if len(list.Items) != 3 || list.Items[0].Name != "broken" || list.Items[0].Turn != "you" {
+		t.Errorf("as JSON: %+v", list)
+	}
+	s.expect(s.plugin("status", "hello", "-o", "yaml"), 0, "kind: Welcome\n", "objects:\n- health: Current\n  kind: Deployment\n")
+
+	s.expect(s.plugin("resume", "idle", "--wait"), 0, "welcome/idle in "+s.namespace+" resumed")
+	s.expect(s.plugin("resume", "welcome/"), 0, "0 of 3 custom resources changed")
+	s.expect(s.plugin("pause"), 1, "say which")
+}
+
+// Who has rights in a namespace only, and there on Welcomes only, sees what they say of themselves, and what is missing.
+func TestPluginForTenants(t *testing.T) {
+	s := newScene(t)
+	s.operator()
+	s.deploy("hello", kit.Greet("before"))
+	s.bringUp("hello")
+	s.editor()
+	token, err := env.Token(ctx, s.namespace, "editor")
+	s.must(err)
+	tenant := env.As(token)
+	s.await("the tenant may read", func() error {
+		if got := s.pluginAs("tenant", tenant, "status"); got.code != 0 {
+			return errors.New(got.notes)
+		}
+		return nil
+	})
+	s.expect(s.pluginAs("tenant", tenant, "status", "hello"), 0, "Ready", "revision 1", "You have no right to read", "the record of the release", "events")
+	s.expect(s.pluginAs("tenant", tenant, "status", "-A"), 1, "forbidden", "leave out -A")
+	s.expect(s.pluginAs("tenant", tenant, "history", "hello"), 1, "ConfigMaps, which you may not list")
+	s.expect(s.pluginAs("tenant", tenant, "restart", "hello"), 1, "no Deployment, StatefulSet or DaemonSet that you may read")
+	s.expect(s.pluginAs("tenant", tenant, "reconcile", "hello", "--wait"), 0, "Done: Nothing had to be changed")
+	for _, args := range [][]string{
+		{"create", "role", "reader", "--verb=get,list", "--resource=deployments.apps"}, {"create", "rolebinding", "reader", "--role=reader", "--serviceaccount=" + s.namespace + ":editor"},
+	} {
+		_, err := s.kubectl("", args...)
+		s.must(err)
+	}
+	s.await("the tenant may read Deployments", func() error {
+		return says(s.pluginAs("tenant", tenant, "status", "hello").out, []string{"Deployment/hello  Current", "are missing here"})
+	})
+}
+
+// What a revision has changed is told of a spec and of objects; pods that somebody restarts stay as they are then.
+func TestPluginHistoryAndRestart(t *testing.T) {
+	s := newScene(t)
+	operator := s.operator()
+	s.deploy("hello", kit.Greet("before"))
+	s.edit("hello", kit.Greet("after"))
+	s.awaitGreeting("hello", "after")
+	s.bringUp("hello")
+	s.expect(s.plugin("history", "hello"), 0, "Revision 2  deployed", "generation 2", `values.name: "before" → "after"`,
+		`Deployment "hello": spec.template.spec.containers[0].env[0].value`, "Revision 1  superseded", "the first", "The newest 5 revisions are kept.")
+
+	s.expect(s.plugin("restart", "hello"), 0, "deployment/hello in "+s.namespace+" restarted", "Next: kubectl welcome status hello")
+	s.runsAll("hello")
+	s.settled(operator)
+	s.expect(s.plugin("restart", "hello", "--wait", "--timeout=1s"), 1, "not done after 1s", "deployment")
+	s.runsAll("hello")
+	s.settled(operator)
+	deployment := &appsv1.Deployment{}
+	s.get(deployment, "hello")
+	if deployment.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"] == "" || kit.Greeting(deployment) != "after" {
+		t.Errorf("its template is %+v", deployment.Spec.Template)
+	}
+	if corrected := s.putBack("Deployment"); len(corrected) > 0 {
+		t.Errorf("the restart was undone: %v", corrected)
+	}
 }

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestChanges(t *testing.T) {
+	object := func(name string, replicas int64) map[string]any {
+		return map[string]any{"kind": "Deployment", "metadata": map[string]any{"name": name}, "spec": map[string]any{"replicas": replicas}}
+	}
+	before := &revision{Chart: "welcome", Version: "0.1.0", values: map[string]any{"name": "a", "service": map[string]any{"port": int64(80)}},
+		objects: map[string]map[string]any{"Deployment \"a\"": object("a", 1), "Service \"a\"": {"kind": "Service"}}}
+	after := &revision{Chart: "welcome", Version: "0.2.0", values: map[string]any{"name": "b", "service": map[string]any{}},
+		objects: map[string]map[string]any{"Deployment \"a\"": object("a", 2), "Job \"a\"": {"kind": "Job"}}}
+	objects := []string{`Deployment "a": spec.replicas`, `Job "a": new`, `Service "a": gone`}
+	for discreet, want := range map[bool][]string{
+		false: {"chart: welcome 0.1.0 → welcome 0.2.0", `values.name: "a" → "b"`, "values.service: unset → {}", "values.service.port: 80 → unset"},
+		true:  {"chart: welcome 0.1.0 → welcome 0.2.0", "values.name: changed", "values.service: changed", "values.service.port: changed"},
+	} {
+		if got := changes(before, after, discreet); !slices.Equal(got, append(want, objects...)) {
+			t.Errorf("got %q", got)
+		}
+	}
+	if got := changes(after, after, false); len(got) > 0 {
+		t.Errorf("against itself: %q", got)
+	}
+}

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"demo.welcome.domain/welcome-operator/internal/release"
+	"demo.welcome.domain/welcome-operator/internal/status"
+)
+
+// report is what is told of one custom resource: -o json prints it as it is.
+type report struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Ready, Reason and Message are those of the condition Ready, if it is about the spec as it is now.
+	Ready   metav1.ConditionStatus `json:"ready"`
+	Reason  string                 `json:"reason"`
+	Message string                 `json:"message"`
+	Since   *metav1.Time           `json:"since,omitempty"`
+	// Turn is who has to do something: nobody, you, operator, cluster or rollout.
+	Turn turn `json:"turn"`
+	// WaitsFor is why an upgrade to a new chart is put off.
+	WaitsFor   string             `json:"waitsFor,omitempty"`
+	Generation int64              `json:"generation"`
+	Release    *releaseReport     `json:"release,omitempty"`
+	URL        string             `json:"url,omitempty"`
+	Operator   string             `json:"operator,omitempty"`
+	Age        metav1.Time        `json:"created"`
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	*details   `json:",inline"`
+}
+
+// releaseReport is what is told of the Helm release.
+type releaseReport struct {
+	Name        string      `json:"name"`
+	Revision    int64       `json:"revision"`
+	Chart       string      `json:"chart"`
+	Version     string      `json:"version"`
+	Status      string      `json:"status"`
+	LastApplied metav1.Time `json:"lastApplied"`
+	Generation  int64       `json:"generation"`
+}
+
+type turn string
+
+const (
+	nobodys    turn = "nobody"
+	yours      turn = "you"
+	operators  turn = "operator"
+	clusters   turn = "cluster"
+	rollouts   turn = "rollout"
+	othersTurn turn = "others"
+)
+
+// unhealthy are the reasons of Ready that pass by themselves only if they are about to: what is wrong lies in the image, the spec or the nodes.
+var unhealthy = []string{"ImagePullFailed", "CrashLooping", "ContainerFailed", "Unschedulable", "PodsRejected"}
+
+// reportOf says of a custom resource what it says itself. It asks nobody.
+func reportOf(obj *unstructured.Unstructured) *report {
+	s := status.Of(obj)
+	r := &report{
+		Kind: obj.GetKind(), Namespace: obj.GetNamespace(), Name: obj.GetName(), Generation: obj.GetGeneration(), URL: s.URL, Operator: s.Operator,
+		Age: obj.GetCreationTimestamp(), Conditions: s.Conditions, Ready: metav1.ConditionUnknown,
+	}
+	if s.Release != nil {
+		r.Release = &releaseReport{
+			Name: s.Release.Name, Revision: s.Release.Revision, Chart: s.Release.Chart, Version: s.Release.Version, Status: s.Release.Status,
+			LastApplied: s.Release.LastApplied, Generation: s.Release.Generation,
+		}
+	}
+	ready := meta.FindStatusCondition(s.Conditions, status.Ready)
+	is := func(kind string) bool { return meta.IsStatusConditionTrue(s.Conditions, kind) }
+	pausing := obj.GetAnnotations()[release.Pause] == "true"
+	switch {
+	case ready == nil:
+		r.Reason, r.Turn = "NotSeen", operators
+		r.Message = "No operator has looked at it yet: is one running that serves this kind, this namespace and these labels?"
+		return r
+	case ready.ObservedGeneration != obj.GetGeneration() && !pausing && obj.GetDeletionTimestamp() == nil:
+		r.Reason, r.Turn = "NotSeen", operators
+		r.Message = "The operator has not looked at its spec as it is now. Before, it was: " + ready.Message
+		return r
+	}
+	r.Ready, r.Reason, r.Since = ready.Status, ready.Reason, &ready.LastTransitionTime
+	var waits string
+	r.Message, waits, _ = strings.Cut(ready.Message, release.Outdated)
+	r.Message, r.WaitsFor = strings.TrimSpace(r.Message), strings.TrimSuffix(waits, ".")
+	foreign := slices.ContainsFunc(obj.GetFinalizers(), func(finalizer string) bool { return finalizer != status.Finalizer })
+	switch {
+	case obj.GetDeletionTimestamp() != nil:
+		r.Turn = operators
+		if foreign && !slices.Contains(obj.GetFinalizers(), status.Finalizer) {
+			r.Turn, r.Message = othersTurn, "It is deleted when who has set these finalizers is done: "+strings.Join(obj.GetFinalizers(), ", ")
+		} else if is(status.Stalled) {
+			r.Turn = yours
+		}
+	case pausing:
+		r.Ready, r.Reason, r.Turn = metav1.ConditionUnknown, "Paused", yours
+		r.Message = "Somebody has paused it: nothing is applied, repaired or looked at. To end that: kubectl welcome resume " + typed(obj)
+	case ready.Status == metav1.ConditionUnknown: // no longer paused, which the operator has yet to see
+		r.Turn = operators
+	case is(status.Stalled), slices.Contains(unhealthy, ready.Reason):
+		r.Turn = yours
+	case r.WaitsFor != "":
+		r.Turn = rollouts
+	case is(status.DriftLoop):
+		r.Turn = yours
+	case ready.Status == metav1.ConditionTrue:
+		r.Turn = nobodys
+	case strings.HasPrefix(ready.Message, "The release of this generation is not applied"):
+		r.Turn = operators
+	case ready.Reason == "Progressing":
+		r.Turn = clusters
+	default:
+		r.Turn = operators // it goes on trying
+	}
+	return r
+}
+
+// typed is how a custom resource is named on the command line.
+func typed(obj *unstructured.Unstructured) string {
+	name := obj.GetName()
+	if obj.GroupVersionKind().GroupKind() != welcomes {
+		name = strings.ToLower(obj.GetKind()) + "/" + name
+	}
+	return name + " -n " + obj.GetNamespace()
+}
+
+// rank orders reports for a table: the worst is 0.
+func (r *report) rank() int {
+	stalled := meta.IsStatusConditionTrue(r.Conditions, status.Stalled)
+	switch {
+	case r.Ready == metav1.ConditionFalse && (stalled || r.Turn == yours):
+		return 0
+	case r.Ready == metav1.ConditionFalse && r.Turn == operators && r.Reason != "Progressing" && r.Reason != "Uninstalling":
+		return 1
+	case r.Ready == metav1.ConditionFalse:
+		return 2
+	case r.Reason == "NotSeen":
+		return 3
+	case r.Ready == metav1.ConditionUnknown:
+		return 4
+	case r.Turn == yours:
+		return 5
+	case r.Turn == rollouts:
+		return 6
+	default:
+		return 7
+	}
+}
+
+// worstFirst sorts reports. Of those that are equally bad, those that are so for longest come first.
+func worstFirst(reports []*report) {
+	since := func(r *report) time.Time {
+		if r.Since == nil || r.rank() == 7 {
+			return time.Time{}
+		}
+		return r.Since.Time
+	}
+	slices.SortStableFunc(reports, func(a, b *report) int {
+		return cmp.Or(a.rank()-b.rank(), since(a).Compare(since(b)), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Kind, b.Kind), strings.Compare(a.Name, b.Name))
+	})
+}
+
+// allReady is whether every one is.
+func allReady(reports []*report) bool {
+	return !slices.ContainsFunc(reports, func(r *report) bool { return r.Ready != metav1.ConditionTrue })
+}
+
+// details are what has to be asked for, beyond the custom resource: with -A, nobody wants to wait for that.
+type details struct {
+	Objects []*node `json:"objects"`
+	// Drift is what of them was put back, or left as somebody made it, in the last hour.
+	Drift  []happening `json:"drift"`
+	Events []happening `json:"events"`
+	// Rollout is how far the one is that it waits for.
+	Rollout string `json:"rollout,omitempty"`
+	// Unread is what the caller has no right to see, and what it would tell.
+	Unread []string `json:"unread,omitempty"`
+}
+
+// node is an object of a release, or one that it has made.
+type node struct {
+	Kind string `json:"kind"`
+	Name string `json:"name"`
+	// Health is kstatus' word: Current, InProgress, Failed, Terminating, NotFound; Unknown for what cannot be read.
+	Health  string  `json:"health"`
+	Message string  `json:"message,omitempty"`
+	Parts   []*node `json:"parts,omitempty"`
+}
+
+// happening is an event.
+type happening struct {
+	Last    metav1.Time `json:"last"`
+	Count   int32       `json:"count"`
+	Type    string      `json:"type"`
+	Reason  string      `json:"reason"`
+	About   string      `json:"about"`
+	Message string      `json:"message"`
+}
+
+func happeningOf(event *corev1.Event) happening {
+	h := happening{Last: event.LastTimestamp, Count: max(event.Count, 1), Type: event.Type, Reason: event.Reason, Message: strings.TrimSpace(event.Message)}
+	h.About = event.InvolvedObject.Kind + "/" + event.InvolvedObject.Name
+	if event.Series != nil {
+		h.Last, h.Count = metav1.NewTime(event.Series.LastObservedTime.Time), event.Series.Count
+	}
+	if h.Last.IsZero() {
+		h.Last = metav1.NewTime(event.EventTime.Time)
+	}
+	return h
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/kubectl/pkg/polymorphichelpers"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// restartedAt is the annotation of a pod template by which kubectl rollout restart has pods made anew.
+const restartedAt = "kubectl.kubernetes.io/restartedAt"
+
+// NewCmdRestart has the pods of a custom resource made anew.
+func NewCmdRestart(c *cluster) *cobra.Command {
+	var w waiting
+	cmd := &cobra.Command{
+		Use:   "restart NAME | KIND/NAME",
+		Short: "Have the pods of a custom resource made anew, without an outage",
+		Long: `Have the pods of a custom resource made anew, as kubectl rollout restart does it for one workload: by your own rights on its Deployments,
+StatefulSets and DaemonSets. New pods come before old ones go, as far as the workload says so. The operator leaves it so.`,
+		Example:           examples("kubectl welcome restart hello --wait"),
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: c.completeNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, err := c.find(cmd.Context(), selection{}, args)
+			if err != nil {
+				return err
+			}
+			if len(found) != 1 {
+				return fmt.Errorf("%s means %d custom resources: name one", args[0], len(found))
+			}
+			workloads, err := c.workloads(cmd.Context(), &found[0])
+			if err != nil {
+				return err
+			}
+			for i := range workloads {
+				if err := c.restart(cmd.Context(), &workloads[i]); err != nil {
+					return err
+				}
+			}
+			for i := range workloads {
+				if !w.wanted {
+					break
+				}
+				if err := c.awaitRollout(cmd.Context(), w, &workloads[i]); err != nil {
+					return err
+				}
+			}
+			c.notef("Next: kubectl welcome status %s\n", typed(&found[0]))
+			return nil
+		},
+	}
+	w.addTo(cmd)
+	return cmd
+}
+
+// workloads are those of a custom resource that can be restarted.
+func (c *cluster) workloads(ctx context.Context, obj *unstructured.Unstructured) ([]unstructured.Unstructured, error) {
+	api, err := c.client()
+	if err != nil {
+		return nil, err
+	}
+	l := &onlooker{cluster: c, api: api, obj: obj}
+	children, err := l.children(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var workloads []unstructured.Unstructured
+	for _, child := range children {
+		if child.APIVersion != "apps/v1" || child.Kind != "Deployment" && child.Kind != "StatefulSet" && child.Kind != "DaemonSet" {
+			continue
+		}
+		workload := unstructured.Unstructured{}
+		workload.SetAPIVersion(child.APIVersion)
+		workload.SetKind(child.Kind)
+		if err := api.Get(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: child.Name}, &workload); err != nil {
+			return nil, err
+		}
+		if paused, _, _ := unstructured.NestedBool(workload.Object, "spec", "paused"); paused {
+			return nil, fmt.Errorf("somebody has paused the rollout of %s: kubectl rollout resume %s -n %s", label(&workload), label(&workload), obj.GetNamespace())
+		}
+		workloads = append(workloads, workload)
+	}
+	if len(workloads) == 0 {
+		return nil, errors.New("it has no Deployment, StatefulSet or DaemonSet that you may read")
+	}
+	return workloads, nil
+}
+
+func (c *cluster) restart(ctx context.Context, workload *unstructured.Unstructured) error {
+	api, err := c.client()
+	if err != nil {
+		return err
+	}
+	before := workload.DeepCopy()
+	now := time.Now().Format(time.RFC3339Nano) // twice within a second, too
+	if err := unstructured.SetNestedField(workload.Object, now, "spec", "template", "metadata", "annotations", restartedAt); err != nil {
+		return err
+	}
+	if err := api.Patch(ctx, workload, client.MergeFrom(before), client.FieldOwner("kubectl-welcome")); err != nil {
+		return err
+	}
+	c.printf("%s in %s restarted\n", label(workload), workload.GetNamespace())
+	return nil
+}
+
+// awaitRollout waits until all pods of a workload are new, as kubectl rollout status does.
+func (c *cluster) awaitRollout(ctx context.Context, w waiting, workload *unstructured.Unstructured) error {
+	viewer, err := polymorphichelpers.StatusViewerFor(workload.GroupVersionKind().GroupKind())
+	if err != nil {
+		return err
+	}
+	return c.await(ctx, w, func(ctx context.Context) (string, bool, error) {
+		if err := c.again(ctx, workload); err != nil {
+			return "", false, err
+		}
+		step, done, err := viewer.Status(workload, 0)
+		return strings.TrimSpace(step), done, err
+	})
+}

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"github.com/fatih/color"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/duration"
+	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
+
+	"demo.welcome.domain/welcome-operator/internal/status"
+)
+
+// The colours of what is well, what is on its way, and what is not; the library leaves them out where nobody would see them.
+var (
+	good = color.New(color.FgGreen).SprintFunc()
+	busy = color.New(color.FgYellow).SprintFunc()
+	bad  = color.New(color.FgRed).SprintFunc()
+	head = color.New(color.Bold).SprintFunc()
+)
+
+// safe is a text of the cluster for a terminal, on one line: who may write events, say, would else write over what others see.
+func safe(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && r != '\n' {
+			return '\uFFFD'
+		}
+		return r
+	}, text)
+	return strings.Join(strings.Fields(text), " ")
+}
+
+// painted is a text in the colour of how something is.
+func (r *report) painted(text string) string {
+	switch rank := r.rank(); {
+	case rank == 7:
+		return good(text)
+	case rank < 2:
+		return bad(text)
+	default:
+		return busy(text)
+	}
+}
+
+// turns says whose turn it is.
+var turns = map[turn]string{
+	nobodys: "Nobody has to do anything.", yours: "It is your turn.", operators: "It is the operator's turn: wait.", clusters: "It is the cluster's turn: wait.",
+	rollouts: "Its turn in the rollout of a new chart is yet to come: wait.", othersTurn: "It is somebody else's turn.",
+}
+
+// screen prints all that is known of one custom resource.
+func screen(out io.Writer, r *report, now time.Time) {
+	ago := func(t metav1.Time) string { return duration.HumanDuration(now.Sub(t.Time)) }
+	line := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
+	words := map[metav1.ConditionStatus]string{metav1.ConditionTrue: "Ready", metav1.ConditionFalse: "Not ready", metav1.ConditionUnknown: "Unknown"}[r.Ready]
+	if r.Reason != "" && r.Reason != "Healthy" {
+		words += ": " + safe(r.Reason)
+	}
+	if r.Since != nil {
+		words += ", for " + ago(*r.Since)
+	}
+	line("%s %s in namespace %s", head(r.Kind), head(r.Name), r.Namespace)
+	line("%s", r.painted(words))
+	line("  %s", safe(r.Message))
+	line("  %s", turns[r.Turn])
+	line("")
+	if r.Release != nil {
+		line("Release     %s, revision %d, %s %s ago from chart %s %s", r.Release.Name, r.Release.Revision, r.Release.Status, ago(r.Release.LastApplied), r.Release.Chart, r.Release.Version)
+		if r.Release.Generation == r.Generation {
+			line("Spec        applied: generation %d", r.Generation)
+		} else {
+			line("Spec        %s", busy(fmt.Sprintf("generation %d; applied is %d", r.Generation, r.Release.Generation)))
+		}
+	} else {
+		line("Release     none yet")
+	}
+	if r.WaitsFor != "" {
+		line("Rollout     %s", strings.TrimSuffix(busy(r.WaitsFor)+" ("+r.Rollout+")", " ()"))
+	}
+	if r.URL != "" {
+		line("URL         %s", safe(r.URL))
+	}
+	if r.Operator != "" {
+		line("Operator    %s", r.Operator)
+	}
+	for _, c := range r.Conditions {
+		if slices.Contains([]string{status.Drifted, status.DriftLoop, status.Tested, status.Reconciled}, c.Type) {
+			paint := good
+			if (c.Type == status.Tested || c.Type == status.Reconciled) != (c.Status == metav1.ConditionTrue) {
+				paint = bad
+			}
+			line("%-12s%s, %s ago: %s", c.Type, paint(c.Status), ago(c.LastTransitionTime), safe(c.Message))
+		}
+	}
+	if r.details == nil {
+		return
+	}
+	line("\n%s", head("Objects"))
+	for _, row := range tree(r.Objects, "") {
+		line("%s", row)
+	}
+	if len(r.Objects) == 0 {
+		line("  none")
+	}
+	line("\n%s", head("Drift in the last hour"))
+	happenings(out, r.Drift, ago)
+	line("\n%s", head("Events"))
+	happenings(out, r.Events[:min(len(r.Events), 10)], ago)
+	if len(r.Unread) > 0 {
+		line("\nYou have no right to read: %s.", strings.Join(r.Unread, "; "))
+	}
+}
+
+// tree draws objects, each with its parts below it.
+func tree(nodes []*node, indent string) (rows []string) {
+	longest := 0
+	for _, n := range nodes {
+		longest = max(longest, len(n.Kind)+len(n.Name)+1)
+	}
+	for i, n := range nodes {
+		branch, below := "├─ ", "│  "
+		if i == len(nodes)-1 {
+			branch, below = "└─ ", "   "
+		}
+		health := n.Health
+		switch kstatus.Status(n.Health) {
+		case kstatus.CurrentStatus:
+			health = good(health)
+		case kstatus.FailedStatus, kstatus.NotFoundStatus:
+			health = bad(health)
+		default:
+			health = busy(health)
+		}
+		rows = append(rows, strings.TrimRight(fmt.Sprintf("%s%s%-*s  %s  %s", indent, branch, longest, safe(n.Kind+"/"+n.Name), health, safe(n.Message)), " "))
+		rows = append(rows, tree(n.Parts, indent+below)...)
+	}
+	return rows
+}
+
+// happenings lists events, newest first.
+func happenings(out io.Writer, events []happening, ago func(metav1.Time) string) {
+	if len(events) == 0 {
+		_, _ = fmt.Fprintln(out, "  none")
+		return
+	}
+	for _, e := range events {
+		reason := safe(e.Reason)
+		if e.Type == "Warning" {
+			reason = busy(reason)
+		}
+		times := ""
+		if e.Count > 1 {
+			times = fmt.Sprintf(" (%d times)", e.Count)
+		}
+		_, _ = fmt.Fprintf(out, "  %s ago%s  %s  %s\n", ago(e.Last), times, reason, safe(e.Message))
+	}
+}
+
+// table prints a row for each custom resource, and then how many are how. Only the last column has colours: escape codes count as text.
+func table(out io.Writer, reports []*report, wide bool, now time.Time) {
+	rows := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
+	row := func(cells ...string) { _, _ = fmt.Fprintln(rows, strings.Join(cells, "\t")) }
+	header := []string{"NAMESPACE", "NAME", "READY", "TURN", "REVISION", "AGE"}
+	if wide {
+		header = append(header, "CHART", "OPERATOR", "URL")
+	}
+	row(append(header, "REASON")...)
+	for _, r := range reports {
+		cells := []string{r.Namespace, strings.ToLower(r.Kind) + "/" + r.Name, string(r.Ready), string(r.Turn), "-", duration.HumanDuration(now.Sub(r.Age.Time))}
+		chart := "-"
+		if r.Release != nil {
+			cells[4], chart = fmt.Sprint(r.Release.Revision), r.Release.Chart+" "+r.Release.Version
+		}
+		if wide {
+			cells = append(cells, chart, r.Operator, r.URL)
+		}
+		why := r.painted(safe(r.Reason))
+		if r.rank() < 7 {
+			const most = 120
+			message := []rune(safe(r.Message))
+			if len(message) > most && !wide {
+				message = append(message[:most], '…')
+			}
+			why += ": " + strings.TrimSpace(string(message)+" "+r.WaitsFor)
+		}
+		row(append(cells, why)...)
+	}
+	_ = rows.Flush()
+	_, _ = fmt.Fprintln(out, "\n"+summary(reports))
+}
+
+// summary counts custom resources by how they are.
+func summary(reports []*report) string {
+	var ready, paused, waiting int
+	kinds, reasons := map[string]int{}, map[string]int{}
+	for _, r := range reports {
+		kinds[r.Kind]++
+		switch {
+		case r.Ready == metav1.ConditionTrue:
+			ready++
+		case r.Reason == "Paused":
+			paused++
+		default:
+			reasons[r.Reason]++
+		}
+		if r.WaitsFor != "" {
+			waiting++
+		}
+	}
+	var all, why []string
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		all = append(all, plural(kinds[kind], kind))
+	}
+	for _, reason := range slices.SortedFunc(maps.Keys(reasons), func(a, b string) int {
+		if reasons[a] != reasons[b] {
+			return reasons[b] - reasons[a]
+		}
+		return strings.Compare(a, b)
+	}) {
+		why = append(why, fmt.Sprintf("%d %s", reasons[reason], reason))
+	}
+	text := fmt.Sprintf("%s: %d ready", strings.Join(all, ", "), ready)
+	if not := len(reports) - ready - paused; not > 0 {
+		text += fmt.Sprintf(", %d not (%s)", not, strings.Join(why, ", "))
+	}
+	if paused > 0 {
+		text += fmt.Sprintf(", %d paused", paused)
+	}
+	if waiting > 0 {
+		text += fmt.Sprintf("; %d wait for their turn in a rollout", waiting)
+	}
+	return text
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
+
+func TestScreen(t *testing.T) {
+	r := reportOf(seen("hello", pulling, "Reconciling=True:ImagePullFailed:x", "Tested=False:TestsFailed:pod a failed"))
+	at := metav1.NewTime(start.Add(-12 * time.Minute))
+	drift := happening{Last: at, Count: 3, Type: "Normal", Reason: "DriftCorrected", Message: `Service "hello": put back spec.type, which was changed by field manager "kubectl-edit"`}
+	r.details = &details{
+		Objects: []*node{
+			{Kind: "Deployment", Name: "hello", Health: "InProgress", Message: "Available: 0/1", Parts: []*node{
+				{Kind: "Pod", Name: "hello-1", Health: "InProgress", Message: "ImagePullBackOff, 0 of 1 ready"},
+				{Kind: "Pod", Name: "hello-2", Health: "Current", Message: "Running, 1 of 1 ready"},
+			}},
+			{Kind: "Service", Name: "hello", Health: "Current"},
+			{Kind: "Ingress", Name: "hello", Health: "Unknown", Message: "you may not read it"},
+		},
+		Drift:  []happening{drift},
+		Events: []happening{{Last: at, Count: 1, Type: "Warning", Reason: "Failed", Message: "bad \033[2Jimage\nof two lines"}, drift},
+		Unread: []string{"pods"},
+	}
+	var out strings.Builder
+	screen(&out, r, start)
+	want := `Welcome hello in namespace shop
+Not ready: ImagePullFailed, for 5m
+  Pod "a" cannot pull the image b: not found
+  It is your turn.
+
+Release     hello, revision 3, deployed 60m ago from chart welcome 0.1.0
+Spec        applied: generation 2
+URL         http://hello.shop.svc:8080/hello/
+Operator    system/lease
+Tested      False, 5m ago: pod a failed
+
+Objects
+├─ Deployment/hello  InProgress  Available: 0/1
+│  ├─ Pod/hello-1  InProgress  ImagePullBackOff, 0 of 1 ready
+│  └─ Pod/hello-2  Current  Running, 1 of 1 ready
+├─ Service/hello     Current
+└─ Ingress/hello     Unknown  you may not read it
+
+Drift in the last hour
+  12m ago (3 times)  DriftCorrected  Service "hello": put back spec.type, which was changed by field manager "kubectl-edit"
+
+Events
+  12m ago  Failed  bad �[2Jimage of two lines
+  12m ago (3 times)  DriftCorrected  Service "hello": put back spec.type, which was changed by field manager "kubectl-edit"
+
+You have no right to read: pods.
+`
+	if out.String() != want {
+		t.Errorf("got\n%s", out.String())
+	}
+}
+
+func TestTable(t *testing.T) {
+	reports := []*report{reportOf(seen("bad", pulling)), reportOf(with(seen("idle", "Ready=Unknown:Paused:x"), kit.Pause(true))), reportOf(seen("hello", healthy))}
+	var out strings.Builder
+	table(&out, reports, false, start)
+	want := `NAMESPACE   NAME            READY     TURN     REVISION   AGE   REASON
+shop        welcome/bad     False     you      3          24h   ImagePullFailed: Pod "a" cannot pull the image b: not found
+shop        welcome/idle    Unknown   you      3          24h   Paused: Somebody has paused it: nothing is applied, repaired or looked at. To end that: kubectl welcome resume idle -n shop
+shop        welcome/hello   True      nobody   3          24h   Healthy
+
+3 Welcomes: 1 ready, 1 not (1 ImagePullFailed), 1 paused
+`
+	if out.String() != want {
+		t.Errorf("got\n%s", out.String())
+	}
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// waiting is whether a command waits until what it asked for is done, and for how long.
+type waiting struct {
+	wanted  bool
+	timeout time.Duration
+}
+
+func (w *waiting) addTo(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&w.wanted, "wait", false, "Wait until it is done, and say how it goes")
+	cmd.Flags().DurationVar(&w.timeout, "timeout", 5*time.Minute, "How long --wait waits")
+}
+
+// await looks twice a second until check says that it is done, and tells of each step once.
+func (c *cluster) await(ctx context.Context, w waiting, check func(context.Context) (step string, done bool, err error)) error {
+	ctx, cancel := context.WithTimeout(ctx, w.timeout)
+	defer cancel()
+	told := ""
+	for {
+		step, done, err := check(ctx)
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			return fmt.Errorf("not done after %s (--timeout): %s", w.timeout, told)
+		}
+		if err != nil {
+			return err
+		}
+		if step != told && step != "" {
+			told = step
+			c.notef("%s\n", safe(step))
+		}
+		if done {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+// again reads an object anew.
+func (c *cluster) again(ctx context.Context, obj *unstructured.Unstructured) error {
+	api, err := c.client()
+	if err != nil {
+		return err
+	}
+	return api.Get(ctx, client.ObjectKeyFromObject(obj), obj)
+}
+
+// annotate sets an annotation of a custom resource, or takes it away if value is nil.
+func (c *cluster) annotate(ctx context.Context, obj *unstructured.Unstructured, key string, value any) error {
+	api, err := c.client()
+	if err != nil {
+		return err
+	}
+	before := obj.DeepCopy()
+	annotations := obj.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	if text, ok := value.(string); ok {
+		annotations[key] = text
+	} else {
+		delete(annotations, key)
+	}
+	obj.SetAnnotations(annotations)
+	return api.Patch(ctx, obj, client.MergeFrom(before), client.FieldOwner("kubectl-welcome"))
+}

@@ -1,0 +1,33 @@
+package record
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"helm.sh/helm/v3/pkg/release"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// NameOf is how the record of a revision is called.
+func NameOf(release string, revision int) string {
+	return fmt.Sprintf("%s%s.v%d", namePrefix, release, revision)
+}
+
+// Parse reads the metadata of a record of a release; nil if it is none. It is for people to look at, and proves nothing.
+func Parse(meta metav1.Object, release string) *Record {
+	revision, isRecord := revisionOf(meta.GetName(), release)
+	if !isRecord {
+		return nil
+	}
+	return parseRecord(slim(meta), revision)
+}
+
+// Decode reads what a record has under "release". It is for people to look at: Helm would take more, and the operator less.
+func Decode(data string) (*release.Release, error) {
+	raw, err := inflate(data)
+	if err != nil {
+		return nil, err
+	}
+	rel := &release.Release{}
+	return rel, json.Unmarshal(raw, rel)
+}

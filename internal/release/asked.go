@@ -1,0 +1,102 @@
+package release
+
+import (
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// AskReconcile is the annotation of a custom resource that has the operator look at it anew: what failed a moment ago is tried again, and a chart that asks the
+// cluster is rendered. With a value that begins with ForceReconcile, what was applied is applied again, too. That is done once for each new value, of which
+// MaxTestRequest bytes count.
+const (
+	AskReconcile   = "webapp.demo.welcome.domain/reconcile"
+	ForceReconcile = "force"
+)
+
+// Outdated begins what Ready says of a release whose upgrade to a new chart is put off, before it says why.
+const Outdated = "The chart is not up to date: "
+
+// askPause is the time from one answer to the next: whoever may annotate a custom resource can ask as often as they like.
+const askPause = time.Minute
+
+// Answer is what became of a reconcile that somebody has asked for.
+type Answer struct {
+	// Asked is the value of the annotation that asked for it. It is empty if nobody did since the operator started.
+	Asked string
+	// Generation of the custom resource that was reconciled.
+	Generation int64
+	// Done is what was changed, in words.
+	Done []string
+	// WaitFor is why an upgrade is put off, empty if it is not.
+	WaitFor string
+	// Err is why it failed, nil if it did not.
+	Err error
+
+	at time.Time
+}
+
+// String says what was done.
+func (a Answer) String() string {
+	done := "Nothing had to be changed"
+	if len(a.Done) > 0 {
+		done = strings.Join(a.Done, "; ")
+	}
+	if a.WaitFor != "" {
+		done += ". " + Outdated + a.WaitFor
+	}
+	return done
+}
+
+// heed takes up what the annotation asks for, unless it was done already or it is too early for another time. It changes nothing about who may do what, and
+// whose turn it is.
+func (a *actionClient) heed() {
+	asked := a.owner.GetAnnotations()[AskReconcile]
+	if asked == "" {
+		return
+	}
+	last := a.clients.ledger.answer(a.owner.GetUID())
+	if last.Asked == "" {
+		if owner, ok := a.owner.(*unstructured.Unstructured); ok {
+			last.Asked, _, _ = unstructured.NestedString(owner.Object, "status", "reconciled")
+		}
+	}
+	if asked == last.Asked {
+		return
+	}
+	if rest := time.Until(last.at.Add(askPause)); rest > 0 {
+		a.schedule.after(a.owner, rest)
+		return
+	}
+	a.asked = asked
+}
+
+// forced is whether somebody wants what was applied to be applied again.
+func (a *actionClient) forced() bool { return strings.HasPrefix(a.asked, ForceReconcile) }
+
+// answer says what became of what was asked for, if something was.
+func (a *actionClient) answer(err error) {
+	if a.asked == "" || a.ctx.Err() != nil { // the operator stops: the next one does it
+		return
+	}
+	answer := Answer{Asked: a.asked, Generation: a.owner.GetGeneration(), Done: a.done, WaitFor: a.waitFor, Err: err, at: time.Now()}
+	a.asked = ""
+	a.clients.ledger.setAnswer(a.owner.GetUID(), answer)
+	if err == nil {
+		a.tell(Reconciled, "As asked for (%s): %s", answer.Asked, answer)
+	}
+}
+
+func (l *ledger) answer(uid types.UID) Answer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.answers[uid]
+}
+
+func (l *ledger) setAnswer(uid types.UID, answer Answer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.answers[uid] = answer
+}
