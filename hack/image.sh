@@ -17,12 +17,13 @@ digest_file=dist/images/${image//[\/:]/_}.digest
 case $command in
   build)
     dockerfile=$3 arch=${4:-$(go env GOARCH)} context=${5:-.}
+    target=$(target_of "$dockerfile")
     if has_docker; then
-      docker build --quiet --platform "linux/$arch" --tag "$image" --file "$dockerfile" "$context" >/dev/null
+      docker build --quiet $target --platform "linux/$arch" --tag "$image" --file "$dockerfile" "$context" >/dev/null
       size=$(docker images --format '{{.Size}}' "$image" | sed -n 1p)
     else
       # Without a fixed timestamp, unchanged contents would be a new image each time, and roll every pod.
-      builder build --quiet --layers --timestamp 0 --platform "linux/$arch" --tag "$image" --file "$dockerfile" "$context" >/dev/null
+      builder build --quiet $target --layers --timestamp 0 --platform "linux/$arch" --tag "$image" --file "$dockerfile" "$context" >/dev/null
       size=$(builder images --format '{{.Size}}' "$image" | sed -n 1p) # a line for each tag
     fi
     echo "built $image ($size)"

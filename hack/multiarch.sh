@@ -12,13 +12,13 @@ command=$1 image=$2
 start=$SECONDS
 case $command in
   build)
-    dockerfile=$3 context=$4
+    dockerfile=$3 context=$4 target=$(target_of "$3")
     if has_docker; then # 29 or newer: older engines keep one platform only
-      docker buildx build --quiet --load --platform "$PLATFORMS" --tag "$image" --file "$dockerfile" "$context" >/dev/null
+      docker buildx build --quiet $target --load --platform "$PLATFORMS" --tag "$image" --file "$dockerfile" "$context" >/dev/null
     else
       builder manifest rm "$image" >/dev/null 2>&1 || true # a second build adds to the list
       # Without --layers: data that is the same for all platforms would come from the cache, as one platform's.
-      builder build --quiet --timestamp 0 --platform "$PLATFORMS" --manifest "$image" --file "$dockerfile" "$context" >/dev/null
+      builder build --quiet $target --timestamp 0 --platform "$PLATFORMS" --manifest "$image" --file "$dockerfile" "$context" >/dev/null
     fi
     ;;
   push)
