@@ -134,7 +134,7 @@ test-unit: $(BIN)/kustomize ## Run every test that needs no cluster (hack/setup.
 # Where the API server and the etcd of KUBERNETES_VERSION are.
 CONTROL_PLANE := $(BIN)$(if $(filter-out $(TOOLS_KUBERNETES_VERSION),$(KUBERNETES_VERSION)),/kubernetes-$(KUBERNETES_VERSION))
 .PHONY: test-integration
-test-integration: $(addprefix $(CONTROL_PLANE)/,kube-apiserver etcd) $(BIN)/kube-controller-manager $(BIN)/kubectl ## Run the operator against a real kube-apiserver and etcd [KUBERNETES_VERSION=1.32.13]
+test-integration: $(addprefix $(CONTROL_PLANE)/,kube-apiserver etcd) $(addprefix $(BIN)/,kube-controller-manager kubectl helm helm-operator helm-operator-plugins) ## Run the operator against a real kube-apiserver and etcd [KUBERNETES_VERSION=1.32.13]
 	@KUBEBUILDER_ASSETS=$(ROOT)/$(CONTROL_PLANE) $(RUNG) \
 		-proves="the operator's binary and rights on a real API server $(KUBERNETES_VERSION): install, update, drift, records, hostile neighbours" \
 		./tests/integration -count=1 -parallel=4 -timeout=40m
@@ -194,6 +194,7 @@ public-kinds: cluster $(BIN)/kustomize $(BIN)/operator-sdk ## Make kinds of thre
 .PHONY: test-all
 test-all: test chaos ## Run every test, and the long forms of those that make up cases (about two hours)
 	$(INTEGRATION) -run '^TestAnyState$$' -args -state-cases=6000
+	$(INTEGRATION) -run '^TestMoveFromAStockOperator$$' -args -movers=50
 
 .PHONY: bench
 bench: $(addprefix $(BIN)/,kube-apiserver etcd helm-operator helm-operator-plugins) ## Measure ours beside other operators, and write docs/benchmark.md and its plot (about 20 minutes)

@@ -34,7 +34,15 @@ type Allow struct {
 	// Values are those of the chart that are fields of the custom resource although they reach what makes their author more powerful, or
 	// nobody can tell what they reach: image.tag, or image for all that is in it. `make manifests` says which these are.
 	Values []string `json:"values,omitempty"`
+	// Options are what authors may set by annotations as the stock Helm operators have them, of OptionDisableHooks and OptionReconcilePeriod.
+	Options []string `json:"options,omitempty"`
 }
+
+// What Allow.Options may have.
+const (
+	OptionDisableHooks    = "disable-hooks"
+	OptionReconcilePeriod = "reconcile-period"
+)
 
 // What Allow.Pods may have.
 const (
@@ -87,6 +95,11 @@ func (a Allow) Validate() error {
 	for _, word := range a.Pods {
 		if !slices.Contains([]string{PodSecrets, PodServiceAccounts, PodHost}, word) {
 			return fmt.Errorf("allow.pods: %q is none of %s, %s and %s", word, PodSecrets, PodServiceAccounts, PodHost)
+		}
+	}
+	for _, word := range a.Options {
+		if !slices.Contains([]string{OptionDisableHooks, OptionReconcilePeriod}, word) {
+			return fmt.Errorf("allow.options: %q is neither %s nor %s", word, OptionDisableHooks, OptionReconcilePeriod)
 		}
 	}
 	return nil

@@ -42,6 +42,9 @@ const (
 	Keep = "keep"
 	// hook is Helm's annotation of hooks, which come and go.
 	hook = "helm.sh/hook"
+	// stockOwner and stockOwnerKind are by what the stock Helm operators know objects without owner reference (operator-lib, handler/enqueue_annotation.go).
+	stockOwner     = "operator-sdk/primary-resource"
+	stockOwnerKind = "operator-sdk/primary-resource-type"
 	// CustomResource is the annotation of an object without owner reference with the kind that it is made for, Welcome.webapp.demo.welcome.domain
 	// say: two kinds may have custom resources of one name, and Helm's annotations only tell that.
 	CustomResource = "webapp.demo.welcome.domain/custom-resource"
@@ -130,6 +133,12 @@ func MarkedFor(obj metav1.Object, owner client.Object) bool {
 	return Inheritable(obj, owner) && len(Unmarked(obj, marked, owner)) == 0
 }
 
+// stockMadeFor is whether obj says, by the marks of a stock Helm operator, that it is made for owner. Who can write them could write ours.
+func stockMadeFor(obj metav1.Object, owner client.Object) bool {
+	return obj.GetAnnotations()[stockOwner] == owner.GetNamespace()+"/"+owner.GetName() &&
+		obj.GetAnnotations()[stockOwnerKind] == owner.GetObjectKind().GroupVersionKind().GroupKind().String()
+}
+
 // Inherit makes an inheritable object owner's.
 func Inherit(obj metav1.Object, owner client.Object) {
 	isNamesake := func(ref metav1.OwnerReference) bool { return namesake(ref, owner) }
@@ -149,14 +158,18 @@ var ofVersion = []string{"helm.sh/chart", "app.kubernetes.io/version"}
 // Unmarked lists the labels and annotations, of those by which one knows the release of owner that an object is made for, that live
 // has not.
 func Unmarked(live, desired metav1.Object, owner client.Object) (missing []string) {
+	ofStock := stockMadeFor(live, owner)
 	for _, key := range slices.Sorted(maps.Keys(desired.GetLabels())) {
+		if ofStock && key == managedByLabel {
+			continue
+		}
 		value, labelled := live.GetLabels()[key]
 		if want := desired.GetLabels()[key]; !labelled || value != want && !slices.Contains(ofVersion, key) {
 			missing = append(missing, fmt.Sprintf("label %s=%s", key, want))
 		}
 	}
 	wanted := map[string]string{ReleaseName: desired.GetAnnotations()[ReleaseName], ReleaseNamespace: desired.GetAnnotations()[ReleaseNamespace]}
-	if _, says := live.GetAnnotations()[CustomResource]; says || Kept(live) || Kept(desired) || InNoNamespace(desired) {
+	if _, says := live.GetAnnotations()[CustomResource]; says || !ofStock && (Kept(live) || Kept(desired) || InNoNamespace(desired)) {
 		wanted[CustomResource] = owner.GetObjectKind().GroupVersionKind().GroupKind().String()
 	}
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {

@@ -80,6 +80,12 @@ func slimOwner(owner any) (any, error) {
 				annotations = labels.Merge(annotations, map[string]string{read: asked})
 			}
 		}
+		for _, option := range release.Options {
+			if value, set := owner.GetAnnotations()[option]; set {
+				value = strings.ToValidUTF8(value[:min(len(value), release.MaxOption)], "")
+				annotations = labels.Merge(annotations, map[string]string{option: value})
+			}
+		}
 		owner.SetAnnotations(annotations)
 	}
 	return object.Share(owner)

@@ -116,6 +116,12 @@ func (s *sanitizer) pack(meta *corev1.ConfigMap, rel *release.Release) (*corev1.
 	return meta, err
 }
 
+// Named is what of a manifest that somebody else has applied can be a release's of the owner, by name only.
+func (r *Store) Named(manifest string) (string, error) {
+	children, _, err := r.sanitizer.children(manifest)
+	return object.BareManifest(children), err
+}
+
 // children names the objects of a manifest without those that no release of the owner can have, and says why each of these was left out.
 func (s *sanitizer) children(manifest string) (kept []object.Child, left []string, err error) {
 	documents := releaseutil.SplitManifests(manifest)

@@ -231,7 +231,7 @@ func (r *Store) Create(ctx context.Context, record *corev1.ConfigMap, opts metav
 	written, err := r.ConfigMapInterface.Create(ctx, record, opts)
 	if apierrors.IsAlreadyExists(err) && r.hasUnlabelled(ctx, record.Name) {
 		// Helm creates only records that it does not find: somebody took the labels off
-		// this one, and it would be in the way for ever. With its labels, it is of another
+		// this one, or a stock Helm operator made it, and it would be in the way for ever. With its labels, it is of another
 		// operator or leader, who was faster: nothing was changed yet, and nothing will be.
 		return r.Update(ctx, record, metav1.UpdateOptions{})
 	}
@@ -253,7 +253,7 @@ func (r *Store) adopt(record *corev1.ConfigMap) {
 
 func (r *Store) hasUnlabelled(ctx context.Context, name string) bool {
 	record, err := r.Get(ctx, name, metav1.GetOptions{})
-	return err == nil && !r.labelled().Matches(labels.Set(record.Labels))
+	return err == nil && (!r.labelled().Matches(labels.Set(record.Labels)) || !object.ManagedBy().Matches(labels.Set(record.Labels)))
 }
 
 // Update writes a record and returns when the cache shows it.

@@ -142,7 +142,9 @@ func (k *Kind) watchDepartures(c reconciler.ControllerSetup) error {
 // State is what is known of the release of owner, the zero value if it was not reconciled since
 // the operator started.
 func (k *Kind) State(owner client.Object) State {
-	return k.clients.ledger.state(owner.GetUID())
+	state := k.clients.ledger.state(owner.GetUID())
+	state.Ignored = k.ignored(owner)
+	return state
 }
 
 // Paused gives the place of a custom resource that somebody pauses to another: nobody looks how it
@@ -156,6 +158,11 @@ func (k *Kind) Recorder(ctx context.Context, owner client.Object) (string, error
 		return "", err
 	}
 	return newest.Operator, err
+}
+
+// Inherit has the objects of a manifest that another operator has applied for owner deleted, as far as they are owner's and the chart no longer makes them.
+func (k *Kind) Inherit(owner client.Object, manifest string) {
+	k.clients.ledger.inherit(owner.GetUID(), manifest)
 }
 
 // Forget drops what is remembered of a custom resource that goes, or that another operator serves.

@@ -46,6 +46,8 @@ type State struct {
 	Brake string
 	// Drift is what of these objects is not as the chart wants it, and stays so for now. It is empty if nothing is.
 	Drift Drift
+	// Ignored says which annotations of the custom resource have no effect. It is empty if none is without.
+	Ignored string
 	// Tests are those of the chart that ran last.
 	Tests Tests
 	// Answer is to the last reconcile that somebody has asked for.
@@ -71,6 +73,8 @@ type ledger struct {
 	keys     map[types.UID]object.Key
 	orphaned map[types.UID]bool // those that somebody has deleted who wants to keep their objects
 	sources  map[*chart.Chart]chartSource
+	// inherited are manifests that other operators have applied, until there is a revision of this one.
+	inherited map[types.UID]string
 }
 
 // failure is the last failed action of a custom resource.
@@ -82,7 +86,7 @@ type failure struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{states: map[types.UID]State{}, failures: map[types.UID]failure{}, drifts: map[types.UID]*drift{}, churns: map[types.UID]*churn{}, tests: map[types.UID]Tests{}, answers: map[types.UID]Answer{}, outdated: map[types.UID]string{}, keys: map[types.UID]object.Key{}, orphaned: map[types.UID]bool{}, sources: map[*chart.Chart]chartSource{}}
+	return &ledger{states: map[types.UID]State{}, failures: map[types.UID]failure{}, drifts: map[types.UID]*drift{}, churns: map[types.UID]*churn{}, tests: map[types.UID]Tests{}, answers: map[types.UID]Answer{}, outdated: map[types.UID]string{}, keys: map[types.UID]object.Key{}, orphaned: map[types.UID]bool{}, sources: map[*chart.Chart]chartSource{}, inherited: map[types.UID]string{}}
 }
 
 // state of the release of the custom resource with that UID, the zero value if it was not
@@ -102,6 +106,7 @@ func (l *ledger) succeed(owner client.Object, chrt *chart.Chart, current *record
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.failures, owner.GetUID())
+	delete(l.inherited, owner.GetUID())
 	children := applied
 	if applied == nil {
 		children, applied = current.Children, l.states[owner.GetUID()].applied
@@ -176,6 +181,19 @@ func (l *ledger) forget(uid types.UID) {
 	delete(l.outdated, uid)
 	delete(l.keys, uid)
 	delete(l.orphaned, uid)
+	delete(l.inherited, uid)
+}
+
+func (l *ledger) inherit(uid types.UID, manifest string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.inherited[uid] = manifest
+}
+
+func (l *ledger) inheritedBy(uid types.UID) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.inherited[uid]
 }
 
 // key is that of the digests of a custom resource: the one it had so far, or else that of its record, or else a new one.

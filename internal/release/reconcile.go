@@ -146,7 +146,9 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 		}
 		a.values = spec
 	}
-	text, err := inputs{Chart: a.source.digest, Allow: a.allow, Values: coalesced}.text()
+	allow := a.allow
+	allow.Options = nil // they say how an action goes, and not what it makes
+	text, err := inputs{Chart: a.source.digest, Allow: allow, Values: coalesced}.text()
 	if err != nil {
 		return err
 	}
@@ -193,7 +195,7 @@ func (a *actionClient) outdated() string { return a.wanted + " " + a.around.Capa
 // looksAgain is whether to look up again what the chart looks up: nobody tells when that changes.
 func (a *actionClient) looksAgain(now time.Time) bool {
 	looked := a.clients.ledger.churn(a.owner.GetUID()).looked
-	return a.brake != "" || a.asked != "" || looked.IsZero() || a.schedule.period > 0 && now.Sub(looked) >= a.schedule.period
+	return a.brake != "" || a.asked != "" || looked.IsZero() || a.period() > 0 && now.Sub(looked) >= a.period()
 }
 
 // Install makes a release where there is none.
@@ -222,7 +224,7 @@ func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values
 	defer op.end()
 	defer a.changing(a.retries())()
 	start := time.Now()
-	rel, err := op.helm.Install(name, namespace, a.chart, a.values, append(opts, func(install *action.Install) error {
+	rel, err := op.helm.Install(name, namespace, a.chart, a.values, append(opts, a.asInstall(), func(install *action.Install) error {
 		// Helm refuses what is there without its annotations, before it writes a record. If only the records were
 		// lost, what is there is ours, and the guard judges.
 		install.TakeOwnership = a.appliedDigest() != ""
@@ -411,7 +413,7 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	}
 	defer func() { done() }()
 	start := time.Now()
-	rel, err := op.helm.Upgrade(name, namespace, a.chart, a.values, append(opts, func(u *action.Upgrade) error {
+	rel, err := op.helm.Upgrade(name, namespace, a.chart, a.values, append(opts, a.asUpgrade(), func(u *action.Upgrade) error {
 		u.PostRenderer = op
 		u.SkipSchemaValidation = a.source.accepts(a.whole)
 		return nil
@@ -442,11 +444,19 @@ func (a *actionClient) retries() bool { return a.clients.ledger.failure(a.owner.
 
 // left are manifests of what may be there besides what the newest record names, where that was lost, is not proven or was not brought to
 // its end: what is the owner's, and what releases that were not brought to their end have made.
-func (a *actionClient) left() ([]string, error) {
-	if a.current != nil && a.proven && a.current.Status == release.StatusDeployed || a.current == nil && a.appliedDigest() == "" {
-		return nil, nil
+func (a *actionClient) left() (left []string, err error) {
+	if inherited := a.clients.ledger.inheritedBy(a.owner.GetUID()); inherited != "" {
+		named, err := a.store.Named(inherited)
+		if err != nil {
+			return nil, fmt.Errorf("read what another operator has applied: %w", err)
+		}
+		if named != "" {
+			left = append(left, named)
+		}
 	}
-	var left []string
+	if a.current != nil && a.proven && a.current.Status == release.StatusDeployed || a.current == nil && a.appliedDigest() == "" {
+		return left, nil
+	}
 	if a.watches != nil {
 		owned, err := a.watches.owned(a.ctx, a.owner, a.unowned())
 		if err != nil {
@@ -515,7 +525,7 @@ func plain(err error) error { return fmt.Errorf("%w", err) }
 
 func (a *actionClient) succeeded(manifestDigest string) {
 	a.clients.ledger.succeed(a.owner, a.chart, a.current, manifestDigest, a.applied)
-	a.schedule.periodically(a.owner)
+	a.schedule.periodically(a.owner, a.period())
 	a.answer(nil)
 }
 

@@ -42,9 +42,9 @@ func (s *schedule) add(key client.ObjectKey, delay time.Duration) {
 	}
 }
 
-// periodically has owner reconciled after the period, give or take.
-func (s *schedule) periodically(owner client.Object) {
-	if s.period > 0 {
-		s.after(owner, wait.Jitter(s.period, jitter))
+// periodically has owner reconciled after a period, give or take.
+func (s *schedule) periodically(owner client.Object, period time.Duration) {
+	if period > 0 {
+		s.after(owner, wait.Jitter(period, jitter))
 	}
 }

@@ -66,6 +66,11 @@ func next(previous Status, seen observation) (Status, verdict) {
 			meta.RemoveStatusCondition(&s.Conditions, conditionType)
 		}
 	}
+	if seen.state.Ignored != "" {
+		s.set(seen, metav1.Condition{Type: IgnoredAnnotations, Status: metav1.ConditionTrue, Reason: reasonNoEffect, Message: "Without effect: " + seen.state.Ignored + "."})
+	} else {
+		meta.RemoveStatusCondition(&s.Conditions, IgnoredAnnotations)
+	}
 	if tests := seen.state.Tests; tests.Asked != "" && tests.Asked != s.Tested {
 		s.answer(seen.now, metav1.Condition{
 			Type: Tested, Reason: release.TestsSucceeded, Message: tests.String(), ObservedGeneration: tests.Generation,

@@ -2,9 +2,9 @@ package status
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -55,6 +55,7 @@ type Reporter struct {
 	releases      releases
 	events        record.EventRecorder
 	claims        *claims
+	stocks        *stocks
 
 	mu      sync.Mutex
 	outages map[types.UID]outage
@@ -76,6 +77,7 @@ type releases interface {
 	Requeue(owner client.Object, delay time.Duration)
 	Recorder(ctx context.Context, owner client.Object) (string, error)
 	Forget(owner client.Object)
+	Inherit(owner client.Object, manifest string)
 }
 
 // NewReporter returns a Reporter that learns from kind what was applied, and claims for operator the custom resources that serves selects.
@@ -85,7 +87,7 @@ func NewReporter(mgr manager.Manager, kind *release.Kind, gvk schema.GroupVersio
 		Client: mgr.GetClient(), cache: mgr.GetCache(), kind: gvk, self: operator, serves: serves, releases: kind, events: events,
 		others: map[place]*other{}, free: map[types.UID]time.Time{}, questions: map[client.ObjectKey]bool{}, asked: make(chan struct{}, 1),
 	}
-	return &Reporter{Client: mgr.GetClient(), live: mgr.GetAPIReader(), releases: kind, events: events, claims: claims, outages: map[types.UID]outage{}}, mgr.Add(claims)
+	return &Reporter{Client: mgr.GetClient(), live: mgr.GetAPIReader(), releases: kind, events: events, claims: claims, stocks: newStocks(mgr.GetClient(), kind, events), outages: map[types.UID]outage{}}, mgr.Add(claims)
 }
 
 // Get hides the conditions from the library. It asks for a status update only when its own
@@ -101,9 +103,12 @@ func (r *Reporter) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 	if err := r.Client.Get(ctx, key, obj, opts...); err != nil {
 		return err
 	}
-	done := obj.GetDeletionTimestamp() != nil && !controllerutil.ContainsFinalizer(obj, Finalizer) || known != "" && obj.GetUID() != known
+	done := obj.GetDeletionTimestamp() != nil && !hasFinalizer(obj) || known != "" && obj.GetUID() != known
 	if owner, ok := obj.(*unstructured.Unstructured); ok && !done {
 		served, err := r.claims.admit(ctx, owner)
+		if served && err == nil {
+			served, err = r.stocks.admit(ctx, owner)
+		}
 		if err != nil {
 			return err
 		}
@@ -112,6 +117,9 @@ func (r *Reporter) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 	if done {
 		return apierrors.NewNotFound(schema.GroupResource{Group: obj.GetObjectKind().GroupVersionKind().Group, Resource: obj.GetObjectKind().GroupVersionKind().Kind}, key.Name)
 	}
+	if obj.GetDeletionTimestamp() != nil {
+		controllerutil.AddFinalizer(obj, Finalizer) // one of a stock operator's calls for the same
+	}
 	hideConditions(obj)
 	return nil
 }
@@ -119,11 +127,7 @@ func (r *Reporter) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 // Update writes the finalizers, which are all that the library changes, and hides the conditions of the API server's answer, as Get
 // does. An update of the whole would lose the annotations that the cache does not keep.
 func (r *Reporter) Update(ctx context.Context, obj client.Object, _ ...client.UpdateOption) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": obj.GetFinalizers(), "resourceVersion": obj.GetResourceVersion()}})
-	if err != nil {
-		return fmt.Errorf("encode the finalizers: %w", err)
-	}
-	if err := r.Patch(ctx, obj, client.RawPatch(types.MergePatchType, patch)); err != nil {
+	if err := writeFinalizers(ctx, r.Client, obj, slices.DeleteFunc(obj.GetFinalizers(), replaced)); err != nil {
 		return err
 	}
 	hideConditions(obj)
@@ -200,6 +204,7 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	if len(Of(stored).Conditions) == 0 && owner.GetDeletionTimestamp() == nil {
 		return errors.New("the CRD drops the status: write status: {type: object, x-kubernetes-preserve-unknown-fields: true} in its schema")
 	}
+	w.reporter.stocks.written(stored)
 	for _, e := range announce(previous, status) {
 		w.reporter.events.Event(owner, e.eventType, e.reason, e.message)
 	}

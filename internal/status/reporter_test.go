@@ -37,6 +37,7 @@ type stage struct {
 	lists     int    // of pods
 	recorder  string // the operator that the record names
 	forgotten int
+	inherited []string // manifests
 	// cached is what the cache answers for the custom resource, nil for what is stored.
 	cached *unstructured.Unstructured
 }
@@ -46,6 +47,9 @@ func (s *stage) Requeue(_ client.Object, delay time.Duration) { s.requeued = app
 
 func (s *stage) Recorder(context.Context, client.Object) (string, error) { return s.recorder, nil }
 func (s *stage) Forget(client.Object)                                    { s.forgotten++ }
+func (s *stage) Inherit(_ client.Object, manifest string) {
+	s.inherited = append(s.inherited, manifest)
+}
 
 func newStage(t *testing.T) *stage {
 	s := &stage{T: t}
@@ -91,6 +95,7 @@ func newStage(t *testing.T) *stage {
 			},
 		}).Build()
 	s.Reporter = &Reporter{Client: s.server, live: s.server, releases: s, events: record.NewFakeRecorder(100), claims: s.rival("here/lease"), outages: map[types.UID]outage{}}
+	s.stocks = newStocks(s.server, s, s.events)
 	s.state = release.State{Generation: 3, Revision: 1, Children: []object.Child{
 		{APIVersion: "apps/v1", Kind: "Deployment", Name: "hello", ResourceVersion: "1"},
 		{APIVersion: "v1", Kind: "Service", Name: "hello", ResourceVersion: "1"},

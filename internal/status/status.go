@@ -27,6 +27,8 @@ const (
 	Drifted = release.Drifted
 	// DriftLoop is True while others undo each repair of an object, which are then made ever more rarely. It is missing otherwise.
 	DriftLoop = release.DriftLoop
+	// IgnoredAnnotations is True while the custom resource has annotations of a stock Helm operator that have no effect. It is missing otherwise.
+	IgnoredAnnotations = release.IgnoredAnnotations
 	// Tested is whether the tests of the chart succeeded that somebody has asked for last. It is missing until somebody does.
 	Tested = "Tested"
 	// Reconciled is whether what somebody has asked for last, by an annotation, was done. It is missing until somebody does.
@@ -41,6 +43,8 @@ const (
 	reasonUninstalling = "Uninstalling"
 	// reasonUpgradeLoop is of a release that gets no further revision, since nobody's edits cause them.
 	reasonUpgradeLoop = "UpgradeLoop"
+	// reasonNoEffect is of IgnoredAnnotations.
+	reasonNoEffect = "NoEffect"
 )
 
 // Condition types of the library that decide about Ready, or need a correction.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -100,7 +102,13 @@ func (s *scene) must(err error) {
 // await polls until check returns nil. If it never does, it shows what a person would look at.
 func (s *scene) await(what string, check func() error) {
 	s.Helper()
-	err := waiting.For(ctx, s.Logf, what, patience, 50*time.Millisecond, func(context.Context) error { return check() })
+	s.awaitWithin(patience, what, check)
+}
+
+// awaitWithin is await for what takes its time.
+func (s *scene) awaitWithin(limit time.Duration, what string, check func() error) {
+	s.Helper()
+	err := waiting.For(ctx, s.Logf, what, limit, 50*time.Millisecond, func(context.Context) error { return check() })
 	if err != nil {
 		s.Fatalf("%v\n%s", err, s.dump())
 	}
@@ -281,4 +289,12 @@ func (s *scene) kubectl(stdin string, args ...string) (string, error) {
 	cmd.Env = []string{"HOME=" + env.Dir}
 	cmd.Stdin = strings.NewReader(stdin)
 	return kit.Output(cmd)
+}
+
+// write writes a file that goes with the test.
+func (s *scene) write(name, text string) (file string) {
+	s.Helper()
+	file = filepath.Join(s.TempDir(), name)
+	s.must(os.WriteFile(file, []byte(text), 0o600))
+	return file
 }
