@@ -39,7 +39,7 @@ func NewCmdDoctor(c *cluster) *cobra.Command {
 nobody renews, two operators that serve the same, webhooks and policies in the way, images that can't be pulled, deletions that don't end.
 
 It changes nothing: what it would have the API server do is a dry run. What you may not look at is said to be unknown. The exit code is 0 only if all
-was looked at, and nothing found.`,
+was looked at, and nothing found, 2 if something is wrong, and 1 if that could not be found out.`,
 		Example: examples(`
 kubectl welcome doctor
 # An operator of its own (make kind INTO=...), with the CRDs and rights that it needs:
@@ -68,13 +68,13 @@ func (c *cluster) report(ctx context.Context, p *patient) error {
 		switch {
 		case err != nil:
 			unknown++
-			c.printf("UNKNOWN  %s: %s\n", check.name, indent(err.Error()))
+			c.printf("%s  %s: %s\n", busy("UNKNOWN"), check.name, indent(err.Error()))
 		case len(found) == 0:
-			c.printf("OK       %s: %s\n", check.name, looked)
+			c.printf("%s       %s: %s\n", good("OK"), check.name, safe(looked))
 		}
 		for _, one := range found {
 			problems++
-			c.printf("PROBLEM  %s: %s\n         → %s\n", check.name, indent(one.problem), indent(one.remedy))
+			c.printf("%s  %s: %s\n         → %s\n", bad("PROBLEM"), check.name, indent(one.problem), indent(one.remedy))
 		}
 	}
 	if problems+unknown == 0 {
@@ -82,11 +82,20 @@ func (c *cluster) report(ctx context.Context, p *patient) error {
 		return nil
 	}
 	c.printf("\n%d problems, %d checks that could not be made.\n", problems, unknown)
-	return &exitError{code: 1}
+	if problems == 0 {
+		return &exitError{code: 1}
+	}
+	return &exitError{code: 2}
 }
 
 // indent puts further lines below the first one.
-func indent(text string) string { return strings.ReplaceAll(text, "\n", "\n         ") }
+func indent(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = safe(line)
+	}
+	return strings.Join(lines, "\n         ")
+}
 
 // few are the first of some names, and how many more there are.
 func few(names []string) string {

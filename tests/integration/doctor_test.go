@@ -33,7 +33,7 @@ func TestDoctor(t *testing.T) {
 			return nil
 		})
 	}
-	finds(1, "PROBLEM  operator: no Deployment", "make deploy")
+	finds(2, "PROBLEM  operator: no Deployment", "make deploy")
 
 	deployment, err := kit.Read[appsv1.Deployment](kit.File("config/manager/manager.yaml"))
 	s.must(err)
@@ -41,7 +41,7 @@ func TestDoctor(t *testing.T) {
 	deployment.Namespace = operatorNamespace
 	s.must(env.Client.Create(ctx, &deployment))
 	s.Cleanup(func() { s.must(env.Client.Delete(ctx, &deployment)) })
-	finds(1, "PROBLEM  operator: no pod of system/controller-manager is available")
+	finds(2, "PROBLEM  operator: no pod of system/controller-manager is available")
 	deployment.Status = appsv1.DeploymentStatus{Replicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
 	s.must(env.Client.Status().Update(ctx, &deployment))
 	s.ownOperator(settings{namespaces: []string{s.namespace}, program: inPod(t, operatorNamespace)})
@@ -54,13 +54,13 @@ func TestDoctor(t *testing.T) {
 		s.must(err)
 		file := filepath.Join(t.TempDir(), "crd.yaml")
 		s.must(os.WriteFile(file, []byte(strings.Replace(string(crd), "            properties:\n", "            properties:\n              title: {type: string}\n", 1)), 0o600))
-		s.expect(s.plugin("doctor", "--files="+file), 1, "PROBLEM  CRDs: welcomes.webapp.demo.welcome.domain has another schema", ": spec.title", "make install")
+		s.expect(s.plugin("doctor", "--files="+file), 2, "PROBLEM  CRDs: welcomes.webapp.demo.welcome.domain has another schema", ": spec.title", "make install")
 	})
 	t.Run("rights that are missing", func(t *testing.T) {
 		before := deployment.DeepCopy()
 		deployment.Spec.Template.Spec.ServiceAccountName = "nobody"
 		s.must(env.Client.Patch(ctx, &deployment, client.MergeFrom(before)))
-		finds(1, "PROBLEM  rights: system:serviceaccount:system:nobody may not get, list, watch, create, patch, delete services in all namespaces", "kubectl auth can-i")
+		finds(2, "PROBLEM  rights: system:serviceaccount:system:nobody may not get, list, watch, create, patch, delete services in all namespaces", "kubectl auth can-i")
 		before = deployment.DeepCopy()
 		deployment.Spec.Template.Spec.ServiceAccountName = operatorAccount
 		s.must(env.Client.Patch(ctx, &deployment, client.MergeFrom(before)))
@@ -69,13 +69,13 @@ func TestDoctor(t *testing.T) {
 		before := deployment.DeepCopy()
 		deployment.Spec.Template.Spec.Containers[0].Args = []string{"--leader-elect"}
 		s.must(env.Client.Patch(ctx, &deployment, client.MergeFrom(before)))
-		finds(1, "PROBLEM  lease: system/controller-manager has no replica that holds the lease: none works")
+		finds(2, "PROBLEM  lease: system/controller-manager has no replica that holds the lease: none works")
 		lease := &coordinationv1.Lease{ObjectMeta: objectMeta(operatorNamespace, s.namespace), Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: ptr.To("controller-manager-6d5f-abcde_1"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: &metav1.MicroTime{Time: time.Now().Add(-time.Hour)},
 		}}
 		s.must(env.Client.Create(ctx, lease))
 		defer func() { s.must(env.Client.Delete(ctx, lease)) }()
-		finds(1, "is held by pod controller-manager-6d5f-abcde, which is gone since 1h0m", "rollout restart deployment/controller-manager")
+		finds(2, "is held by pod controller-manager-6d5f-abcde, which is gone since 1h0m", "rollout restart deployment/controller-manager")
 		lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now()}
 		s.must(env.Client.Update(ctx, lease))
 		finds(0, "OK       lease: controller-manager-6d5f-abcde of system")
@@ -89,12 +89,12 @@ func TestDoctor(t *testing.T) {
 				APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"}}}},
 		}}}
 		s.must(env.Client.Create(ctx, webhook))
-		finds(1, "PROBLEM  admission: webhook judge.example.com", "kubectl delete validatingwebhookconfiguration "+s.namespace, "the API server refuses a dry run of what operators make")
+		finds(2, "PROBLEM  admission: webhook judge.example.com", "kubectl delete validatingwebhookconfiguration "+s.namespace, "the API server refuses a dry run of what operators make")
 		s.must(env.Client.Delete(ctx, webhook))
 	})
 	t.Run("two operators", func(t *testing.T) {
 		s.ownOperator(settings{namespaces: []string{s.namespace}, program: inPod(t, s.namespace)})
-		finds(1, "PROBLEM  one operator each: Left to operator", "delete one")
+		finds(2, "PROBLEM  one operator each: Left to operator", "delete one")
 	})
 	t.Run("who may not look", func(t *testing.T) {
 		token, err := env.Token(ctx, operatorNamespace, operatorAccount)
