@@ -128,12 +128,6 @@ func (l *onlooker) labelled(ctx context.Context) ([]object.Child, error) {
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return nil, err
 	}
-	var unowned []types.UID
-	if of := status.Of(l.obj).Release; of != nil {
-		for _, object := range of.Unowned {
-			unowned = append(unowned, object.UID)
-		}
-	}
 	var mu sync.Mutex
 	var found []object.Child
 	group, ctx := errgroup.WithContext(ctx)
@@ -155,7 +149,7 @@ func (l *onlooker) labelled(ctx context.Context) ([]object.Child, error) {
 				defer mu.Unlock()
 				for i := range page.Items {
 					child := object.Child{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: page.Items[i].Name}
-					if object.Owned(&page.Items[i], l.obj, unowned) && !record.Is(child) {
+					if l.owns(&page.Items[i]) && !record.Is(child) {
 						found = append(found, child)
 					}
 				}
@@ -169,6 +163,25 @@ func (l *onlooker) labelled(ctx context.Context) ([]object.Child, error) {
 		l.unread = append(l.unread, "the record of the release, so that objects of kinds that you may not list are missing here")
 	}
 	return found, err
+}
+
+// owns is whether an object is the custom resource's: a release record, which others may edit, can name any.
+func (l *onlooker) owns(obj metav1.Object) bool {
+	var unowned []types.UID
+	if of := status.Of(l.obj).Release; of != nil {
+		for _, object := range of.Unowned {
+			unowned = append(unowned, object.UID)
+		}
+	}
+	return object.Owned(obj, l.obj, unowned)
+}
+
+// live reads a child.
+func (l *onlooker) live(ctx context.Context, child object.Child) (*unstructured.Unstructured, error) {
+	live := &unstructured.Unstructured{}
+	live.SetAPIVersion(child.APIVersion)
+	live.SetKind(child.Kind)
+	return live, l.api.Get(ctx, client.ObjectKey{Namespace: l.obj.GetNamespace(), Name: child.Name}, live)
 }
 
 // nodes looks at objects, and at the pods of those that have some.
@@ -187,10 +200,7 @@ func (l *onlooker) nodes(ctx context.Context, children []object.Child) ([]*node,
 
 func (l *onlooker) node(ctx context.Context, child object.Child) (*node, error) {
 	n := &node{Kind: child.Kind, Name: child.Name, Health: string(kstatus.UnknownStatus)}
-	live := &unstructured.Unstructured{}
-	live.SetAPIVersion(child.APIVersion)
-	live.SetKind(child.Kind)
-	err := l.api.Get(ctx, client.ObjectKey{Namespace: l.obj.GetNamespace(), Name: child.Name}, live)
+	live, err := l.live(ctx, child)
 	switch {
 	case apierrors.IsForbidden(err):
 		n.Message = "you may not read it"
@@ -200,6 +210,9 @@ func (l *onlooker) node(ctx context.Context, child object.Child) (*node, error) 
 		return n, nil
 	case err != nil:
 		return nil, err
+	case !l.owns(live):
+		n.Message = "it is somebody else's"
+		return n, nil
 	}
 	n.judge(live)
 	if child.Kind == "CronJob" {

@@ -3,12 +3,16 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"demo.welcome.domain/welcome-operator/internal/release"
+	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
 // NewCmdPause has the operator leave custom resources alone.
@@ -49,18 +53,20 @@ func newCmdPausing(c *cluster, pause bool, cmd *cobra.Command) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		changed := 0
+		changed := make([]bool, len(found))
+		group, ctx := errgroup.WithContext(cmd.Context())
+		group.SetLimit(atOnce)
 		for i := range found {
-			did, err := c.pause(cmd.Context(), &found[i], pause)
-			if err != nil {
+			group.Go(func() (err error) {
+				changed[i], err = c.pause(ctx, &found[i], pause)
 				return err
-			}
-			if did {
-				changed++
-			}
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return err
 		}
 		if len(found) > 1 {
-			c.printf("%d of %s changed.\n", changed, plural(len(found), "custom resource"))
+			c.printf("%d of %s changed.\n", len(slices.DeleteFunc(changed, func(did bool) bool { return !did })), plural(len(found), "custom resource"))
 		}
 		for i := range found {
 			if !w.wanted {
@@ -70,10 +76,8 @@ func newCmdPausing(c *cluster, pause bool, cmd *cobra.Command) *cobra.Command {
 				return err
 			}
 		}
-		if next := "resume"; pause && len(found) == 1 {
-			c.notef("Next: kubectl welcome %s %s\n", next, typed(&found[0]))
-		} else if len(found) == 1 {
-			c.notef("Next: kubectl welcome status %s\n", typed(&found[0]))
+		if len(found) == 1 {
+			c.notef("Next: kubectl welcome %s %s\n", map[bool]string{true: "resume", false: "status"}[pause], typed(&found[0]))
 		}
 		return nil
 	}
@@ -107,18 +111,9 @@ func (c *cluster) awaitPaused(ctx context.Context, w waiting, obj *unstructured.
 		}
 		r := reportOf(obj)
 		if pause {
-			return "", operatorSees(r.Conditions, "Paused"), nil
+			ready := meta.FindStatusCondition(r.Conditions, status.Ready)
+			return "Waiting for the operator to see it", ready != nil && ready.Reason == "Paused", nil
 		}
 		return label(obj) + ": " + r.Message, r.Ready == metav1.ConditionTrue, nil
 	})
-}
-
-// operatorSees is whether Ready has a reason.
-func operatorSees(conditions []metav1.Condition, reason string) bool {
-	for _, c := range conditions {
-		if c.Type == "Ready" {
-			return c.Reason == reason
-		}
-	}
-	return false
 }

@@ -76,16 +76,16 @@ func (c *cluster) workloads(ctx context.Context, obj *unstructured.Unstructured)
 		if child.APIVersion != "apps/v1" || child.Kind != "Deployment" && child.Kind != "StatefulSet" && child.Kind != "DaemonSet" {
 			continue
 		}
-		workload := unstructured.Unstructured{}
-		workload.SetAPIVersion(child.APIVersion)
-		workload.SetKind(child.Kind)
-		if err := api.Get(ctx, client.ObjectKey{Namespace: obj.GetNamespace(), Name: child.Name}, &workload); err != nil {
+		workload, err := l.live(ctx, child)
+		if err != nil {
 			return nil, err
 		}
 		if paused, _, _ := unstructured.NestedBool(workload.Object, "spec", "paused"); paused {
-			return nil, fmt.Errorf("somebody has paused the rollout of %s: kubectl rollout resume %s -n %s", label(&workload), label(&workload), obj.GetNamespace())
+			return nil, fmt.Errorf("somebody has paused the rollout of %s: kubectl rollout resume %s -n %s", label(workload), label(workload), obj.GetNamespace())
 		}
-		workloads = append(workloads, workload)
+		if l.owns(workload) {
+			workloads = append(workloads, *workload)
+		}
 	}
 	if len(workloads) == 0 {
 		return nil, errors.New("it has no Deployment, StatefulSet or DaemonSet that you may read")

@@ -83,7 +83,10 @@ func TestPluginStatus(t *testing.T) {
 	s := newScene(t)
 	s.operator()
 	s.create("hello", kit.Greet("before"))
+	watched := make(chan said, 1)
+	go func() { watched <- s.plugin("status", "hello", "--watch") }()
 	s.bringUp("hello")
+	s.expect(<-watched, 0, "Nobody has to do anything")
 	s.expect(s.plugin("status", "hello"), 0, "Ready", "Nobody has to do anything", "revision 1, deployed", "from chart welcome", "applied: generation 1", "/hello/",
 		"├─ Deployment/hello  Current", "└─ Service/hello     Current", "Drift in the last hour\n  none", "Installed")
 
@@ -180,4 +183,15 @@ func TestPluginHistoryAndRestart(t *testing.T) {
 	if corrected := s.putBack("Deployment"); len(corrected) > 0 {
 		t.Errorf("the restart was undone: %v", corrected)
 	}
+
+	// Who may edit records has nobody restart what is not the Welcome's.
+	s.pause()
+	theirs := deployment.DeepCopy()
+	theirs.ObjectMeta = objectMeta(s.namespace, "theirs")
+	s.must(env.Client.Create(ctx, theirs))
+	record := &s.records("hello")[1]
+	record.Annotations["webapp.demo.welcome.domain/children"] = `[{"apiVersion":"apps/v1","kind":"Deployment","name":"theirs"}]`
+	s.must(env.Client.Update(ctx, record))
+	s.expect(s.plugin("status", "hello"), 2, "Deployment/theirs  Unknown  it is somebody else's")
+	s.expect(s.plugin("restart", "hello"), 1, "no Deployment")
 }
