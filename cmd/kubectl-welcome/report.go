@@ -104,9 +104,9 @@ func reportOf(obj *unstructured.Unstructured) *report {
 		}
 	case pausing:
 		r.Ready, r.Reason, r.Turn = metav1.ConditionUnknown, "Paused", yours
-		r.Message = "Somebody has paused it: nothing is applied, repaired or looked at. To end that: kubectl welcome resume " + typed(obj)
-	case ready.Status == metav1.ConditionUnknown: // no longer paused, which the operator has yet to see
-		r.Turn = operators
+		r.Message = "Somebody has paused it. To end that: kubectl welcome resume " + typed(obj)
+	case ready.Status == metav1.ConditionUnknown:
+		r.Turn, r.Message = operators, "The operator has yet to see that it is no longer paused."
 	case is(status.Stalled), slices.Contains(unhealthy, ready.Reason):
 		r.Turn = yours
 	case r.WaitsFor != "":

@@ -67,7 +67,7 @@ func TestTable(t *testing.T) {
 	table(&out, reports, false, start)
 	want := `NAMESPACE   NAME            READY     TURN     REVISION   AGE   REASON
 shop        welcome/bad     False     you      3          24h   ImagePullFailed: Pod "a" cannot pull the image b: not found
-shop        welcome/idle    Unknown   you      3          24h   Paused: Somebody has paused it: nothing is applied, repaired or looked at. To end that: kubectl welcome resume idle -n shop
+shop        welcome/idle    Unknown   you      3          24h   Paused: Somebody has paused it. To end that: kubectl welcome resume idle -n shop
 shop        welcome/hello   True      nobody   3          24h   Healthy
 
 3 Welcomes: 1 ready, 1 not (1 ImagePullFailed), 1 paused

@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/client-go/rest"
 
+	"demo.welcome.domain/welcome-operator/tests/controlplane"
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
@@ -143,6 +144,16 @@ func TestPluginForTenants(t *testing.T) {
 		return nil
 	})
 	s.expect(s.pluginAs("tenant", tenant, "status", "hello"), 0, "Ready", "revision 1", "You have no right to read", "the record of the release", "events")
+	s.create("other")
+	before := s.record()
+	s.expect(s.pluginAs("tenant", tenant, "status"), 2, "welcome/hello", "welcome/other")
+	requests, err := env.Requests(ctx, before.from, func(one controlplane.Request) bool {
+		return strings.HasSuffix(one.User.Username, s.namespace+":editor") && one.ObjectRef.Resource != ""
+	})
+	s.must(err)
+	if len(requests) != 1 {
+		t.Errorf("a table costs %s", requests)
+	}
 	s.expect(s.pluginAs("tenant", tenant, "status", "-A"), 1, "forbidden", "leave out -A")
 	s.expect(s.pluginAs("tenant", tenant, "history", "hello"), 1, "ConfigMaps, which you may not list")
 	s.expect(s.pluginAs("tenant", tenant, "restart", "hello"), 1, "no Deployment, StatefulSet or DaemonSet that you may read")
