@@ -3,9 +3,11 @@ package integration
 import (
 	"encoding/json"
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -77,6 +79,28 @@ func TestPluginFindsCustomResources(t *testing.T) {
 	s.expect(s.plugin("status", "nobody"), 1, `"nobody" not found`)
 	s.expect(s.plugin("status", "nothing/hello"), 1, "nothing")
 	s.expect(s.plugin("__complete", "status", "welcome/h"), 0, "welcome/hello")
+
+	// As make install-plugin puts it, kubectl finds it, and its completion.
+	program, err := pluginBinary()
+	s.must(err)
+	dir := t.TempDir()
+	installed, err := kit.Output(exec.Command(kit.File("hack/install-plugin.sh"), program, dir))
+	s.must(err)
+	s.must(says(installed, []string{dir + "/kubectl-welcome", "Next: kubectl welcome status -A"}))
+	kubeconfig, err := env.Kubeconfig("admin", env.Admin)
+	s.must(err)
+	for said, args := range map[string][]string{"applied: generation 1": {"welcome", "status", "hello"}, "hello\n": {"__complete", "welcome", "status", "he"}} {
+		cmd := kit.Tool(ctx, "kubectl", args...)
+		cmd.Env = []string{"HOME=" + env.Dir, "KUBECONFIG=" + kubeconfig, "PATH=" + dir + ":" + os.Getenv("PATH")}
+		if args[0] == "welcome" {
+			cmd.Args = append(cmd.Args, "-n", s.namespace)
+		} else {
+			cmd.Args = slices.Insert(cmd.Args, 4, "-n", s.namespace)
+		}
+		out, err := kit.Output(cmd)
+		s.must(err)
+		s.must(says(out+"\n", []string{said}))
+	}
 }
 
 // The screen says whether a Welcome is well, and if not, whose turn it is; the table has the worst first, and the exit code is for scripts.

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"strconv"
+	"strings"
 	"testing"
 
 	"helm.sh/helm/v3/pkg/release"
@@ -273,6 +274,9 @@ func TestRolloutOverVersion010(t *testing.T) {
 		}
 		return atLeast(waiting, 3)
 	})
+	if got := s.plugin("status"); !strings.Contains(got.out, "wait for their turn in a rollout") || !strings.Contains(got.out, "waiting for the rollout of the new version to others") {
+		t.Errorf("the table says:\n%s", got.out)
+	}
 	s.settled(operator)
 	if done := s.upgraded(names); len(done) != 1 {
 		t.Errorf("%v were upgraded at once", done)

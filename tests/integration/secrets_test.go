@@ -294,6 +294,12 @@ func TestSecrets(t *testing.T) {
 	s.awaitDeployed("hello")
 	keeps("upgraded", 2, "second")
 	s.must(s.helmLists("secret", 2))
+	s.expect(s.plugin("status", "hello"), 2, "Secret/hello-auth  Current")
+	history := s.plugin("history", "hello", "-o", "yaml")
+	s.expect(history, 0, "values.name: changed", `Secret "hello-auth"`)
+	if strings.Contains(history.out, password) || strings.Contains(history.out, "second") {
+		t.Errorf("the history shows values:\n%s", history.out)
+	}
 
 	operator.Stop()
 	started := s.record()
