@@ -204,6 +204,10 @@ bench: $(addprefix $(BIN)/,kube-apiserver etcd helm-operator helm-operator-plugi
 bench-charts: $(addprefix $(BIN)/,kube-apiserver etcd helm-operator helm-operator-plugins) ## Have ours and the stock Helm operators serve each chart of tests/charts, and write the table into docs/benchmark.md (about 20 minutes)
 	go run ./tests/bench -charts -docs=docs
 
+.PHONY: bench-diff
+bench-diff: $(addprefix $(BIN)/,kube-apiserver etcd) ## Measure kubectl welcome diff of WELCOMES Welcomes (default 1000): time, requests, memory (3 minutes)
+	$(INTEGRATION) -run '^TestDiffOfMany$$' -args -diff-welcomes=$(or $(WELCOMES),1000)
+
 .PHONY: load
 load: ## Load a page and report latencies: make load URL=http://127.0.0.1:8080/hello/ [RATE=1000] [DURATION=30s]
 	go run ./tests/load -url "$(URL)" -rate "$(or $(RATE),1000)" -duration "$(or $(DURATION),30s)"
@@ -241,6 +245,11 @@ run: ## Run the operator on this machine against the cluster (stop with ctrl-c)
 
 # Where the API server listens, if that is not 443 or 6443 (README says how to find out): the operator's NetworkPolicy lets it go there.
 export API_SERVER_PORT ?=
+
+.PHONY: diff
+diff: ## Say what the charts of the working tree would change in the cluster (changes nothing)
+	@$(GO_BUILD) -o bin/kubectl-welcome ./cmd/kubectl-welcome
+	@bin/kubectl-welcome diff -A $$(sed -n 's/^  chart: /--chart /p' watches.yaml) || test $$? = 1
 
 # By force: what somebody set by hand (kubectl set image, kubectl scale) would else make the next deploy fail.
 .PHONY: deploy

@@ -35,6 +35,8 @@ require (
 	sigs.k8s.io/kustomize/kyaml v0.21.1
 )
 
+require github.com/aymanbagabas/go-udiff v0.4.1
+
 require (
 	github.com/fatih/camelcase v1.0.0 // indirect
 	k8s.io/component-helpers v0.37.2 // indirect

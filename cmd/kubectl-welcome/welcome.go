@@ -42,6 +42,7 @@ your own rights. The flags that all commands of kubectl have ("kubectl options")
 		NewCmdPause(c),
 		NewCmdResume(c),
 		NewCmdDoctor(c),
+		NewCmdDiff(c),
 	)
 	return cmd
 }

@@ -48,6 +48,9 @@ const (
 	// CustomResource is the annotation of an object without owner reference with the kind that it is made for, Welcome.webapp.demo.welcome.domain
 	// say: two kinds may have custom resources of one name, and Helm's annotations only tell that.
 	CustomResource = "webapp.demo.welcome.domain/custom-resource"
+
+	// Published is the label of the ConfigMap in which an operator tells how it was started.
+	Published = "webapp.demo.welcome.domain/published"
 )
 
 // Kept is whether obj is to outlive its custom resource, in Helm's reading of its annotation. A hook is not: Helm deletes it to make it anew.

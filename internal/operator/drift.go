@@ -12,7 +12,7 @@ import (
 // drift is repaired where nothing is said.
 type driftDetection struct {
 	Mode   release.DriftMode   `json:"mode"`
-	Ignore []object.IgnoreRule `json:"ignore"`
+	Ignore []object.IgnoreRule `json:"ignore,omitempty"`
 
 	ignored object.Ignored
 }

@@ -62,32 +62,9 @@ func setUpReconcilers(mgr ctrl.Manager, entries []Entry, options Options) error 
 // reconcilePeriod and maxConcurrentReconciles of an entry and takes
 // watchDependentResources for its opposite.
 func reconcilerOptions(mgr ctrl.Manager, entry Entry, options Options, clients *release.Clients, operator string, changing func(retry bool) (done func())) ([]reconciler.Option, error) {
-	period, workers := options.ReconcilePeriod, options.MaxConcurrentReconciles
-	if entry.ReconcilePeriod != nil {
-		period = entry.ReconcilePeriod.Duration
-	}
-	if entry.MaxConcurrentReconciles != nil {
-		workers = *entry.MaxConcurrentReconciles
-	}
-	kind := clients.Kind(release.KindOptions{
-		GroupVersionKind: entry.GroupVersionKind,
-		Chart:            entry.Chart,
-		Selector:         *entry.Selector,
-		MaxConcurrent:    workers,
-		Overrides:        entry.OverrideValues,
-		Allow:            entry.Allow,
-		Secrets:          entry.Secrets,
-		Tests:            entry.Tests,
-		Names:            entry.ReleaseName,
-		Period:           period,
-		Limits:           options.RolloutLimits,
-		DriftDetection:   release.DriftDetection{Mode: entry.DriftDetection.Mode, Ignored: entry.DriftDetection.ignored},
-		Recreate:         entry.Recreate,
-		Namespaces:       options.WatchNamespaces,
-		WatchDependents:  *entry.WatchDependentResources,
-		Changing:         changing,
-		Acted:            countAction(entry.GroupVersionKind),
-	})
+	settings := entry.kindOptions(options)
+	settings.Changing, settings.Acted = changing, countAction(entry.GroupVersionKind)
+	kind := clients.Kind(settings)
 	serves, err := metav1.LabelSelectorAsSelector(entry.Selector)
 	if err != nil {
 		return nil, fmt.Errorf("read the selector: %w", err)
@@ -103,7 +80,7 @@ func reconcilerOptions(mgr ctrl.Manager, entry Entry, options Options, clients *
 		reconciler.WithValueTranslator(kind), // which also pins; the library's WithOverrideValues would warn of that at each release
 		reconciler.WithSelector(*entry.Selector),
 		reconciler.SkipDependentWatches(true),
-		reconciler.WithMaxConcurrentReconciles(workers + guard.HookWaits),
+		reconciler.WithMaxConcurrentReconciles(settings.MaxConcurrent + guard.HookWaits),
 		reconciler.WithMaxReleaseHistory(record.MaxHistory),
 		reconciler.WithClient(reporter),
 		reconciler.WithActionClientGetter(kind),
@@ -116,6 +93,34 @@ func reconcilerOptions(mgr ctrl.Manager, entry Entry, options Options, clients *
 			return true, nil
 		}),
 	}, nil
+}
+
+// kindOptions are what an entry says of how its kind is served.
+func (e Entry) kindOptions(options Options) release.KindOptions {
+	period, workers := options.ReconcilePeriod, options.MaxConcurrentReconciles
+	if e.ReconcilePeriod != nil {
+		period = e.ReconcilePeriod.Duration
+	}
+	if e.MaxConcurrentReconciles != nil {
+		workers = *e.MaxConcurrentReconciles
+	}
+	return release.KindOptions{
+		GroupVersionKind: e.GroupVersionKind,
+		Chart:            e.Chart,
+		Selector:         *e.Selector,
+		MaxConcurrent:    workers,
+		Overrides:        e.OverrideValues,
+		Allow:            e.Allow,
+		Secrets:          e.Secrets,
+		Tests:            e.Tests,
+		Names:            e.ReleaseName,
+		Period:           period,
+		Limits:           options.RolloutLimits,
+		DriftDetection:   release.DriftDetection{Mode: e.DriftDetection.Mode, Ignored: e.DriftDetection.ignored},
+		Recreate:         e.Recreate,
+		Namespaces:       options.WatchNamespaces,
+		WatchDependents:  e.WatchDependentResources == nil || *e.WatchDependentResources,
+	}
 }
 
 // paused lets a deletion through: the library asks before it looks at the deletion, and the

@@ -64,6 +64,9 @@ func Run(ctx context.Context, options Options) error {
 	if err := setUpReconcilers(mgr, entries, options); err != nil {
 		return err
 	}
+	if err := setUpPublished(mgr, entries, options); err != nil {
+		return err
+	}
 	if err := setUpMetrics(mgr, entries, refused, options); err != nil {
 		return err
 	}

@@ -41,6 +41,8 @@ type Entry struct {
 
 	// brought are the CRDs that the chart has in crds/.
 	brought []*unstructured.Unstructured
+	// written are the overrides as the file has them, with names of environment variables and not what is in those.
+	written map[string]string
 	place   place
 }
 
@@ -107,7 +109,7 @@ func loadEntry(text []byte) (Entry, error) {
 	if err != nil {
 		return entry, err
 	}
-	entry.Watch = loaded[0]
+	entry.written, entry.Watch = entry.OverrideValues, loaded[0]
 	entry.ReleaseName = cmp.Or(entry.ReleaseName, record.NamesPlain)
 	return entry, validateEntry(&entry)
 }

@@ -100,7 +100,7 @@ func checkGoes(made *unstructured.Unstructured) error {
 
 // isNamespaced is whether the objects of a resource are in namespaces, false if the cluster does not know it.
 func (op *operation) isNamespaced(resource schema.GroupResource) bool {
-	mapper := op.clients.mgr.GetRESTMapper()
+	mapper := op.clients.mapper
 	kind, err := mapper.KindFor(resource.WithVersion(""))
 	if err != nil {
 		return false

@@ -53,15 +53,20 @@ type chartSource struct {
 // charts, a new CRD or an aggregated API that is down would have every release rendered.
 type questions struct{ capabilities, objects bool }
 
-func newChartSource(c *chart.Chart) chartSource {
+// ChartDigest is the digest of a chart's files.
+func ChartDigest(c *chart.Chart) string {
 	files := slices.Clone(c.Raw)
 	slices.SortFunc(files, func(a, b *chart.File) int { return cmp.Compare(a.Name, b.Name) })
 	hash := sha256.New()
 	for _, file := range files {
 		_, _ = fmt.Fprintf(hash, "%s\x00%d\x00%s", file.Name, len(file.Data), file.Data) // a hash takes any write
 	}
+	return hex.EncodeToString(hash.Sum(nil)[:16])
+}
+
+func newChartSource(c *chart.Chart) chartSource {
 	source := chartSource{
-		digest: hex.EncodeToString(hash.Sum(nil)[:16]), asks: questions{mentions(c, capable), mentions(c, looking)},
+		digest: ChartDigest(c), asks: questions{mentions(c, capable), mentions(c, looking)},
 		valuesAsk: mentions(c, tpl), runsValues: says(c, running), incomplete: len(missing(c, "")) > 0, parting: says(c, parting), schema: valuesSchema(c),
 	}
 	source.asks = source.questions(defaults(c))

@@ -12,6 +12,7 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/storage/driver"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	eventrecord "k8s.io/client-go/tools/record"
@@ -36,7 +37,9 @@ const (
 // Clients makes the action clients of reconcilers: the library's, over slim cached records,
 // guarded objects and kept capabilities.
 type Clients struct {
-	mgr          manager.Manager
+	mgr          manager.Manager // nil where nothing is reconciled
+	mapper       meta.RESTMapper
+	cached, live client.Reader
 	operator     string
 	capabilities *Capabilities
 	ledger       *ledger
@@ -47,22 +50,29 @@ type Clients struct {
 
 // NewClients connects to the cluster of mgr. Records name operator; secrets is whether a kind has them in Secrets.
 func NewClients(mgr manager.Manager, operator string, capabilities *Capabilities, secrets bool) (*Clients, error) {
-	config := rest.CopyConfig(mgr.GetConfig())
-	config.Timeout = requestTimeout
-	var err error
-	c := &Clients{mgr: mgr, operator: operator, capabilities: capabilities, ledger: newLedger(), events: mgr.GetEventRecorderFor("welcome-operator")}
-	if c.records, err = corev1client.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("create the client of release records: %w", err)
+	c := &Clients{
+		mgr: mgr, mapper: mgr.GetRESTMapper(), cached: mgr.GetCache(), live: mgr.GetAPIReader(), operator: operator, capabilities: capabilities, ledger: newLedger(),
+		events: mgr.GetEventRecorderFor("welcome-operator"),
 	}
 	if err := record.IndexReleases(context.Background(), mgr.GetFieldIndexer(), secrets); err != nil {
 		return nil, fmt.Errorf("index release records: %w", err)
 	}
+	return c, c.connect(mgr.GetConfig())
+}
+
+func (c *Clients) connect(cluster *rest.Config) error {
+	config := rest.CopyConfig(cluster)
+	config.Timeout = requestTimeout
+	var err error
+	if c.records, err = corev1client.NewForConfig(config); err != nil {
+		return fmt.Errorf("create the client of release records: %w", err)
+	}
 	c.library, err = c.newLibraryClients(config)
-	return c, err
+	return err
 }
 
 func (c *Clients) newLibraryClients(config *rest.Config) (helmclient.ActionClientGetter, error) {
-	configs, err := helmclient.NewActionConfigGetter(config, c.mgr.GetRESTMapper(),
+	configs, err := helmclient.NewActionConfigGetter(config, c.mapper,
 		helmclient.StorageDriverMapper(func(ctx context.Context, _ client.Object, _ *rest.Config) (driver.Driver, error) {
 			op := operationFrom(ctx)
 			return hookDriver{op.store.Driver(), op}, nil

@@ -33,7 +33,7 @@ func (a *actionClient) live() (client.Object, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(a.owner.GetObjectKind().GroupVersionKind())
 	// A list, for which the operator has a right; it needs none to get one.
-	err := a.clients.mgr.GetAPIReader().List(a.ctx, list, client.InNamespace(a.owner.GetNamespace()), client.MatchingFields{"metadata.name": a.owner.GetName()})
+	err := a.clients.live.List(a.ctx, list, client.InNamespace(a.owner.GetNamespace()), client.MatchingFields{"metadata.name": a.owner.GetName()})
 	if err != nil {
 		return nil, fmt.Errorf("look up the custom resource: %w", err)
 	}

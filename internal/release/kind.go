@@ -225,5 +225,5 @@ func (k *Kind) ActionClientFor(ctx context.Context, owner client.Object) (helmcl
 
 func (k *Kind) store(ctx context.Context, owner client.Object, o record.Options) *record.Store {
 	o.Names, o.Secrets = k.names, k.secrets
-	return record.NewStore(ctx, k.clients.records, k.clients.mgr.GetCache(), k.clients.mgr.GetRESTMapper(), owner, o)
+	return record.NewStore(ctx, k.clients.records, k.clients.cached, k.clients.mapper, owner, o)
 }

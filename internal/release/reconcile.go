@@ -224,16 +224,20 @@ func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values
 	defer op.end()
 	defer a.changing(a.retries())()
 	start := time.Now()
-	rel, err := op.helm.Install(name, namespace, a.chart, a.values, append(opts, a.asInstall(), func(install *action.Install) error {
+	rel, err := op.helm.Install(name, namespace, a.chart, a.values, append(opts, a.asInstall(), a.installing(op))...)
+	a.acted(Install, time.Since(start), err)
+	return a.conclude(op, Installed, rel, err)
+}
+
+func (a *actionClient) installing(op *operation) helmclient.InstallOption {
+	return func(install *action.Install) error {
 		// Helm refuses what is there without its annotations, before it writes a record. If only the records were
 		// lost, what is there is ours, and the guard judges.
 		install.TakeOwnership = a.appliedDigest() != ""
 		install.PostRenderer = op
 		install.SkipSchemaValidation = a.source.accepts(a.whole)
 		return nil
-	})...)
-	a.acted(Install, time.Since(start), err)
-	return a.conclude(op, Installed, rel, err)
+	}
 }
 
 // Upgrade as a dry run says whether an upgrade is needed: the release that it returns has
@@ -490,12 +494,7 @@ func (a *actionClient) dropFailedTwin() error {
 // conclude remembers how an action ended, and tells what it has done.
 func (a *actionClient) conclude(op *operation, done string, rel *release.Release, err error) (*release.Release, error) {
 	if err != nil {
-		err = plain(err)
-		if op.refused != nil {
-			err = op.refused // without what Helm says around it
-		} else if a.secrets {
-			err = object.DiscreetRendering(err)
-		}
+		err = a.worded(op, err)
 		a.failed(err)
 		return nil, err
 	}
@@ -518,6 +517,17 @@ func (a *actionClient) conclude(op *operation, done string, rel *release.Release
 	a.succeeded(a.key.Proof(rel.Manifest))
 	a.tell(done, "%s", what)
 	return a.light(), a.watch(a.ctx, a.owner, children)
+}
+
+// worded is the error of an action as it is told.
+func (a *actionClient) worded(op *operation, err error) error {
+	switch {
+	case op.refused != nil:
+		return op.refused // without what Helm says around it
+	case a.secrets:
+		return object.DiscreetRendering(plain(err))
+	}
+	return plain(err)
 }
 
 // plain hides the stack traces of Helm's errors, which would be logged with every one.

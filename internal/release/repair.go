@@ -105,7 +105,7 @@ func (a *actionClient) health() health {
 	for _, child := range a.current.Children {
 		live, err := a.cachedChild(child)
 		if uncached := (&cache.ErrResourceNotCached{}); errors.As(err, &uncached) {
-			err = a.clients.mgr.GetAPIReader().Get(object.Quietly(a.ctx), client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, live)
+			err = a.clients.live.Get(object.Quietly(a.ctx), client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, live)
 		}
 		if err != nil || !child.ShownBy(live) {
 			return progressing
@@ -125,7 +125,7 @@ func (a *actionClient) cachedChild(child object.Child) (*unstructured.Unstructur
 	cached := &unstructured.Unstructured{}
 	cached.SetAPIVersion(child.APIVersion)
 	cached.SetKind(child.Kind)
-	err := a.clients.mgr.GetCache().Get(a.ctx, client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, cached, client.UnsafeDisableDeepCopy)
+	err := a.clients.cached.Get(a.ctx, client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, cached, client.UnsafeDisableDeepCopy)
 	return cached, err
 }
 

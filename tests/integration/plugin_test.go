@@ -10,7 +10,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/client-go/rest"
@@ -29,6 +31,8 @@ var pluginBinary = sync.OnceValues(func() (string, error) {
 type said struct {
 	out, notes string
 	code       int
+	took       time.Duration
+	peak       int64 // memory, in KiB
 }
 
 // plugin runs `kubectl welcome` as the admin, in the namespace of the test.
@@ -47,11 +51,12 @@ func (s *scene) pluginAs(name string, login *rest.Config, args ...string) said {
 	var out, notes strings.Builder
 	cmd := exec.Command(program, append([]string{"--kubeconfig", kubeconfig, "-n", s.namespace}, args...)...)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = kit.Root(), []string{"HOME=" + env.Dir}, &out, &notes
+	start := time.Now()
 	err = cmd.Run()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		s.Fatal(err)
 	}
-	return said{out.String(), notes.String(), cmd.ProcessState.ExitCode()}
+	return said{out.String(), notes.String(), cmd.ProcessState.ExitCode(), time.Since(start), cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss}
 }
 
 // expect fails unless the plugin ended so, and said all parts.

@@ -16,6 +16,9 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
+// markOfPublished is the label of what an operator publishes.
+const markOfPublished = "webapp.demo.welcome.domain/published"
+
 // Whoever has the operator's token makes, changes and deletes with it no more than the operator does. The policy holds during
 // all tests here, so that each of them shows that it forbids the operator nothing that it needs.
 func TestPolicyBoundsTheOperatorsToken(t *testing.T) {
@@ -92,6 +95,7 @@ func TestPolicyBoundsTheOperatorsToken(t *testing.T) {
 		"a CronJob's pods":          {&batchv1.CronJob{ObjectMeta: controlled, Spec: batchv1.CronJobSpec{Schedule: "@daily", JobTemplate: batchv1.JobTemplateSpec{Spec: job}}}, noHost},
 		"ConfigMap":                 {configMap("x", func(*corev1.ConfigMap) {}), noOwner},
 		"ConfigMap with our label":  {configMap("x", func(c *corev1.ConfigMap) { c.Labels = map[string]string{kit.ManagedBy: "welcome-operator"} }), noOwner},
+		"published elsewhere":       {configMap("x", func(c *corev1.ConfigMap) { c.Labels = map[string]string{markOfPublished: "entries"} }), noOwner},
 		"record without our label":  {configMap("sh.helm.release.v1.x.v1", func(*corev1.ConfigMap) {}), noOwner},
 		"Service":                   {&corev1.Service{ObjectMeta: objectMeta(s.namespace, "x"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, noOwner},
 	}
@@ -167,6 +171,20 @@ func TestPolicyBoundsTheOperatorsToken(t *testing.T) {
 	adopted.OwnerReferences = []metav1.OwnerReference{reference}
 	s.must(operator.Patch(ctx, adopted, client.MergeFrom(restored)))
 	s.must(operator.Delete(ctx, adopted))
+
+	// In its own namespace, it tells how it was started, and changes nothing else.
+	tells := &corev1.ConfigMap{ObjectMeta: objectMeta(operatorNamespace, s.namespace)}
+	tells.Labels = map[string]string{markOfPublished: "entries"}
+	s.must(operator.Create(ctx, tells))
+	tells.Data = map[string]string{"a": "b"}
+	s.must(operator.Update(ctx, tells))
+	denied("delete what is published", operator.Delete(ctx, tells.DeepCopy()), noOwner)
+	plain := tells.DeepCopy()
+	plain.Labels = nil
+	s.must(env.Client.Update(ctx, plain))
+	plain.Labels = tells.Labels
+	denied("publish in another ConfigMap", operator.Update(ctx, plain.DeepCopy()), noOwner)
+	s.must(env.Client.Delete(ctx, plain))
 
 	// What is kept is made, repaired, given an owner and taken from it. It is deleted by nobody who has only the operator's token.
 	keep := kept(func(*corev1.ConfigMap) {})

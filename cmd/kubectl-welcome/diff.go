@@ -1,0 +1,195 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+const (
+	// diffAtOnce bounds how many custom resources are asked about at once.
+	diffAtOnce = 8
+	// diffProgress is how often it is told how far the diff is.
+	diffProgress = 5 * time.Second
+	// diffFailed is the exit code where the diff could not be told, as of kubectl diff.
+	diffFailed = 2
+)
+
+// diffOptions are the flags of diff.
+type diffOptions struct {
+	selection
+	charts   []string
+	set      []string
+	files    []string
+	operator string
+}
+
+// NewCmdDiff says what would change.
+func NewCmdDiff(c *cluster) *cobra.Command {
+	var o diffOptions
+	cmd := &cobra.Command{
+		Use:   "diff [NAME | KIND/NAME | -l SELECTOR | -A] [--chart DIR] [--set KEY=VALUE | -f FILE]",
+		Short: "Say what would change, with another chart or another spec, or as things are",
+		Long: `Say what would change in the objects of custom resources if this chart, or this spec, were applied. Without either: what the operator would put back now.
+
+Each custom resource is rendered as its operator does, with what that was started with, and the API server is asked by dry runs, with your own rights: nothing
+is changed. Equal changes are shown once. What you may not ask about counts as unknown. Values of Secrets, and what the operator has from its environment, are
+not shown.
+
+Exit code: 0 if nothing would change, 1 if something would or would be refused, 2 if that can't be told.`,
+		Example: examples(`
+# What the chart of this directory would change, in all namespaces
+kubectl welcome diff -A --chart helm-charts/welcome
+
+# What an edit would do
+kubectl welcome diff hello --set replicas=3
+kubectl welcome diff -f hello.yaml
+
+# What somebody has changed, and the operator would put back
+kubectl welcome diff -A`),
+		ValidArgsFunction: c.completeNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := c.diff(cmd.Context(), o, args)
+			if exit := (*exitError)(nil); err != nil && !errors.As(err, &exit) {
+				err = &exitError{code: diffFailed, err: err}
+			}
+			return err
+		},
+	}
+	o.addTo(cmd)
+	flags := cmd.Flags()
+	flags.StringArrayVar(&o.charts, "chart", nil, "The chart that takes the place of the operator's chart of that name: a directory or a package. May be repeated")
+	flags.StringArrayVar(&o.set, "set", nil, "A value of the spec, in Helm's words: replicas=3, ingress.enabled=true. May be repeated")
+	flags.StringArrayVarP(&o.files, "filename", "f", nil, "A file with custom resources, new ones or changed ones, as kubectl apply would have them; - is stdin. May be repeated")
+	flags.StringVar(&o.operator, "operator", "", "The operator whose entries are taken, as NAMESPACE or NAMESPACE/NAME-OF-ITS-LEASE (default: the one that serves the custom resource)")
+	return cmd
+}
+
+// diff prints what would change. Its error has the exit code.
+func (c *cluster) diff(ctx context.Context, o diffOptions, args []string) error {
+	logf.SetLogger(logr.Discard()) // what the operator would log is said here
+	asks, err := c.proposals(ctx, o, args)
+	if err != nil {
+		return err
+	}
+	servers, err := c.newServers(o)
+	if err != nil {
+		return err
+	}
+	if asks, err = servers.serving(ctx, asks, len(args) == 0 && len(o.files) == 0); err != nil {
+		return err
+	}
+	results := make([]result, len(asks))
+	var done atomic.Int64
+	stop := c.tellProgress(&done, len(asks))
+	var running errgroup.Group
+	running.SetLimit(diffAtOnce)
+	for i := range asks {
+		running.Go(func() error {
+			defer done.Add(1)
+			results[i] = asks[i].result(ctx)
+			return results[i].failed
+		})
+	}
+	err = running.Wait()
+	stop()
+	if err != nil {
+		return err
+	}
+	return c.tellResults(results)
+}
+
+// tellProgress tells, until it is stopped, how far it is.
+func (c *cluster) tellProgress(done *atomic.Int64, all int) (stop func()) {
+	ended := make(chan struct{})
+	go func() {
+		ticks := time.NewTicker(diffProgress)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-ticks.C:
+				c.notef("%d of %d custom resources are compared\n", done.Load(), all)
+			}
+		}
+	}()
+	return func() { close(ended) }
+}
+
+// ask is a question about one custom resource.
+type ask struct {
+	name *unstructured.Unstructured // or what is to become of it
+	obj  *unstructured.Unstructured // as the cluster has it; nil if it is new
+	// propose asks the API server what it would be, nil if it is to be as it is.
+	propose func(context.Context, *readOnly) (*unstructured.Unstructured, error)
+	kind    *servedKind
+	// unserved is why there is no kind.
+	unserved error
+}
+
+// result is the answer.
+type result struct {
+	name    *unstructured.Unstructured
+	changes []change
+	// refused and unknown are why nothing would be done, and why that can't be told; failed why nothing can.
+	refused, unknown, failed error
+}
+
+func (a ask) result(ctx context.Context) result {
+	r := result{name: a.name}
+	switch {
+	case errors.As(a.unserved, &notServed{}):
+		r.refused = a.unserved
+		return r
+	case a.unserved != nil:
+		r.unknown = a.unserved
+		return r
+	}
+	owner, err := a.obj, error(nil)
+	if a.propose != nil {
+		owner, err = a.propose(ctx, a.kind.cluster)
+	}
+	if err != nil {
+		r.fail(err)
+		return r
+	}
+	preview, err := a.kind.Preview(ctx, owner, a.kind.unknown)
+	words := hider(preview.Hidden)
+	if err != nil {
+		r.fail(words.error(err))
+		return r
+	}
+	for _, outlook := range preview.Objects {
+		if outlook.Err != nil {
+			r.fail(words.error(outlook.Err))
+			continue
+		}
+		if change := newChange(owner, outlook, preview, words); change != nil {
+			r.changes = append(r.changes, *change)
+		}
+	}
+	return r
+}
+
+// fail sorts an error.
+func (r *result) fail(err error) {
+	var answer apierrors.APIStatus
+	switch {
+	case isNoRight(err):
+		r.unknown = errors.Join(r.unknown, err)
+	case errors.Is(err, errNoDryRun), errors.Is(err, context.Canceled), !errors.As(err, &answer) && isOutage(err):
+		r.failed = errors.Join(r.failed, fmt.Errorf("%s/%s: %w", r.name.GetNamespace(), r.name.GetName(), err))
+	default:
+		r.refused = errors.Join(r.refused, err)
+	}
+}

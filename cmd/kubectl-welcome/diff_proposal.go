@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/strvals"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// proposals are the custom resources that are meant, with what is to become of them.
+func (c *cluster) proposals(ctx context.Context, o diffOptions, args []string) ([]ask, error) {
+	var asks []ask
+	if len(o.files) == 0 {
+		found, err := c.find(ctx, o.selection, args)
+		if err != nil {
+			return nil, err
+		}
+		for i := range found {
+			one := ask{name: &found[i], obj: &found[i]}
+			if len(o.set) > 0 {
+				one.propose = withSet(&found[i], o.set)
+			}
+			asks = append(asks, one)
+		}
+		return asks, nil
+	}
+	if len(args) > 0 || o.all || o.labels != "" {
+		return nil, errors.New("-f says which custom resources are meant: leave out names, -l and -A")
+	}
+	for _, file := range o.files {
+		wanted, err := c.read(file)
+		if err != nil {
+			return nil, err
+		}
+		for _, obj := range wanted {
+			one, err := c.applied(ctx, obj, o.set)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", file, err)
+			}
+			asks = append(asks, one)
+		}
+	}
+	return asks, nil
+}
+
+// read reads the custom resources of a file.
+func (c *cluster) read(file string) (objects []*unstructured.Unstructured, err error) {
+	in := c.In
+	if file != "-" {
+		opened, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = opened.Close() }() // it was only read
+		in = opened
+	}
+	decoder := yaml.NewYAMLOrJSONDecoder(in, 4096)
+	for {
+		obj := &unstructured.Unstructured{}
+		if err := decoder.Decode(&obj.Object); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		switch {
+		case len(obj.Object) == 0:
+		case obj.IsList():
+			if err := obj.EachListItem(func(item runtime.Object) error {
+				objects = append(objects, item.(*unstructured.Unstructured)) // it iterates over no other type
+				return nil
+			}); err != nil {
+				return nil, fmt.Errorf("%s: %w", file, err)
+			}
+		default:
+			objects = append(objects, obj)
+		}
+	}
+	if len(objects) == 0 {
+		return nil, fmt.Errorf("%s has no custom resource", file)
+	}
+	return objects, nil
+}
+
+// applied asks what would come of `kubectl apply` of wanted.
+func (c *cluster) applied(ctx context.Context, wanted *unstructured.Unstructured, set []string) (ask, error) {
+	if wanted.GetName() == "" || wanted.GetKind() == "" {
+		return ask{}, errors.New("it lacks a kind or a metadata.name")
+	}
+	if wanted.GetNamespace() == "" {
+		namespace, err := c.namespace()
+		if err != nil {
+			return ask{}, err
+		}
+		wanted.SetNamespace(namespace)
+	}
+	if err := setIn(wanted, set); err != nil {
+		return ask{}, err
+	}
+	api, err := c.client()
+	if err != nil {
+		return ask{}, err
+	}
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(wanted.GroupVersionKind())
+	switch err := api.Get(ctx, client.ObjectKeyFromObject(wanted), live); {
+	case apierrors.IsNotFound(err):
+		return ask{name: wanted, propose: func(ctx context.Context, api *readOnly) (*unstructured.Unstructured, error) {
+			made := wanted.DeepCopy()
+			return made, api.Create(ctx, made, client.DryRunAll)
+		}}, nil
+	case err != nil:
+		return ask{}, err
+	}
+	return ask{name: live, obj: live, propose: func(ctx context.Context, api *readOnly) (*unstructured.Unstructured, error) {
+		patch, err := applyPatch(live, wanted)
+		if err != nil {
+			return nil, err
+		}
+		return patched(ctx, api, live, patch)
+	}}, nil
+}
+
+// applyPatch is what kubectl apply sends: what wanted has, and without what it had when it was applied last.
+func applyPatch(live, wanted *unstructured.Unstructured) ([]byte, error) {
+	wanted = wanted.DeepCopy()
+	delete(wanted.Object, "status")
+	modified, err := json.Marshal(wanted)
+	if err != nil {
+		return nil, err
+	}
+	current, err := json.Marshal(live)
+	if err != nil {
+		return nil, err
+	}
+	return jsonmergepatch.CreateThreeWayJSONMergePatch([]byte(live.GetAnnotations()[corev1.LastAppliedConfigAnnotation]), modified, current)
+}
+
+// withSet proposes other values in the spec.
+func withSet(live *unstructured.Unstructured, set []string) func(context.Context, *readOnly) (*unstructured.Unstructured, error) {
+	return func(ctx context.Context, api *readOnly) (*unstructured.Unstructured, error) {
+		wanted := live.DeepCopy()
+		if err := setIn(wanted, set); err != nil {
+			return nil, err
+		}
+		patch, err := client.MergeFrom(live).Data(wanted)
+		if err != nil {
+			return nil, err
+		}
+		return patched(ctx, api, live, patch)
+	}
+}
+
+func setIn(obj *unstructured.Unstructured, set []string) error {
+	if len(set) == 0 {
+		return nil
+	}
+	spec, isMap := obj.Object["spec"].(map[string]any)
+	if !isMap {
+		spec = map[string]any{}
+		obj.Object["spec"] = spec
+	}
+	for _, value := range set {
+		if err := strvals.ParseInto(value, spec); err != nil {
+			return fmt.Errorf("--set %s: %w", value, err)
+		}
+	}
+	return nil
+}
+
+// patched is live as the API server would make it, with its defaults, rules and admission.
+func patched(ctx context.Context, api *readOnly, live *unstructured.Unstructured, patch []byte) (*unstructured.Unstructured, error) {
+	after := live.DeepCopy()
+	if strings.TrimSpace(string(patch)) == "{}" {
+		return after, nil
+	}
+	return after, api.Patch(ctx, after, client.RawPatch(types.MergePatchType, patch), client.DryRunAll)
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// errNoDryRun is a request that would change something.
+var errNoDryRun = errors.New("not sent: it would change something, and a diff changes nothing")
+
+// readOnly is the way to the cluster on which nothing can be changed.
+type readOnly struct {
+	client.Client
+	config *rest.Config
+	mapper meta.RESTMapper
+}
+
+func (c *cluster) readOnly() (*readOnly, error) {
+	config, err := c.flags.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	mapper, err := c.flags.ToRESTMapper()
+	if err != nil {
+		return nil, err
+	}
+	config = rest.CopyConfig(config)
+	config.WarningHandlerWithContext = rest.NoWarnings{} // of a thousand Welcomes
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return onlyDryRuns{next} })
+	api, err := client.New(config, client.Options{Mapper: mapper})
+	return &readOnly{api, config, mapper}, err
+}
+
+type onlyDryRuns struct{ next http.RoundTripper }
+
+// RoundTrip refuses what is neither read nor a dry run, whoever asks for it.
+func (o onlyDryRuns) RoundTrip(request *http.Request) (*http.Response, error) {
+	dryRun := request.URL.Query()["dryRun"]
+	if request.Method == http.MethodDelete && request.Body != nil { // which says it there, and then the API server reads nothing else
+		text, err := io.ReadAll(request.Body)
+		if err = errors.Join(err, request.Body.Close()); err != nil {
+			return nil, err
+		}
+		options := metav1.DeleteOptions{}
+		if err := json.Unmarshal(text, &options); err != nil {
+			return nil, errNoDryRun
+		}
+		request, dryRun = request.Clone(request.Context()), options.DryRun
+		request.Body = io.NopCloser(bytes.NewReader(text))
+	}
+	if request.Method != http.MethodGet && !slices.Equal(dryRun, []string{metav1.DryRunAll}) {
+		return nil, errNoDryRun
+	}
+	return o.next.RoundTrip(request)
+}
+
+// isNoRight is whether the caller may not ask. What an admission plugin forbids is forbidden to the operator, too.
+func isNoRight(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	says := status.Status().Message
+	return apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) && strings.Contains(says, `User "`) && strings.Contains(says, " cannot ")
+}
+
+// isOutage is whether there was no answer.
+func isOutage(err error) bool {
+	var ofURL *url.Error
+	var ofNet net.Error
+	return errors.As(err, &ofURL) || errors.As(err, &ofNet) || errors.Is(err, context.DeadlineExceeded)
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// toldNames bounds how many custom resources are named, and toldReason how much of a reason is in the summary.
+const toldNames, toldReason = 3, 160
+
+// group of results that say the same.
+type group struct {
+	first change
+	owner *unstructured.Unstructured
+	names []string
+}
+
+// tellResults prints each change once, what is refused or unknown, and the summary.
+func (c *cluster) tellResults(results []result) error {
+	shown, refused, unknown := map[string]*group{}, map[string]*group{}, map[string]*group{}
+	add := func(to map[string]*group, key string, r result, first change) {
+		if to[key] == nil {
+			to[key] = &group{first: first, owner: r.name}
+		}
+		to[key].names = append(to[key].names, r.name.GetNamespace()+"/"+r.name.GetName())
+	}
+	for _, r := range results {
+		kind := r.name.GetKind()
+		switch {
+		case r.refused != nil:
+			add(refused, kind+plainly(r.name, r.refused.Error()), r, change{text: r.refused.Error()})
+		case r.unknown != nil:
+			add(unknown, kind+plainly(r.name, r.unknown.Error()), r, change{text: r.unknown.Error()})
+		default:
+			for _, change := range r.changes {
+				add(shown, kind+change.alike, r, change)
+			}
+		}
+	}
+	for _, g := range ordered(shown) {
+		c.printf("%s\n%s\n", g.title(), coloured(g.first.text))
+	}
+	for _, g := range ordered(refused) {
+		c.printf("%s would be refused:\n%s\n\n", g.who(), indented(g.first.text))
+	}
+	for _, g := range ordered(unknown) {
+		c.printf("%s: unknown:\n%s\n\n", g.who(), indented(g.first.text))
+	}
+	kinds := map[string][]result{}
+	for _, r := range results {
+		kinds[r.name.GetKind()] = append(kinds[r.name.GetKind()], r)
+	}
+	if len(kinds) == 0 {
+		c.printf("No custom resource is meant.\n")
+	}
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		c.printf("%s\n", diffSummary(kind, kinds[kind]))
+	}
+	return exitOf(results)
+}
+
+func exitOf(results []result) error {
+	unknown := 0
+	for _, r := range results {
+		if r.refused != nil || r.unknown == nil && len(r.changes) > 0 {
+			return &exitError{code: 1}
+		}
+		if r.unknown != nil {
+			unknown++
+		}
+	}
+	if unknown > 0 {
+		return &exitError{code: diffFailed}
+	}
+	return nil
+}
+
+// ordered has the most common first.
+func ordered(groups map[string]*group) []*group {
+	return slices.SortedFunc(maps.Values(groups), func(a, b *group) int {
+		return cmp.Or(len(b.names)-len(a.names), cmp.Compare(a.first.kind.String(), b.first.kind.String()), cmp.Compare(a.names[0], b.names[0]))
+	})
+}
+
+// who are the custom resources of a group.
+func (g *group) who() string {
+	names := g.names[:min(len(g.names), toldNames)]
+	text := strings.Join(names, ", ")
+	if more := len(g.names) - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return counted(len(g.names), g.owner.GetKind()) + " (" + text + ")"
+}
+
+func (g *group) title() string {
+	does := map[action]string{isRolled: "changes, and its pods are replaced", isChanged: "changes", isMade: "is made", isDeleted: "is deleted", isRecreated: "is deleted and made anew"}[g.first.action]
+	return fmt.Sprintf("%s: %s %s", g.who(), g.first.kind.Kind, does)
+}
+
+// diffSummary is the last line about a kind.
+func diffSummary(kind string, results []result) string {
+	changing, refused, unknown := 0, map[string]int{}, 0
+	objects := map[string]int{}
+	for _, r := range results {
+		switch {
+		case r.refused != nil:
+			refused[plainly(r.name, r.refused.Error())]++
+		case r.unknown != nil:
+			unknown++
+		case len(r.changes) > 0:
+			changing++
+			for _, change := range r.changes {
+				objects[change.kind.Kind+"\x00"+string(change.action)]++
+			}
+		}
+	}
+	text := fmt.Sprintf("%d of %s", changing, counted(len(results), kind))
+	if changing == 1 {
+		text += " changes"
+	} else {
+		text += " change"
+	}
+	var parts []string
+	for _, key := range mostCommon(objects) {
+		what, does, _ := strings.Cut(key, "\x00")
+		if objects[key] == 1 {
+			does = map[action]string{isRolled: "rolls its pods", isChanged: "changes", isMade: "is made", isDeleted: "is deleted", isRecreated: "is deleted and made anew"}[action(does)]
+		}
+		parts = append(parts, counted(objects[key], what)+" "+does)
+	}
+	all := 0
+	for _, n := range refused {
+		all += n
+	}
+	if all > 0 {
+		reason, _, _ := strings.Cut(mostCommon(refused)[0], "\n")
+		reason = safe(reason)
+		if len(reason) > toldReason {
+			reason = strings.ToValidUTF8(reason[:toldReason], "") + "…"
+		}
+		parts = append(parts, fmt.Sprintf("%d would be refused: %s", all, reason))
+	}
+	if unknown > 0 {
+		parts = append(parts, fmt.Sprintf("%d unknown", unknown))
+	}
+	if len(parts) == 0 {
+		return text + "."
+	}
+	return text + "; " + strings.Join(parts, ", ")
+}
+
+func mostCommon(counts map[string]int) []string {
+	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b)) })
+}
+
+// counted is a number of objects of a kind in words.
+func counted(n int, kind string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(kind, "y") && !strings.HasSuffix(kind, "ay"):
+		kind = strings.TrimSuffix(kind, "y") + "ies"
+	case strings.HasSuffix(kind, "s"):
+		kind += "es"
+	default:
+		kind += "s"
+	}
+	return fmt.Sprintf("%d %s", n, kind)
+}
+
+// coloured is a diff for who reads it in a terminal.
+func coloured(diff string) string {
+	lines := strings.Split(diff, "\n")
+	for i, line := range lines {
+		switch {
+		case strings.HasPrefix(line, "+"):
+			lines[i] = good(line)
+		case strings.HasPrefix(line, "-"):
+			lines[i] = bad(line)
+		case strings.HasPrefix(line, "@@"):
+			lines[i] = busy(line)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// indented is a reason of several lines below a title.
+func indented(reason string) string {
+	var lines []string
+	for line := range strings.SplitSeq(reason, "\n") {
+		lines = append(lines, "  "+safe(line))
+	}
+	return strings.Join(lines, "\n")
+}

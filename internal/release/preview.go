@@ -1,0 +1,276 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/release"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/client-go/rest"
+	eventrecord "k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/internal/guard"
+	"demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/record"
+)
+
+// NewPreviews returns clients for who only wants to know what an operator would do, which writes nothing and has no cache: cluster is to refuse what is no
+// dry run. operator is the name of that operator, and ignored what it leaves to others.
+func NewPreviews(cluster *rest.Config, mapper meta.RESTMapper, live client.Reader, operator string, ignored object.IgnoredByKind, capabilities *Capabilities) (*Clients, error) {
+	c := &Clients{mapper: mapper, cached: &uncached{record.Uncached(live), ignored}, live: live, operator: operator, capabilities: capabilities, ledger: newLedger(), events: &eventrecord.FakeRecorder{}}
+	return c, c.connect(cluster)
+}
+
+// uncached stands in for the cache: it has what that would have.
+type uncached struct {
+	client.Reader
+	ignored object.IgnoredByKind
+}
+
+// Get reads an object as the cache has it.
+func (u *uncached) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	err := u.Reader.Get(object.Quietly(ctx), key, obj, opts...)
+	if err == nil {
+		_, err = u.ignored.Slim(obj)
+	}
+	return err
+}
+
+// Preview is what a reconcile of a custom resource would do, as things are.
+type Preview struct {
+	// Objects are those that would change, or can't.
+	Objects []guard.Outlook
+	// Hidden are values that the operator has from its environment, where the release's record tells them.
+	Hidden []string
+
+	masked  map[string][][]string
+	guessed bool
+}
+
+// IsUnknown is whether nothing tells what the operator has from its environment: then it is not known if what depends on that changes.
+func (p *Preview) IsUnknown() bool { return p.guessed }
+
+// Masked are the paths of the fields of an object that depend on what the operator has from its environment, or on chance. One of a text ends with the
+// number of its line.
+func (p *Preview) Masked(obj *unstructured.Unstructured) [][]string {
+	return p.masked[nameOf(obj.GetAPIVersion(), obj.GetKind(), obj.GetName())]
+}
+
+func nameOf(apiVersion, kind, name any) string {
+	return fmt.Sprintf("%v %v %v", apiVersion, kind, name)
+}
+
+// byChance are functions that find something else each time.
+var byChance = regexp.MustCompile(`^(rand\w+|gen\w+|uuidv4|now|htpasswd|bcrypt|shuffle|encryptAES)$`)
+
+// Preview finds out what a reconcile of owner would do, and does nothing. unknown are the overrides that only the operator knows: what its release was made
+// with is taken, and where nothing tells that, something that means nothing. An error is why nothing would be done, or why that can't be told.
+func (k *Kind) Preview(ctx context.Context, owner *unstructured.Unstructured, unknown []string) (*Preview, error) {
+	preview := &Preview{}
+	rendered, err := k.rehearse(ctx, owner.DeepCopy(), unknown, false, preview)
+	if err != nil || rendered == "" || len(preview.Objects) == 0 || len(unknown) == 0 && !mentions(k.chart, byChance) {
+		return preview, err
+	}
+	again, err := k.rehearse(ctx, owner.DeepCopy(), unknown, true, nil)
+	if err != nil {
+		return preview, fmt.Errorf("render with something else for what the operator has from its environment: %w", err)
+	}
+	preview.masked = map[string][][]string{}
+	once, then := flat(rendered), flat(again)
+	for _, pair := range [][2]map[string]string{{once, then}, {then, once}} {
+		for path, value := range pair[0] {
+			if other, ok := pair[1][path]; !ok || other != value {
+				parts := strings.Split(path, "\x00")
+				words := strings.Fields(parts[0]) // as flat has it: version, kind, namespace, name
+				of := nameOf(words[0], words[1], words[len(words)-1])
+				preview.masked[of] = append(preview.masked[of], parts[1:])
+			}
+		}
+	}
+	return preview, nil
+}
+
+// rehearse goes the way of a reconcile up to where objects would be applied, and returns what would be, empty if that is the last manifest. If otherwise, it only
+// renders, with other values for what is unknown.
+func (k *Kind) rehearse(ctx context.Context, owner *unstructured.Unstructured, unknown []string, otherwise bool, preview *Preview) (string, error) {
+	pinned := *k
+	a := &actionClient{Kind: &pinned, ctx: ctx, owner: owner, report: func(string) {}}
+	a.store = k.store(ctx, owner, record.Options{Allow: k.allow, IsApplied: a.isApplied, Report: a.report})
+	newest, err := a.store.Newest(ctx)
+	if err != nil {
+		return "", err
+	}
+	if k.secrets {
+		a.key = k.clients.ledger.key(owner.GetUID(), newest)
+	}
+	if newest != nil && !a.recordedElsewhere() {
+		if orphaned(newest.Status) {
+			return "", errors.New("its release is in the middle of an action, or was interrupted: ask again when the operator is done")
+		}
+		a.current, a.stored = newest, newest.Proof()
+		newest.Key = a.key
+		a.proven = a.isProven()
+	}
+	if err := a.pinUnknown(unknown, otherwise, preview); err != nil {
+		return "", err
+	}
+	if _, isMap := owner.Object["spec"].(map[string]any); !isMap {
+		return "", errors.New("it has no spec")
+	}
+	spec, err := pinned.Translate(ctx, owner)
+	if err != nil {
+		return "", err
+	}
+	values, err := chartutil.CoalesceValues(k.chart, spec)
+	if err != nil {
+		return "", err
+	}
+	if err := a.want(k.chart, values); err != nil {
+		return "", err
+	}
+	seen := a.observe()
+	if decide(seen) == mustWait { // as want has found out just now
+		return "", k.clients.ledger.failure(owner.GetUID()).err
+	}
+	if a.current == nil {
+		if err := a.checkRecords(); err != nil {
+			return "", err
+		}
+	}
+	op, err := a.begin(nil, false)
+	if err != nil {
+		return "", err
+	}
+	defer op.end()
+	rendered, err := a.foresee(op, decide(seen), preview)
+	if err != nil {
+		return "", a.worded(op, err)
+	}
+	return rendered, nil
+}
+
+// pinUnknown adds to the overrides those that only the operator knows.
+func (a *actionClient) pinUnknown(unknown []string, otherwise bool, preview *Preview) error {
+	if len(unknown) == 0 {
+		return nil
+	}
+	a.overrides = maps.Clone(a.overrides)
+	if a.overrides == nil {
+		a.overrides = map[string]string{}
+	}
+	applied := chartutil.Values{}
+	if a.current != nil {
+		recorded, err := a.store.Releases().Get(a.owner.GetName(), a.current.Revision)
+		if err != nil {
+			return fmt.Errorf("read release record %s: %w", a.current.Name, err)
+		}
+		applied = recorded.Config
+	}
+	for _, key := range unknown {
+		value, err := applied.PathValue(key)
+		if err == nil && preview != nil {
+			preview.Hidden = append(preview.Hidden, fmt.Sprint(value))
+		}
+		if err == nil && otherwise {
+			switch known := value.(type) {
+			case bool:
+				value = !known
+			case int64:
+				value = known + 1
+			case float64:
+				value = known + 1
+			default:
+				value = "unknown-" + rand.String(8)
+			}
+		} else if err != nil {
+			value = "unknown-" + rand.String(8)
+			if preview != nil {
+				preview.guessed = true
+			}
+		}
+		a.overrides[key] = strings.NewReplacer(`\`, `\\`, `,`, `\,`, `{`, `\{`).Replace(fmt.Sprint(value))
+	}
+	return nil
+}
+
+// foresee does what is to be done, but only asks the API server what would become of it.
+func (a *actionClient) foresee(op *operation, verdict verdict, preview *Preview) (string, error) {
+	if a.current == nil {
+		return a.foreseeInstall(op, preview)
+	}
+	if verdict == needsRender {
+		same, err := a.compare(nil)
+		if err != nil {
+			return "", err
+		}
+		verdict = needsUpgrade
+		if same {
+			verdict = isUnchanged
+		}
+	}
+	if verdict == isUnchanged && preview != nil {
+		children := a.provenChildren()
+		if a.drift.Mode != DriftEnabled || children != nil && !slices.ContainsFunc(children, func(child object.Child) bool { return !a.intact(child) }) {
+			return "", nil
+		}
+		if manifest, err := a.restorable(op); err != nil || manifest != "" {
+			if err == nil {
+				preview.Objects, err = op.guard.Foresee(manifest, manifest, manifest)
+			}
+			return manifest, err
+		}
+	}
+	rendered, err := a.render(op)
+	if err != nil || preview == nil {
+		return manifestOf(rendered), err
+	}
+	if err := op.judgeHooks(rendered.Hooks); err != nil {
+		return "", err
+	}
+	recorded, err := a.store.Releases().Get(a.owner.GetName(), a.current.Revision)
+	if err != nil {
+		return "", fmt.Errorf("read release record %s: %w", a.current.Name, err)
+	}
+	left, err := a.left()
+	if err != nil {
+		return "", err
+	}
+	previous := recorded.Manifest
+	if !a.isApplied(previous) {
+		previous = ""
+	}
+	preview.Objects, err = op.guard.Foresee(previous, strings.Join(append([]string{recorded.Manifest}, left...), "\n---\n"), rendered.Manifest)
+	return rendered.Manifest, err
+}
+
+func (a *actionClient) foreseeInstall(op *operation, preview *Preview) (string, error) {
+	rendered, err := op.helm.Install(a.owner.GetName(), a.owner.GetNamespace(), a.chart, a.values, a.installing(op), func(install *action.Install) error {
+		install.DryRun, install.DryRunOption = true, "server"
+		return nil
+	})
+	if err != nil || preview == nil {
+		return manifestOf(rendered), err
+	}
+	if err := op.judgeHooks(rendered.Hooks); err != nil {
+		return "", err
+	}
+	preview.Objects, err = op.guard.Foresee("", "", rendered.Manifest)
+	return rendered.Manifest, err
+}
+
+func manifestOf(rendered *release.Release) string {
+	if rendered == nil {
+		return ""
+	}
+	return rendered.Manifest
+}
