@@ -1,6 +1,7 @@
 package release
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -40,9 +41,13 @@ type Answer struct {
 
 // String says what was done.
 func (a Answer) String() string {
+	const most = 20
 	done := "Nothing had to be changed"
 	if len(a.Done) > 0 {
-		done = strings.Join(a.Done, "; ")
+		done = strings.Join(a.Done[:min(len(a.Done), most)], "; ")
+	}
+	if len(a.Done) > most {
+		done += fmt.Sprintf("; and %d more", len(a.Done)-most)
 	}
 	if a.WaitFor != "" {
 		done += ". " + Outdated + a.WaitFor
@@ -75,6 +80,11 @@ func (a *actionClient) heed() {
 
 // forced is whether somebody wants what was applied to be applied again.
 func (a *actionClient) forced() bool { return strings.HasPrefix(a.asked, ForceReconcile) }
+
+// did notes what was done, for an answer. That stands in the status, and so is short.
+func (a *actionClient) did(what string) {
+	a.done = append(a.done, strings.ToValidUTF8(what[:min(len(what), maxReport)], ""))
+}
 
 // answer says what became of what was asked for, if something was.
 func (a *actionClient) answer(err error) {

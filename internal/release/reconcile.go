@@ -513,7 +513,7 @@ func (a *actionClient) conclude(op *operation, done string, rel *release.Release
 	}
 	a.clients.ledger.setOutdated(a.owner.GetUID(), "")
 	what := fmt.Sprintf("Revision %d from chart %s %s: %s", rel.Version, a.chart.Name(), a.chart.Metadata.Version, object.List(children))
-	a.done = append(a.done, what)
+	a.did(what)
 	a.succeeded(a.key.Proof(rel.Manifest))
 	a.tell(done, "%s", what)
 	return a.light(), a.watch(a.ctx, a.owner, children)

@@ -159,7 +159,7 @@ func (a *actionClient) repair() ([]guard.Change, error) {
 		if change.Created {
 			what = change.Object + " was deleted: created again"
 		}
-		a.done = append(a.done, what)
+		a.did(what)
 		a.tell(DriftCorrected, "%s", what)
 		a.acted(DriftCorrection, change.Took, nil)
 	}
