@@ -23,6 +23,17 @@ import (
 // written by hand, and a process in a pod's place does its work.
 func TestDoctor(t *testing.T) {
 	s := newScene(t)
+	if shared != nil {
+		shared.Stop()
+		shared = nil
+	}
+	left := kit.Welcomes() // by other tests, of operators that are no Deployments
+	s.must(env.Client.List(ctx, left))
+	for i := range left.Items {
+		left.Items[i].SetFinalizers(nil)
+		s.must(env.Client.Update(ctx, &left.Items[i]))
+		s.must(client.IgnoreNotFound(env.Client.Delete(ctx, &left.Items[i])))
+	}
 	finds := func(code int, parts ...string) {
 		t.Helper()
 		s.await("the doctor says so", func() error {
