@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// leavingLimit is how long after a rollout the pods of before may keep a Deployment from being healthy. One that never ends,
-	// for somebody's finalizer keeps it, must not hold up those who wait for Ready.
+	// leavingLimit is how long after a rollout the pods of before may keep a Deployment from being healthy. One that hangs must not hold
+	// up those who wait for Ready.
 	leavingLimit = 30 * time.Second
 	// leavingCheck is how often pods are listed until then, where Deployments do not count those that are ending.
 	leavingCheck = time.Second

@@ -17,7 +17,7 @@ func TestDoctor(t *testing.T) {
 	dir := t.TempDir()
 	s.must(kit.Build(filepath.Join(dir, "kubectl-welcome"), "cmd/kubectl-welcome"))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	out, err := s.tryKubectl("", "welcome", "doctor")
+	out, err := kubectl("", "welcome", "doctor", "--namespace="+s.namespace)
 	if err != nil { // something else may be wrong, as a deletion of another test that goes on
 		out += err.Error()
 	}

@@ -12,7 +12,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-var edits = flag.Int("edits", 8, "how often TestReadyMeansTheNewPage edits a greeting")
+var edits = flag.Int("edits", 5, "how often TestReadyMeansTheNewPage edits a greeting")
 
 // Who waits for Ready after an edit, and connects then, meets the new page and never the old one. A few visitors come all the while, so
 // few that an old pod mostly has nothing to drain and leaves at once: none of them is turned away.
