@@ -1,0 +1,72 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"demo.welcome.domain/welcome-operator/internal/guard"
+	"demo.welcome.domain/welcome-operator/internal/release"
+)
+
+func objectOf(kind, name string, content map[string]any) *unstructured.Unstructured {
+	obj := &unstructured.Unstructured{Object: content}
+	obj.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: kind})
+	obj.SetNamespace("team-a")
+	obj.SetName(name)
+	return obj
+}
+
+// Of a Secret, it is told which values change, and none of them.
+func TestChangeOfASecret(t *testing.T) {
+	secret := func(values map[string]any) *unstructured.Unstructured {
+		return objectOf("Secret", "hello", map[string]any{"data": values})
+	}
+	c := newChange(objectOf("Welcome", "hello", map[string]any{}), guard.Outlook{
+		Live: secret(map[string]any{"same": "c2FtZQ==", "changes": "YmVmb3Jl", "goes": "Z29lcw=="}), After: secret(map[string]any{"same": "c2FtZQ==", "changes": "YWZ0ZXI=", "comes": "Y29tZXM="}),
+	}, &release.Preview{}, nil)
+	for _, line := range []string{"-  changes: (not shown) before", "+  changes: (not shown) after", "-  goes: (not shown)", "+  comes: (not shown)", "   same: (not shown)"} {
+		if !strings.Contains(c.text, line+"\n") {
+			t.Errorf("it lacks %q:\n%s", line, c.text)
+		}
+	}
+	if strings.Contains(c.text, "==") || strings.Contains(c.text, "YmVm") {
+		t.Errorf("it shows a value:\n%s", c.text)
+	}
+}
+
+// Changes are alike that differ in the names of their custom resources, and in nothing else.
+func TestAlike(t *testing.T) {
+	change := func(name, before, after string) string {
+		config := func(text string) *unstructured.Unstructured {
+			return objectOf("ConfigMap", name+"-config", map[string]any{"data": map[string]any{"text": text}})
+		}
+		return newChange(objectOf("Welcome", name, map[string]any{}), guard.Outlook{Live: config(before), After: config(after)}, &release.Preview{}, nil).alike
+	}
+	one := change("a", "of a", "for a.team-a.svc")
+	if other := change("bc", "of bc", "for bc.team-a.svc"); other != one {
+		t.Errorf("two that are alike differ:\n%s\n%s", one, other)
+	}
+	for _, other := range []string{change("bc", "of bc", "for abc.team-a.svc"), change("bc", "of a", "for bc.team-a.svc")} {
+		if other == one {
+			t.Errorf("two that differ are alike:\n%s", other)
+		}
+	}
+}
+
+// Only what was asked for is shown of a new object, in the words of the API server.
+func TestShared(t *testing.T) {
+	got := text(shared(map[string]any{"asked": []any{map[string]any{"cpu": "100m", "default": true}}, "default": 1}, map[string]any{"asked": []any{map[string]any{"cpu": "0.1"}}, "dropped": ""}).(map[string]any))
+	if want := "asked:\n- cpu: 100m\n"; got != want {
+		t.Errorf("%s, not %s", got, want)
+	}
+}
+
+// A value is found in a text as it is and in base64, and what is too short is not looked for.
+func TestHider(t *testing.T) {
+	if got, want := (hider{"sesame", "a"}).hide("a sesame, c2VzYW1l"), "a (not shown), (not shown)"; got != want {
+		t.Errorf("%q, not %q", got, want)
+	}
+}
