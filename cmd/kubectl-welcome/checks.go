@@ -20,11 +20,17 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/internal/status"
 )
+
+// mostNamespaces are those in which the rights of an operator are asked for, of those that it watches.
+const mostNamespaces = 20
 
 // atOnce is how many requests a command has under way.
 const atOnce = 10
@@ -199,7 +205,7 @@ func rightsSuffice(ctx context.Context, p *patient) (string, []finding, error) {
 			})
 		}
 	}
-	return fmt.Sprintf("%d asked for", asked), found, nil
+	return fmt.Sprintf("%d asked for, in %d namespaces at most", asked, mostNamespaces), found, nil
 }
 
 // each does something n times, some of them at once, and ends with the first failure.
@@ -228,6 +234,7 @@ func questions(role *unstructured.Unstructured, needs []*unstructured.Unstructur
 		return nil // it was applied by this text: the API server has read it
 	}
 	namespaces := o.watched()
+	namespaces = namespaces[:min(len(namespaces), mostNamespaces)]
 	if role.GetKind() == "Role" {
 		namespaces = []string{o.Namespace}
 	}
@@ -304,7 +311,7 @@ func operatorsAreAlone(ctx context.Context, p *patient) (string, []finding, erro
 	served, unserved := map[string]int{}, map[string][]string{}
 	for i := range p.customResources {
 		obj := &p.customResources[i]
-		claimed, _, _ := unstructured.NestedString(obj.Object, "status", "operator")
+		claimed := status.Operator(obj)
 		if claimed == "" && time.Since(obj.GetCreationTimestamp().Time) > time.Minute {
 			unserved[obj.GetNamespace()] = append(unserved[obj.GetNamespace()], label(obj))
 		} else if claimed != "" {
@@ -328,15 +335,16 @@ func operatorsAreAlone(ctx context.Context, p *patient) (string, []finding, erro
 		found = append(found, finding{fmt.Sprintf("nobody serves %s in namespace %s", few(unserved[namespace]), namespace), remedy})
 	}
 	events := &corev1.EventList{}
-	if err := p.List(ctx, events, client.MatchingFields{"reason": "StandsBack"}); err != nil {
+	if err := p.List(ctx, events, client.MatchingFields{"reason": status.StandsBack}); err != nil {
 		return "", nil, err
 	}
 	told := map[string]bool{}
 	for _, event := range events.Items {
-		if at := event.LastTimestamp; !told[event.Message] && time.Since(at.Time) < time.Hour {
+		lives := slices.ContainsFunc(p.customResources, func(obj unstructured.Unstructured) bool { return obj.GetUID() == event.InvolvedObject.UID })
+		if at := event.LastTimestamp; lives && !told[event.Message] && time.Since(at.Time) < time.Hour {
 			told[event.Message] = true
-			found = append(found, finding{fmt.Sprintf("%s (%s/%s, %s)", event.Message, event.InvolvedObject.Namespace, event.InvolvedObject.Name, at.UTC().Format(time.RFC3339)),
-				"kubectl get deployments -A -l " + operatorLabel + " shows both: delete one, or have WATCH_NAMESPACE of each name its own"})
+			found = append(found, finding{fmt.Sprintf("an event of %s/%s at %s says: %s", event.InvolvedObject.Namespace, event.InvolvedObject.Name, at.UTC().Format(time.RFC3339), event.Message),
+				"kubectl get deployments -A -l " + operatorLabel + " shows operators (a stock one has no such label): delete one, or have WATCH_NAMESPACE of each name its own"})
 		}
 	}
 	return fmt.Sprintf("%d custom resources, served by %s", len(p.customResources), strings.Join(slices.Sorted(maps.Keys(served)), ", ")), found, nil
@@ -382,13 +390,13 @@ func admissionLets(ctx context.Context, p *patient) (string, []finding, error) {
 
 // samples are objects as the operator makes them, of a restricted pod that does nothing.
 func samples(namespace string) []client.Object {
-	meta := metav1.ObjectMeta{Namespace: namespace, GenerateName: "welcome-doctor-"}
+	name := metav1.ObjectMeta{Namespace: namespace, GenerateName: "welcome-doctor-"}
 	labels := map[string]string{"app.kubernetes.io/name": "welcome-doctor"}
 	no, yes := false, true
 	return []client.Object{
-		&corev1.ConfigMap{ObjectMeta: meta},
-		&corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 8080}}}},
-		&appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+		&corev1.ConfigMap{ObjectMeta: name},
+		&corev1.Service{ObjectMeta: name, Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 8080}}}},
+		&appsv1.Deployment{ObjectMeta: name, Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: labels},
 			Spec: corev1.PodSpec{
 				SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
@@ -456,8 +464,8 @@ func imagesArePulled(_ context.Context, p *patient) (string, []finding, error) {
 	by := map[string][]*unstructured.Unstructured{}
 	for i := range p.customResources {
 		obj := &p.customResources[i]
-		if reason, message := ready(obj); reason == "ImagePullFailed" {
-			_, image, _ := strings.Cut(message, " cannot pull the image ")
+		if ready := meta.FindStatusCondition(status.Of(obj).Conditions, status.Ready); ready != nil && ready.Reason == "ImagePullFailed" {
+			_, image, _ := strings.Cut(ready.Message, " cannot pull the image ")
 			image, _, _ = strings.Cut(image, ": ")
 			by[image] = append(by[image], obj)
 		}
@@ -490,8 +498,8 @@ func deletionsEnd(_ context.Context, p *patient) (string, []finding, error) {
 		}
 		problem := fmt.Sprintf("%s in namespace %s is being deleted since %s, kept by the finalizers %s", label(obj), obj.GetNamespace(), at.UTC().Format(time.RFC3339), strings.Join(obj.GetFinalizers(), ", "))
 		remedy := fmt.Sprintf("kubectl welcome status %s -n %s says why", label(obj), obj.GetNamespace())
-		if _, message := ready(obj); message != "" {
-			problem += ": " + message
+		if ready := meta.FindStatusCondition(status.Of(obj).Conditions, status.Ready); ready != nil {
+			problem += ": " + ready.Message
 		}
 		if !slices.ContainsFunc(p.operators, func(o operator) bool { return o.watches(obj.GetNamespace()) && o.Status.AvailableReplicas > 0 }) {
 			remedy = fmt.Sprintf("no operator that runs watches it: start one, or give it up and keep what it made: kubectl -n %s patch %s --type=merge -p '{\"metadata\":{\"finalizers\":null}}'", obj.GetNamespace(), label(obj))
@@ -499,16 +507,4 @@ func deletionsEnd(_ context.Context, p *patient) (string, []finding, error) {
 		found = append(found, finding{problem, remedy})
 	}
 	return fmt.Sprintf("%d under way", deleting), found, nil
-}
-
-// ready returns reason and message of the condition Ready.
-func ready(obj *unstructured.Unstructured) (reason, message string) {
-	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
-	for _, one := range conditions {
-		if condition, ok := one.(map[string]any); ok && condition["type"] == "Ready" {
-			reason, _ = condition["reason"].(string)
-			message, _ = condition["message"].(string)
-		}
-	}
-	return reason, message
 }

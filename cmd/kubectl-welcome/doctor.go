@@ -68,13 +68,13 @@ func (c *cluster) report(ctx context.Context, p *patient) error {
 		switch {
 		case err != nil:
 			unknown++
-			c.printf("%s  %s: %s\n", busy("UNKNOWN"), check.name, indent(err.Error()))
+			c.printf("%s  %s: %s\n", busy("UNKNOWN"), check.name, safe(err.Error()))
 		case len(found) == 0:
 			c.printf("%s       %s: %s\n", good("OK"), check.name, safe(looked))
 		}
 		for _, one := range found {
 			problems++
-			c.printf("%s  %s: %s\n         → %s\n", bad("PROBLEM"), check.name, indent(one.problem), indent(one.remedy))
+			c.printf("%s  %s: %s\n         → %s\n", bad("PROBLEM"), check.name, safe(one.problem), safe(one.remedy))
 		}
 	}
 	if problems+unknown == 0 {
@@ -86,15 +86,6 @@ func (c *cluster) report(ctx context.Context, p *patient) error {
 		return &exitError{code: 1}
 	}
 	return &exitError{code: 2}
-}
-
-// indent puts further lines below the first one.
-func indent(text string) string {
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		lines[i] = safe(line)
-	}
-	return strings.Join(lines, "\n         ")
 }
 
 // few are the first of some names, and how many more there are.

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/config"
+	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
 // operatorLabel is what Deployments of operators have: config/manager writes it.
@@ -97,10 +98,24 @@ func (c *cluster) examine(ctx context.Context, files []string) (*patient, error)
 	if err := api.List(ctx, deployments, client.HasLabels{operatorLabel}); err != nil {
 		return nil, fmt.Errorf("look for operators: %w\nThe doctor looks at the whole cluster: have somebody call it who may", err)
 	}
-	for _, deployment := range deployments.Items {
-		p.operators = append(p.operators, operator{deployment})
-	}
 	p.customResources, p.unlisted = c.find(ctx, selection{all: true}, nil)
+	serving := map[string]bool{} // by namespace
+	for i := range p.customResources {
+		namespace, _, _ := strings.Cut(status.Operator(&p.customResources[i]), "/")
+		serving[namespace] = true
+	}
+	var others []operator
+	for _, deployment := range deployments.Items {
+		if o := (operator{deployment}); serving[o.Namespace] {
+			p.operators = append(p.operators, o)
+		} else {
+			others = append(others, o)
+		}
+	}
+	// The label is for everybody to write, status.operator is not: where custom resources name their operator, it is the one that is meant.
+	if len(p.operators) == 0 {
+		p.operators = others
+	}
 	return p, nil
 }
 

@@ -105,7 +105,7 @@ func TestDoctor(t *testing.T) {
 	})
 	t.Run("two operators", func(t *testing.T) {
 		s.ownOperator(settings{namespaces: []string{s.namespace}, program: inPod(t, s.namespace)})
-		finds(2, "PROBLEM  one operator each: Left to operator", "delete one")
+		finds(2, "PROBLEM  one operator each: an event of ", "Left to operator", "delete one")
 	})
 	t.Run("who may not look", func(t *testing.T) {
 		token, err := env.Token(ctx, operatorNamespace, operatorAccount)
