@@ -121,6 +121,15 @@ func Adopt(obj metav1.Object, owner client.Object) {
 	}
 }
 
+// Disown takes off obj by what the operator knows it. Helm's marks stay.
+func Disown(obj metav1.Object) {
+	labels, annotations := obj.GetLabels(), obj.GetAnnotations()
+	delete(labels, managedByLabel)
+	delete(annotations, CustomResource)
+	obj.SetLabels(labels)
+	obj.SetAnnotations(annotations)
+}
+
 // Inheritable is whether nobody owns obj: it has no owner, as what was restored from a backup or orphaned, or only one of
 // the name of owner, which is gone, for the name is owner's now.
 func Inheritable(obj metav1.Object, owner client.Object) bool {

@@ -15,6 +15,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,7 +26,7 @@ import (
 )
 
 // movers is how many custom resources move from each stock operator, under load.
-var movers = flag.Int("movers", 6, "custom resources in each migration")
+var movers = flag.Int("movers", 4, "custom resources in each migration")
 
 // stockOperators are those of operator-sdk and helm-operator-plugins: arguments, and the settings of an entry by which they watch what they have made.
 var stockOperators = map[string]struct {
@@ -40,7 +41,7 @@ const welcomePins = "  overrideValues: {image: " + image + ", imagePullPolicy: I
 // stockOperator runs a stock operator for one kind, until the test or its caller stops it.
 func (s *scene) stockOperator(name, kind, chart, settings string) *controlplane.Operator {
 	s.Helper()
-	kubeconfig, err := env.Kubeconfig("admin", env.Admin)
+	kubeconfig, err := env.Kubeconfig(s.namespace, env.Admin)
 	s.must(err)
 	watches := s.write("watches.yaml", entryOf(kind, chart, settings+stockOperators[name].settings))
 	stock, err := env.RunOperator(name+".log", []string{"KUBECONFIG=" + kubeconfig, "WATCH_NAMESPACE=" + s.namespace}, kit.File("bin", stockOperators[name].program),
@@ -56,11 +57,9 @@ func (s *scene) stockOperator(name, kind, chart, settings string) *controlplane.
 	return stock
 }
 
-// runControllers has Deployments have ReplicaSets, and these pods, which come up at once, and collects garbage.
-func (s *scene) runControllers() {
+// runPods plays a node.
+func (s *scene) runPods() {
 	s.Helper()
-	controllers, err := env.RunControllers("deployment-controller", "replicaset-controller", "garbage-collector-controller")
-	s.must(err)
 	stop, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -84,7 +83,6 @@ func (s *scene) runControllers() {
 	s.Cleanup(func() {
 		cancel()
 		done.Wait()
-		controllers.Stop()
 	})
 }
 
@@ -190,11 +188,17 @@ func (s *scene) awaitPods(count int) {
 // What a stock Helm operator has made goes on as it is under this one, and then as plain Helm releases, while people edit it. No pod starts anew, no object is made
 // anew. Should somebody forget to stop the stock operator, nothing is done before that has happened.
 func TestMoveFromAStockOperator(t *testing.T) {
+	controllers, err := env.RunControllers("deployment-controller", "replicaset-controller", "garbage-collector-controller")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(controllers.Stop)
 	for stock, kind := range map[string]string{"operator-sdk": "Settler", "helm-operator-plugins": "Pioneer"} {
 		t.Run(stock, func(t *testing.T) {
+			t.Parallel() // to one another: they wait for most of their time
 			s := newScene(t)
 			s.serveKind(kind)
-			s.runControllers()
+			s.runPods()
 			old := s.stockOperator(stock, kind, kit.File("helm-charts/welcome"), welcomePins)
 			var names []string
 			for i := range *movers {
@@ -282,6 +286,32 @@ func TestMoveFromAStockOperator(t *testing.T) {
 				return nil
 			})
 			s.awaitGone(&appsv1.Deployment{}, names[0])
+
+			s.await("what the deleted one had is gone", func() error {
+				if before = s.identities(); len(before) != 4*(len(names)-1) { // a Deployment, a ReplicaSet, a pod, a Service
+					return fmt.Errorf("there are %v", before)
+				}
+				return nil
+			})
+			s.awaitWithin(time.Minute, "they are taken over for good", func() error {
+				var errs []error
+				for _, name := range names[1:] {
+					if operator, _, _ := unstructured.NestedString(s.of(kind, name).Object, "status", "operator"); operator == "" {
+						errs = append(errs, fmt.Errorf("%s is nobody's", name))
+					}
+				}
+				return errors.Join(errs...)
+			})
+			for _, name := range names[1:] {
+				s.expect(s.pluginAs(s.namespace, env.Admin, "release", strings.ToLower(kind)+"s."+kindsGroup+"/"+name, "--yes"), 0, "plain Helm release")
+				s.releasedByHelm(name)
+			}
+			s.sameSince("out of this operator", before)
+			s.upgradeByHelm(names[1])
+			s.sameSince("helm upgrade", before)
+			_, err := s.helmCommand("uninstall", names[1])
+			s.must(err)
+			s.awaitGone(&appsv1.Deployment{}, names[1])
 		})
 	}
 }
@@ -373,6 +403,7 @@ func TestWhatAStockOperatorLeaves(t *testing.T) {
 func TestSecretsOfAStockOperator(t *testing.T) {
 	s := newScene(t)
 	s.serveKind("Trustee")
+	s.collectGarbage()
 	hello := s.createOf("Trustee", "hello", kit.Set("note", "a"))
 	record := func(name string) *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: objectMeta(s.namespace, "sh.helm.release.v1."+name+".v1"), Type: "helm.sh/release.v1", Data: map[string][]byte{"release": []byte("e30=")}}
@@ -391,7 +422,15 @@ func TestSecretsOfAStockOperator(t *testing.T) {
 		t.Errorf("the record is still %v", theirs.ObjectMeta)
 	}
 	s.awaitOf("Trustee", "other", "Stalled", "sh.helm.release.v1.other.v1")
-	s.delete(s.of("Trustee", "hello"))
-	s.awaitGone(theirs, theirs.Name)
 	s.get(other, other.Name)
+
+	// As a plain release, it has a record of Helm's, and none of the operator's.
+	s.expect(s.pluginAs(s.namespace, env.Admin, "release", "trustees."+kindsGroup+"/hello", "--yes"), 0, "revision 2 of a plain Helm release")
+	s.awaitGone(theirs, theirs.Name)
+	if out, err := s.helmCommand("get", "manifest", "hello"); err != nil || !strings.Contains(out, "name: 'hello-a'") && !strings.Contains(out, "name: hello-a") {
+		t.Errorf("helm get manifest says %s, %v", out, err)
+	}
+	_, err := s.helmCommand("uninstall", "hello")
+	s.must(err)
+	s.awaitGone(&networkingv1.NetworkPolicy{}, "hello-a")
 }

@@ -1,0 +1,116 @@
+package integration
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/release"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
+
+// helmCommand runs helm as the admin, in the namespace of the test.
+func (s *scene) helmCommand(args ...string) (string, error) {
+	s.Helper()
+	kubeconfig, err := env.Kubeconfig(s.namespace, env.Admin)
+	s.must(err)
+	cmd := kit.Tool(ctx, "helm", append([]string{"--kubeconfig", kubeconfig, "-n", s.namespace}, args...)...)
+	cmd.Env = []string{"HOME=" + env.Dir}
+	return kit.Output(cmd)
+}
+
+// upgradeByHelm has helm upgrade a release with its own values and the chart, and returns its output.
+func (s *scene) upgradeByHelm(name string, set ...string) {
+	s.Helper()
+	values, err := s.helmCommand("get", "values", name)
+	s.must(err)
+	_, values, _ = strings.Cut(values, "\n") // its title
+	args := []string{"upgrade", name, kit.File("helm-charts/welcome"), "-f", s.write("values.yaml", values)}
+	for _, value := range set {
+		args = append(args, "--set", value)
+	}
+	_, err = s.helmCommand(args...)
+	s.must(err)
+}
+
+// releasedByHelm fails unless Helm, and nobody else, knows a release, and its Deployment has none of the operator's marks.
+func (s *scene) releasedByHelm(name string) {
+	s.Helper()
+	out, err := s.helmCommand("ls", "--filter", "^"+name+"$", "-o", "json")
+	s.must(err)
+	if !strings.Contains(out, `"name":"`+name+`"`) || !strings.Contains(out, `"status":"deployed"`) {
+		s.Errorf("helm ls says %s", out)
+	}
+	for _, child := range []client.Object{&appsv1.Deployment{}, &corev1.Service{}} {
+		s.get(child, name)
+		if len(child.GetOwnerReferences()) > 0 || child.GetLabels()[kit.ManagedBy] != "" || child.GetLabels()["app.kubernetes.io/managed-by"] != "Helm" ||
+			child.GetAnnotations()["meta.helm.sh/release-name"] != name || child.GetAnnotations()["meta.helm.sh/release-namespace"] != s.namespace {
+			s.Errorf("%T has %v", child, child)
+		}
+	}
+}
+
+// A custom resource becomes a plain Helm release, whatever it is at and wherever that was interrupted, unless Helm has another one of that name or a record is not
+// the operator's.
+func TestRelease(t *testing.T) {
+	s := newScene(t)
+	s.collectGarbage()
+	s.operator()
+	hello := s.deploy("hello", kit.Greet("before"))
+	s.edit("hello", kit.Pause(true)) // by somebody else, and edited since
+	s.edit("hello", kit.Greet("after"))
+	s.expect(s.plugin("release", "hello"), 1, "nothing was done")
+	s.expect(s.plugin("release", "nobody", "--yes"), 1, "not found")
+	foreign := &corev1.Secret{ObjectMeta: objectMeta(s.namespace, "sh.helm.release.v1.hello.v7"), Type: "helm.sh/release.v1"}
+	foreign.Labels = map[string]string{"owner": "helm", "name": "hello", "version": "7"}
+	s.must(env.Client.Create(ctx, foreign))
+	s.expect(s.plugin("release", "hello", "--yes"), 1, "there is a Helm release hello already")
+	s.must(env.Client.Delete(ctx, foreign))
+
+	s.forge("hello", func(_ *corev1.ConfigMap, rel *release.Release) {
+		rel.Manifest += "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: foreign}}\n"
+	})
+	s.expect(s.plugin("release", "hello", "--yes"), 1, "is not what the operator has applied")
+	s.edit("hello", kit.Pause(false))
+	s.awaitGreeting("hello", "after")
+	s.awaitDeployed("hello")
+	before := s.children()
+
+	// Interrupted after each step: the custom resource cannot go, then it is gone, then an object cannot be patched.
+	s.edit("hello", func(o *unstructured.Unstructured) { o.SetFinalizers(append(o.GetFinalizers(), "example.com/theirs")) })
+	s.expect(s.plugin("release", "hello", "--yes", "--timeout=2s"), 1, "not done after 2s")
+	s.keptSince(before, nil)
+	s.must(env.Client.Patch(ctx, s.welcome("hello"), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
+	s.awaitGone(hello, "hello")
+	s.expect(s.plugin("release", "hello", "--yes"), 0, "revision", "plain Helm release")
+	s.keptSince(before, nil)
+	s.releasedByHelm("hello")
+	s.expect(s.plugin("release", "hello", "--yes"), 1, "not found")
+
+	// Helm goes on: nothing changes where nothing has, and what is asked for does.
+	s.upgradeByHelm("hello")
+	s.keptSince(before, nil)
+	s.upgradeByHelm("hello", "name=helm")
+	deployment := &appsv1.Deployment{}
+	s.get(deployment, "hello")
+	if kit.Greeting(deployment) != "helm" || deployment.UID != before[0].GetUID() {
+		t.Errorf("it is %v", deployment)
+	}
+	if _, err := s.helmCommand("rollback", "hello"); err != nil {
+		t.Error(err)
+	}
+	_, err := s.helmCommand("uninstall", "hello")
+	s.must(err)
+	for _, child := range []client.Object{&appsv1.Deployment{}, &corev1.Service{}} {
+		if err := s.find(child, "hello"); !apierrors.IsNotFound(err) {
+			t.Errorf("helm uninstall has left %T: %v", child, errors.Join(err, fmt.Errorf("it is %v", child)))
+		}
+	}
+}
