@@ -225,6 +225,10 @@ screenshots: $(BIN)/kubectl ## Take the pictures of the README anew (docs/images
 	cp dist/screenshots/dashboard.svg docs/images/dashboard.svg
 	@ls -l docs/images
 
+.PHONY: recording
+recording: build $(BIN)/kubectl ## Record anew what README shows of `kubectl welcome`, as a moving picture, in the cluster where the operator is deployed
+	@KUBECONFIG=$(KUBECONFIG) hack/recording.sh
+
 ##@ Deploy (to KUBECONFIG if set, else to the local cluster)
 
 export KUBECONFIG ?= $(ROOT)/.cluster/kubeconfig
