@@ -101,6 +101,9 @@ func NewReporter(mgr manager.Manager, kind *release.Kind, gvk schema.GroupVersio
 func (r *Reporter) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	known := obj.GetUID() // empty but in that wait
 	if err := r.Client.Get(ctx, key, obj, opts...); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.stocks.gone(key)
+		}
 		return err
 	}
 	done := obj.GetDeletionTimestamp() != nil && !hasFinalizer(obj) || known != "" && obj.GetUID() != known
@@ -183,6 +186,7 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	previous := Of(stored)
 	status, changed := w.reporter.status(ctx, owner, previous, reported)
 	if !changed {
+		w.reporter.stocks.written(stored)
 		return nil
 	}
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
@@ -204,6 +208,7 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	if len(Of(stored).Conditions) == 0 && owner.GetDeletionTimestamp() == nil {
 		return errors.New("the CRD drops the status: write status: {type: object, x-kubernetes-preserve-unknown-fields: true} in its schema")
 	}
+	w.reporter.stocks.learn(stored)
 	w.reporter.stocks.written(stored)
 	for _, e := range announce(previous, status) {
 		w.reporter.events.Event(owner, e.eventType, e.reason, e.message)

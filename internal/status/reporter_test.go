@@ -38,6 +38,7 @@ type stage struct {
 	recorder  string // the operator that the record names
 	forgotten int
 	inherited []string // manifests
+	dropped   []string // fields of the status that the CRD does not have
 	// cached is what the cache answers for the custom resource, nil for what is stored.
 	cached *unstructured.Unstructured
 }
@@ -89,6 +90,11 @@ func newStage(t *testing.T) *stage {
 					stored.SetGroupVersionKind(welcomeKind)
 					if err := s.server.Get(ctx, client.ObjectKeyFromObject(obj), stored); err == nil && s.cached == nil && stored.GetResourceVersion() != obj.GetResourceVersion() {
 						return apierrors.NewConflict(schema.GroupResource{Resource: "welcomes"}, obj.GetName(), errors.New("it was modified"))
+					}
+				}
+				if u, ok := obj.(*unstructured.Unstructured); ok {
+					for _, field := range s.dropped {
+						unstructured.RemoveNestedField(u.Object, "status", field)
 					}
 				}
 				return c.SubResource(subresource).Update(ctx, obj, opts...)

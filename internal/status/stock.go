@@ -29,6 +29,8 @@ const (
 	stockPatience = 10 * time.Second
 	// stockPeriod is after how long one that lives is asked again.
 	stockPeriod = 10 * time.Second
+	// stockUninstall is how long one that has answered has to uninstall what is deleted: then it was stopped meanwhile.
+	stockUninstall = time.Minute
 )
 
 // stocks takes custom resources of one kind over from stock Helm operators. These know no claims, and write a status as if nobody else did. But they put
@@ -40,9 +42,18 @@ type stocks struct {
 	events   record.EventRecorder
 
 	mu    sync.Mutex
-	asked map[types.UID]time.Time
-	taken map[types.UID]string // what was taken over: the resource version of its first status, empty until that is written
-	live  map[string]stock     // by namespace: who may write a custom resource there can play one, and hold up nobody else
+	moves map[client.ObjectKey]*move // of the custom resources that are there
+	live  map[string]stock           // by namespace: who may write a custom resource there can play one, and hold up nobody else
+	drops *bool                      // whether the CRD drops what tells a status of this operator from one of theirs; nil if that is not known
+}
+
+// move is how far a custom resource is on its way from a stock operator to this one.
+type move struct {
+	uid     types.UID
+	asked   time.Time // when its finalizer was taken away
+	deleted time.Time // when it was first seen to be deleted
+	taken   bool      // it is taken over, and perhaps does not show that yet
+	version string    // the resource version of its first status since, empty until that is written
 }
 
 // stock is a stock operator that answers.
@@ -52,7 +63,7 @@ type stock struct {
 }
 
 func newStocks(c client.Client, releases releases, events record.EventRecorder) *stocks {
-	return &stocks{Client: c, releases: releases, events: events, asked: map[types.UID]time.Time{}, taken: map[types.UID]string{}, live: map[string]stock{}}
+	return &stocks{Client: c, releases: releases, events: events, moves: map[client.ObjectKey]*move{}, live: map[string]stock{}}
 }
 
 // hasFinalizer is whether something has still to be done before a custom resource goes.
@@ -77,10 +88,17 @@ func hasStockStatus(obj *unstructured.Unstructured) bool {
 
 // admit says whether a custom resource may be served as far as stock operators are concerned.
 func (s *stocks) admit(ctx context.Context, obj *unstructured.Unstructured) (bool, error) {
-	if !isStock(obj) || obj.GetDeletionTimestamp() != nil || s.isTaken(obj) {
+	if !isStock(obj) || s.isTaken(obj) || !slices.ContainsFunc(obj.GetFinalizers(), replaced) && s.isDropped(ctx, obj) {
 		return true, nil
 	}
 	now := time.Now()
+	if obj.GetDeletionTimestamp() != nil {
+		wait := s.uninstalls(obj, now)
+		if wait > 0 {
+			s.releases.Requeue(obj, min(wait, stockPeriod))
+		}
+		return wait <= 0, nil
+	}
 	asked := slices.Contains(obj.GetFinalizers(), asking)
 	answered := slices.ContainsFunc(obj.GetFinalizers(), func(f string) bool { return f == stockFinalizer || f == Finalizer })
 	var finalizers []string
@@ -117,15 +135,82 @@ func (s *stocks) admit(ctx context.Context, obj *unstructured.Unstructured) (boo
 	return false, nil // nor does this one come without one
 }
 
+// isDropped is whether the CRD drops what tells a status of this operator from one of theirs. Then each looks like theirs.
+func (s *stocks) isDropped(ctx context.Context, obj *unstructured.Unstructured) bool {
+	s.mu.Lock()
+	known := s.drops
+	s.mu.Unlock()
+	if known != nil {
+		return *known
+	}
+	asked := obj.DeepCopy()
+	if unstructured.SetNestedField(asked.Object, "anybody", "status", "operator") != nil || s.Status().Update(ctx, asked, client.DryRunAll) != nil {
+		return false // the next reconcile asks again
+	}
+	s.learn(asked)
+	return hasStockStatus(asked)
+}
+
+// learn sees in the API server's answer to a write of the status what the CRD keeps of it.
+func (s *stocks) learn(answer *unstructured.Unstructured) {
+	dropped := hasStockStatus(answer)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if dropped && (s.drops == nil || !*s.drops) {
+		logf.Log.WithName("claims").Info("The CRD drops status.operator and status.observedGeneration: that a stock Helm operator is started again goes unnoticed. Write status: {type: object, x-kubernetes-preserve-unknown-fields: true} in its schema",
+			"kind", answer.GetKind())
+	}
+	s.drops = &dropped
+}
+
+// move is that of a custom resource. The lock is held.
+func (s *stocks) move(obj client.Object) *move {
+	key := client.ObjectKeyFromObject(obj)
+	if s.moves[key] == nil || s.moves[key].uid != obj.GetUID() {
+		s.moves[key] = &move{uid: obj.GetUID()}
+	}
+	return s.moves[key]
+}
+
+// gone is told that a custom resource is gone.
+func (s *stocks) gone(key client.ObjectKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.moves, key)
+}
+
+// uninstalls is for how long the uninstall of what is deleted is left to the stock operator whose finalizer is there. It can't be asked any more: to a custom
+// resource that goes no finalizer is added.
+func (s *stocks) uninstalls(obj *unstructured.Unstructured, now time.Time) time.Duration {
+	its := slices.Contains(obj.GetFinalizers(), stockFinalizer) || slices.Contains(obj.GetFinalizers(), Finalizer) && hasStockStatus(obj)
+	if !its {
+		return 0 // it does nothing without
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.move(obj)
+	if m.deleted.IsZero() {
+		m.deleted = now
+	}
+	there, lives := s.live[obj.GetNamespace()]
+	if !lives {
+		return stockPatience - now.Sub(m.deleted)
+	}
+	return stockUninstall - min(now.Sub(m.deleted), now.Sub(there.last))
+}
+
 // isTaken is whether a custom resource was taken over, and only does not show that yet.
 func (s *stocks) isTaken(obj client.Object) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	version, taken := s.taken[obj.GetUID()]
-	if taken && (version == "" || newer(version, obj.GetResourceVersion())) {
+	m := s.moves[client.ObjectKeyFromObject(obj)]
+	if m == nil || !m.taken || m.uid != obj.GetUID() {
+		return false
+	}
+	if m.version == "" || newer(m.version, obj.GetResourceVersion()) {
 		return true
 	}
-	delete(s.taken, obj.GetUID())
+	delete(s.moves, client.ObjectKeyFromObject(obj))
 	return false
 }
 
@@ -137,20 +222,23 @@ func (s *stocks) leave(obj *unstructured.Unstructured, now time.Time) {
 		logf.Log.WithName("claims").Info("Standing back: a stock Helm operator is still at work. Stop it, and its custom resources are taken over", "first", client.ObjectKeyFromObject(obj))
 	}
 	s.live[obj.GetNamespace()] = stock{last: now, next: now.Add(stockPeriod)}
-	delete(s.asked, obj.GetUID())
-	s.releases.Forget(obj)
-	s.events.Event(obj, corev1.EventTypeWarning, StandsBack, "Left to a stock Helm operator, which is still at work: it puts back what is its own. Stop it, and this operator takes over within a minute")
+	delete(s.moves, client.ObjectKeyFromObject(obj))
+	if Operator(obj) == "" { // else only its finalizer is theirs: who writes that begins anew with nothing
+		s.releases.Forget(obj)
+	}
+	s.events.Event(obj, corev1.EventTypeWarning, StandsBack, "Left to a stock Helm operator, which is still at work: it puts back what is its own. Stop it, and this operator takes over within a minute. "+
+		"If none runs, something else puts its finalizer back, a manifest in Git say: take it out there")
 }
 
 // waits is for how long an answer is still waited for. One that answers for others may only be slow.
 func (s *stocks) waits(obj *unstructured.Unstructured, now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	since, known := s.asked[obj.GetUID()]
-	if !known {
-		since = now
-		s.asked[obj.GetUID()] = since
+	m := s.move(obj)
+	if m.asked.IsZero() {
+		m.asked = now
 	}
+	since := m.asked
 	if last := s.live[obj.GetNamespace()].last; last.After(since) {
 		since = last
 	}
@@ -175,21 +263,23 @@ func (s *stocks) turn(obj *unstructured.Unstructured, now time.Time) time.Durati
 // takeOver begins to serve what no stock operator answers for.
 func (s *stocks) takeOver(obj *unstructured.Unstructured) {
 	s.mu.Lock()
-	delete(s.asked, obj.GetUID())
 	delete(s.live, obj.GetNamespace())
-	s.taken[obj.GetUID()] = ""
+	*s.move(obj) = move{uid: obj.GetUID(), taken: true}
 	s.mu.Unlock()
+	if Operator(obj) != "" {
+		return // it was this operator's, but for a finalizer
+	}
 	manifest, _, _ := unstructured.NestedString(obj.Object, "status", "deployedRelease", "manifest")
 	s.releases.Inherit(obj, manifest)
 	s.events.Event(obj, corev1.EventTypeNormal, TakenOver, "From a stock Helm operator: its objects go on as they are. Revisions begin with 1, for those so far are in Secrets, which go with the custom resource")
 }
 
-// written is told that this operator has written the status of a custom resource.
+// written is told that the status of a custom resource is as this operator has written it.
 func (s *stocks) written(obj client.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if version, taken := s.taken[obj.GetUID()]; taken && version == "" {
-		s.taken[obj.GetUID()] = obj.GetResourceVersion()
+	if m := s.moves[client.ObjectKeyFromObject(obj)]; m != nil && m.uid == obj.GetUID() && m.taken && m.version == "" {
+		m.version = obj.GetResourceVersion()
 	}
 }
 

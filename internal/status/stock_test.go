@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
@@ -44,8 +45,8 @@ func (s *stage) takesOver(namespace, name string) bool {
 
 // later is as if so much time had passed since.
 func (s *stocks) later(d time.Duration) {
-	for uid, since := range s.asked {
-		s.asked[uid] = since.Add(-d)
+	for _, m := range s.moves {
+		m.asked, m.deleted = m.asked.Add(-d), m.deleted.Add(-d)
 	}
 	for namespace, there := range s.live {
 		s.live[namespace] = stock{there.last.Add(-d), there.next.Add(-d)}
@@ -157,21 +158,139 @@ func TestStockOperatorThatIsStartedAgain(t *testing.T) {
 }
 
 func TestDeletionOfWhatAStockOperatorHad(t *testing.T) {
+	for name, its := range map[string]string{"operator-sdk": stockFinalizer, "helm-operator-plugins": Finalizer} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			s.settle("team", "old", its)
+			if err := s.server.Delete(t.Context(), s.find("team", "old")); err != nil {
+				t.Fatal(err)
+			}
+			old := &unstructured.Unstructured{}
+			old.SetGroupVersionKind(welcomeKind)
+			key := client.ObjectKey{Namespace: "team", Name: "old"}
+			if err := s.Get(t.Context(), key, old); !apierrors.IsNotFound(err) || len(s.requeued) != 1 {
+				t.Fatalf("a stock operator that may be at it is not waited for: %v, %v", err, s.requeued)
+			}
+			s.finalizers("old", its)
+			s.stocks.later(stockPatience)
+			old.SetUID("")
+			if err := s.Get(t.Context(), key, old); err != nil || !slices.Contains(old.GetFinalizers(), Finalizer) {
+				t.Fatalf("the library would not uninstall it: %v, %v", old.GetFinalizers(), err)
+			}
+			old.SetFinalizers(slices.DeleteFunc(old.GetFinalizers(), func(f string) bool { return f == Finalizer }))
+			if err := s.Update(t.Context(), old); err != nil {
+				t.Fatal(err)
+			}
+			s.finalizers("old")
+		})
+	}
+}
+
+// A stock operator that has answered may take its time with an uninstall. It does nothing for what lacks its finalizer.
+func TestDeletionWhileAStockOperatorLives(t *testing.T) {
 	s := newStage(t)
+	s.state.Revision = 0
+	for _, name := range []string{"a", "b"} {
+		s.settle("team", name, stockFinalizer)
+	}
+	s.stocks.leave(s.find("team", "b"), time.Now())
+	if err := s.server.Delete(t.Context(), s.find("team", "a")); err != nil {
+		t.Fatal(err)
+	}
+	s.takesOver("team", "a")
+	s.stocks.later(stockUninstall - time.Second)
+	if s.takesOver("team", "a") {
+		t.Error("its uninstall is not waited for")
+	}
+	s.stocks.leave(s.find("team", "b"), time.Now())
+	s.stocks.later(2 * time.Second)
+	if s.takesOver("team", "a") {
+		t.Error("it has answered since, and is taken for gone")
+	}
+	s.stocks.later(stockUninstall)
+	if !s.takesOver("team", "a") {
+		t.Error("who deletes it waits for ever")
+	}
+	s.settle("third", "c", asking)
+	if err := s.server.Delete(t.Context(), s.find("third", "c")); err != nil {
+		t.Fatal(err)
+	}
+	if !s.takesOver("third", "c") {
+		t.Error("what no stock operator would uninstall is left to it")
+	}
+}
+
+// A CRD may keep the conditions, and drop the rest.
+func TestStatusOfWhichTheCRDKeepsAPart(t *testing.T) {
+	for name, again := range map[string]bool{"since it was written": false, "since this operator was started": true} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			s.dropped = []string{"observedGeneration", "operator", "release"}
+			s.report(s.read())
+			if again {
+				s.stocks = newStocks(s.server, s, s.events)
+			}
+			if stored := s.find("test", "hello"); !hasStockStatus(stored) {
+				t.Fatalf("the test has another status: %v", stored.Object["status"])
+			}
+			s.requeued = nil
+			for range 3 {
+				if !s.takesOver("test", "hello") || s.forgotten > 0 || len(s.requeued) > 0 {
+					t.Fatal("what this operator has written is taken for a stock operator's")
+				}
+			}
+		})
+	}
+}
+
+// Who writes the finalizer of a stock operator begins anew with nothing: no failure is forgotten, and nothing inherited.
+func TestFinalizerOfWhatThisOperatorServes(t *testing.T) {
+	s := newStage(t)
+	s.report(s.read())
+	write := func(finalizers ...string) {
+		t.Helper()
+		obj := s.find("test", "hello")
+		obj.SetFinalizers(finalizers)
+		if err := s.server.Update(t.Context(), obj); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(Finalizer, stockFinalizer, asking)
+	s.takesOver("test", "hello")
+	write(Finalizer, asking)
+	s.takesOver("test", "hello")
+	write(asking)
+	s.takesOver("test", "hello")
+	s.stocks.later(stockPatience)
+	s.stocks.later(stockPatience)
+	if !s.takesOver("test", "hello") {
+		t.Error("it is not served any more")
+	}
+	if s.forgotten > 0 || len(s.inherited) > 0 {
+		t.Errorf("forgotten %d times, inherited %q", s.forgotten, s.inherited)
+	}
+}
+
+func TestMovesOfWhatIsGone(t *testing.T) {
+	s := newStage(t)
+	s.state.Revision = 0
 	s.settle("team", "old", stockFinalizer)
-	if err := s.server.Delete(t.Context(), s.find("team", "old")); err != nil {
+	s.takesOver("team", "old")
+	s.takesOver("team", "old")
+	if len(s.stocks.moves) != 1 {
+		t.Fatalf("%d moves", len(s.stocks.moves))
+	}
+	obj := s.find("team", "old")
+	obj.SetFinalizers(nil)
+	if err := s.server.Update(t.Context(), obj); err != nil {
 		t.Fatal(err)
 	}
-	old := &unstructured.Unstructured{}
-	old.SetGroupVersionKind(welcomeKind)
-	if err := s.Get(t.Context(), client.ObjectKey{Namespace: "team", Name: "old"}, old); err != nil || !slices.Contains(old.GetFinalizers(), Finalizer) {
-		t.Fatalf("the library would not uninstall it: %v, %v", old.GetFinalizers(), err)
-	}
-	old.SetFinalizers(slices.DeleteFunc(old.GetFinalizers(), func(f string) bool { return f == Finalizer }))
-	if err := s.Update(t.Context(), old); err != nil {
+	if err := s.server.Delete(t.Context(), obj); err != nil {
 		t.Fatal(err)
 	}
-	s.finalizers("old")
+	if err := s.Get(t.Context(), client.ObjectKeyFromObject(obj), obj); !apierrors.IsNotFound(err) || len(s.stocks.moves) > 0 {
+		t.Errorf("%v; %d moves", err, len(s.stocks.moves))
+	}
 }
 
 func TestIsStock(t *testing.T) {
