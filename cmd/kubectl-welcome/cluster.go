@@ -16,6 +16,8 @@ type cluster struct {
 	flags *genericclioptions.ConfigFlags
 	// client has the rights of the caller, and reads without a cache.
 	client func() (client.Client, error)
+	// anew has what kubectl keeps on disk of the cluster's kinds, for hours, read again.
+	anew sync.Once
 }
 
 func newCluster(streams genericiooptions.IOStreams) *cluster {

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -76,34 +75,31 @@ func (l *onlooker) refused(what string, err error) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.unread = append(l.unread, what)
+	l.unread = append(l.unread, "you have no right to read "+what)
 	return nil
 }
 
 // children are the objects of the release: those that its record lists or, where the caller may not read that, those of all kinds that say that they are.
 func (l *onlooker) children(ctx context.Context) ([]object.Child, error) {
-	newest, err := l.record(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if newest != nil && newest.Children != nil {
-		return newest.Children, nil
-	}
-	return l.labelled(ctx)
-}
-
-// record is the metadata of the release's record, nil if there is none or it is not the caller's to read.
-func (l *onlooker) record(ctx context.Context) (*record.Record, error) {
 	of := status.Of(l.obj).Release
 	if of == nil {
 		return nil, nil
 	}
+	newest, err := l.record(ctx, of)
+	if newest != nil && newest.Children != nil {
+		return newest.Children, nil
+	}
+	if err := l.refused("the record of the release, so that objects of kinds that you may not list are missing here", client.IgnoreNotFound(err)); err != nil {
+		return nil, err
+	}
+	return l.labelled(ctx)
+}
+
+// record is the metadata of the release's record.
+func (l *onlooker) record(ctx context.Context, of *status.Release) (*record.Record, error) {
 	meta := &metav1.PartialObjectMetadata{}
 	meta.SetGroupVersionKind(recordKind(of))
 	err := l.api.Get(ctx, client.ObjectKey{Namespace: l.obj.GetNamespace(), Name: record.NameOf(of.Name, int(of.Revision))}, meta)
-	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		return nil, nil
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -128,40 +124,39 @@ func (l *onlooker) labelled(ctx context.Context) ([]object.Child, error) {
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return nil, err
 	}
-	var mu sync.Mutex
-	var found []object.Child
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(atOnce)
+	var kinds []schema.GroupVersionKind
 	for _, list := range discovery.FilteredBy(discovery.SupportsAllVerbs{Verbs: []string{"list", "get"}}, lists) {
 		for _, resource := range list.APIResources {
 			kind := schema.FromAPIVersionAndKind(list.GroupVersion, resource.Kind)
-			if kind.Kind == "Event" || kind.GroupKind() == l.obj.GroupVersionKind().GroupKind() {
-				continue
+			if kind.Kind != "Event" && kind.GroupKind() != l.obj.GroupVersionKind().GroupKind() {
+				kinds = append(kinds, kind)
 			}
-			group.Go(func() error {
-				page := &metav1.PartialObjectMetadataList{}
-				page.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-				err := l.api.List(ctx, page, client.InNamespace(l.obj.GetNamespace()), client.MatchingLabelsSelector{Selector: object.ManagedBy()})
-				if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
-					return nil // most kinds are of nobody's release
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				for i := range page.Items {
-					child := object.Child{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: page.Items[i].Name}
-					if l.owns(&page.Items[i]) && !record.Is(child) {
-						found = append(found, child)
-					}
-				}
-				return err
-			})
 		}
 	}
-	err = group.Wait()
+	var found []object.Child
+	err = each(ctx, len(kinds), func(ctx context.Context, i int) error {
+		kind := kinds[i]
+		page := &metav1.PartialObjectMetadataList{}
+		page.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		err := l.api.List(ctx, page, client.InNamespace(l.obj.GetNamespace()), client.MatchingLabelsSelector{Selector: object.ManagedBy()})
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case apierrors.IsForbidden(err), apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err): // most kinds are of nobody's release
+		case err != nil: // an API that another server offers, say, and fails
+			l.unread = append(l.unread, kind.GroupKind().String()+": "+err.Error())
+		}
+		for i := range page.Items {
+			child := object.Child{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: page.Items[i].Name}
+			if l.owns(&page.Items[i]) && !record.Is(child) {
+				found = append(found, child)
+			}
+		}
+		return nil
+	})
 	slices.SortFunc(found, object.Child.Compare)
-	if err == nil {
-		l.unread = append(l.unread, "the record of the release, so that objects of kinds that you may not list are missing here")
-	}
 	return found, err
 }
 
@@ -187,15 +182,10 @@ func (l *onlooker) live(ctx context.Context, child object.Child) (*unstructured.
 // nodes looks at objects, and at the pods of those that have some.
 func (l *onlooker) nodes(ctx context.Context, children []object.Child) ([]*node, error) {
 	nodes := make([]*node, len(children))
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(atOnce)
-	for i, child := range children {
-		group.Go(func() (err error) {
-			nodes[i], err = l.node(ctx, child)
-			return err
-		})
-	}
-	return nodes, group.Wait()
+	return nodes, each(ctx, len(children), func(ctx context.Context, i int) (err error) {
+		nodes[i], err = l.node(ctx, children[i])
+		return err
+	})
 }
 
 func (l *onlooker) node(ctx context.Context, child object.Child) (*node, error) {
@@ -329,21 +319,13 @@ func nodeOfPod(pod *corev1.Pod) *node {
 		}
 	}
 	if restarts > 0 {
-		words = append(words, plural(int(restarts), "restart"))
+		words = append(words, counted(int(restarts), "restart"))
 	}
 	if last != nil {
 		words = append(words, fmt.Sprintf("the last after %s, exit code %d, at %s", last.Reason, last.ExitCode, last.FinishedAt.UTC().Format(time.RFC3339)))
 	}
 	n.Message = strings.Join(words, ", ")
 	return n
-}
-
-// plural counts things: 1 restart, 2 restarts.
-func plural(count int, thing string) string {
-	if count == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", count, thing)
 }
 
 // events are those of the custom resource, and of its pods that are not well.
@@ -396,6 +378,6 @@ func (l *onlooker) rollout(ctx context.Context, r *report) error {
 			waiting++
 		}
 	}
-	r.Rollout = fmt.Sprintf("%d of %s wait", waiting, plural(len(others), r.Kind))
+	r.Rollout = fmt.Sprintf("%d of %s wait", waiting, counted(len(others), r.Kind))
 	return nil
 }

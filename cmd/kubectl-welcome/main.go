@@ -18,6 +18,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // the second ctrl-c ends it at once: some reads from the cluster cannot be given up
 	// Libraries log what the error says anyway, several times.
 	klog.SetLogger(logr.Discard())
 	logf.SetLogger(logr.Discard())

@@ -3,10 +3,11 @@ package main
 import (
 	"context"
 	"errors"
-	"slices"
+	"fmt"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -49,24 +50,32 @@ func newCmdPausing(c *cluster, pause bool, cmd *cobra.Command) *cobra.Command {
 		if len(args) == 0 && s.labels == "" && !s.all {
 			return errors.New("say which: NAME, KIND/NAME, KIND/ for all of a kind, -l or -A")
 		}
-		found, err := c.find(cmd.Context(), s, args)
-		if err != nil {
+		found, missing := c.find(cmd.Context(), s, args)
+		if missing != nil && !errors.As(missing, &unlisted{}) {
+			return missing
+		}
+		if len(found) == 0 {
+			return errors.Join(missing, errors.New("no custom resources found"))
+		}
+		if err := c.checkServed(cmd.Context(), found); err != nil {
 			return err
 		}
-		changed := make([]bool, len(found))
-		group, ctx := errgroup.WithContext(cmd.Context())
-		group.SetLimit(atOnce)
-		for i := range found {
-			group.Go(func() (err error) {
-				changed[i], err = c.pause(ctx, &found[i], pause)
-				return err
-			})
-		}
-		if err := group.Wait(); err != nil {
-			return err
-		}
+		// In the worst hour, what fails for one keeps none of the others.
+		failed := make([]error, len(found))
+		var changed atomic.Int32
+		_ = each(cmd.Context(), len(found), func(ctx context.Context, i int) error {
+			did, err := c.pause(ctx, &found[i], pause)
+			if did {
+				changed.Add(1)
+			}
+			failed[i] = err
+			return nil
+		})
 		if len(found) > 1 {
-			c.printf("%d of %s changed.\n", len(slices.DeleteFunc(changed, func(did bool) bool { return !did })), plural(len(found), "custom resource"))
+			c.printf("%d of %s changed.\n", changed.Load(), counted(len(found), "custom resource"))
+		}
+		if err := errors.Join(append(failed, missing)...); err != nil {
+			return err
 		}
 		for i := range found {
 			if !w.wanted {
@@ -97,16 +106,23 @@ func (c *cluster) pause(ctx context.Context, obj *unstructured.Unstructured, pau
 	} else {
 		err = c.annotate(ctx, obj, release.Pause, nil)
 	}
-	if err == nil {
-		c.printf("%s in %s %s\n", label(obj), obj.GetNamespace(), map[bool]string{true: "paused", false: "resumed"}[pause])
+	switch {
+	case apierrors.IsNotFound(err):
+		c.printf("%s in %s is deleted\n", label(obj), obj.GetNamespace())
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("%s in %s: %w", label(obj), obj.GetNamespace(), err)
 	}
-	return true, err
+	c.printf("%s in %s %s\n", label(obj), obj.GetNamespace(), map[bool]string{true: "paused", false: "resumed"}[pause])
+	return true, nil
 }
 
 // awaitPaused waits until the operator says that it leaves obj alone or, once it no longer does, that all is well.
 func (c *cluster) awaitPaused(ctx context.Context, w waiting, obj *unstructured.Unstructured, pause bool) error {
 	return c.await(ctx, w, func(ctx context.Context) (string, bool, error) {
-		if err := c.again(ctx, obj); err != nil {
+		if err := c.again(ctx, obj); apierrors.IsNotFound(err) {
+			return "", true, nil // deletions go through
+		} else if err != nil {
 			return "", false, err
 		}
 		r := reportOf(obj)

@@ -40,6 +40,9 @@ kubectl welcome reconcile hello --force --wait`),
 			if len(found) != 1 {
 				return fmt.Errorf("%s means %d custom resources: name one", args[0], len(found))
 			}
+			if err := c.checkServed(cmd.Context(), found); err != nil {
+				return err
+			}
 			obj := &found[0]
 			value := time.Now().UTC().Format("2006-01-02T15:04:05.000Z")
 			if force {

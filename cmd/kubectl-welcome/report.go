@@ -90,9 +90,11 @@ func reportOf(obj *unstructured.Unstructured) *report {
 		return r
 	}
 	r.Ready, r.Reason, r.Since = ready.Status, ready.Reason, &ready.LastTransitionTime
-	var waits string
-	r.Message, waits, _ = strings.Cut(ready.Message, release.Outdated)
-	r.Message, r.WaitsFor = strings.TrimSpace(r.Message), strings.TrimSuffix(waits, ".")
+	r.Message = ready.Message
+	if ready.Status == metav1.ConditionTrue { // else it may quote what a chart fails with
+		message, waits, _ := strings.Cut(ready.Message, release.Outdated)
+		r.Message, r.WaitsFor = strings.TrimSpace(message), strings.TrimSuffix(waits, ".")
+	}
 	foreign := slices.ContainsFunc(obj.GetFinalizers(), func(finalizer string) bool { return finalizer != status.Finalizer })
 	switch {
 	case obj.GetDeletionTimestamp() != nil:
@@ -183,7 +185,7 @@ type details struct {
 	Events []happening `json:"events"`
 	// Rollout is how far the one is that it waits for.
 	Rollout string `json:"rollout,omitempty"`
-	// Unread is what the caller has no right to see, and what it would tell.
+	// Unread is what could not be read, and why.
 	Unread []string `json:"unread,omitempty"`
 }
 

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"demo.welcome.domain/welcome-operator/internal/release"
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
@@ -87,6 +88,9 @@ func TestReportOf(t *testing.T) {
 		})
 	}
 	if r := reportOf(seen("a", waits)); r.WaitsFor != "waiting for the rollout of the new version to others" || strings.Contains(r.Message, "chart") {
+		t.Errorf("waits for %q: %q", r.WaitsFor, r.Message)
+	}
+	if r := reportOf(seen("a", "Ready=False:RenderFailed:x. "+release.Outdated+"quoted")); r.WaitsFor != "" || !strings.HasSuffix(r.Message, "quoted") {
 		t.Errorf("waits for %q: %q", r.WaitsFor, r.Message)
 	}
 }

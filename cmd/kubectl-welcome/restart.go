@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/kubectl/pkg/polymorphichelpers"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -77,15 +78,18 @@ func (c *cluster) workloads(ctx context.Context, obj *unstructured.Unstructured)
 			continue
 		}
 		workload, err := l.live(ctx, child)
-		if err != nil {
+		if apierrors.IsNotFound(err) {
+			continue // deleted, or a record that somebody has forged names it
+		} else if err != nil {
 			return nil, err
+		}
+		if !l.owns(workload) {
+			continue
 		}
 		if paused, _, _ := unstructured.NestedBool(workload.Object, "spec", "paused"); paused {
 			return nil, fmt.Errorf("somebody has paused the rollout of %s: kubectl rollout resume %s -n %s", label(workload), label(workload), obj.GetNamespace())
 		}
-		if l.owns(workload) {
-			workloads = append(workloads, *workload)
-		}
+		workloads = append(workloads, *workload)
 	}
 	if len(workloads) == 0 {
 		return nil, errors.New("it has no Deployment, StatefulSet or DaemonSet that you may read")

@@ -82,7 +82,7 @@ func screen(out io.Writer, r *report, now time.Time) {
 		line("Release     none yet")
 	}
 	if r.WaitsFor != "" {
-		line("Rollout     %s", strings.TrimSuffix(busy(r.WaitsFor)+" ("+r.Rollout+")", " ()"))
+		line("Rollout     %s", strings.TrimSuffix(busy(safe(r.WaitsFor))+" ("+r.Rollout+")", " ()"))
 	}
 	if r.URL != "" {
 		line("URL         %s", safe(r.URL))
@@ -114,7 +114,7 @@ func screen(out io.Writer, r *report, now time.Time) {
 	line("\n%s", head("Events"))
 	happenings(out, r.Events[:min(len(r.Events), 10)], ago)
 	if len(r.Unread) > 0 {
-		line("\nYou have no right to read: %s.", strings.Join(r.Unread, "; "))
+		line("\nMissing here: %s.", safe(strings.Join(r.Unread, "; ")))
 	}
 }
 
@@ -188,7 +188,7 @@ func table(out io.Writer, reports []*report, wide bool, now time.Time) {
 			if len(message) > most && !wide {
 				message = append(message[:most], '…')
 			}
-			why += ": " + strings.TrimSpace(string(message)+" "+r.WaitsFor)
+			why += ": " + strings.TrimSpace(string(message)+" "+safe(r.WaitsFor))
 		}
 		row(append(cells, why)...)
 	}
@@ -216,7 +216,7 @@ func summary(reports []*report) string {
 	}
 	var all, why []string
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
-		all = append(all, plural(kinds[kind], kind))
+		all = append(all, counted(kinds[kind], kind))
 	}
 	for _, reason := range slices.SortedFunc(maps.Keys(reasons), func(a, b string) int {
 		if reasons[a] != reasons[b] {

@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"demo.welcome.domain/welcome-operator/internal/release"
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
@@ -25,7 +26,7 @@ func TestScreen(t *testing.T) {
 		},
 		Drift:  []happening{drift},
 		Events: []happening{{Last: at, Count: 1, Type: "Warning", Reason: "Failed", Message: "bad \033[2Jimage\nof two lines"}, drift},
-		Unread: []string{"pods"},
+		Unread: []string{"you have no right to read pods", "x.example.com: \033[2J"},
 	}
 	var out strings.Builder
 	screen(&out, r, start)
@@ -54,10 +55,22 @@ Events
   12m ago  Failed  bad �[2Jimage of two lines
   12m ago (3 times)  DriftCorrected  Service "hello": put back spec.type, which was changed by field manager "kubectl-edit"
 
-You have no right to read: pods.
+Missing here: you have no right to read pods; x.example.com: �[2J.
 `
 	if out.String() != want {
 		t.Errorf("got\n%s", out.String())
+	}
+}
+
+// What a rollout waits for names what others have made.
+func TestRolloutIsText(t *testing.T) {
+	r := reportOf(seen("hello", "Ready=True:Healthy:Well. "+release.Outdated+"\033[2Jothers."))
+	r.details = &details{}
+	var out strings.Builder
+	screen(&out, r, start)
+	table(&out, []*report{r}, false, start)
+	if strings.Contains(out.String(), "\033") || strings.Count(out.String(), "�[2Jothers") != 2 {
+		t.Errorf("got\n%q", out.String())
 	}
 }
 

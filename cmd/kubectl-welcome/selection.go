@@ -14,10 +14,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/restmapper"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
 // welcomes are what a name without a kind means, if the cluster has them.
@@ -41,7 +43,7 @@ func (s *selection) isNamed(args []string) bool {
 }
 
 // find reads the custom resources that are meant: NAME and KIND/NAME are one each, KIND/ are all of a kind. Nothing, -l and -A are those of all kinds. They are
-// in the namespace of the flags, but for -A.
+// in the namespace of the flags, but for -A. Beside an error that is unlisted, there are those that the caller may list.
 func (c *cluster) find(ctx context.Context, s selection, args []string) ([]unstructured.Unstructured, error) {
 	namespace, err := c.namespace()
 	if err != nil {
@@ -68,14 +70,14 @@ func (c *cluster) find(ctx context.Context, s selection, args []string) ([]unstr
 		if name != "" || !strings.Contains(arg, "/") {
 			return nil, fmt.Errorf("%s: a name goes neither with -A and -l nor with all of a kind; for those of one kind, write KIND/", arg)
 		}
-		kind, err := c.kind(resource)
+		kind, err := c.kind(ctx, resource)
 		if err != nil {
 			return nil, err
 		}
 		kinds = append(kinds, kind)
 	}
 	if len(args) == 0 {
-		if kinds, err = c.served(); err != nil {
+		if kinds, err = c.served(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -83,17 +85,30 @@ func (c *cluster) find(ctx context.Context, s selection, args []string) ([]unstr
 		namespace = metav1.NamespaceAll
 	}
 	var found []unstructured.Unstructured
+	var forbidden []error
 	for _, kind := range kinds {
 		list, err := c.list(ctx, kind.GroupVersionKind, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector})
-		if apierrors.IsForbidden(err) && s.all {
-			return nil, fmt.Errorf("%w\nWithout rights in all namespaces, leave out -A and name yours by -n", err)
-		} else if err != nil {
+		switch {
+		case apierrors.IsForbidden(err):
+			forbidden = append(forbidden, err)
+		case apierrors.IsNotFound(err) && len(args) == 0: // somebody has deleted the CRD meanwhile
+		case err != nil:
 			return nil, err
 		}
 		found = append(found, list...)
 	}
-	return found, nil
+	err = errors.Join(forbidden...)
+	if err != nil && s.all {
+		err = fmt.Errorf("%w\nWithout rights in all namespaces, leave out -A and name yours by -n", err)
+	}
+	if len(forbidden) > 0 && len(forbidden) < len(kinds) {
+		err = unlisted{err}
+	}
+	return found, err
 }
+
+// unlisted is why custom resources of some kinds are missing among those that were found: the caller may not list them.
+type unlisted struct{ error }
 
 // list reads objects of a kind, in portions that the API server likes.
 func (c *cluster) list(ctx context.Context, kind schema.GroupVersionKind, options ...client.ListOption) ([]unstructured.Unstructured, error) {
@@ -123,7 +138,7 @@ func (c *cluster) named(ctx context.Context, namespace, arg string) (*unstructur
 	if !hasKind {
 		resource, name = "", arg
 	}
-	kind, err := c.kind(resource)
+	kind, err := c.kind(ctx, resource)
 	if err != nil {
 		return nil, err
 	}
@@ -137,9 +152,9 @@ func (c *cluster) named(ctx context.Context, namespace, arg string) (*unstructur
 }
 
 // kind is that which a word means as kubectl has it: kind, plural, singular or short name, with its group or without. No word means the default.
-func (c *cluster) kind(word string) (*meta.RESTMapping, error) {
+func (c *cluster) kind(ctx context.Context, word string) (*meta.RESTMapping, error) {
 	if word == "" {
-		served, err := c.served()
+		served, err := c.served(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -178,7 +193,7 @@ func defaultOf(served []*meta.RESTMapping) (*meta.RESTMapping, error) {
 }
 
 // served are the kinds that the operator serves in this cluster, by the category that their CRDs have: everybody may ask for that.
-func (c *cluster) served() ([]*meta.RESTMapping, error) {
+func (c *cluster) served(ctx context.Context) ([]*meta.RESTMapping, error) {
 	known, err := c.flags.ToDiscoveryClient()
 	if err != nil {
 		return nil, err
@@ -187,11 +202,8 @@ func (c *cluster) served() ([]*meta.RESTMapping, error) {
 	if err != nil {
 		return nil, err
 	}
-	resources, _ := restmapper.NewDiscoveryCategoryExpander(known).Expand(object.Category)
-	if len(resources) == 0 { // what is kept on disk may be older than the CRDs
-		known.Invalidate()
-		resources, _ = restmapper.NewDiscoveryCategoryExpander(known).Expand(object.Category)
-	}
+	c.anew.Do(func() { meta.MaybeResetRESTMapper(mapper) })
+	resources, _ := restmapper.NewDiscoveryCategoryExpanderWithContext(discovery.ToDiscoveryInterfaceWithContext(known)).ExpandWithContext(ctx, object.Category)
 	var kinds []*meta.RESTMapping
 	for _, resource := range resources {
 		gvk, err := mapper.KindFor(resource.WithVersion(""))
@@ -219,6 +231,24 @@ func (c *cluster) served() ([]*meta.RESTMapping, error) {
 	return slices.CompactFunc(kinds, func(a, b *meta.RESTMapping) bool { return a.GroupVersionKind == b.GroupVersionKind }), nil
 }
 
+// checkServed refuses what the operator does not serve: an annotation would do nothing there. The CRDs of some that it serves lack the category.
+func (c *cluster) checkServed(ctx context.Context, found []unstructured.Unstructured) error {
+	served, err := c.served(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range found {
+		obj := &found[i]
+		isServed := func(kind *meta.RESTMapping) bool {
+			return kind.GroupVersionKind.GroupKind() == obj.GroupVersionKind().GroupKind()
+		}
+		if !slices.ContainsFunc(served, isServed) && !slices.Contains(obj.GetFinalizers(), status.Finalizer) {
+			return fmt.Errorf("%s: the operator serves no %s", label(obj), obj.GetKind())
+		}
+	}
+	return nil
+}
+
 // label is how a custom resource is called in what is printed and typed: as NAME or KIND/NAME.
 func label(obj *unstructured.Unstructured) string {
 	return strings.ToLower(obj.GetKind()) + "/" + obj.GetName()
@@ -234,7 +264,7 @@ func (c *cluster) completeNames(cmd *cobra.Command, _ []string, typed string) ([
 	if !hasKind {
 		resource = ""
 	}
-	kind, err := c.kind(resource)
+	kind, err := c.kind(cmd.Context(), resource)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

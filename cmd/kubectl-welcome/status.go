@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -33,7 +34,7 @@ Of a single one, all that helps is shown on one screen: its release, its objects
 what of it drifted in the last hour and who wrote that, its place in a rollout, and events. What you have no right to read is left out, and
 said. Of several, a table has the worst first.
 
-The exit code is 0 only if all are Ready, 2 if some are not, and 1 if that could not be found out.`,
+The exit code is 0 only if all are Ready, 2 if some are not, and 1 if that could not be found out, of some kinds even, or -l selects none.`,
 		Example: examples(`
 # One custom resource, on one screen
 kubectl welcome status hello
@@ -57,12 +58,15 @@ kubectl welcome status -A -o json | jq -r '.items[] | select(.turn == "you") | .
 				return c.watchStatus(cmd.Context(), s, args, output)
 			}
 			text, reports, err := c.status(cmd.Context(), s, args, output)
-			if err != nil {
-				return err
-			}
 			c.printf("%s", text)
+			if err != nil {
+				return err // of some kinds, there may be a text
+			}
 			if len(reports) == 0 {
 				c.notef("No custom resources found.\n")
+				if s.labels != "" {
+					return &exitError{code: 1} // who selects expects some
+				}
 			}
 			if !allReady(reports) {
 				return &exitError{code: notReady}
@@ -77,11 +81,11 @@ kubectl welcome status -A -o json | jq -r '.items[] | select(.turn == "you") | .
 	return cmd
 }
 
-// status is what is to be printed, and of what.
+// status is what is to be printed, and of what. Beside an error that is unlisted, it is that of the others.
 func (c *cluster) status(ctx context.Context, s selection, args []string, output string) (string, []*report, error) {
-	found, err := c.find(ctx, s, args)
-	if err != nil {
-		return "", nil, err
+	found, missing := c.find(ctx, s, args)
+	if missing != nil && !errors.As(missing, &unlisted{}) {
+		return "", nil, missing
 	}
 	reports := make([]*report, len(found))
 	for i := range found {
@@ -105,13 +109,13 @@ func (c *cluster) status(ctx context.Context, s selection, args []string, output
 		if output == "yaml" && err == nil {
 			text, err = yaml.JSONToYAML(text)
 		}
-		return string(bytes.TrimSpace(text)) + "\n", reports, err
+		return string(bytes.TrimSpace(text)) + "\n", reports, errors.Join(err, missing)
 	case single:
 		screen(&out, reports[0], time.Now())
 	case len(reports) > 0:
 		table(&out, reports, output == "wide", time.Now())
 	}
-	return out.String(), reports, nil
+	return out.String(), reports, missing
 }
 
 // watchStatus prints again what has changed, on a cleared screen if there is one.
@@ -119,8 +123,12 @@ func (c *cluster) watchStatus(ctx context.Context, s selection, args []string, o
 	file, isFile := c.Out.(*os.File)
 	clears := isFile && term.IsTerminal(int(file.Fd())) && output != "json" && output != "yaml"
 	before, ready := "", false
+	var last error // that was told already
 	end := func() error {
-		if !ready {
+		switch {
+		case last != nil:
+			return &exitError{code: 1}
+		case !ready:
 			return &exitError{code: notReady}
 		}
 		return nil
@@ -130,17 +138,21 @@ func (c *cluster) watchStatus(ctx context.Context, s selection, args []string, o
 		if ctx.Err() != nil {
 			return end() // ctrl-c
 		}
-		if err != nil {
+		if err != nil && !errors.As(err, &unlisted{}) && (before == "" || !passes(err)) {
 			return err
 		}
-		if text != before {
-			before = text
+		if text != "" && text != before {
+			before, last = text, nil
 			if clears {
 				c.printf("\033[H\033[2J")
 			}
 			c.printf("%s", text)
 		}
-		if ready = allReady(reports); ready && s.isNamed(args) {
+		if err != nil && (last == nil || last.Error() != err.Error()) {
+			c.notef("%s\n", safe(err.Error()))
+		}
+		last = err
+		if ready = err == nil && allReady(reports); ready && s.isNamed(args) {
 			return nil
 		}
 		select {

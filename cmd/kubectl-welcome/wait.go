@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -31,6 +34,8 @@ func (c *cluster) await(ctx context.Context, w waiting, check func(context.Conte
 		step, done, err := check(ctx)
 		if ctx.Err() != nil {
 			err = ctx.Err()
+		} else if err != nil && passes(err) {
+			step, done, err = "Waiting for the API server: "+err.Error(), false, nil
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
 			return fmt.Errorf("not done after %s (--timeout): %s", w.timeout, told)
@@ -50,6 +55,16 @@ func (c *cluster) await(ctx context.Context, w waiting, check func(context.Conte
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
+}
+
+// passes is whether an error is about the moment, as while an API server is replaced, and no answer.
+func passes(err error) bool {
+	var answer apierrors.APIStatus
+	if errors.As(err, &answer) {
+		return answer.Status().Code == http.StatusTooManyRequests || answer.Status().Code >= http.StatusInternalServerError
+	}
+	var transport *url.Error
+	return errors.As(err, &transport)
 }
 
 // again reads an object anew.

@@ -2,7 +2,12 @@ package integration
 
 import (
 	"encoding/json"
+	"encoding/pem"
 	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,12 +15,19 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/controlplane"
 	"demo.welcome.domain/welcome-operator/tests/kit"
@@ -79,7 +91,10 @@ func TestPluginFindsCustomResources(t *testing.T) {
 	if got := s.plugin("status", "-A"); !strings.Contains(got.out, s.namespace) {
 		t.Errorf("-A says:\n%s%s", got.out, got.notes)
 	}
-	s.expect(s.plugin("status", "-l", "no=such"), 0, "No custom resources found.")
+	s.expect(s.plugin("status", "-l", "no=such"), 1, "No custom resources found.")
+	s.expect(s.plugin("pause", "-l", "no=such"), 1, "no custom resources found")
+	s.expect(s.plugin("pause", "deployment/hello"), 1, "the operator serves no Deployment")
+	s.expect(s.plugin("reconcile", "deployment/hello"), 1, "the operator serves no Deployment")
 	s.expect(s.plugin("status", "welcome/"), 0, "welcome/hello", "1 Welcome: 1 ready")
 	s.expect(s.plugin("status", "nobody"), 1, `"nobody" not found`)
 	s.expect(s.plugin("status", "nothing/hello"), 1, "nothing")
@@ -172,7 +187,7 @@ func TestPluginForTenants(t *testing.T) {
 		}
 		return nil
 	})
-	s.expect(s.pluginAs("tenant", tenant, "status", "hello"), 0, "Ready", "revision 1", "You have no right to read", "the record of the release", "events")
+	s.expect(s.pluginAs("tenant", tenant, "status", "hello"), 0, "Ready", "revision 1", "you have no right to read the record of the release", "you have no right to read events")
 	s.create("other")
 	before := s.record()
 	s.expect(s.pluginAs("tenant", tenant, "status"), 2, "welcome/hello", "welcome/other")
@@ -227,11 +242,136 @@ func TestPluginHistoryAndRestart(t *testing.T) {
 	// Who may edit records has nobody restart what is not the Welcome's.
 	s.pause()
 	theirs := deployment.DeepCopy()
-	theirs.ObjectMeta = objectMeta(s.namespace, "theirs")
+	theirs.ObjectMeta, theirs.Spec.Paused = objectMeta(s.namespace, "theirs"), true
 	s.must(env.Client.Create(ctx, theirs))
 	record := &s.records("hello")[1]
-	record.Annotations["webapp.demo.welcome.domain/children"] = `[{"apiVersion":"apps/v1","kind":"Deployment","name":"theirs"}]`
+	record.Annotations["webapp.demo.welcome.domain/children"] = `[{"apiVersion":"apps/v1","kind":"Deployment","name":"theirs"},{"apiVersion":"apps/v1","kind":"Deployment","name":"gone"}]`
 	s.must(env.Client.Update(ctx, record))
 	s.expect(s.plugin("status", "hello"), 2, "Deployment/theirs  Unknown  it is somebody else's")
 	s.expect(s.plugin("restart", "hello"), 1, "no Deployment")
+}
+
+// pluginKind makes a kind that the plugin counts among those that are served, and that no operator serves.
+func (s *scene) pluginKind(kind string) (remove func()) {
+	s.Helper()
+	s.serveKind(kind)
+	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Group: kindsGroup, Version: "v1", Kind: kind})
+	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: objectMeta("", plural.Resource+"."+kindsGroup)}
+	s.must(env.Client.Patch(ctx, crd, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"names":{"categories":["welcome-operator"]}}}`))))
+	awaitListed := func(want bool) {
+		s.Helper()
+		s.await("discovery knows of "+kind, func() error {
+			out, err := s.kubectl("", "api-resources", "--categories=welcome-operator", "-o", "name")
+			if err == nil && strings.Contains(out, crd.Name) != want {
+				err = errors.New(out)
+			}
+			return err
+		})
+	}
+	awaitListed(true)
+	remove = sync.OnceFunc(func() {
+		s.must(env.Client.Delete(ctx, crd))
+		awaitListed(false)
+	})
+	s.Cleanup(remove)
+	return remove
+}
+
+// Kinds that came or went a moment ago count, whatever kubectl remembers of the cluster, and one that the caller may not list hides none of the others.
+func TestPluginOfKindsThatComeAndGo(t *testing.T) {
+	s := newScene(t)
+	s.create("hello")
+	s.editor()
+	token, err := env.Token(ctx, s.namespace, "editor")
+	s.must(err)
+	tenant := env.As(token)
+	s.await("the tenant may read", func() error {
+		return says(s.pluginAs("tenant", tenant, "status").out, []string{"welcome/hello"})
+	})
+	s.expect(s.plugin("status"), 2, "welcome/hello")
+	remove := s.pluginKind("Passing")
+	s.createOf("Passing", "there")
+	s.expect(s.plugin("status"), 2, "welcome/hello", "passing/there")
+	if got := s.plugin("status", "passing/there"); got.code != 2 || strings.Contains(got.out, "Missing here") {
+		t.Errorf("there is no release yet:\n%s%s", got.out, got.notes)
+	}
+	s.expect(s.pluginAs("tenant", tenant, "status"), 1, "welcome/hello", "passings.kinds.example.com is forbidden")
+	s.expect(s.pluginAs("tenant", tenant, "pause", "-l", "!no"), 1, "welcome/hello in "+s.namespace+" paused", "passings.kinds.example.com is forbidden")
+	remove()
+	if got := s.plugin("status"); got.code != 2 || strings.Contains(got.out, "passing") {
+		t.Errorf("the kind is gone:\n%s%s", got.out, got.notes)
+	}
+}
+
+// What goes wrong with one custom resource, one kind or for a moment keeps the plugin from nothing else.
+func TestPluginWhenRequestsFail(t *testing.T) {
+	s := newScene(t)
+	s.pluginKind("Failing")
+	for _, name := range []string{"first", "deleted", "refused"} {
+		s.createOf("Failing", name)
+	}
+	token, err := env.Token(ctx, operatorNamespace, s.accountForCharts())
+	s.must(err)
+	login := env.As(token)
+	server, err := url.Parse(env.Admin.Host)
+	s.must(err)
+	transport, err := rest.TransportFor(rest.AnonymousClientConfig(env.Admin))
+	s.must(err)
+	var fails atomic.Pointer[func(method, path string) bool]
+	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(server) }, Transport: transport}
+	proxy := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if fail := fails.Load(); fail != nil && (*fail)(r.Method, r.URL.Path) {
+			http.Error(w, "the API server is being replaced", http.StatusServiceUnavailable)
+			return
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	t.Cleanup(proxy.Close)
+	login.Host, login.CAData = proxy.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: proxy.Certificate().Raw})
+	plugin := func(fail func(method, path string) bool, args ...string) said {
+		fails.Store(&fail)
+		return s.pluginAs("proxied", login, args...)
+	}
+
+	s.expect(plugin(func(method, path string) bool {
+		if method == http.MethodPatch && strings.HasSuffix(path, "/deleted") {
+			if err := env.Client.Delete(ctx, s.of("Failing", "deleted")); err != nil {
+				t.Error(err)
+			}
+		}
+		return method == http.MethodPatch && strings.HasSuffix(path, "/refused")
+	}, "pause", "failing/"), 1, "failing/first in "+s.namespace+" paused", "failing/deleted in "+s.namespace+" is deleted", "1 of 3 custom resources changed", "failing/refused in "+s.namespace+": ")
+
+	// Its status, as an operator would write it. Its record is gone.
+	first := s.of("Failing", "first")
+	first.Object["status"] = map[string]any{
+		"conditions": []any{map[string]any{"type": "Ready", "status": "True", "reason": "Healthy", "message": "It is well.", "observedGeneration": first.GetGeneration(), "lastTransitionTime": metav1.Now().UTC().Format(time.RFC3339)}},
+		"release":    map[string]any{"name": "first", "revision": int64(1), "chart": "welcome", "version": "0.1.0", "status": "deployed", "lastApplied": metav1.Now().UTC().Format(time.RFC3339), "generation": int64(1)},
+	}
+	s.must(env.Client.Status().Update(ctx, first))
+	s.expect(plugin(func(_, path string) bool { return strings.HasSuffix(path, "/ingresses") }, "status", "failing/first"), 2, "Missing here: Ingress.networking.k8s.io: ")
+	gets := 0
+	away := func(method, path string) bool {
+		if method == http.MethodGet && strings.HasSuffix(path, "/failings/first") {
+			gets++
+		}
+		return gets == 2 && method == http.MethodGet && strings.HasSuffix(path, "/failings/first")
+	}
+	s.expect(plugin(away, "resume", "failing/first", "--wait"), 0, "resumed", "Waiting for the API server")
+
+	unready := s.of("Failing", "first")
+	unready.Object["status"].(map[string]any)["conditions"].([]any)[0].(map[string]any)["status"] = "False"
+	s.must(env.Client.Status().Update(ctx, unready))
+	gets = 0
+	s.expect(plugin(func(method, path string) bool {
+		if !away(method, path) {
+			return false
+		}
+		first := s.of("Failing", "first")
+		first.Object["status"].(map[string]any)["conditions"].([]any)[0].(map[string]any)["status"] = "True"
+		if err := env.Client.Status().Update(ctx, first); err != nil {
+			t.Error(err)
+		}
+		return true
+	}, "status", "failing/first", "--watch"), 0, "Not ready", "the server is currently unable", "Nobody has to do anything")
 }
