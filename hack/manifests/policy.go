@@ -109,8 +109,9 @@ func policyVariables(entries []operator.Entry) []admissionregistrationv1.Variabl
 		{Name: "inNoNamespace", Expression: inNoNamespace(entries, annotated("object", obj.CustomResource))},
 		// A record that lost its owner is the operator's all the same: kubectl delete --cascade=orphan takes the owner away.
 		{Name: "record", Expression: `variables.resource in ` + records(entries) + ` && request.name.startsWith("sh.helm.release.v1.") && variables.marked`},
-		// What the operator was started with, in its own namespace. It changes no other ConfigMap there.
-		{Name: "published", Expression: `variables.resource == "/configmaps" && request.operation != "DELETE" && request.userInfo.username.startsWith("system:serviceaccount:" + request.namespace + ":") && ` +
+		// What the operator was started with, in its own namespace. It makes and changes no other ConfigMap there. It is called as the lease is: with another
+		// --leader-election-id, that name belongs here.
+		{Name: "published", Expression: `variables.resource == "/configmaps" && request.name == "` + operator.LeaderElectionID + `" && request.operation != "DELETE" && request.userInfo.username.startsWith("system:serviceaccount:" + request.namespace + ":") && ` +
 			labelled("object") + ` && (request.operation == "CREATE" || ` + labelled("oldObject") + `)`},
 		{Name: "pod", Expression: `request.operation == "DELETE" ? dyn({}) :
 variables.resource == "/pods" ? object.spec :

@@ -81,7 +81,7 @@ func (o *Options) bind(help io.Writer) *pflag.FlagSet {
 	flags.StringVar(&o.PprofBindAddress, "pprof-bind-address", "", "the `host:port` of /debug/pprof, such as 127.0.0.1:6060, without authentication (default: none)")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", false, "work only while holding the lease; needed with more than one replica")
 	flags.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", "", "the `namespace` of the lease (default: the pod's own; needed with --leader-elect outside of a cluster)")
-	flags.StringVar(&o.LeaderElectionID, "leader-election-id", leaderElectionID, "the `name` of the lease: another one for each operator in a namespace")
+	flags.StringVar(&o.LeaderElectionID, "leader-election-id", LeaderElectionID, "the `name` of the lease: another one for each operator in a namespace")
 	flags.IntVar(&o.MaxConcurrentReconciles, "max-concurrent-reconciles", 4, "how many custom resources of a kind are acted on at once, not counting those that wait for a hook; maxConcurrentReconciles of its watches entry wins")
 	flags.DurationVar(&o.ReconcilePeriod, "reconcile-period", 10*time.Hour, "how often a custom resource is reconciled even if nothing happened, 0 for never; reconcilePeriod of its watches entry wins")
 	flags.IntVar(&o.RolloutLimits.MaxConcurrent, "rollout-max-concurrent", 10, "how many custom resources of a kind are upgraded to a new chart version at once")

@@ -26,7 +26,7 @@ func TestDefaults(t *testing.T) {
 		WatchesFile:             "watches.yaml",
 		MetricsBindAddress:      ":8443",
 		HealthProbeBindAddress:  ":8081",
-		LeaderElectionID:        leaderElectionID,
+		LeaderElectionID:        LeaderElectionID,
 		MaxConcurrentReconciles: 4,
 		ReconcilePeriod:         10 * time.Hour,
 		RolloutLimits:           release.Limits{MaxConcurrent: 10, MaxFailures: 5},

@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// leaderElectionID is the lease of Welcome's operator.
-	leaderElectionID = "welcome-operator.webapp.demo.welcome.domain"
+	// LeaderElectionID is the lease of Welcome's operator.
+	LeaderElectionID = "welcome-operator.webapp.demo.welcome.domain"
 	// shutdownTimeout is how long running reconciles may go on after SIGTERM. It fits into
 	// the pod's grace period of 30 seconds.
 	shutdownTimeout = 20 * time.Second

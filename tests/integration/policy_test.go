@@ -173,7 +173,8 @@ func TestPolicyBoundsTheOperatorsToken(t *testing.T) {
 	s.must(operator.Delete(ctx, adopted))
 
 	// In its own namespace, it tells how it was started, and changes nothing else.
-	tells := &corev1.ConfigMap{ObjectMeta: objectMeta(operatorNamespace, s.namespace)}
+	tells := &corev1.ConfigMap{ObjectMeta: objectMeta(operatorNamespace, published)}
+	s.must(client.IgnoreNotFound(env.Client.Delete(ctx, tells.DeepCopy()))) // of another test
 	tells.Labels = map[string]string{markOfPublished: "entries"}
 	s.must(operator.Create(ctx, tells))
 	tells.Data = map[string]string{"a": "b"}
@@ -183,8 +184,9 @@ func TestPolicyBoundsTheOperatorsToken(t *testing.T) {
 	plain.Labels = nil
 	s.must(env.Client.Update(ctx, plain))
 	plain.Labels = tells.Labels
-	denied("publish in another ConfigMap", operator.Update(ctx, plain.DeepCopy()), noOwner)
+	denied("publish in a ConfigMap of somebody else", operator.Update(ctx, plain.DeepCopy()), noOwner)
 	s.must(env.Client.Delete(ctx, plain))
+	denied("publish under another name", operator.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: s.namespace, Labels: tells.Labels}}), noOwner)
 
 	// What is kept is made, repaired, given an owner and taken from it. It is deleted by nobody who has only the operator's token.
 	keep := kept(func(*corev1.ConfigMap) {})
