@@ -12,7 +12,10 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 const (
@@ -130,8 +133,9 @@ func (c *cluster) tellProgress(done *atomic.Int64, all int) (stop func()) {
 type ask struct {
 	name *unstructured.Unstructured // or what is to become of it
 	obj  *unstructured.Unstructured // as the cluster has it; nil if it is new
-	// propose asks the API server what it would be, nil if it is to be as it is.
-	propose func(context.Context, *readOnly) (*unstructured.Unstructured, error)
+	// propose asks the API server what it would be, as it lives in the operator's version; nil if it is to be as it is.
+	propose func(_ context.Context, _ *readOnly, live *unstructured.Unstructured) (*unstructured.Unstructured, error)
+	isFile  bool // whose version is that of the file
 	kind    *servedKind
 	// unserved is why there is no kind.
 	unserved error
@@ -156,8 +160,13 @@ func (a ask) result(ctx context.Context) result {
 		return r
 	}
 	owner, err := a.obj, error(nil)
-	if a.propose != nil {
-		owner, err = a.propose(ctx, a.kind.cluster)
+	if owner != nil && owner.GroupVersionKind() != a.kind.gvk { // the chart is rendered with the version that the operator knows
+		owner = &unstructured.Unstructured{}
+		owner.SetGroupVersionKind(a.kind.gvk)
+		err = a.kind.cluster.Get(ctx, client.ObjectKeyFromObject(a.obj), owner)
+	}
+	if err == nil && a.propose != nil {
+		owner, err = a.propose(ctx, a.kind.cluster, owner)
 	}
 	if err != nil {
 		r.fail(err)
@@ -185,7 +194,7 @@ func (a ask) result(ctx context.Context) result {
 func (r *result) fail(err error) {
 	var answer apierrors.APIStatus
 	switch {
-	case isNoRight(err):
+	case isNoRight(err), isForNow(err), errors.Is(err, release.ErrInTheMiddle):
 		r.unknown = errors.Join(r.unknown, err)
 	case errors.Is(err, errNoDryRun), errors.Is(err, context.Canceled), !errors.As(err, &answer) && isOutage(err):
 		r.failed = errors.Join(r.failed, fmt.Errorf("%s/%s: %w", r.name.GetNamespace(), r.name.GetName(), err))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,9 +25,6 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
-// defaultLease is how the lease of an operator is called, and what it publishes, unless it is told otherwise.
-const defaultLease = "welcome-operator.webapp.demo.welcome.domain"
-
 // servers are those of the cluster, as far as they are asked for.
 type servers struct {
 	*cluster
@@ -34,10 +32,18 @@ type servers struct {
 	readOnly     *readOnly
 	capabilities *release.Capabilities
 	charts       map[string]*chart.Chart // of --chart, by name
-	used         map[string]bool         // those that an operator has
+	offered      map[string]bool         // those that an operator has
+	used         map[string]bool         // those of what is asked about
 	known        map[string]*boot.Published
 	kinds        map[string]*servedKind
 	without      map[string]error // why there is no such kind
+	voted        map[string]vote
+}
+
+// vote is which operator serves most of a kind, or why that can't be told.
+type vote struct {
+	operator string
+	err      error
 }
 
 // notServed is why an operator would not serve a kind.
@@ -47,14 +53,15 @@ type notServed struct{ error }
 type servedKind struct {
 	*release.Kind
 	cluster    *readOnly
-	unknown    []string // overrides that only the operator knows
+	gvk        schema.GroupVersionKind // as the operator knows it
+	unknown    []string                // overrides that only the operator knows
 	namespaces []string
 	selector   labels.Selector
 	chart      *chart.Chart
 }
 
 func (c *cluster) newServers(o diffOptions) (*servers, error) {
-	all := &servers{cluster: c, only: o.operator, charts: map[string]*chart.Chart{}, used: map[string]bool{}, known: map[string]*boot.Published{}, kinds: map[string]*servedKind{}, without: map[string]error{}}
+	all := &servers{cluster: c, only: o.operator, charts: map[string]*chart.Chart{}, offered: map[string]bool{}, used: map[string]bool{}, known: map[string]*boot.Published{}, kinds: map[string]*servedKind{}, without: map[string]error{}, voted: map[string]vote{}}
 	for _, place := range o.charts {
 		given, err := loader.Load(place)
 		if err != nil {
@@ -77,7 +84,7 @@ func (c *cluster) newServers(o diffOptions) (*servers, error) {
 // serving are those asks that an operator serves, with how. If many are meant, those whose chart none of --chart takes the place of are left out.
 func (all *servers) serving(ctx context.Context, asks []ask, many bool) ([]ask, error) {
 	var served []ask
-	left := 0
+	left, paused := 0, 0
 	for _, one := range asks {
 		kind, err := all.kindOf(ctx, one, asks)
 		if err != nil && ctx.Err() != nil {
@@ -87,9 +94,14 @@ func (all *servers) serving(ctx context.Context, asks []ask, many bool) ([]ask, 
 		case err != nil:
 			one.unserved = err
 			served = append(served, one)
+		case one.isFile && one.name.GroupVersionKind() != kind.gvk:
+			one.unserved = fmt.Errorf("the operator knows %s as %s: write that apiVersion in the file", kind.gvk.Kind, kind.gvk.GroupVersion())
+			served = append(served, one)
 		case many && len(all.charts) > 0 && all.charts[kind.chart.Name()] == nil:
 		case one.name.GetDeletionTimestamp() != nil, len(kind.namespaces) > 0 && !slices.Contains(kind.namespaces, one.name.GetNamespace()), !kind.selector.Matches(labels.Set(one.name.GetLabels())):
 			left++
+		case one.propose == nil && len(all.charts) == 0 && one.name.GetAnnotations()[release.Pause] == "true":
+			paused++
 		default:
 			one.kind = kind
 			served = append(served, one)
@@ -98,14 +110,30 @@ func (all *servers) serving(ctx context.Context, asks []ask, many bool) ([]ask, 
 	if left > 0 {
 		all.notef("%d custom resources are left out: they are being deleted, or their operator does not watch their namespace or labels\n", left)
 	}
-	if len(all.used) > 0 { // else it is not known which charts they have
-		for name := range all.charts {
-			if !all.used[name] {
-				return nil, fmt.Errorf("--chart: no operator of these custom resources has a chart called %s", name)
-			}
+	if paused > 0 {
+		all.notef("Left out, because nothing is put back of what is paused: %s\n", counted(paused, "custom resource"))
+	}
+	return served, all.checkCharts(many)
+}
+
+// checkCharts tells which of --chart have nothing to do with what is asked about, as where a kind has no custom resource yet. That of all is a mistake.
+func (all *servers) checkCharts(many bool) error {
+	if len(all.charts) == 0 || len(all.offered) == 0 { // it is not known which charts the operators have
+		return nil
+	}
+	none, right := true, all.used
+	if many {
+		right = all.offered
+	}
+	for _, name := range slices.Sorted(maps.Keys(all.charts)) {
+		if none = none && !right[name]; !all.used[name] {
+			all.notef("--chart %s: not compared, for none of these custom resources is made of a chart called that\n", name)
 		}
 	}
-	return served, nil
+	if none {
+		return errors.New("--chart: no operator of these custom resources has a chart called like that")
+	}
+	return nil
 }
 
 // kindOf is the kind of what is asked about, as its operator serves it.
@@ -128,12 +156,31 @@ func (all *servers) nameOf(ctx context.Context, one ask, asks []ask) (string, er
 		if strings.Contains(all.only, "/") {
 			return all.only, nil
 		}
-		return all.only + "/" + defaultLease, nil
+		return all.only + "/" + boot.LeaderElectionID, nil
 	}
 	if one.obj != nil && status.Operator(one.obj) != "" {
 		return status.Operator(one.obj), nil
 	}
-	gvk := one.name.GroupVersionKind()
+	voted := all.vote(ctx, one.name.GroupVersionKind(), metav1.NamespaceAll, asks)
+	if apierrors.IsForbidden(voted.err) {
+		voted = all.vote(ctx, one.name.GroupVersionKind(), one.name.GetNamespace(), asks)
+	}
+	return voted.operator, voted.err
+}
+
+// vote asks only once.
+func (all *servers) vote(ctx context.Context, gvk schema.GroupVersionKind, namespace string, asks []ask) vote {
+	key := gvk.String() + " " + namespace
+	voted, known := all.voted[key]
+	if !known {
+		voted.operator, voted.err = all.mostOf(ctx, gvk, namespace, asks)
+		all.voted[key] = voted
+	}
+	return voted
+}
+
+// mostOf is the operator that serves most of a kind: of what is asked about, or else of a namespace.
+func (all *servers) mostOf(ctx context.Context, gvk schema.GroupVersionKind, namespace string, asks []ask) (string, error) {
 	votes := map[string]int{}
 	for _, other := range asks {
 		if other.obj != nil && other.obj.GroupVersionKind() == gvk {
@@ -141,10 +188,7 @@ func (all *servers) nameOf(ctx context.Context, one ask, asks []ask) (string, er
 		}
 	}
 	if delete(votes, ""); len(votes) == 0 {
-		others, err := all.list(ctx, gvk, client.InNamespace(metav1.NamespaceAll))
-		if apierrors.IsForbidden(err) {
-			others, err = all.list(ctx, gvk, client.InNamespace(one.name.GetNamespace()))
-		}
+		others, err := all.list(ctx, gvk, client.InNamespace(namespace))
 		if err != nil {
 			return "", err
 		}
@@ -178,8 +222,13 @@ func (all *servers) published(ctx context.Context, name string) (*boot.Published
 	case err != nil:
 		return nil, err
 	}
-	all.known[name], err = boot.ReadPublished(from)
-	return all.known[name], err
+	if all.known[name], err = boot.ReadPublished(from); err != nil {
+		return nil, err
+	}
+	for _, entry := range all.known[name].Entries {
+		all.offered[entry.Chart.Name] = true
+	}
+	return all.known[name], nil
 }
 
 func (all *servers) newKind(ctx context.Context, name string, gvk schema.GroupVersionKind) (*servedKind, error) {
@@ -187,9 +236,9 @@ func (all *servers) newKind(ctx context.Context, name string, gvk schema.GroupVe
 	if err != nil {
 		return nil, err
 	}
-	entry, serves := published.Of(gvk)
+	entry, serves := published.Of(gvk.GroupKind())
 	if !serves {
-		return nil, fmt.Errorf("operator %s does not serve %s", name, gvk)
+		return nil, fmt.Errorf("operator %s does not serve %s", name, gvk.GroupKind())
 	}
 	c := all.charts[entry.Chart.Name]
 	all.used[entry.Chart.Name] = true
@@ -215,6 +264,6 @@ func (all *servers) newKind(ctx context.Context, name string, gvk schema.GroupVe
 		return nil, err
 	}
 	return &servedKind{
-		Kind: clients.Kind(options), cluster: all.readOnly, unknown: slices.Sorted(maps.Keys(entry.FromEnvironment)), namespaces: published.Namespaces, selector: selector, chart: c,
+		Kind: clients.Kind(options), cluster: all.readOnly, gvk: entry.GroupVersionKind(), unknown: slices.Sorted(maps.Keys(entry.FromEnvironment)), namespaces: published.Namespaces, selector: selector, chart: c,
 	}, nil
 }

@@ -31,7 +31,7 @@ func (c *cluster) proposals(ctx context.Context, o diffOptions, args []string) (
 		for i := range found {
 			one := ask{name: &found[i], obj: &found[i]}
 			if len(o.set) > 0 {
-				one.propose = withSet(&found[i], o.set)
+				one.propose = withSet(o.set)
 			}
 			asks = append(asks, one)
 		}
@@ -117,14 +117,14 @@ func (c *cluster) applied(ctx context.Context, wanted *unstructured.Unstructured
 	live.SetGroupVersionKind(wanted.GroupVersionKind())
 	switch err := api.Get(ctx, client.ObjectKeyFromObject(wanted), live); {
 	case apierrors.IsNotFound(err):
-		return ask{name: wanted, propose: func(ctx context.Context, api *readOnly) (*unstructured.Unstructured, error) {
+		return ask{name: wanted, isFile: true, propose: func(ctx context.Context, api *readOnly, _ *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 			made := wanted.DeepCopy()
 			return made, api.Create(ctx, made, client.DryRunAll)
 		}}, nil
 	case err != nil:
 		return ask{}, err
 	}
-	return ask{name: live, obj: live, propose: func(ctx context.Context, api *readOnly) (*unstructured.Unstructured, error) {
+	return ask{name: live, obj: live, isFile: true, propose: func(ctx context.Context, api *readOnly, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		patch, err := applyPatch(live, wanted)
 		if err != nil {
 			return nil, err
@@ -149,8 +149,8 @@ func applyPatch(live, wanted *unstructured.Unstructured) ([]byte, error) {
 }
 
 // withSet proposes other values in the spec.
-func withSet(live *unstructured.Unstructured, set []string) func(context.Context, *readOnly) (*unstructured.Unstructured, error) {
-	return func(ctx context.Context, api *readOnly) (*unstructured.Unstructured, error) {
+func withSet(set []string) func(context.Context, *readOnly, *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return func(ctx context.Context, api *readOnly, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		wanted := live.DeepCopy()
 		if err := setIn(wanted, set); err != nil {
 			return nil, err

@@ -78,6 +78,11 @@ func isNoRight(err error) bool {
 	return apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) && strings.Contains(says, `User "`) && strings.Contains(says, " cannot ")
 }
 
+// isForNow is whether the API server only says that it can't answer now, as it may where a webhook is away.
+func isForNow(err error) bool {
+	return apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err)
+}
+
 // isOutage is whether there was no answer.
 func isOutage(err error) bool {
 	var ofURL *url.Error

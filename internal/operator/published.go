@@ -221,9 +221,9 @@ func ReadPublished(from *corev1.ConfigMap) (*Published, error) {
 	return p, nil
 }
 
-// Of is the entry of a kind.
-func (p *Published) Of(kind schema.GroupVersionKind) (PublishedEntry, bool) {
-	at := slices.IndexFunc(p.Entries, func(e PublishedEntry) bool { return e.GroupVersionKind() == kind })
+// Of is the entry of a kind, of which the operator may know another version than who asks.
+func (p *Published) Of(kind schema.GroupKind) (PublishedEntry, bool) {
+	at := slices.IndexFunc(p.Entries, func(e PublishedEntry) bool { return e.GroupVersionKind().GroupKind() == kind })
 	if at < 0 {
 		return PublishedEntry{}, false
 	}

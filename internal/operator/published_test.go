@@ -55,7 +55,7 @@ func TestPublished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	entry, ok := read.Of(entries[0].GroupVersionKind)
+	entry, ok := read.Of(entries[0].GroupKind())
 	if !ok {
 		t.Fatal("it has no entry")
 	}

@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// LeaderElectionID is the lease of Welcome's operator.
+	// LeaderElectionID is how the lease of Welcome's operator is called, and what it publishes.
 	LeaderElectionID = "welcome-operator.webapp.demo.welcome.domain"
 	// shutdownTimeout is how long running reconciles may go on after SIGTERM. It fits into
 	// the pod's grace period of 30 seconds.

@@ -70,6 +70,9 @@ func nameOf(apiVersion, kind, name any) string {
 	return fmt.Sprintf("%v %v %v", apiVersion, kind, name)
 }
 
+// ErrInTheMiddle is why it can't be told now what would be done.
+var ErrInTheMiddle = errors.New("its release is in the middle of an action, or was interrupted: ask again when the operator is done")
+
 // byChance are functions that find something else each time.
 var byChance = regexp.MustCompile(`^(rand\w+|gen\w+|uuidv4|now|htpasswd|bcrypt|shuffle|encryptAES)$`)
 
@@ -115,7 +118,7 @@ func (k *Kind) rehearse(ctx context.Context, owner *unstructured.Unstructured, u
 	}
 	if newest != nil && !a.recordedElsewhere() {
 		if orphaned(newest.Status) {
-			return "", errors.New("its release is in the middle of an action, or was interrupted: ask again when the operator is done")
+			return "", ErrInTheMiddle
 		}
 		a.current, a.stored = newest, newest.Proof()
 		newest.Key = a.key
@@ -178,7 +181,7 @@ func (a *actionClient) pinUnknown(unknown []string, otherwise bool, preview *Pre
 	}
 	for _, key := range unknown {
 		value, err := applied.PathValue(key)
-		if err == nil && preview != nil {
+		if _, isBool := value.(bool); err == nil && !isBool && preview != nil { // which is in every text, and no secret
 			preview.Hidden = append(preview.Hidden, fmt.Sprint(value))
 		}
 		if err == nil && otherwise {

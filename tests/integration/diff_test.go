@@ -17,6 +17,7 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -175,12 +176,59 @@ func TestDiffOfASpec(t *testing.T) {
 	s.expect(diff("--chart", chartIn(edited)), 1, "2 would be refused: ", "spec.selector")
 	s.expect(diff("--chart", chartIn(watchesWithFile(t, "Chart.yaml", "name: welcome", "name: welcome\ndependencies: [{name: none, version: 1.0.0, repository: ''}]"))), 1, "2 would be refused: ", "would not serve Welcome with this chart")
 	s.expect(diff("--chart", "tests/charts/jobs"), 2, "no operator of these custom resources has a chart called")
+	s.expect(diff("--chart", "helm-charts/welcome", "--chart", "tests/charts/jobs"), 0, "--chart jobs: not compared", "0 of 2 Welcomes change.")
 	s.onlyAsked(user, before)
 
 	// Drift is what the operator would put back at once: it is stopped.
 	operator.Stop()
 	s.deleteService("hello")
 	s.expect(diff(), 1, "1 of 2 Welcomes changes; 1 Service is made\n")
+
+	// Of what is paused, nothing is put back; another spec is compared.
+	s.deleteService("other")
+	s.edit("other", kit.Pause(true))
+	s.expect(diff(), 1, "1 of 1 Welcome changes; 1 Service is made\n", "Left out, because nothing is put back of what is paused: 1 custom resource\n")
+	s.expect(diff("other", "--set", "name=you"), 1, "1 of 1 Welcome changes; ", "1 Service is made")
+
+	// New ones have the operator of the others, who are asked once.
+	before = s.record()
+	var several []byte
+	for _, name := range []string{"a", "b", "c"} {
+		content, err := yaml.Marshal(kit.Welcome(s.namespace, name).Object)
+		s.must(err)
+		several = append(append(several, "---\n"...), content...)
+	}
+	s.must(os.WriteFile(file, several, 0o600))
+	s.expect(diff("-f", file), 1, "3 of 3 Welcomes change; 3 Deployments are made, 3 Services are made\n")
+	lists, err := env.Requests(ctx, before.from, func(one controlplane.Request) bool {
+		return one.User.Username == user && one.Verb == "list" && strings.Contains(one.RequestURI, "/welcomes")
+	})
+	s.must(err)
+	if len(lists) != 1 {
+		t.Errorf("Welcomes are listed %d times", len(lists))
+	}
+}
+
+// The API server prefers another version of the kind than the operator knows: the objects are the same.
+func TestDiffOfAnotherVersion(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Versioned")
+	operator := s.publisher(settings{account: s.accountForKinds(), watches: entryOf("Versioned", noteChart(t), "")})
+	s.createOf("Versioned", "hello")
+	s.awaitOf("Versioned", "hello", "Deployed")
+	operator.Stop()
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	s.must(env.Client.Get(ctx, client.ObjectKey{Name: "versioneds." + kindsGroup}, crd))
+	second := *crd.Spec.Versions[0].DeepCopy()
+	second.Name, second.Storage = "v2", false
+	crd.Spec.Versions = append(crd.Spec.Versions, second)
+	s.must(env.Client.Update(ctx, crd))
+	s.await("v2 is served", func() error { return env.Client.List(ctx, kit.List(kindsGroup+"/v2", "Versioned")) })
+	s.expect(s.plugin("diff", "versioned/hello"), 0, "0 of 1 Versioned change.")
+	s.expect(s.plugin("diff", "versioned/hello", "--set", "note=other"), 1, "1 of 1 Versioned changes; 1 NetworkPolicy is deleted, 1 NetworkPolicy is made")
+	file := filepath.Join(t.TempDir(), "cr.yaml")
+	s.must(os.WriteFile(file, []byte("apiVersion: "+kindsGroup+"/v2\nkind: Versioned\nmetadata: {name: hello}\nspec: {note: other}\n"), 0o600))
+	s.expect(s.plugin("diff", "-f", file), 2, "the operator knows Versioned as "+kindsGroup+"/v1: write that apiVersion in the file")
 }
 
 // Who may not ask what would become of an object is told so, and nobody needs more than to read what the operator has published.
@@ -213,9 +261,9 @@ func TestDiffWithoutRights(t *testing.T) {
 func TestDiffShowsNoSecret(t *testing.T) {
 	s := newScene(t)
 	const token = "sesame-4711"
-	values := `{image: "${RELATED_IMAGE_WELCOME}", imagePullPolicy: IfNotPresent, name: "by ${TOKEN}"}`
+	values := `{image: "${RELATED_IMAGE_WELCOME}", imagePullPolicy: IfNotPresent, name: "by ${TOKEN}", networkPolicy.enabled: "${CLOSED}"}`
 	watches := regexp.MustCompile(`overrideValues: .*`).ReplaceAllLiteralString(watchesWithSecret(t, withSecret), "overrideValues: "+values) + secrets
-	operator := s.publisher(settings{account: s.accountForSecrets(), watches: watches, env: []string{"TOKEN=" + token}})
+	operator := s.publisher(settings{account: s.accountForSecrets(), watches: watches, env: []string{"TOKEN=" + token, "CLOSED=true"}}) // a boolean hides no other one
 	s.deploy("hello")
 	s.settled(operator)
 	secret := &corev1.Secret{}
