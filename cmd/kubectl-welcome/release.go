@@ -2,9 +2,7 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,10 +11,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	helmrelease "helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/releaseutil"
 	"helm.sh/helm/v3/pkg/storage/driver"
+	helmtime "helm.sh/helm/v3/pkg/time"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +26,7 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/yaml"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -36,26 +37,35 @@ import (
 // releasedFrom is the label of a record of Helm's, with the UID of the custom resource that it was, until all is done. Helm keeps such labels beside a release.
 const releasedFrom = "webapp.demo.welcome.domain/released-from"
 
+// releaseOptions are the flags of release.
+type releaseOptions struct {
+	wait  waiting
+	yes   bool
+	chart string
+}
+
 // NewCmdRelease makes a plain Helm release of a custom resource.
 func NewCmdRelease(c *cluster) *cobra.Command {
-	var yes bool
-	w := waiting{wanted: true}
+	var o releaseOptions
+	o.wait.wanted = true
 	cmd := &cobra.Command{
 		Use:   "release NAME | KIND/NAME",
 		Short: "Make a plain Helm release of a custom resource",
 		Long: `Make a plain Helm release of a custom resource, with which helm upgrade goes on. Its objects stay as they are, and no pod starts anew; the custom
 resource goes. Interrupted at any point, it can be run again.
 
-The record of the release is a Secret, as Helm has it by default: it takes the right to create one, and to patch the objects.`,
+The record of the release is a Secret, as Helm has it by default: it takes the right to create one, and to patch the objects. It has the operator's chart and
+the values of the custom resource, which are rendered as by kubectl welcome diff, if the status proves that this is what was applied.`,
 		Example:           examples("kubectl welcome release hello\nhelm get values hello > values.yaml\nhelm upgrade hello helm-charts/welcome -f values.yaml"),
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.release(cmd.Context(), w, args[0], yes)
+			return c.release(cmd.Context(), o, args[0])
 		},
 	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "Do not ask")
-	cmd.Flags().DurationVar(&w.timeout, "timeout", 5*time.Minute, "How long to wait for the operator")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "Do not ask")
+	cmd.Flags().StringVar(&o.chart, "chart", "", "Where the operator's chart is, a directory or a package, if that is too large for the operator to publish it")
+	cmd.Flags().DurationVar(&o.wait.timeout, "timeout", 5*time.Minute, "How long to wait for the operator")
 	return cmd
 }
 
@@ -71,7 +81,7 @@ func (c *cluster) confirm(question string) error {
 
 // release goes on from wherever an earlier run has come: first there is Helm's record, then the custom resource goes and leaves its objects, then these lose the
 // operator's marks, and at last the record that of this command.
-func (c *cluster) release(ctx context.Context, w waiting, arg string, yes bool) error {
+func (c *cluster) release(ctx context.Context, o releaseOptions, arg string) error {
 	namespace, err := c.namespace()
 	if err != nil {
 		return err
@@ -85,43 +95,54 @@ func (c *cluster) release(ctx context.Context, w waiting, arg string, yes bool) 
 		return err
 	}
 	secrets := core.Secrets(namespace)
-	_, name, hasKind := strings.Cut(arg, "/")
-	if !hasKind {
-		name = arg
-	}
 	obj, err := c.named(ctx, namespace, arg)
 	switch {
-	case apierrors.IsNotFound(err):
-		if released, _ := c.handed(ctx, secrets, name, ""); released == nil {
+	case apierrors.IsNotFound(err) && obj != nil:
+		_, name, hasKind := strings.Cut(arg, "/")
+		if !hasKind {
+			name = arg
+		}
+		obj.SetNamespace(namespace)
+		obj.SetName(name)
+		released, _, listErr := c.handed(ctx, secrets, obj)
+		if listErr != nil {
+			return listErr
+		}
+		if released == nil {
 			return err
 		}
 		c.notef("%s is gone already; going on\n", arg)
 	case err != nil:
 		return err
 	default:
-		if err := c.hand(ctx, w, secrets, obj, yes); err != nil {
+		if err := c.hand(ctx, o, secrets, obj); err != nil {
 			return err
 		}
 	}
-	rel, secret, err := c.finish(ctx, secrets, name)
+	rel, secret, err := c.finish(ctx, secrets, obj)
 	if err != nil {
 		return err
 	}
+	name := obj.GetName()
 	c.printf("%s in %s is revision %d of a plain Helm release now (%s)\n", name, namespace, rel.Version, secret)
 	c.notef("Next: helm get values %[1]s -n %[2]s > values.yaml; helm upgrade %[1]s CHART -n %[2]s -f values.yaml\n", name, namespace)
 	return nil
 }
 
-// handed is the record that an earlier run has made of a custom resource, or of any if uid is empty, nil if there is none, and the highest revision of that name.
-func (c *cluster) handed(ctx context.Context, secrets corev1client.SecretInterface, name string, uid types.UID) (*corev1.Secret, int) {
-	list, err := secrets.List(ctx, metav1.ListOptions{LabelSelector: "owner=helm,name=" + name})
+// handed is the record that an earlier run has made of a custom resource, nil if there is none, and the highest revision of others of that name. Once the custom resource
+// is gone, and its UID with it, there may be only one.
+func (c *cluster) handed(ctx context.Context, secrets corev1client.SecretInterface, obj *unstructured.Unstructured) (*corev1.Secret, int, error) {
+	list, err := secrets.List(ctx, metav1.ListOptions{LabelSelector: "owner=helm,name=" + obj.GetName()})
 	if err != nil {
-		return nil, 0
+		return nil, 0, fmt.Errorf("look for Helm releases of that name: %w", err)
 	}
 	var found *corev1.Secret
 	highest := 0
 	for i, secret := range list.Items {
-		if from := secret.Labels[releasedFrom]; from != "" && (uid == "" || from == string(uid)) {
+		if from := secret.Labels[releasedFrom]; from != "" && (obj.GetUID() == "" || from == string(obj.GetUID())) {
+			if found != nil {
+				return nil, 0, fmt.Errorf("both of Secrets %s and %s say that they are the record of the release: delete the wrong one", found.Name, secret.Name)
+			}
 			found = &list.Items[i]
 			continue
 		}
@@ -129,21 +150,24 @@ func (c *cluster) handed(ctx context.Context, secrets corev1client.SecretInterfa
 		_, _ = fmt.Sscan(secret.Labels["version"], &revision) // 0, if it is none
 		highest = max(highest, revision)
 	}
-	return found, highest
+	return found, highest, nil
 }
 
 // hand writes Helm's record, and lets the custom resource go.
-func (c *cluster) hand(ctx context.Context, w waiting, secrets corev1client.SecretInterface, obj *unstructured.Unstructured, yes bool) error {
+func (c *cluster) hand(ctx context.Context, o releaseOptions, secrets corev1client.SecretInterface, obj *unstructured.Unstructured) error {
 	orphaned := obj.GetDeletionTimestamp() != nil && controllerutil.ContainsFinalizer(obj, metav1.FinalizerOrphanDependents)
-	existing, _ := c.handed(ctx, secrets, obj.GetName(), obj.GetUID())
+	existing, _, err := c.handed(ctx, secrets, obj)
+	if err != nil {
+		return err
+	}
 	if obj.GetDeletionTimestamp() != nil && (!orphaned || existing == nil) {
 		return fmt.Errorf("%s is being deleted: too late to keep what it has made", label(obj))
 	}
 	if !orphaned {
-		if _, err := c.appliedRelease(ctx, obj); err != nil {
+		if _, err := c.appliedRelease(ctx, o, obj); err != nil {
 			return err
 		}
-		if !yes {
+		if !o.yes {
 			if err := c.confirm(fmt.Sprintf("Make a plain Helm release of %s in %s? Its objects stay as they are, and the custom resource goes.", label(obj), obj.GetNamespace())); err != nil {
 				return err
 			}
@@ -152,10 +176,10 @@ func (c *cluster) hand(ctx context.Context, w waiting, secrets corev1client.Secr
 		if _, err := c.pause(ctx, obj, true); err != nil {
 			return err
 		}
-		if err := c.awaitPaused(ctx, w, obj, true); err != nil {
+		if err := c.awaitPaused(ctx, o.wait, obj, true); err != nil {
 			return fmt.Errorf("the operator does not say that it has paused %s; does it run? kubectl welcome doctor: %w", label(obj), err)
 		}
-		if err := c.recordFor(ctx, secrets, obj); err != nil {
+		if err := c.recordFor(ctx, o, secrets, obj); err != nil {
 			return err
 		}
 		api, err := c.client()
@@ -169,58 +193,44 @@ func (c *cluster) hand(ctx context.Context, w waiting, secrets corev1client.Secr
 		}
 	}
 	uid := obj.GetUID()
-	return c.await(ctx, w, func(ctx context.Context) (string, bool, error) {
+	return c.await(ctx, o.wait, func(ctx context.Context) (string, bool, error) {
 		err := c.again(ctx, obj)
 		return label(obj) + " goes, and leaves its objects", apierrors.IsNotFound(err) || err == nil && obj.GetUID() != uid, client.IgnoreNotFound(err)
 	})
 }
 
-// appliedRelease is the release as the operator has applied it last: only what the status proves is taken from a record.
-func (c *cluster) appliedRelease(ctx context.Context, obj *unstructured.Unstructured) (*helmrelease.Release, error) {
-	of := status.Of(obj).Release
-	if of == nil {
+// appliedRelease is the release as the operator has applied it last. Who may edit its record, a ConfigMap, must not choose what an admin's helm then trusts: the hooks of
+// helm uninstall, say. So it is rendered from what the operator has published and from the custom resource, whose status proves that this is what was applied.
+func (c *cluster) appliedRelease(ctx context.Context, o releaseOptions, obj *unstructured.Unstructured) (*helmrelease.Release, error) {
+	if status.Of(obj).Release == nil {
 		return nil, fmt.Errorf("%s has no release yet: kubectl welcome status %s", label(obj), typed(obj))
 	}
-	kind := recordKind(of)
-	stored := &unstructured.Unstructured{}
-	stored.SetGroupVersionKind(kind)
-	api, err := c.client()
+	logf.SetLogger(logr.Discard()) // what the operator would log
+	var of diffOptions
+	if o.chart != "" {
+		of.charts = []string{o.chart}
+	}
+	servers, err := c.newServers(of)
 	if err != nil {
 		return nil, err
 	}
-	key := client.ObjectKey{Namespace: obj.GetNamespace(), Name: fmt.Sprintf("sh.helm.release.v1.%s.v%d", of.Name, of.Revision)}
-	if err := api.Get(ctx, key, stored); err != nil {
-		return nil, fmt.Errorf("read the release record: %w", err)
-	}
-	data, _, _ := unstructured.NestedString(stored.Object, "data", "release")
-	proof := object.Plain
-	if kind == object.Secret {
-		text, err := base64.StdEncoding.DecodeString(data)
-		if err != nil {
-			return nil, fmt.Errorf("read %s %s: %w", kind.Kind, key.Name, err)
-		}
-		data = string(text)
-		sealed, _, _ := unstructured.NestedString(stored.Object, "data", "key")
-		text, _ = base64.StdEncoding.DecodeString(sealed)
-		proof = object.Key(text)
-	}
-	rel, err := record.Decode(data)
+	one := ask{name: obj, obj: obj}
+	kind, err := servers.kindOf(ctx, one, []ask{one})
 	if err != nil {
-		return nil, fmt.Errorf("read %s %s: %w", kind.Kind, key.Name, err)
+		return nil, fmt.Errorf("find out what the operator has applied: %w", err)
 	}
-	if !metav1.IsControlledBy(stored, obj) || !proof.Proves(of.Digest, rel.Manifest) {
-		return nil, fmt.Errorf("%s %s is not what the operator has applied: kubectl welcome reconcile %s --force", kind.Kind, key.Name, typed(obj))
+	rel, err := kind.Applied(ctx, obj, kind.unknown)
+	if err != nil {
+		return nil, fmt.Errorf("nothing proves what the operator has applied: %w. Where it is paused, kubectl welcome resume %[2]s; or kubectl welcome reconcile %[2]s --force; then try again", err, typed(obj))
 	}
-	if rel.Info == nil || rel.Chart == nil {
-		return nil, fmt.Errorf("%s %s is not whole: kubectl welcome reconcile %s --force", kind.Kind, key.Name, typed(obj))
-	}
-	rel.Name, rel.Namespace = obj.GetName(), obj.GetNamespace()
+	now := helmtime.Now()
+	rel.Version, rel.Info = int(status.Of(obj).Release.Revision), &helmrelease.Info{FirstDeployed: now, LastDeployed: now, Notes: rel.Info.Notes}
 	return rel, nil
 }
 
 // recordFor writes Helm's record of what is applied, after all revisions that there are, and takes those away that a stock operator has left, or they would be older revisions of it.
-func (c *cluster) recordFor(ctx context.Context, secrets corev1client.SecretInterface, obj *unstructured.Unstructured) error {
-	rel, err := c.appliedRelease(ctx, obj)
+func (c *cluster) recordFor(ctx context.Context, o releaseOptions, secrets corev1client.SecretInterface, obj *unstructured.Unstructured) error {
+	rel, err := c.appliedRelease(ctx, o, obj)
 	if err != nil {
 		return err
 	}
@@ -233,7 +243,10 @@ func (c *cluster) recordFor(ctx context.Context, secrets corev1client.SecretInte
 			return fmt.Errorf("there is a Helm release %s already (Secret %s), which is not of %s", rel.Name, secret.Name, label(obj))
 		}
 	}
-	existing, highest := c.handed(ctx, secrets, rel.Name, obj.GetUID())
+	existing, highest, err := c.handed(ctx, secrets, obj)
+	if err != nil {
+		return err
+	}
 	rel.Version, rel.Labels = max(highest, rel.Version)+1, map[string]string{releasedFrom: string(obj.GetUID())}
 	rel.SetStatus(helmrelease.StatusDeployed, "Released by kubectl welcome")
 	storage := driver.NewSecrets(secrets)
@@ -241,7 +254,7 @@ func (c *cluster) recordFor(ctx context.Context, secrets corev1client.SecretInte
 		err = secrets.Delete(ctx, existing.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(existing.UID))})
 	}
 	if client.IgnoreNotFound(err) == nil {
-		err = storage.Create(fmt.Sprintf("sh.helm.release.v1.%s.v%d", rel.Name, rel.Version), rel)
+		err = storage.Create(record.NameOf(rel.Name, rel.Version), rel)
 	}
 	if err != nil {
 		return fmt.Errorf("write the record of the Helm release: %w", err)
@@ -257,11 +270,14 @@ func (c *cluster) recordFor(ctx context.Context, secrets corev1client.SecretInte
 	return nil
 }
 
-// finish takes the operator's marks off the objects of a release, and that of this command off its record.
-func (c *cluster) finish(ctx context.Context, secrets corev1client.SecretInterface, name string) (*helmrelease.Release, string, error) {
-	secret, _ := c.handed(ctx, secrets, name, "")
+// finish takes the operator's marks off the objects of a release, and that of this command off its record. That may be forged.
+func (c *cluster) finish(ctx context.Context, secrets corev1client.SecretInterface, owner *unstructured.Unstructured) (*helmrelease.Release, string, error) {
+	secret, _, err := c.handed(ctx, secrets, owner)
+	if err != nil {
+		return nil, "", err
+	}
 	if secret == nil {
-		return nil, "", fmt.Errorf("the record of the Helm release %s is gone: somebody has deleted it", name)
+		return nil, "", fmt.Errorf("the record of the Helm release %s is gone: somebody has deleted it", owner.GetName())
 	}
 	rel, err := record.Decode(string(secret.Data["release"]))
 	if err != nil {
@@ -276,7 +292,7 @@ func (c *cluster) finish(ctx context.Context, secrets corev1client.SecretInterfa
 		if len(obj.Object) == 0 {
 			continue
 		}
-		if err := c.unmark(ctx, obj, rel.Namespace); err != nil {
+		if err := c.unmark(ctx, obj, owner); err != nil {
 			return nil, "", fmt.Errorf("take the operator's marks off %s %q (run it again): %w", obj.GetKind(), obj.GetName(), err)
 		}
 	}
@@ -288,8 +304,8 @@ func (c *cluster) finish(ctx context.Context, secrets corev1client.SecretInterfa
 	return rel, "Secret " + secret.Name, err
 }
 
-// unmark takes the marks of the operator off an object that nobody owns any more. Those of Helm it has.
-func (c *cluster) unmark(ctx context.Context, obj *unstructured.Unstructured, namespace string) error {
+// unmark takes the marks of the operator off an object of owner's that nobody owns any more. Those of Helm it has.
+func (c *cluster) unmark(ctx context.Context, obj, owner *unstructured.Unstructured) error {
 	mapper, err := c.flags.ToRESTMapper()
 	if err != nil {
 		return err
@@ -304,15 +320,15 @@ func (c *cluster) unmark(ctx context.Context, obj *unstructured.Unstructured, na
 	}
 	key := client.ObjectKey{Name: obj.GetName()}
 	if kind.Scope.Name() == "namespace" {
-		key.Namespace = cmp.Or(obj.GetNamespace(), namespace)
+		key.Namespace = owner.GetNamespace() // no chart may name another one
 	}
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(obj.GroupVersionKind())
 	if err := api.Get(ctx, key, live); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if metav1.GetControllerOf(live) != nil || !object.ManagedBy().Matches(labels.Set(live.GetLabels())) {
-		return nil // somebody else's by now, or done
+	if metav1.GetControllerOf(live) != nil || !object.ManagedBy().Matches(labels.Set(live.GetLabels())) || !object.SaysReleasedFrom(live, owner) {
+		return nil // somebody else's, or done
 	}
 	before := live.DeepCopy()
 	object.Disown(live)

@@ -121,6 +121,14 @@ func Adopt(obj metav1.Object, owner client.Object) {
 	}
 }
 
+// SaysReleasedFrom is whether obj, which nobody owns any more, says by its marks that it was made for owner.
+func SaysReleasedFrom(obj metav1.Object, owner client.Object) bool {
+	annotations := obj.GetAnnotations()
+	of := annotations[CustomResource]
+	return annotations[ReleaseName] == owner.GetName() && annotations[ReleaseNamespace] == owner.GetNamespace() &&
+		(of == "" && !InNoNamespace(obj) || of == owner.GetObjectKind().GroupVersionKind().GroupKind().String())
+}
+
 // Disown takes off obj by what the operator knows it. Helm's marks stay.
 func Disown(obj metav1.Object) {
 	labels, annotations := obj.GetLabels(), obj.GetAnnotations()

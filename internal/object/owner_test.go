@@ -174,3 +174,34 @@ func TestUnmarked(t *testing.T) {
 		}
 	}
 }
+
+func TestSaysReleasedFrom(t *testing.T) {
+	owner := greeting()
+	marks := func(change map[string]string) map[string]string {
+		all := map[string]string{ReleaseName: owner.GetName(), ReleaseNamespace: owner.GetNamespace()}
+		for key, value := range change {
+			all[key] = value
+		}
+		return all
+	}
+	kind := owner.GroupVersionKind().GroupKind().String()
+	for name, c := range map[string]struct {
+		namespace string
+		marks     map[string]string
+		want      bool
+	}{
+		"its own":                          {owner.GetNamespace(), marks(nil), true},
+		"its own, kept":                    {owner.GetNamespace(), marks(map[string]string{CustomResource: kind}), true},
+		"its own, in no namespace":         {"", marks(map[string]string{CustomResource: kind}), true},
+		"in no namespace, of nobody":       {"", marks(nil), false},
+		"in no namespace, of a namesake":   {"", marks(map[string]string{CustomResource: kind, ReleaseNamespace: "other"}), false},
+		"of another kind":                  {owner.GetNamespace(), marks(map[string]string{CustomResource: "Other.example.com"}), false},
+		"of another release":               {owner.GetNamespace(), marks(map[string]string{ReleaseName: "other"}), false},
+		"of a release elsewhere":           {owner.GetNamespace(), marks(map[string]string{ReleaseNamespace: "other"}), false},
+		"somebody's, with no marks at all": {owner.GetNamespace(), nil, false},
+	} {
+		if got := SaysReleasedFrom(&metav1.ObjectMeta{Namespace: c.namespace, Annotations: c.marks}, owner); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

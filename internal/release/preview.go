@@ -106,39 +106,8 @@ func (k *Kind) Preview(ctx context.Context, owner *unstructured.Unstructured, un
 // rehearse goes the way of a reconcile up to where objects would be applied, and returns what would be, empty if that is the last manifest. If otherwise, it only
 // renders, with other values for what is unknown.
 func (k *Kind) rehearse(ctx context.Context, owner *unstructured.Unstructured, unknown []string, otherwise bool, preview *Preview) (string, error) {
-	pinned := *k
-	a := &actionClient{Kind: &pinned, ctx: ctx, owner: owner, report: func(string) {}}
-	a.store = k.store(ctx, owner, record.Options{Allow: k.allow, IsApplied: a.isApplied, Report: a.report})
-	newest, err := a.store.Newest(ctx)
+	a, err := k.beforeAction(ctx, owner, unknown, otherwise, preview)
 	if err != nil {
-		return "", err
-	}
-	if k.secrets {
-		a.key = k.clients.ledger.key(owner.GetUID(), newest)
-	}
-	if newest != nil && !a.recordedElsewhere() {
-		if orphaned(newest.Status) {
-			return "", ErrInTheMiddle
-		}
-		a.current, a.stored = newest, newest.Proof()
-		newest.Key = a.key
-		a.proven = a.isProven()
-	}
-	if err := a.pinUnknown(unknown, otherwise, preview); err != nil {
-		return "", err
-	}
-	if _, isMap := owner.Object["spec"].(map[string]any); !isMap {
-		return "", errors.New("it has no spec")
-	}
-	spec, err := pinned.Translate(ctx, owner)
-	if err != nil {
-		return "", err
-	}
-	values, err := chartutil.CoalesceValues(k.chart, spec)
-	if err != nil {
-		return "", err
-	}
-	if err := a.want(k.chart, values); err != nil {
 		return "", err
 	}
 	seen := a.observe()
@@ -160,6 +129,83 @@ func (k *Kind) rehearse(ctx context.Context, owner *unstructured.Unstructured, u
 		return "", a.worded(op, err)
 	}
 	return rendered, nil
+}
+
+// Applied is the release of owner as it was applied last: its chart and values are those that the status of owner proves, hooks and notes are rendered from these,
+// and the status proves the manifest, too. Of the record, which others may edit, it has nothing else.
+func (k *Kind) Applied(ctx context.Context, owner *unstructured.Unstructured, unknown []string) (*release.Release, error) {
+	a, err := k.beforeAction(ctx, owner.DeepCopy(), unknown, false, nil)
+	if err != nil {
+		return nil, err
+	}
+	if a.current == nil {
+		return nil, errors.New("its release record is gone")
+	}
+	if !a.trustInputs() {
+		return nil, errors.New("its spec, or the chart, has changed since it was applied last, or its release record is not the operator's")
+	}
+	op, err := a.begin(nil, false)
+	if err != nil {
+		return nil, err
+	}
+	defer op.end()
+	rendered, err := a.render(op)
+	if err != nil {
+		return nil, a.worded(op, err)
+	}
+	if err := op.judgeHooks(rendered.Hooks); err != nil { // Helm would not
+		return nil, err
+	}
+	if a.isApplied(rendered.Manifest) {
+		return rendered, nil
+	}
+	// A chart that makes something up by chance, or looks it up, makes something else each time.
+	recorded, err := a.store.Releases().Get(owner.GetName(), a.appliedRevision())
+	if err != nil {
+		return nil, fmt.Errorf("read the release record: %w", err)
+	}
+	if !a.isApplied(recorded.Manifest) {
+		return nil, errors.New("its release record is not what the operator has applied")
+	}
+	rendered.Manifest = recorded.Manifest
+	return rendered, nil
+}
+
+// beforeAction goes the way of a reconcile up to where it is known what the release is to be made from.
+func (k *Kind) beforeAction(ctx context.Context, owner *unstructured.Unstructured, unknown []string, otherwise bool, preview *Preview) (*actionClient, error) {
+	pinned := *k
+	a := &actionClient{Kind: &pinned, ctx: ctx, owner: owner, report: func(string) {}}
+	a.store = k.store(ctx, owner, record.Options{Allow: k.allow, IsApplied: a.isApplied, Report: a.report})
+	newest, err := a.store.Newest(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if k.secrets {
+		a.key = k.clients.ledger.key(owner.GetUID(), newest)
+	}
+	if newest != nil && !a.recordedElsewhere() {
+		if orphaned(newest.Status) {
+			return nil, ErrInTheMiddle
+		}
+		a.current, a.stored = newest, newest.Proof()
+		newest.Key = a.key
+		a.proven = a.isProven()
+	}
+	if err := a.pinUnknown(unknown, otherwise, preview); err != nil {
+		return nil, err
+	}
+	if _, isMap := owner.Object["spec"].(map[string]any); !isMap {
+		return nil, errors.New("it has no spec")
+	}
+	spec, err := pinned.Translate(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	values, err := chartutil.CoalesceValues(k.chart, spec)
+	if err != nil {
+		return nil, err
+	}
+	return a, a.want(k.chart, values)
 }
 
 // pinUnknown adds to the overrides those that only the operator knows.

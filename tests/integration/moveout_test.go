@@ -1,11 +1,14 @@
 package integration
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
+	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -57,41 +60,105 @@ func (s *scene) releasedByHelm(name string) {
 	}
 }
 
+// forgeRelease writes into the record what a tenant would have an admin's helm run and apply. The manifest, which the status proves, stays.
+func (s *scene) forgeRelease(name string) {
+	s.Helper()
+	s.forge(name, func(_ *corev1.ConfigMap, rel *release.Release) {
+		rel.Hooks = []*release.Hook{{Name: "forged", Kind: "ClusterRoleBinding", Path: "forged", Events: []release.HookEvent{release.HookPreDelete}, Manifest: forgedHook}}
+		rel.Config = map[string]any{"image": "forged/image", "name": "forged"}
+		rel.Chart.Templates = append(rel.Chart.Templates, &chart.File{Name: "templates/forged.yaml", Data: []byte(forgedHook)})
+		rel.Info.Notes, rel.Info.Description, rel.Labels = "forged", "forged", map[string]string{"forged": "forged"}
+	})
+}
+
+const forgedHook = `apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: forged, annotations: {helm.sh/hook: pre-delete}}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects: [{kind: Group, apiGroup: rbac.authorization.k8s.io, name: system:authenticated}]
+`
+
+// nothingForged fails if the record of Helm has anything of forgeRelease.
+func (s *scene) nothingForged(name string) {
+	s.Helper()
+	list := &corev1.SecretList{}
+	s.must(env.Client.List(ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{"owner": "helm", "name": name}))
+	if len(list.Items) != 1 {
+		s.Fatalf("there are %d records", len(list.Items))
+	}
+	rel := s.unpack(&corev1.ConfigMap{Data: map[string]string{"release": string(list.Items[0].Data["release"])}})
+	text, err := json.Marshal(rel)
+	s.must(err)
+	if strings.Contains(string(text), "forged") || len(rel.Hooks) > 0 || rel.Config["name"] != "after" || rel.Chart.Name() != "welcome" {
+		s.Errorf("hooks %v, values %v, notes %q, labels %v", rel.Hooks, rel.Config, rel.Info.Notes, rel.Labels)
+	}
+	for _, file := range rel.Chart.Templates {
+		if bytes.Contains(file.Data, []byte("forged")) || strings.Contains(file.Name, "forged") {
+			s.Errorf("the chart has %s", file.Name)
+		}
+	}
+}
+
+// bystander is an object of another release, in another namespace, that the record of Helm is forged to name.
+func (s *scene) bystander(name string) *corev1.ConfigMap {
+	s.Helper()
+	other := s.namespace + "-other"
+	s.must(env.Client.Create(ctx, &corev1.Namespace{ObjectMeta: objectMeta("", other)}))
+	s.Cleanup(func() { _ = env.Client.Delete(ctx, &corev1.Namespace{ObjectMeta: objectMeta("", other)}) })
+	meta := objectMeta(other, "bystander")
+	meta.Labels = map[string]string{kit.ManagedBy: "welcome-operator"}
+	meta.Annotations = map[string]string{"meta.helm.sh/release-name": name, "meta.helm.sh/release-namespace": s.namespace}
+	bystander := &corev1.ConfigMap{ObjectMeta: meta}
+	s.must(env.Client.Create(ctx, bystander))
+	record := &corev1.SecretList{}
+	s.must(env.Client.List(ctx, record, client.InNamespace(s.namespace), client.MatchingLabels{"owner": "helm", "name": name}))
+	rel := s.unpack(&corev1.ConfigMap{Data: map[string]string{"release": string(record.Items[0].Data["release"])}})
+	rel.Manifest += "\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: bystander, namespace: " + other + "}}\n"
+	text, err := json.Marshal(rel)
+	s.must(err)
+	record.Items[0].Data["release"] = []byte(pack(text))
+	s.must(env.Client.Update(ctx, &record.Items[0]))
+	return bystander
+}
+
 // A custom resource becomes a plain Helm release, whatever it is at and wherever that was interrupted, unless Helm has another one of that name or a record is not
 // the operator's.
 func TestRelease(t *testing.T) {
 	s := newScene(t)
 	s.collectGarbage()
-	s.operator()
+	s.publisher(settings{})
 	hello := s.deploy("hello", kit.Greet("before"))
 	s.edit("hello", kit.Pause(true)) // by somebody else, and edited since
 	s.edit("hello", kit.Greet("after"))
-	s.expect(s.plugin("release", "hello"), 1, "nothing was done")
+	s.expect(s.plugin("release", "hello", "--yes"), 1, "has changed since it was applied last", "kubectl welcome resume hello")
 	s.expect(s.plugin("release", "nobody", "--yes"), 1, "not found")
+	s.edit("hello", kit.Pause(false))
+	s.awaitGreeting("hello", "after")
+	s.awaitDeployed("hello")
+	s.expect(s.plugin("release", "hello"), 1, "nothing was done")
 	foreign := &corev1.Secret{ObjectMeta: objectMeta(s.namespace, "sh.helm.release.v1.hello.v7"), Type: "helm.sh/release.v1"}
 	foreign.Labels = map[string]string{"owner": "helm", "name": "hello", "version": "7"}
 	s.must(env.Client.Create(ctx, foreign))
 	s.expect(s.plugin("release", "hello", "--yes"), 1, "there is a Helm release hello already")
 	s.must(env.Client.Delete(ctx, foreign))
-
-	s.forge("hello", func(_ *corev1.ConfigMap, rel *release.Release) {
-		rel.Manifest += "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: foreign}}\n"
-	})
-	s.expect(s.plugin("release", "hello", "--yes"), 1, "is not what the operator has applied")
-	s.edit("hello", kit.Pause(false))
-	s.awaitGreeting("hello", "after")
-	s.awaitDeployed("hello")
 	before := s.children()
 
 	// Interrupted after each step: the custom resource cannot go, then it is gone, then an object cannot be patched.
 	s.edit("hello", func(o *unstructured.Unstructured) { o.SetFinalizers(append(o.GetFinalizers(), "example.com/theirs")) })
+	s.forgeRelease("hello")
 	s.expect(s.plugin("release", "hello", "--yes", "--timeout=2s"), 1, "not done after 2s")
+	s.nothingForged("hello")
 	s.keptSince(before, nil)
 	s.must(env.Client.Patch(ctx, s.welcome("hello"), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
 	s.awaitGone(hello, "hello")
+	bystander := s.bystander("hello")
 	s.expect(s.plugin("release", "hello", "--yes"), 0, "revision", "plain Helm release")
 	s.keptSince(before, nil)
 	s.releasedByHelm("hello")
+	s.must(env.Client.Get(ctx, client.ObjectKeyFromObject(bystander), bystander))
+	if bystander.Labels[kit.ManagedBy] == "" {
+		t.Error("a forged record has the marks taken off what is somebody else's")
+	}
 	s.expect(s.plugin("release", "hello", "--yes"), 1, "not found")
 
 	// Helm goes on: nothing changes where nothing has, and what is asked for does.
