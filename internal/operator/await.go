@@ -21,12 +21,17 @@ const awaitPeriod = 2 * time.Second
 // the process is alive and not ready, at the address of the probes.
 func (s *servable) await(ctx context.Context, entries []Entry, refused []broken, probes string) ([]Entry, []broken, error) {
 	log := ctrl.Log.WithName("start")
+	told := ""
 	for waiting := false; ; {
 		served, unserved, err := s.parts(ctx, entries, slices.Clone(refused))
 		none := noneLeft(served, unserved)
 		lacks := slices.ContainsFunc(unserved, func(each broken) bool { return each.lacks })
-		if err != nil || none == nil || !lacks {
+		if err != nil && !waiting || err == nil && (none == nil || !lacks) {
 			return served, unserved, errors.Join(err, none)
+		}
+		if err != nil && err.Error() != told { // the API server may be away for a moment
+			told = err.Error()
+			log.Info("Still waiting: " + told)
 		}
 		if !waiting {
 			waiting = true

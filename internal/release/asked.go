@@ -99,6 +99,13 @@ func (a *actionClient) answer(err error) {
 	}
 }
 
+// answerFailure answers by what a step has failed with, where it has said nothing itself: who has asked would wait for ever.
+func (a *actionClient) answerFailure(err *error) {
+	if *err != nil {
+		a.answer(*err)
+	}
+}
+
 func (l *ledger) answer(uid types.UID) Answer {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -199,7 +199,8 @@ func (a *actionClient) looksAgain(now time.Time) bool {
 }
 
 // Install makes a release where there is none.
-func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values map[string]any, opts ...helmclient.InstallOption) (*release.Release, error) {
+func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values map[string]any, opts ...helmclient.InstallOption) (made *release.Release, err error) {
+	defer a.answerFailure(&err)
 	if err := a.want(chrt, values); err != nil {
 		return nil, err
 	}
@@ -242,7 +243,8 @@ func (a *actionClient) installing(op *operation) helmclient.InstallOption {
 
 // Upgrade as a dry run says whether an upgrade is needed: the release that it returns has
 // another manifest than the one of Get. Otherwise it upgrades.
-func (a *actionClient) Upgrade(name, namespace string, chrt *chart.Chart, values map[string]any, opts ...helmclient.UpgradeOption) (*release.Release, error) {
+func (a *actionClient) Upgrade(name, namespace string, chrt *chart.Chart, values map[string]any, opts ...helmclient.UpgradeOption) (made *release.Release, err error) {
+	defer a.answerFailure(&err)
 	probe := action.NewUpgrade(&action.Configuration{})
 	for _, opt := range opts {
 		if err := opt(probe); err != nil {

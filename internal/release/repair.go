@@ -26,7 +26,8 @@ const rolloutPoll = 2 * time.Minute
 
 // Reconcile repairs what became of the objects of a release whose inputs have not changed.
 // Whether there is anything to repair is decided against the cache.
-func (a *actionClient) Reconcile(*release.Release) error {
+func (a *actionClient) Reconcile(*release.Release) (err error) {
+	defer a.answerFailure(&err)
 	if a.held != nil {
 		return a.held
 	}

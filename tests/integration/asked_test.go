@@ -55,6 +55,24 @@ func TestReconcileOfWhatFails(t *testing.T) {
 	s.must(s.isGone(&appsv1.Deployment{}, "hello"))
 }
 
+// Where not even the rendering succeeds that tells whether there is something to do, that is the answer.
+func TestReconcileThatCannotBeRendered(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Moody")
+	chart := chartOf(t, map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: moody, version: 0.1.0}",
+		"templates/note.yaml": `{{- if lookup "v1" "ConfigMap" .Release.Namespace "mood" }}{{ fail "not in the mood" }}{{ end }}
+{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: '{{ .Release.Name }}'}, spec: {podSelector: {}}}
+`,
+	})
+	s.launch(settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: entryOf("Moody", chart, "")})
+	s.createOf("Moody", "hello")
+	s.awaitOf("Moody", "hello", "Ready")
+	s.must(env.Client.Create(ctx, &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "mood")}))
+	s.expect(s.plugin("reconcile", "moody/hello", "--wait", "--timeout=20s"), 1, "not in the mood")
+	s.delete(s.of("Moody", "hello"))
+}
+
 // A fight goes on at its pace, however often somebody asks.
 func TestReconcileEndsNoPause(t *testing.T) {
 	s := newScene(t)

@@ -303,6 +303,27 @@ func TestPluginOfKindsThatComeAndGo(t *testing.T) {
 	}
 }
 
+// failing has login go through a proxy that answers as an API server does that is being replaced, where fails says so.
+func (s *scene) failing(login *rest.Config, fails *atomic.Pointer[func(method, path string) bool]) {
+	s.Helper()
+	server, err := url.Parse(env.Admin.Host)
+	s.must(err)
+	transport, err := rest.TransportFor(rest.AnonymousClientConfig(env.Admin))
+	s.must(err)
+	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(server) }, Transport: transport, FlushInterval: -1}
+	proxy := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if fail := fails.Load(); fail != nil && (*fail)(r.Method, r.URL.Path) {
+			http.Error(w, "the API server is being replaced", http.StatusServiceUnavailable)
+			return
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	proxy.EnableHTTP2 = true
+	proxy.StartTLS()
+	s.Cleanup(func() { proxy.CloseClientConnections(); proxy.Close() })
+	login.Host, login.CAData = proxy.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: proxy.Certificate().Raw})
+}
+
 // What goes wrong with one custom resource, one kind or for a moment keeps the plugin from nothing else.
 func TestPluginWhenRequestsFail(t *testing.T) {
 	s := newScene(t)
@@ -313,21 +334,8 @@ func TestPluginWhenRequestsFail(t *testing.T) {
 	token, err := env.Token(ctx, operatorNamespace, s.accountForCharts())
 	s.must(err)
 	login := env.As(token)
-	server, err := url.Parse(env.Admin.Host)
-	s.must(err)
-	transport, err := rest.TransportFor(rest.AnonymousClientConfig(env.Admin))
-	s.must(err)
 	var fails atomic.Pointer[func(method, path string) bool]
-	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(server) }, Transport: transport}
-	proxy := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if fail := fails.Load(); fail != nil && (*fail)(r.Method, r.URL.Path) {
-			http.Error(w, "the API server is being replaced", http.StatusServiceUnavailable)
-			return
-		}
-		forward.ServeHTTP(w, r)
-	}))
-	t.Cleanup(proxy.Close)
-	login.Host, login.CAData = proxy.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: proxy.Certificate().Raw})
+	s.failing(login, &fails)
 	plugin := func(fail func(method, path string) bool, args ...string) said {
 		fails.Store(&fail)
 		return s.pluginAs("proxied", login, args...)

@@ -7,8 +7,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"k8s.io/client-go/rest"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
@@ -92,11 +95,19 @@ func TestStartFails(t *testing.T) {
 // Who runs the operator before the CRD is there need not start it again.
 func TestStartWaitsForTheCRD(t *testing.T) {
 	s := newScene(t)
-	operator := s.launch(settings{namespaces: []string{s.namespace}, account: s.accountForKinds(), watches: entryOf("Farewell", noteChart(t), "")})
+	var fails atomic.Pointer[func(method, path string) bool]
+	operator := s.launch(settings{
+		namespaces: []string{s.namespace}, account: s.accountForKinds(), watches: entryOf("Farewell", noteChart(t), ""),
+		through: func(login *rest.Config) { s.failing(login, &fails) },
+	})
 	s.await("the log says what it waits for", func() error { return says(operator.Text(), []string{"Farewell", "make install"}) })
 	if err := operator.ready(); err == nil || operator.HasEnded() {
 		t.Errorf("it is ready (%v) or has ended (%v)", err == nil, operator.HasEnded())
 	}
+	away := func(string, string) bool { return true }
+	fails.Store(&away)
+	s.await("the log says that the API server is away", func() error { return says(operator.Text(), []string{"Still waiting: connect to the cluster"}) })
+	fails.Store(nil)
 	s.serveKind("Farewell")
 	s.createOf("Farewell", "hello")
 	s.awaitOf("Farewell", "hello", "Ready")
