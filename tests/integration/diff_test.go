@@ -162,11 +162,14 @@ func TestDiffOfASpec(t *testing.T) {
 	s.settled(operator)
 
 	file := filepath.Join(t.TempDir(), "cr.yaml")
-	for name, text := range map[string]string{"hello": "1 of 1 Welcome changes; 1 Deployment rolls its pods\n", "new": "1 of 1 Welcome changes; 1 Deployment is made, 1 Service is made\n"} {
-		content, err := yaml.Marshal(kit.Welcome(s.namespace, name, kit.Greet("you")).Object)
+	for _, c := range []struct{ name, says string }{
+		{"hello", "1 of 1 Welcome changes; 1 Deployment rolls its pods\n"},
+		{"new", "1 of 1 Welcome changes; 1 Deployment is made, 1 Service is made\n"}, // the file's from here on
+	} {
+		content, err := yaml.Marshal(kit.Welcome(s.namespace, c.name, kit.Greet("you")).Object)
 		s.must(err)
 		s.must(os.WriteFile(file, content, 0o600))
-		s.expect(diff("-f", file), 1, text)
+		s.expect(diff("-f", file), 1, c.says)
 	}
 	// Somebody else's is in the way of a new one.
 	s.must(env.Client.Create(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, "new"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}))
