@@ -150,7 +150,8 @@ func (all *servers) kindOf(ctx context.Context, one ask, asks []ask) (*servedKin
 	return all.kinds[key], all.without[key]
 }
 
-// nameOf is the operator that serves a custom resource, as its status says, where its authors can't write. A new one will be served as others of its kind.
+// nameOf is the operator that serves a custom resource, as its status says, where its authors can't write. A new one will be served as others of its kind:
+// those of its namespace, or else all.
 func (all *servers) nameOf(ctx context.Context, one ask, asks []ask) (string, error) {
 	if all.only != "" {
 		if strings.Contains(all.only, "/") {
@@ -161,11 +162,13 @@ func (all *servers) nameOf(ctx context.Context, one ask, asks []ask) (string, er
 	if one.obj != nil && status.Operator(one.obj) != "" {
 		return status.Operator(one.obj), nil
 	}
-	voted := all.vote(ctx, one.name.GroupVersionKind(), metav1.NamespaceAll, asks)
-	if apierrors.IsForbidden(voted.err) {
-		voted = all.vote(ctx, one.name.GroupVersionKind(), one.name.GetNamespace(), asks)
+	for _, namespace := range []string{one.name.GetNamespace(), metav1.NamespaceAll} {
+		voted := all.vote(ctx, one.name.GroupVersionKind(), namespace, asks)
+		if voted.operator != "" || voted.err != nil && !apierrors.IsForbidden(voted.err) {
+			return voted.operator, voted.err
+		}
 	}
-	return voted.operator, voted.err
+	return "", fmt.Errorf("no %s that you may read tells which operator serves the kind: say in which namespace it runs, by --operator", one.name.GetKind())
 }
 
 // vote asks only once.
@@ -179,11 +182,11 @@ func (all *servers) vote(ctx context.Context, gvk schema.GroupVersionKind, names
 	return voted
 }
 
-// mostOf is the operator that serves most of a kind: of what is asked about, or else of a namespace.
+// mostOf is the operator that serves most of a kind in a namespace: of what is asked about, or else of what is there. It is empty if none does.
 func (all *servers) mostOf(ctx context.Context, gvk schema.GroupVersionKind, namespace string, asks []ask) (string, error) {
 	votes := map[string]int{}
 	for _, other := range asks {
-		if other.obj != nil && other.obj.GroupVersionKind() == gvk {
+		if other.obj != nil && other.obj.GroupVersionKind() == gvk && (namespace == metav1.NamespaceAll || other.obj.GetNamespace() == namespace) {
 			votes[status.Operator(other.obj)]++
 		}
 	}
@@ -198,7 +201,7 @@ func (all *servers) mostOf(ctx context.Context, gvk schema.GroupVersionKind, nam
 		delete(votes, "")
 	}
 	if len(votes) == 0 {
-		return "", fmt.Errorf("no %s tells which operator serves the kind: say in which namespace it runs, by --operator", gvk.Kind)
+		return "", nil
 	}
 	return slices.MaxFunc(slices.Sorted(maps.Keys(votes)), func(a, b string) int { return votes[a] - votes[b] }), nil
 }

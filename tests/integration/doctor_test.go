@@ -23,10 +23,7 @@ import (
 // written by hand, and a process in a pod's place does its work.
 func TestDoctor(t *testing.T) {
 	s := newScene(t)
-	if shared != nil {
-		shared.Stop()
-		shared = nil
-	}
+	stopShared()
 	left := kit.Welcomes() // by other tests, of operators that are no Deployments
 	s.must(env.Client.List(ctx, left))
 	for i := range left.Items {

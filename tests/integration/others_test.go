@@ -98,6 +98,7 @@ func TestTwoOperators(t *testing.T) {
 func TestTwoOperatorsStartAtOnce(t *testing.T) {
 	const count = 20
 	s := newScene(t)
+	stopShared()
 	var welcomes []string
 	for i := range count {
 		welcomes = append(welcomes, fmt.Sprintf("hello-%d", i))

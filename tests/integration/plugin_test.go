@@ -182,7 +182,7 @@ func TestPluginForTenants(t *testing.T) {
 	s.must(err)
 	tenant := env.As(token)
 	s.await("the tenant may read", func() error {
-		if got := s.pluginAs("tenant", tenant, "status"); got.code != 0 {
+		if got := s.pluginAs("tenant", tenant, "status", "welcome/"); got.code != 0 {
 			return errors.New(got.notes)
 		}
 		return nil
@@ -190,7 +190,7 @@ func TestPluginForTenants(t *testing.T) {
 	s.expect(s.pluginAs("tenant", tenant, "status", "hello"), 0, "Ready", "revision 1", "you have no right to read the record of the release", "you have no right to read events")
 	s.create("other")
 	before := s.record()
-	s.expect(s.pluginAs("tenant", tenant, "status"), 2, "welcome/hello", "welcome/other")
+	s.expect(s.pluginAs("tenant", tenant, "status", "welcome/"), 2, "welcome/hello", "welcome/other")
 	requests, err := env.Requests(ctx, before.from, func(one controlplane.Request) bool {
 		return strings.HasSuffix(one.User.Username, s.namespace+":editor") && one.ObjectRef.Resource != ""
 	})

@@ -77,14 +77,19 @@ func (s *scene) ownOperator(settings settings) *process {
 	return p
 }
 
-func (s *scene) launch(settings settings) *process {
-	s.Helper()
+// stopShared leaves what is made next to operators that are launched later.
+func stopShared() {
 	sharing.Lock()
+	defer sharing.Unlock()
 	if shared != nil {
 		shared.Stop()
 		shared = nil
 	}
-	sharing.Unlock()
+}
+
+func (s *scene) launch(settings settings) *process {
+	s.Helper()
+	stopShared()
 	p, err := launch(settings)
 	s.must(err)
 	s.Cleanup(p.Stop)
