@@ -251,9 +251,15 @@ func (r *Store) adopt(record *corev1.ConfigMap) {
 	object.Adopt(record, r.owner)
 }
 
+// hasUnlabelled is whether a record of the owner lacks labels by which Helm and the operator find it. It is not asked of Get, which drops the operator's.
 func (r *Store) hasUnlabelled(ctx context.Context, name string) bool {
-	record, err := r.Get(ctx, name, metav1.GetOptions{})
-	return err == nil && (!r.labelled().Matches(labels.Set(record.Labels)) || !object.ManagedBy().Matches(labels.Set(record.Labels)))
+	reading <- struct{}{}
+	defer func() { <-reading }()
+	record, err := r.ConfigMapInterface.Get(ctx, name, metav1.GetOptions{})
+	if err != nil || len(r.owned([]corev1.ConfigMap{*record})) == 0 {
+		return false
+	}
+	return !r.labelled().Matches(labels.Set(record.Labels)) || !object.ManagedBy().Matches(labels.Set(record.Labels))
 }
 
 // Update writes a record and returns when the cache shows it.
