@@ -82,11 +82,23 @@ func (a *actionClient) Get(string, ...helmclient.GetOption) (*release.Release, e
 	current.Key = a.key // whatever somebody has written there
 	a.proven = a.isProven()
 	if orphaned(current.Status) && a.owner.GetDeletionTimestamp() == nil {
+		if a.isOthers() {
+			return nil, fmt.Errorf("operator %q has begun a release of this custom resource a moment ago", current.Operator)
+		}
 		if err := a.recover(); err != nil {
 			return nil, err
 		}
 	}
 	return a.light(), nil
+}
+
+// isOthers is whether another operator has made the record since the custom resource was looked at: it had no operator then. One that was taken over says so.
+func (a *actionClient) isOthers() bool {
+	claimed := ""
+	if owner, ok := a.owner.(*unstructured.Unstructured); ok {
+		claimed, _, _ = unstructured.NestedString(owner.Object, "status", "operator")
+	}
+	return a.current.Operator != "" && a.current.Operator != a.clients.operator && claimed != a.clients.operator
 }
 
 // newest is the newest record. One that is too far ahead to be the operator's is deleted: there is none after the highest number, and
