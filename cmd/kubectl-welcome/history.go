@@ -60,14 +60,11 @@ left out. The newest %d revisions are kept.`, record.MaxHistory),
 			if output != "table" && output != "json" && output != "yaml" {
 				return fmt.Errorf("--output is table, json or yaml, not %q", output)
 			}
-			found, err := c.find(cmd.Context(), selection{}, args)
+			obj, err := c.one(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			if len(found) != 1 {
-				return fmt.Errorf("%s means %d custom resources: name one", args[0], len(found))
-			}
-			revisions, err := c.history(cmd.Context(), &found[0])
+			revisions, err := c.history(cmd.Context(), obj)
 			if err != nil {
 				return err
 			}

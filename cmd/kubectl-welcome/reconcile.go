@@ -33,17 +33,13 @@ kubectl welcome reconcile hello --force --wait`),
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			found, err := c.find(cmd.Context(), selection{}, args)
+			obj, err := c.one(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			if len(found) != 1 {
-				return fmt.Errorf("%s means %d custom resources: name one", args[0], len(found))
-			}
-			if err := c.checkServed(cmd.Context(), found); err != nil {
+			if err := c.checkServed(cmd.Context(), []unstructured.Unstructured{*obj}); err != nil {
 				return err
 			}
-			obj := &found[0]
 			value := time.Now().UTC().Format("2006-01-02T15:04:05.000Z")
 			if force {
 				value = release.ForceReconcile + "-" + value

@@ -29,14 +29,11 @@ StatefulSets and DaemonSets. New pods come before old ones go, as far as the wor
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: c.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			found, err := c.find(cmd.Context(), selection{}, args)
+			obj, err := c.one(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			if len(found) != 1 {
-				return fmt.Errorf("%s means %d custom resources: name one", args[0], len(found))
-			}
-			workloads, err := c.workloads(cmd.Context(), &found[0])
+			workloads, err := c.workloads(cmd.Context(), obj)
 			if err != nil {
 				return err
 			}
@@ -53,7 +50,7 @@ StatefulSets and DaemonSets. New pods come before old ones go, as far as the wor
 					return err
 				}
 			}
-			c.notef("Next: kubectl welcome status %s\n", typed(&found[0]))
+			c.notef("Next: kubectl welcome status %s\n", typed(obj))
 			return nil
 		},
 	}

@@ -110,6 +110,18 @@ func (c *cluster) find(ctx context.Context, s selection, args []string) ([]unstr
 // unlisted is why custom resources of some kinds are missing among those that were found: the caller may not list them.
 type unlisted struct{ error }
 
+// one finds the only custom resource that an argument means.
+func (c *cluster) one(ctx context.Context, arg string) (*unstructured.Unstructured, error) {
+	found, err := c.find(ctx, selection{}, []string{arg})
+	if err != nil {
+		return nil, err
+	}
+	if len(found) != 1 {
+		return nil, fmt.Errorf("%s means %d custom resources: name one", arg, len(found))
+	}
+	return &found[0], nil
+}
+
 // list reads objects of a kind, in portions that the API server likes.
 func (c *cluster) list(ctx context.Context, kind schema.GroupVersionKind, options ...client.ListOption) ([]unstructured.Unstructured, error) {
 	api, err := c.client()
