@@ -204,6 +204,14 @@ bench: $(addprefix $(BIN)/,kube-apiserver etcd helm-operator helm-operator-plugi
 bench-charts: $(addprefix $(BIN)/,kube-apiserver etcd helm-operator helm-operator-plugins) ## Have ours and the stock Helm operators serve each chart of tests/charts, and write the table into docs/benchmark.md (about 20 minutes)
 	go run ./tests/bench -charts -docs=docs
 
+.PHONY: bench-failover
+bench-failover: $(addprefix $(BIN)/,kube-apiserver etcd) ## Measure how soon a standby does the work of a leader that was killed, and of one that was told to stop, 20 times each, and write the table into docs/benchmark.md (about 6 minutes)
+	go run ./tests/bench -failover=20 -docs=docs
+
+.PHONY: bench-scale
+bench-scale: $(addprefix $(BIN)/,kube-apiserver etcd) ## Measure ours with N Welcomes (default 100000), and write the table and the plot into docs/benchmark.md in at most about LIMIT (default 150m; N=20000 LIMIT=25m is a short one)
+	go run ./tests/bench -scale=$(or $(N),100000) -limit=$(or $(LIMIT),150m) -docs=docs
+
 .PHONY: bench-diff
 bench-diff: $(addprefix $(BIN)/,kube-apiserver etcd) ## Measure kubectl welcome diff of WELCOMES Welcomes (default 1000): time, requests, memory (3 minutes)
 	$(INTEGRATION) -run '^TestDiffOfMany$$' -args -diff-welcomes=$(or $(WELCOMES),1000)

@@ -19,7 +19,7 @@ images:
   newName: $name
   $reference
 patches:
-- target: {kind: Deployment, name: welcome-operator-controller-manager}
+- target: {kind: Deployment, name: welcome-operator-controller-manager.*} # those of config/shards, too
   patch: |
     apiVersion: apps/v1
     kind: Deployment

@@ -8,8 +8,12 @@ import (
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 )
 
@@ -20,6 +24,16 @@ func deployed[T any](t *testing.T, kind string, variables ...string) T {
 	if err != nil {
 		t.Fatalf("%v (make bin/kustomize)\n%s", err, out)
 	}
+	found := objects[T](t, out, kind)
+	if len(found) != 1 {
+		t.Fatalf("%d objects of kind %s", len(found), kind)
+	}
+	return found[0]
+}
+
+// objects are those of a kind in a text.
+func objects[T any](t *testing.T, out, kind string) []T {
+	t.Helper()
 	var found []T
 	for _, document := range strings.Split(out, "\n---\n") {
 		var header struct{ Kind string }
@@ -35,10 +49,7 @@ func deployed[T any](t *testing.T, kind string, variables ...string) T {
 		}
 		found = append(found, object)
 	}
-	if len(found) != 1 {
-		t.Fatalf("%d objects of kind %s", len(found), kind)
-	}
-	return found[0]
+	return found
 }
 
 func deployment(variables ...string) (string, error) {
@@ -74,5 +85,38 @@ func TestPortOfTheAPIServer(t *testing.T) {
 	}
 	if out, err := deployment("API_SERVER_PORT=https"); err == nil || !strings.Contains(out, "API_SERVER_PORT is https, which is no number") {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// The shards have the images that they are deployed with, a budget of their own each, pods that no other Deployment selects, and the right to publish.
+func TestShardsAreDeployed(t *testing.T) {
+	out, err := exec.Command("./deployment.sh", "example.com/operator:v1", "example.com/page:v1", "config/shards").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v (make bin/kustomize)\n%s", err, out)
+	}
+	deployments, budgets := objects[appsv1.Deployment](t, string(out), "Deployment"), objects[policyv1.PodDisruptionBudget](t, string(out), "PodDisruptionBudget")
+	if len(deployments) != 2 || len(budgets) != 2 {
+		t.Fatalf("%d Deployments, %d PodDisruptionBudgets", len(deployments), len(budgets))
+	}
+	published := objects[rbacv1.Role](t, string(out), "Role")[0].Rules[2].ResourceNames
+	for i, deployment := range deployments {
+		container := deployment.Spec.Template.Spec.Containers[0]
+		page := slices.ContainsFunc(container.Env, func(v corev1.EnvVar) bool {
+			return v.Name == "RELATED_IMAGE_WELCOME" && v.Value == "example.com/page:v1"
+		})
+		if container.Image != "example.com/operator:v1" || !page {
+			t.Errorf("%s has image %s and the variables %v", deployment.Name, container.Image, container.Env)
+		}
+		for j := range deployments {
+			pods := labels.Set(deployments[j].Spec.Template.Labels)
+			if own := i == j; labels.SelectorFromSet(deployment.Spec.Selector.MatchLabels).Matches(pods) != own || labels.SelectorFromSet(budgets[i].Spec.Selector.MatchLabels).Matches(pods) != own {
+				t.Errorf("%s, or its budget, has the pods of %s: %v", deployment.Name, deployments[j].Name, !own)
+			}
+		}
+		_, shard, _ := strings.Cut(strings.Join(container.Args, " "), "--shard=")
+		shard, _, _ = strings.Cut(shard, " ")
+		if lease := "welcome-operator.webapp.demo.welcome.domain-" + shard; shard == "" || !slices.Contains(published, lease) {
+			t.Errorf("%s may not publish %s, but %v", deployment.Name, lease, published)
+		}
 	}
 }

@@ -32,6 +32,9 @@ import (
 // mostNamespaces are those in which the rights of an operator are asked for, of those that it watches.
 const mostNamespaces = 20
 
+// clocksDiffer is by how much the clocks of the caller and of the cluster may differ.
+const clocksDiffer = 30 * time.Second
+
 // atOnce is how many requests a command has under way.
 const atOnce = 10
 
@@ -53,7 +56,7 @@ func operatorsRun(ctx context.Context, p *patient) (string, []finding, error) {
 			}
 		}
 		if o.Spec.Replicas != nil && *o.Spec.Replicas == 0 {
-			found = append(found, finding{o.String() + " is scaled to 0", fmt.Sprintf("kubectl -n %s scale deployment/%s --replicas=1", o.Namespace, o.Name)})
+			found = append(found, finding{o.String() + " is scaled to 0", fmt.Sprintf("kubectl -n %s scale deployment/%s --replicas=2", o.Namespace, o.Name)})
 		}
 		pods, err := p.pods(ctx, o)
 		if err != nil {
@@ -280,6 +283,9 @@ func leasesAreHeld(ctx context.Context, p *patient) (string, []finding, error) {
 		held := false
 		for _, lease := range leases.Items {
 			spec := lease.Spec
+			if shard := o.flag("--shard"); shard != "" && lease.Name != o.lease() || shard == "" && strings.HasPrefix(lease.Name, o.lease()+"-") {
+				continue // another shard's
+			}
 			if spec.HolderIdentity == nil || !strings.HasPrefix(*spec.HolderIdentity, o.Name+"-") || spec.RenewTime == nil || spec.LeaseDurationSeconds == nil {
 				continue
 			}
@@ -287,7 +293,7 @@ func leasesAreHeld(ctx context.Context, p *patient) (string, []finding, error) {
 			holder, _, _ := strings.Cut(*spec.HolderIdentity, "_")
 			age := time.Since(spec.RenewTime.Time).Round(time.Second)
 			switch lives := slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.Name == holder }); {
-			case age <= 2*time.Duration(*spec.LeaseDurationSeconds)*time.Second:
+			case age <= max(2*time.Duration(*spec.LeaseDurationSeconds)*time.Second, clocksDiffer):
 				holders = append(holders, fmt.Sprintf("%s of %s", holder, o.Namespace))
 			case lives:
 				found = append(found, finding{fmt.Sprintf("pod %s holds lease %s of %s, and has not renewed it for %s", holder, lease.Name, o, age), fmt.Sprintf("kubectl -n %s delete pod %s", o.Namespace, holder)})
@@ -296,7 +302,7 @@ func leasesAreHeld(ctx context.Context, p *patient) (string, []finding, error) {
 			}
 		}
 		if !held {
-			found = append(found, finding{o.String() + " has no replica that holds the lease: none works", fmt.Sprintf("kubectl -n %s logs deployment/%s --tail=20", o.Namespace, o.Name)})
+			found = append(found, finding{o.String() + " has no replica that holds the lease: none works", fmt.Sprintf("kubectl -n %s logs deployment/%s --all-pods --tail=20", o.Namespace, o.Name)})
 		}
 	}
 	return strings.Join(holders, ", "), found, nil
@@ -319,8 +325,10 @@ func operatorsAreAlone(ctx context.Context, p *patient) (string, []finding, erro
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(served)) {
-		namespace, _, _ := strings.Cut(name, "/")
-		if !slices.ContainsFunc(p.operators, func(o operator) bool { return o.Namespace == namespace && o.Status.AvailableReplicas > 0 }) {
+		namespace, lease, _ := strings.Cut(name, "/")
+		if !slices.ContainsFunc(p.operators, func(o operator) bool {
+			return o.Namespace == namespace && o.Status.AvailableReplicas > 0 && (o.flag("--shard") == "" || o.lease() == lease)
+		}) {
 			found = append(found, finding{
 				fmt.Sprintf("%d custom resources are served by operator %q, of which no Deployment runs in namespace %s", served[name], name, namespace),
 				"start it again, or, if it is gone for good, wait: another one that watches them takes them over within a minute. One that runs elsewhere (make run) is no problem",
@@ -331,6 +339,8 @@ func operatorsAreAlone(ctx context.Context, p *patient) (string, []finding, erro
 		remedy := "look into the operator's log: kubectl welcome status -n " + namespace
 		if !slices.ContainsFunc(p.operators, func(o operator) bool { return o.watches(namespace) }) {
 			remedy = "no operator watches that namespace: add it to WATCH_NAMESPACE, or under OLM to the OperatorGroup"
+		} else if slices.ContainsFunc(p.operators, func(o operator) bool { return o.flag("--shard") != "" }) {
+			remedy = "give them a label that one of the shards selects (docs/shards.md), or else " + remedy
 		}
 		found = append(found, finding{fmt.Sprintf("nobody serves %s in namespace %s", few(unserved[namespace]), namespace), remedy})
 	}

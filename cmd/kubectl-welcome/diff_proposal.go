@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -75,18 +74,11 @@ func (c *cluster) read(file string) (objects []*unstructured.Unstructured, err e
 		} else if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
-		switch {
-		case len(obj.Object) == 0:
-		case obj.IsList():
-			if err := obj.EachListItem(func(item runtime.Object) error {
-				objects = append(objects, item.(*unstructured.Unstructured)) // it iterates over no other type
-				return nil
-			}); err != nil {
-				return nil, fmt.Errorf("%s: %w", file, err)
-			}
-		default:
-			objects = append(objects, obj)
+		found, err := objectsIn(obj)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
 		}
+		objects = append(objects, found...)
 	}
 	if len(objects) == 0 {
 		return nil, fmt.Errorf("%s has no custom resource", file)

@@ -79,11 +79,14 @@ func (l *onlooker) refused(what string, err error) error {
 	return nil
 }
 
-// children are the objects of the release: those that its record lists or, where the caller may not read that, those of all kinds that say that they are.
+// children are the objects of the release: those that its status lists, or its record where an older version wrote that, or, where the caller may not read that, those of all kinds that say that they are.
 func (l *onlooker) children(ctx context.Context) ([]object.Child, error) {
 	of := status.Of(l.obj).Release
 	if of == nil {
 		return nil, nil
+	}
+	if known := object.Children(of.Children); known != nil {
+		return known, nil
 	}
 	newest, err := l.record(ctx, of)
 	if newest != nil && newest.Children != nil {

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/config"
+	boot "demo.welcome.domain/welcome-operator/internal/operator"
 	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
@@ -76,6 +77,33 @@ func (o operator) elects() bool {
 		}
 	}
 	return false
+}
+
+// lease is how its lease is called.
+func (o operator) lease() string {
+	name := boot.LeaderElectionID
+	if id := o.flag("--leader-election-id"); id != "" {
+		name = id
+	}
+	if shard := o.flag("--shard"); shard != "" {
+		name += "-" + shard
+	}
+	return name
+}
+
+// flag is the value of one of its flags, empty if it is not there.
+func (o operator) flag(name string) string {
+	for _, container := range o.Spec.Template.Spec.Containers {
+		for i, arg := range container.Args {
+			if value, is := strings.CutPrefix(arg, name+"="); is {
+				return value
+			}
+			if arg == name && i+1 < len(container.Args) {
+				return container.Args[i+1]
+			}
+		}
+	}
+	return ""
 }
 
 // watches is whether it watches a namespace.

@@ -6,15 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	helmrelease "helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/releaseutil"
 	"helm.sh/helm/v3/pkg/storage/driver"
 	helmtime "helm.sh/helm/v3/pkg/time"
 	corev1 "k8s.io/api/core/v1"
@@ -27,7 +24,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/yaml"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/record"
@@ -86,11 +82,7 @@ func (c *cluster) release(ctx context.Context, o releaseOptions, arg string) err
 	if err != nil {
 		return err
 	}
-	config, err := c.flags.ToRESTConfig()
-	if err != nil {
-		return err
-	}
-	core, err := corev1client.NewForConfig(config)
+	core, err := c.core()
 	if err != nil {
 		return err
 	}
@@ -283,15 +275,11 @@ func (c *cluster) finish(ctx context.Context, secrets corev1client.SecretInterfa
 	if err != nil {
 		return nil, "", fmt.Errorf("read Secret %s: %w", secret.Name, err)
 	}
-	manifests := releaseutil.SplitManifests(rel.Manifest)
-	for _, key := range slices.Sorted(maps.Keys(manifests)) {
-		obj := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(manifests[key]), &obj.Object); err != nil {
-			return nil, "", fmt.Errorf("read the manifest: %w", err)
-		}
-		if len(obj.Object) == 0 {
-			continue
-		}
+	objects, err := manifestObjects(rel.Manifest)
+	if err != nil {
+		return nil, "", err
+	}
+	for _, obj := range objects {
 		if err := c.unmark(ctx, obj, owner); err != nil {
 			return nil, "", fmt.Errorf("take the operator's marks off %s %q (run it again): %w", obj.GetKind(), obj.GetName(), err)
 		}
@@ -306,26 +294,13 @@ func (c *cluster) finish(ctx context.Context, secrets corev1client.SecretInterfa
 
 // unmark takes the marks of the operator off an object of owner's that nobody owns any more. Those of Helm it has.
 func (c *cluster) unmark(ctx context.Context, obj, owner *unstructured.Unstructured) error {
-	mapper, err := c.flags.ToRESTMapper()
-	if err != nil {
-		return err
-	}
 	api, err := c.client()
 	if err != nil {
 		return err
 	}
-	kind, err := mapper.RESTMapping(obj.GroupVersionKind().GroupKind(), obj.GroupVersionKind().Version)
-	if err != nil {
+	live, err := c.liveOf(ctx, obj, owner.GetNamespace())
+	if err != nil || live == nil {
 		return err
-	}
-	key := client.ObjectKey{Name: obj.GetName()}
-	if kind.Scope.Name() == "namespace" {
-		key.Namespace = owner.GetNamespace() // no chart may name another one
-	}
-	live := &unstructured.Unstructured{}
-	live.SetGroupVersionKind(obj.GroupVersionKind())
-	if err := api.Get(ctx, key, live); err != nil {
-		return client.IgnoreNotFound(err)
 	}
 	if metav1.GetControllerOf(live) != nil || !object.ManagedBy().Matches(labels.Set(live.GetLabels())) || !object.SaysReleasedFrom(live, owner) {
 		return nil // somebody else's, or done

@@ -41,6 +41,7 @@ your own rights. The flags that all commands of kubectl have ("kubectl options")
 		NewCmdRestart(c),
 		NewCmdPause(c),
 		NewCmdResume(c),
+		NewCmdAdopt(c),
 		NewCmdRelease(c),
 		NewCmdDoctor(c),
 		NewCmdDiff(c),

@@ -45,6 +45,7 @@ type own struct {
 var (
 	ownName  = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$`) // a namespace is called by it
 	ownImage = regexp.MustCompile(`(?m)^        image: (\S+/)welcome-operator:(\S+)$`)
+	ownLabel = `app\.kubernetes\.io/name: welcome-operator`
 	comments = regexp.MustCompile(`^(#.*\n)+`)
 	rules    = regexp.MustCompile(`(?ms)^rules:\n.*`)
 )
@@ -106,6 +107,8 @@ func (o *own) read() error {
 	for _, edit := range []struct{ file, pattern, text string }{
 		{"config/default/kustomization.yaml", "welcome-operator", o.name},
 		{managerFile, regexp.QuoteMeta(o.base), o.image + ":" + o.tag},
+		{managerFile, ownLabel, "app.kubernetes.io/name: " + o.name},
+		{"config/manager/disruption_budget.yaml", ownLabel, "app.kubernetes.io/name: " + o.name},
 		// Images that this one pins or only names: those of the other are in its watches.yaml and charts.
 		{managerFile, `(?m)^        - name: RELATED_IMAGE_.*\n          value: .*\n`, ""},
 		{"config/manager/kustomization.yaml", `(?m)^patches:\n- path: related_images.yaml\n`, ""},

@@ -86,12 +86,12 @@ func policyVariables(entries []operator.Entry) []admissionregistrationv1.Variabl
 	marked := func(of string) string {
 		return fmt.Sprintf(`has(%s.metadata.labels) && %[1]s.metadata.labels.exists(l, l == %[2]q && %[1]s.metadata.labels[l] == %[3]q)`, of, label, value)
 	}
-	// annotated is the value of an annotation, "" without one.
-	annotated := func(of, key string) string {
-		return fmt.Sprintf(`(has(%s.metadata.annotations) && %[2]q in %[1]s.metadata.annotations ? %[1]s.metadata.annotations[%[2]q] : "")`, of, key)
-	}
 	labelled := func(of string) string {
 		return fmt.Sprintf(`has(%s.metadata.labels) && %q in %[1]s.metadata.labels`, of, obj.Published)
+	}
+	givenBack := "" // what was taken over, and nothing came of: it counts as kept
+	if given := given(entries, "object"); given != "" {
+		givenBack = `request.operation == "UPDATE" && variables.after.size() == 0 && ` + given + ` ? ` + annotation("object", obj.AdoptFor) + `.split("/")[0] : `
 	}
 	return []admissionregistrationv1.Variable{
 		{Name: "resource", Expression: `request.resource.group + "/" + request.resource.resource`},
@@ -102,16 +102,16 @@ func policyVariables(entries []operator.Entry) []admissionregistrationv1.Variabl
 		// What outlives its custom resource has no controller, and says instead for which kind it is. That is no wider a bound than that on
 		// others: whoever may name a controller may name one that there is not. Only that no garbage collector removes it, and that this
 		// account cannot delete it, is different.
-		{Name: "keptFor", Expression: `request.operation == "DELETE" || variables.after.size() > 0 || !(` + marked("object") + `) || ` +
-			annotated("object", obj.Policy) + `.trim().lowerAscii() != "` + obj.Keep + `" ? "" : ` + annotated("object", obj.CustomResource)},
-		{Name: "wasKeptFor", Expression: `request.operation == "CREATE" ? "" : ` + annotated("oldObject", obj.CustomResource)},
+		{Name: "keptFor", Expression: givenBack + `request.operation == "DELETE" || variables.after.size() > 0 || !(` + marked("object") + `) || ` +
+			annotation("object", obj.Policy) + `.trim().lowerAscii() != "` + obj.Keep + `" ? "" : ` + annotation("object", obj.CustomResource)},
+		{Name: "wasKeptFor", Expression: `request.operation == "CREATE" ? "" : ` + annotation("oldObject", obj.CustomResource)},
 		{Name: "served", Expression: `request.kind.kind + "." + request.kind.group in ` + quoted(entries, func(e operator.Entry) (string, bool) { return e.Kind + "." + e.Group, true })},
-		{Name: "inNoNamespace", Expression: inNoNamespace(entries, annotated("object", obj.CustomResource))},
+		{Name: "inNoNamespace", Expression: inNoNamespace(entries, annotation("object", obj.CustomResource))},
 		// A record that lost its owner is the operator's all the same: kubectl delete --cascade=orphan takes the owner away.
 		{Name: "record", Expression: `variables.resource in ` + records(entries) + ` && request.name.startsWith("sh.helm.release.v1.") && variables.marked`},
-		// What the operator was started with, in its own namespace. It makes and changes no other ConfigMap there. It is called as the lease is: with another
-		// --leader-election-id, that name belongs here.
-		{Name: "published", Expression: `variables.resource == "/configmaps" && request.name == "` + operator.LeaderElectionID + `" && request.operation != "DELETE" && request.userInfo.username.startsWith("system:serviceaccount:" + request.namespace + ":") && ` +
+		// What the operator was started with, in its own namespace. It makes and changes no other ConfigMap there. It is called as the lease is, to which
+		// a shard adds its name: with another --leader-election-id, that name belongs here.
+		{Name: "published", Expression: `variables.resource == "/configmaps" && (request.name == "` + operator.LeaderElectionID + `" || request.name.startsWith("` + operator.LeaderElectionID + `-")) && request.operation != "DELETE" && request.userInfo.username.startsWith("system:serviceaccount:" + request.namespace + ":") && ` +
 			labelled("object") + ` && (request.operation == "CREATE" || ` + labelled("oldObject") + `)`},
 		{Name: "pod", Expression: `request.operation == "DELETE" ? dyn({}) :
 variables.resource == "/pods" ? object.spec :
@@ -124,7 +124,25 @@ dyn({})`},
 	}
 }
 
+// given is in CEL whether an object is given to a custom resource of its namespace by the annotation for that, of a kind that may adopt; "" where there is none.
+func given(entries []operator.Entry, of string) string {
+	adopters := quoted(entries, func(e operator.Entry) (string, bool) { return e.GroupKind().String(), e.Allow.Adopt })
+	if adopters == "[]" {
+		return ""
+	}
+	return fmt.Sprintf(`%s.exists(k, %s.startsWith(k + "/" + request.namespace + "/"))`, adopters, annotation(of, obj.AdoptFor))
+}
+
+// annotation is in CEL the value of an annotation, "" without one.
+func annotation(of, key string) string {
+	return fmt.Sprintf(`(has(%s.metadata.annotations) && %[2]q in %[1]s.metadata.annotations ? %[1]s.metadata.annotations[%[2]q] : "")`, of, key)
+}
+
 func policyValidations(entries []operator.Entry) []admissionregistrationv1.Validation {
+	taken := "" // what nobody owns is taken over where it says so itself
+	if given := given(entries, "oldObject"); given != "" {
+		taken = " || " + given
+	}
 	owners := quoted(entries, func(e operator.Entry) (string, bool) { return e.GroupVersion().String() + "/" + e.Kind, true })
 	keepers := quoted(entries, func(e operator.Entry) (string, bool) { return e.GroupKind().String(), true })
 	// unless the kind that controls the object, or that it is kept for, is one that may.
@@ -153,7 +171,7 @@ func policyValidations(entries []operator.Entry) []admissionregistrationv1.Valid
 		rule("the operator's ServiceAccount only makes, changes and deletes what a custom resource of its kinds controls",
 			`(variables.served || variables.record || variables.published || variables.inNoNamespace || request.operation == "DELETE" || variables.after.exists(o, o in `+owners+`) || variables.keptFor in `+keepers+`)`,
 			// What a backup restored has the label, and no owner, as what is kept, which may have lost the label. It is never deleted.
-			`(variables.served || variables.record || variables.published || variables.inNoNamespace || request.operation == "CREATE" || variables.before.exists(o, o in `+owners+`) || request.operation == "UPDATE" && variables.before.size() == 0 && (variables.marked || variables.wasKeptFor in `+keepers+`))`),
+			`(variables.served || variables.record || variables.published || variables.inNoNamespace || request.operation == "CREATE" || variables.before.exists(o, o in `+owners+`) || request.operation == "UPDATE" && variables.before.size() == 0 && (variables.marked || variables.wasKeptFor in `+keepers+taken+`))`),
 		rule("the operator's ServiceAccount does not make, delete or change the spec of custom resources",
 			`!variables.served || request.operation == "UPDATE" && has(object.spec) == has(oldObject.spec) && (!has(object.spec) || object.spec == oldObject.spec)`),
 		pods(obj.PodSecrets, "pods use no Secret",

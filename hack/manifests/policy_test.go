@@ -47,6 +47,22 @@ func TestPolicyForbidsNothingThatAnEntryAllows(t *testing.T) {
 	}
 }
 
+// What is given to a custom resource may be touched for kinds that may adopt, in its namespace, and for no others; nor does the policy mention it where there are none.
+func TestPolicyOfWhatIsGiven(t *testing.T) {
+	entry := func(kind string, adopt bool) operator.Entry {
+		e := operator.Entry{Allow: obj.Allow{Adopt: adopt}}
+		e.Group, e.Kind = "example.com", kind
+		return e
+	}
+	if got := given([]operator.Entry{entry("One", false)}, "oldObject"); got != "" {
+		t.Errorf("without a kind that may: %s", got)
+	}
+	got := given([]operator.Entry{entry("One", false), entry("Two", true)}, "oldObject")
+	if want := `["Two.example.com"].exists(k, (has(oldObject.metadata.annotations) && "` + obj.AdoptFor + `" in `; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, `.startsWith(k + "/" + request.namespace + "/"))`) {
+		t.Errorf("it is %s, which does not begin with %s", got, want)
+	}
+}
+
 // In no namespace, a name alone does not make an object the operator's.
 func TestPolicyAsksForMarksInNoNamespace(t *testing.T) {
 	entry := operator.Entry{Allow: obj.Allow{Cluster: []obj.ClusterKind{{Kind: "ClusterRole.rbac.authorization.k8s.io", Name: "{namespace}.{name}-*"}}}}

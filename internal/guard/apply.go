@@ -45,6 +45,9 @@ type target struct {
 	left     object.Left                // what of it is left to others
 	// seen is what it was before a patch, and wanted what that was to make of it; nil where it was created.
 	seen, wanted *unstructured.Unstructured
+	// unseen is whether nobody has looked for it, and made what was made of it then, nil if nothing was.
+	unseen bool
+	made   *unstructured.Unstructured
 	// unchanged is the object where it is as it should be, and nothing has to be looked at.
 	unchanged *object.Child
 }
@@ -77,7 +80,7 @@ func (g *Guard) apply(previous, before, desired kube.ResourceList, upgrade bool)
 	return changes, g.removeAll(gone, metav1.DeletePropagationBackground, false, isHook) // hooks come and go
 }
 
-// absent are objects that somebody has looked for, and that are not there.
+// absent are objects that are not there, as far as is known.
 func absent(resources kube.ResourceList) []*target {
 	targets := make([]*target, len(resources))
 	for i, info := range resources {
@@ -102,6 +105,10 @@ func (g *Guard) look(previous, desired kube.ResourceList) ([]*target, error) {
 		}
 		if t.unchanged = g.intact(t); t.unchanged == nil {
 			if err := g.lookAt(t); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			if err := g.rehearseAdoption(*t); err != nil {
 				errs = append(errs, err)
 				continue
 			}
@@ -207,7 +214,10 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 		if t.live == nil {
 			t.seen = nil
 			created, err := g.create(helper, t.info)
-			if !apierrors.IsAlreadyExists(err) {
+			if err == nil {
+				t.made = created
+			}
+			if !apierrors.IsAlreadyExists(err) || t.unseen {
 				return created, err
 			}
 			if err := g.lookAt(t); err != nil {
@@ -217,11 +227,18 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 		}
 		restored := restore(t.previous, t.live, t.desired, t.left)
 		object.Inherit(restored, g.owner)
-		if !g.plan.Begins && !g.owns(t.live) && !object.Kept(restored) {
+		given := !g.owns(t.live) && g.isGiven(t.live)
+		if given && object.SelectsOthers(t.live, restored) {
+			return nil, fmt.Errorf("%w. It cannot be taken over: its selector is not that of the chart", inTheWay(t.info))
+		}
+		if !g.plan.Begins && !g.owns(t.live) && !object.Kept(restored) && !given {
 			return nil, inTheWay(t.info) // it would go with the owner, though nothing but its marks says that it is the owner's
 		}
 		if crowded {
 			restored.SetAnnotations(t.desired.GetAnnotations())
+		}
+		if given && t.previous == nil { // else it takes the place of one of the release
+			object.MarkAdopted(restored, g.owner, g.plan.Revision)
 		}
 		patch, err := object.Patch(t.live, restored)
 		if err != nil {
@@ -253,6 +270,9 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 		case dryRun:
 			return answer, nil // nothing is stored that could be looked at again
 		default:
+			if given {
+				g.noteAdopted(answer)
+			}
 			t.live, sent = answer, patch
 		}
 	}
@@ -346,7 +366,7 @@ func (g *Guard) remove(info *resource.Info, policy metav1.DeletionPropagation, d
 		}
 		keep := g.keeps(info, live)
 		switch {
-		case keep && g.isMarked(live):
+		case keep && g.isMarked(live), g.isGiven(live) && !g.owns(live): // or given back already
 			g.noteKept(live)
 			return nil
 		case !g.owns(live):
@@ -359,6 +379,11 @@ func (g *Guard) remove(info *resource.Info, policy metav1.DeletionPropagation, d
 			}
 		case spare(live):
 			return nil
+		case object.JustAdopted(live, g.owner, g.plan.Revision):
+			if err = g.giveBack(helper, info, live); err == nil {
+				g.noteKept(live)
+				return nil
+			}
 		default:
 			uid, version := live.GetUID(), live.GetResourceVersion()
 			_, err = helper.DeleteWithOptions(info.Namespace, info.Name, &metav1.DeleteOptions{
@@ -389,7 +414,7 @@ func (g *Guard) isMarked(live *unstructured.Unstructured) bool {
 }
 
 func (g *Guard) noteKept(live *unstructured.Unstructured) {
-	child := object.Child{APIVersion: live.GetAPIVersion(), Kind: live.GetKind(), Name: live.GetName()}
+	child := nameOf(live)
 	if !slices.ContainsFunc(g.kept, child.Same) {
 		g.kept = append(g.kept, child)
 	}

@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"bytes"
 	"fmt"
 
 	"helm.sh/helm/v3/pkg/kube"
@@ -30,7 +29,7 @@ func (g *Guard) Foresee(previous, before, desired string) ([]Outlook, error) {
 	lists := make([]kube.ResourceList, 3)
 	for i, manifest := range []string{previous, before, desired} {
 		var err error
-		if lists[i], err = g.Build(bytes.NewBufferString(manifest), false); err != nil {
+		if lists[i], err = g.build(manifest); err != nil {
 			return nil, fmt.Errorf("parse a manifest: %w", err)
 		}
 	}

@@ -2,7 +2,6 @@
 package guard
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +30,8 @@ type Guard struct {
 	*kube.Client
 	// Rehearsed is told when a rehearsal has succeeded, before the first change.
 	Rehearsed func()
+	// Unasked is whether Helm is told of no object that is there when it asks, before it hands them over: the guard finds out by itself.
+	Unasked bool
 
 	ctx   context.Context // of the reconcile: Helm's interface has none
 	owner client.Object
@@ -44,7 +45,10 @@ type Guard struct {
 	unowned []types.UID       // of the owner's objects that carry no owner reference
 	applied []object.Child
 	kept    []object.Child // what was not deleted
+	adopted []object.Child // what was given to the owner, and is taken over
 	changed bool
+	// tookBack is whether nothing is left of what an installation has made.
+	tookBack bool
 	// undeleted is why objects could not be deleted, which Helm does not pass on.
 	undeleted error
 }
@@ -73,6 +77,8 @@ type Plan struct {
 	Begins bool
 	// MayInherit fails if the owner may not have what a custom resource of its name has left: it is asked before an object is taken over.
 	MayInherit func() error
+	// Revision is the one that was applied last, 0 if none is known.
+	Revision int
 	// Ignored is what is left to others, whatever the manifest says.
 	Ignored object.Ignored
 	// Scalable is whether the custom resource leaves its replicas to whoever scales a workload.
@@ -100,8 +106,14 @@ func (g *Guard) Children() []object.Child {
 // Kept lists what was not deleted because it is to be kept.
 func (g *Guard) Kept() []object.Child { return g.kept }
 
+// Adopted lists what was given to the owner, and taken over.
+func (g *Guard) Adopted() []object.Child { return g.adopted }
+
 // Changed is whether the action has come so far as to change an object of the release.
 func (g *Guard) Changed() bool { return g.changed }
+
+// TookBack is whether an object was in the way of an installation, of which nothing is left.
+func (g *Guard) TookBack() bool { return g.tookBack }
 
 // Undeleted is why objects could not be deleted.
 func (g *Guard) Undeleted() error { return g.undeleted }
@@ -109,16 +121,23 @@ func (g *Guard) Undeleted() error { return g.undeleted }
 // IsReachable answers at once: an API server that is away fails the next request just as well.
 func (g *Guard) IsReachable() error { return nil }
 
-// Build parses a manifest. Validation against OpenAPI is left to the API server.
+// Build parses a manifest for Helm. Validation against OpenAPI is left to the API server.
 func (g *Guard) Build(reader io.Reader, _ bool) (kube.ResourceList, error) {
 	manifest, err := io.ReadAll(reader)
 	if err != nil {
 		return nil, fmt.Errorf("read a manifest: %w", err)
 	}
-	var resources kube.ResourceList
-	if g.peeked != nil && string(manifest) == g.peekedAt {
+	resources, err := g.build(string(manifest))
+	if err == nil && g.Unasked {
+		leaveUnasked(resources)
+	}
+	return resources, err
+}
+
+func (g *Guard) build(manifest string) (resources kube.ResourceList, err error) {
+	if g.peeked != nil && manifest == g.peekedAt {
 		resources, g.peeked = g.peeked, nil // and no second time: Helm, or an apply, changes them
-	} else if resources, err = g.Client.Build(bytes.NewReader(manifest), false); err != nil {
+	} else if resources, err = g.Client.Build(strings.NewReader(manifest), false); err != nil {
 		if g.plan.Key != object.Plain {
 			err = object.DiscreetRendering(err)
 		}
@@ -130,7 +149,7 @@ func (g *Guard) Build(reader io.Reader, _ bool) (kube.ResourceList, error) {
 		}
 		content(info.Object).SetNamespace(info.Namespace)
 	}
-	if g.plan.Applied(string(manifest)) {
+	if g.plan.Applied(manifest) {
 		g.proven = resources
 	}
 	return resources, nil
@@ -139,15 +158,16 @@ func (g *Guard) Build(reader io.Reader, _ bool) (kube.ResourceList, error) {
 // Peek is Build for who only looks: the next one to build the same, as Helm does after a rendering, is spared to parse it, which takes as
 // long as all else of an installation.
 func (g *Guard) Peek(manifest string) (kube.ResourceList, error) {
-	resources, err := g.Build(strings.NewReader(manifest), false)
+	resources, err := g.build(manifest)
 	if err == nil {
 		g.peeked, g.peekedAt = resources, manifest
 	}
 	return resources, err
 }
 
-// Create makes hooks, or the objects of an installation, of which Helm has just found none.
+// Create makes hooks, or the objects of an installation.
 func (g *Guard) Create(resources kube.ResourceList) (*kube.Result, error) {
+	ask(resources)
 	hooks := false
 	for _, info := range resources {
 		if err := g.checkPlace(info); err != nil {
@@ -167,14 +187,15 @@ func (g *Guard) Create(resources kube.ResourceList) (*kube.Result, error) {
 	if len(g.plan.Left) > 0 {
 		return g.Update(nil, resources, false)
 	}
-	_, err := g.bringAll(absent(resources), true, false)
-	return &kube.Result{Created: resources}, err
+	return &kube.Result{Created: resources}, g.makeAll(resources)
 }
 
 // Update brings the objects of target to what they say, and deletes those of original that
 // target no longer has. It fails before the first change where target names an object that
 // exists and is not the owner's.
 func (g *Guard) Update(original, target kube.ResourceList, _ bool) (*kube.Result, error) {
+	ask(original)
+	ask(target)
 	left, err := g.left()
 	if err != nil {
 		return &kube.Result{}, err
@@ -188,22 +209,22 @@ func (g *Guard) UpdateThreeWayMerge(original, target kube.ResourceList, force bo
 	return g.Update(original, target, force)
 }
 
-// Apply brings the objects from what previous says to what desired says. It returns what it changed, also with an error.
-func (g *Guard) Apply(previous, desired string) ([]Change, error) {
-	before, err := g.Build(bytes.NewBufferString(previous), false)
+// Apply brings the objects from what previous says to what desired says, or whole: none if one is in the way. It returns what it changed, also with an error.
+func (g *Guard) Apply(previous, desired string, whole bool) ([]Change, error) {
+	before, err := g.build(previous)
 	if err != nil {
 		return nil, fmt.Errorf("parse the manifest before: %w", err)
 	}
-	target, err := g.Build(bytes.NewBufferString(desired), false)
+	target, err := g.build(desired)
 	if err != nil {
 		return nil, fmt.Errorf("parse the manifest: %w", err)
 	}
-	return g.apply(before, before, target, false)
+	return g.apply(before, before, target, whole)
 }
 
 // Compare returns what Apply would change, and changes nothing. Children are then as Apply would leave them.
 func (g *Guard) Compare(manifest string) ([]Change, error) {
-	target, err := g.Build(bytes.NewBufferString(manifest), false)
+	target, err := g.build(manifest)
 	if err != nil {
 		return nil, fmt.Errorf("parse the manifest: %w", err)
 	}
@@ -214,7 +235,7 @@ func (g *Guard) Compare(manifest string) ([]Change, error) {
 
 // Present are those objects of a manifest that are there and the owner's.
 func (g *Guard) Present(manifest string) ([]object.Child, error) {
-	resources, err := g.Build(bytes.NewBufferString(manifest), false)
+	resources, err := g.build(manifest)
 	if err != nil {
 		return nil, fmt.Errorf("parse the manifest: %w", err)
 	}
@@ -252,7 +273,7 @@ func (g *Guard) DeleteWithPropagationPolicy(resources kube.ResourceList, policy 
 // Keep takes the owner references off those objects of a manifest that are to be kept, before an uninstallation: what an older version of the
 // operator has made, or the chart keeps since a short while ago, would go with the owner.
 func (g *Guard) Keep(manifest string) error {
-	resources, err := g.Build(bytes.NewBufferString(manifest), false)
+	resources, err := g.build(manifest)
 	if err != nil {
 		return fmt.Errorf("parse the manifest: %w", err)
 	}
@@ -274,7 +295,7 @@ func (g *Guard) DeleteLeft() error {
 
 // Remove deletes those objects of a manifest that are the owner's and not kept.
 func (g *Guard) Remove(manifest string) error {
-	resources, err := g.Build(strings.NewReader(manifest), false)
+	resources, err := g.build(manifest)
 	if err != nil {
 		return fmt.Errorf("parse a list of objects: %w", err)
 	}
@@ -285,7 +306,7 @@ func (g *Guard) Remove(manifest string) error {
 func (g *Guard) left() (kube.ResourceList, error) {
 	var left kube.ResourceList
 	for _, manifest := range g.plan.Left {
-		resources, err := g.Build(bytes.NewBufferString(manifest), false)
+		resources, err := g.build(manifest)
 		if err != nil {
 			return nil, fmt.Errorf("parse the manifest of an interrupted or failed release: %w", err)
 		}

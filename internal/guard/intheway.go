@@ -16,16 +16,22 @@ func inTheWay(info *resource.Info) error {
 }
 
 // checkOwner fails if a live object is in the way: it is not the owner's, and not to be inherited either. That is what nobody owns
-// and what is marked as of this release, where a release begins or the object is to be kept. Who has marked it so could do with it as they like.
+// and what is marked as of this release, where a release begins or the object is to be kept; or what is given to the owner. Who has marked it so could do with it as they like.
 func (g *Guard) checkOwner(info *resource.Info, live *unstructured.Unstructured) error {
 	if g.owns(live) {
 		return nil
 	}
+	if g.isGiven(live) {
+		return g.plan.MayInherit()
+	}
 	desired := g.shape(info)
 	if !g.plan.Begins && !object.Kept(desired) && !object.Kept(live) || !object.Inheritable(live, g.owner) {
-		return inTheWay(info)
+		return g.notGiven(info, live)
 	}
 	if missing := object.Unmarked(live, desired, g.owner); len(missing) > 0 {
+		if g.plan.Allow.Adopt || live.GetAnnotations()[object.AdoptFor] != "" {
+			return g.notGiven(info, live)
+		}
 		return fmt.Errorf("%w. If it is from a backup of this custom resource, mark it, and it is taken over: %s", inTheWay(info), strings.Join(missing, ", "))
 	}
 	return g.plan.MayInherit()

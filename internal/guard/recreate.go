@@ -40,6 +40,8 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 	why, kind := causes(refused), t.info.Mapping.GroupVersionKind.GroupKind()
 	refusal := fmt.Sprintf("%s cannot be changed to what the chart wants (%s)", describe(t.info), why)
 	switch {
+	case g.isGiven(t.live), object.JustAdopted(t.live, g.owner, g.plan.Revision):
+		return nil, fmt.Errorf("%s, and what is taken over is not made anew: have the spec say the same, or delete it by hand", refusal)
 	case g.keeps(t.info, t.live) || object.Kept(t.desired):
 		return nil, fmt.Errorf("%s, and the chart asks to keep it: leave these fields to others (driftDetection.ignore in watches.yaml), or delete it by hand", refusal)
 	case !g.plan.Recreate.Has(kind):

@@ -36,6 +36,8 @@ type Allow struct {
 	Values []string `json:"values,omitempty"`
 	// Options are what authors may set by annotations as the stock Helm operators have them, of OptionDisableHooks and OptionReconcilePeriod.
 	Options []string `json:"options,omitempty"`
+	// Adopt is whether custom resources may take over objects that nobody owns, as what `helm install` has made, where these say so by the annotation AdoptFor.
+	Adopt bool `json:"adopt,omitempty"`
 }
 
 // What Allow.Options may have.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,7 +74,7 @@ func with(list []string, word string) []string {
 
 // String is a as it stands in an entry of watches.yaml, in one line, as a log or a status can have it.
 func (a Allow) String() string {
-	text, _ := json.Marshal(a) // lists of texts, and of such
+	text, _ := json.Marshal(a) // lists of texts, and of such, and a yes or no
 	var fields any
 	_ = json.Unmarshal(text, &fields)
 	return "allow: " + flow(fields)
@@ -93,6 +94,8 @@ func flow(value any) string {
 			parts = append(parts, flow(element))
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
+	case bool:
+		return strconv.FormatBool(value)
 	default:
 		text, _ := value.(string)
 		return "'" + strings.ReplaceAll(text, "'", "''") + "'"

@@ -1,6 +1,7 @@
 package object
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -70,6 +71,29 @@ func (c Child) SameContent(other Child) bool {
 // Compare orders children by version, kind and name.
 func (c Child) Compare(other Child) int {
 	return strings.Compare(c.APIVersion+"/"+c.Kind+"/"+c.Name, other.APIVersion+"/"+other.Kind+"/"+other.Name)
+}
+
+// MaxChildren bounds the text of children: what is longer counts as unknown. It holds about a hundred objects.
+const MaxChildren = 32 << 10
+
+// Text of children, for the status of their custom resource. It is empty if they are not known, or too many.
+func Text(children []Child) string {
+	if children == nil {
+		return ""
+	}
+	text, err := json.Marshal(children)
+	if err != nil || len(text) > MaxChildren {
+		return ""
+	}
+	return string(text)
+}
+
+// Children are those of a text, nil if it has none.
+func Children(text string) (children []Child) {
+	if err := json.Unmarshal([]byte(text), &children); err != nil {
+		return nil
+	}
+	return children
 }
 
 // BareManifest names children, and no more: enough to delete them or to go on from them.

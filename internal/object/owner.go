@@ -96,7 +96,7 @@ func SaysMadeFor(obj metav1.Object, owner client.Object) bool {
 	return of.Name != "" && kind == owner.GetObjectKind().GroupVersionKind().GroupKind() && of == client.ObjectKeyFromObject(owner)
 }
 
-// Adopt marks obj as made by the operator for owner. The owner reference lets the garbage
+// Adopt marks obj as made by the operator for owner. That it was given to owner is used up by that, and no chart's to say. The owner reference lets the garbage
 // collector remove obj should the operator be gone when owner is deleted. So what is kept has none: with a deletion in the
 // foreground, the garbage collector does not wait for the operator. Nor has what is cluster-scoped.
 func Adopt(obj metav1.Object, owner client.Object) {
@@ -106,19 +106,28 @@ func Adopt(obj metav1.Object, owner client.Object) {
 	}
 	set[managedByLabel] = managedByValue
 	obj.SetLabels(set)
+	annotations := obj.GetAnnotations()
+	if _, given := annotations[AdoptFor]; given {
+		delete(annotations, AdoptFor)
+		obj.SetAnnotations(annotations)
+	}
 	switch {
 	case Kept(obj), InNoNamespace(obj):
-		annotations := obj.GetAnnotations()
 		if annotations == nil {
 			annotations = map[string]string{}
 		}
 		annotations[CustomResource] = owner.GetObjectKind().GroupVersionKind().GroupKind().String()
 		obj.SetAnnotations(annotations)
-		obj.SetOwnerReferences(slices.DeleteFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() }))
+		obj.SetOwnerReferences(withoutOwner(obj, owner))
 	case !metav1.IsControlledBy(obj, owner):
 		ref := metav1.NewControllerRef(owner, owner.GetObjectKind().GroupVersionKind())
 		obj.SetOwnerReferences(append(obj.GetOwnerReferences(), *ref))
 	}
+}
+
+// withoutOwner are the owner references of obj but for that to owner.
+func withoutOwner(obj metav1.Object, owner client.Object) []metav1.OwnerReference {
+	return slices.DeleteFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() })
 }
 
 // SaysReleasedFrom is whether obj, which nobody owns any more, says by its marks that it was made for owner.
@@ -134,6 +143,7 @@ func Disown(obj metav1.Object) {
 	labels, annotations := obj.GetLabels(), obj.GetAnnotations()
 	delete(labels, managedByLabel)
 	delete(annotations, CustomResource)
+	delete(annotations, adopted)
 	obj.SetLabels(labels)
 	obj.SetAnnotations(annotations)
 }

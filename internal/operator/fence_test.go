@@ -16,7 +16,7 @@ func TestFence(t *testing.T) {
 	const lease, object = "https://cluster/apis/coordination.k8s.io/v1/namespaces/a/leases/b", "https://cluster/api/v1/namespaces/a/configmaps"
 	synctest.Test(t, func(t *testing.T) {
 		answer, takes := http.StatusOK, time.Duration(0)
-		through := fenced{&fence{start: time.Now()}, sender(func(*http.Request) (*http.Response, error) {
+		through := fenced{&fence{lease: leaseDuration, start: time.Now()}, sender(func(*http.Request) (*http.Response, error) {
 			time.Sleep(takes)
 			return &http.Response{StatusCode: answer, Body: http.NoBody}, nil
 		})}
@@ -56,7 +56,7 @@ func TestFence(t *testing.T) {
 			t.Error("leader election can't look who has it")
 		}
 
-		through.fence = &fence{start: time.Now()}
+		through.fence = &fence{lease: leaseDuration, start: time.Now()}
 		time.Sleep(time.Second)
 		takes = leaseDuration + time.Second // frozen between the renewal and its answer
 		passes(http.MethodPut, lease)

@@ -5,17 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -55,6 +58,10 @@ var (
 		Help:        "Always 1; what runs is in the labels.",
 		ConstLabels: prometheus.Labels{"version": version, "go_version": runtime.Version()},
 	}, func() float64 { return 1 })
+	memoryRatio = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "welcome_operator_memory_limit_ratio",
+		Help: "What is in use after a collection of garbage, as a part of GOMEMLIMIT; 0 without one. From 0.8 on, raise that and limits.memory.",
+	}, func() float64 { return heldMemory().ratio() })
 )
 
 // setUpMetrics registers the metrics of the operator beside those of controller-runtime.
@@ -66,11 +73,15 @@ func setUpMetrics(mgr manager.Manager, entries []Entry, refused []broken, option
 	if err != nil {
 		return err
 	}
+	var registry prometheus.Registerer = metrics.Registry
+	if options.Shard != "" {
+		registry = prometheus.WrapRegistererWith(prometheus.Labels{"shard": options.Shard}, registry)
+	}
 	for _, collector := range []prometheus.Collector{
-		actions, durations, buildInfo, entryBroken,
-		&resources{reader: mgr.GetClient(), elected: mgr.Elected(), entries: entries, operator: operator, perResource: options.MetricsPerResource},
+		actions, durations, buildInfo, entryBroken, memoryRatio,
+		&resources{reader: mgr.GetClient(), live: mgr.GetAPIReader(), elected: mgr.Elected(), entries: entries, operator: operator, perResource: options.MetricsPerResource},
 	} {
-		if err := metrics.Registry.Register(collector); err != nil {
+		if err := registry.Register(collector); err != nil {
 			return fmt.Errorf("register metrics: %w", err)
 		}
 	}
@@ -89,10 +100,11 @@ func countAction(gvk schema.GroupVersionKind) func(action string, took time.Dura
 	}
 }
 
-// resources are gauges of the custom resources, computed at each scrape from the cache. A
+// resources are gauges of the custom resources that this operator selects, computed at each scrape from the cache. A
 // standby has none: two operators would count everything twice.
 type resources struct {
 	reader      client.Reader
+	live        client.Reader // of leases
 	elected     <-chan struct{}
 	entries     []Entry
 	operator    string // this one
@@ -106,6 +118,9 @@ var (
 		"The longest time that a custom resource has not been ready, 0 if all are. A paused one does not count.", []string{"kind"}, nil)
 	leftDesc = prometheus.NewDesc("welcome_operator_left_to_others",
 		"Custom resources that this operator does not touch because another one has claimed them.", []string{"kind"}, nil)
+	unservedDesc = prometheus.NewDesc("welcome_operator_unserved",
+		"Custom resources that this operator does not select, and that nobody serves: reason is unclaimed, deleted where one is being deleted and has to wait for an operator, lapsed where the lease of the operator that has claimed it has run out.",
+		[]string{"kind", "reason"}, nil)
 	countDesc = prometheus.NewDesc("welcome_operator_namespace_resources",
 		"Custom resources of a namespace.", []string{"kind", "namespace"}, nil)
 	replicasDesc = prometheus.NewDesc("welcome_operator_namespace_replicas",
@@ -129,7 +144,7 @@ var (
 
 // Describe implements prometheus.Collector.
 func (r *resources) Describe(descs chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{conditionDesc, notReadyDesc, leftDesc, countDesc, replicasDesc, cpuDesc, memoryDesc, perResourceDesc, driftLoopDesc} {
+	for _, desc := range []*prometheus.Desc{conditionDesc, notReadyDesc, leftDesc, unservedDesc, countDesc, replicasDesc, cpuDesc, memoryDesc, perResourceDesc, driftLoopDesc} {
 		descs <- desc
 	}
 }
@@ -143,18 +158,95 @@ func (r *resources) Collect(out chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	used, err := r.usage(ctx)
-	if err != nil {
-		out <- prometheus.NewInvalidMetric(replicasDesc, err)
-	}
+	selected, others := map[schema.GroupKind][]unstructured.Unstructured{}, map[ownerKey]bool{}
 	for _, entry := range r.entries {
 		items, err := r.list(ctx, entry.GroupVersionKind)
 		if err != nil {
 			out <- prometheus.NewInvalidMetric(conditionDesc, err)
 			continue
 		}
-		r.collect(out, entry, items, used)
+		selector, err := metav1.LabelSelectorAsSelector(entry.Selector)
+		if err != nil {
+			out <- prometheus.NewInvalidMetric(conditionDesc, fmt.Errorf("read the selector of %s: %w", entry.Kind, err))
+			continue
+		}
+		if !selector.Empty() {
+			var unselected []unstructured.Unstructured
+			items, unselected = divide(items, selector)
+			for i := range unselected {
+				others[ownerKey{entry.GroupKind(), client.ObjectKeyFromObject(&unselected[i])}] = true
+			}
+			r.collectUnserved(ctx, out, entry, unselected)
+		}
+		selected[entry.GroupKind()] = items
 	}
+	used, err := r.usage(ctx, others)
+	if err != nil {
+		out <- prometheus.NewInvalidMetric(replicasDesc, err)
+	}
+	for _, entry := range r.entries {
+		if items, listed := selected[entry.GroupKind()]; listed {
+			r.collect(out, entry, items, used)
+		}
+	}
+}
+
+// ownerKey is a custom resource.
+type ownerKey struct {
+	schema.GroupKind
+	types.NamespacedName
+}
+
+// divide says which custom resources a selector matches, and which it does not.
+func divide(items []unstructured.Unstructured, selector labels.Selector) (selected, others []unstructured.Unstructured) {
+	for _, item := range items {
+		if selector.Matches(labels.Set(item.GetLabels())) {
+			selected = append(selected, item)
+		} else {
+			others = append(others, item)
+		}
+	}
+	return selected, others
+}
+
+// lapsedAfter is how long ago a lease was renewed that nobody renews. It is longer than any takes to change hands, and than clocks differ.
+const lapsedAfter = time.Minute
+
+func (r *resources) collectUnserved(ctx context.Context, out chan<- prometheus.Metric, entry Entry, others []unstructured.Unstructured) {
+	counts := map[string]float64{"unclaimed": 0, "deleted": 0, "lapsed": 0}
+	lapsed := map[string]bool{r.operator: true} // what it does not select any more, it lets go
+	for i := range others {
+		item := &others[i]
+		holder := status.Operator(item)
+		if _, known := lapsed[holder]; holder != "" && !known {
+			lapsed[holder] = r.hasLapsed(ctx, holder)
+		}
+		switch {
+		case holder != "" && !lapsed[holder]:
+		case item.GetDeletionTimestamp() != nil:
+			if slices.Contains(item.GetFinalizers(), status.Finalizer) {
+				counts["deleted"]++
+			}
+		case holder != "":
+			counts["lapsed"]++
+		default:
+			counts["unclaimed"]++
+		}
+	}
+	for reason, count := range counts {
+		out <- gauge(unservedDesc, count, entry.Kind, reason)
+	}
+}
+
+// hasLapsed is whether nobody renews the lease of an operator. One that this one may not read, in another namespace say, counts as renewed.
+func (r *resources) hasLapsed(ctx context.Context, operator string) bool {
+	namespace, name, _ := strings.Cut(operator, "/")
+	lease := &coordinationv1.Lease{}
+	err := r.live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, lease)
+	if err != nil || lease.Spec.RenewTime == nil {
+		return apierrors.IsNotFound(err)
+	}
+	return time.Since(lease.Spec.RenewTime.Time) > lapsedAfter
 }
 
 func (r *resources) list(ctx context.Context, gvk schema.GroupVersionKind) ([]unstructured.Unstructured, error) {
@@ -177,8 +269,8 @@ type (
 
 // usage asks the workloads, not the custom resources: as long as one of those is paused or cannot be
 // applied, something else runs than its spec wants. It is nil if no kind of workloads is watched, or
-// all there are have yet to be read after a start: a scrape that waited for that would fail as a whole.
-func (r *resources) usage(ctx context.Context) (map[owners]usage, error) {
+// all there are have yet to be read after a start: a scrape that waited for that would fail as a whole. Those of other operators' custom resources are left out.
+func (r *resources) usage(ctx context.Context, others map[ownerKey]bool) (map[owners]usage, error) {
 	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
 	var used map[owners]usage
@@ -195,7 +287,7 @@ func (r *resources) usage(ctx context.Context) (map[owners]usage, error) {
 		}
 		for i := range items {
 			kind, of := object.MadeFor(&items[i])
-			if of.Name == "" {
+			if of.Name == "" || others[ownerKey{kind, of}] {
 				continue
 			}
 			key := owners{kind, of.Namespace}
@@ -217,11 +309,6 @@ func (r *resources) collect(out chan<- prometheus.Metric, entry Entry, items []u
 		for _, value := range []string{"True", "False", "Unknown"} {
 			conditions[[2]string{condition, value}] = 0 // a series that is there can be alerted on
 		}
-	}
-	selector, err := metav1.LabelSelectorAsSelector(entry.Selector)
-	if err != nil {
-		out <- prometheus.NewInvalidMetric(notReadyDesc, fmt.Errorf("read the selector of %s: %w", entry.Kind, err))
-		return
 	}
 	now, longest, left, counts, loops := time.Now(), time.Duration(0), 0.0, map[string]float64{}, 0
 	for i := range items {
@@ -245,7 +332,7 @@ func (r *resources) collect(out chan<- prometheus.Metric, entry Entry, items []u
 			message, _ := loop["message"].(string)
 			out <- gauge(driftLoopDesc, 1, entry.Kind, item.GetNamespace(), item.GetName(), message)
 		}
-		if since := notReadySince(item); !since.IsZero() && selector.Matches(labels.Set(item.GetLabels())) {
+		if since := notReadySince(item); !since.IsZero() {
 			longest = max(longest, now.Sub(since))
 		}
 		if holder := status.Operator(item); holder != "" && holder != r.operator {

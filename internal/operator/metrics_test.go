@@ -10,6 +10,7 @@ import (
 	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -18,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
 var testKind = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Thing"}
@@ -52,11 +54,16 @@ func thing(namespace, name, ready string) unstructured.Unstructured {
 // workload is a Deployment of a Thing, as the cache has it.
 func workload(t *testing.T, namespace, owner string, replicas int64, cpu, memory string) unstructured.Unstructured {
 	t.Helper()
+	return workloadOf(t, namespace, owner, "x", replicas, cpu, memory)
+}
+
+func workloadOf(t *testing.T, namespace, owner, name string, replicas int64, cpu, memory string) unstructured.Unstructured {
+	t.Helper()
 	workload := &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{
 			"namespace":       namespace,
 			"labels":          map[string]any{"managed-by": "us"},
-			"ownerReferences": []any{map[string]any{"apiVersion": "example.com/v1", "kind": owner, "name": "x", "uid": "u", "controller": true}},
+			"ownerReferences": []any{map[string]any{"apiVersion": "example.com/v1", "kind": owner, "name": name, "uid": "u", "controller": true}},
 		},
 		"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{
 			map[string]any{"resources": map[string]any{"requests": map[string]any{"cpu": cpu, "memory": memory}}},
@@ -145,6 +152,51 @@ func TestResources(t *testing.T) {
 			t.Errorf("%s names a custom resource", sample)
 		}
 	}
+}
+
+// Of several operators that serve a kind, each counts what it selects, and tells what nobody serves.
+func TestResourcesOfAShard(t *testing.T) {
+	other := func(name, operator string, deleted bool) unstructured.Unstructured {
+		metadata := map[string]any{"namespace": "a", "name": name, "labels": map[string]any{"not-ours": "yes"}, "finalizers": []any{status.Finalizer}}
+		if deleted {
+			metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+		}
+		return unstructured.Unstructured{Object: map[string]any{"metadata": metadata, "status": map[string]any{"operator": operator}}}
+	}
+	lease := func(name string, age time.Duration) coordinationv1.Lease {
+		return coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name}, Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: time.Now().Add(-age)}}}
+	}
+	r := testResources(false, []unstructured.Unstructured{
+		thing("a", "mine", "True"), other("new", "", false), other("served", "n/lives", false), other("left", "n/lapsed", false), other("lost", "n/none", false),
+		other("going", "n/lives", true), other("hanging", "", true),
+	}, []unstructured.Unstructured{workloadOf(t, "a", "Thing", "mine", 2, "500m", "32Mi"), workloadOf(t, "a", "Thing", "served", 5, "500m", "32Mi")})
+	r.live = leases{lease("lives", time.Second), lease("lapsed", time.Hour)}
+	got := gather(t, r)
+	for sample, want := range map[string]float64{
+		"resources{Ready,Thing,True}": 1, "resources{Ready,Thing,Unknown}": 0, "namespace_resources{Thing,a}": 1, "namespace_replicas{Thing,a}": 2, "left_to_others{Thing}": 0,
+		"unserved{Thing,unclaimed}": 1, "unserved{Thing,lapsed}": 2, "unserved{Thing,deleted}": 1,
+	} {
+		if value, ok := got[sample]; !ok || value != want {
+			t.Errorf("%s is %v (there: %v), not %v", sample, value, ok, want)
+		}
+	}
+}
+
+// leases answers for what operators hold.
+type leases []coordinationv1.Lease
+
+func (l leases) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
+	for _, lease := range l {
+		if client.ObjectKeyFromObject(&lease) == key {
+			*into.(*coordinationv1.Lease) = lease
+			return nil
+		}
+	}
+	return apierrors.NewNotFound(coordinationv1.Resource("leases"), key.Name)
+}
+
+func (leases) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	panic("nobody lists leases")
 }
 
 // An operator that watches no workloads, or has not read them yet, does not know what runs. No series is better than a bill of

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -40,6 +41,10 @@ type Options struct {
 	LeaderElectionNamespace string
 	// LeaderElectionID is the name of the lease, by which other operators know this one. Default: that of Welcome's operator.
 	LeaderElectionID string
+	// Shard is the name of the part of the custom resources that this operator serves: part of the name of its lease, and in its metrics. Default: none.
+	Shard string
+	// LeaseDuration is for how long the lease of a replica that died keeps the others waiting. Default: 5s, whole seconds from 2s to 15s.
+	LeaseDuration time.Duration
 	// MaxConcurrentReconciles is per kind, unless its watches entry says otherwise.
 	// Default: 4, at least 1.
 	MaxConcurrentReconciles int
@@ -67,6 +72,15 @@ func ParseOptions(args []string, getenv func(string) string) (Options, error) {
 		return o, fmt.Errorf("unexpected argument %q: every option is a flag, see --help", extra[0])
 	}
 	o.WatchNamespaces = splitList(getenv(watchNamespaceEnv))
+	if o.Shard != "" {
+		if problems := validation.IsDNS1123Label(o.Shard); len(problems) > 0 {
+			return o, fmt.Errorf("--shard is %q, which is no name: %s", o.Shard, strings.Join(problems, ", "))
+		}
+		if !o.LeaderElect {
+			return o, errors.New("--shard needs --leader-elect: by its lease, other shards know that it lives, and two replicas of it that only one works")
+		}
+		o.LeaderElectionID += "-" + o.Shard
+	}
 	return o, o.validate()
 }
 
@@ -82,6 +96,8 @@ func (o *Options) bind(help io.Writer) *pflag.FlagSet {
 	flags.BoolVar(&o.LeaderElect, "leader-elect", false, "work only while holding the lease; needed with more than one replica")
 	flags.StringVar(&o.LeaderElectionNamespace, "leader-election-namespace", "", "the `namespace` of the lease (default: the pod's own; needed with --leader-elect outside of a cluster)")
 	flags.StringVar(&o.LeaderElectionID, "leader-election-id", LeaderElectionID, "the `name` of the lease: another one for each operator in a namespace")
+	flags.StringVar(&o.Shard, "shard", "", "the `name` of this operator among several that serve the same kinds, each its part by the selectors in watches.yaml or by namespaces: its lease has it at the end of its name, and its metrics as a label")
+	flags.DurationVar(&o.LeaseDuration, "leader-election-lease-duration", leaseDuration, "for how long the lease of a replica that died keeps the others waiting; one whose API server does not answer for four fifths of that ends, and one that works writes the lease 12.5 times in it")
 	flags.IntVar(&o.MaxConcurrentReconciles, "max-concurrent-reconciles", 4, "how many custom resources of a kind are acted on at once, not counting those that wait for a hook; maxConcurrentReconciles of its watches entry wins")
 	flags.DurationVar(&o.ReconcilePeriod, "reconcile-period", 10*time.Hour, "how often a custom resource is reconciled even if nothing happened, 0 for never; reconcilePeriod of its watches entry wins")
 	flags.IntVar(&o.RolloutLimits.MaxConcurrent, "rollout-max-concurrent", 10, "how many custom resources of a kind are upgraded to a new chart version at once")
@@ -151,6 +167,10 @@ func (o *Options) validate() error {
 	}
 	if problems := validation.IsDNS1123Subdomain(o.LeaderElectionID); len(problems) > 0 {
 		return fmt.Errorf("--leader-election-id is %q, which is no name of a lease: %s", o.LeaderElectionID, strings.Join(problems, ", "))
+	}
+	// The lease itself has whole seconds. With more than these, other operators would take one that fails over for gone (patience in internal/status/claim.go).
+	if o.LeaseDuration < 2*time.Second || o.LeaseDuration > 15*time.Second || o.LeaseDuration%time.Second != 0 {
+		return fmt.Errorf("--leader-election-lease-duration must be whole seconds from 2s to 15s, not %s", o.LeaseDuration)
 	}
 	if o.MaxConcurrentReconciles < 1 {
 		return fmt.Errorf("--max-concurrent-reconciles must be at least 1, not %d", o.MaxConcurrentReconciles)

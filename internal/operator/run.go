@@ -73,6 +73,9 @@ func Run(ctx context.Context, options Options) error {
 	if err := setUpProbes(ctx, mgr, entries); err != nil {
 		return err
 	}
+	if err := mgr.Add(&memoryWatch{log: mgr.GetLogger()}); err != nil {
+		return err
+	}
 	if err := mgr.Start(ctx); err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
@@ -84,7 +87,7 @@ func newManager(cluster *rest.Config, mapper meta.RESTMapper, entries []Entry, o
 	// The library's finalizer draws a warning from the API server for every custom resource.
 	cluster.WarningHandlerWithContext = log.NewKubeAPIWarningLogger(log.KubeAPIWarningLoggerOptions{Deduplicate: true})
 	if options.LeaderElect {
-		(&fence{start: time.Now()}).around(cluster)
+		(&fence{lease: options.LeaseDuration, start: time.Now()}).around(cluster)
 	}
 	mgr, err := ctrl.NewManager(cluster, ctrl.Options{
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil },
@@ -102,7 +105,9 @@ func newManager(cluster *rest.Config, mapper meta.RESTMapper, entries []Entry, o
 		LeaderElectionID:              options.LeaderElectionID,
 		LeaderElectionNamespace:       options.LeaderElectionNamespace,
 		LeaderElectionReleaseOnCancel: true, // a rolling update need not wait for the lease to expire
-		LeaseDuration:                 ptr.To(leaseDuration),
+		LeaseDuration:                 &options.LeaseDuration,
+		RenewDeadline:                 ptr.To(renewDeadline(options.LeaseDuration)),
+		RetryPeriod:                   ptr.To(retryPeriod(options.LeaseDuration)),
 		GracefulShutdownTimeout:       ptr.To(shutdownTimeout),
 	})
 	if err != nil {

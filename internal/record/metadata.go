@@ -3,7 +3,6 @@ package record
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -25,12 +24,10 @@ const (
 	inputsAnnotation       = "webapp.demo.welcome.domain/inputs"
 	capabilitiesAnnotation = "webapp.demo.welcome.domain/capabilities"
 	lookupsAnnotation      = "webapp.demo.welcome.domain/lookups"
-	// childrenAnnotation of a release record lists the objects of the release as they were
-	// right after they were applied.
+	// childrenAnnotation of a release record lists the objects of the release as they were right after they were applied, where an older version of the
+	// operator has written it. By now the status of the custom resource does: the record need not be written once more when they are known.
 	childrenAnnotation = "webapp.demo.welcome.domain/children"
 
-	// maxChildren bounds the children annotation: what is longer counts as unknown. It holds about a hundred objects.
-	maxChildren = 32 << 10
 	// maxShort bounds what else is kept in memory. The API server bounds neither annotations nor the texts of owner references.
 	maxShort = 256
 
@@ -58,7 +55,7 @@ type Record struct {
 	Generation int64
 	// Created is only shown.
 	Created time.Time `json:"-"`
-	// Children are the objects of the release, nil if that is not known.
+	// Children are the objects of the release, nil if that is not known. Only an older version of the operator has written them there.
 	Children []object.Child
 	// Key of the digests, empty where records are ConfigMaps.
 	Key object.Key `json:"-"`
@@ -77,14 +74,19 @@ func (r *Store) Newest(ctx context.Context) (*Record, error) {
 	return parseRecord(&list[0], revision), nil
 }
 
-// Proof is that of all that is used of the metadata.
-func (r *Record) Proof() string { return r.Key.Proof(r.text()) }
+// Proof is that of all that is used of the metadata, but for the children.
+func (r *Record) Proof() string { return r.Key.Proof(r.text(nil)) }
 
-// IsProven is whether proof is that.
-func (r *Record) IsProven(proof string) bool { return r.Key.Proves(proof, r.text()) }
+// IsProven is whether proof is that, and whether it is one of an older version, which proves the children, too.
+func (r *Record) IsProven(proof string) (proven, withChildren bool) {
+	withChildren = r.Children != nil && r.Key.Proves(proof, r.text(r.Children))
+	return withChildren || r.Key.Proves(proof, r.text(nil)), withChildren
+}
 
-func (r *Record) text() string {
-	text, _ := json.Marshal(r) // texts and numbers
+func (r *Record) text(children []object.Child) string {
+	of := *r
+	of.Children = children
+	text, _ := json.Marshal(of) // texts and numbers
 	return string(text)
 }
 
@@ -100,7 +102,7 @@ func parseRecord(meta *corev1.ConfigMap, revision int) *Record {
 		Capabilities: meta.Annotations[capabilitiesAnnotation], Lookups: meta.Annotations[lookupsAnnotation], Key: object.Key(meta.Data[keyOfDigests]),
 	}
 	r.Generation, _ = strconv.ParseInt(meta.Annotations[generationAnnotation], 10, 64)
-	if text := meta.Annotations[childrenAnnotation]; len(text) <= maxChildren {
+	if text := meta.Annotations[childrenAnnotation]; len(text) <= object.MaxChildren {
 		// Unreadable children are no children: the drift check then renders the chart.
 		_ = json.Unmarshal([]byte(text), &r.Children)
 	}
@@ -141,7 +143,7 @@ func slim(whole metav1.Object) *corev1.ConfigMap {
 // longest are the annotations that the operator writes, and how long the cache has them at most.
 var longest = map[string]int{
 	inputsAnnotation: maxShort, capabilitiesAnnotation: maxShort, lookupsAnnotation: maxShort, operatorAnnotation: maxShort, generationAnnotation: maxShort,
-	childrenAnnotation: maxChildren,
+	childrenAnnotation: object.MaxChildren,
 }
 
 // slimOwners are the controller of a record or, without one, its only owner. What no operator writes becomes nobody's reference, by which
@@ -198,7 +200,7 @@ func releaseOf(name string) string {
 func (r *Record) Release() string { return releaseOf(r.Name) }
 
 // annotations are what the record in the cluster says of all this.
-func (r *Record) annotations() (map[string]string, error) {
+func (r *Record) annotations() map[string]string {
 	annotations := map[string]string{
 		inputsAnnotation: r.Inputs, operatorAnnotation: r.Operator, generationAnnotation: strconv.FormatInt(r.Generation, 10),
 	}
@@ -208,12 +210,5 @@ func (r *Record) annotations() (map[string]string, error) {
 	if r.Lookups != "" {
 		annotations[lookupsAnnotation] = r.Lookups
 	}
-	if r.Children != nil {
-		text, err := json.Marshal(r.Children)
-		if err != nil {
-			return nil, fmt.Errorf("encode the children of release record %s: %w", r.Name, err)
-		}
-		annotations[childrenAnnotation] = string(text)
-	}
-	return annotations, nil
+	return annotations
 }

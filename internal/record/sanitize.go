@@ -53,6 +53,8 @@ type sanitizer struct {
 	report  func(message string) // of what was left out
 	// isApplied is whether a manifest is the one that was applied last.
 	isApplied func(manifest string) bool
+	// known are the objects of the release as far as they are known.
+	known func() []object.Child
 	// allow is what the platform allows in no namespace.
 	allow object.Allow
 	// discreet is whether records hold values of Secrets, which errors may quote.
@@ -73,7 +75,7 @@ func (s *sanitizer) sanitize(record *corev1.ConfigMap) (*corev1.ConfigMap, error
 	rel, whole, err := s.unpack(record.Data["release"])
 	if err != nil {
 		s.report(fmt.Sprintf("release record %s cannot be read: %s", record.Name, s.because(err)))
-		rel = &release.Release{Manifest: object.BareManifest(parseRecord(meta, 0).Children)}
+		rel = &release.Release{Manifest: object.BareManifest(slices.Concat(s.known(), parseRecord(meta, 0).Children))}
 	}
 	children, left, err := s.children(rel.Manifest)
 	if err != nil {

@@ -20,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/utils/ptr"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 const (
@@ -46,7 +48,7 @@ func newSanitizer() (*sanitizer, *[]string) {
 	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "Service"}, meta.RESTScopeNamespace)
 	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, meta.RESTScopeRoot)
 	var told []string
-	return &sanitizer{mapper: mapper, owner: owner(), release: "hello", isApplied: func(string) bool { return false }, report: func(message string) { told = append(told, message) }}, &told
+	return &sanitizer{mapper: mapper, owner: owner(), release: "hello", isApplied: func(string) bool { return false }, known: func() []object.Child { return nil }, report: func(message string) { told = append(told, message) }}, &told
 }
 
 func TestChildrenOfAManifest(t *testing.T) {

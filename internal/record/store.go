@@ -60,6 +60,8 @@ type Store struct {
 	release   string // the name of the release, as it is recorded
 	sanitizer *sanitizer
 	stamp     func() Record
+	// read is what List has read whole last: Helm asks twice in an upgrade.
+	read *corev1.ConfigMap
 	// created is the name of the record that an action has made, empty while there is none.
 	created string
 }
@@ -72,6 +74,8 @@ type Options struct {
 	Secrets bool
 	// Allow is what the platform allows in no namespace.
 	Allow object.Allow
+	// Children are the objects of the release as far as they are known, for a record that can't be read.
+	Children func() []object.Child
 	// IsApplied is whether a manifest is known to be the one that was applied last.
 	IsApplied func(manifest string) bool
 	// Report is told what a record names and the owner has no right to.
@@ -89,7 +93,7 @@ func NewStore(reconcile context.Context, live Live, cache client.Reader, mapper 
 	release := o.Names.of(owner)
 	store := &Store{
 		reconcile: reconcile, ConfigMapInterface: live.ConfigMaps(owner.GetNamespace()), cache: cache, owner: owner, names: o.Names, kind: "ConfigMap", release: release,
-		sanitizer: &sanitizer{mapper: mapper, owner: owner, release: release, isApplied: o.IsApplied, report: o.Report, allow: o.Allow, discreet: o.Secrets},
+		sanitizer: &sanitizer{mapper: mapper, owner: owner, release: release, isApplied: o.IsApplied, known: o.Children, report: o.Report, allow: o.Allow, discreet: o.Secrets},
 	}
 	if o.Secrets {
 		earlier := *store
@@ -112,6 +116,11 @@ func (r *Store) Stamping(stamp func() Record) *Store {
 
 // HasCreated is whether the action has made a record.
 func (r *Store) HasCreated() bool { return r.created != "" }
+
+// Discard removes the record that the action has made.
+func (r *Store) Discard(ctx context.Context) error {
+	return r.Delete(ctx, r.created, metav1.DeleteOptions{})
+}
 
 // Created returns the record that the action has made, as the cache has it.
 func (r *Store) Created(ctx context.Context) (*corev1.ConfigMap, error) {
@@ -203,7 +212,7 @@ func (r *Store) List(ctx context.Context, opts metav1.ListOptions) (*corev1.Conf
 	for i := range known {
 		record := &known[i]
 		if len(list.Items) == 0 {
-			record, err = r.Get(ctx, record.Name, metav1.GetOptions{})
+			record, err = r.newest(ctx, record)
 			if apierrors.IsNotFound(err) {
 				continue // the cache is behind
 			}
@@ -219,6 +228,18 @@ func (r *Store) List(ctx context.Context, opts metav1.ListOptions) (*corev1.Conf
 		list.Items = append(list.Items, *record)
 	}
 	return list, nil
+}
+
+// newest reads a record whole, unless that was done already and the cache knows of no other since.
+func (r *Store) newest(ctx context.Context, known *corev1.ConfigMap) (*corev1.ConfigMap, error) {
+	if r.read == nil || r.read.Name != known.Name || r.read.UID != known.UID || r.read.ResourceVersion != known.ResourceVersion {
+		read, err := r.Get(ctx, known.Name, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		r.read = read
+	}
+	return r.read.DeepCopy(), nil
 }
 
 // Create writes the record of a new revision and returns when the cache shows it.
@@ -298,13 +319,9 @@ func isOutage(err error) bool {
 func (r *Store) annotate(ctx context.Context, record *corev1.ConfigMap) error {
 	if record.Name == r.created && r.stamp != nil {
 		stamp := r.stamp()
-		if release.Status(record.Labels["status"]) != release.StatusDeployed {
-			stamp.Children = nil // they are known once it is
-		}
-		var err error
-		record.Annotations, err = stamp.annotations()
+		record.Annotations = stamp.annotations()
 		keep(record, stamp.Key)
-		return err
+		return nil
 	}
 	cached, err := r.cachedRecord(ctx, record.Name)
 	if err == nil {
@@ -323,15 +340,11 @@ func keep(record *corev1.ConfigMap, key object.Key) {
 
 // Restamp replaces what a record is annotated with.
 func (r *Store) Restamp(ctx context.Context, record *Record) error {
-	annotations, err := record.annotations()
-	if err != nil {
-		return err
-	}
 	uid, err := r.uid(ctx, record.Name)
 	if err != nil {
 		return err
 	}
-	content := map[string]any{"metadata": map[string]any{"uid": uid, "annotations": annotations}}
+	content := map[string]any{"metadata": map[string]any{"uid": uid, "annotations": record.annotations()}}
 	if record.Key != "" {
 		content["stringData"] = map[string]any{keyOfDigests: record.Key}
 	}

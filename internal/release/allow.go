@@ -20,7 +20,14 @@ type notAllowed struct{ error }
 
 // Run is asked by Helm for each rendering, before anything is done with it. It changes nothing in what was rendered.
 func (op *operation) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
-	return rendered, op.judge(rendered.String())
+	if err := op.judge(rendered.String()); err != nil {
+		return rendered, err
+	}
+	op.rendered = rendered.String()
+	if op.looks {
+		op.refused = op.guard.Judge(op.rendered)
+	}
+	return rendered, op.refused
 }
 
 // judge is why a manifest may not be applied. What it asks of controllers that serve others is either allowed to the author

@@ -28,6 +28,10 @@ var (
 
 	// parting finds the hooks of a deletion, which a template or a value says in words.
 	parting = regexp.MustCompile(`(pre|post)-delete`)
+	// chancy finds what Helm's functions make anew each time that somebody might keep: passwords, keys, times.
+	chancy = regexp.MustCompile(`\b(rand[A-Z]\w*|gen[A-Z]\w*|uuidv4|htpasswd|bcrypt|encryptAES|shuffle|now)\b`)
+	// hooking finds hooks.
+	hooking = regexp.MustCompile(`helm\.sh/hook`)
 
 	capableText = regexp.MustCompile(`\{\{[^{}]*\.Capabilities\b`)
 	lookingText = regexp.MustCompile(`\{\{[^{}]*\blookup\b`)
@@ -43,8 +47,10 @@ type chartSource struct {
 	runsValues bool
 	// incomplete is whether charts/ lacks a subchart, which the values may enable.
 	incomplete bool
-	// parting is whether the chart may have hooks that run when a custom resource goes.
-	parting bool
+	// parting is whether the chart may have hooks that run when a custom resource goes, and hooking whether it may have any.
+	parting, hooking bool
+	// chancy is whether the chart may render something else each time.
+	chancy bool
 	// schema of the values, nil where Helm is to look.
 	schema *jsonschema.Schema
 }
@@ -67,7 +73,7 @@ func ChartDigest(c *chart.Chart) string {
 func newChartSource(c *chart.Chart) chartSource {
 	source := chartSource{
 		digest: ChartDigest(c), asks: questions{mentions(c, capable), mentions(c, looking)},
-		valuesAsk: mentions(c, tpl), runsValues: says(c, running), incomplete: len(missing(c, "")) > 0, parting: says(c, parting), schema: valuesSchema(c),
+		valuesAsk: mentions(c, tpl), runsValues: says(c, running), incomplete: len(missing(c, "")) > 0, parting: says(c, parting), hooking: says(c, hooking), chancy: says(c, chancy), schema: valuesSchema(c),
 	}
 	source.asks = source.questions(defaults(c))
 	return source
@@ -107,9 +113,21 @@ func valuesSchema(c *chart.Chart) *jsonschema.Schema {
 }
 
 // parts is whether the chart may have hooks that run when a custom resource with these values goes.
-func (s chartSource) parts(values map[string]any) bool {
+func (s chartSource) parts(values map[string]any) bool { return s.parting || s.mayRun(values, parting) }
+
+// hooks is whether the chart with these values may have hooks.
+func (s chartSource) hooks(values map[string]any) bool { return s.hooking || s.mayRun(values, hooking) }
+
+// chances is whether the chart with these values may render something else each time.
+func (s chartSource) chances(values map[string]any) bool { return s.chancy || s.mayRun(values, chancy) }
+
+// mayRun is whether the chart may run values as a template that has the words.
+func (s chartSource) mayRun(values map[string]any, words *regexp.Regexp) bool {
+	if !s.valuesAsk {
+		return false
+	}
 	text, err := json.Marshal(values)
-	return s.parting || s.valuesAsk && (err != nil || parting.Match(text))
+	return err != nil || words.Match(text)
 }
 
 // says is whether a template or a default of c or of its subcharts has the words.

@@ -114,3 +114,25 @@ func TestPrivate(t *testing.T) {
 		t.Errorf("the next one lacks the subchart: %v", again.Dependencies())
 	}
 }
+
+// What a chart makes anew each time, and its hooks, are found in templates and in what they run.
+func TestWhatIsNotRepeated(t *testing.T) {
+	of := func(template string) chartSource {
+		file := &chart.File{Name: "templates/a.yaml", Data: []byte(template)}
+		return newChartSource(&chart.Chart{Metadata: &chart.Metadata{Name: "c"}, Templates: []*chart.File{file}})
+	}
+	for template, want := range map[string]struct{ chances, hooks bool }{
+		`name: {{ .Release.Name }}`:                  {},
+		`generated: {{ .Values.random }}`:            {},
+		`password: {{ randAlphaNum 8 }}`:             {chances: true},
+		`{{ $ca := genCA "a" 1 }}`:                   {chances: true},
+		`at: {{ now | unixEpoch }}`:                  {chances: true},
+		`annotations: {"helm.sh/hook": pre-install}`: {hooks: true},
+		`{{ tpl .Values.text . }}`:                   {chances: true, hooks: true},
+	} {
+		values := map[string]any{"text": `{{ uuidv4 }} helm.sh/hook`}
+		if source := of(template); source.chances(values) != want.chances || source.hooks(values) != want.hooks {
+			t.Errorf("%s: %v, %v", template, source.chances(values), source.hooks(values))
+		}
+	}
+}

@@ -134,7 +134,7 @@ func (a *actionClient) correct() error {
 	before := d.told
 	var err error
 	switch mode := a.drift.Mode; {
-	case a.forced(): // as an edit would have it, whatever is done about a drift
+	case a.forced(), a.isUnfinished(): // as an edit would have it, whatever is done about a drift
 		err = a.repairRested(&d)
 		d.tell()
 	case mode == DriftWarn, mode == DriftDisabled && !a.proven: // what nothing proves has to be looked at
@@ -232,7 +232,7 @@ func (a *actionClient) compareObjects(d *drift) error {
 		return fmt.Errorf("look for drift: %w", err)
 	}
 	if !a.proven {
-		a.current.Children = op.guard.Children() // to be written into the record
+		a.current.Children = op.guard.Children()
 	}
 	d.compared, d.told = seen, Drift{}
 	if len(changes) > 0 {

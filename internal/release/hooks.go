@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -111,7 +112,31 @@ func (d hookDriver) Create(key string, rel *release.Release) error {
 	if err := d.op.judgeHooks(rel.Hooks); err != nil {
 		return err
 	}
+	if d.op.once {
+		rel = deployed(rel, cmp.Or(d.op.client.owner.GetAnnotations()[installDescription], "Install complete"))
+	}
 	return d.Driver.Create(key, rel)
+}
+
+// deployed is an installation as it will have been if it succeeds.
+func deployed(rel *release.Release, description string) *release.Release {
+	made, info := *rel, *rel.Info
+	info.Status, info.Description = release.StatusDeployed, description
+	made.Info = &info
+	return &made
+}
+
+// Update stores what became of a revision. An installation that can be repeated, for the chart renders the same again and has no hooks, is recorded once, before
+// its first object, as if it had succeeded: the status of the custom resource tells whether it did, and an attempt that was interrupted is gone on from as
+// from objects that somebody has deleted. Where nothing is left of an installation, its record goes, too: the next attempt is one again.
+func (d hookDriver) Update(key string, rel *release.Release) error {
+	if d.op.guard.TookBack() {
+		return d.op.store.Discard(d.op.client.ctx)
+	}
+	if d.op.once && rel.Info.Status == release.StatusDeployed {
+		return nil
+	}
+	return d.Driver.Update(key, rel)
 }
 
 // Delete removes a record. Records are the last to go: without one, nobody would know of hooks that are still to run.

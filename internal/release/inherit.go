@@ -21,6 +21,9 @@ func (a *actionClient) begins() bool { return a.current == nil || a.appliedDiges
 
 // mayInherit fails if the owner goes: what it has just orphaned would be taken back, and go with it; what is kept is its successor's.
 func (a *actionClient) mayInherit() error {
+	if a.owner.GetResourceVersion() == "" {
+		return nil // it is a proposal, in a preview
+	}
 	live, err := a.live()
 	if err == nil && live.GetDeletionTimestamp() != nil {
 		err = errors.New("the custom resource is being deleted")

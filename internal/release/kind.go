@@ -13,7 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -114,12 +116,13 @@ func (k *Kind) SetUp(c reconciler.ControllerSetup) error {
 	if err := c.Watch(k.schedule.source()); err != nil {
 		return err
 	}
-	return k.watchDepartures(c)
+	return k.watchOwners(c)
 }
 
-// watchDepartures forgets what nobody reconciles any more, and so nobody else would: it is gone, perhaps without its finalizer, or the
-// selector no longer matches it.
-func (k *Kind) watchDepartures(c reconciler.ControllerSetup) error {
+// watchOwners forgets what nobody reconciles any more, and so nobody else would: it is gone, perhaps without its finalizer. What the selector
+// no longer matches, it has reconciled once more if it may be this operator's: to be let go. What was asked for before this operator began to work goes before
+// all that it only has to look at: with thousands, that takes longer than to replace a leader.
+func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
 	selector, err := metav1.LabelSelectorAsSelector(&k.selector)
 	if err != nil {
 		return fmt.Errorf("read the selector of %s: %w", k.gvk.Kind, err)
@@ -127,16 +130,38 @@ func (k *Kind) watchDepartures(c reconciler.ControllerSetup) error {
 	kind := &unstructured.Unstructured{}
 	kind.SetGroupVersionKind(k.gvk)
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	leave := func(obj *unstructured.Unstructured, q queue) {
+		operator, told, _ := unstructured.NestedString(obj.Object, "status", "operator")
+		if !selector.Matches(labels.Set(obj.GetLabels())) && (!told || operator == k.clients.operator) {
+			q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
+		}
+	}
 	return c.Watch(source.Kind(k.clients.mgr.GetCache(), kind, handler.TypedFuncs[*unstructured.Unstructured, reconcile.Request]{
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*unstructured.Unstructured], _ queue) {
-			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || !selector.Matches(labels.Set(e.ObjectNew.GetLabels())) {
+		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*unstructured.Unstructured], q queue) {
+			if !e.IsInInitialList {
+				return
+			}
+			leave(e.Object, q)
+			if prior, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok && waits(e.Object) && selector.Matches(labels.Set(e.Object.GetLabels())) {
+				prior.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(0)}, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)})
+			}
+		},
+		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*unstructured.Unstructured], q queue) {
+			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() {
 				k.Forget(e.ObjectOld)
 			}
+			leave(e.ObjectNew, q)
 		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*unstructured.Unstructured], _ queue) {
 			k.Forget(e.Object)
 		},
 	}))
+}
+
+// waits is whether something was asked for of a custom resource that no operator has seen.
+func waits(obj *unstructured.Unstructured) bool {
+	observed, _, _ := unstructured.NestedInt64(obj.Object, "status", "observedGeneration")
+	return obj.GetDeletionTimestamp() != nil || observed != obj.GetGeneration()
 }
 
 // State is what is known of the release of owner, the zero value if it was not reconciled since
@@ -205,7 +230,7 @@ func (k *Kind) watch(ctx context.Context, owner client.Object, children []object
 func (k *Kind) ActionClientFor(ctx context.Context, owner client.Object) (helmclient.ActionInterface, error) {
 	report := k.clients.reporter(ctx, owner)
 	a := &actionClient{Kind: k, ctx: ctx, owner: owner, report: report}
-	a.store = k.store(ctx, owner, record.Options{Allow: k.allow, IsApplied: a.isApplied, Report: report})
+	a.store = k.store(ctx, owner, record.Options{Allow: k.allow, Children: a.knownChildren, IsApplied: a.isApplied, Report: report})
 	if owner.GetDeletionTimestamp() != nil {
 		var err error
 		if a.store, err = a.store.AsRecorded(ctx); err != nil {

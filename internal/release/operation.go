@@ -24,9 +24,12 @@ type operation struct {
 	guard *guard.Guard
 	store *record.Store
 
-	client  *actionClient
-	lookups *lookups
-	refused error // why the chart's rendering is not allowed
+	client   *actionClient
+	lookups  *lookups
+	looks    bool   // whether a rendering is refused if an object of it is somebody else's, before hooks are run
+	rendered string // the last manifest that was allowed
+	refused  error  // why the chart's rendering is not allowed
+	once     bool   // whether the record is written once, see hookDriver
 	// beforePurge is what is to be done before the first record goes.
 	beforePurge func() error
 }
@@ -40,9 +43,9 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 	if err := a.slots.Take(a.ctx); err != nil {
 		return nil, err
 	}
-	op := &operation{Kind: a.Kind, client: a, lookups: newLookups(a.owner, a.unowned(), a.secrets, a.begins()), beforePurge: nothing, plan: guard.Plan{
+	op := &operation{Kind: a.Kind, client: a, lookups: newLookups(a.owner, a.unowned(), a.secrets, a.begins(), a.allow.Adopt), beforePurge: nothing, plan: guard.Plan{
 		Applied: a.isApplied, Key: a.key, Intact: append(a.untouched(), a.resting...), Left: left, Rehearse: rehearse, Report: a.report,
-		Ignored: a.drift.Ignored, Scalable: a.scalable(), Unowned: a.unowned(), Allow: a.allow, Begins: a.begins(), MayInherit: a.mayInherit,
+		Ignored: a.drift.Ignored, Scalable: a.scalable(), Unowned: a.unowned(), Allow: a.allow, Begins: a.begins(), MayInherit: a.mayInherit, Revision: a.appliedRevision(),
 		Recreate: a.recreate, Recreated: func(message string) { a.tell(Recreated, "%s", message) },
 	}}
 	op.store = a.store.Stamping(op.stamp)
@@ -89,7 +92,7 @@ func (op *operation) stamp() record.Record {
 	a.around.Lookups = op.lookups.digest()
 	return record.Record{
 		Inputs: a.wanted, Capabilities: a.around.Capabilities, Lookups: a.around.Lookups, Operator: a.clients.operator, Generation: a.owner.GetGeneration(),
-		Children: op.guard.Children(), Key: a.key,
+		Key: a.key,
 	}
 }
 

@@ -175,7 +175,7 @@ func (k *Kind) Applied(ctx context.Context, owner *unstructured.Unstructured, un
 func (k *Kind) beforeAction(ctx context.Context, owner *unstructured.Unstructured, unknown []string, otherwise bool, preview *Preview) (*actionClient, error) {
 	pinned := *k
 	a := &actionClient{Kind: &pinned, ctx: ctx, owner: owner, report: func(string) {}}
-	a.store = k.store(ctx, owner, record.Options{Allow: k.allow, IsApplied: a.isApplied, Report: a.report})
+	a.store = k.store(ctx, owner, record.Options{Allow: k.allow, Children: a.knownChildren, IsApplied: a.isApplied, Report: a.report})
 	newest, err := a.store.Newest(ctx)
 	if err != nil {
 		return nil, err
@@ -189,7 +189,7 @@ func (k *Kind) beforeAction(ctx context.Context, owner *unstructured.Unstructure
 		}
 		a.current, a.stored = newest, newest.Proof()
 		newest.Key = a.key
-		a.proven = a.isProven()
+		a.prove()
 	}
 	if err := a.pinUnknown(unknown, otherwise, preview); err != nil {
 		return nil, err

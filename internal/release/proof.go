@@ -23,15 +23,33 @@ func (a *actionClient) appliedDigest() string {
 	return a.inStatus("digest")
 }
 
-// isProven is whether the metadata of the newest record is as the operator wrote it when it last knew that its objects are what the chart
+// prove finds out whether the metadata of the newest record is as the operator wrote it when it last knew that its objects are what the chart
 // wants. If not, what it says of inputs and children are hints: the chart is rendered, and the objects are looked at. So it is also where
 // the operator was killed after the record was written and before the status was, and where version 0.1.0 wrote the status.
-func (a *actionClient) isProven() bool {
+func (a *actionClient) prove() {
 	proof := a.clients.ledger.state(a.owner.GetUID()).Record
 	if proof == "" {
 		proof = a.inStatus("record")
 	}
-	return a.current.IsProven(proof)
+	var withChildren bool
+	if a.proven, withChildren = a.current.IsProven(proof); a.proven && !withChildren {
+		a.current.Children = a.knownChildren() // whatever somebody has written there
+	}
+}
+
+// knownChildren are the objects of the release as they were applied last, nil if nothing trustworthy tells: before the first success since the operator
+// started, the custom resource's status does.
+func (a *actionClient) knownChildren() []object.Child {
+	if state := a.clients.ledger.state(a.owner.GetUID()); state.Record != "" {
+		return state.Children
+	}
+	return object.Children(a.inStatus("children"))
+}
+
+// isUnfinished is whether the newest record is of an installation that was not brought to its end. Its record is written before its objects are
+// made, and not again if all goes well: that it did, the status says.
+func (a *actionClient) isUnfinished() bool {
+	return a.current != nil && a.current.Status == release.StatusDeployed && !a.proven && a.appliedRevision() == 0
 }
 
 // isApplied is whether a manifest is the one that was applied last.

@@ -80,11 +80,14 @@ func (a *actionClient) Get(string, ...helmclient.GetOption) (*release.Release, e
 	}
 	a.stored = current.Proof()
 	current.Key = a.key // whatever somebody has written there
-	a.proven = a.isProven()
-	if orphaned(current.Status) && a.owner.GetDeletionTimestamp() == nil {
-		if a.isOthers() {
-			return nil, fmt.Errorf("operator %q has begun a release of this custom resource a moment ago", current.Operator)
-		}
+	a.prove()
+	if a.owner.GetDeletionTimestamp() != nil {
+		return a.light(), nil
+	}
+	if (orphaned(current.Status) || a.isUnfinished()) && a.isOthers() {
+		return nil, fmt.Errorf("operator %q has begun a release of this custom resource a moment ago", current.Operator)
+	}
+	if orphaned(current.Status) {
 		if err := a.recover(); err != nil {
 			return nil, err
 		}
@@ -159,7 +162,7 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 		a.values = spec
 	}
 	allow := a.allow
-	allow.Options = nil // they say how an action goes, and not what it makes
+	allow.Options, allow.Adopt = nil, false // they say how an action goes, and not what it makes
 	text, err := inputs{Chart: a.source.digest, Allow: allow, Values: coalesced}.text()
 	if err != nil {
 		return err
@@ -236,8 +239,16 @@ func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values
 	}
 	defer op.end()
 	defer a.changing(a.retries())()
+	// What is in the way is found by making the objects, unless it is likely, or hooks would have run by then.
+	op.guard.Unasked = !a.retries() && a.appliedDigest() == "" && len(left) == 0 && !a.source.hooks(a.whole)
+	// Where objects may be taken over, a record that says too early that the installation has succeeded would have them deleted, should it be interrupted.
+	op.once = op.guard.Unasked && a.asks == questions{} && !a.source.chances(a.whole) && !a.allow.Adopt
+	op.looks = a.allow.Adopt && !op.guard.Unasked
 	start := time.Now()
 	rel, err := op.helm.Install(name, namespace, a.chart, a.values, append(opts, a.asInstall(), a.installing(op))...)
+	if err != nil && rel == nil && op.refused == nil && op.rendered != "" {
+		op.refused = op.guard.Judge(op.rendered) // if so, in words that say what can be done
+	}
 	a.acted(Install, time.Since(start), err)
 	return a.conclude(op, Installed, rel, err)
 }
@@ -245,8 +256,8 @@ func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values
 func (a *actionClient) installing(op *operation) helmclient.InstallOption {
 	return func(install *action.Install) error {
 		// Helm refuses what is there without its annotations, before it writes a record. If only the records were
-		// lost, what is there is ours, and the guard judges.
-		install.TakeOwnership = a.appliedDigest() != ""
+		// lost, what is there is ours, and the guard judges. So it does where what is there may be given to the owner.
+		install.TakeOwnership = a.appliedDigest() != "" || a.allow.Adopt
 		install.PostRenderer = op
 		install.SkipSchemaValidation = a.source.accepts(a.whole)
 		return nil
@@ -392,6 +403,7 @@ func (a *actionClient) noticed(op *operation) {
 
 // render returns what an upgrade would apply now.
 func (a *actionClient) render(op *operation, opts ...helmclient.UpgradeOption) (*release.Release, error) {
+	op.guard.Unasked = true
 	rel, err := op.helm.Upgrade(a.owner.GetName(), a.owner.GetNamespace(), a.chart, a.values, append(opts, func(u *action.Upgrade) error {
 		u.DryRun, u.DryRunOption, u.PostRenderer = true, "server", op
 		u.SkipSchemaValidation = a.source.accepts(a.whole)
@@ -430,6 +442,7 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 		change()
 	}
 	defer func() { done() }()
+	op.guard.Unasked = true
 	start := time.Now()
 	rel, err := op.helm.Upgrade(name, namespace, a.chart, a.values, append(opts, a.asUpgrade(), func(u *action.Upgrade) error {
 		u.PostRenderer = op
@@ -463,17 +476,22 @@ func (a *actionClient) retries() bool { return a.clients.ledger.failure(a.owner.
 // left are manifests of what may be there besides what the newest record names, where that was lost, is not proven or was not brought to
 // its end: what is the owner's, and what releases that were not brought to their end have made.
 func (a *actionClient) left() (left []string, err error) {
-	if inherited := a.clients.ledger.inheritedBy(a.owner.GetUID()); inherited != "" {
-		named, err := a.store.Named(inherited)
-		if err != nil {
-			return nil, fmt.Errorf("read what another operator has applied: %w", err)
-		}
+	// Of kinds that the cluster no longer knows nothing is named, or nothing could be deleted.
+	name := func(manifest string) error {
+		named, err := a.store.Named(manifest)
 		if named != "" {
 			left = append(left, named)
 		}
+		return err
+	}
+	if err := name(a.clients.ledger.inheritedBy(a.owner.GetUID())); err != nil {
+		return nil, fmt.Errorf("read what another operator has applied: %w", err)
 	}
 	if a.current != nil && a.proven && a.current.Status == release.StatusDeployed || a.current == nil && a.appliedDigest() == "" {
 		return left, nil
+	}
+	if err := name(object.BareManifest(a.knownChildren())); err != nil {
+		return nil, fmt.Errorf("read what was applied: %w", err)
 	}
 	if a.watches != nil {
 		owned, err := a.watches.owned(a.ctx, a.owner, a.unowned())
@@ -519,6 +537,7 @@ func (a *actionClient) conclude(op *operation, done string, rel *release.Release
 	children := op.guard.Children()
 	a.applied = children
 	stamp := op.stamp()
+	stamp.Children = children
 	a.current = &stamp
 	a.current.Name, a.current.Revision, a.current.Status, a.current.Created = created.Name, rel.Version, rel.Info.Status, created.CreationTimestamp.Time
 	a.noticed(op)
@@ -527,6 +546,9 @@ func (a *actionClient) conclude(op *operation, done string, rel *release.Release
 	}
 	a.clients.ledger.setOutdated(a.owner.GetUID(), "")
 	what := fmt.Sprintf("Revision %d from chart %s %s: %s", rel.Version, a.chart.Name(), a.chart.Metadata.Version, object.List(children))
+	if adopted := op.guard.Adopted(); len(adopted) > 0 {
+		what += "; taken over: " + object.List(adopted)
+	}
 	a.did(what)
 	a.succeeded(a.key.Proof(rel.Manifest))
 	a.tell(done, "%s", what)

@@ -151,7 +151,14 @@ func (a *actionClient) repair() ([]guard.Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	changes, err := op.guard.Apply(strings.Join(append([]string{manifest}, left...), "\n"), manifest)
+	unfinished := a.isUnfinished()
+	changes, err := op.guard.Apply(strings.Join(append([]string{manifest}, left...), "\n"), manifest, unfinished)
+	if unfinished {
+		changes = nil // nobody else's doing
+	}
+	if unfinished && err == nil {
+		a.tell(Installed, "Revision %d, which was interrupted: %s", a.current.Revision, object.List(op.guard.Children()))
+	}
 	for _, change := range changes {
 		what := change.Object + ": put back " + strings.Join(change.Fields, ", ")
 		if change.Writer != "" {
@@ -169,7 +176,7 @@ func (a *actionClient) repair() ([]guard.Change, error) {
 	}
 	a.applied = op.guard.Children()
 	if !a.proven || !slices.EqualFunc(a.applied, a.current.Children, object.Child.SameContent) {
-		a.current.Children = a.applied // to be written into the record
+		a.current.Children = a.applied // to be written into the status
 	}
 	return changes, nil
 }

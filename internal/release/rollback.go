@@ -27,7 +27,7 @@ func (a *actionClient) rollBack(op *operation, failed *release.Release) error {
 	if err := op.runHooks(failed.Hooks, release.HookPreRollback); err != nil {
 		return fmt.Errorf("roll back: %w", err)
 	}
-	if _, err := op.guard.Apply(failed.Manifest, previous.Manifest); err != nil {
+	if _, err := op.guard.Apply(failed.Manifest, previous.Manifest, false); err != nil {
 		return fmt.Errorf("roll back: %w", err)
 	}
 	if err := op.runHooks(failed.Hooks, release.HookPostRollback); err != nil {

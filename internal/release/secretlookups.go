@@ -58,12 +58,12 @@ func (t notingTransport) lookUpSecrets(request *http.Request, namespace, name st
 	return answer(request, http.StatusOK, found)
 }
 
-// isForeign is whether a Secret is neither of the release nor one that the guard would take over, as from a backup: a chart that does not find that would
+// isForeign is whether a Secret is neither of the release nor one that the guard would take over, as from a backup or one that is given to the owner: a chart that does not find that would
 // make another password.
 func (l *lookups) isForeign(content any) bool {
 	fields, _ := content.(map[string]any)
 	found := &unstructured.Unstructured{Object: fields}
-	takenOver := (l.begins || object.Kept(found)) && object.MarkedFor(found, l.owner)
+	takenOver := (l.begins || object.Kept(found)) && object.MarkedFor(found, l.owner) || l.adopts && object.CheckGiven(found, l.owner) == ""
 	return !takenOver && !object.Owned(found, l.owner, l.unowned)
 }
 

@@ -39,12 +39,13 @@ type lookups struct {
 	unowned []types.UID // of objects of the release without owner reference
 	secrets bool        // whether the kind may have Secrets
 	begins  bool        // whether nothing of the owner was deployed yet
+	adopts  bool        // whether the owner may take over what is given to it
 	mu      sync.Mutex
 	found   map[string]string // digests by what was asked
 }
 
-func newLookups(owner client.Object, unowned []types.UID, secrets, begins bool) *lookups {
-	return &lookups{owner: owner, unowned: unowned, secrets: secrets, begins: begins, found: map[string]string{}}
+func newLookups(owner client.Object, unowned []types.UID, secrets, begins, adopts bool) *lookups {
+	return &lookups{owner: owner, unowned: unowned, secrets: secrets, begins: begins, adopts: adopts, found: map[string]string{}}
 }
 
 // digest is a short name of all that was found, empty if nothing was looked up.

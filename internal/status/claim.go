@@ -67,7 +67,7 @@ type claims struct {
 
 	mu        sync.Mutex
 	others    map[place]*other
-	free      map[types.UID]time.Time   // custom resources that nobody has claimed, since when they were yielded
+	free      map[types.UID]time.Time   // custom resources that nobody has claimed, since when they were yielded, or that may be let go, since when they were seen
 	questions map[client.ObjectKey]bool // to this operator
 	asked     chan struct{}             // holds one element while there are questions that nobody has looked at
 }
@@ -84,12 +84,17 @@ type other struct {
 	gone     bool                 // it has not answered: the rest of what it had is taken over
 }
 
-// admit says whether this operator serves a custom resource. One that another operator has claimed is left to it, and taken over if that is gone.
+// admit says whether this operator serves a custom resource. One that another operator has claimed is left to it, and taken over if that is gone. One that
+// it does not select it lets go.
 func (c *claims) admit(ctx context.Context, obj *unstructured.Unstructured) (bool, error) {
 	holder, err := c.holder(ctx, obj)
 	switch {
 	case err != nil:
 		return false, err
+	case !c.serves.Matches(labels.Set(obj.GetLabels())):
+		return false, c.letGo(ctx, holder, obj)
+	case holder == "" && wasLetGo(obj):
+		return c.takeOver(ctx, "", obj)
 	case holder == "":
 		return !c.yield(obj), nil
 	case holder == c.self:
@@ -104,10 +109,41 @@ func (c *claims) admit(ctx context.Context, obj *unstructured.Unstructured) (boo
 // holder is the operator that has claimed a custom resource, empty if none has. While it is installed for the first time, its status tells
 // nothing yet, but the record does. Who forges that has their own custom resource left alone until nobody answers for it.
 func (c *claims) holder(ctx context.Context, obj *unstructured.Unstructured) (string, error) {
-	if holder := Operator(obj); holder != "" {
+	if holder := Operator(obj); holder != "" || wasLetGo(obj) {
 		return holder, nil
 	}
 	return c.releases.Recorder(ctx, obj)
+}
+
+// wasLetGo is whether the operator that had claimed a custom resource no longer selects it. Its record may still have the name.
+func wasLetGo(obj *unstructured.Unstructured) bool {
+	operator, found, _ := unstructured.NestedString(obj.Object, "status", "operator")
+	return found && operator == ""
+}
+
+// letGo takes the name of this operator off a custom resource whose label is another one by now. It is called by a reconcile, and so after the one that was
+// at it: whoever selects it finds no action under way.
+func (c *claims) letGo(ctx context.Context, holder string, obj *unstructured.Unstructured) error {
+	if holder != c.self {
+		return nil
+	}
+	free := obj.DeepCopy()
+	unstructured.RemoveNestedField(free.Object, "status", "challenger")
+	if err := unstructured.SetNestedField(free.Object, "", "status", "operator"); err != nil {
+		return err
+	}
+	err := c.update(ctx, free)
+	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) { // else the change brings the next reconcile
+		return fmt.Errorf("let go of what is no longer selected: %w", err)
+	}
+	c.releases.Forget(obj)
+	return nil
+}
+
+// parts is whether this operator lets a custom resource of its go next, whose label was moved while it was acted on. The status that follows from that is written
+// all the same: the next operator would take for unproven what nothing proves, and make another password, or run hooks once more.
+func (c *claims) parts(obj *unstructured.Unstructured) bool {
+	return Operator(obj) == c.self && !c.serves.Matches(labels.Set(obj.GetLabels()))
 }
 
 // yield lets another operator that lives in the namespace begin with what nobody has claimed yet: the two need not compete for each that is new.
@@ -138,6 +174,11 @@ func (c *claims) leave(holder string, obj *unstructured.Unstructured) bool {
 	defer c.mu.Unlock()
 	at := place{holder, obj.GetNamespace()}
 	there := c.others[at]
+	if there == nil || !there.gone && there.left[obj.GetName()] != obj.GetUID() {
+		if !c.serves.Empty() && c.mayBeLetGo(obj) {
+			return true
+		}
+	}
 	if there == nil {
 		there = &other{left: map[string]types.UID{}}
 		c.others[at] = there
@@ -150,10 +191,25 @@ func (c *claims) leave(holder string, obj *unstructured.Unstructured) bool {
 	return !there.gone
 }
 
+// mayBeLetGo is whether it is too early to take a custom resource that another operator has claimed for one that both select: its label may have changed a
+// moment ago. The lock is held.
+func (c *claims) mayBeLetGo(obj *unstructured.Unstructured) bool {
+	since, known := c.free[obj.GetUID()]
+	if !known {
+		since = time.Now()
+		c.free[obj.GetUID()] = since
+	}
+	rest := headStart - time.Since(since)
+	if rest > 0 { // each time: an event in between brings a reconcile that takes the place of the one that was to come
+		c.releases.Requeue(obj, rest)
+	}
+	return rest > 0
+}
+
 // tell says once about each custom resource, and in the log once about each operator, to whom it is left.
 func (c *claims) tell(holder string, obj *unstructured.Unstructured) {
 	c.events.Event(obj, corev1.EventTypeWarning, StandsBack, fmt.Sprintf("Left to operator %q, which has claimed it in status.operator. "+
-		"This operator is %q: run one of them only, or have them watch different namespaces", holder, c.self))
+		"This operator is %q: run one of them only, or have them watch different namespaces or labels", holder, c.self))
 	for at, there := range c.others {
 		if at.operator == holder && len(there.left) > 0 {
 			return
@@ -173,6 +229,9 @@ func (c *claims) takeOver(ctx context.Context, holder string, obj *unstructured.
 	if err != nil {
 		return false, fmt.Errorf("take over from operator %q: %w", holder, err)
 	}
+	c.mu.Lock()
+	delete(c.free, obj.GetUID())
+	c.mu.Unlock()
 	c.log().Info("Taken over", "from", holder, "this", c.self, "custom resource", client.ObjectKeyFromObject(obj))
 	obj.SetResourceVersion(claimed.GetResourceVersion())
 	obj.Object["status"] = claimed.Object["status"]
@@ -181,8 +240,6 @@ func (c *claims) takeOver(ctx context.Context, holder string, obj *unstructured.
 
 // write writes who has claimed a custom resource, and who doubts it, if nobody has written since it was read.
 func (c *claims) write(ctx context.Context, obj *unstructured.Unstructured, operator, challenger string) (*unstructured.Unstructured, error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
-	defer cancel()
 	written := obj.DeepCopy()
 	for field, value := range map[string]string{"operator": operator, "challenger": challenger} {
 		if value == "" {
@@ -191,7 +248,13 @@ func (c *claims) write(ctx context.Context, obj *unstructured.Unstructured, oper
 			return nil, err
 		}
 	}
-	return written, c.Status().Update(ctx, written)
+	return written, c.update(ctx, written)
+}
+
+func (c *claims) update(ctx context.Context, obj *unstructured.Unstructured) error {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	return c.Status().Update(ctx, obj)
 }
 
 // Start asks and answers until ctx ends.
@@ -239,7 +302,7 @@ func (c *claims) notice(obj any) {
 	}
 }
 
-// answer takes the questions to this operator away. What it does not serve any more, because of another label, it gives to who asks.
+// answer takes the questions to this operator away. What it does not serve any more, because of another label, it lets go once it is done with it.
 func (c *claims) answer(ctx context.Context) {
 	c.mu.Lock()
 	questions := c.questions
@@ -250,11 +313,10 @@ func (c *claims) answer(ctx context.Context) {
 		if holder != c.self || challenger(obj) == "" {
 			continue
 		}
-		operator := c.self
 		if !c.serves.Matches(labels.Set(obj.GetLabels())) {
-			operator = challenger(obj)
+			c.releases.Requeue(obj, 0)
 		}
-		_, err := c.write(ctx, obj, operator, "")
+		_, err := c.write(ctx, obj, c.self, "")
 		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 			continue // the change brings the question again, if there still is one
 		}
@@ -323,6 +385,7 @@ func (c *claims) concerning(at place, change func(*other)) {
 func (c *claims) look(ctx context.Context, now time.Time) (ask, gone map[place]*unstructured.Unstructured) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	maps.DeleteFunc(c.free, func(_ types.UID, since time.Time) bool { return now.Sub(since) > time.Minute }) // deleted meanwhile, or another operator's
 	ask, gone = map[place]*unstructured.Unstructured{}, map[place]*unstructured.Unstructured{}
 	waiting, suspect, last := map[string]bool{}, map[string]bool{}, map[string]time.Time{}
 	for at, there := range c.others {

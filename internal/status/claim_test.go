@@ -174,7 +174,7 @@ func TestClaimAnsweredUnheard(t *testing.T) {
 	}
 }
 
-// What an operator no longer serves, because of another label, it hands over.
+// What an operator no longer serves, because of another label, it lets go when it is done with it. Until then it answers.
 func TestClaimOfWhatIsNoLongerSelected(t *testing.T) {
 	s := newStage(t)
 	s.claim("team", "theirs")
@@ -184,8 +184,59 @@ func TestClaimOfWhatIsNoLongerSelected(t *testing.T) {
 	s.claims.ask(t.Context(), time.Now())
 	there.notice(s.find("team", "theirs"))
 	there.answer(t.Context())
-	if !s.admits(s.claims, "team", "theirs") {
+	if s.admits(s.claims, "team", "theirs") || challenger(s.find("team", "theirs")) != "" {
+		t.Errorf("before it was let go, its status is %v", s.find("team", "theirs").Object["status"])
+	}
+	if s.admits(there, "team", "theirs") {
+		t.Error("it is served by an operator that does not select it")
+	}
+	if !wasLetGo(s.find("team", "theirs")) {
+		t.Errorf("it was not let go: %v", s.find("team", "theirs").Object["status"])
+	}
+	s.recorder = "there/lease" // as its record has it for good
+	if !s.admits(s.claims, "team", "theirs") || Operator(s.find("team", "theirs")) != "here/lease" {
 		t.Errorf("its status is %v", s.find("team", "theirs").Object["status"])
+	}
+}
+
+// Of two that select what was let go, one gets it.
+func TestClaimOfWhatTwoSelect(t *testing.T) {
+	s := newStage(t)
+	s.claim("team", "theirs")
+	first := s.rival("there/lease")
+	first.serves = labels.Nothing()
+	s.admits(first, "team", "theirs")
+	free := s.find("team", "theirs")
+	second := s.rival("elsewhere/lease")
+	for i, c := range []*claims{second, s.claims} {
+		if admitted, err := c.admit(t.Context(), free.DeepCopy()); err != nil || admitted != (i == 0) {
+			t.Errorf("%s serves it: %v, %v", c.self, admitted, err)
+		}
+	}
+}
+
+// A label that has just changed makes no operator with a selector say that another one is in its way.
+func TestClaimThatMayBeLetGo(t *testing.T) {
+	s := newStage(t)
+	s.claim("team", "theirs")
+	c := s.rival("b/lease")
+	other, err := labels.Parse("shard notin (a)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.serves = other
+	events := c.events.(*record.FakeRecorder).Events
+	if s.admits(c, "team", "theirs") || len(events) > 0 {
+		t.Error("it complains at once")
+	}
+	if s.admits(c, "team", "theirs") || len(s.requeued) != 2 {
+		t.Errorf("an event meanwhile is the last that it looks at: it comes again after %s", s.requeued)
+	}
+	for uid := range c.free {
+		c.free[uid] = time.Now().Add(-headStart)
+	}
+	if s.admits(c, "team", "theirs") || len(events) != 1 {
+		t.Error("it never says that both select it")
 	}
 }
 

@@ -173,6 +173,7 @@ func (s *Status) describeRelease(seen observation) {
 		Digest:      seen.state.Digest,
 		Record:      seen.state.Record,
 		Inputs:      seen.state.Inputs,
+		Children:    object.Text(seen.state.Children),
 		Generation:  seen.state.Generation,
 		Unowned:     unowned(seen.state.Children),
 	}

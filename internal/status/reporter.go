@@ -93,7 +93,8 @@ func NewReporter(mgr manager.Manager, kind *release.Kind, gvk schema.GroupVersio
 // Get hides the conditions from the library. It asks for a status update only when its own
 // conditions differ from those that it has read; this way it asks at every reconcile.
 //
-// A custom resource that another operator has claimed is not found: this way nothing is done to it.
+// A custom resource that another operator has claimed, or that the selector does not match, is not found: this way nothing is done to it, whatever has
+// asked for the reconcile.
 //
 // A custom resource with which the operator has done all that is to be done is not found. The library
 // waits in a worker, up to 30 seconds, for it to disappear, and it may not: somebody else's finalizer
@@ -115,7 +116,9 @@ func (r *Reporter) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 		if err != nil {
 			return err
 		}
-		done = !served
+		if done = !served; done {
+			r.forget(owner.GetUID())
+		}
 	}
 	if done {
 		return apierrors.NewNotFound(schema.GroupResource{Group: obj.GetObjectKind().GroupVersionKind().Group, Resource: obj.GetObjectKind().GroupVersionKind().Kind}, key.Name)
@@ -177,7 +180,7 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 		}
 		return order >= 0, err
 	})
-	if err != nil || order > 0 {
+	if err != nil || order > 0 && !w.reporter.claims.parts(stored) {
 		return err
 	}
 	if holder, err := w.reporter.claims.holder(ctx, stored); err != nil || holder != "" && holder != w.reporter.claims.self {
@@ -195,7 +198,6 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	}
 	stored = stored.DeepCopy()
 	stored.Object["status"] = content
-	stored.SetResourceVersion(owner.GetResourceVersion())
 	err = w.SubResourceWriter.Update(ctx, stored, opts...)
 	if apierrors.IsConflict(err) {
 		logf.FromContext(ctx).V(1).Info("Left the status to the next reconcile: the object has changed meanwhile")

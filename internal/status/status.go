@@ -86,6 +86,8 @@ type Release struct {
 	Digest      string      `json:"digest,omitempty"`
 	Record      string      `json:"record,omitempty"`
 	Inputs      string      `json:"inputs,omitempty"`
+	// Children are the objects of the release as they were applied, in object.Text.
+	Children string `json:"children,omitempty"`
 	// Generation is 0 if an older version of the operator wrote this.
 	Generation int64 `json:"generation,omitempty"`
 	// Unowned are the objects of the release that carry no owner reference.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -25,17 +27,23 @@ func (b *bench) children(welcome *unstructured.Unstructured) ([]*unstructured.Un
 	return kit.Objects([]byte(release.Manifest))
 }
 
-// childrenExist starts to watch. The returned function waits until there are so many Deployments and Services.
-func (b *bench) childrenExist(ctx context.Context, namespace string, count int) (wait func() error, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
-	done := make(chan error, 2)
-	for _, kind := range []string{"apps/v1 DeploymentList", "v1 ServiceList"} {
+// childrenExist starts to watch. The returned function waits until there are so many more Deployments and Services, and says of each name
+// when the last of the two came to be. A watch that does not say where to begin would begin with all that there are.
+func (b *bench) childrenExist(ctx context.Context, c contender, count int) (wait func() (map[string]time.Time, error), err error) {
+	ctx, cancel := context.WithTimeout(ctx, childrenLimit)
+	done, complete := make(chan error, 2), &births{at: map[string]time.Time{}}
+	for _, kind := range []string{"apps/v1 Deployment", "v1 Service"} {
 		list := &metav1.PartialObjectMetadataList{}
 		if _, err := fmt.Sscan(kind, &list.APIVersion, &list.Kind); err != nil {
 			cancel()
 			return nil, err
 		}
-		events, err := b.Client.Watch(ctx, list, client.InNamespace(namespace))
+		list.Kind += "List"
+		if err := b.Client.List(ctx, list, c.everywhere(), client.Limit(1)); err != nil {
+			cancel()
+			return nil, err
+		}
+		events, err := b.Client.Watch(ctx, list, c.everywhere(), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
 		if err != nil {
 			cancel()
 			return nil, err
@@ -49,27 +57,47 @@ func (b *bench) childrenExist(ctx context.Context, namespace string, count int) 
 					done <- fmt.Errorf("the watch ended: %d of %d exist: %s", len(names), count, kind)
 					return
 				}
-				if object, ok := event.Object.(client.Object); ok && event.Type == watch.Added {
+				if object, ok := event.Object.(client.Object); ok && event.Type == watch.Added && strings.HasPrefix(object.GetName(), namePrefix) {
 					names[object.GetName()] = true
+					complete.add(object.GetName())
 				}
 			}
 			done <- nil
 		}()
 	}
-	return func() error {
+	return func() (map[string]time.Time, error) {
 		defer cancel()
-		return errors.Join(<-done, <-done)
+		return complete.at, errors.Join(<-done, <-done)
 	}, nil
+}
+
+// childrenLimit is how long children may take to exist.
+const childrenLimit = 40 * time.Minute
+
+// births are when objects of a name came to be last.
+type births struct {
+	mu sync.Mutex
+	at map[string]time.Time
+}
+
+func (b *births) add(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.at[name] = time.Now()
 }
 
 // driftPause lies between two changes: drift comes now and then, not from a thousand objects at once.
 const driftPause = 50 * time.Millisecond
 
 // drift changes so many Deployments, one after the other, and returns how long each stayed changed.
-func (b *bench) drift(ctx context.Context, namespace string, count int) ([]time.Duration, error) {
+func (b *bench) drift(ctx context.Context, c contender, count int) ([]time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(count)*driftPause+time.Minute)
 	defer cancel()
-	events, err := b.Client.Watch(ctx, &appsv1.DeploymentList{}, client.InNamespace(namespace))
+	list := &appsv1.DeploymentList{}
+	if err := b.Client.List(ctx, list, c.everywhere(), client.Limit(1)); err != nil {
+		return nil, err
+	}
+	events, err := b.Client.Watch(ctx, list, c.everywhere(), &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.ResourceVersion}})
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +110,7 @@ func (b *bench) drift(ctx context.Context, namespace string, count int) ([]time.
 	changes, failed := make(chan change, count), make(chan error, 1)
 	go func() {
 		for number := range count {
-			deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: nameOf(number)}}
+			deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace(number), Name: nameOf(number)}}
 			patch := `{"spec":{"template":{"spec":{"containers":[{"name":"welcome","env":[{"name":"NAME","value":"an intruder"}]}]}}}}`
 			changes <- change{deployment.Name, time.Now()}
 			if err := b.Client.Patch(ctx, deployment, client.RawPatch(types.StrategicMergePatchType, []byte(patch))); err != nil {
@@ -96,8 +124,8 @@ func (b *bench) drift(ctx context.Context, namespace string, count int) ([]time.
 	var lasted []time.Duration
 	for len(lasted) < count {
 		select {
-		case c := <-changes:
-			began[c.name] = c.at
+		case change := <-changes:
+			began[change.name] = change.at
 		case err := <-failed:
 			return nil, err
 		case event, open := <-events.ResultChan():
@@ -114,8 +142,8 @@ func (b *bench) drift(ctx context.Context, namespace string, count int) ([]time.
 			} else if drifted[deployment.Name] {
 				delete(drifted, deployment.Name)
 				for began[deployment.Name].IsZero() {
-					c := <-changes
-					began[c.name] = c.at
+					change := <-changes
+					began[change.name] = change.at
 				}
 				lasted = append(lasted, time.Since(began[deployment.Name]))
 			}

@@ -14,6 +14,8 @@ const image = "demo.welcome.domain/welcome:bench"
 type contender struct {
 	name string // in the table
 	user string // as which it logs in, and its namespace
+	// namespaces is over how many its Welcomes are spread, 0 for the one that is called as its user.
+	namespaces int
 	// welcomes is how many it gets, and more how many on top of that before it is restarted.
 	welcomes, more int
 	// pokes is how many of them are touched to see what a reconcile costs that has nothing to do.
@@ -24,6 +26,8 @@ type contender struct {
 	// the objects itself.
 	program string
 	args    []string
+	// env is on top of what each gets.
+	env []string
 	// ours serves its metrics over TLS, to whom the API server authorizes, and gets the environment of its Deployment.
 	ours bool
 }
@@ -72,7 +76,7 @@ func (b *bench) start(c contender) (*operator, error) {
 	if c.ours {
 		env = append(b.deployedEnv, env...)
 	}
-	process, err := b.RunOperator(c.user+".log", env, b.programs[c.user], args...)
+	process, err := b.RunOperator(c.user+".log", append(env, c.env...), b.programs[c.user], args...)
 	return &operator{c, process}, err
 }
 

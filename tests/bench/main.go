@@ -26,7 +26,10 @@ type options struct {
 	count, peers, many int
 	only               string
 	trace, charts      bool
-	docs               string
+	failover           int
+	scale              int
+	limit              time.Duration
+	docs, profiles     string
 }
 
 func main() {
@@ -37,6 +40,10 @@ func main() {
 	flag.StringVar(&o.only, "only", "", "measure only the contender of that `name`")
 	flag.BoolVar(&o.trace, "trace", false, "show the steps of one idle reconcile instead")
 	flag.BoolVar(&o.charts, "charts", false, "have the Helm operators take each chart of tests/charts through its life instead")
+	flag.IntVar(&o.failover, "failover", 0, "have the leader of two replicas die so `often`, and be told to stop so often, instead")
+	flag.IntVar(&o.scale, "scale", 0, "show what ours costs with more and more Welcomes instead, up to that `number`")
+	flag.DurationVar(&o.limit, "limit", 150*time.Minute, "with -scale: the `time` of which two thirds are for creating them; it goes on with as many as there are by then")
+	flag.StringVar(&o.profiles, "profiles", "", "with -scale: write a heap profile for each number of Welcomes into that `directory`")
 	flag.StringVar(&o.docs, "docs", "", "write the table and the plot into that `directory`, too")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -50,7 +57,11 @@ func main() {
 func run(ctx context.Context, o options) (err error) {
 	ctrl.SetLogger(logr.Discard()) // what goes wrong is returned
 	step := time.Now()
-	plane, err := controlplane.Start()
+	var users []string
+	if o.scale > 0 {
+		users = []string{scaleUser} // all others' requests would be gigabytes
+	}
+	plane, err := controlplane.Start(users...)
 	defer func() {
 		if stopErr := plane.Stop(); err == nil {
 			err = stopErr
@@ -60,11 +71,18 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	progress("started kube-apiserver and etcd", step)
-	if err := controlplane.RunDeployments(ctx, plane.Admin); err != nil {
-		return err
-	}
 	b, err := newBench(ctx, plane)
 	if err != nil {
+		return err
+	}
+	if o.scale > 0 {
+		s, err := b.scale(ctx, o)
+		if err != nil {
+			return err
+		}
+		return tell(o, scaleMarks, s.table(), "scale.svg", s.plot())
+	}
+	if err := controlplane.RunDeployments(ctx, plane.Admin); err != nil {
 		return err
 	}
 	if o.trace {
@@ -75,7 +93,14 @@ func run(ctx context.Context, o options) (err error) {
 		if err != nil {
 			return err
 		}
-		return tell(o, chartMarks, table, nil)
+		return tell(o, chartMarks, table, "", "")
+	}
+	if o.failover > 0 {
+		table, err := b.failoverTable(ctx, o)
+		if err != nil {
+			return err
+		}
+		return tell(o, failoverMarks, table, "", "")
 	}
 	var results []result
 	for _, c := range contenders(o) {
@@ -94,11 +119,11 @@ func run(ctx context.Context, o options) (err error) {
 		}
 		results = append(results, r)
 	}
-	return tell(o, benchMarks, table(results), results)
+	return tell(o, benchMarks, table(results), "benchmark.svg", plot(results))
 }
 
-// tell prints a table, and writes it between its marks.
-func tell(o options, m marks, table string, results []result) error {
+// tell prints a table, and writes it between its marks, and the plot to the file beside it.
+func tell(o options, m marks, table, file, plot string) error {
 	command := "go run ./tests/bench " + strings.Join(os.Args[1:], " ")
 	report := fmt.Sprintf("%s\nMeasured on %s with %d CPUs, kube-apiserver and etcd on the same machine, by `%s`.\n",
 		table, time.Now().UTC().Format("2 January 2006"), runtime.NumCPU(), command)
@@ -106,10 +131,10 @@ func tell(o options, m marks, table string, results []result) error {
 	if o.docs == "" {
 		return nil
 	}
-	if err := m.write(o.docs, report); err != nil || results == nil {
+	if err := m.write(o.docs, report); err != nil || file == "" {
 		return err
 	}
-	return os.WriteFile(filepath.Join(o.docs, "benchmark.svg"), []byte(plot(results)), 0o644)
+	return os.WriteFile(filepath.Join(o.docs, file), []byte(plot), 0o644)
 }
 
 func logf(format string, args ...any) { fmt.Fprintf(os.Stderr, "           "+format+"\n", args...) }
@@ -123,8 +148,10 @@ func progress(what string, since time.Time) {
 type marks struct{ begin, end string }
 
 var (
-	benchMarks = marks{"<!-- begin: written by make bench -->\n", "<!-- end -->\n"}
-	chartMarks = marks{"<!-- begin: written by make bench-charts -->\n", "<!-- end of charts -->\n"}
+	benchMarks    = marks{"<!-- begin: written by make bench -->\n", "<!-- end -->\n"}
+	failoverMarks = marks{"<!-- begin: written by make bench-failover -->\n", "<!-- end of failover -->\n"}
+	chartMarks    = marks{"<!-- begin: written by make bench-charts -->\n", "<!-- end of charts -->\n"}
+	scaleMarks    = marks{"<!-- begin: written by make bench-scale -->\n", "<!-- end of scale -->\n"}
 )
 
 // write puts the report there.

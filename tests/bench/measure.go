@@ -165,15 +165,15 @@ func (b *bench) measureInstall(ctx context.Context, r *result, o *operator) (err
 // install creates Welcomes and waits until all children of all Welcomes exist.
 func (b *bench) install(ctx context.Context, o *operator, first, count int) error {
 	start := time.Now()
-	wait, err := b.childrenExist(ctx, o.user, first+count)
+	wait, err := b.childrenExist(ctx, o.contender, count)
 	if err != nil {
 		return err
 	}
-	if err := b.createWelcomes(ctx, o.user, first, count); err != nil {
+	if err := b.createWelcomes(ctx, o.contender, first, count); err != nil {
 		return err
 	}
 	progress(fmt.Sprintf("created %d Welcomes", count), start)
-	if err := wait(); err != nil {
+	if _, err := wait(); err != nil {
 		return err
 	}
 	progress(fmt.Sprintf("all children of %d Welcomes exist", first+count), start)
@@ -190,7 +190,7 @@ func (b *bench) measureIdle(ctx context.Context, r *result, o *operator) error {
 		return err
 	}
 	start := time.Now()
-	if err := b.poke(ctx, r.user, r.pokes); err != nil {
+	if err := b.poke(ctx, r.contender, r.pokes); err != nil {
 		return err
 	}
 	if err := b.quiet(ctx, o, before.reconciles+r.pokes); err != nil {
@@ -212,7 +212,7 @@ const drifts = 200
 func (b *bench) measureDrift(ctx context.Context, r *result, o *operator) (err error) {
 	start := time.Now()
 	r.drifting = min(drifts, r.pokes)
-	if r.drifts, err = b.drift(ctx, r.user, r.drifting); err != nil {
+	if r.drifts, err = b.drift(ctx, r.contender, r.drifting); err != nil {
 		return err
 	}
 	slices.Sort(r.drifts)

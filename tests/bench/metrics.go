@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
@@ -13,6 +14,10 @@ type readings struct {
 	reconciles int // that have ended
 	waiting    int // in the queue
 	working    int
+	heap       int64 // the live bytes, as the last collection of garbage has found them
+	goroutines int
+	upgrades   int           // that succeeded
+	took       time.Duration // to read these
 }
 
 // read asks an operator for its metrics.
@@ -21,10 +26,12 @@ func (b *bench) read(ctx context.Context, o *operator) (readings, error) {
 	if o.ours {
 		url, token = "https://"+o.Metrics+"/metrics", b.reader
 	}
+	start := time.Now()
 	status, body, err := kit.Scrape(ctx, url, token)
 	if err != nil {
 		return readings{}, err
 	}
+	took := time.Since(start)
 	if status != http.StatusOK {
 		return readings{}, fmt.Errorf("%s answers %d: %s", url, status, body)
 	}
@@ -32,5 +39,9 @@ func (b *bench) read(ctx context.Context, o *operator) (readings, error) {
 		reconciles: int(kit.Metric(body, "controller_runtime_reconcile_total", "")),
 		waiting:    int(kit.Metric(body, "workqueue_depth", "")),
 		working:    int(kit.Metric(body, "controller_runtime_active_workers", "")),
+		heap:       int64(kit.Metric(body, "go_gc_heap_live_bytes", "")),
+		goroutines: int(kit.Metric(body, "go_goroutines", "")),
+		upgrades:   int(kit.Metric(body, "welcome_operator_release_actions_total", `action="upgrade".*result="success"`)),
+		took:       took,
 	}, nil
 }

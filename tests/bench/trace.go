@@ -44,7 +44,7 @@ func (b *bench) trace(ctx context.Context) error {
 		return err
 	}
 	start := time.Now()
-	if err := b.poke(ctx, c.user, 1); err != nil {
+	if err := b.poke(ctx, c, 1); err != nil {
 		return err
 	}
 	if err := b.quiet(ctx, o, before.reconciles+1); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +25,30 @@ func newWelcome(namespace string, number int) *unstructured.Unstructured {
 	return kit.Welcome(namespace, nameOf(number), kit.Greet(fmt.Sprintf("friend %d", number)), kit.Set("service.type", "ClusterIP"))
 }
 
-func nameOf(number int) string { return fmt.Sprintf("welcome-%05d", number) }
+// namespace of the Welcome with that number.
+func (c contender) namespace(number int) string {
+	if c.namespaces == 0 {
+		return c.user
+	}
+	return fmt.Sprintf("%s-%02d", c.user, number%c.namespaces)
+}
+
+// everywhere is the namespace to watch for all of a contender's Welcomes.
+func (c contender) everywhere() client.InNamespace {
+	if c.namespaces == 0 {
+		return client.InNamespace(c.user)
+	}
+	return client.InNamespace("")
+}
+
+func (c contender) newWelcome(number int) *unstructured.Unstructured {
+	return newWelcome(c.namespace(number), number)
+}
+
+// namePrefix is that of the names of all Welcomes.
+const namePrefix = "welcome-"
+
+func nameOf(number int) string { return fmt.Sprintf(namePrefix+"%05d", number) }
 
 // forEach calls do for the numbers from first on, several at a time.
 func forEach(first, count int, do func(number int) error) error {
@@ -49,35 +73,36 @@ func forEach(first, count int, do func(number int) error) error {
 }
 
 // createWelcomes creates custom resources.
-func (b *bench) createWelcomes(ctx context.Context, namespace string, first, count int) error {
-	return forEach(first, count, func(number int) error { return b.Client.Create(ctx, newWelcome(namespace, number)) })
+func (b *bench) createWelcomes(ctx context.Context, c contender, first, count int) error {
+	return forEach(first, count, func(number int) error { return b.Client.Create(ctx, c.newWelcome(number)) })
 }
 
 // createObjects creates custom resources and what the chart makes of them: there is no operator that would.
 func (b *bench) createObjects(ctx context.Context, namespace string, count int) error {
-	return forEach(0, count, func(number int) error {
-		welcome := newWelcome(namespace, number)
-		if err := b.Client.Create(ctx, welcome); err != nil {
+	return forEach(0, count, func(number int) error { return b.createWithChildren(ctx, newWelcome(namespace, number)) })
+}
+
+func (b *bench) createWithChildren(ctx context.Context, welcome *unstructured.Unstructured) error {
+	if err := b.Client.Create(ctx, welcome); err != nil {
+		return err
+	}
+	objects, err := b.children(welcome)
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		if err := b.Client.Create(ctx, object); err != nil {
 			return err
 		}
-		objects, err := b.children(welcome)
-		if err != nil {
-			return err
-		}
-		for _, object := range objects {
-			if err := b.Client.Create(ctx, object); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // poke changes an annotation that means nothing to anybody, which makes an operator reconcile.
-func (b *bench) poke(ctx context.Context, namespace string, count int) error {
+func (b *bench) poke(ctx context.Context, c contender, count int) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/poke":"%d"}}}`, time.Now().UnixNano())
 	return forEach(0, count, func(number int) error {
-		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"example.com/poke":"now"}}}`))
-		return b.Client.Patch(ctx, newWelcome(namespace, number), patch)
+		return b.Client.Patch(ctx, c.newWelcome(number), client.RawPatch(types.MergePatchType, patch))
 	})
 }
 

@@ -43,21 +43,26 @@ type ControlPlane struct {
 	env *envtest.Environment
 }
 
-const auditPolicy = `apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-rules: [{level: Metadata}]
-`
+// auditPolicy logs the requests of all or, if there are any, of users, and those by which Mark finds places in the log.
+func auditPolicy(users []string) string {
+	policy := "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n"
+	if len(users) > 0 {
+		policy += fmt.Sprintf("- {level: Metadata, users: [%s]}\n- {level: Metadata, verbs: [get], namespaces: [default], resources: [{group: \"\", resources: [configmaps]}]}\n- {level: None}\n",
+			strings.Join(users, ", "))
+	}
+	return policy + "- {level: Metadata}\n"
+}
 
-// Start starts a control plane with the binaries in KUBEBUILDER_ASSETS, by default those in bin/. Call Stop even if it fails.
-func Start() (*ControlPlane, error) {
+// Start starts a control plane with the binaries in KUBEBUILDER_ASSETS, by default those in bin/. Its audit log has the requests of users, of all
+// if none are named. Call Stop even if it fails.
+func Start(users ...string) (*ControlPlane, error) {
 	c := &ControlPlane{}
 	var err error
 	if c.Dir, err = os.MkdirTemp("", "welcome-controlplane-"); err != nil {
 		return c, err
 	}
 	policy := filepath.Join(c.Dir, "audit-policy.yaml")
-	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+	if err := os.WriteFile(policy, []byte(auditPolicy(users)), 0o600); err != nil {
 		return c, err
 	}
 	c.env = &envtest.Environment{
@@ -130,23 +135,11 @@ func (c *ControlPlane) RestartEtcd() error {
 // kill ends a program of the control plane. Told to stop, kube-apiserver would wait a minute for whoever watches. stop is
 // envtest's, which keeps its process to itself, and has to know that it is gone.
 func (c *ControlPlane) kill(program string, stop func() error) error {
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	pid, err := c.PID(program)
 	if err != nil {
 		return err
 	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			continue // gone meanwhile
-		}
-		binary, arguments, _ := strings.Cut(string(text), "\x00")
-		if filepath.Base(binary) != program || !strings.Contains(arguments, c.Dir) {
-			continue
-		}
-		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
-		if err != nil {
-			return err
-		}
+	if pid > 0 {
 		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			return fmt.Errorf("kill %s: %w", program, err)
 		}
@@ -156,6 +149,25 @@ func (c *ControlPlane) kill(program string, stop func() error) error {
 			return err
 		}
 	}
+}
+
+// PID is the process ID of kube-apiserver or etcd, 0 if it does not run.
+func (c *ControlPlane) PID(program string) (int, error) {
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		return 0, err
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // gone meanwhile
+		}
+		binary, arguments, _ := strings.Cut(string(text), "\x00")
+		if filepath.Base(binary) == program && strings.Contains(arguments, c.Dir) {
+			return strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		}
+	}
+	return 0, nil
 }
 
 // AddUser returns how to log in as a new user who may do everything. The audit log knows the user by that name.

@@ -97,8 +97,11 @@ func (p *Process) LastLines(count int) string {
 const ticksPerSecond = 100
 
 // CPU is the time that the process has computed, in user and kernel mode, to 10 ms.
-func (p *Process) CPU() (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+func (p *Process) CPU() (time.Duration, error) { return CPU(p.cmd.Process.Pid) }
+
+// CPU is that of the process with that ID.
+func CPU(pid int) (time.Duration, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
@@ -113,8 +116,11 @@ func (p *Process) CPU() (time.Duration, error) {
 }
 
 // RSS is the memory that the process has in use, in bytes.
-func (p *Process) RSS() (int64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.cmd.Process.Pid))
+func (p *Process) RSS() (int64, error) { return RSS(p.cmd.Process.Pid) }
+
+// RSS is that of the process with that ID.
+func RSS(pid int) (int64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
 		return 0, err
 	}

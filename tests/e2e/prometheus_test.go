@@ -95,7 +95,7 @@ type prometheus struct{ address string }
 func (s *scene) startPrometheus() prometheus {
 	s.Helper()
 	dir := s.TempDir()
-	target := s.forward("service/"+operatorName+"-metrics-service", "8443")
+	target := s.forward("pod/"+s.leader(), "8443") // the other one counts nothing
 	for file, text := range map[string]string{
 		"token":      s.metricsReader(),
 		"rules.yaml": s.impatientRules(),

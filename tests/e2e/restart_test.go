@@ -38,9 +38,6 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 	s := newScene(t)
 	s.welcome("hello", kit.Greet("myfriends"))
 	s.awaitReady("hello")
-	s.scaleOperator(2)
-	s.undo(func() { s.scaleOperator(1) })
-
 	leader := s.leader()
 	s.kubectl("--namespace="+operatorNamespace, "delete", "pod", leader, "--wait=false")
 	s.await("another pod leads", func() error {
@@ -60,10 +57,4 @@ func (s *scene) leader() string {
 	holder := s.kubectl("--namespace="+operatorNamespace, "get", "lease", kit.Lease, "--output=jsonpath={.spec.holderIdentity}")
 	pod, _, _ := strings.Cut(holder, "_")
 	return pod
-}
-
-func (s *scene) scaleOperator(replicas int) {
-	s.Helper()
-	s.kubectl("--namespace="+operatorNamespace, "scale", "deployment", operatorName, fmt.Sprintf("--replicas=%d", replicas))
-	s.kubectl("--namespace="+operatorNamespace, "rollout", "status", "deployment/"+operatorName, "--timeout="+patience.String())
 }

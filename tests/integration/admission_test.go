@@ -55,9 +55,17 @@ func (s *scene) refuse(operation admissionregistrationv1.OperationType, group, r
 	}
 }
 
-// holdDeployments has a webhook of somebody else that does not answer when a Deployment is to be created in the namespace of
-// the test, until letGo is called. asked tells of each that waits.
+// holdDeployments is hold for the creation of Deployments.
 func (s *scene) holdDeployments() (asked <-chan struct{}, letGo func()) {
+	s.Helper()
+	return s.hold(admissionregistrationv1.Create, "apps", "deployments", func(probe context.Context) error {
+		return env.Client.Create(probe, probeDeployment(s.namespace), client.DryRunAll)
+	})
+}
+
+// hold has a webhook of somebody else that does not answer when this is to be done to such an object in the namespace of the test, until letGo is called.
+// asked tells of each that waits; try does it, by a dry run.
+func (s *scene) hold(operation admissionregistrationv1.OperationType, group, resource string, try func(context.Context) error) (asked <-chan struct{}, letGo func()) {
 	s.Helper()
 	waiting, answer := make(chan struct{}, 100), make(chan struct{})
 	hook := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -90,18 +98,18 @@ func (s *scene) holdDeployments() (asked <-chan struct{}, letGo func()) {
 			FailurePolicy:           ptr.To(admissionregistrationv1.Fail),
 			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": s.namespace}},
 			Rules: []admissionregistrationv1.RuleWithOperations{{
-				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{"apps"}, APIVersions: []string{"v1"}, Resources: []string{"deployments"}},
+				Operations: []admissionregistrationv1.OperationType{operation},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{"v1"}, Resources: []string{resource}},
 			}},
 		}},
 	}
 	s.must(env.Client.Create(ctx, configuration))
 	s.Cleanup(func() { _ = env.Client.Delete(ctx, configuration) })
-	// Until the API server has heard of the webhook, it would let Deployments pass.
+	// Until the API server has heard of the webhook, it would let them pass.
 	s.await("the webhook is asked", func() error {
 		probe, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 		defer cancel()
-		_ = env.Client.Create(probe, probeDeployment(s.namespace), client.DryRunAll)
+		_ = try(probe)
 		select {
 		case <-waiting:
 			return nil

@@ -1,8 +1,10 @@
 package integration
 
 import (
+	"context"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,6 +44,85 @@ func TestForeignObjectInTheWay(t *testing.T) {
 	s.must(env.Client.Delete(ctx, foreign))
 	s.awaitDeployed("hello")
 	s.get(&appsv1.Deployment{}, "hello")
+}
+
+// foreignDeployment is one of somebody else with the name of the Welcome hello. Of its objects, the Deployment is made last.
+func (s *scene) foreignDeployment() *appsv1.Deployment {
+	s.Helper()
+	foreign := probeDeployment(s.namespace)
+	foreign.Name = "hello"
+	s.must(env.Client.Create(ctx, foreign))
+	return foreign
+}
+
+// What is in the way is found when another object is made already. That goes again, once, and nothing of the attempt is left.
+func TestForeignObjectInTheWayOfTheLast(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
+	foreign, from := s.foreignDeployment(), s.record()
+	s.create("hello")
+	s.awaitCondition("hello", "Ready", "False", `Deployment "hello"`, "exists")
+	s.awaitCondition("hello", "Deployed", "False")
+	s.must(s.isGone(&corev1.Service{}, "hello"))
+	s.must(s.hasRecords("hello", 0))
+	s.await("it is tried again", func() error { return atLeast(operator.reconciles(t), 4) })
+	made := 0
+	for _, request := range from.of(operator) {
+		if request.Verb == "create" && request.ObjectRef.Resource == "services" {
+			made++
+		}
+	}
+	if made > 1 {
+		t.Errorf("the Service is made anew at each of %d attempts", made)
+	}
+	now := &appsv1.Deployment{}
+	if s.get(now, "hello"); now.ResourceVersion != foreign.ResourceVersion {
+		t.Error("the Deployment of somebody else was changed")
+	}
+
+	s.must(env.Client.Delete(ctx, foreign))
+	s.awaitDeployed("hello")
+	s.get(&corev1.Service{}, "hello")
+	s.must(s.hasRecords("hello", 1))
+}
+
+// Killed between what is in the way and the removal of what was made before it, the operator has left an object of the Welcome: it is gone on from, or goes
+// with the Welcome.
+func TestKilledBeforeItIsTakenBack(t *testing.T) {
+	for name, end := range map[string]func(s *scene, foreign *appsv1.Deployment){
+		"the way is free": func(s *scene, foreign *appsv1.Deployment) {
+			service := &corev1.Service{}
+			s.get(service, "hello")
+			s.must(env.Client.Delete(ctx, foreign))
+			s.awaitDeployed("hello")
+			now := &corev1.Service{}
+			if s.get(now, "hello"); now.UID != service.UID {
+				s.Error("the Service was made anew")
+			}
+		},
+		"deleted": func(s *scene, _ *appsv1.Deployment) {
+			s.delete(s.welcome("hello"))
+			s.awaitGone(&corev1.Service{}, "hello")
+			s.must(s.hasRecords("hello", 0))
+			s.get(&appsv1.Deployment{}, "hello")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			only := settings{namespaces: []string{s.namespace}}
+			first := s.ownOperator(only)
+			foreign, probe := s.foreignDeployment(), s.foreignService(s.namespace, "probe")
+			asked, letGo := s.hold(admissionregistrationv1.Delete, "", "services", func(ctx context.Context) error { return env.Client.Delete(ctx, probe, client.DryRunAll) })
+			s.create("hello")
+			<-asked
+			first.Kill()
+			letGo()
+
+			s.ownOperator(only)
+			s.awaitCondition("hello", "Ready", "False", `Deployment "hello"`, "exists")
+			end(s, foreign)
+		})
+	}
 }
 
 // Whoever dresses an object up as Helm's does not give it to the operator.

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"demo.welcome.domain/welcome-operator/tests/controlplane"
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
@@ -20,7 +21,7 @@ func TestInstall(t *testing.T) {
 	before := s.record()
 	cr := s.deploy("hello", kit.Greet("myfriends"))
 	s.settled(operator)
-	t.Logf("an install and all reconciles that it causes cost %s", before.of(operator))
+	s.costsAtMost(6, "an install", before.of(operator))
 
 	deployment, service := &appsv1.Deployment{}, &corev1.Service{}
 	s.get(deployment, "hello")
@@ -59,6 +60,17 @@ func TestInstall(t *testing.T) {
 	}
 }
 
+// costsAtMost fails if something has cost more requests than that, but for events, and for lists: what is to be watched, and the pods of what nobody makes ready.
+func (s *scene) costsAtMost(most int, what string, requests controlplane.Requests) {
+	s.Helper()
+	s.Logf("%s and all reconciles that it causes cost %s", what, requests)
+	if cost := slices.DeleteFunc(slices.Clone(requests), func(one controlplane.Request) bool {
+		return one.Verb == "list" || one.Verb == "watch" || one.ObjectRef.Resource == "events"
+	}); len(cost) > most {
+		s.Errorf("%s costs %s", what, cost)
+	}
+}
+
 func TestUpdate(t *testing.T) {
 	s := newScene(t)
 	operator := s.operator()
@@ -71,7 +83,7 @@ func TestUpdate(t *testing.T) {
 	s.await("a second record", func() error { return s.hasRecords("hello", 2) })
 	s.awaitDeployed("hello")
 	s.settled(operator)
-	t.Logf("an upgrade and all reconciles that it causes cost %s", before.of(operator))
+	s.costsAtMost(8, "an upgrade", before.of(operator))
 
 	t.Run("an object that the chart adds is made, and deleted when it is no longer wanted", func(t *testing.T) {
 		policy := &networkingv1.NetworkPolicy{}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -25,7 +26,7 @@ func (s *scene) helmCommand(args ...string) (string, error) {
 	kubeconfig, err := env.Kubeconfig(s.namespace, env.Admin)
 	s.must(err)
 	cmd := kit.Tool(ctx, "helm", append([]string{"--kubeconfig", kubeconfig, "-n", s.namespace}, args...)...)
-	cmd.Env = []string{"HOME=" + env.Dir}
+	cmd.Env = []string{"HOME=" + env.Dir, "HELM_DRIVER=" + os.Getenv("HELM_DRIVER")}
 	return kit.Output(cmd)
 }
 

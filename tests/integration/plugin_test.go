@@ -62,7 +62,7 @@ func (s *scene) pluginAs(name string, login *rest.Config, args ...string) said {
 	s.must(err)
 	var out, notes strings.Builder
 	cmd := exec.Command(program, append([]string{"--kubeconfig", kubeconfig, "-n", s.namespace}, args...)...)
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = kit.Root(), []string{"HOME=" + env.Dir}, &out, &notes
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = kit.Root(), []string{"HOME=" + env.Dir, "HELM_DRIVER=" + os.Getenv("HELM_DRIVER")}, &out, &notes
 	start := time.Now()
 	err = cmd.Run()
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
@@ -187,7 +187,7 @@ func TestPluginForTenants(t *testing.T) {
 		}
 		return nil
 	})
-	s.expect(s.pluginAs("tenant", tenant, "status", "hello"), 0, "Ready", "revision 1", "you have no right to read the record of the release", "you have no right to read events")
+	s.expect(s.pluginAs("tenant", tenant, "status", "hello"), 0, "Ready", "revision 1", "Deployment/hello  Unknown  you may not read it", "you have no right to read events")
 	s.create("other")
 	before := s.record()
 	s.expect(s.pluginAs("tenant", tenant, "status", "welcome/"), 2, "welcome/hello", "welcome/other")
@@ -200,7 +200,7 @@ func TestPluginForTenants(t *testing.T) {
 	}
 	s.expect(s.pluginAs("tenant", tenant, "status", "-A"), 1, "forbidden", "leave out -A")
 	s.expect(s.pluginAs("tenant", tenant, "history", "hello"), 1, "ConfigMaps, which you may not list")
-	s.expect(s.pluginAs("tenant", tenant, "restart", "hello"), 1, "no Deployment, StatefulSet or DaemonSet that you may read")
+	s.expect(s.pluginAs("tenant", tenant, "restart", "hello"), 1, `deployments.apps "hello" is forbidden`)
 	s.expect(s.pluginAs("tenant", tenant, "reconcile", "hello", "--wait"), 0, "Done: Nothing had to be changed")
 	for _, args := range [][]string{
 		{"create", "role", "reader", "--verb=get,list", "--resource=deployments.apps"}, {"create", "rolebinding", "reader", "--role=reader", "--serviceaccount=" + s.namespace + ":editor"},
@@ -209,7 +209,7 @@ func TestPluginForTenants(t *testing.T) {
 		s.must(err)
 	}
 	s.await("the tenant may read Deployments", func() error {
-		return says(s.pluginAs("tenant", tenant, "status", "hello").out, []string{"Deployment/hello  Current", "are missing here"})
+		return says(s.pluginAs("tenant", tenant, "status", "hello").out, []string{"Deployment/hello  Current", "Service/hello     Unknown  you may not read it"})
 	})
 }
 
@@ -247,8 +247,11 @@ func TestPluginHistoryAndRestart(t *testing.T) {
 	record := &s.records("hello")[1]
 	record.Annotations["webapp.demo.welcome.domain/children"] = `[{"apiVersion":"apps/v1","kind":"Deployment","name":"theirs"},{"apiVersion":"apps/v1","kind":"Deployment","name":"gone"}]`
 	s.must(env.Client.Update(ctx, record))
-	s.expect(s.plugin("status", "hello"), 2, "Deployment/theirs  Unknown  it is somebody else's")
-	s.expect(s.plugin("restart", "hello"), 1, "no Deployment")
+	s.expect(s.plugin("status", "hello"), 2, "Deployment/hello  Current")
+	s.expect(s.plugin("restart", "hello"), 0, "deployment/hello in "+s.namespace+" restarted")
+	if s.get(theirs, "theirs"); theirs.Generation != 1 {
+		t.Error("the Deployment of somebody else was restarted")
+	}
 }
 
 // pluginKind makes a kind that the plugin counts among those that are served, and that no operator serves.

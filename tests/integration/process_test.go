@@ -69,7 +69,7 @@ func launch(s settings) (*process, error) {
 	}
 	p.Operator, err = env.RunOperator(name+".log", append([]string{
 		"KUBECONFIG=" + kubeconfig, "RELATED_IMAGE_WELCOME=" + image, "WATCH_NAMESPACE=" + strings.Join(s.namespaces, ","),
-		"GOGC=200", "GOMEMLIMIT=400MiB", // as in config/manager
+		"GOGC=200", "GOMEMLIMIT=690MiB", // as in config/manager
 	}, s.env...), cmp.Or(s.program, env.binary), s.args...)
 	return p, err
 }

@@ -1,10 +1,13 @@
 package integration
 
 import (
+	"context"
+	"strings"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,13 +25,125 @@ func TestKilledWhileInstalling(t *testing.T) {
 	<-asked
 	first.Kill() // as the kernel does when memory runs out
 	letGo()
-	if records := s.records("hello"); len(records) != 1 || records[0].Labels["status"] != "pending-install" {
+	if records := s.records("hello"); len(records) != 1 || s.childrenInStatus() != "" {
 		t.Fatalf("the operator was not in the middle of an install: %v", names(records))
 	}
 
 	s.ownOperator(only)
 	s.awaitGreeting("hello", "myfriends")
 	s.awaitDeployed("hello")
+	s.must(s.hasRecords("hello", 1))
+	if children := s.childrenInStatus(); !strings.Contains(children, "Deployment") {
+		t.Errorf("its objects are %q", children)
+	}
+}
+
+// The record of an installation is written once, before its objects, and the status when all are there. Wherever between these requests the operator is
+// killed, the next one makes what is missing, or removes what nobody wants any more.
+func TestKilledAfterTheRecord(t *testing.T) {
+	places := map[string]func(s *scene) (asked <-chan struct{}, letGo func()){
+		"before the first object": func(s *scene) (<-chan struct{}, func()) {
+			return s.hold(admissionregistrationv1.Create, "networking.k8s.io", "networkpolicies", func(probe context.Context) error {
+				return env.Client.Create(probe, &networkingv1.NetworkPolicy{ObjectMeta: objectMeta(s.namespace, "probe")}, client.DryRunAll)
+			})
+		},
+		"between two objects": (*scene).holdDeployments,
+		"before the status": func(s *scene) (<-chan struct{}, func()) {
+			probe := s.create("probe") // no operator runs yet
+			defer s.delete(probe)
+			return s.hold(admissionregistrationv1.Update, kit.Group, "welcomes/status", func(ctx context.Context) error {
+				return env.Client.Status().Update(ctx, probe.DeepCopy(), client.DryRunAll)
+			})
+		},
+	}
+	ends := map[string]func(s *scene){
+		"it stays as it was": func(s *scene) {
+			s.awaitDeployed("hello")
+			s.awaitGreeting("hello", "before")
+			s.awaitExists(&networkingv1.NetworkPolicy{}, "hello")
+			s.must(s.hasRecords("hello", 1))
+		},
+		"it is edited": func(s *scene) {
+			s.awaitGreeting("hello", "after")
+			s.awaitDeployed("hello")
+			s.awaitGone(&networkingv1.NetworkPolicy{}, "hello")
+		},
+		"it is deleted": func(s *scene) {
+			s.delete(s.welcome("hello"))
+			s.awaitGone(&networkingv1.NetworkPolicy{}, "hello")
+			s.awaitGone(&corev1.Service{}, "hello")
+			s.awaitGone(&appsv1.Deployment{}, "hello")
+			s.must(s.hasRecords("hello", 0))
+		},
+	}
+	for place, hold := range places {
+		for what, end := range ends {
+			t.Run(place+", "+what, func(t *testing.T) {
+				s := newScene(t)
+				only := settings{namespaces: []string{s.namespace}, watches: watchesWith("  driftDetection: {mode: warn}\n")} // as an installation, not as a drift
+				asked, letGo := hold(s)
+				first := s.ownOperator(only)
+				s.create("hello", kit.Greet("before"), kit.Set("networkPolicy.enabled", true))
+				<-asked
+				first.Kill()
+				letGo()
+				if records := s.records("hello"); len(records) != 1 || records[0].Labels["status"] != "deployed" {
+					t.Fatalf("the operator was not in the middle of an install: %v", names(records))
+				}
+				if what == "it is edited" {
+					s.edit("hello", kit.Greet("after"), kit.Set("networkPolicy.enabled", false))
+				}
+				s.ownOperator(only)
+				end(s)
+			})
+		}
+	}
+}
+
+// What is in the way is found by making the objects. Killed before that, the next operator finds a record, and makes none of them either.
+func TestKilledBeforeAForeignObjectIsFound(t *testing.T) {
+	s := newScene(t)
+	only := settings{namespaces: []string{s.namespace}}
+	foreign := s.foreignService(s.namespace, "hello")
+	asked, letGo := s.hold(admissionregistrationv1.Create, "", "services", func(probe context.Context) error {
+		service := &corev1.Service{ObjectMeta: objectMeta(s.namespace, "probe"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}}
+		return env.Client.Create(probe, service, client.DryRunAll)
+	})
+	first := s.ownOperator(only)
+	s.create("hello")
+	<-asked
+	first.Kill()
+	letGo()
+
+	s.ownOperator(only)
+	s.awaitCondition("hello", "Ready", "False", `Service "hello"`, "exists")
+	s.must(s.isGone(&appsv1.Deployment{}, "hello"))
+	s.unharmed(foreign)
+	s.must(env.Client.Delete(ctx, foreign))
+	s.awaitDeployed("hello")
+}
+
+// Kinds go, and with them what was applied of them. That stops neither an upgrade nor the deletion where the records are lost, too.
+func TestAppliedKindIsGone(t *testing.T) {
+	s := newScene(t)
+	only := settings{namespaces: []string{s.namespace}}
+	operator := s.ownOperator(only)
+	s.deploy("hello", kit.Greet("before"))
+	s.settled(operator)
+	operator.Stop()
+	welcome := s.welcome("hello")
+	children := strings.Replace(s.childrenInStatus(), "[", `[{"apiVersion":"gone.example.com/v1","kind":"Gone","name":"hello"},`, 1)
+	s.must(unstructured.SetNestedField(welcome.Object, children, "status", "release", "children"))
+	s.must(env.Client.Status().Update(ctx, welcome))
+	for _, lost := range s.records("hello") {
+		s.must(env.Client.Delete(ctx, &lost))
+	}
+	s.ownOperator(only)
+	s.edit("hello", kit.Greet("after"))
+	s.awaitGreeting("hello", "after")
+	s.awaitDeployed("hello")
+	s.delete(s.welcome("hello"))
+	s.awaitGone(&appsv1.Deployment{}, "hello")
 }
 
 func TestKilledWhileUpgrading(t *testing.T) {

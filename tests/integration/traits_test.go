@@ -143,9 +143,9 @@ func (c *triedChart) awaitApplied() {
 // objects of the release, as they are.
 func (c *triedChart) objects() []*unstructured.Unstructured {
 	c.Helper()
-	records := c.records()
+	text, _, _ := unstructured.NestedString(c.of(c.kind, tried).Object, "status", "release", "children")
 	var children []struct{ APIVersion, Kind, Name string }
-	c.must(json.Unmarshal([]byte(records[len(records)-1].Annotations[childrenOfRecord]), &children))
+	c.must(json.Unmarshal([]byte(text), &children))
 	var objects []*unstructured.Unstructured
 	for _, child := range children {
 		object := kit.Object(child.APIVersion, child.Kind)

@@ -20,7 +20,7 @@ func Scrape(ctx context.Context, url, token string) (status int, metrics string,
 // Metric is the sum of a metric over the sets of labels that match a regular expression.
 func Metric(metrics, name, labels string) float64 {
 	var sum float64
-	for _, match := range regexp.MustCompile(`(?m)^`+name+`\{([^}]*)\} (\S+)$`).FindAllStringSubmatch(metrics, -1) {
+	for _, match := range regexp.MustCompile(`(?m)^`+name+`(?:\{([^}]*)\})? (\S+)$`).FindAllStringSubmatch(metrics, -1) {
 		if value, err := strconv.ParseFloat(match[2], 64); err == nil && regexp.MustCompile(labels).MatchString(match[1]) {
 			sum += value
 		}

@@ -1,0 +1,380 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+
+	helmrelease "helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/releaseutil"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"demo.welcome.domain/welcome-operator/internal/guard"
+	"demo.welcome.domain/welcome-operator/internal/object"
+)
+
+// manifestObjects are the objects of a manifest, and of lists in it.
+func manifestObjects(manifest string) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	manifests := releaseutil.SplitManifests(manifest)
+	for _, key := range slices.Sorted(maps.Keys(manifests)) {
+		obj := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(manifests[key]), &obj.Object); err != nil {
+			return nil, fmt.Errorf("read the manifest: %w", err)
+		}
+		found, err := objectsIn(obj)
+		if err != nil {
+			return nil, fmt.Errorf("read the manifest: %w", err)
+		}
+		objects = append(objects, found...)
+	}
+	return objects, nil
+}
+
+// objectsIn are the objects of a document: itself, those of a list, or none if it is empty.
+func objectsIn(document *unstructured.Unstructured) (objects []*unstructured.Unstructured, err error) {
+	switch {
+	case len(document.Object) == 0:
+	case document.IsList():
+		err = document.EachListItem(func(item runtime.Object) error {
+			objects = append(objects, item.(*unstructured.Unstructured)) // it iterates over no other type
+			return nil
+		})
+	default:
+		objects = append(objects, document)
+	}
+	return objects, err
+}
+
+// liveOf reads an object of a release in a namespace, nil if it is not there.
+func (c *cluster) liveOf(ctx context.Context, obj *unstructured.Unstructured, namespace string) (*unstructured.Unstructured, error) {
+	mapper, err := c.flags.ToRESTMapper()
+	if err != nil {
+		return nil, err
+	}
+	api, err := c.client()
+	if err != nil {
+		return nil, err
+	}
+	kind, err := mapper.RESTMapping(obj.GroupVersionKind().GroupKind(), obj.GroupVersionKind().Version)
+	if err != nil {
+		return nil, err
+	}
+	key := client.ObjectKey{Name: obj.GetName()}
+	if kind.Scope.Name() == "namespace" {
+		key.Namespace = namespace // no chart of the operator may name another one
+	}
+	live := &unstructured.Unstructured{}
+	live.SetGroupVersionKind(obj.GroupVersionKind())
+	if err := api.Get(ctx, key, live); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return live, nil
+}
+
+// isSame is whether two objects are one, in whatever versions.
+func isSame(a, b *unstructured.Unstructured) bool {
+	return a.GroupVersionKind().GroupKind() == b.GroupVersionKind().GroupKind() && a.GetName() == b.GetName()
+}
+
+// named is an object in words, as in Deployment hello.
+func named(obj *unstructured.Unstructured) string { return obj.GetKind() + " " + obj.GetName() }
+
+func namesOf(objects []*unstructured.Unstructured) string {
+	names := make([]string, len(objects))
+	for i, obj := range objects {
+		names[i] = named(obj)
+	}
+	return strings.Join(names, ", ")
+}
+
+// ofRelease is why an object is not one that a release may give away to a custom resource, which goes on from "it ...", empty if it is: it has Helm's marks of the release, and no owner. Where
+// somebody has gone back, the marks name the custom resource.
+func ofRelease(live *unstructured.Unstructured, release string, to *unstructured.Unstructured) string {
+	annotations := live.GetAnnotations()
+	switch {
+	case live.GetLabels()["app.kubernetes.io/managed-by"] != "Helm" || annotations[object.ReleaseNamespace] != to.GetNamespace() ||
+		annotations[object.ReleaseName] != release && annotations[object.ReleaseName] != to.GetName():
+		return "it does not say that it is of the Helm release " + release
+	case len(live.GetOwnerReferences()) > 0:
+		return "it is owned by " + live.GetOwnerReferences()[0].Kind + " " + live.GetOwnerReferences()[0].Name
+	case live.GetDeletionTimestamp() != nil:
+		return "it is being deleted"
+	}
+	return ""
+}
+
+// asGiven has the API server's answers be as they will be once the objects of a release are given to owner, for who wants to know what would be done then.
+func asGiven(release string, owner *unstructured.Unstructured, objects []*unstructured.Unstructured) func(http.RoundTripper) http.RoundTripper {
+	return func(next http.RoundTripper) http.RoundTripper {
+		return transport(func(request *http.Request) (*http.Response, error) {
+			answer, err := next.RoundTrip(request)
+			named := func(obj *unstructured.Unstructured) bool { return obj.GetName() == path.Base(request.URL.Path) }
+			if err != nil || request.Method != http.MethodGet || answer.StatusCode != http.StatusOK || !slices.ContainsFunc(objects, named) {
+				return answer, err
+			}
+			text, err := io.ReadAll(answer.Body)
+			if err = errors.Join(err, answer.Body.Close()); err != nil {
+				return nil, err
+			}
+			live := &unstructured.Unstructured{}
+			isOf := func(obj *unstructured.Unstructured) bool { return isSame(obj, live) }
+			if live.UnmarshalJSON(text) == nil && slices.ContainsFunc(objects, isOf) && live.GetNamespace() == owner.GetNamespace() && ofRelease(live, release, owner) == "" {
+				giveTo(live, owner)
+				if text, err = live.MarshalJSON(); err != nil {
+					return nil, err
+				}
+			}
+			answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+			answer.Header.Del("Content-Length")
+			return answer, nil
+		})
+	}
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+// RoundTrip is t.
+func (t transport) RoundTrip(request *http.Request) (*http.Response, error) { return t(request) }
+
+func giveTo(obj, owner *unstructured.Unstructured) {
+	annotations := obj.GetAnnotations()
+	annotations[object.AdoptFor] = object.Recipient(owner) // Helm's are there
+	obj.SetAnnotations(annotations)
+}
+
+// adoptionPlan is what would become of the objects of a release.
+type adoptionPlan struct {
+	given   []*unstructured.Unstructured // to the custom resource, by their annotation
+	asIs    []*unstructured.Unstructured // of these, those in which nothing else changes
+	changes []change                     // of all others, and of what is made
+	left    []*unstructured.Unstructured // what the chart does not make
+}
+
+// plan asks what the operator would do with the custom resource and the objects of the release, and fails if it would not do it.
+func (a *adoption) plan(ctx context.Context, kind *servedKind, objects []*unstructured.Unstructured) (*adoptionPlan, error) {
+	made := a.obj.DeepCopy()
+	if err := kind.cluster.Create(ctx, made, client.DryRunAll, strict); err != nil {
+		return nil, a.refused(err)
+	}
+	preview, err := kind.Preview(ctx, made, kind.unknown)
+	words := hider(preview.Hidden)
+	if err != nil {
+		return nil, fmt.Errorf("the operator would not make %s: %w", label(a.obj), words.error(err))
+	}
+	plan := &adoptionPlan{}
+	var refused []error
+	for _, outlook := range preview.Objects {
+		if outlook.Err != nil {
+			refused = append(refused, words.error(outlook.Err))
+			continue
+		}
+		isGiven := outlook.Live != nil && object.IsGiven(outlook.Live, made)
+		if isGiven {
+			plan.given = append(plan.given, outlook.Live)
+			outlook.Live, outlook.After = unmarked(outlook.Live), unmarked(outlook.After)
+		}
+		change := newChange(made, outlook, preview, words)
+		switch {
+		case change != nil:
+			plan.changes = append(plan.changes, *change)
+		case isGiven:
+			plan.asIs = append(plan.asIs, outlook.Live)
+		}
+	}
+	if len(refused) > 0 {
+		return nil, fmt.Errorf("the operator would not take over the release: %w", errors.Join(refused...))
+	}
+	for _, obj := range objects {
+		if !slices.ContainsFunc(preview.Objects, func(o guard.Outlook) bool { return o.Desired != nil && isSame(o.Desired, obj) }) {
+			plan.left = append(plan.left, obj)
+		}
+	}
+	if len(plan.given) == 0 {
+		return nil, fmt.Errorf("the operator's chart makes none of the objects of the Helm release %s: %s would have nothing of it", a.name, label(a.obj))
+	}
+	return plan, nil
+}
+
+// unmarked is an object without what tells whose it is.
+func unmarked(obj *unstructured.Unstructured) *unstructured.Unstructured {
+	obj = obj.DeepCopy()
+	object.Disown(obj)
+	annotations := obj.GetAnnotations()
+	delete(annotations, object.AdoptFor)
+	obj.SetAnnotations(annotations)
+	obj.SetOwnerReferences(nil)
+	return obj
+}
+
+// refused words why the API server does not take the custom resource.
+func (a *adoption) refused(err error) error {
+	const fields = "strict decoding error: "
+	switch {
+	case apierrors.IsAlreadyExists(err):
+		return fmt.Errorf("there is a %s in %s already, which was not made of the Helm release: kubectl welcome status %s", label(a.obj), a.namespace, typed(a.obj))
+	case strings.Contains(err.Error(), fields):
+		_, unknown, _ := strings.Cut(err.Error(), fields)
+		return fmt.Errorf("the Helm release %[1]s has values that are no fields of a %[2]s, or that only the platform sets:\n  %[3]s\nTake them out first: helm get values %[1]s -n %[4]s > values.yaml, and helm upgrade %[1]s CHART -n %[4]s --reset-values -f values.yaml",
+			a.name, a.obj.GetKind(), strings.ReplaceAll(strings.ReplaceAll(unknown, "unknown field ", ""), ", ", "\n  "), a.namespace)
+	case apierrors.IsInvalid(err):
+		return fmt.Errorf("the values of the Helm release are none for a %s: %w", a.obj.GetKind(), err)
+	}
+	return fmt.Errorf("ask if %s may be made: %w", label(a.obj), err)
+}
+
+// tell says what would be done.
+func (a *adoption) tell(rel *helmrelease.Release, kind *servedKind, pinned []string, plan *adoptionPlan) {
+	a.printf("Helm release %s in %s, revision %d of chart %s %s, becomes %s, of chart %s %s\n", a.name, a.namespace, rel.Version, rel.Chart.Name(), rel.Chart.Metadata.Version,
+		label(a.obj), kind.chart.Name(), kind.chart.Metadata.Version)
+	if len(pinned) > 0 {
+		a.printf("Left out of its values, for the operator sets them: %s\n", strings.Join(pinned, ", "))
+	}
+	if len(plan.asIs) > 0 {
+		a.printf("Taken over as they are: %s\n", namesOf(plan.asIs))
+	}
+	var rolled []string
+	does := map[action]string{isRolled: "is taken over and changes, and its pods are replaced", isChanged: "is taken over and changes", isMade: "is made"}
+	for _, change := range plan.changes {
+		_, name, _ := strings.Cut(change.name, "/")
+		a.printf("%s %s %s\n%s\n", change.kind.Kind, name, does[change.action], coloured(change.text))
+		if change.action == isRolled {
+			rolled = append(rolled, change.kind.Kind+" "+name)
+		}
+	}
+	if len(plan.left) > 0 {
+		a.printf("Left as they are, and nobody's, for the operator's chart does not make them: %s\n", namesOf(plan.left))
+	}
+	if hooks := installHooks(rel); len(hooks) > 0 {
+		a.printf("Hooks that run once more, for to the operator this is an installation: %s\n", strings.Join(hooks, ", "))
+	}
+	if len(rolled) > 0 {
+		a.printf("Pods start anew: those of %s\n", strings.Join(rolled, ", "))
+	} else {
+		a.printf("No pod starts anew.\n")
+	}
+}
+
+// installHooks are those of a release that run when it is installed.
+func installHooks(rel *helmrelease.Release) (names []string) {
+	for _, hook := range rel.Hooks {
+		if slices.Contains(hook.Events, helmrelease.HookPreInstall) || slices.Contains(hook.Events, helmrelease.HookPostInstall) {
+			names = append(names, hook.Kind+" "+hook.Name)
+		}
+	}
+	return names
+}
+
+// checkHooks fails if objects of hooks are there that Helm has left: they are nobody's, and the operator would neither replace nor run them.
+func (a *adoption) checkHooks(ctx context.Context, rel *helmrelease.Release) error {
+	var left []*unstructured.Unstructured
+	for _, hook := range rel.Hooks {
+		objects, err := manifestObjects(hook.Manifest)
+		if err != nil {
+			return err
+		}
+		for _, obj := range objects {
+			live, err := a.liveOf(ctx, obj, a.namespace)
+			if err != nil {
+				return fmt.Errorf("look for what hooks have left: %w", err)
+			}
+			if live != nil {
+				left = append(left, live)
+			}
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	return fmt.Errorf("hooks of the Helm release have left %s, and are in the way of the operator's, which makes them anew. If nobody needs what is in them: kubectl delete -n %s %s",
+		namesOf(left), a.namespace, typedNames(left))
+}
+
+// give has an object say that it is for the custom resource, whatever its controllers write meanwhile.
+func (a *adoption) give(ctx context.Context, obj *unstructured.Unstructured) error {
+	api, err := a.client()
+	if err != nil {
+		return err
+	}
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		live, err := a.liveOf(ctx, obj, a.namespace)
+		if err != nil {
+			return err
+		}
+		if live == nil || live.GetUID() != obj.GetUID() {
+			return errors.New("it was deleted")
+		}
+		if why := ofRelease(live, a.name, a.obj); why != "" {
+			return errors.New(why)
+		}
+		if object.IsGiven(live, a.obj) {
+			return nil
+		}
+		before := live.DeepCopy()
+		giveTo(live, a.obj)
+		return api.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner("kubectl-welcome"))
+	})
+}
+
+// takeBack is the command by which objects are no longer given to anybody.
+func (a *adoption) takeBack(objects []*unstructured.Unstructured) string {
+	return fmt.Sprintf("kubectl annotate -n %s %s %s-", a.namespace, typedNames(objects), object.AdoptFor)
+}
+
+// typedNames are objects as kubectl takes them: deployment.apps/hello.
+func typedNames(objects []*unstructured.Unstructured) string {
+	names := make([]string, len(objects))
+	for i, obj := range objects {
+		kind := obj.GroupVersionKind().GroupKind()
+		names[i] = strings.ToLower(kind.String()) + "/" + obj.GetName()
+	}
+	return strings.Join(names, " ")
+}
+
+// checkTaken fails if the custom resource has nothing of a release: somebody else has written that it was made of it.
+func (a *adoption) checkTaken(ctx context.Context, rel *helmrelease.Release) error {
+	taken, err := a.liveObjects(ctx, rel, a.hasTaken)
+	if err == nil && len(taken) == 0 {
+		err = fmt.Errorf("%s has taken over nothing of the Helm release %s", label(a.obj), rel.Name)
+	}
+	return err
+}
+
+// hasTaken is whether an object is the custom resource's.
+func (a *adoption) hasTaken(live *unstructured.Unstructured) bool {
+	return metav1.IsControlledBy(live, a.obj) || object.SaysMadeFor(live, a.obj)
+}
+
+// liveObjects are those of a release that are there, and that is holds for.
+func (a *adoption) liveObjects(ctx context.Context, rel *helmrelease.Release, is func(*unstructured.Unstructured) bool) ([]*unstructured.Unstructured, error) {
+	objects, err := manifestObjects(rel.Manifest)
+	if err != nil {
+		return nil, err
+	}
+	var found []*unstructured.Unstructured
+	for _, obj := range objects {
+		live, err := a.liveOf(ctx, obj, a.namespace)
+		switch {
+		case meta.IsNoMatchError(err), apierrors.IsForbidden(err): // what the chart does not make, or it would not have been shown
+		case err != nil:
+			return nil, err
+		case live != nil && is(live):
+			found = append(found, live)
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+
+	helmrelease "helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
+	boot "demo.welcome.domain/welcome-operator/internal/operator"
+	"demo.welcome.domain/welcome-operator/internal/record"
+)
+
+// helmRecords are those of a plain Helm release: Secrets, or ConfigMaps where HELM_DRIVER says so.
+type helmRecords struct {
+	api             client.Client
+	driver          driver.Driver
+	kind            string
+	namespace, name string
+}
+
+// core is the client that Helm's storage takes.
+func (c *cluster) core() (*corev1client.CoreV1Client, error) {
+	config, err := c.flags.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	return corev1client.NewForConfig(config)
+}
+
+func (c *cluster) helmRecords(namespace, name string) (*helmRecords, error) {
+	api, err := c.client()
+	if err != nil {
+		return nil, err
+	}
+	core, err := c.core()
+	if err != nil {
+		return nil, err
+	}
+	r := &helmRecords{api: api, namespace: namespace, name: name}
+	switch where := os.Getenv("HELM_DRIVER"); where {
+	case "", "secret", "secrets":
+		r.kind, r.driver = "Secret", driver.NewSecrets(core.Secrets(namespace))
+	case "configmap", "configmaps":
+		r.kind, r.driver = "ConfigMap", driver.NewConfigMaps(core.ConfigMaps(namespace))
+	default:
+		return nil, fmt.Errorf("HELM_DRIVER is %s: a release can be adopted that is recorded in Secrets (secret, the default) or ConfigMaps (configmap)", where)
+	}
+	return r, nil
+}
+
+// list has the newest first, without those of the operator.
+func (r *helmRecords) list(ctx context.Context) ([]metav1.PartialObjectMetadata, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(r.kind + "List"))
+	if err := r.api.List(ctx, list, client.InNamespace(r.namespace), client.MatchingLabels{"owner": "helm", "name": r.name}); err != nil {
+		return nil, fmt.Errorf("look for the records of the Helm release: %w", err)
+	}
+	records := slices.DeleteFunc(list.Items, func(one metav1.PartialObjectMetadata) bool {
+		return object.ManagedBy().Matches(labels.Set(one.Labels)) || one.Name != record.NameOf(r.name, revisionOf(one))
+	})
+	slices.SortFunc(records, func(a, b metav1.PartialObjectMetadata) int { return cmp.Compare(revisionOf(b), revisionOf(a)) })
+	return records, nil
+}
+
+// revisionOf is 0 if it says none.
+func revisionOf(one metav1.PartialObjectMetadata) int {
+	number, _ := strconv.Atoi(one.Labels["version"])
+	return number
+}
+
+// deployed is the release as Helm has deployed it last, and its record.
+func (r *helmRecords) deployed(ctx context.Context) (*helmrelease.Release, *metav1.PartialObjectMetadata, error) {
+	records, err := r.list(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	newest, err := r.deployedOf(records)
+	if err != nil {
+		return nil, nil, err
+	}
+	rel, err := r.driver.Get(newest.Name)
+	if err == nil && (rel.Chart == nil || rel.Chart.Metadata == nil || rel.Info == nil) {
+		err = errors.New("it names no chart")
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("read %s %s: %w", r.kind, newest.Name, err)
+	}
+	return rel, newest, nil
+}
+
+// checkStill fails if the record that was read is not that of the release as Helm has deployed it last any more. One that was deleted and made anew is called the same.
+func (r *helmRecords) checkStill(ctx context.Context, read *metav1.PartialObjectMetadata) error {
+	records, err := r.list(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := r.deployedOf(records)
+	if err == nil && now.UID != read.UID {
+		err = fmt.Errorf("somebody has had Helm make revision %d of %s meanwhile: run it again", revisionOf(*now), r.name)
+	}
+	return err
+}
+
+// deployedOf records, the newest first, is the record of the last revision that is deployed, unless Helm is at work or has ended the release.
+func (r *helmRecords) deployedOf(records []metav1.PartialObjectMetadata) (*metav1.PartialObjectMetadata, error) {
+	if len(records) == 0 {
+		return nil, fmt.Errorf("there is no Helm release %[1]s in namespace %[2]s, recorded in a %[3]s (HELM_DRIVER says where), that is not of a custom resource already: helm ls -n %[2]s", r.name, r.namespace, r.kind)
+	}
+	is := func(status helmrelease.Status) func(metav1.PartialObjectMetadata) bool {
+		return func(one metav1.PartialObjectMetadata) bool { return one.Labels["status"] == string(status) }
+	}
+	status := helmrelease.Status(records[0].Labels["status"])
+	at := slices.IndexFunc(records, is(helmrelease.StatusDeployed))
+	switch {
+	case status.IsPending() || status == helmrelease.StatusUninstalling:
+		return nil, fmt.Errorf("the Helm release %[1]s is %[2]s: wait until that has ended or, if it was interrupted, helm rollback %[1]s -n %[3]s", r.name, status, r.namespace)
+	case at < 0 || status == helmrelease.StatusUninstalled:
+		return nil, fmt.Errorf("the Helm release %[1]s is not deployed, but %[2]s: helm rollback %[1]s -n %[3]s", r.name, status, r.namespace)
+	}
+	if owner := metav1.GetControllerOf(&records[at]); owner != nil {
+		return nil, fmt.Errorf("the Helm release %s is of %s %s, of another Helm operator: docs/migrate.md says how that is taken over", r.name, owner.Kind, owner.Name)
+	}
+	return &records[at], nil
+}
+
+// mayRemove asks the API server if the records may be deleted, before anything is done.
+func (r *helmRecords) mayRemove(ctx context.Context) error {
+	records, err := r.list(ctx)
+	for i := range records {
+		if err == nil {
+			err = r.api.Delete(ctx, &records[i], client.DryRunAll)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("the records of the Helm release have to go in the end: %w", err)
+	}
+	return nil
+}
+
+// checkRoom fails if the operator's records of a custom resource, called as, would be called as those of Helm, which stay until it is Ready.
+func (r *helmRecords) checkRoom(entry boot.PublishedEntry, as string) error {
+	if as != r.name || entry.Secrets != (r.kind == "Secret") || entry.ReleaseName == record.NamesKind {
+		return nil
+	}
+	return fmt.Errorf("the records that Helm has of %[1]s are in the way of the operator's, which are %[2]ss, too, and would be called the same. As long as no %[3]s has a release, write\n  releaseName: kind\n"+
+		"in the entry of %[3]s in its watches.yaml, and deploy it again. Or do it by hand, and delete Helm's records before the %[3]s is created: docs/migrate.md", r.name, r.kind, entry.Kind)
+}
+
+// remove deletes all records if that which was adopted is still deployed, and taken says that its objects are. It goes last: without it, a further run would not know what was adopted.
+func (r *helmRecords) remove(ctx context.Context, adopted string, taken func(context.Context, *helmrelease.Release) error) error {
+	records, err := r.list(ctx)
+	if err != nil || len(records) == 0 { // of an earlier run
+		return err
+	}
+	deployed, err := r.deployedOf(records)
+	if err != nil {
+		return err
+	}
+	if deployed.Name != adopted {
+		return fmt.Errorf("somebody has had Helm make revision %d meanwhile, and not %s. Look what of it the operator has put back: kubectl welcome diff. Then: kubectl delete %s -n %s -l owner=helm,name=%s",
+			revisionOf(*deployed), adopted, r.kind, r.namespace, r.name)
+	}
+	rel, err := r.driver.Get(adopted)
+	if err != nil {
+		return fmt.Errorf("read %s %s: %w", r.kind, adopted, err)
+	}
+	if err := taken(ctx, rel); err != nil {
+		return err
+	}
+	for _, one := range slices.Backward(records) {
+		if one.UID == deployed.UID {
+			continue
+		}
+		if err := r.delete(ctx, &one); err != nil {
+			return err
+		}
+	}
+	return r.delete(ctx, deployed)
+}
+
+func (r *helmRecords) delete(ctx context.Context, one *metav1.PartialObjectMetadata) error {
+	uid := one.UID
+	return client.IgnoreNotFound(r.api.Delete(ctx, one, client.Preconditions{UID: &uid}))
+}

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	helmrelease "helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
+	boot "demo.welcome.domain/welcome-operator/internal/operator"
+	"demo.welcome.domain/welcome-operator/internal/record"
+)
+
+// What the operator sets is taken out of the values of a release, and nothing else.
+func TestTakeOut(t *testing.T) {
+	values := func() map[string]any {
+		return map[string]any{"image": map[string]any{"tag": "v1"}, "a.b": "c", "service": map[string]any{"port": 80, "type": "NodePort"}, "name": "all"}
+	}
+	for key, c := range map[string]struct {
+		had  bool
+		want map[string]any
+	}{
+		"image.tag":    {true, map[string]any{"a.b": "c", "service": map[string]any{"port": 80, "type": "NodePort"}, "name": "all"}},
+		"image":        {true, map[string]any{"a.b": "c", "service": map[string]any{"port": 80, "type": "NodePort"}, "name": "all"}},
+		`a\.b`:         {true, map[string]any{"image": map[string]any{"tag": "v1"}, "service": map[string]any{"port": 80, "type": "NodePort"}, "name": "all"}},
+		"service.port": {true, map[string]any{"image": map[string]any{"tag": "v1"}, "a.b": "c", "service": map[string]any{"type": "NodePort"}, "name": "all"}},
+		"a.b":          {false, values()},
+		"name.first":   {false, values()},
+		"image.pull":   {false, values()},
+	} {
+		got := values()
+		if had := takeOut(got, pathOf(key)); had != c.had || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %v, %v", key, had, got)
+		}
+	}
+}
+
+// What Helm is at, or has ended, is not adopted; what failed after it was deployed is adopted as it was deployed.
+func TestDeployedOf(t *testing.T) {
+	r := &helmRecords{kind: "Secret", namespace: "team-a", name: "hello"}
+	records := func(statuses ...string) (found []metav1.PartialObjectMetadata) {
+		for i, status := range statuses {
+			found = append(found, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: string(rune('a' + i)), Labels: map[string]string{"status": status}}})
+		}
+		return found
+	}
+	for _, c := range []struct {
+		records   []metav1.PartialObjectMetadata
+		name, err string
+	}{
+		{records("deployed", "superseded"), "a", ""},
+		{records("failed", "deployed", "superseded"), "b", ""},
+		{nil, "", "there is no Helm release hello in namespace team-a"},
+		{records("pending-upgrade", "deployed"), "", "is pending-upgrade: wait"},
+		{records("uninstalling", "superseded"), "", "is uninstalling: wait"},
+		{records("uninstalled", "superseded"), "", "is not deployed, but uninstalled"},
+		{records("failed"), "", "is not deployed, but failed"},
+	} {
+		got, err := r.deployedOf(c.records)
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) || got != nil && got.Name != c.name {
+			t.Errorf("%v: %v, %v", c.records, got, err)
+		}
+	}
+	stock := records("deployed")
+	controls := true
+	stock[0].OwnerReferences = []metav1.OwnerReference{{Kind: "MyApp", Name: "hello", Controller: &controls}}
+	if _, err := r.deployedOf(stock); err == nil || !strings.Contains(err.Error(), "is of MyApp hello, of another Helm operator") {
+		t.Error(err)
+	}
+}
+
+// Where the operator's records would be called as Helm's, nothing is begun.
+func TestCheckRoom(t *testing.T) {
+	secrets := boot.PublishedEntry{Kind: "Welcome", Secrets: true}
+	ofKind := secrets
+	ofKind.ReleaseName = record.NamesKind
+	for _, c := range []struct {
+		kind, as string
+		entry    boot.PublishedEntry
+		isRoom   bool
+	}{
+		{"Secret", "hello", secrets, false},
+		{"ConfigMap", "hello", boot.PublishedEntry{ReleaseName: record.NamesPlain}, false},
+		{"Secret", "hello", boot.PublishedEntry{}, true},
+		{"ConfigMap", "hello", secrets, true},
+		{"Secret", "hi", secrets, true},
+		{"Secret", "hello", ofKind, true},
+	} {
+		r := &helmRecords{kind: c.kind, name: "hello"}
+		if err := r.checkRoom(c.entry, c.as); (err == nil) != c.isRoom || err != nil && !strings.Contains(err.Error(), "releaseName: kind") {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// What was agreed to is the revision that was shown, and it is known until all others are gone.
+func TestRecordsOfHelm(t *testing.T) {
+	ctx := context.Background()
+	r := &helmRecords{kind: "Secret", namespace: "team-a", name: "hello", driver: driver.NewMemory()}
+	recordOf := func(revision int, uid types.UID, status helmrelease.Status) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: record.NameOf(r.name, revision), UID: uid,
+			Labels: map[string]string{"owner": "helm", "name": r.name, "version": strconv.Itoa(revision), "status": string(status)}}}
+	}
+	first := recordOf(1, "a", helmrelease.StatusDeployed)
+	server := fake.NewClientBuilder().WithObjects(first).Build()
+	r.api = server
+	read := &metav1.PartialObjectMetadata{ObjectMeta: first.ObjectMeta}
+	if err := r.checkStill(ctx, read); err != nil {
+		t.Error(err)
+	}
+	anew := recordOf(1, "b", helmrelease.StatusDeployed)
+	if err := errors.Join(server.Delete(ctx, first), server.Create(ctx, anew)); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.checkStill(ctx, read); err == nil || !strings.Contains(err.Error(), "Helm make revision 1 of hello meanwhile: run it again") {
+		t.Error(err)
+	}
+
+	adopted := recordOf(2, "c", helmrelease.StatusDeployed)
+	if err := errors.Join(server.Delete(ctx, anew), server.Create(ctx, recordOf(1, "d", helmrelease.StatusSuperseded)), server.Create(ctx, adopted),
+		server.Create(ctx, recordOf(3, "e", helmrelease.StatusFailed)), r.driver.Create(adopted.Name, &helmrelease.Release{Name: r.name, Version: 2, Namespace: r.namespace, Info: &helmrelease.Info{}})); err != nil {
+		t.Fatal(err)
+	}
+	var deleted []string
+	r.api = interceptor.NewClient(server, interceptor.Funcs{Delete: func(ctx context.Context, api client.WithWatch, obj client.Object, options ...client.DeleteOption) error {
+		deleted = append(deleted, obj.GetName())
+		return api.Delete(ctx, obj, options...)
+	}})
+	taken := func(context.Context, *helmrelease.Release) error { return nil }
+	if err := r.remove(ctx, adopted.Name, taken); err != nil || len(deleted) != 3 || deleted[2] != adopted.Name {
+		t.Errorf("%v are deleted, and then %v", deleted, err)
+	}
+}
+
+// Only what bears Helm's marks of the release, and is nobody's, may be given away.
+func TestOfRelease(t *testing.T) {
+	live := func(edits ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
+		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment"}}
+		obj.SetNamespace("team-a")
+		obj.SetName("hello")
+		obj.SetLabels(map[string]string{"app.kubernetes.io/managed-by": "Helm"})
+		obj.SetAnnotations(map[string]string{object.ReleaseName: "hello", object.ReleaseNamespace: "team-a"})
+		for _, edit := range edits {
+			edit(obj)
+		}
+		return obj
+	}
+	to := &unstructured.Unstructured{Object: map[string]any{}}
+	to.SetNamespace("team-a")
+	to.SetName("hi")
+	now := metav1.Now()
+	for why, edit := range map[string]func(*unstructured.Unstructured){
+		"": func(*unstructured.Unstructured) {},
+		"it is owned by Deployment other": func(o *unstructured.Unstructured) {
+			o.SetOwnerReferences([]metav1.OwnerReference{{Kind: "Deployment", Name: "other"}})
+		},
+		"it is being deleted": func(o *unstructured.Unstructured) { o.SetDeletionTimestamp(&now) },
+		"it does not say that it is of the Helm release hello": func(o *unstructured.Unstructured) {
+			o.SetAnnotations(map[string]string{object.ReleaseName: "hello", object.ReleaseNamespace: "team-b"})
+		},
+	} {
+		if got := ofRelease(live(edit), "hello", to); got != why {
+			t.Errorf("%q, not %q", got, why)
+		}
+	}
+	if ofRelease(live(func(o *unstructured.Unstructured) { o.SetLabels(nil) }), "hello", to) == "" {
+		t.Error("an object without Helm's label may be given away")
+	}
+	named := func(name string) func(*unstructured.Unstructured) {
+		return func(o *unstructured.Unstructured) {
+			o.SetAnnotations(map[string]string{object.ReleaseName: name, object.ReleaseNamespace: "team-a"})
+		}
+	}
+	if why := ofRelease(live(named("hi")), "hello", to); why != "" {
+		t.Errorf("what an adoption as hi has left, that was undone, may not be given away: %s", why)
+	}
+	if ofRelease(live(named("other")), "hello", to) == "" {
+		t.Error("an object of another release may be given away")
+	}
+}
+
+// What the API server refuses of the values is told by their names.
+func TestRefused(t *testing.T) {
+	a := &adoption{namespace: "team-a", name: "hello", obj: &unstructured.Unstructured{Object: map[string]any{"kind": "Welcome"}}}
+	err := a.refused(apierrors.NewBadRequest(`Welcome in version "v1" cannot be handled as a Welcome: strict decoding error: unknown field "spec.colour", unknown field "spec.image"`))
+	if want := "of a Welcome, or that only the platform sets:\n  \"spec.colour\"\n  \"spec.image\"\nTake them out first: "; !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, without %s", err, want)
+	}
+}

@@ -1,0 +1,66 @@
+package guard
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
+)
+
+// isGiven is whether an object that nobody owns is to be taken over by the owner: it says so itself, and the platform lets it.
+func (g *Guard) isGiven(live *unstructured.Unstructured) bool {
+	return g.plan.Allow.Adopt && object.CheckGiven(live, g.owner) == ""
+}
+
+// notGiven is why an object in the way is not taken over, and what it would take.
+func (g *Guard) notGiven(info *resource.Info, live *unstructured.Unstructured) error {
+	why := object.CheckGiven(live, g.owner)
+	switch {
+	case g.plan.Allow.Adopt:
+		return fmt.Errorf("%w. Or have it taken over (kubectl welcome adopt), which is not done: %s", inTheWay(info), why)
+	case object.IsGiven(live, g.owner):
+		return fmt.Errorf("%w. It says that it may be taken over (%s): the operator's watches.yaml has to let this kind do so (allow: {adopt: true})", inTheWay(info), object.AdoptFor)
+	}
+	return inTheWay(info)
+}
+
+// rehearseAdoption fails if an object that was given to the owner cannot become what the chart wants: it is not made anew, and so nothing is begun. The API server
+// is asked about what it does not let be changed.
+func (g *Guard) rehearseAdoption(t target) error {
+	if t.live == nil || g.owns(t.live) || !g.isGiven(t.live) {
+		return nil
+	}
+	_, err := g.bring(&t, true)
+	return err
+}
+
+// Judge fails if an object of a manifest may not be brought to what it says, because it is somebody else's.
+func (g *Guard) Judge(manifest string) error {
+	resources, err := g.Peek(manifest)
+	if err != nil {
+		return fmt.Errorf("parse the manifest: %w", err)
+	}
+	_, err = g.look(nil, resources)
+	return err
+}
+
+func (g *Guard) noteAdopted(live *unstructured.Unstructured) {
+	g.adopted = append(g.adopted, nameOf(live))
+}
+
+// giveBack undoes what made an object, which nobody owned, the owner's: nothing has come of the release for which it was taken over. What is in it stays.
+func (g *Guard) giveBack(helper *resource.Helper, info *resource.Info, live *unstructured.Unstructured) error {
+	returned := live.DeepCopy()
+	object.GiveBack(returned, g.owner)
+	patch, err := object.Patch(live, returned)
+	if err == nil {
+		_, err = g.patch(helper, target{info: info, live: live}, patch)
+	}
+	return err
+}
+
+func nameOf(live *unstructured.Unstructured) object.Child {
+	return object.Child{APIVersion: live.GetAPIVersion(), Kind: live.GetKind(), Name: live.GetName()}
+}

@@ -1,0 +1,90 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"helm.sh/helm/v3/pkg/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/rest"
+)
+
+// unasked is the client of an object for which Helm asks before it hands it over. That is a request for nothing: the guard looks at the objects of an
+// upgrade anyway, and those of an installation are mostly not there, which the API server says when they are made.
+type unasked struct{ resource.RESTClient }
+
+// Get asks nobody, and finds nothing.
+func (unasked) Get() *rest.Request { return nobody.Get() }
+
+// nobody answers that nothing is there. Nothing of this can fail.
+var nobody, _ = rest.UnversionedRESTClientForConfigAndClient(&rest.Config{
+	Host: "nobody", QPS: -1, ContentConfig: resource.UnstructuredPlusDefaultContentConfig(),
+}, &http.Client{Transport: notFound{}})
+
+type notFound struct{}
+
+func (notFound) RoundTrip(request *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusNotFound, Body: http.NoBody, Request: request}, nil
+}
+
+// leaveUnasked has Helm find none of resources. Hooks are none of what it asks for.
+func leaveUnasked(resources kube.ResourceList) {
+	for _, info := range resources {
+		if !isHook(content(info.Object)) {
+			info.Client = unasked{info.Client}
+		}
+	}
+}
+
+// ask has resources found again.
+func ask(resources kube.ResourceList) {
+	for _, info := range resources {
+		if client, ok := info.Client.(unasked); ok {
+			info.Client = client.RESTClient
+		}
+	}
+}
+
+// makeAll makes the objects of an installation without a look. If one is there already, all are looked at before anything else is done, as in an upgrade;
+// and where it is somebody else's, those that were made a moment ago go again. So they do where the operator has no right even to look.
+func (g *Guard) makeAll(resources kube.ResourceList) error {
+	targets := absent(resources)
+	for _, t := range targets {
+		t.unseen = true
+	}
+	_, err := g.bringAll(targets, true, false)
+	exists := apierrors.IsAlreadyExists(err)
+	if !exists && !apierrors.IsForbidden(err) {
+		return err
+	}
+	there, inTheWay := g.look(nil, resources)
+	if inTheWay != nil {
+		return g.takeBack(targets, inTheWay)
+	}
+	if exists {
+		_, err = g.bringAll(there, true, false)
+	}
+	return err
+}
+
+// takeBack deletes what was made of targets, the last first, and returns why.
+func (g *Guard) takeBack(targets []*target, why error) error {
+	for _, t := range slices.Backward(targets) {
+		if t.made == nil {
+			continue
+		}
+		uid, policy := t.made.GetUID(), metav1.DeletePropagationBackground
+		_, err := resource.NewHelper(t.info.Client, t.info.Mapping).DeleteWithOptions(t.info.Namespace, t.info.Name, &metav1.DeleteOptions{
+			PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &uid},
+		})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // gone, or another one by now
+			return errors.Join(why, fmt.Errorf("take back %s: %w", describe(t.info), said(t.info, err)))
+		}
+	}
+	g.tookBack, g.changed = true, false
+	return why
+}

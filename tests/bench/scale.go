@@ -1,0 +1,504 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/controlplane"
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
+
+const (
+	// rungs is in how many steps the Welcomes are created.
+	rungs = 10
+	// sampled is how many of each step are created one after the other, samplePause apart: what a person waits who creates one, and not how long the
+	// queue is when thousands come at once. So many are poked for a reconcile with nothing to do, too.
+	sampled     = 200
+	samplePause = 100 * time.Millisecond
+	// floors is of how many the raw creation is timed at each step.
+	floors = 300
+	// removed is how many are deleted in the end.
+	removed = 1000
+	// toldEvery is how often progress is said while a step's Welcomes are installed.
+	toldEvery = 30 * time.Second
+)
+
+// scaled is what was measured of one operator with more and more Welcomes.
+type scaled struct {
+	contender
+	baseRSS, baseHeap int64
+	steps             []rung
+
+	restart                        time.Duration
+	restartRequests, restartWrites int
+	peak                           int64 // the most memory that was resident, in both
+
+	deleted         int
+	deletion        time.Duration
+	deletedRequests int
+
+	churned                     int
+	heapBefore, heapAfter       int64
+	goroutinesBefore, goroutine int
+
+	upgraded, waiting          int
+	upgrade, settled           time.Duration
+	upgradeRequests, toldToAll int
+}
+
+// rung is one step of it.
+type rung struct {
+	welcomes, added int
+	installing      time.Duration // all of this step but the sampled, until their children exist
+	floor           time.Duration // of floors
+	latencies       []time.Duration
+	rss, heap       int64
+	goroutines      int
+	reconciles      int
+	idleRequests    int
+	idleCPU         time.Duration
+	drifts          result
+	scrape          time.Duration
+	cpu             map[string]time.Duration // of each process while installing
+	memory          map[string]int64         // of each process
+}
+
+func (r rung) rate() float64 { return float64(r.added) / r.installing.Seconds() }
+
+// scale measures ours with more and more Welcomes.
+func (b *bench) scale(ctx context.Context, o options) (scaled, error) {
+	pprof, err := kit.FreeAddress()
+	if err != nil {
+		return scaled{}, err
+	}
+	s := scaled{contender: contender{
+		name: "welcome-operator", user: scaleUser, namespaces: 100, welcomes: o.scale, program: ".", ours: true,
+		args: []string{"--pprof-bind-address=" + pprof},
+	}}
+	if o.scale > deployedFor {
+		s.env = []string{fmt.Sprintf("GOMEMLIMIT=%d", memoryLimit(o.scale)/10*9)}
+	}
+	if o.profiles != "" {
+		s.env = append(s.env, "GODEBUG=memprofilerate=8192") // each allocation of so many bytes is in the profile, and not of half a megabyte
+	}
+	if err := b.prepare(ctx, s.contender); err != nil {
+		return s, err
+	}
+	for i := range s.namespaces {
+		if err := b.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace(i)}}); err != nil {
+			return s, err
+		}
+	}
+	played, stopPlaying := context.WithCancel(ctx)
+	defer stopPlaying()
+	if err := controlplane.RunDeployments(played, b.Admin); err != nil {
+		return s, err
+	}
+	operator, err := b.startAndWait(ctx, s.contender)
+	if err != nil {
+		return s, err
+	}
+	m := &scaling{bench: b, scaled: &s, operator: operator, pprof: pprof, profiles: o.profiles}
+	defer func() { m.operator.Stop() }()
+	if s.baseRSS, err = operator.RSS(); err != nil {
+		return s, err
+	}
+	base, err := m.collected(ctx)
+	if err != nil {
+		return s, err
+	}
+	s.baseHeap = base.heap
+	steps := []func(context.Context) error{
+		func(ctx context.Context) error { return m.grow(ctx, o) }, m.restartAll, m.remove, m.churn,
+		func(ctx context.Context) error { stopPlaying(); return m.upgradeSome(ctx) },
+	}
+	for _, step := range steps {
+		if err = step(ctx); err != nil {
+			return s, fmt.Errorf("%w\nlast lines of its log:\n%s", err, m.operator.LastLines(20))
+		}
+	}
+	return s, nil
+}
+
+const (
+	scaleUser = "scale"
+	// deployedFor is for how many Welcomes the memory of config/manager is.
+	deployedFor = 20000
+)
+
+// memoryLimit is what docs/benchmark.md says that the operator's container takes with so many Welcomes, and GOMEMLIMIT nine tenths of.
+func memoryLimit(welcomes int) int64 { return 100<<20 + 30<<10*int64(welcomes) }
+
+// scaling is a run of it.
+type scaling struct {
+	*bench
+	*scaled
+	operator        *operator
+	pprof, profiles string
+}
+
+// collected reads the metrics after the operator had to collect its garbage: what dies with the first collection may hold what dies with the second.
+func (m *scaling) collected(ctx context.Context) (readings, error) {
+	var profile []byte
+	for range 3 {
+		status, text, err := kit.Scrape(ctx, "http://"+m.pprof+"/debug/pprof/heap?gc=1", "")
+		if err != nil || status != 200 {
+			return readings{}, fmt.Errorf("have the operator collect its garbage: answer %d: %w", status, err)
+		}
+		profile = []byte(text)
+	}
+	if m.profiles != "" && m.restart == 0 {
+		if err := os.WriteFile(filepath.Join(m.profiles, fmt.Sprintf("heap-%06d.pb.gz", m.total())), profile, 0o600); err != nil {
+			return readings{}, err
+		}
+	}
+	return m.read(ctx, m.operator)
+}
+
+// grow creates the Welcomes, and ends early when two thirds of the time are over: the rest is for what comes then.
+func (m *scaling) grow(ctx context.Context, o options) error {
+	start := time.Now()
+	for range rungs {
+		if time.Since(start) > o.limit*2/3 {
+			fmt.Fprintf(os.Stderr, "           %s are over: it stays at %d Welcomes\n", time.Since(start).Round(time.Second), m.total())
+			return nil
+		}
+		r := rung{welcomes: m.total() + o.scale/rungs}
+		if err := m.climb(ctx, &r); err != nil {
+			return fmt.Errorf("grow to %d Welcomes: %w", r.welcomes, err)
+		}
+		m.steps = append(m.steps, r)
+		passed := time.Since(start)
+		fmt.Fprintf(os.Stderr, "  %6.0fs  %d of %d Welcomes, %.1f/s, memory %s, about %s left to create\n", passed.Seconds(), r.welcomes, o.scale, r.rate(), megabytes(r.rss),
+			(passed / time.Duration(len(m.steps)) * time.Duration(rungs-len(m.steps))).Round(time.Second))
+	}
+	return nil
+}
+
+func (m *scaling) climb(ctx context.Context, r *rung) error {
+	first, count := m.total(), r.welcomes-m.total()
+	if err := m.measureFloor(ctx, r, count); err != nil {
+		return err
+	}
+	samples := min(sampled, count/2)
+	r.added = count - samples
+	before, err := m.usage()
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	if _, r.installing, err = m.installed(ctx, first, r.added, func() error { return m.createWelcomes(ctx, m.contender, first, r.added) }); err != nil {
+		return err
+	}
+	after, err := m.usage()
+	if err != nil {
+		return err
+	}
+	r.cpu = map[string]time.Duration{}
+	for program, used := range after {
+		r.cpu[program] = used - before[program]
+	}
+	if err := m.quiet(ctx, m.operator, 0); err != nil {
+		return err
+	}
+	progress(fmt.Sprintf("installed %d Welcomes, %.1f/s, and was done", r.added, r.rate()), start)
+
+	created := map[string]time.Time{}
+	had, _, err := m.installed(ctx, first+r.added, samples, func() error {
+		for number := first + r.added; number < r.welcomes; number++ {
+			created[nameOf(number)] = time.Now()
+			if err := m.Client.Create(ctx, m.newWelcome(number)); err != nil {
+				return err
+			}
+			if !pause(ctx, samplePause) {
+				return ctx.Err()
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for name, at := range created {
+		r.latencies = append(r.latencies, had[name].Sub(at))
+	}
+	slices.Sort(r.latencies)
+	if err := m.quiet(ctx, m.operator, 0); err != nil {
+		return err
+	}
+	return m.look(ctx, r)
+}
+
+// installed waits until so many more Welcomes, which create creates, have children, and says when each had, and how long all took.
+func (m *scaling) installed(ctx context.Context, first, count int, create func() error) (map[string]time.Time, time.Duration, error) {
+	wait, err := m.childrenExist(ctx, m.contender, count)
+	if err != nil {
+		return nil, 0, err
+	}
+	start, done := time.Now(), make(chan error, 1)
+	if err := create(); err != nil {
+		return nil, 0, err
+	}
+	var had map[string]time.Time
+	go func() {
+		var err error
+		had, err = wait()
+		done <- err
+	}()
+	for {
+		select {
+		case err := <-done:
+			return had, time.Since(start), err
+		case <-time.After(toldEvery):
+			now, err := m.read(ctx, m.operator)
+			if err != nil {
+				return nil, 0, err
+			}
+			made, passed := count-now.waiting, time.Since(start)
+			if made > 0 {
+				left := passed / time.Duration(made) * time.Duration(now.waiting)
+				fmt.Fprintf(os.Stderr, "  %6.0fs  about %d of %d, %.1f/s, %s left of this step\n", passed.Seconds(), first+made, first+count, float64(made)/passed.Seconds(), left.Round(time.Second))
+			}
+		}
+	}
+}
+
+// measureFloor times the bare creation of the same objects beside so many others. The operator is frozen, and they are gone when it thaws.
+func (m *scaling) measureFloor(ctx context.Context, r *rung, count int) error {
+	if err := m.operator.Freeze(); err != nil {
+		return err
+	}
+	start := time.Now()
+	err := m.createFloor(ctx, min(floors, count))
+	r.floor = time.Since(start) / time.Duration(min(floors, count))
+	return errors.Join(err, m.dropFloor(ctx, min(floors, count)), m.operator.Thaw())
+}
+
+// floorWelcome has a name for which childrenExist does not wait.
+func floorWelcome(number int) *unstructured.Unstructured {
+	welcome := newWelcome(scaleUser, number)
+	welcome.SetName(fmt.Sprintf("floor-%05d", number))
+	return welcome
+}
+
+func (m *scaling) createFloor(ctx context.Context, count int) error {
+	return forEach(0, count, func(number int) error { return m.createWithChildren(ctx, floorWelcome(number)) })
+}
+
+func (m *scaling) dropFloor(ctx context.Context, count int) error {
+	return forEach(0, count, func(number int) error {
+		welcome := floorWelcome(number)
+		objects := []client.Object{welcome}
+		for _, object := range []client.Object{&appsv1.Deployment{}, &corev1.Service{}} {
+			object.SetNamespace(welcome.GetNamespace())
+			object.SetName(welcome.GetName())
+			objects = append(objects, object)
+		}
+		for _, object := range objects {
+			if err := client.IgnoreNotFound(m.Client.Delete(ctx, object)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// usage is the CPU time of each process.
+func (m *scaling) usage() (map[string]time.Duration, error) {
+	pids, err := m.pids()
+	used := map[string]time.Duration{}
+	for program, pid := range pids {
+		var cpuErr error
+		used[program], cpuErr = controlplane.CPU(pid)
+		err = errors.Join(err, cpuErr)
+	}
+	own, ownErr := m.operator.CPU()
+	used[operatorProgram] = own
+	return used, errors.Join(err, ownErr)
+}
+
+const operatorProgram = "operator"
+
+// pids are those of the programs beside the operator.
+func (m *scaling) pids() (map[string]int, error) {
+	pids, err := map[string]int{"bench": os.Getpid()}, error(nil)
+	for _, program := range []string{"kube-apiserver", "etcd"} {
+		var pidErr error
+		pids[program], pidErr = m.PID(program)
+		err = errors.Join(err, pidErr)
+	}
+	return pids, err
+}
+
+// look measures what an operator with so many Welcomes costs that has nothing to do.
+func (m *scaling) look(ctx context.Context, r *rung) (err error) {
+	start := time.Now()
+	if r.rss, err = m.operator.RSS(); err != nil {
+		return err
+	}
+	m.steps = append(m.steps, *r) // for the name of the profile
+	now, err := m.collected(ctx)
+	m.steps = m.steps[:len(m.steps)-1]
+	if err != nil {
+		return err
+	}
+	r.heap, r.goroutines, r.scrape = now.heap, now.goroutines, now.took
+	r.memory = map[string]int64{operatorProgram: r.rss}
+	pids, err := m.pids()
+	if err != nil {
+		return err
+	}
+	for program, pid := range pids {
+		if r.memory[program], err = controlplane.RSS(pid); err != nil {
+			return err
+		}
+	}
+	idle := result{contender: m.contender}
+	idle.pokes = min(sampled, r.welcomes)
+	if err := m.measureIdle(ctx, &idle, m.operator); err != nil {
+		return err
+	}
+	r.reconciles, r.idleRequests, r.idleCPU = idle.reconciles, idle.idleRequests, idle.idleCPU
+	r.drifts = result{contender: idle.contender}
+	if err := m.measureDrift(ctx, &r.drifts, m.operator); err != nil {
+		return err
+	}
+	progress(fmt.Sprintf("looked at the operator with %d Welcomes: %.1f KB live each, a scrape took %s", r.welcomes, float64(r.heap-m.baseHeap)/1000/float64(r.welcomes), r.scrape), start)
+	return nil
+}
+
+func (m *scaling) restartAll(ctx context.Context) error {
+	grown, err := m.operator.Peak()
+	if err != nil {
+		return err
+	}
+	r := result{contender: m.contender}
+	r.welcomes = m.total()
+	if err := m.measureRestart(ctx, &r, &m.operator); err != nil {
+		return err
+	}
+	restarted, err := m.operator.Peak()
+	if err != nil {
+		return err
+	}
+	m.peak = max(grown, restarted)
+	m.restart, m.restartRequests, m.restartWrites = r.restart, r.restartRequests, r.restartWrites
+	return nil
+}
+
+// remove deletes the last ones.
+func (m *scaling) remove(ctx context.Context) (err error) {
+	m.deleted = min(removed, m.total()/10)
+	mark, err := m.Mark(ctx)
+	if err != nil {
+		return err
+	}
+	m.deletion, err = m.delete(ctx, m.total()-m.deleted, m.deleted)
+	if err != nil {
+		return err
+	}
+	requests, err := m.Requests(ctx, mark, controlplane.By(m.user))
+	m.deletedRequests = len(requests)
+	return err
+}
+
+// delete deletes Welcomes, and waits until they are gone with all that they had.
+func (m *scaling) delete(ctx context.Context, first, count int) (time.Duration, error) {
+	start := time.Now()
+	if err := forEach(first, count, func(number int) error { return m.Client.Delete(ctx, m.newWelcome(number)) }); err != nil {
+		return 0, err
+	}
+	err := await(ctx, childrenLimit, "the deleted Welcomes are gone", func() (bool, error) {
+		now, err := m.read(ctx, m.operator)
+		if err != nil || now.waiting+now.working > 0 {
+			return false, errors.Join(err, ctx.Err())
+		}
+		for number := first; number < first+count; number++ {
+			if err := m.Client.Get(ctx, client.ObjectKeyFromObject(m.newWelcome(number)), m.newWelcome(number)); client.IgnoreNotFound(err) != nil || err == nil {
+				return false, client.IgnoreNotFound(err)
+			}
+		}
+		return true, nil
+	})
+	progress(fmt.Sprintf("deleted %d Welcomes", count), start)
+	return time.Since(start), err
+}
+
+// churn creates and deletes a fifth as many as there were, and looks what is left of them in memory.
+func (m *scaling) churn(ctx context.Context) error {
+	m.churned = m.total() / 5
+	before, err := m.collected(ctx)
+	if err != nil {
+		return err
+	}
+	if _, _, err := m.installed(ctx, m.total(), m.churned, func() error { return m.createWelcomes(ctx, m.contender, m.total(), m.churned) }); err != nil {
+		return err
+	}
+	if err := m.quiet(ctx, m.operator, 0); err != nil {
+		return err
+	}
+	if _, err := m.delete(ctx, m.total(), m.churned); err != nil {
+		return err
+	}
+	if err := m.quiet(ctx, m.operator, 0); err != nil {
+		return err
+	}
+	after, err := m.collected(ctx)
+	m.heapBefore, m.goroutinesBefore, m.heapAfter, m.goroutine = before.heap, before.goroutines, after.heap, after.goroutines
+	return err
+}
+
+// upgradeSome has another image rolled out, as a new version of the chart is, over one in a hundred Welcomes, which nobody makes ready: the others wait.
+func (m *scaling) upgradeSome(ctx context.Context) (err error) {
+	m.operator.Stop()
+	m.waiting = m.total() - m.deleted
+	m.upgraded = max(1, m.waiting/100)
+	m.waiting -= m.upgraded
+	mark, err := m.Mark(ctx)
+	if err != nil {
+		return err
+	}
+	c := m.contender
+	c.args, c.env = append(slices.Clone(c.args), fmt.Sprintf("--rollout-max-concurrent=%d", m.upgraded)), append(slices.Clone(c.env), "RELATED_IMAGE_WELCOME="+image+"-new")
+	start := time.Now()
+	if m.operator, err = m.start(c); err != nil {
+		return err
+	}
+	if err := m.ready(ctx, m.operator); err != nil {
+		return err
+	}
+	err = await(ctx, childrenLimit, "one in a hundred is upgraded", func() (bool, error) {
+		now, err := m.read(ctx, m.operator)
+		if err == nil && now.upgrades >= m.upgraded && m.upgrade == 0 {
+			m.upgrade = time.Since(start)
+		}
+		return m.upgrade > 0 && now.reconciles >= m.upgraded+m.waiting, errors.Join(err, ctx.Err())
+	})
+	if err != nil {
+		return err
+	}
+	m.settled = time.Since(start)
+	requests, err := m.Requests(ctx, mark, controlplane.By(m.user))
+	if err != nil {
+		return err
+	}
+	m.toldToAll = len(requests.Statuses())
+	m.upgradeRequests = len(requests) - m.toldToAll
+	progress(fmt.Sprintf("upgraded %d Welcomes while %d wait: %s", m.upgraded, m.waiting, requests), start)
+	return nil
+}
+
+// programs are those of which the CPU time is known.
+func (r rung) programs() []string { return slices.Sorted(maps.Keys(r.cpu)) }
