@@ -56,6 +56,7 @@ func statusSchema() apiextensionsv1.JSONSchemaProps {
 		}),
 		"tested":     text("The value of the annotation webapp.demo.welcome.domain/test that asked for the tests of which the condition Tested tells."),
 		"reconciled": text("The value of the annotation webapp.demo.welcome.domain/reconcile that asked for what the condition Reconciled tells of."),
+		"begun":      text("Digests of the manifest that is being applied, and of what it was rendered from, where the chart leaves something to chance: what was interrupted goes on with that one."),
 		"operator":   text("The operator that has claimed it, by the namespace and name of its lease. No other operator touches it while that one lives."),
 		"challenger": text("Another operator, which asks whether the one that has claimed it lives. It answers within seconds, or is taken for gone."),
 	})

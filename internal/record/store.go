@@ -119,7 +119,9 @@ func (r *Store) HasCreated() bool { return r.created != "" }
 
 // Discard removes the record that the action has made.
 func (r *Store) Discard(ctx context.Context) error {
-	return r.Delete(ctx, r.created, metav1.DeleteOptions{})
+	created := r.created
+	r.created = ""
+	return r.Delete(ctx, created, metav1.DeleteOptions{})
 }
 
 // Created returns the record that the action has made, as the cache has it.

@@ -18,8 +18,11 @@ import (
 // notAllowed is why a release is refused that asks for what watches.yaml does not allow.
 type notAllowed struct{ error }
 
-// Run is asked by Helm for each rendering, before anything is done with it. It changes nothing in what was rendered.
+// Run is asked by Helm for each rendering, before anything is done with it. It changes nothing in what was rendered, unless something else was begun.
 func (op *operation) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
+	if op.begun != "" {
+		rendered = bytes.NewBufferString(op.begun)
+	}
 	if err := op.judge(rendered.String()); err != nil {
 		return rendered, err
 	}

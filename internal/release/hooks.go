@@ -3,6 +3,7 @@ package release
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -107,7 +108,8 @@ type hookDriver struct {
 	op *operation
 }
 
-// Create stores a new revision. It has the hooks judged, which no rendering shows, before Helm writes the record of their release, and runs them.
+// Create stores a new revision. It has the hooks judged, which no rendering shows, before Helm writes the record of their release, and runs them. Where chance
+// has a part in it, the status tells of it before any object is made.
 func (d hookDriver) Create(key string, rel *release.Release) error {
 	if err := d.op.judgeHooks(rel.Hooks); err != nil {
 		return err
@@ -115,7 +117,17 @@ func (d hookDriver) Create(key string, rel *release.Release) error {
 	if d.op.once {
 		rel = deployed(rel, cmp.Or(d.op.client.owner.GetAnnotations()[installDescription], "Install complete"))
 	}
-	return d.Driver.Create(key, rel)
+	if err := d.Driver.Create(key, rel); err != nil {
+		return err
+	}
+	a := d.op.client
+	if !a.source.chances(a.whole) {
+		return nil
+	}
+	if err := a.sayBegun(rel.Manifest); err != nil {
+		return errors.Join(err, d.op.store.Discard(a.ctx))
+	}
+	return nil
 }
 
 // deployed is an installation as it will have been if it succeeds.

@@ -27,6 +27,7 @@ type operation struct {
 	client   *actionClient
 	lookups  *lookups
 	looks    bool   // whether a rendering is refused if an object of it is somebody else's, before hooks are run
+	begun    string // what is applied instead of what the chart renders, empty if nothing is
 	rendered string // the last manifest that was allowed
 	refused  error  // why the chart's rendering is not allowed
 	once     bool   // whether the record is written once, see hookDriver

@@ -374,9 +374,7 @@ func (a *actionClient) compare(opts []helmclient.UpgradeOption) (same bool, err 
 		return false, fmt.Errorf("read release record %s: %w", a.current.Name, err)
 	}
 	same = rendered.Manifest == recorded.Manifest
-	if same {
-		a.digest = a.key.Proof(recorded.Manifest)
-	} else if a.isApplied(recorded.Manifest) {
+	if !same && (a.isApplied(recorded.Manifest) || a.hasBegun(recorded.Manifest)) {
 		again, err := a.render(op, opts...)
 		if err != nil {
 			return false, err
@@ -387,6 +385,7 @@ func (a *actionClient) compare(opts []helmclient.UpgradeOption) (same bool, err 
 		a.clients.ledger.setOutdated(a.owner.GetUID(), a.outdated())
 		return false, nil
 	}
+	a.digest = a.key.Proof(recorded.Manifest)
 	a.current.Inputs, a.current.Capabilities, a.current.Lookups = a.wanted, a.around.Capabilities, a.around.Lookups
 	return true, nil
 }
@@ -434,6 +433,9 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 		return nil, err
 	}
 	defer op.end()
+	if op.begun, err = a.begun(); err != nil {
+		return nil, err
+	}
 	done := func() {}
 	change := func() { done = a.changing(a.retries()) }
 	if rehearse {

@@ -90,6 +90,9 @@ func next(previous Status, seen observation) (Status, verdict) {
 		}
 		s.set(seen, c)
 	}
+	if seen.state.Revision > 0 && seen.state.Err == nil {
+		s.Begun = ""
+	}
 	s.describeRelease(seen)
 	s.describeObjects(seen)
 	return s, v

@@ -165,21 +165,10 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	if !ok {
 		return fmt.Errorf("update the status of a %T: only unstructured objects are supported", obj)
 	}
-	stored := &unstructured.Unstructured{}
-	stored.SetGroupVersionKind(owner.GroupVersionKind())
 	reported := Of(owner).Conditions
 	defer hideConditions(owner)
-	// A cache that is behind a write of a moment ago is waited for: the library updates twice after a
-	// failed uninstall, and the second time would undo the first.
-	var order int
-	err := wait.PollUntilContextTimeout(ctx, time.Millisecond, cacheLag, true, func(ctx context.Context) (bool, error) {
-		// Mostly there is nothing to write: the copy is made when there is.
-		err := w.reporter.Client.Get(ctx, client.ObjectKeyFromObject(owner), stored, client.UnsafeDisableDeepCopy)
-		if err == nil {
-			order, err = resourceversion.CompareResourceVersion(stored.GetResourceVersion(), owner.GetResourceVersion())
-		}
-		return order >= 0, err
-	})
+	// The library updates twice after a failed uninstall, and the second time would undo the first.
+	stored, order, err := w.reporter.shown(ctx, owner)
 	if err != nil || order > 0 && !w.reporter.claims.parts(stored) {
 		return err
 	}
@@ -217,7 +206,26 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	}
 	owner.SetResourceVersion(stored.GetResourceVersion())
 	owner.Object["status"] = stored.Object["status"]
+	// What the next reconcile computes from an older one would be refused. Whoever deletes it meanwhile has it gone from the cache.
+	if _, _, err := w.reporter.shown(ctx, stored); !apierrors.IsNotFound(err) && !wait.Interrupted(err) {
+		return err
+	}
 	return nil
+}
+
+// shown is a custom resource as the cache has it when that is not behind a version of it, and how the two compare. It is not to be changed.
+func (r *Reporter) shown(ctx context.Context, version *unstructured.Unstructured) (shown *unstructured.Unstructured, order int, err error) {
+	shown = &unstructured.Unstructured{}
+	shown.SetGroupVersionKind(version.GroupVersionKind())
+	err = wait.PollUntilContextTimeout(ctx, time.Millisecond, cacheLag, true, func(ctx context.Context) (bool, error) {
+		// Mostly there is nothing to write: the copy is made when there is.
+		err := r.Client.Get(ctx, client.ObjectKeyFromObject(version), shown, client.UnsafeDisableDeepCopy)
+		if err == nil {
+			order, err = resourceversion.CompareResourceVersion(shown.GetResourceVersion(), version.GetResourceVersion())
+		}
+		return order >= 0, err
+	})
+	return shown, order, err
 }
 
 // status computes the status that follows previous, and whether it is to be written.

@@ -69,6 +69,8 @@ type Status struct {
 	Tested string `json:"tested,omitempty"`
 	// Reconciled is the value of the annotation that asked for the reconcile of which the condition Reconciled tells.
 	Reconciled string `json:"reconciled,omitempty"`
+	// Begun proves the manifest that an action has begun to apply, and the inputs, while it is not brought to its end, if chance has a part in it.
+	Begun string `json:"begun,omitempty"`
 	// Operator has claimed the custom resource: only it acts on it, and writes here.
 	Operator string `json:"operator,omitempty"`
 	// Challenger is another operator that asks whether this one lives. Only claims answers it.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -17,6 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // refuse has a policy of somebody else forbid an operation on a resource in the namespace of the test, until lift is called.
@@ -88,7 +91,7 @@ func (s *scene) hold(operation admissionregistrationv1.OperationType, group, res
 	s.Cleanup(hook.Close)
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{
-		ObjectMeta: objectMeta("", s.namespace),
+		ObjectMeta: objectMeta("", s.namespace+"-"+strings.ReplaceAll(resource, "/", "-")),
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 			Name:                    "hangs.example.com",
 			ClientConfig:            admissionregistrationv1.WebhookClientConfig{URL: ptr.To(hook.URL), CABundle: certificate},
@@ -118,6 +121,14 @@ func (s *scene) hold(operation admissionregistrationv1.OperationType, group, res
 		}
 	})
 	return waiting, func() { close(answer) }
+}
+
+// holdStatuses holds up whoever writes the status of the Welcome hello.
+func (s *scene) holdStatuses() (asked <-chan struct{}, letGo func()) {
+	s.Helper()
+	return s.hold(admissionregistrationv1.Update, kit.Group, "welcomes/status", func(probe context.Context) error {
+		return env.Client.Status().Update(probe, s.welcome("hello"), client.DryRunAll)
+	})
 }
 
 // probeDeployment is one that the API server takes, unless somebody objects.

@@ -8,8 +8,12 @@ import (
 	"testing"
 
 	"helm.sh/helm/v3/pkg/release"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
@@ -101,6 +105,122 @@ func TestChanceUpgradesNothing(t *testing.T) {
 	if s.generated("password") == password {
 		t.Error("an upgrade, as Helm makes it, has made no new password")
 	}
+}
+
+// A chart that makes a password has made one once it has made an object: wherever the operator is killed after that, and whatever fails, it goes on with that
+// one, until there is an edit.
+func TestChanceInTheMiddle(t *testing.T) {
+	password := func(s *scene) string { return s.generated("password") }
+	// Each stops the operator in the middle of what is asked for next, and returns the password that there is.
+	middles := map[string]func(s *scene, operator *process, ask func()) string{
+		"killed between two objects": func(s *scene, operator *process, ask func()) string {
+			asked, letGo := s.holdDeployments()
+			ask()
+			<-asked
+			operator.Kill()
+			letGo()
+			return password(s)
+		},
+		"killed before the last status": func(s *scene, operator *process, ask func()) string {
+			asked, letGo := s.holdDeployments()
+			ask()
+			<-asked
+			statusAsked, statusLetGo := s.holdStatuses()
+			letGo()
+			<-statusAsked
+			operator.Kill()
+			statusLetGo()
+			return password(s)
+		},
+	}
+	for middle, stop := range middles {
+		t.Run("an installation, "+middle, func(t *testing.T) {
+			s := newScene(t)
+			only := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withPassword)}
+			before := stop(s, s.ownOperator(only), func() { s.create("hello") })
+			operator := s.ownOperator(only)
+			s.awaitDeployed("hello")
+			s.settled(operator)
+			if now := password(s); now != before {
+				t.Errorf("the password %q became %q", before, now)
+			}
+			if begun := s.begun(); begun != "" {
+				t.Errorf("the status tells of %q still", begun)
+			}
+			s.edit("hello", kit.Greet("after"))
+			s.awaitGreeting("hello", "after")
+			s.awaitDeployed("hello")
+			if now := password(s); now == before {
+				t.Error("the case is broken: an edit has made no new password")
+			}
+		})
+		t.Run("an upgrade, "+middle, func(t *testing.T) {
+			s := newScene(t)
+			only := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withPassword)}
+			first := s.ownOperator(only)
+			s.deploy("hello")
+			s.settled(first)
+			old := password(s)
+			before := stop(s, first, func() {
+				s.pause()
+				s.must(env.Client.Delete(ctx, &appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "hello")})) // it is made again
+				s.edit("hello", kit.Pause(false), kit.Greet("after"))
+			})
+			if before == old {
+				t.Fatal("the case is broken: the upgrade has not begun")
+			}
+			operator := s.ownOperator(only)
+			s.awaitGreeting("hello", "after")
+			s.awaitDeployed("hello")
+			s.settled(operator)
+			if now := password(s); now != before {
+				t.Errorf("the password %q became %q", before, now)
+			}
+		})
+	}
+	t.Run("killed before the status tells of it", func(t *testing.T) {
+		s := newScene(t)
+		only := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withPassword)}
+		s.create("hello")
+		asked, letGo := s.holdStatuses()
+		operator := s.ownOperator(only)
+		<-asked
+		s.must(s.isGone(&corev1.ConfigMap{}, "hello-generated"))
+		operator.Kill()
+		letGo()
+		s.ownOperator(only)
+		s.awaitDeployed("hello")
+		s.awaitExists(&corev1.ConfigMap{}, "hello-generated")
+	})
+	t.Run("refused", func(t *testing.T) {
+		s := newScene(t)
+		s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withPassword)})
+		s.deploy("hello")
+		s.pause()
+		s.must(env.Client.Delete(ctx, &appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "hello")}))
+		lift := s.refuse(admissionregistrationv1.Create, "apps", "deployments", "no more deployments", func() error {
+			return env.Client.Create(ctx, probeDeployment(s.namespace), client.DryRunAll)
+		})
+		s.edit("hello", kit.Pause(false), kit.Greet("after"))
+		s.awaitCondition("hello", "ReleaseFailed", "True", "no more deployments")
+		begun, _, _ := strings.Cut(s.begun(), "/")
+		lift()
+		s.awaitGreeting("hello", "after")
+		s.awaitDeployed("hello")
+		if applied, _, _ := unstructured.NestedString(s.welcome("hello").Object, "status", "release", "digest"); begun == "" || applied != begun {
+			t.Errorf("begun was %q, applied is %q", begun, applied)
+		}
+		if begun := s.begun(); begun != "" {
+			t.Errorf("the status tells of %q still", begun)
+		}
+	})
+}
+
+// begun is what the status of the Welcome hello tells of an action that was not brought to its end.
+func (s *scene) begun() string {
+	s.Helper()
+	begun, _, _ := unstructured.NestedString(s.welcome("hello").Object, "status", "begun")
+	return begun
 }
 
 // Where nothing tells any more what was applied, the release is made anew, once, and not object by object with other passwords.

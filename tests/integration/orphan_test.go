@@ -13,9 +13,14 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// collectGarbage runs Kubernetes' own garbage collector until the test ends.
+// collectGarbage runs Kubernetes' own garbage collector until the test ends, and returns once it is at work: one that still learns what there is
+// orphans those dependents that it has seen by then, and no others.
 func (s *scene) collectGarbage() {
 	s.Helper()
+	garbage := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "garbage", Namespace: s.namespace, OwnerReferences: []metav1.OwnerReference{
+		{APIVersion: "v1", Kind: "ConfigMap", Name: "never-was", UID: "never-was"},
+	}}}
+	s.must(env.Client.Create(ctx, garbage))
 	collector, err := env.CollectGarbage()
 	s.must(err)
 	s.Cleanup(func() {
@@ -24,6 +29,7 @@ func (s *scene) collectGarbage() {
 			s.Logf("last lines of the garbage collector:\n%s", collector.LastLines(20))
 		}
 	})
+	s.awaitGone(garbage, garbage.Name)
 }
 
 // children are the Deployment and the Service of the Welcome "hello", as they are now.

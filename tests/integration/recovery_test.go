@@ -48,13 +48,7 @@ func TestKilledAfterTheRecord(t *testing.T) {
 			})
 		},
 		"between two objects": (*scene).holdDeployments,
-		"before the status": func(s *scene) (<-chan struct{}, func()) {
-			probe := s.create("probe") // no operator runs yet
-			defer s.delete(probe)
-			return s.hold(admissionregistrationv1.Update, kit.Group, "welcomes/status", func(ctx context.Context) error {
-				return env.Client.Status().Update(ctx, probe.DeepCopy(), client.DryRunAll)
-			})
-		},
+		"before the status":   (*scene).holdStatuses,
 	}
 	ends := map[string]func(s *scene){
 		"it stays as it was": func(s *scene) {
@@ -81,9 +75,9 @@ func TestKilledAfterTheRecord(t *testing.T) {
 			t.Run(place+", "+what, func(t *testing.T) {
 				s := newScene(t)
 				only := settings{namespaces: []string{s.namespace}, watches: watchesWith("  driftDetection: {mode: warn}\n")} // as an installation, not as a drift
+				s.create("hello", kit.Greet("before"), kit.Set("networkPolicy.enabled", true))
 				asked, letGo := hold(s)
 				first := s.ownOperator(only)
-				s.create("hello", kit.Greet("before"), kit.Set("networkPolicy.enabled", true))
 				<-asked
 				first.Kill()
 				letGo()
