@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/bradfitz/gomemcache/memcache"
 
@@ -134,7 +135,10 @@ func (s *scene) useExamples() {
 	s.Helper()
 	s.welcome("hello", kit.Greet("myfriends"))
 	for kind := range exampleKinds {
-		s.kubectl("apply", "--filename="+kit.File("examples", kind+"-operator", "samples"))
+		s.await(kind+" is a kind that the API server serves", func() error {
+			_, err := s.tryKubectl("", "apply", "--filename="+kit.File("examples", kind+"-operator", "samples"))
+			return err
+		})
 	}
 	for _, name := range []string{"welcome/hello", "memcached/memcached-sample", "springbootapp/springbootapp-sample", "ct/crontab-sample"} {
 		s.kubectl("wait", name, "--for=condition=Ready", "--timeout="+patience.String())
@@ -147,6 +151,7 @@ func (s *scene) useExamples() {
 		s.Errorf("the servers of memcached are %q: the sample wants two", servers)
 	}
 	client := memcache.New(servers...)
+	client.Timeout = 10 * time.Second
 	defer func() { _ = client.Close() }() // what was asked is known
 	for i := range 20 {
 		item := &memcache.Item{Key: fmt.Sprintf("key-%d", i), Value: fmt.Appendf(nil, "value %d", i)}

@@ -31,13 +31,13 @@ func TestReconcileThatSomebodyAsksFor(t *testing.T) {
 	before := s.record()
 	early := s.plugin("reconcile", "hello", "--force", "--wait", "--timeout=3s")
 	s.expect(early, 1, "once a minute at most", "not done after 3s")
-	for range 50 { // somebody who can't leave it alone
+	for range 10 { // somebody who can't leave it alone
 		s.edit("hello", kit.Annotate("webapp.demo.welcome.domain/reconcile", early.out))
 		s.edit("hello", kit.Annotate("webapp.demo.welcome.domain/reconcile", "force"))
 	}
 	s.settled(operator)
 	if requests := before.of(operator); len(requests) > 0 {
-		t.Errorf("to be asked a hundred times within a minute costs %s", requests)
+		t.Errorf("to be asked twenty times within a minute costs %s", requests)
 	}
 	s.awaitGreeting("hello", "intruders")
 
@@ -82,6 +82,7 @@ func TestReconcileEndsNoPause(t *testing.T) {
 	s.fight(theirPort)
 	s.awaitCondition("hello", "DriftLoop", "True", "Service")
 	s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.MinReadySeconds = 7 })
+	s.await("all repairs are told", func() error { return atLeast(len(s.putBack("Service")), 3) })
 	before := len(s.putBack("Service"))
 	got := s.plugin("reconcile", "hello", "--force", "--wait")
 	if strings.Contains(got.out, "Service") || got.code != 0 {

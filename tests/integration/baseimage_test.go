@@ -50,7 +50,7 @@ func (s *scene) fromBaseImage() (own settings) {
 	}
 	own.namespaces, own.account = []string{s.namespace}, "myapp-operator"
 	// The rest of what config/manager of a stock operator has, and no image that watches.yaml does not speak of.
-	own.args = append(own.args, "--leader-election-namespace="+operatorNamespace, "--metrics-secure", "--metrics-require-rbac")
+	own.args = append(own.args, "--leader-election-namespace="+operatorNamespace, patientLease, "--metrics-secure", "--metrics-require-rbac")
 	own.program = filepath.Join(s.TempDir(), "operator")
 	s.must(os.WriteFile(own.program, []byte("#!/bin/sh\nunset RELATED_IMAGE_WELCOME\nexec "+env.binary+" \"$@\"\n"), 0o700))
 	return own
@@ -182,7 +182,7 @@ func TestOperatorsOfOneNamespace(t *testing.T) {
 	serve := func(kind string) {
 		s.ownOperator(settings{
 			namespaces: []string{s.namespace}, account: account, watches: entryOf(kind, chart, ""),
-			args: []string{"--leader-elect", "--leader-election-namespace=" + operatorNamespace, "--leader-election-id=" + strings.ToLower(kind) + "-operator"},
+			args: []string{"--leader-elect", "--leader-election-namespace=" + operatorNamespace, patientLease, "--leader-election-id=" + strings.ToLower(kind) + "-operator"},
 		})
 	}
 	serve("Knife")

@@ -20,7 +20,7 @@ func TestBrokenEntries(t *testing.T) {
 	chart := noteChart(t)
 	needy := chartOf(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: needy, version: 0.1.0, dependencies: [{name: absent, version: 1.0.0}]}"})
 	own := settings{
-		account: s.accountForKinds(), args: []string{"--leader-elect", "--leader-election-namespace=" + operatorNamespace},
+		account: s.accountForKinds(), args: []string{"--leader-elect", "--leader-election-namespace=" + operatorNamespace, patientLease},
 		namespaces: []string{s.namespace},
 		watches: entryOf("Nowhere", chart+"-nowhere", "") +
 			watchesWith("") +

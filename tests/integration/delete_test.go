@@ -91,7 +91,7 @@ func TestForeignFinalizersHoldUpNobody(t *testing.T) {
 		start := time.Now()
 		s.create(name)
 		s.awaitExists(&appsv1.Deployment{}, name)
-		if took := time.Since(start); took > 2*time.Second { // 1 s on a machine that has nothing else to do
+		if took := time.Since(start); took > 15*time.Second { // 1 s on a machine that has nothing else to do; who waits for them does so for 30 s
 			t.Errorf("the Deployment of a new Welcome took %s", took)
 		}
 	}

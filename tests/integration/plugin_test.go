@@ -140,6 +140,12 @@ func TestPluginStatus(t *testing.T) {
 	s.awaitGreeting("hello", "before")
 	s.awaitEvent("hello", "DriftCorrected", "intruder")
 	s.runsAll("hello")
+	s.await("it is ready again", func() error { // after a repair, once the status has heard of the Deployment's
+		if got := s.plugin("status", "hello"); got.code != 0 {
+			return errors.New(got.out + got.notes)
+		}
+		return nil
+	})
 	s.expect(s.plugin("status", "hello"), 0, "DriftCorrected", `env[0].value, which was changed by field manager "intruder"`)
 
 	s.create("broken")

@@ -23,8 +23,11 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
 
-// patience is how long something may take on a machine that has other work to do.
-const patience = 30 * time.Second
+// patience is how long something may take on a machine that has other work to do: longer than the longest pause between two attempts of the operator.
+const patience = 90 * time.Second
+
+// patientLease is for operators that are not to end because the machine has stood still for some seconds: nobody starts them anew.
+const patientLease = "--leader-election-lease-duration=15s"
 
 // shared is the operator as it is deployed, for all namespaces. It runs while no test has one of its own.
 var (

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -98,7 +99,7 @@ func (s *scene) childrenWrites(since recording, operators ...*process) controlpl
 	var written controlplane.Requests
 	for _, operator := range operators {
 		for _, request := range since.of(operator) {
-			if request.Writes() && request.ObjectRef.Resource != "welcomes" {
+			if request.Writes() && !request.Tells() && request.ObjectRef.Resource != "welcomes" {
 				written = append(written, request)
 			}
 		}
@@ -129,9 +130,12 @@ func TestShards(t *testing.T) {
 	deployment := &appsv1.Deployment{}
 	s.get(deployment, "moves")
 	quiet := s.record()
+	slowest := time.Duration(0)
 	for _, shard := range []string{"b", "a", "b"} {
+		start := time.Now()
 		s.edit("moves", ofShard(shard))
 		s.servedBy(shards[shard], "moves")
+		slowest = max(slowest, time.Since(start))
 	}
 	s.settled(a)
 	s.settled(b)
@@ -143,7 +147,8 @@ func TestShards(t *testing.T) {
 		t.Error("the Deployment was written to")
 	}
 	s.must(s.hasRecords("moves", 1))
-	if a.leftToOthers(t)+b.leftToOthers(t) > 0 || strings.Contains(a.Text()+b.Text(), "Standing back") {
+	const headStart = 3 * time.Second // one that does not let go for so long is in the way
+	if told := a.leftToOthers(t)+b.leftToOthers(t) > 0 || strings.Contains(a.Text()+b.Text(), "Standing back"); told && slowest < headStart {
 		t.Error("one shard is in the way of the other")
 	}
 

@@ -10,9 +10,9 @@ import (
 )
 
 // visitor comes each time anew: with a kept connection it would see no other pod than its first.
-var visitor = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+var visitor = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
-// Page is nil if the page at url comes within 2 seconds and has a text.
+// Page is nil if the page at url comes within 10 seconds, which a node takes that starts pods, and has a text.
 func Page(ctx context.Context, url, text string) error {
 	status, page, err := get(ctx, visitor, url, "")
 	if err == nil && (status != http.StatusOK || !strings.Contains(page, text)) {
