@@ -1,7 +1,7 @@
 package object
 
 import (
-	"unique"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -130,7 +130,7 @@ func share(value any) any {
 	case map[string]any:
 		shared := make(map[string]any, len(value))
 		for key, element := range value {
-			shared[unique.Make(key).Value()] = share(element)
+			shared[Common(key)] = share(element)
 		}
 		return shared
 	case []any:
@@ -138,7 +138,37 @@ func share(value any) any {
 			value[i] = share(element)
 		}
 	case string:
-		return unique.Make(value).Value()
+		return Common(value)
 	}
 	return value
+}
+
+// lately are strings that came a moment ago, of all objects.
+var lately = struct {
+	sync.Mutex
+	known map[string]string
+}{known: make(map[string]string, maxWords)}
+
+const (
+	maxWords = 2048
+	// maxWord bounds, in bytes, what of somebody's bulk is held beyond its object.
+	maxWord = 256
+)
+
+// Common is a string that equals word: one that is in memory already, if many objects have it. What is remembered for that begins anew when it is too much: what all
+// objects have is back with the next one, and what one of them has does not stay, as it would with package unique, where each costs more than the string.
+func Common(word string) string {
+	if len(word) > maxWord {
+		return word
+	}
+	lately.Lock()
+	defer lately.Unlock()
+	if known, ok := lately.known[word]; ok {
+		return known
+	}
+	if len(lately.known) == maxWords {
+		clear(lately.known)
+	}
+	lately.known[word] = word
+	return word
 }

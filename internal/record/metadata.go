@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unique"
 
 	"helm.sh/helm/v3/pkg/release"
 	corev1 "k8s.io/api/core/v1"
@@ -120,7 +119,7 @@ func Slim(object any) (any, error) {
 
 func slim(whole metav1.Object) *corev1.ConfigMap {
 	slim := &corev1.ConfigMap{}
-	slim.Namespace, slim.Name, slim.ResourceVersion, slim.UID = unique.Make(whole.GetNamespace()).Value(), whole.GetName(), whole.GetResourceVersion(), whole.GetUID()
+	slim.Namespace, slim.Name, slim.ResourceVersion, slim.UID = object.Common(whole.GetNamespace()), whole.GetName(), whole.GetResourceVersion(), whole.GetUID()
 	if !strings.HasPrefix(slim.Name, namePrefix) {
 		return slim
 	}
@@ -129,7 +128,7 @@ func slim(whole metav1.Object) *corev1.ConfigMap {
 	given, annotations := whole.GetLabels(), whole.GetAnnotations()
 	for _, key := range []string{"owner", "name", "status"} { // Helm's, by which it finds records
 		if value, ok := given[key]; ok {
-			slim.Labels[key] = unique.Make(value).Value()
+			slim.Labels[key] = object.Common(value)
 		}
 	}
 	for key, most := range longest {
@@ -160,8 +159,8 @@ func slimOwners(whole metav1.Object) []metav1.OwnerReference {
 		return []metav1.OwnerReference{{}}
 	}
 	return []metav1.OwnerReference{{
-		APIVersion: unique.Make(of.APIVersion).Value(), Kind: unique.Make(of.Kind).Value(), Name: unique.Make(of.Name).Value(),
-		UID: types.UID(unique.Make(string(of.UID)).Value()), Controller: controller[of.Controller != nil && *of.Controller],
+		APIVersion: object.Common(of.APIVersion), Kind: object.Common(of.Kind), Name: object.Common(of.Name),
+		UID: types.UID(object.Common(string(of.UID))), Controller: controller[of.Controller != nil && *of.Controller],
 	}}
 }
 

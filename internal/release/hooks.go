@@ -121,7 +121,7 @@ func (d hookDriver) Create(key string, rel *release.Release) error {
 		return err
 	}
 	a := d.op.client
-	if !a.source.chances(a.whole) {
+	if !a.source.chances(a.whole) || a.hasBegun(rel.Manifest) {
 		return nil
 	}
 	if err := a.sayBegun(rel.Manifest); err != nil {

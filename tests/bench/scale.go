@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -96,6 +97,9 @@ func (b *bench) scale(ctx context.Context, o options) (scaled, error) {
 	if err := b.prepare(ctx, s.contender); err != nil {
 		return s, err
 	}
+	if err := b.makeServicesHeadless(ctx); err != nil {
+		return s, err
+	}
 	for i := range s.namespaces {
 		if err := b.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace(i)}}); err != nil {
 			return s, err
@@ -130,6 +134,31 @@ func (b *bench) scale(ctx context.Context, o options) (scaled, error) {
 		}
 	}
 	return s, nil
+}
+
+// makeServicesHeadless has the API server give no Service an address. For each that it gives one to, it counts twice all that it has given, for its metrics (Used in
+// pkg/registry/core/service/ipallocator of Kubernetes 1.37): 6,000 Services halve what it creates in a second, whoever asks for it.
+func (b *bench) makeServicesHeadless(ctx context.Context) error {
+	const name = "headless.example.com"
+	policy := &admissionregistrationv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
+		ReinvocationPolicy: admissionregistrationv1.NeverReinvocationPolicy,
+		MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+			Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"services"}},
+		}}}},
+		Mutations: []admissionregistrationv1.Mutation{{PatchType: admissionregistrationv1.PatchTypeJSONPatch, JSONPatch: &admissionregistrationv1.JSONPatch{
+			Expression: `[JSONPatch{op: "add", path: "/spec/clusterIP", value: "None"}]`,
+		}}},
+	}}
+	binding := &admissionregistrationv1.MutatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: name}}
+	if err := errors.Join(b.Client.Create(ctx, policy), b.Client.Create(ctx, binding)); err != nil {
+		return err
+	}
+	return await(ctx, time.Minute, "Services get no address", func() (bool, error) {
+		probe := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "probe", Namespace: metav1.NamespaceDefault}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+		err := b.Client.Create(ctx, probe, client.DryRunAll)
+		return probe.Spec.ClusterIP == corev1.ClusterIPNone, err
+	})
 }
 
 const (
