@@ -1,8 +1,6 @@
 package object
 
 import (
-	"sync"
-
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -66,6 +64,9 @@ func (k IgnoredByKind) Slim(object any) (any, error) {
 		for _, unread := range unread {
 			unstructured.RemoveNestedField(slim.Object, "spec", unread)
 		}
+		if whole.GetKind() == "Service" { // that of a workload is read
+			unstructured.RemoveNestedField(slim.Object, "spec", "selector")
+		}
 	}
 	whole.Object = slim.Object
 	return Share(whole)
@@ -112,63 +113,4 @@ func Requested(workload *unstructured.Unstructured, name string) float64 {
 		return 0 // it has no containers
 	}
 	return quantity.AsApproximateFloat64()
-}
-
-// Share is a transform of the cache for objects that are kept whole, but for their managed fields,
-// which are the larger part of a small object, and which nothing reads. The strings that many
-// objects have, field names above all, are then in memory only once.
-func Share(object any) (any, error) {
-	if object, ok := object.(*unstructured.Unstructured); ok {
-		object.SetManagedFields(nil)
-		object.Object = share(object.Object).(map[string]any)
-	}
-	return object, nil
-}
-
-func share(value any) any {
-	switch value := value.(type) {
-	case map[string]any:
-		shared := make(map[string]any, len(value))
-		for key, element := range value {
-			shared[Common(key)] = share(element)
-		}
-		return shared
-	case []any:
-		for i, element := range value {
-			value[i] = share(element)
-		}
-	case string:
-		return Common(value)
-	}
-	return value
-}
-
-// lately are strings that came a moment ago, of all objects.
-var lately = struct {
-	sync.Mutex
-	known map[string]string
-}{known: make(map[string]string, maxWords)}
-
-const (
-	maxWords = 2048
-	// maxWord bounds, in bytes, what of somebody's bulk is held beyond its object.
-	maxWord = 256
-)
-
-// Common is a string that equals word: one that is in memory already, if many objects have it. What is remembered for that begins anew when it is too much: what all
-// objects have is back with the next one, and what one of them has does not stay, as it would with package unique, where each costs more than the string.
-func Common(word string) string {
-	if len(word) > maxWord {
-		return word
-	}
-	lately.Lock()
-	defer lately.Unlock()
-	if known, ok := lately.known[word]; ok {
-		return known
-	}
-	if len(lately.known) == maxWords {
-		clear(lately.known)
-	}
-	lately.known[word] = word
-	return word
 }
