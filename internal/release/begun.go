@@ -1,36 +1,46 @@
 package release
 
 import (
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
+	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
 	"helm.sh/helm/v3/pkg/release"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // What a chart leaves to chance, as a password that it makes, differs at each rendering. So before the first object is made of one, the status of the custom
 // resource tells of it: an action that was interrupted, or failed, goes on with what it has begun, which the record holds, and not with another password.
 
-// sayBegun writes into the status that objects are about to be made from a manifest. It fails, and nothing may be made, if somebody has written to the
-// custom resource since it was read.
+// sayBegun writes into the status that objects are about to be made from a manifest. It fails, and nothing may be made, if what the custom resource asks for, or
+// who serves it, has changed since it was read.
 func (a *actionClient) sayBegun(manifest string) error {
-	written := &unstructured.Unstructured{}
-	written.SetGroupVersionKind(a.gvk)
-	// What a reconcile has of the status lacks the conditions; the cache may be a write of this reconcile behind, which was not of the status.
-	if err := a.clients.cached.Get(a.ctx, client.ObjectKeyFromObject(a.owner), written); err != nil {
-		return fmt.Errorf("read the custom resource: %w", err)
-	}
-	written.SetResourceVersion(a.owner.GetResourceVersion())
-	for field, value := range map[string]string{"begun": a.begunWith(manifest), "operator": a.clients.operator} {
-		if err := unstructured.SetNestedField(written.Object, value, "status", field); err != nil {
+	var err error
+	for range 3 { // others may annotate it meanwhile
+		var read *unstructured.Unstructured
+		if read, err = a.live(); err != nil {
 			return err
 		}
+		holder, _, _ := unstructured.NestedString(read.Object, "status", "operator")
+		if read.GetGeneration() != a.owner.GetGeneration() || read.GetDeletionTimestamp() != nil || holder != "" && holder != a.clients.operator {
+			return errors.New("the custom resource has changed since it was read")
+		}
+		if err := unstructured.SetNestedField(read.Object, a.begunWith(manifest), "status", "begun"); err != nil {
+			return err
+		}
+		if err = a.clients.mgr.GetClient().Status().Update(a.ctx, read); err == nil {
+			a.owner.SetResourceVersion(read.GetResourceVersion())
+			return nil
+		}
+		if !apierrors.IsConflict(err) {
+			break
+		}
 	}
-	if err := a.clients.mgr.GetClient().Status().Update(a.ctx, written); err != nil {
-		return fmt.Errorf("write into the status what is begun: %w", err)
-	}
-	a.owner.SetResourceVersion(written.GetResourceVersion())
-	return nil
+	return fmt.Errorf("write into the status what is begun: %w", err)
 }
 
 // begunWith is what the status says of a manifest that is made from the wanted inputs.
@@ -38,16 +48,33 @@ func (a *actionClient) begunWith(manifest string) string {
 	return a.key.Proof(manifest) + "/" + a.wanted
 }
 
-// hasBegun is whether a manifest is the one that the last action has begun to make objects from, with the inputs that are wanted still.
-func (a *actionClient) hasBegun(manifest string) bool {
-	begun, _, _ := unstructured.NestedString(a.owner.(*unstructured.Unstructured).Object, "status", "begun")
-	return begun != "" && begun == a.begunWith(manifest)
+// saidBegun is what the status says of an action that was not brought to its end: the proof of its manifest, and what it was made from.
+func (a *actionClient) saidBegun() (proof, inputs string) {
+	owner, ok := a.owner.(*unstructured.Unstructured)
+	if !ok {
+		return "", ""
+	}
+	begun, _, _ := unstructured.NestedString(owner.Object, "status", "begun")
+	proof, inputs, _ = strings.Cut(begun, "/")
+	return proof, inputs
 }
 
-// begun is the manifest that is to be applied once more, since the last action has begun with it and was not brought to its end; empty if the chart is to be
-// rendered. A chart that looks up what is there has that go into its next rendering, where the last one has failed.
-func (a *actionClient) begun() (string, error) {
-	if a.current.Status != release.StatusFailed || !a.source.chances(a.whole) || a.asks.objects && a.retries() {
+// wasBegun is whether a manifest is the one of an action that was not brought to its end, whatever it was made from.
+func (a *actionClient) wasBegun(manifest string) bool {
+	proof, _ := a.saidBegun()
+	return proof != "" && a.key.Proves(proof, manifest)
+}
+
+// hasBegun is whether a manifest is that, and was made from what is wanted still.
+func (a *actionClient) hasBegun(manifest string) bool {
+	_, inputs := a.saidBegun()
+	return inputs != "" && inputs == a.wanted && a.wasBegun(manifest)
+}
+
+// begun is the manifest that is to be applied once more, since an action has begun with it and was not brought to its end; empty if the chart is to be rendered:
+// so it is where what chance has made cannot be applied, and where hooks, which are rendered in any case, would have another password.
+func (a *actionClient) begun(opts []helmclient.UpgradeOption) (string, error) {
+	if _, inputs := a.saidBegun(); inputs == "" || inputs != a.wanted || a.forced() || refusesField(a.clients.ledger.failure(a.owner.GetUID()).err) {
 		return "", nil
 	}
 	recorded, err := a.store.Releases().Get(a.owner.GetName(), a.current.Revision)
@@ -57,5 +84,38 @@ func (a *actionClient) begun() (string, error) {
 	if !a.hasBegun(recorded.Manifest) {
 		return "", nil
 	}
+	if a.source.hooks(a.whole) {
+		if same, err := a.hooksStay(opts); err != nil || !same {
+			return "", err
+		}
+	}
 	return recorded.Manifest, nil
+}
+
+// hooksStay is whether chance has no part in the hooks.
+func (a *actionClient) hooksStay(opts []helmclient.UpgradeOption) (bool, error) {
+	op, err := a.begin(nil, false)
+	if err != nil {
+		return false, err
+	}
+	defer op.end()
+	once, err := a.render(op, opts...)
+	if err != nil {
+		return false, err
+	}
+	again, err := a.render(op, opts...)
+	if err != nil {
+		return false, err
+	}
+	return slices.EqualFunc(once.Hooks, again.Hooks, func(a, b *release.Hook) bool { return a.Path == b.Path && a.Manifest == b.Manifest }), nil
+}
+
+// refusesField is whether the API server has refused what an object says in a field, or has not understood it: a value by chance may be the reason.
+func refusesField(err error) bool {
+	var refusal apierrors.APIStatus
+	if !errors.As(err, &refusal) || !apierrors.IsInvalid(err) {
+		return apierrors.IsBadRequest(err)
+	}
+	details := refusal.Status().Details
+	return details != nil && slices.ContainsFunc(details.Causes, func(cause metav1.StatusCause) bool { return cause.Field != "" })
 }

@@ -32,7 +32,7 @@ func (a *actionClient) mayInherit() error {
 }
 
 // live asks the API server for the owner, and fails if that is gone: the cache may be behind, and another one have its name.
-func (a *actionClient) live() (client.Object, error) {
+func (a *actionClient) live() (*unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(a.owner.GetObjectKind().GroupVersionKind())
 	// A list, for which the operator has a right; it needs none to get one.

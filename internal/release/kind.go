@@ -230,7 +230,7 @@ func (k *Kind) watch(ctx context.Context, owner client.Object, children []object
 func (k *Kind) ActionClientFor(ctx context.Context, owner client.Object) (helmclient.ActionInterface, error) {
 	report := k.clients.reporter(ctx, owner)
 	a := &actionClient{Kind: k, ctx: ctx, owner: owner, report: report}
-	a.store = k.store(ctx, owner, record.Options{Allow: k.allow, Children: a.knownChildren, IsApplied: a.isApplied, Report: report})
+	a.store = k.store(ctx, owner, record.Options{Allow: k.allow, Children: a.knownChildren, IsApplied: func(manifest string) bool { return a.isApplied(manifest) || a.wasBegun(manifest) }, Report: report})
 	if owner.GetDeletionTimestamp() != nil {
 		var err error
 		if a.store, err = a.store.AsRecorded(ctx); err != nil {

@@ -91,8 +91,12 @@ func (op *operation) end() { op.slots.Give() }
 func (op *operation) stamp() record.Record {
 	a := op.client
 	a.around.Lookups = op.lookups.digest()
+	capabilities := a.around.Capabilities
+	if op.begun != "" { // which was rendered with others, perhaps: the next reconcile compares
+		capabilities = a.current.Capabilities
+	}
 	return record.Record{
-		Inputs: a.wanted, Capabilities: a.around.Capabilities, Lookups: a.around.Lookups, Operator: a.clients.operator, Generation: a.owner.GetGeneration(),
+		Inputs: a.wanted, Capabilities: capabilities, Lookups: a.around.Lookups, Operator: a.clients.operator, Generation: a.owner.GetGeneration(),
 		Key: a.key,
 	}
 }

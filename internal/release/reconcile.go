@@ -373,8 +373,9 @@ func (a *actionClient) compare(opts []helmclient.UpgradeOption) (same bool, err 
 	if err != nil {
 		return false, fmt.Errorf("read release record %s: %w", a.current.Name, err)
 	}
-	same = rendered.Manifest == recorded.Manifest
-	if !same && (a.isApplied(recorded.Manifest) || a.hasBegun(recorded.Manifest)) {
+	begun := a.hasBegun(recorded.Manifest) && !a.source.hooks(a.whole) // which have to run, if they have not
+	same = rendered.Manifest == recorded.Manifest || begun && a.asks == questions{}
+	if !same && (begun || a.isApplied(recorded.Manifest)) {
 		again, err := a.render(op, opts...)
 		if err != nil {
 			return false, err
@@ -428,14 +429,16 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	}
 	// Not always: an object may only be taken once another one is there, which a rehearsal does not make.
 	rehearse := a.current.Status == release.StatusFailed && a.current.Inputs == a.wanted && a.clients.ledger.failure(a.owner.GetUID()).count%10 > 0
+	begun, err := a.begun(opts)
+	if err != nil {
+		return nil, err
+	}
 	op, err := a.begin(left, rehearse)
 	if err != nil {
 		return nil, err
 	}
 	defer op.end()
-	if op.begun, err = a.begun(); err != nil {
-		return nil, err
-	}
+	op.begun = begun
 	done := func() {}
 	change := func() { done = a.changing(a.retries()) }
 	if rehearse {

@@ -111,6 +111,10 @@ func TestChanceUpgradesNothing(t *testing.T) {
 // one, until there is an edit.
 func TestChanceInTheMiddle(t *testing.T) {
 	password := func(s *scene) string { return s.generated("password") }
+	// What is rendered anew differs in the revision, and looks as if it were to expand to a gigabyte.
+	chart := withPassword + `
+  revision: {{ .Release.Revision | quote }}
+  run: "echo started >&2"`
 	// Each stops the operator in the middle of what is asked for next, and returns the password that there is.
 	middles := map[string]func(s *scene, operator *process, ask func()) string{
 		"killed between two objects": func(s *scene, operator *process, ask func()) string {
@@ -136,7 +140,7 @@ func TestChanceInTheMiddle(t *testing.T) {
 	for middle, stop := range middles {
 		t.Run("an installation, "+middle, func(t *testing.T) {
 			s := newScene(t)
-			only := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withPassword)}
+			only := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, chart)}
 			before := stop(s, s.ownOperator(only), func() { s.create("hello") })
 			operator := s.ownOperator(only)
 			s.awaitDeployed("hello")
@@ -156,7 +160,7 @@ func TestChanceInTheMiddle(t *testing.T) {
 		})
 		t.Run("an upgrade, "+middle, func(t *testing.T) {
 			s := newScene(t)
-			only := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withPassword)}
+			only := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, chart)}
 			first := s.ownOperator(only)
 			s.deploy("hello")
 			s.settled(first)
@@ -180,7 +184,7 @@ func TestChanceInTheMiddle(t *testing.T) {
 	}
 	t.Run("killed before the status tells of it", func(t *testing.T) {
 		s := newScene(t)
-		only := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withPassword)}
+		only := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, chart)}
 		s.create("hello")
 		asked, letGo := s.holdStatuses()
 		operator := s.ownOperator(only)
@@ -192,9 +196,22 @@ func TestChanceInTheMiddle(t *testing.T) {
 		s.awaitDeployed("hello")
 		s.awaitExists(&corev1.ConfigMap{}, "hello-generated")
 	})
+	t.Run("annotated before the status tells of it", func(t *testing.T) {
+		s := newScene(t)
+		s.create("hello")
+		asked, letGo := s.holdStatuses()
+		operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, chart)})
+		<-asked
+		s.edit("hello", kit.Annotate("example.com/backup", "done"))
+		letGo()
+		s.awaitDeployed("hello")
+		if failed := operator.metric(t, "welcome_operator_release_actions_total", `action="install".*result="failure"`); failed > 0 {
+			t.Error("an annotation has the installation fail")
+		}
+	})
 	t.Run("refused", func(t *testing.T) {
 		s := newScene(t)
-		s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withPassword)})
+		s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, chart)})
 		s.deploy("hello")
 		s.pause()
 		s.must(env.Client.Delete(ctx, &appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "hello")}))
@@ -214,6 +231,57 @@ func TestChanceInTheMiddle(t *testing.T) {
 			t.Errorf("the status tells of %q still", begun)
 		}
 	})
+}
+
+// Where hooks have a part in what chance has made, all of it is made anew: they are to have the same password as the objects.
+func TestChanceInHooks(t *testing.T) {
+	s := newScene(t)
+	only := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withPassword+`
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}-told
+  annotations: {helm.sh/hook: "post-install,post-upgrade"}
+data:
+  password: {{ $password | quote }}`)}
+	asked, letGo := s.holdDeployments()
+	operator := s.ownOperator(only)
+	s.create("hello")
+	<-asked
+	operator.Kill()
+	letGo()
+	s.ownOperator(only)
+	s.awaitDeployed("hello")
+	told := &corev1.ConfigMap{}
+	s.awaitExists(told, "hello-told")
+	if made := s.generated("password"); told.Data["password"] != made {
+		t.Errorf("the hook was told the password %q, which is %q", told.Data["password"], made)
+	}
+}
+
+// What chance has made, and the API server does not take, is made anew.
+func TestChanceThatIsRefused(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withPassword+`
+{{- if ne .Values.name "before" }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .Release.Name }}-labelled, labels: {lucky: '{{ index (list "yes" "fine" "no/") (randInt 0 3) }}'}}
+{{- end }}`)})
+	names := []string{"a", "b", "c", "d", "e"}
+	for _, name := range names {
+		s.create(name, kit.Greet("before"))
+	}
+	for _, name := range names {
+		s.awaitDeployed(name)
+		s.edit(name, kit.Greet("after"))
+	}
+	for _, name := range names {
+		s.awaitGreeting(name, "after")
+		s.awaitDeployed(name)
+	}
 }
 
 // begun is what the status of the Welcome hello tells of an action that was not brought to its end.
