@@ -276,29 +276,45 @@ func (r *Store) adopt(record *corev1.ConfigMap) {
 
 // hasUnlabelled is whether a record of the owner lacks labels by which Helm and the operator find it. It is not asked of Get, which drops the operator's.
 func (r *Store) hasUnlabelled(ctx context.Context, name string) bool {
-	reading <- struct{}{}
-	defer func() { <-reading }()
-	record, err := r.ConfigMapInterface.Get(ctx, name, metav1.GetOptions{})
+	record, err := r.live(ctx, name)
 	if err != nil || len(r.owned([]corev1.ConfigMap{*record})) == 0 {
 		return false
 	}
 	return !r.labelled().Matches(labels.Set(record.Labels)) || !object.ManagedBy().Matches(labels.Set(record.Labels))
 }
 
-// Update writes a record and returns when the cache shows it.
+// live reads a record as it is, whatever is in it.
+func (r *Store) live(ctx context.Context, name string) (*corev1.ConfigMap, error) {
+	reading <- struct{}{}
+	defer func() { <-reading }()
+	return r.ConfigMapInterface.Get(ctx, name, metav1.GetOptions{})
+}
+
+// Update writes a record and returns when the cache shows it. It does not if another operator has gone on from the record as it was known: a process that stood still
+// in the middle of a request sends the rest of it when it goes on.
 func (r *Store) Update(ctx context.Context, record *corev1.ConfigMap, opts metav1.UpdateOptions) (*corev1.ConfigMap, error) {
 	r.adopt(record)
 	if err := r.annotate(ctx, record); err != nil {
 		return nil, err
 	}
-	var err error
-	if record.UID, err = r.uid(ctx, record.Name); err != nil {
+	known, err := r.known(ctx, record.Name)
+	if err != nil {
 		return nil, err
 	}
+	record.UID, record.ResourceVersion = known.UID, known.ResourceVersion
 	// Helm does not pass on that the revision before could not be marked as superseded: two would be deployed.
 	var written *corev1.ConfigMap
-	err = retry.OnError(afterAnOutage, isOutage, func() (err error) {
-		written, err = r.ConfigMapInterface.Update(ctx, record, opts)
+	err = retry.OnError(afterAnOutage, func(err error) bool { return isOutage(err) || apierrors.IsConflict(err) }, func() (err error) {
+		if written, err = r.ConfigMapInterface.Update(ctx, record, opts); !apierrors.IsConflict(err) {
+			return err
+		}
+		live, liveErr := r.live(ctx, record.Name)
+		if liveErr != nil {
+			return liveErr
+		}
+		if status := live.Labels["status"]; live.UID == record.UID && (status == known.Labels["status"] || status == record.Labels["status"]) {
+			record.ResourceVersion = live.ResourceVersion // somebody annotated it, or it was written before an outage
+		}
 		return err
 	})
 	if err != nil {
@@ -342,11 +358,11 @@ func keep(record *corev1.ConfigMap, key object.Key) {
 
 // Restamp replaces what a record is annotated with.
 func (r *Store) Restamp(ctx context.Context, record *Record) error {
-	uid, err := r.uid(ctx, record.Name)
+	known, err := r.known(ctx, record.Name)
 	if err != nil {
 		return err
 	}
-	content := map[string]any{"metadata": map[string]any{"uid": uid, "annotations": record.annotations()}}
+	content := map[string]any{"metadata": map[string]any{"uid": known.UID, "annotations": record.annotations()}}
 	if record.Key != "" {
 		content["stringData"] = map[string]any{keyOfDigests: record.Key}
 	}
@@ -361,28 +377,28 @@ func (r *Store) Restamp(ctx context.Context, record *Record) error {
 	return r.awaitCached(ctx, written)
 }
 
-// uid is of the record that the cache has under a name, empty if it has none: the API server refuses a write to another one, which has come in its
+// known is the record that the cache has under a name, empty if it has none: by its UID the API server refuses a write to another one, which has come in its
 // place since. A namesake of the owner, made after the owner was deleted, has records with the same names.
-func (r *Store) uid(ctx context.Context, name string) (types.UID, error) {
+func (r *Store) known(ctx context.Context, name string) (*corev1.ConfigMap, error) {
 	cached, err := r.cachedRecord(ctx, name)
 	if err != nil {
-		return "", client.IgnoreNotFound(err)
+		return &corev1.ConfigMap{}, client.IgnoreNotFound(err)
 	}
 	if len(r.owned([]corev1.ConfigMap{*cached})) == 0 {
-		return "", apierrors.NewConflict(r.resource(), name, errors.New("it is a record of another custom resource by now"))
+		return nil, apierrors.NewConflict(r.resource(), name, errors.New("it is a record of another custom resource by now"))
 	}
-	return cached.UID, nil
+	return cached, nil
 }
 
 // Delete removes a record and returns when the cache shows that.
 func (r *Store) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
 	if opts.Preconditions == nil { // Helm says none
-		uid, err := r.uid(ctx, name)
+		known, err := r.known(ctx, name)
 		if err != nil {
 			return err
 		}
-		if uid != "" {
-			opts.Preconditions = &metav1.Preconditions{UID: &uid}
+		if known.UID != "" {
+			opts.Preconditions = &metav1.Preconditions{UID: &known.UID}
 		}
 	}
 	if err := r.ConfigMapInterface.Delete(ctx, name, opts); err != nil && !apierrors.IsNotFound(err) {

@@ -12,10 +12,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// shaky fails to update with each of errs, and then does.
+// shaky fails to update with each of errs, and then does. Meanwhile, the record has become live.
 type shaky struct {
 	corev1client.ConfigMapInterface
 	errs []error
+	live *corev1.ConfigMap
+}
+
+func (s *shaky) Get(context.Context, string, metav1.GetOptions) (*corev1.ConfigMap, error) {
+	return s.live, nil
 }
 
 func (s *shaky) Update(_ context.Context, record *corev1.ConfigMap, _ metav1.UpdateOptions) (*corev1.ConfigMap, error) {
@@ -24,7 +29,12 @@ func (s *shaky) Update(_ context.Context, record *corev1.ConfigMap, _ metav1.Upd
 		s.errs = s.errs[1:]
 		return nil, err
 	}
-	return record, nil
+	if s.live != nil && record.ResourceVersion != s.live.ResourceVersion {
+		return nil, apierrors.NewConflict(corev1.Resource("configmaps"), record.Name, errors.New("changed"))
+	}
+	written := record.DeepCopy()
+	written.ResourceVersion = "1" // the cache shows it at once
+	return written, nil
 }
 
 // cached is a cache that has one record.
@@ -40,18 +50,28 @@ func (c cached) Get(_ context.Context, _ client.ObjectKey, into client.Object, _
 
 func TestUpdateOutlastsAnOutage(t *testing.T) {
 	record := recordOf(t, nil)
-	record.ResourceVersion = "1"
+	record.ResourceVersion, record.Labels["status"] = "1", "pending-upgrade"
+	since := func(status string) *corev1.ConfigMap {
+		live := record.DeepCopy()
+		live.ResourceVersion, live.Labels["status"] = "2", status
+		return live
+	}
 	for name, c := range map[string]struct {
 		errs []error
+		live *corev1.ConfigMap
 		ok   bool
 	}{
-		"an error of the API server": {[]error{apierrors.NewInternalError(errors.New("etcd: leader changed"))}, true},
-		"no connection, twice":       {[]error{errors.New("connection refused"), errors.New("connection refused")}, true},
-		"somebody else's":            {[]error{apierrors.NewConflict(corev1.Resource("configmaps"), "hello", errors.New("changed"))}, false},
+		"an error of the API server":   {errs: []error{apierrors.NewInternalError(errors.New("etcd: leader changed"))}, ok: true},
+		"no connection, twice":         {errs: []error{errors.New("connection refused"), errors.New("connection refused")}, ok: true},
+		"somebody has annotated it":    {live: since("pending-upgrade"), ok: true},
+		"it was written, unnoticed":    {errs: []error{errors.New("connection reset")}, live: since("deployed"), ok: true},
+		"another operator has gone on": {live: since("superseded")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := NewStore(context.Background(), everywhere{configMaps: &shaky{errs: c.errs}}, cached{record: record}, nil, owner(), Options{Names: NamesPlain})
-			if _, err := store.Update(context.Background(), record.DeepCopy(), metav1.UpdateOptions{}); (err == nil) != c.ok {
+			store := NewStore(context.Background(), everywhere{configMaps: &shaky{errs: c.errs, live: c.live}}, cached{record: record}, nil, owner(), Options{Names: NamesPlain})
+			written := record.DeepCopy()
+			written.Labels["status"] = "deployed"
+			if _, err := store.Update(context.Background(), written, metav1.UpdateOptions{}); (err == nil) != c.ok {
 				t.Errorf("it ends with %v", err)
 			}
 		})
