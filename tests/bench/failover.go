@@ -107,8 +107,12 @@ func (r *replicas) load(ctx context.Context, first int) error {
 
 // lose has the leader go, and returns how long it takes until the standby has installed what was asked for after that.
 func (r *replicas) lose(ctx context.Context, way string) (took time.Duration, err error) {
-	if err := await(ctx, time.Minute, "the leader works", func() (bool, error) { return strings.Contains(r.leader.Text(), "Starting workers"), nil }); err != nil {
+	const works = "Starting workers"
+	if err := await(ctx, time.Minute, "the leader works", func() (bool, error) { return strings.Contains(r.leader.Text()+r.standby.Text(), works), nil }); err != nil {
 		return 0, err
+	}
+	if strings.Contains(r.standby.Text(), works) { // the one that was started again was faster
+		r.leader, r.standby = r.standby, r.leader
 	}
 	// The standby knows the lease by then, and the leader is at any point between two renewals.
 	pause(ctx, 2*time.Second+rand.N(time.Second))
