@@ -16,7 +16,8 @@ type readings struct {
 	working    int
 	heap       int64 // the live bytes, as the last collection of garbage has found them
 	goroutines int
-	upgrades   int           // that succeeded
+	installs   int           // that succeeded
+	upgrades   int           // likewise
 	took       time.Duration // to read these
 }
 
@@ -41,6 +42,7 @@ func (b *bench) read(ctx context.Context, o *operator) (readings, error) {
 		working:    int(kit.Metric(body, "controller_runtime_active_workers", "")),
 		heap:       int64(kit.Metric(body, "go_gc_heap_live_bytes", "")),
 		goroutines: int(kit.Metric(body, "go_goroutines", "")),
+		installs:   int(kit.Metric(body, "welcome_operator_release_actions_total", `action="install".*result="success"`)),
 		upgrades:   int(kit.Metric(body, "welcome_operator_release_actions_total", `action="upgrade".*result="success"`)),
 		took:       took,
 	}, nil

@@ -276,6 +276,10 @@ func (m *scaling) installed(ctx context.Context, first, count int, create func()
 	if err != nil {
 		return nil, 0, err
 	}
+	before, err := m.read(ctx, m.operator)
+	if err != nil {
+		return nil, 0, err
+	}
 	start, done := time.Now(), make(chan error, 1)
 	if err := create(); err != nil {
 		return nil, 0, err
@@ -295,9 +299,9 @@ func (m *scaling) installed(ctx context.Context, first, count int, create func()
 			if err != nil {
 				return nil, 0, err
 			}
-			made, passed := count-now.waiting, time.Since(start)
+			made, passed := now.installs-before.installs, time.Since(start)
 			if made > 0 {
-				left := passed / time.Duration(made) * time.Duration(now.waiting)
+				left := passed / time.Duration(made) * time.Duration(count-made)
 				fmt.Fprintf(os.Stderr, "  %6.0fs  about %d of %d, %.1f/s, %s left of this step\n", passed.Seconds(), first+made, first+count, float64(made)/passed.Seconds(), left.Round(time.Second))
 			}
 		}
