@@ -25,7 +25,7 @@ func (a *actionClient) sayBegun(manifest string) error {
 		if read, err = a.live(); err != nil {
 			return err
 		}
-		holder, _, _ := unstructured.NestedString(read.Object, "status", "operator")
+		holder := claimedBy(read)
 		if read.GetGeneration() != a.owner.GetGeneration() || read.GetDeletionTimestamp() != nil || holder != "" && holder != a.clients.operator {
 			return errors.New("the custom resource has changed since it was read")
 		}
@@ -50,12 +50,7 @@ func (a *actionClient) begunWith(manifest string) string {
 
 // saidBegun is what the status says of an action that was not brought to its end: the proof of its manifest, and what it was made from.
 func (a *actionClient) saidBegun() (proof, inputs string) {
-	owner, ok := a.owner.(*unstructured.Unstructured)
-	if !ok {
-		return "", ""
-	}
-	begun, _, _ := unstructured.NestedString(owner.Object, "status", "begun")
-	proof, inputs, _ = strings.Cut(begun, "/")
+	proof, inputs, _ = strings.Cut(textInStatus(a.owner, "begun"), "/")
 	return proof, inputs
 }
 

@@ -8,6 +8,7 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/record"
@@ -101,11 +102,19 @@ func (a *actionClient) provenChildren() []object.Child {
 
 // inStatus is a text in what the custom resource's status says of the release.
 func (a *actionClient) inStatus(field string) string {
-	owner, ok := a.owner.(*unstructured.Unstructured)
+	return textInStatus(a.owner, "release", field)
+}
+
+// claimedBy is the operator that has claimed a custom resource, empty if none has.
+func claimedBy(owner client.Object) string { return textInStatus(owner, "operator") }
+
+// textInStatus is a text in the status of a custom resource, empty if it has none there.
+func textInStatus(owner client.Object, path ...string) string {
+	u, ok := owner.(*unstructured.Unstructured)
 	if !ok {
 		return ""
 	}
-	text, _, _ := unstructured.NestedString(owner.Object, "status", "release", field)
+	text, _, _ := unstructured.NestedString(u.Object, append([]string{"status"}, path...)...)
 	return text
 }
 

@@ -97,11 +97,7 @@ func (a *actionClient) Get(string, ...helmclient.GetOption) (*release.Release, e
 
 // isOthers is whether another operator has made the record since the custom resource was looked at: it had no operator then. One that was taken over says so.
 func (a *actionClient) isOthers() bool {
-	claimed := ""
-	if owner, ok := a.owner.(*unstructured.Unstructured); ok {
-		claimed, _, _ = unstructured.NestedString(owner.Object, "status", "operator")
-	}
-	return a.current.Operator != "" && a.current.Operator != a.clients.operator && claimed != a.clients.operator
+	return a.current.Operator != "" && a.current.Operator != a.clients.operator && claimedBy(a.owner) != a.clients.operator
 }
 
 // newest is the newest record. One that is too far ahead to be the operator's is deleted: there is none after the highest number, and
