@@ -44,7 +44,7 @@ func (w *memoryWatch) Start(ctx context.Context) error {
 	return nil
 }
 
-// NeedLeaderElection is false: who stands by holds the custom resources, too, and all else as soon as it leads.
+// NeedLeaderElection is false: who stands by holds as much.
 func (w *memoryWatch) NeedLeaderElection() bool { return false }
 
 func (w *memoryWatch) look(now held) {

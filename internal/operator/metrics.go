@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -65,7 +67,7 @@ var (
 )
 
 // setUpMetrics registers the metrics of the operator beside those of controller-runtime.
-func setUpMetrics(mgr manager.Manager, entries []Entry, refused []broken, options Options) error {
+func setUpMetrics(ctx context.Context, mgr manager.Manager, entries []Entry, refused []broken, options Options) error {
 	for _, each := range refused {
 		entryBroken.WithLabelValues(strconv.Itoa(each.place.number), each.Kind, strings.ToValidUTF8(each.err.Error(), "")).Set(1)
 	}
@@ -77,9 +79,13 @@ func setUpMetrics(mgr manager.Manager, entries []Entry, refused []broken, option
 	if options.Shard != "" {
 		registry = prometheus.WrapRegistererWith(prometheus.Labels{"shard": options.Shard}, registry)
 	}
+	resources, err := newResources(ctx, mgr.GetCache(), mgr.GetAPIReader(), mgr.Elected(), entries, operator, options.MetricsPerResource)
+	if err != nil {
+		return err
+	}
 	for _, collector := range []prometheus.Collector{
 		actions, durations, buildInfo, entryBroken, memoryRatio,
-		&resources{reader: mgr.GetClient(), live: mgr.GetAPIReader(), elected: mgr.Elected(), entries: entries, operator: operator, perResource: options.MetricsPerResource},
+		resources,
 	} {
 		if err := registry.Register(collector); err != nil {
 			return fmt.Errorf("register metrics: %w", err)
@@ -100,15 +106,94 @@ func countAction(gvk schema.GroupVersionKind) func(action string, took time.Dura
 	}
 }
 
-// resources are gauges of the custom resources that this operator selects, computed at each scrape from the cache. A
+// resources are gauges of the custom resources that this operator selects, computed at each scrape from what is kept of the cache. A
 // standby has none: two operators would count everything twice.
 type resources struct {
-	reader      client.Reader
+	cache       informed
 	live        client.Reader // of leases
 	elected     <-chan struct{}
-	entries     []Entry
+	kinds       []*servedKind
 	operator    string // this one
 	perResource bool
+
+	mu        sync.Mutex
+	workloads map[string]*workloadKind // by kind, of those that the cache watches
+}
+
+// informed is what is used of the cache.
+type informed interface {
+	client.Reader
+	GetInformer(ctx context.Context, object client.Object, opts ...cache.InformerGetOption) (cache.Informer, error)
+}
+
+type (
+	// servedKind is an entry of watches.yaml with its custom resources.
+	servedKind struct {
+		Entry
+		owners *tally[owner]
+	}
+	// workloadKind is a kind of objects that have pods.
+	workloadKind struct {
+		*tally[workload]
+		read toolscache.ResourceEventHandlerRegistration
+	}
+)
+
+// owner is what the metrics tell of a custom resource.
+type owner struct {
+	selected      bool
+	conditions    [len(countedConditions)]uint8 // indices of conditionStatuses
+	loop          string                        // what the condition DriftLoop says, if it is True
+	notReadySince int64                         // Unix time, 0 for what is ready or paused
+	operator      string                        // that has claimed it
+	deleted, held bool                          // it is being deleted, and has the finalizer
+}
+
+// workload is what they tell of an object with pods.
+type workload struct {
+	of ownerKey
+	usage
+}
+
+// newResources keeps what is to be told of the custom resources of the entries.
+func newResources(ctx context.Context, cache informed, live client.Reader, elected <-chan struct{}, entries []Entry, operator string, perResource bool) (*resources, error) {
+	r := &resources{cache: cache, live: live, elected: elected, operator: operator, perResource: perResource, workloads: map[string]*workloadKind{}}
+	for _, entry := range entries {
+		selector, err := metav1.LabelSelectorAsSelector(entry.Selector)
+		if err != nil {
+			return nil, fmt.Errorf("read the selector of %s: %w", entry.Kind, err)
+		}
+		kind := &servedKind{entry, newTally(func(object *unstructured.Unstructured) owner { return ownerOf(object, selector) })}
+		informer, err := cache.GetInformer(ctx, customResource(entry))
+		if err != nil {
+			return nil, fmt.Errorf("watch %s: %w", entry.Kind, err)
+		}
+		if _, err := informer.AddEventHandler(kind.owners); err != nil {
+			return nil, fmt.Errorf("watch %s: %w", entry.Kind, err)
+		}
+		r.kinds = append(r.kinds, kind)
+	}
+	return r, nil
+}
+
+func ownerOf(object *unstructured.Unstructured, selector labels.Selector) owner {
+	o := owner{
+		selected: selector.Matches(labels.Set(object.GetLabels())),
+		operator: status.Operator(object),
+		deleted:  object.GetDeletionTimestamp() != nil,
+		held:     slices.Contains(object.GetFinalizers(), status.Finalizer),
+	}
+	for i, condition := range countedConditions {
+		text, _ := conditionOf(object, condition)["status"].(string)
+		o.conditions[i] = uint8(max(0, slices.Index(conditionStatuses, text)))
+	}
+	if loop := conditionOf(object, status.DriftLoop); loop["status"] == "True" {
+		o.loop, _ = loop["message"].(string)
+	}
+	if since := notReadySince(object); !since.IsZero() {
+		o.notReadySince = since.Unix()
+	}
+	return o
 }
 
 var (
@@ -136,10 +221,12 @@ var (
 		fmt.Sprintf("1 for a custom resource with the condition DriftLoop: others undo the repairs of an object, which the message names. At most %d of a kind.", mostDriftLoops),
 		[]string{"kind", "namespace", "name", "message"}, nil)
 
-	// workloads are the kinds that count their pods in status.replicas.
-	workloads = []string{"Deployment", "StatefulSet", "ReplicaSet"}
+	// countingKinds count their pods in status.replicas.
+	countingKinds = []string{"Deployment", "StatefulSet", "ReplicaSet"}
 
-	countedConditions = []string{status.Ready, status.Reconciling, status.Stalled, status.Drifted, status.DriftLoop}
+	countedConditions = [...]string{status.Ready, status.Reconciling, status.Stalled, status.Drifted, status.DriftLoop}
+	// conditionStatuses begin with that of a condition that is not there.
+	conditionStatuses = []string{"Unknown", "True", "False"}
 )
 
 // Describe implements prometheus.Collector.
@@ -158,37 +245,24 @@ func (r *resources) Collect(out chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	selected, others := map[schema.GroupKind][]unstructured.Unstructured{}, map[ownerKey]bool{}
-	for _, entry := range r.entries {
-		items, err := r.list(ctx, entry.GroupVersionKind)
-		if err != nil {
-			out <- prometheus.NewInvalidMetric(conditionDesc, err)
-			continue
+	unselected := map[ownerKey]bool{}
+	for _, kind := range r.kinds {
+		if !kind.selectsAll() {
+			r.collectUnserved(ctx, out, kind, unselected)
 		}
-		selector, err := metav1.LabelSelectorAsSelector(entry.Selector)
-		if err != nil {
-			out <- prometheus.NewInvalidMetric(conditionDesc, fmt.Errorf("read the selector of %s: %w", entry.Kind, err))
-			continue
-		}
-		if !selector.Empty() {
-			var unselected []unstructured.Unstructured
-			items, unselected = divide(items, selector)
-			for i := range unselected {
-				others[ownerKey{entry.GroupKind(), client.ObjectKeyFromObject(&unselected[i])}] = true
-			}
-			r.collectUnserved(ctx, out, entry, unselected)
-		}
-		selected[entry.GroupKind()] = items
 	}
-	used, err := r.usage(ctx, others)
+	used, err := r.usage(ctx, unselected)
 	if err != nil {
 		out <- prometheus.NewInvalidMetric(replicasDesc, err)
 	}
-	for _, entry := range r.entries {
-		if items, listed := selected[entry.GroupKind()]; listed {
-			r.collect(out, entry, items, used)
-		}
+	for _, kind := range r.kinds {
+		r.collect(out, kind, used)
 	}
+}
+
+// selectsAll is whether there is no selector.
+func (k *servedKind) selectsAll() bool {
+	return len(k.Selector.MatchLabels)+len(k.Selector.MatchExpressions) == 0
 }
 
 // ownerKey is a custom resource.
@@ -197,44 +271,41 @@ type ownerKey struct {
 	types.NamespacedName
 }
 
-// divide says which custom resources a selector matches, and which it does not.
-func divide(items []unstructured.Unstructured, selector labels.Selector) (selected, others []unstructured.Unstructured) {
-	for _, item := range items {
-		if selector.Matches(labels.Set(item.GetLabels())) {
-			selected = append(selected, item)
-		} else {
-			others = append(others, item)
-		}
-	}
-	return selected, others
-}
-
 // lapsedAfter is how long ago a lease was renewed that nobody renews. It is longer than any takes to change hands, and than clocks differ.
 const lapsedAfter = time.Minute
 
-func (r *resources) collectUnserved(ctx context.Context, out chan<- prometheus.Metric, entry Entry, others []unstructured.Unstructured) {
+func (r *resources) collectUnserved(ctx context.Context, out chan<- prometheus.Metric, kind *servedKind, unselected map[ownerKey]bool) {
+	type group struct {
+		operator      string
+		deleted, held bool
+	}
+	groups := map[group]float64{}
+	kind.owners.forEach(func(name types.NamespacedName, o owner) {
+		if !o.selected {
+			unselected[ownerKey{kind.GroupKind(), name}] = true
+			groups[group{o.operator, o.deleted, o.held}]++
+		}
+	})
 	counts := map[string]float64{"unclaimed": 0, "deleted": 0, "lapsed": 0}
 	lapsed := map[string]bool{r.operator: true} // what it does not select any more, it lets go
-	for i := range others {
-		item := &others[i]
-		holder := status.Operator(item)
-		if _, known := lapsed[holder]; holder != "" && !known {
-			lapsed[holder] = r.hasLapsed(ctx, holder)
+	for group, count := range groups {
+		if _, known := lapsed[group.operator]; group.operator != "" && !known {
+			lapsed[group.operator] = r.hasLapsed(ctx, group.operator)
 		}
 		switch {
-		case holder != "" && !lapsed[holder]:
-		case item.GetDeletionTimestamp() != nil:
-			if slices.Contains(item.GetFinalizers(), status.Finalizer) {
-				counts["deleted"]++
+		case group.operator != "" && !lapsed[group.operator]:
+		case group.deleted:
+			if group.held {
+				counts["deleted"] += count
 			}
-		case holder != "":
-			counts["lapsed"]++
+		case group.operator != "":
+			counts["lapsed"] += count
 		default:
-			counts["unclaimed"]++
+			counts["unclaimed"] += count
 		}
 	}
 	for reason, count := range counts {
-		out <- gauge(unservedDesc, count, entry.Kind, reason)
+		out <- gauge(unservedDesc, count, kind.Kind, reason)
 	}
 }
 
@@ -249,15 +320,6 @@ func (r *resources) hasLapsed(ctx context.Context, operator string) bool {
 	return time.Since(lease.Spec.RenewTime.Time) > lapsedAfter
 }
 
-func (r *resources) list(ctx context.Context, gvk schema.GroupVersionKind) ([]unstructured.Unstructured, error) {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(gvk)
-	if err := r.reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list %s: %w", gvk.Kind, err)
-	}
-	return list.Items, nil
-}
-
 // owners are the custom resources of one kind in one namespace, usage is what their pods take.
 type (
 	owners struct {
@@ -270,93 +332,118 @@ type (
 // usage asks the workloads, not the custom resources: as long as one of those is paused or cannot be
 // applied, something else runs than its spec wants. It is nil if no kind of workloads is watched, or
 // all there are have yet to be read after a start: a scrape that waited for that would fail as a whole. Those of other operators' custom resources are left out.
-func (r *resources) usage(ctx context.Context, others map[ownerKey]bool) (map[owners]usage, error) {
-	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-	defer cancel()
+func (r *resources) usage(ctx context.Context, unselected map[ownerKey]bool) (map[owners]usage, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var used map[owners]usage
-	for _, kind := range workloads {
-		items, err := r.list(ctx, appsv1.SchemeGroupVersion.WithKind(kind))
-		if uncached := (&cache.ErrResourceNotCached{}); errors.As(err, &uncached) || apierrors.IsTimeout(err) {
-			continue
-		}
+	for _, name := range countingKinds {
+		kind, err := r.workloadsOf(ctx, appsv1.SchemeGroupVersion.WithKind(name))
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("count the pods of each %s: %w", name, err)
+		}
+		if kind == nil || !kind.read.HasSynced() {
+			continue
 		}
 		if used == nil {
 			used = map[owners]usage{}
 		}
-		for i := range items {
-			kind, of := object.MadeFor(&items[i])
-			if of.Name == "" || others[ownerKey{kind, of}] {
-				continue
+		kind.forEach(func(_ types.NamespacedName, w workload) {
+			if w.of.Name == "" || unselected[w.of] {
+				return
 			}
-			key := owners{kind, of.Namespace}
-			count, _, _ := unstructured.NestedInt64(items[i].Object, "status", "replicas")
-			replicas, sum := float64(count), used[key]
-			used[key] = usage{
-				replicas: sum.replicas + replicas,
-				cpu:      sum.cpu + replicas*object.Requested(&items[i], "cpu"),
-				memory:   sum.memory + replicas*object.Requested(&items[i], "memory"),
-			}
-		}
+			key := owners{w.of.GroupKind, w.of.Namespace}
+			sum := used[key]
+			used[key] = usage{sum.replicas + w.replicas, sum.cpu + w.cpu, sum.memory + w.memory}
+		})
 	}
 	return used, nil
 }
 
-func (r *resources) collect(out chan<- prometheus.Metric, entry Entry, items []unstructured.Unstructured, used map[owners]usage) {
-	conditions := map[[2]string]float64{}
-	for _, condition := range countedConditions {
-		for _, value := range []string{"True", "False", "Unknown"} {
-			conditions[[2]string{condition, value}] = 0 // a series that is there can be alerted on
-		}
+// workloadsOf is nil as long as the cache does not watch that kind: the first custom resource that has such an object makes it.
+func (r *resources) workloadsOf(ctx context.Context, gvk schema.GroupVersionKind) (*workloadKind, error) {
+	if known := r.workloads[gvk.Kind]; known != nil {
+		return known, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	one := &unstructured.UnstructuredList{}
+	one.SetGroupVersionKind(gvk)
+	err := r.cache.List(ctx, one, client.Limit(1), client.UnsafeDisableDeepCopy)
+	if uncached := (&cache.ErrResourceNotCached{}); errors.As(err, &uncached) || apierrors.IsTimeout(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	kind := &unstructured.Unstructured{}
+	kind.SetGroupVersionKind(gvk)
+	informer, err := r.cache.GetInformer(ctx, kind)
+	if err != nil {
+		return nil, err
+	}
+	watched := &workloadKind{tally: newTally(workloadOf)}
+	if watched.read, err = informer.AddEventHandler(watched); err != nil {
+		return nil, err
+	}
+	r.workloads[gvk.Kind] = watched
+	return watched, nil
+}
+
+func workloadOf(counted *unstructured.Unstructured) workload {
+	kind, of := object.MadeFor(counted)
+	count, _, _ := unstructured.NestedInt64(counted.Object, "status", "replicas")
+	replicas := float64(count)
+	return workload{ownerKey{kind, of}, usage{replicas, replicas * object.Requested(counted, "cpu"), replicas * object.Requested(counted, "memory")}}
+}
+
+func (r *resources) collect(out chan<- prometheus.Metric, kind *servedKind, used map[owners]usage) {
+	var conditions [len(countedConditions)][3]float64
 	now, longest, left, counts, loops := time.Now(), time.Duration(0), 0.0, map[string]float64{}, 0
-	for i := range items {
-		item := &items[i]
-		for _, condition := range countedConditions {
-			value := "Unknown"
-			if text, ok := conditionOf(item, condition)["status"].(string); ok {
-				value = text
-			}
-			conditions[[2]string{condition, value}]++
+	kind.owners.forEach(func(name types.NamespacedName, o owner) {
+		if !o.selected {
+			return
+		}
+		for i, condition := range countedConditions {
+			conditions[i][o.conditions[i]]++
 			if r.perResource {
 				isTrue := 0.0
-				if value == "True" {
+				if conditionStatuses[o.conditions[i]] == "True" {
 					isTrue = 1
 				}
-				out <- gauge(perResourceDesc, isTrue, entry.Kind, item.GetNamespace(), item.GetName(), condition)
+				out <- gauge(perResourceDesc, isTrue, kind.Kind, name.Namespace, name.Name, condition)
 			}
 		}
-		if loop := conditionOf(item, status.DriftLoop); loop["status"] == "True" && loops < mostDriftLoops {
+		if o.loop != "" && loops < mostDriftLoops {
 			loops++
-			message, _ := loop["message"].(string)
-			out <- gauge(driftLoopDesc, 1, entry.Kind, item.GetNamespace(), item.GetName(), message)
+			out <- gauge(driftLoopDesc, 1, kind.Kind, name.Namespace, name.Name, o.loop)
 		}
-		if since := notReadySince(item); !since.IsZero() {
-			longest = max(longest, now.Sub(since))
+		if o.notReadySince != 0 {
+			longest = max(longest, now.Sub(time.Unix(o.notReadySince, 0)))
 		}
-		if holder := status.Operator(item); holder != "" && holder != r.operator {
+		if o.operator != "" && o.operator != r.operator {
 			left++
 		}
-		counts[item.GetNamespace()]++
+		counts[name.Namespace]++
+	})
+	for i, condition := range countedConditions {
+		for status, count := range conditions[i] { // those that nobody has, too: a series that is there can be alerted on
+			out <- gauge(conditionDesc, count, kind.Kind, condition, conditionStatuses[status])
+		}
 	}
-	for key, count := range conditions {
-		out <- gauge(conditionDesc, count, entry.Kind, key[0], key[1])
-	}
-	out <- gauge(notReadyDesc, longest.Seconds(), entry.Kind)
-	out <- gauge(leftDesc, left, entry.Kind)
+	out <- gauge(notReadyDesc, longest.Seconds(), kind.Kind)
+	out <- gauge(leftDesc, left, kind.Kind)
 	for namespace, count := range counts {
-		out <- gauge(countDesc, count, entry.Kind, namespace)
-		key := owners{entry.GroupKind(), namespace}
+		out <- gauge(countDesc, count, kind.Kind, namespace)
+		key := owners{kind.GroupKind(), namespace}
 		if _, runs := used[key]; !runs && used != nil {
 			used[key] = usage{}
 		}
 	}
 	for key, sum := range used {
-		if key.GroupKind == entry.GroupKind() {
-			out <- gauge(replicasDesc, sum.replicas, entry.Kind, key.namespace)
-			out <- gauge(cpuDesc, sum.cpu, entry.Kind, key.namespace)
-			out <- gauge(memoryDesc, sum.memory, entry.Kind, key.namespace)
+		if key.GroupKind == kind.GroupKind() {
+			out <- gauge(replicasDesc, sum.replicas, kind.Kind, key.namespace)
+			out <- gauge(cpuDesc, sum.cpu, kind.Kind, key.namespace)
+			out <- gauge(memoryDesc, sum.memory, kind.Kind, key.namespace)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package operator
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,7 +26,7 @@ import (
 
 var testKind = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Thing"}
 
-// fixedCache answers every list of a kind with the same objects. Others it does not watch, or is still about to read.
+// fixedCache watches some kinds, whose objects do not change. Other kinds it does not watch, or is still about to read.
 type fixedCache struct {
 	client.Reader
 	objects map[string][]unstructured.Unstructured
@@ -33,16 +35,39 @@ type fixedCache struct {
 
 func (f fixedCache) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	gvk := list.GetObjectKind().GroupVersionKind()
-	items, known := f.objects[gvk.Kind]
+	_, known := f.objects[gvk.Kind]
 	switch {
 	case !known && f.filling:
 		return apierrors.NewTimeoutError("failed waiting for the informer to sync", 0)
 	case !known:
 		return &cache.ErrResourceNotCached{GVK: gvk}
 	}
-	list.(*unstructured.UnstructuredList).Items = items
 	return nil
 }
+
+func (f fixedCache) GetInformer(_ context.Context, object client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
+	return fixedInformer{objects: f.objects[object.GetObjectKind().GroupVersionKind().Kind]}, nil
+}
+
+// fixedInformer tells of all its objects at once.
+type fixedInformer struct {
+	cache.Informer
+	objects []unstructured.Unstructured
+}
+
+func (f fixedInformer) AddEventHandler(handler toolscache.ResourceEventHandler) (toolscache.ResourceEventHandlerRegistration, error) {
+	for i := range f.objects {
+		handler.OnAdd(&f.objects[i], true)
+	}
+	return hasHeard{}, nil
+}
+
+// hasHeard is a handler that has heard of everything.
+type hasHeard struct {
+	toolscache.ResourceEventHandlerRegistration
+}
+
+func (hasHeard) HasSynced() bool { return true }
 
 func thing(namespace, name, ready string) unstructured.Unstructured {
 	return unstructured.Unstructured{Object: map[string]any{
@@ -51,17 +76,22 @@ func thing(namespace, name, ready string) unstructured.Unstructured {
 	}}
 }
 
-// workload is a Deployment of a Thing, as the cache has it.
-func workload(t *testing.T, namespace, owner string, replicas int64, cpu, memory string) unstructured.Unstructured {
+// deployment is one of a Thing, as the cache has it.
+func deployment(t *testing.T, namespace, owner string, replicas int64, cpu, memory string) unstructured.Unstructured {
 	t.Helper()
-	return workloadOf(t, namespace, owner, "x", replicas, cpu, memory)
+	return deploymentFor(t, namespace, owner, "x", replicas, cpu, memory)
 }
 
-func workloadOf(t *testing.T, namespace, owner, name string, replicas int64, cpu, memory string) unstructured.Unstructured {
+// deployments have names of their own.
+var deployments int
+
+func deploymentFor(t *testing.T, namespace, owner, name string, replicas int64, cpu, memory string) unstructured.Unstructured {
 	t.Helper()
+	deployments++
 	workload := &unstructured.Unstructured{Object: map[string]any{
 		"metadata": map[string]any{
 			"namespace":       namespace,
+			"name":            fmt.Sprintf("deployment-%d", deployments),
 			"labels":          map[string]any{"managed-by": "us"},
 			"ownerReferences": []any{map[string]any{"apiVersion": "example.com/v1", "kind": owner, "name": name, "uid": "u", "controller": true}},
 		},
@@ -102,30 +132,40 @@ func labelValues(metric *dto.Metric) string {
 	return strings.Join(values, ",")
 }
 
-func testResources(perResource bool, items, workloads []unstructured.Unstructured) *resources {
-	elected := make(chan struct{})
-	close(elected)
+func testResources(t *testing.T, perResource bool, items, workloads []unstructured.Unstructured) *resources {
+	t.Helper()
 	objects := map[string][]unstructured.Unstructured{"Thing": items}
 	if workloads != nil {
 		objects["Deployment"] = workloads
 	}
+	return resourcesOf(t, fixedCache{objects: objects}, perResource)
+}
+
+func resourcesOf(t *testing.T, objects fixedCache, perResource bool) *resources {
+	t.Helper()
+	elected := make(chan struct{})
+	close(elected)
 	entry := Entry{Watch: watches.Watch{GroupVersionKind: testKind, Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "not-ours", Operator: metav1.LabelSelectorOpDoesNotExist}}}}}
-	return &resources{reader: fixedCache{objects: objects}, elected: elected, entries: []Entry{entry}, perResource: perResource}
+	r, err := newResources(t.Context(), objects, nil, elected, []Entry{entry}, "", perResource)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 func TestResources(t *testing.T) {
 	theirs := unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "b", "name": "theirs"}, "status": map[string]any{"operator": "another"}}}
-	got := gather(t, testResources(false, []unstructured.Unstructured{
+	got := gather(t, testResources(t, false, []unstructured.Unstructured{
 		theirs,
 		thing("a", "one", "True"),
 		thing("a", "two", "False"),
 		thing("b", "three", "Unknown"),
 		{Object: map[string]any{"metadata": map[string]any{"namespace": "b", "name": "new"}}},
 	}, []unstructured.Unstructured{
-		workload(t, "a", "Thing", 2, "500m", "32Mi"),
-		workload(t, "a", "Thing", 1, "100m", "32Mi"),
-		workload(t, "a", "Other", 7, "1", "1Gi"),
-		workload(t, "old", "Thing", 1, "1", "1Gi"), // its custom resource is deleted, its pods are still there
+		deployment(t, "a", "Thing", 2, "500m", "32Mi"),
+		deployment(t, "a", "Thing", 1, "100m", "32Mi"),
+		deployment(t, "a", "Other", 7, "1", "1Gi"),
+		deployment(t, "old", "Thing", 1, "1", "1Gi"), // its custom resource is deleted, its pods are still there
 	}))
 	for sample, want := range map[string]float64{
 		"resources{Ready,Thing,True}":                 1,
@@ -166,10 +206,10 @@ func TestResourcesOfAShard(t *testing.T) {
 	lease := func(name string, age time.Duration) coordinationv1.Lease {
 		return coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name}, Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: time.Now().Add(-age)}}}
 	}
-	r := testResources(false, []unstructured.Unstructured{
+	r := testResources(t, false, []unstructured.Unstructured{
 		thing("a", "mine", "True"), other("new", "", false), other("served", "n/lives", false), other("left", "n/lapsed", false), other("lost", "n/none", false),
 		other("going", "n/lives", true), other("hanging", "", true),
-	}, []unstructured.Unstructured{workloadOf(t, "a", "Thing", "mine", 2, "500m", "32Mi"), workloadOf(t, "a", "Thing", "served", 5, "500m", "32Mi")})
+	}, []unstructured.Unstructured{deploymentFor(t, "a", "Thing", "mine", 2, "500m", "32Mi"), deploymentFor(t, "a", "Thing", "served", 5, "500m", "32Mi")})
 	r.live = leases{lease("lives", time.Second), lease("lapsed", time.Hour)}
 	got := gather(t, r)
 	for sample, want := range map[string]float64{
@@ -203,9 +243,7 @@ func (leases) List(context.Context, client.ObjectList, ...client.ListOption) err
 // nothing, and than no metrics at all.
 func TestResourcesWithoutWorkloads(t *testing.T) {
 	for _, filling := range []bool{false, true} {
-		r := testResources(false, nil, nil)
-		r.reader = fixedCache{objects: map[string][]unstructured.Unstructured{"Thing": {thing("a", "one", "True")}}, filling: filling}
-		got := gather(t, r)
+		got := gather(t, resourcesOf(t, fixedCache{objects: map[string][]unstructured.Unstructured{"Thing": {thing("a", "one", "True")}}, filling: filling}, false))
 		if got["namespace_resources{Thing,a}"] != 1 {
 			t.Errorf("got %v", got)
 		}
@@ -240,7 +278,10 @@ func TestLongestNotReady(t *testing.T) {
 		"not this operator's": {[]unstructured.Unstructured{object(time.Hour, nil, map[string]any{"not-ours": ""})}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, ok := gather(t, testResources(false, c.items, nil))["longest_not_ready_seconds{Thing}"]
+			for i := range c.items {
+				c.items[i].SetName(fmt.Sprint(i))
+			}
+			got, ok := gather(t, testResources(t, false, c.items, nil))["longest_not_ready_seconds{Thing}"]
 			if difference := got - c.want.Seconds(); !ok || difference < 0 || difference > 10 {
 				t.Errorf("%v s (there: %v), want %v", got, ok, c.want)
 			}
@@ -249,7 +290,7 @@ func TestLongestNotReady(t *testing.T) {
 }
 
 func TestResourcesPerResource(t *testing.T) {
-	got := gather(t, testResources(true, []unstructured.Unstructured{thing("a", "one", "True")}, nil))
+	got := gather(t, testResources(t, true, []unstructured.Unstructured{thing("a", "one", "True")}, nil))
 	if got["resource_condition{Ready,Thing,one,a}"] != 1 {
 		t.Errorf("got %v", got)
 	}
@@ -260,7 +301,7 @@ func TestResourcesPerResource(t *testing.T) {
 
 // A standby counts nothing, or everything would be counted twice.
 func TestResourcesOfStandby(t *testing.T) {
-	standby := testResources(false, []unstructured.Unstructured{thing("a", "one", "True")}, nil)
+	standby := testResources(t, false, []unstructured.Unstructured{thing("a", "one", "True")}, nil)
 	standby.elected = make(chan struct{})
 	if got := gather(t, standby); len(got) > 0 {
 		t.Errorf("got %v", got)

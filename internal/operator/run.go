@@ -13,8 +13,10 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
@@ -67,7 +69,7 @@ func Run(ctx context.Context, options Options) error {
 	if err := setUpPublished(mgr, entries, options); err != nil {
 		return err
 	}
-	if err := setUpMetrics(mgr, entries, refused, options); err != nil {
+	if err := setUpMetrics(ctx, mgr, entries, refused, options); err != nil {
 		return err
 	}
 	if err := setUpProbes(ctx, mgr, entries); err != nil {
@@ -99,8 +101,10 @@ func newManager(cluster *rest.Config, mapper meta.RESTMapper, entries []Entry, o
 			SecureServing:  true,
 			FilterProvider: metricsAuth,
 		},
-		HealthProbeBindAddress:        options.HealthProbeBindAddress,
-		PprofBindAddress:              options.PprofBindAddress,
+		HealthProbeBindAddress: options.HealthProbeBindAddress,
+		PprofBindAddress:       options.PprofBindAddress,
+		// A controller waits for all that the cache has begun to read, a standby's objects, too. The library's two minutes would end a process that reads 100,000.
+		Controller:                    ctrlconfig.Controller{CacheSyncTimeout: 15 * time.Minute},
 		LeaderElection:                options.LeaderElect,
 		LeaderElectionID:              options.LeaderElectionID,
 		LeaderElectionNamespace:       options.LeaderElectionNamespace,
@@ -126,19 +130,22 @@ func setUpProbes(ctx context.Context, mgr ctrl.Manager, entries []Entry) error {
 	for _, entry := range entries {
 		cached = append(cached, customResource(entry))
 	}
+	var informers []cache.Informer
 	for _, object := range cached {
-		if _, err := mgr.GetCache().GetInformer(ctx, object); err != nil {
+		informer, err := mgr.GetCache().GetInformer(ctx, object)
+		if err != nil {
 			return fmt.Errorf("watch: %w", err)
 		}
+		informers = append(informers, informer)
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return err
 	}
-	return mgr.AddReadyzCheck("caches", func(request *http.Request) error {
-		ctx, cancel := context.WithTimeout(request.Context(), time.Second)
-		defer cancel()
-		if !mgr.GetCache().WaitForCacheSync(ctx) {
-			return errors.New("caches are not filled yet: does the ServiceAccount have the rights of config/rbac?")
+	return mgr.AddReadyzCheck("caches", func(*http.Request) error {
+		for _, informer := range informers {
+			if !informer.HasSynced() {
+				return errors.New("caches are not filled yet: does the ServiceAccount have the rights of config/rbac?")
+			}
 		}
 		return nil
 	})

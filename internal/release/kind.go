@@ -2,6 +2,7 @@ package release
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -103,7 +104,7 @@ func (c *Clients) Kind(o KindOptions) *Kind {
 		if len(o.Namespaces) == 0 {
 			o.Namespaces = []string{metav1.NamespaceAll}
 		}
-		k.watches = &watches{mgr: c.mgr, owner: o.GroupVersionKind, namespaces: o.Namespaces, watched: map[schema.GroupVersionKind]bool{}, refused: map[schema.GroupVersionKind]time.Time{}}
+		k.watches = &watches{mgr: c.mgr, owner: o.GroupVersionKind, namespaces: o.Namespaces, secrets: o.Secrets, watched: map[schema.GroupVersionKind]bool{}, refused: map[schema.GroupVersionKind]time.Time{}}
 	}
 	return k
 }
@@ -112,6 +113,9 @@ func (c *Clients) Kind(o KindOptions) *Kind {
 func (k *Kind) SetUp(c reconciler.ControllerSetup) error {
 	if k.watches != nil {
 		k.watches.controller = c
+		if err := errors.Join(k.clients.mgr.Add(k.watches), k.clients.mgr.AddReadyzCheck("objects of "+k.gvk.Kind, k.watches.readiness)); err != nil {
+			return fmt.Errorf("watch the objects of %s: %w", k.gvk.Kind, err)
+		}
 	}
 	if err := c.Watch(k.schedule.source()); err != nil {
 		return err

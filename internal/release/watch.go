@@ -2,11 +2,14 @@ package release
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/operator-framework/helm-operator-plugins/pkg/reconciler"
@@ -33,12 +36,111 @@ import (
 type watches struct {
 	mgr        manager.Manager
 	owner      schema.GroupVersionKind
-	namespaces []string // that the cache watches; one that is empty stands for all
+	namespaces []string    // that the cache watches; one that is empty stands for all
+	secrets    bool        // whether releases may have Secrets
+	tried      atomic.Bool // whether what there is was read, as far as that was possible
 
 	mu         sync.Mutex
 	controller reconciler.ControllerSetup
 	watched    map[schema.GroupVersionKind]bool
 	refused    map[schema.GroupVersionKind]time.Time // when the operator was last told that it has no right
+}
+
+// NeedLeaderElection has a standby read the objects, too.
+func (w *watches) NeedLeaderElection() bool { return false }
+
+// Start has the cache know all objects that there are before this process leads, and those of kinds that are new until then. Whoever has to list them first does
+// nothing of what is asked for meanwhile: seconds, with thousands.
+func (w *watches) Start(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-w.mgr.Elected(): // from now on, reconciles do
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	for ctx.Err() == nil {
+		if err := w.warm(ctx); err != nil && ctx.Err() == nil {
+			w.mgr.GetLogger().Error(err, "Not all objects of custom resources are read before this process leads", "kind", w.owner.Kind)
+		}
+		w.tried.Store(true)
+		select {
+		case <-ctx.Done():
+		case <-time.After(warmPeriod):
+		}
+	}
+	return nil
+}
+
+const (
+	// warmPeriod is after how long a standby looks for kinds that are new.
+	warmPeriod = time.Minute
+	// warmPatience is how long the objects of a kind may take to be read. The readiness of the process waits for them.
+	warmPatience = time.Minute
+)
+
+func (w *watches) warm(ctx context.Context) error {
+	owners := &unstructured.UnstructuredList{}
+	owners.SetGroupVersionKind(w.owner)
+	if err := w.mgr.GetCache().List(ctx, owners, client.UnsafeDisableDeepCopy); err != nil {
+		return err
+	}
+	var all error
+	for _, kind := range kindsOf(owners.Items) {
+		if object.IsSecret(kind) && !w.secrets {
+			continue // nobody asks for one, even if the operator may
+		}
+		patient, cancel := context.WithTimeout(ctx, warmPatience)
+		err := w.tryList(patient, kind.GroupVersionKind())
+		if err == nil {
+			if _, err = w.mgr.GetCache().GetInformer(patient, kind); err != nil && ctx.Err() == nil {
+				// Whatever begins to watch anything waits for all informers, for ever.
+				err = errors.Join(err, w.mgr.GetCache().RemoveInformer(ctx, kind))
+			}
+		}
+		cancel()
+		if err != nil && !meta.IsNoMatchError(err) && !apierrors.IsForbidden(err) { // a reconcile tells of these
+			all = errors.Join(all, fmt.Errorf("read the objects of kind %s: %w", kind.GetKind(), err))
+		}
+	}
+	return all
+}
+
+// readiness is an error as long as this process would have to read first what others have made.
+func (w *watches) readiness(*http.Request) error {
+	if !w.tried.Load() {
+		return errors.New("the objects of custom resources are not read yet")
+	}
+	return nil
+}
+
+// kindsOf is one empty object of each kind of which the custom resources say to have some.
+func kindsOf(owners []unstructured.Unstructured) []*unstructured.Unstructured {
+	kinds := map[schema.GroupVersionKind]*unstructured.Unstructured{}
+	for i := range owners {
+		for _, child := range object.Children(textInStatus(&owners[i], "release", "children")) {
+			gvk := schema.FromAPIVersionAndKind(child.APIVersion, child.Kind)
+			if kinds[gvk] == nil {
+				kinds[gvk] = &unstructured.Unstructured{}
+				kinds[gvk].SetGroupVersionKind(gvk)
+			}
+		}
+	}
+	return slices.Collect(maps.Values(kinds))
+}
+
+// tryList is an error where the operator may not list a kind in a namespace that the cache watches.
+func (w *watches) tryList(ctx context.Context, gvk schema.GroupVersionKind) error {
+	for _, namespace := range w.namespaces {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+		if err := w.mgr.GetAPIReader().List(ctx, list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: object.ManagedBy()}, client.Limit(1)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // refusedPeriod is how long a kind on which the operator has no right is left alone, before it asks again.
@@ -57,20 +159,14 @@ func (w *watches) ensure(ctx context.Context, child object.Child) (refused bool,
 	if time.Since(w.refused[gvk]) < refusedPeriod {
 		return true, nil
 	}
-	for _, namespace := range w.namespaces {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-		err := w.mgr.GetAPIReader().List(ctx, list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: object.ManagedBy()}, client.Limit(1))
-		if meta.IsNoMatchError(err) {
-			return false, nil // the record is wrong, and the drift check will correct it
-		}
-		if apierrors.IsForbidden(err) {
-			w.refused[gvk] = time.Now()
-			return true, nil
-		}
-		if err != nil {
-			return false, fmt.Errorf("watch %s: %w", gvk.Kind, err)
-		}
+	switch err := w.tryList(ctx, gvk); {
+	case meta.IsNoMatchError(err):
+		return false, nil // the record is wrong, and the drift check will correct it
+	case apierrors.IsForbidden(err):
+		w.refused[gvk] = time.Now()
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("watch %s: %w", gvk.Kind, err)
 	}
 	kind := &unstructured.Unstructured{}
 	kind.SetGroupVersionKind(gvk)

@@ -81,18 +81,14 @@ func fine(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
 
 // launch starts a replica, and waits until it is ready.
 func (r *replicas) launch(ctx context.Context) (*operator, error) {
-	o, err := r.start()
-	if err != nil {
-		return nil, err
-	}
-	return o, r.ready(ctx, o)
-}
-
-func (r *replicas) start() (*operator, error) {
 	r.started++
 	env := append(slices.Clone(r.deployedEnv), "KUBECONFIG="+r.kubeconfigs[r.user], "RELATED_IMAGE_WELCOME="+image)
 	process, err := r.RunOperator(fmt.Sprintf("%s-%d.log", r.user, r.started), env, r.programs[r.user], r.args...)
-	return &operator{r.contender, process}, err
+	if err != nil {
+		return nil, err
+	}
+	o := &operator{r.contender, process}
+	return o, r.ready(ctx, o)
 }
 
 // load creates Welcomes until ctx ends.
@@ -106,13 +102,9 @@ func (r *replicas) load(ctx context.Context, first int) error {
 }
 
 // lose has the leader go, and returns how long it takes until the standby has installed what was asked for after that.
-func (r *replicas) lose(ctx context.Context, way string) (took time.Duration, err error) {
-	const works = "Starting workers"
-	if err := await(ctx, time.Minute, "the leader works", func() (bool, error) { return strings.Contains(r.leader.Text()+r.standby.Text(), works), nil }); err != nil {
+func (r *replicas) lose(ctx context.Context, way string) (time.Duration, error) {
+	if err := await(ctx, time.Minute, "the leader works", func() (bool, error) { return strings.Contains(r.leader.Text(), "Starting workers"), nil }); err != nil {
 		return 0, err
-	}
-	if strings.Contains(r.standby.Text(), works) { // the one that was started again was faster
-		r.leader, r.standby = r.standby, r.leader
 	}
 	// The standby knows the lease by then, and the leader is at any point between two renewals.
 	pause(ctx, 2*time.Second+rand.N(time.Second))
@@ -128,15 +120,6 @@ func (r *replicas) lose(ctx context.Context, way string) (took time.Duration, er
 	if err := r.Client.Create(ctx, probe); err != nil {
 		return 0, err
 	}
-	again, err := r.start()
-	if err != nil {
-		return 0, err
-	}
-	defer func() {
-		if err != nil {
-			again.Stop()
-		}
-	}()
 	for {
 		if err := r.Client.Get(ctx, client.ObjectKeyFromObject(probe), probe); err != nil {
 			return 0, err
@@ -148,8 +131,13 @@ func (r *replicas) lose(ctx context.Context, way string) (took time.Duration, er
 			return 0, fmt.Errorf("%s is not deployed\n%s", probe.GetName(), r.standby.LastLines(20))
 		}
 	}
-	took = time.Since(start)
+	took := time.Since(start)
 	<-gone.Ended
-	r.leader, r.standby = r.standby, again
-	return took, r.ready(ctx, again)
+	// What replaces it starts on another node, or before it is stopped; here it would take the standby's processors.
+	r.leader = r.standby
+	next, err := r.launch(ctx)
+	if next != nil {
+		r.standby = next
+	}
+	return took, err
 }

@@ -3,6 +3,7 @@ package integration
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"demo.welcome.domain/welcome-operator/tests/controlplane"
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
@@ -22,8 +24,14 @@ func TestLeaderElection(t *testing.T) {
 	s.await("the first holds the lease", func() error { _, err := s.leaseHolder(); return err })
 	holder, err := s.leaseHolder()
 	s.must(err)
-	second := s.ownOperator(elect) // the standby is ready: its caches are warm
 	s.deploy("hello")
+	since := s.record()
+	second := s.ownOperator(elect)
+	for _, resource := range []string{"welcomes", "configmaps", "deployments", "services"} {
+		if !slices.ContainsFunc(since.of(second), func(r controlplane.Request) bool { return r.Verb == "watch" && r.ObjectRef.Resource == resource }) {
+			t.Errorf("the standby is ready, and has not read the %s", resource)
+		}
+	}
 	if strings.Contains(second.Text(), "Starting workers") {
 		t.Errorf("the standby works, too\n%s", s.dump())
 	}
