@@ -212,6 +212,10 @@ bench-failover: $(addprefix $(BIN)/,kube-apiserver etcd) ## Measure how soon a s
 bench-scale: $(addprefix $(BIN)/,kube-apiserver etcd) ## Measure ours with N Welcomes (default 100000), and write the table and the plot into docs/benchmark.md in at most about LIMIT (default 150m; N=20000 LIMIT=25m is a short one)
 	go run ./tests/bench -scale=$(or $(N),100000) -limit=$(or $(LIMIT),150m) -docs=docs
 
+.PHONY: bench-shards
+bench-shards: $(addprefix $(BIN)/,kube-apiserver etcd) ## Measure one, two and four operators that share N Welcomes (default 20000), and write the table into docs/benchmark.md (about 45 minutes)
+	go run ./tests/bench -shards=$(or $(N),20000) -docs=docs
+
 .PHONY: bench-diff
 bench-diff: $(addprefix $(BIN)/,kube-apiserver etcd) ## Measure kubectl welcome diff of WELCOMES Welcomes (default 1000): time, requests, memory (3 minutes)
 	$(INTEGRATION) -run '^TestDiffOfMany$$' -args -diff-welcomes=$(or $(WELCOMES),1000)

@@ -99,9 +99,9 @@ func (b *bench) startAndWait(ctx context.Context, c contender) (*operator, error
 	return o, b.quiet(ctx, o, 0)
 }
 
-// ready waits until the operator's probe says so, and its metrics can be read.
+// ready waits until the operator's probe says so, and its metrics can be read. With 100,000 Welcomes it has half a million objects to read first.
 func (b *bench) ready(ctx context.Context, o *operator) error {
-	return await(ctx, time.Minute, "the operator is ready", func() (bool, error) {
+	return await(ctx, 15*time.Minute, "the operator is ready", func() (bool, error) {
 		if o.HasEnded() {
 			return false, errors.New("it ended")
 		}

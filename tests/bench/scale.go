@@ -85,7 +85,7 @@ func (b *bench) scale(ctx context.Context, o options) (scaled, error) {
 		return scaled{}, err
 	}
 	s := scaled{contender: contender{
-		name: "welcome-operator", user: scaleUser, namespaces: 100, welcomes: o.scale, program: ".", ours: true,
+		name: "welcome-operator", user: scaleUser, namespaces: scaleNamespaces, welcomes: o.scale, program: ".", ours: true,
 		args: []string{"--pprof-bind-address=" + pprof},
 	}}
 	if o.scale > deployedFor {
@@ -94,20 +94,9 @@ func (b *bench) scale(ctx context.Context, o options) (scaled, error) {
 	if o.profiles != "" {
 		s.env = append(s.env, "GODEBUG=memprofilerate=8192") // each allocation of so many bytes is in the profile, and not of half a megabyte
 	}
-	if err := b.prepare(ctx, s.contender); err != nil {
-		return s, err
-	}
-	if err := b.makeServicesHeadless(ctx); err != nil {
-		return s, err
-	}
-	for i := range s.namespaces {
-		if err := b.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace(i)}}); err != nil {
-			return s, err
-		}
-	}
 	played, stopPlaying := context.WithCancel(ctx)
 	defer stopPlaying()
-	if err := controlplane.RunDeployments(played, b.Admin); err != nil {
+	if err := b.prepareMany(ctx, played, s.contender); err != nil {
 		return s, err
 	}
 	operator, err := b.startAndWait(ctx, s.contender)
@@ -161,8 +150,25 @@ func (b *bench) makeServicesHeadless(ctx context.Context) error {
 	})
 }
 
+// prepareMany prepares a contender with namespaces for many Welcomes. What it makes of them is made ready until played ends.
+func (b *bench) prepareMany(ctx, played context.Context, c contender) error {
+	if err := b.prepare(ctx, c); err != nil {
+		return err
+	}
+	if err := b.makeServicesHeadless(ctx); err != nil {
+		return err
+	}
+	for i := range c.namespaces {
+		if err := b.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace(i)}}); err != nil {
+			return err
+		}
+	}
+	return controlplane.RunDeployments(played, b.Admin)
+}
+
 const (
-	scaleUser = "scale"
+	scaleUser       = "scale"
+	scaleNamespaces = 100
 	// deployedFor is for how many Welcomes the memory of config/manager is.
 	deployedFor = 20000
 )
@@ -223,7 +229,7 @@ func (m *scaling) climb(ctx context.Context, r *rung) error {
 	}
 	samples := min(sampled, count/2)
 	r.added = count - samples
-	before, err := m.usage()
+	before, err := m.usage(m.operator)
 	if err != nil {
 		return err
 	}
@@ -231,7 +237,7 @@ func (m *scaling) climb(ctx context.Context, r *rung) error {
 	if _, r.installing, err = m.installed(ctx, first, r.added, func() error { return m.createWelcomes(ctx, m.contender, first, r.added) }); err != nil {
 		return err
 	}
-	after, err := m.usage()
+	after, err := m.usage(m.operator)
 	if err != nil {
 		return err
 	}
@@ -348,28 +354,31 @@ func (m *scaling) dropFloor(ctx context.Context, count int) error {
 	})
 }
 
-// usage is the CPU time of each process.
-func (m *scaling) usage() (map[string]time.Duration, error) {
-	pids, err := m.pids()
+// usage is the CPU time of each program.
+func (b *bench) usage(operators ...*operator) (map[string]time.Duration, error) {
+	pids, err := b.pids()
 	used := map[string]time.Duration{}
 	for program, pid := range pids {
 		var cpuErr error
 		used[program], cpuErr = controlplane.CPU(pid)
 		err = errors.Join(err, cpuErr)
 	}
-	own, ownErr := m.operator.CPU()
-	used[operatorProgram] = own
-	return used, errors.Join(err, ownErr)
+	for _, o := range operators {
+		own, ownErr := o.CPU()
+		used[operatorProgram] += own
+		err = errors.Join(err, ownErr)
+	}
+	return used, err
 }
 
 const operatorProgram = "operator"
 
 // pids are those of the programs beside the operator.
-func (m *scaling) pids() (map[string]int, error) {
+func (b *bench) pids() (map[string]int, error) {
 	pids, err := map[string]int{"bench": os.Getpid()}, error(nil)
 	for _, program := range []string{"kube-apiserver", "etcd"} {
 		var pidErr error
-		pids[program], pidErr = m.PID(program)
+		pids[program], pidErr = b.PID(program)
 		err = errors.Join(err, pidErr)
 	}
 	return pids, err
