@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -386,6 +387,8 @@ func (r *resources) workloadsOf(ctx context.Context, gvk schema.GroupVersionKind
 		return nil, err
 	}
 	r.workloads[gvk.Kind] = watched
+	// If it takes longer, with thousands, the next scrape has them.
+	_ = wait.PollUntilContextCancel(ctx, 5*time.Millisecond, true, func(context.Context) (bool, error) { return watched.read.HasSynced(), nil })
 	return watched, nil
 }
 

@@ -41,10 +41,6 @@ func (b *bench) failoverTable(ctx context.Context, o options) (string, error) {
 		return "", err
 	}
 	defer func() { r.leader.Stop() }()
-	if r.standby, err = r.launch(ctx); err != nil {
-		return "", err
-	}
-	defer func() { r.standby.Stop() }()
 	start := time.Now()
 	if err := b.createWelcomes(ctx, r.contender, 0, o.count); err != nil {
 		return "", err
@@ -53,6 +49,10 @@ func (b *bench) failoverTable(ctx context.Context, o options) (string, error) {
 		return "", err
 	}
 	progress(fmt.Sprintf("installed %d Welcomes", o.count), start)
+	if r.standby, err = r.launch(ctx); err != nil {
+		return "", err
+	}
+	defer func() { r.standby.Stop() }()
 
 	loading, end := context.WithCancel(ctx)
 	failed := make(chan error, 1)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"helm.sh/helm/v3/pkg/release"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -260,7 +261,7 @@ data:
 	}
 }
 
-// What chance has made, and the API server does not take, is made anew.
+// What chance has made, and the API server does not take, is made anew: here, the time has to pass that the Welcome names.
 func TestChanceThatIsRefused(t *testing.T) {
 	s := newScene(t)
 	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withPassword+`
@@ -268,20 +269,15 @@ func TestChanceThatIsRefused(t *testing.T) {
 ---
 apiVersion: v1
 kind: ConfigMap
-metadata: {name: {{ .Release.Name }}-labelled, labels: {lucky: '{{ index (list "yes" "fine" "no/") (randInt 0 3) }}'}}
+metadata: {name: {{ .Release.Name }}-labelled, labels: {lucky: '{{ if lt (now | unixEpoch | int64) (int64 .Values.name) }}no/{{ else }}yes{{ end }}'}}
 {{- end }}`)})
-	names := []string{"a", "b", "c", "d", "e"}
-	for _, name := range names {
-		s.create(name, kit.Greet("before"))
-	}
-	for _, name := range names {
-		s.awaitDeployed(name)
-		s.edit(name, kit.Greet("after"))
-	}
-	for _, name := range names {
-		s.awaitGreeting(name, "after")
-		s.awaitDeployed(name)
-	}
+	s.create("hello", kit.Greet("before"))
+	s.awaitDeployed("hello")
+	after := fmt.Sprint(time.Now().Add(3 * time.Second).Unix())
+	s.edit("hello", kit.Greet(after))
+	s.awaitCondition("hello", "Ready", "False", "a valid label must be")
+	s.awaitGreeting("hello", after)
+	s.awaitDeployed("hello")
 }
 
 // begun is what the status of the Welcome hello tells of an action that was not brought to its end.

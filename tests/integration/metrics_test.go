@@ -177,9 +177,7 @@ func TestReleaseMetrics(t *testing.T) {
 		{"welcome_operator_namespace_requested_memory_bytes", s.namespace, 3 * 32 << 20},
 		{"welcome_operator_build_info", "", 1},
 	} {
-		if got := operator.metric(t, c.metric, c.labels); math.Abs(got-c.want) > 1e-9 {
-			t.Errorf("%s{%s} is %v, not %v", c.metric, c.labels, got, c.want)
-		}
+		s.awaitMetric(operator, c.metric, c.labels, c.want)
 	}
 	if got := operator.metric(t, "welcome_operator_release_actions_total", `result="failure"`); got < 1 {
 		t.Errorf("%v failures", got)
@@ -195,6 +193,17 @@ func TestReleaseMetrics(t *testing.T) {
 	}
 }
 
+// awaitMetric waits until a metric has a value: what it tells of objects follows the events of the cache.
+func (s *scene) awaitMetric(operator *process, name, labels string, want float64) {
+	s.Helper()
+	s.await(fmt.Sprintf("%s{%s} is %v", name, labels, want), func() error {
+		if got := operator.metric(s.T, name, labels); math.Abs(got-want) > 1e-9 {
+			return fmt.Errorf("it is %v", got)
+		}
+		return nil
+	})
+}
+
 // Whoever pauses a Welcome and then lowers its requests pays for the pods, which go on as they are.
 func TestMeteringOfWhatRuns(t *testing.T) {
 	s := newScene(t)
@@ -204,9 +213,7 @@ func TestMeteringOfWhatRuns(t *testing.T) {
 	s.pause()
 	s.edit("hello", kit.Set("resources.requests.cpu", "1m"))
 	s.await("the edit is seen", func() error { return kit.Seen(s.welcome("hello")) })
-	if got := operator.metric(t, "welcome_operator_namespace_requested_cpu_cores", s.namespace); math.Abs(got-0.2) > 1e-9 {
-		t.Errorf("%v cores, not 0.2", got)
-	}
+	s.awaitMetric(operator, "welcome_operator_namespace_requested_cpu_cores", s.namespace, 0.2)
 	if got := operator.metric(t, "welcome_operator_longest_not_ready_seconds", ""); got != 0 {
 		t.Errorf("a paused Welcome has not been ready for %v s", got)
 	}
