@@ -132,6 +132,7 @@ type (
 	servedKind struct {
 		Entry
 		owners *tally[owner]
+		read   toolscache.ResourceEventHandlerRegistration
 	}
 	// workloadKind is a kind of objects that have pods.
 	workloadKind struct {
@@ -164,12 +165,12 @@ func newResources(ctx context.Context, cache informed, live client.Reader, elect
 		if err != nil {
 			return nil, fmt.Errorf("read the selector of %s: %w", entry.Kind, err)
 		}
-		kind := &servedKind{entry, newTally(func(object *unstructured.Unstructured) owner { return ownerOf(object, selector) })}
+		kind := &servedKind{Entry: entry, owners: newTally(func(object *unstructured.Unstructured) owner { return ownerOf(object, selector) })}
 		informer, err := cache.GetInformer(ctx, customResource(entry))
 		if err != nil {
 			return nil, fmt.Errorf("watch %s: %w", entry.Kind, err)
 		}
-		if _, err := informer.AddEventHandler(kind.owners); err != nil {
+		if kind.read, err = informer.AddEventHandler(kind.owners); err != nil {
 			return nil, fmt.Errorf("watch %s: %w", entry.Kind, err)
 		}
 		r.kinds = append(r.kinds, kind)
@@ -243,6 +244,11 @@ func (r *resources) Collect(out chan<- prometheus.Metric) {
 	case <-r.elected:
 	default:
 		return
+	}
+	for _, kind := range r.kinds {
+		if !kind.read.HasSynced() {
+			return // a bill of half of them would be wrong
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
