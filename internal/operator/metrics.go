@@ -21,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -118,7 +117,7 @@ type resources struct {
 	perResource bool
 
 	mu        sync.Mutex
-	workloads map[string]*workloadKind // by kind, of those that the cache watches
+	workloads map[string]*tally[workload] // by kind, of those that the cache watches
 }
 
 // informed is what is used of the cache.
@@ -127,19 +126,12 @@ type informed interface {
 	GetInformer(ctx context.Context, object client.Object, opts ...cache.InformerGetOption) (cache.Informer, error)
 }
 
-type (
-	// servedKind is an entry of watches.yaml with its custom resources.
-	servedKind struct {
-		Entry
-		owners *tally[owner]
-		read   toolscache.ResourceEventHandlerRegistration
-	}
-	// workloadKind is a kind of objects that have pods.
-	workloadKind struct {
-		*tally[workload]
-		read toolscache.ResourceEventHandlerRegistration
-	}
-)
+// servedKind is an entry of watches.yaml with its custom resources.
+type servedKind struct {
+	Entry
+	serves labels.Selector
+	owners *tally[owner]
+}
 
 // owner is what the metrics tell of a custom resource.
 type owner struct {
@@ -159,21 +151,21 @@ type workload struct {
 
 // newResources keeps what is to be told of the custom resources of the entries.
 func newResources(ctx context.Context, cache informed, live client.Reader, elected <-chan struct{}, entries []Entry, operator string, perResource bool) (*resources, error) {
-	r := &resources{cache: cache, live: live, elected: elected, operator: operator, perResource: perResource, workloads: map[string]*workloadKind{}}
+	r := &resources{cache: cache, live: live, elected: elected, operator: operator, perResource: perResource, workloads: map[string]*tally[workload]{}}
 	for _, entry := range entries {
 		selector, err := metav1.LabelSelectorAsSelector(entry.Selector)
 		if err != nil {
 			return nil, fmt.Errorf("read the selector of %s: %w", entry.Kind, err)
 		}
-		kind := &servedKind{Entry: entry, owners: newTally(func(object *unstructured.Unstructured) owner { return ownerOf(object, selector) })}
 		informer, err := cache.GetInformer(ctx, customResource(entry))
 		if err != nil {
 			return nil, fmt.Errorf("watch %s: %w", entry.Kind, err)
 		}
-		if kind.read, err = informer.AddEventHandler(kind.owners); err != nil {
+		owners, err := newTally(informer, func(object *unstructured.Unstructured) owner { return ownerOf(object, selector) })
+		if err != nil {
 			return nil, fmt.Errorf("watch %s: %w", entry.Kind, err)
 		}
-		r.kinds = append(r.kinds, kind)
+		r.kinds = append(r.kinds, &servedKind{entry, selector, owners})
 	}
 	return r, nil
 }
@@ -246,7 +238,7 @@ func (r *resources) Collect(out chan<- prometheus.Metric) {
 		return
 	}
 	for _, kind := range r.kinds {
-		if !kind.read.HasSynced() {
+		if !kind.owners.read.HasSynced() {
 			return // a bill of half of them would be wrong
 		}
 	}
@@ -254,7 +246,7 @@ func (r *resources) Collect(out chan<- prometheus.Metric) {
 	defer cancel()
 	unselected := map[ownerKey]bool{}
 	for _, kind := range r.kinds {
-		if !kind.selectsAll() {
+		if !kind.serves.Empty() {
 			r.collectUnserved(ctx, out, kind, unselected)
 		}
 	}
@@ -265,11 +257,6 @@ func (r *resources) Collect(out chan<- prometheus.Metric) {
 	for _, kind := range r.kinds {
 		r.collect(out, kind, used)
 	}
-}
-
-// selectsAll is whether there is no selector.
-func (k *servedKind) selectsAll() bool {
-	return len(k.Selector.MatchLabels)+len(k.Selector.MatchExpressions) == 0
 }
 
 // ownerKey is a custom resource.
@@ -367,7 +354,7 @@ func (r *resources) usage(ctx context.Context, unselected map[ownerKey]bool) (ma
 }
 
 // workloadsOf is nil as long as the cache does not watch that kind: the first custom resource that has such an object makes it.
-func (r *resources) workloadsOf(ctx context.Context, gvk schema.GroupVersionKind) (*workloadKind, error) {
+func (r *resources) workloadsOf(ctx context.Context, gvk schema.GroupVersionKind) (*tally[workload], error) {
 	if known := r.workloads[gvk.Kind]; known != nil {
 		return known, nil
 	}
@@ -388,8 +375,8 @@ func (r *resources) workloadsOf(ctx context.Context, gvk schema.GroupVersionKind
 	if err != nil {
 		return nil, err
 	}
-	watched := &workloadKind{tally: newTally(workloadOf)}
-	if watched.read, err = informer.AddEventHandler(watched); err != nil {
+	watched, err := newTally(informer, workloadOf)
+	if err != nil {
 		return nil, err
 	}
 	r.workloads[gvk.Kind] = watched

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -14,13 +15,17 @@ import (
 type tally[T any] struct {
 	// of is what is kept of an object.
 	of func(*unstructured.Unstructured) T
+	// read says whether all objects that there were have been told of.
+	read toolscache.ResourceEventHandlerRegistration
 
 	mu   sync.Mutex
 	each map[types.NamespacedName]T
 }
 
-func newTally[T any](of func(*unstructured.Unstructured) T) *tally[T] {
-	return &tally[T]{of: of, each: map[types.NamespacedName]T{}}
+func newTally[T any](informer cache.Informer, of func(*unstructured.Unstructured) T) (t *tally[T], err error) {
+	t = &tally[T]{of: of, each: map[types.NamespacedName]T{}}
+	t.read, err = informer.AddEventHandler(t)
+	return t, err
 }
 
 // OnAdd implements toolscache.ResourceEventHandler.

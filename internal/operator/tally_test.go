@@ -10,7 +10,10 @@ import (
 )
 
 func TestTally(t *testing.T) {
-	tally := newTally(func(object *unstructured.Unstructured) string { return object.GetResourceVersion() })
+	tally, err := newTally(fixedInformer{}, func(object *unstructured.Unstructured) string { return object.GetResourceVersion() })
+	if err != nil {
+		t.Fatal(err)
+	}
 	object := func(name, version string) *unstructured.Unstructured {
 		o := thing("a", name, "True")
 		o.SetResourceVersion(version)

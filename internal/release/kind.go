@@ -113,7 +113,7 @@ func (c *Clients) Kind(o KindOptions) *Kind {
 func (k *Kind) SetUp(c reconciler.ControllerSetup) error {
 	if k.watches != nil {
 		k.watches.controller = c
-		if err := errors.Join(k.clients.mgr.Add(k.watches), k.clients.mgr.AddReadyzCheck("objects of "+k.gvk.Kind, k.watches.readiness)); err != nil {
+		if err := errors.Join(k.clients.mgr.Add(k.watches), k.clients.mgr.AddReadyzCheck("objects of "+k.gvk.GroupKind().String(), k.watches.readiness)); err != nil {
 			return fmt.Errorf("watch the objects of %s: %w", k.gvk.Kind, err)
 		}
 	}

@@ -229,7 +229,7 @@ func (m *scaling) climb(ctx context.Context, r *rung) error {
 	}
 	samples := min(sampled, count/2)
 	r.added = count - samples
-	before, err := m.usage(m.operator)
+	use, err := m.accountPrograms(m.operator)
 	if err != nil {
 		return err
 	}
@@ -237,13 +237,8 @@ func (m *scaling) climb(ctx context.Context, r *rung) error {
 	if _, r.installing, err = m.installed(ctx, first, r.added, func() error { return m.createWelcomes(ctx, m.contender, first, r.added) }); err != nil {
 		return err
 	}
-	after, err := m.usage(m.operator)
-	if err != nil {
+	if r.cpu, err = use(); err != nil {
 		return err
-	}
-	r.cpu = map[string]time.Duration{}
-	for program, used := range after {
-		r.cpu[program] = used - before[program]
 	}
 	if err := m.quiet(ctx, m.operator, 0); err != nil {
 		return err
@@ -354,7 +349,18 @@ func (m *scaling) dropFloor(ctx context.Context, count int) error {
 	})
 }
 
-// usage is the CPU time of each program.
+// accountPrograms starts to count the CPU time of each program, that of the operators together.
+func (b *bench) accountPrograms(operators ...*operator) (use func() (map[string]time.Duration, error), err error) {
+	before, err := b.usage(operators...)
+	return func() (map[string]time.Duration, error) {
+		used, err := b.usage(operators...)
+		for program := range used {
+			used[program] -= before[program]
+		}
+		return used, err
+	}, err
+}
+
 func (b *bench) usage(operators ...*operator) (map[string]time.Duration, error) {
 	pids, err := b.pids()
 	used := map[string]time.Duration{}

@@ -69,7 +69,7 @@ func (b *bench) shard(ctx context.Context, s *sharded) error {
 	if err != nil {
 		return err
 	}
-	before, err := b.usage(operators...)
+	use, err := b.accountPrograms(operators...)
 	if err != nil {
 		return err
 	}
@@ -100,13 +100,8 @@ func (b *bench) shard(ctx context.Context, s *sharded) error {
 		}
 		s.largest, s.together = max(s.largest, held), s.together+held
 	}
-	after, err := b.usage(operators...)
-	if err != nil {
+	if s.cpu, err = use(); err != nil {
 		return err
-	}
-	s.cpu = map[string]time.Duration{}
-	for program, used := range after {
-		s.cpu[program] = used - before[program]
 	}
 	requests, err := b.Requests(ctx, mark, controlplane.By(c.user))
 	for _, request := range requests {
