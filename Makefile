@@ -335,7 +335,7 @@ catalog-push: ## Push the catalog image
 ##@ Tools (built from Go modules into bin/, once per change of their go.mod)
 
 # About how many seconds each takes with cold caches on 2 idle cores. What tools of one set share is compiled with the first.
-COLD_SECONDS := kube-apiserver=240 kubelet=70 kube-controller-manager=30 kubectl=20 etcd=10 kube-proxy=10 coredns=10 kube-scheduler=10 kustomize=5 \
+COLD_SECONDS := kube-apiserver=240 kubelet=70 kube-controller-manager=30 kubectl=20 etcd=10 kube-proxy=10 coredns=10 networkpolicies=15 metrics-server=15 kube-scheduler=10 kustomize=5 \
 	olm=90 package-server=30 opm=15 catalog=5 copy-content=5 cpb=5 operator-sdk=75 scorecard-test=5 grpc_health_probe=5 \
 	helm=40 golangci-lint=50 helm-operator=30 helm-operator-plugins=60
 
@@ -357,8 +357,11 @@ $(addprefix $(BIN)/,$(KUBERNETES_TOOLS)): tools/kubernetes/go.mod
 $(BIN)/etcd: tools/kubernetes/go.mod
 	$(call tool-build,kubernetes,go.etcd.io/etcd/server/v3,-ldflags '-s -w')
 
-$(BIN)/coredns: tools/kubernetes/go.mod tools/kubernetes/coredns/main.go
-	$(call tool-build,kubernetes,./coredns,-ldflags '-s -w')
+$(BIN)/coredns $(BIN)/networkpolicies: $(BIN)/%: tools/kubernetes/go.mod tools/kubernetes/%/main.go
+	$(call tool-build,kubernetes,./$*,-ldflags '-s -w')
+
+$(BIN)/metrics-server: tools/kubernetes/go.mod
+	$(call tool-build,kubernetes,sigs.k8s.io/metrics-server/cmd/metrics-server,-ldflags '-s -w')
 
 $(BIN)/kustomize: tools/kubernetes/go.mod
 	$(call tool-build,kubernetes,sigs.k8s.io/kustomize/kustomize/v5,-ldflags '-s -w')
@@ -405,7 +408,7 @@ $(BIN)/pause: tests/cluster/pause/main.go
 
 ##@ Local cluster (state in .cluster/; everything is removed by cluster-down)
 
-CLUSTER_TOOLS := $(addprefix $(BIN)/,etcd $(KUBERNETES_TOOLS) coredns pause)
+CLUSTER_TOOLS := $(addprefix $(BIN)/,etcd $(KUBERNETES_TOOLS) coredns networkpolicies metrics-server pause)
 
 # -trimpath: built like the images, it shares with them what is compiled (a minute with cold caches).
 .PHONY: cluster-check

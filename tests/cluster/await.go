@@ -104,6 +104,16 @@ func nodeReady(api kubernetes.Interface, name string, since time.Time) condition
 	}
 }
 
+// metricsServed holds when metrics-server answers for the API server.
+func metricsServed(api kubernetes.Interface) condition {
+	return func(context.Context) error {
+		if _, err := api.Discovery().ServerResourcesForGroupVersion("metrics.k8s.io/v1beta1"); err != nil {
+			return fmt.Errorf("the metrics of pods are not served (`kubectl -n kube-system logs deployment/metrics-server`): %w", err)
+		}
+		return nil
+	}
+}
+
 // dnsAnswers holds when CoreDNS answers the host at its ClusterIP: then pods run, and
 // Services reach them. What the API says about pods is no proof right after a restart.
 func (c *cluster) dnsAnswers(ctx context.Context) error {

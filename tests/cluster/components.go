@@ -91,6 +91,9 @@ func (c *cluster) clients() []component {
 			// With the default of 20 the first Deployment waits 4 s for its controller.
 			"--kube-api-qps=200",
 			"--kube-api-burst=400",
+			// With the defaults of 15 s and 5 min, a test of an autoscaler takes as long.
+			"--horizontal-pod-autoscaler-sync-period=5s",
+			"--horizontal-pod-autoscaler-downscale-stabilization=15s",
 		}},
 		{"kube-scheduler", c.bin("kube-scheduler"), []string{
 			"--kubeconfig=" + c.config("kube-scheduler.kubeconfig"),
@@ -105,6 +108,12 @@ func (c *cluster) clients() []component {
 		{"kube-proxy", c.bin("kube-proxy"), []string{
 			"--config=" + c.config("kube-proxy.yaml"),
 			"--hostname-override=" + c.Name,
+		}},
+		{"networkpolicies", c.bin("networkpolicies"), []string{
+			"--kubeconfig=" + c.kubeconfig(),
+			"--hostname-override=" + c.Name,
+			"--service-cluster-ip-range=" + c.Network.Services.String(),
+			"--loadbalancer-ip-range=" + c.Network.Balanced.String(),
 		}},
 		{"balancer", "/proc/self/exe", []string{balancerCommand}},
 	}
@@ -126,7 +135,7 @@ func (c *cluster) writeConfigs() error {
 		}
 		err = t.Execute(file, map[string]any{
 			"Name": c.Name, "Dir": c.Dir, "Network": c.Network, "Registry": c.registryAddress(),
-			"PauseImage": pauseImage, "CoreDNSImage": coreDNSImage,
+			"PauseImage": pauseImage, "CoreDNSImage": coreDNSImage, "MetricsServerImage": metricsServerImage,
 		})
 		if closeErr := file.Close(); err == nil {
 			err = closeErr

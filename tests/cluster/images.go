@@ -24,16 +24,18 @@ import (
 
 // The cluster's own images, each one static binary of bin/.
 const (
-	pauseImage   = "demo.welcome.domain/cluster-pause:local"
-	coreDNSImage = "demo.welcome.domain/cluster-coredns:local"
+	pauseImage         = "demo.welcome.domain/cluster-pause:local"
+	coreDNSImage       = "demo.welcome.domain/cluster-coredns:local"
+	metricsServerImage = "demo.welcome.domain/cluster-metrics-server:local"
 )
 
 // pushOwnImages pushes the images that the cluster itself needs. What the registry
 // holds already costs only a question.
 func (c *cluster) pushOwnImages(ctx context.Context) error {
 	for repository, binary := range map[string]string{
-		"cluster-pause:local":   "pause",
-		"cluster-coredns:local": "coredns",
+		"cluster-pause:local":          "pause",
+		"cluster-coredns:local":        "coredns",
+		"cluster-metrics-server:local": "metrics-server",
 	} {
 		image, err := binaryImage(c.bin(binary))
 		if err != nil {

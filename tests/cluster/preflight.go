@@ -17,13 +17,14 @@ var hostPrograms = []struct{ path, pkg string }{
 	{"runc", "runc"},
 	{"/usr/lib/cni/ptp", "containernetworking-plugins"},
 	{"iptables", "iptables"},
+	{"ipset", "ipset"},
 	{"conntrack", "conntrack"},
 }
 
 // toolPrograms are built into bin/ by make.
 var toolPrograms = []string{
 	"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet",
-	"kube-proxy", "kubectl", "coredns", "pause",
+	"kube-proxy", "kubectl", "coredns", "networkpolicies", "metrics-server", "pause",
 }
 
 // checkHost says what the host lacks for a cluster, and how to get it. make asks

@@ -85,8 +85,10 @@ func up(ctx context.Context, c *cluster) error {
 		return err
 	}
 	s.done("API server ready at https://%s", c.apiAddress())
-	if err := c.applyCoreDNS(ctx); err != nil {
-		return err
+	for _, manifest := range []string{"coredns.yaml", "metrics-server.yaml"} {
+		if err := c.apply(ctx, manifest); err != nil {
+			return err
+		}
 	}
 	if err := c.await(ctx, "kubelet", nodeReady(api, c.Name, started)); err != nil {
 		return err
@@ -96,6 +98,11 @@ func up(ctx context.Context, c *cluster) error {
 		return err
 	}
 	s.done("DNS answers: pods run, and Services reach them")
+	// An API that is announced and not served makes discovery fail, and with that helm and the deletion of namespaces.
+	if err := c.await(ctx, "kube-apiserver", metricsServed(api)); err != nil {
+		return err
+	}
+	s.done("metrics of pods are served")
 	fmt.Printf("\nThe cluster is up. Next:\n  export KUBECONFIG=%s\n  bin/kubectl get pods --all-namespaces\n  make cluster-down\n", c.kubeconfig())
 	return nil
 }
@@ -133,11 +140,11 @@ func (c *cluster) writeEnv() error {
 		c.registryAddress(), c.pki("ca.crt"), c.Network.Node), 0o644)
 }
 
-func (c *cluster) applyCoreDNS(ctx context.Context) error {
+func (c *cluster) apply(ctx context.Context, manifest string) error {
 	cmd := exec.CommandContext(ctx, c.bin("kubectl"), "--kubeconfig", c.kubeconfig(),
-		"apply", "--server-side", "--force-conflicts", "-f", c.config("coredns.yaml"))
+		"apply", "--server-side", "--force-conflicts", "-f", c.config(manifest))
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("apply CoreDNS: %w\n%s", err, out)
+		return fmt.Errorf("apply %s: %w\n%s", manifest, err, out)
 	}
 	return nil
 }

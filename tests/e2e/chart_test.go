@@ -30,7 +30,7 @@ func TestChartEditUpgradesWelcomes(t *testing.T) {
 		before = ""
 		after  = "edited edited"
 	)
-	visitors := s.traffic(url)
+	visitors := s.traffic(url, 200)
 	s.must(runMake("deploy", "IMG="+edited))
 	s.awaitOutput("the Deployment has label and variable", after, "get", "deployment", "hello", edits)
 	s.awaitReady("hello")
@@ -59,13 +59,18 @@ func (s *scene) buildOperator(edit func(context string)) string {
 		s.must(run("cp", "--recursive", kit.File(path), filepath.Join(context, filepath.Dir(path))))
 	}
 	edit(context)
+	return s.pushImage("e2e", "Dockerfile", context)
+}
 
+// pushImage builds an image and pushes it to the operator's repository, with a tag, and returns its name.
+func (s *scene) pushImage(tag, dockerfile, context string) string {
+	s.Helper()
 	deployed := s.kubectl("--namespace="+operatorNamespace, "get", "deployment", operatorName,
 		"--output=jsonpath={.spec.template.spec.containers[0].image}")
 	repository, _, _ := strings.Cut(deployed, "@")
-	image := repository + ":e2e"
+	image := repository + ":" + tag
 	script := kit.File("hack", "image.sh")
-	s.must(run(script, "build", image, "Dockerfile", runtime.GOARCH, context))
+	s.must(run(script, "build", image, dockerfile, runtime.GOARCH, context))
 	s.must(run(script, "push", image))
 	return image
 }

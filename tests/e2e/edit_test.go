@@ -16,7 +16,7 @@ func TestEditChangesThePageWithoutDowntime(t *testing.T) {
 	s.awaitPage(url, "Hello myfriends")
 	b := browser.New(t)
 
-	visitors := s.traffic(url)
+	visitors := s.traffic(url, 200)
 	s.patch("hello", `{"name":"Zoë & <friends> 🎉"}`)
 	s.awaitReady("hello")
 	s.await("the page greets anew", func() error {

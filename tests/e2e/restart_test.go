@@ -17,7 +17,7 @@ func TestOperatorPodIsKilled(t *testing.T) {
 	const pods = "--output=jsonpath={.items[*].metadata.uid}"
 	page := s.kubectl("get", "pods", "--selector=welcome=before", pods)
 
-	visitors := s.traffic(url)
+	visitors := s.traffic(url, 200)
 	killed := s.leader()
 	for i := range 3 { // it is in the middle of these
 		s.welcome(fmt.Sprintf("during-%d", i), kit.Greet("myfriends"), kit.Set("resources.requests.cpu", "10m"))

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -14,10 +15,10 @@ type traffic struct {
 	report strings.Builder
 }
 
-// traffic sends 200 requests per second to url, until stop.
-func (s *scene) traffic(url string) *traffic {
+// traffic sends some requests per second to url, until stop.
+func (s *scene) traffic(url string, rate int) *traffic {
 	s.Helper()
-	t := &traffic{Cmd: exec.CommandContext(s.Context(), kit.File("dist", "load"), "-url="+url, "-rate=200", "-duration=10m")}
+	t := &traffic{Cmd: exec.CommandContext(s.Context(), kit.File("dist", "load"), "-url="+url, fmt.Sprintf("-rate=%d", rate), "-duration=10m")}
 	t.Stdout, t.Stderr = &t.report, &t.report
 	s.must(t.Start())
 	return t

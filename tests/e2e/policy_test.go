@@ -1,0 +1,117 @@
+package e2e
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
+
+// otherPort is one on which nothing but a probe listens.
+const otherPort = ":9999"
+
+// With networkPolicy.enabled, a page answers on its port and on no other, and reaches nothing. What a page without it sees shows what the network lets through else.
+func TestNetworkPolicyOfAPage(t *testing.T) {
+	s := newScene(t)
+	s.welcome("open")
+	s.welcome("guarded", kit.Set("networkPolicy.enabled", true))
+	s.awaitReady("open")
+	s.awaitReady("guarded")
+	probes := s.newProbes()
+	open, guarded, api := s.podOf("open"), s.podOf("guarded"), s.apiServer()
+
+	probes.lookFrom(open, guarded.ip+":8080", guarded.ip+otherPort, api)
+	probes.lookFrom(guarded, "127.0.0.1"+otherPort, open.ip+":8080", open.ip+otherPort, api)
+	probes.awaitSight(open, guarded.ip+":8080=true", guarded.ip+otherPort+"=false", api+"=true")
+	probes.awaitSight(guarded, "127.0.0.1"+otherPort+"=true", open.ip+":8080=false", open.ip+otherPort+"=false", api+"=false")
+	s.must(kit.Page(s.Context(), s.url("guarded"), "Hello")) // from outside
+
+	s.patch("guarded", `{"networkPolicy":{"enabled":false}}`)
+	probes.awaitSight(open, guarded.ip+":8080=true", guarded.ip+otherPort+"=true", api+"=true")
+	probes.awaitSight(guarded, "127.0.0.1"+otherPort+"=true", open.ip+":8080=true", open.ip+otherPort+"=true", api+"=true")
+}
+
+// All tests of this package meet an operator to which config/network-policy applies. Its metrics are for namespaces that say so, nothing else of it is for anybody, and
+// it reaches the API server alone.
+func TestNetworkPolicyOfTheOperator(t *testing.T) {
+	s := newScene(t)
+	s.welcome("hello")
+	s.awaitReady("hello")
+	probes := s.newProbes()
+	page, operator, api := s.podOf("hello"), s.operatorPod(), s.apiServer()
+
+	probes.lookFrom(operator, "127.0.0.1:8081", page.ip+":8080", api)
+	probes.lookFrom(page, "127.0.0.1:8080", operator.ip+":8443", operator.ip+":8081")
+	probes.awaitSight(operator, "127.0.0.1:8081=true", page.ip+":8080=false", api+"=true")
+	probes.awaitSight(page, "127.0.0.1:8080=true", operator.ip+":8443=false", operator.ip+":8081=false")
+
+	s.kubectl("label", "namespace", s.namespace, "metrics=enabled")
+	probes.awaitSight(page, "127.0.0.1:8080=true", operator.ip+":8443=true", operator.ip+":8081=false")
+}
+
+// pod is one that runs.
+type pod struct{ namespace, name, ip string }
+
+// podOf is the only pod of a Welcome.
+func (s *scene) podOf(welcome string) pod {
+	s.Helper()
+	return s.onePod(s.namespace, "--selector=welcome="+welcome)
+}
+
+// operatorPod is the one of the operator that leads.
+func (s *scene) operatorPod() pod {
+	s.Helper()
+	return s.onePod(operatorNamespace, "--field-selector=metadata.name="+s.leader())
+}
+
+func (s *scene) onePod(namespace, selector string) pod {
+	s.Helper()
+	found := strings.Fields(s.kubectl("--namespace="+namespace, "get", "pods", selector, "--output=jsonpath={range .items[*]}{.metadata.name} {.status.podIP} {end}"))
+	if len(found) != 2 {
+		s.Fatalf("want one pod in %s with %s, got %q", namespace, selector, found)
+	}
+	return pod{namespace, found[0], found[1]}
+}
+
+// apiServer is where pods find the API server.
+func (s *scene) apiServer() string {
+	s.Helper()
+	return s.kubectl("--namespace=default", "get", "service", "kubernetes", "--output=jsonpath={.spec.clusterIP}:{.spec.ports[0].port}")
+}
+
+// probes see what pods see (tests/probe).
+type probes struct {
+	*scene
+	image string
+	// container is a probe's name in any pod. The operator's pods keep those of all tests.
+	container string
+}
+
+func (s *scene) newProbes() *probes {
+	s.Helper()
+	context := s.TempDir()
+	s.must(kit.Build(filepath.Join(context, "probe"), "tests/probe"))
+	return &probes{scene: s, image: s.pushImage("probe", "tests/probe/Dockerfile", context), container: "probe-" + s.namespace}
+}
+
+// lookFrom has a probe, in the network of a pod, listen on otherPort and look which addresses it reaches.
+func (p *probes) lookFrom(from pod, addresses ...string) {
+	p.Helper()
+	image := p.output(kit.File("hack", "image.sh"), "ref", p.image)
+	p.kubectl("--namespace="+from.namespace, "debug", from.name, "--image="+image, "--container="+p.container, "--profile=restricted",
+		"--", "/probe", "-listen="+otherPort, "-dial="+strings.Join(addresses, ","))
+}
+
+// awaitSight waits until the probe of a pod sees what it should.
+func (p *probes) awaitSight(from pod, want ...string) {
+	p.Helper()
+	p.await(fmt.Sprintf("%s sees %v", from.name, want), func() error {
+		got, err := p.tryKubectl("", "--namespace="+from.namespace, "logs", from.name, "--container="+p.container, "--tail=1")
+		if err == nil && got != strings.Join(want, " ") {
+			err = fmt.Errorf("it sees %s", got)
+		}
+		return err
+	})
+}
