@@ -3,7 +3,7 @@
 # Does nothing, fast, where all are there, and off Debian, where `make cluster` says what it misses.
 set -euo pipefail
 
-packages=(busybox-static containerd runc containernetworking-plugins iptables ipset conntrack buildah curl chromium prometheus jq memcached)
+packages=(busybox-static containerd runc containernetworking-plugins iptables ipset nftables conntrack buildah curl chromium prometheus jq memcached)
 
 command -v dpkg-query >/dev/null || exit 0
 missing=()

@@ -45,6 +45,8 @@ func Run(ctx context.Context, options Options) error {
 	if err != nil {
 		return fmt.Errorf("find a cluster (set KUBECONFIG): %w", err)
 	}
+	// Whose the children's fields are. Some clients set no name of their own, and would be "Go-http-client".
+	cluster.UserAgent = "welcome-operator/" + version
 	servable, err := newServable(cluster, options.WatchNamespaces)
 	if err != nil {
 		return err

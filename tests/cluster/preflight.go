@@ -18,6 +18,7 @@ var hostPrograms = []struct{ path, pkg string }{
 	{"/usr/lib/cni/ptp", "containernetworking-plugins"},
 	{"iptables", "iptables"},
 	{"ipset", "ipset"},
+	{"nft", "nftables"},
 	{"conntrack", "conntrack"},
 }
 

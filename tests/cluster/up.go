@@ -102,7 +102,7 @@ func up(ctx context.Context, c *cluster) error {
 	if err := c.await(ctx, "kube-apiserver", metricsServed(api)); err != nil {
 		return err
 	}
-	s.done("metrics of pods are served")
+	s.done("the API of pods' metrics answers")
 	fmt.Printf("\nThe cluster is up. Next:\n  export KUBECONFIG=%s\n  bin/kubectl get pods --all-namespaces\n  make cluster-down\n", c.kubeconfig())
 	return nil
 }

@@ -21,6 +21,9 @@ func TestAutoscaling(t *testing.T) {
 	before := s.writtenByTheOperator("chart")
 
 	names := []string{"chart", "welcome"}
+	for _, name := range names {
+		s.awaitPage(s.url(name), "Hello")
+	}
 	var visitors, few []*traffic
 	for _, name := range names {
 		few = append(few, s.traffic(s.url(name), 5))

@@ -33,6 +33,9 @@ func TestInstall(t *testing.T) {
 		if child.GetLabels()[kit.ManagedBy] != "welcome-operator" {
 			t.Errorf("%T has labels %v", child, child.GetLabels())
 		}
+		if got := child.GetManagedFields()[0].Manager; got != "welcome-operator" {
+			t.Errorf("%T was written by %q", child, got)
+		}
 	}
 	container := deployment.Spec.Template.Spec.Containers[0]
 	if container.Image != image {
