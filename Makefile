@@ -82,15 +82,19 @@ endif
 # dist/linux-<arch>/: the static binaries that go into the images. Whether one is up to date is for Go to know. Without
 # VCS stamping, a commit that changes no code of a binary changes no image either.
 ARCH ?= $(shell go env GOARCH)
-GO_IMAGE_BUILD = GOOS=linux GOARCH=$* $(GO_BUILD) -buildvcs=false -o $@
+# go-build-for,<os>,<architecture>,<package>
+define go-build-for
+	@echo 'compiling $@ ...'
+	@GOOS=$(1) GOARCH=$(2) $(GO_BUILD) -buildvcs=false -o $@ $(3)
+endef
 
 .PHONY: FORCE
 dist/linux-%/welcome: FORCE
-	$(GO_IMAGE_BUILD) ./welcome
+	$(call go-build-for,linux,$*,./welcome)
 dist/linux-%/welcome-operator: FORCE
-	$(GO_IMAGE_BUILD) .
+	$(call go-build-for,linux,$*,.)
 dist/linux-%/scorecard: FORCE
-	$(GO_IMAGE_BUILD) ./tests/scorecard
+	$(call go-build-for,linux,$*,./tests/scorecard)
 
 .PHONY: images
 images: dist/linux-$(ARCH)/welcome dist/linux-$(ARCH)/welcome-operator ## Build the images IMG and OPERAND_IMG with docker or buildah
@@ -116,7 +120,7 @@ RUNG   = go run ./tests/rung run -name=$@ -since=$(BEGUN)
 
 # In this order: what is cheap and near the code first. The local cluster is stopped only after a success: a failure wants to
 # be looked at.
-RUNGS := test-unit test-integration test-chaos test-e2e test-olm
+RUNGS := test-unit test-integration test-chaos test-e2e test-olm test-olm-v1
 .PHONY: test
 test: ## Run every test, from the cheapest to the most real (CI does), and end with a table of what they proved
 	@hack/setup.sh
@@ -129,7 +133,7 @@ test: ## Run every test, from the cheapest to the most real (CI does), and end w
 .PHONY: test-unit
 test-unit: $(BIN)/kustomize ## Run every test that needs no cluster (hack/setup.sh installs the chromium and promtool that some need)
 	@$(RUNG) -proves="decisions, chart, CRD, page (in a browser), alert rules" \
-		$$(go list ./... | grep -vE '/tests/(integration|e2e|olm|bench|chaos)(/|$$)')
+		$$(go list ./... | grep -vE '/tests/(integration|e2e|olm|release|bench|chaos)(/|$$)')
 
 # Where the API server and the etcd of KUBERNETES_VERSION are.
 CONTROL_PLANE := $(BIN)$(if $(filter-out $(TOOLS_KUBERNETES_VERSION),$(KUBERNETES_VERSION)),/kubernetes-$(KUBERNETES_VERSION))
@@ -157,16 +161,32 @@ dist/load: FORCE
 	go build -o $@ ./tests/load
 
 OLM_BINARIES := olm catalog package-server copy-content cpb
-# The images go to the cluster's own registry, where their digests are known and nothing else is needed.
-OLM_TEST_TOOLS := $(addprefix $(BIN)/,operator-sdk opm scorecard-test grpc_health_probe helm kubectl $(OLM_BINARIES))
-.PHONY: test-olm
-test-olm: cluster $(OLM_TEST_TOOLS) ## Install, upgrade and judge the bundle with a real OLM in the local cluster
+# olm-rung,<flags>: the images go to the cluster's own registry, where their digests are known and nothing else is needed.
+define olm-rung
 	@KUBECONFIG=$(ROOT)/.cluster/kubeconfig hack/fresh.sh tests
 	@set -a; . .cluster/env; set +a; export KUBECONFIG=$(ROOT)/.cluster/kubeconfig SSL_CERT_FILE=$$CLUSTER_CA; \
 	$(MAKE) --no-print-directory docker-buildx bundle bundle-build bundle-push catalog-build catalog-push BUNDLE_DIR=dist/olm USE_IMAGE_DIGESTS=true \
 		IMAGE_TAG_BASE=$$CLUSTER_REGISTRY/welcome-operator OPERAND_IMG=$$CLUSTER_REGISTRY/welcome:v$(VERSION); \
-	$(RUNG) -v -proves="a real OLM installs the bundle in every mode and upgrades it; operator-sdk validates, runs and scores it" \
-		./tests/olm -count=1 -timeout=30m
+	$(RUNG) -v -proves="$(PROVES)" ./tests/olm -count=1 -timeout=30m $(1)
+endef
+
+.PHONY: test-olm
+test-olm: PROVES = a real OLM installs the bundle in every mode and upgrades it; operator-sdk validates, runs and scores it
+test-olm: cluster $(addprefix $(BIN)/,operator-sdk opm scorecard-test grpc_health_probe helm kubectl kustomize $(OLM_BINARIES)) ## Install, upgrade and judge the bundle with a real OLM in the local cluster
+	$(call olm-rung,-skip '^TestV1$$')
+
+OLM_V1_BINARIES := operator-controller catalogd
+.PHONY: test-olm-v1
+test-olm-v1: PROVES = a real OLM v1 installs the bundle from the catalog, upgrades it under load, holds back what would break Welcomes, and uninstalls it
+test-olm-v1: cluster $(addprefix $(BIN)/,operator-sdk opm kubectl kustomize $(OLM_V1_BINARIES)) ## Install, upgrade and uninstall the bundle with a real OLM v1 in the local cluster
+	$(call olm-rung,-run '^TestV1$$' -olm-v1)
+
+.PHONY: test-release
+test-release: cluster $(addprefix $(BIN)/,cosign helm kubectl kustomize operator-sdk opm) ## Make a release twice, check its signature and what it is made of, and install it in the local cluster
+	@KUBECONFIG=$(ROOT)/.cluster/kubeconfig hack/fresh.sh tests
+	@set -a; . .cluster/env; set +a; export KUBECONFIG=$(ROOT)/.cluster/kubeconfig; \
+	$(RUNG) -v -proves="a release is the same wherever it is made, is signed, says what it is made of, and is installed by kubectl alone" \
+		./tests/release -count=1 -timeout=30m
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## Run the linters of .golangci.yaml
@@ -195,6 +215,7 @@ public-kinds: cluster $(BIN)/kustomize $(BIN)/operator-sdk ## Make kinds of thre
 test-all: test chaos ## Run every test, and the long forms of those that make up cases (about two hours)
 	$(INTEGRATION) -run '^TestAnyState$$' -args -state-cases=6000
 	$(INTEGRATION) -run '^TestMoveFromAStockOperator$$' -args -movers=50
+	@$(MAKE) --no-print-directory test-release cluster-down
 
 .PHONY: bench
 bench: $(addprefix $(BIN)/,kube-apiserver etcd helm-operator helm-operator-plugins) ## Measure ours beside other operators, and write docs/benchmark.md and its plot (about 20 minutes)
@@ -332,12 +353,21 @@ catalog-push: ## Push the catalog image
 	@hack/multiarch.sh push $(CATALOG_IMG)
 	@echo 'Next: kubectl apply -f catalog/catalogsource.yaml'
 
+# What people put on their PATH.
+PLUGINS := $(addprefix dist/plugins/kubectl-welcome-,linux-amd64 linux-arm64 darwin-amd64 darwin-arm64)
+dist/plugins/kubectl-welcome-%: FORCE
+	$(call go-build-for,$(word 1,$(subst -, ,$*)),$(word 2,$(subst -, ,$*)),./cmd/kubectl-welcome)
+
+.PHONY: release
+release: $(call platform-binaries,welcome-operator welcome scorecard) $(PLUGINS) $(addprefix $(BIN)/,kustomize operator-sdk opm $(if $(COSIGN_KEY),cosign)) ## Make all of a release in dist/release: make release VERSION=0.2.0 [COSIGN_KEY=cosign.key]
+	@hack/release.sh $(VERSION) $(IMG) $(OPERAND_IMG) $(SCORECARD_IMG) $(BUNDLE_IMG) $(CATALOG_IMG) '$(COSIGN_KEY)'
+
 ##@ Tools (built from Go modules into bin/, once per change of their go.mod)
 
 # About how many seconds each takes with cold caches on 2 idle cores. What tools of one set share is compiled with the first.
 COLD_SECONDS := kube-apiserver=240 kubelet=70 kube-controller-manager=30 kubectl=20 etcd=10 kube-proxy=10 coredns=10 networkpolicies=15 metrics-server=15 kube-scheduler=10 kustomize=5 \
-	olm=90 package-server=30 opm=15 catalog=5 copy-content=5 cpb=5 operator-sdk=75 scorecard-test=5 grpc_health_probe=5 \
-	helm=40 golangci-lint=50 helm-operator=30 helm-operator-plugins=60
+	olm=90 package-server=30 opm=15 catalog=5 copy-content=5 cpb=5 catalogd=100 operator-controller=25 operator-sdk=75 scorecard-test=5 grpc_health_probe=5 \
+	helm=40 cosign=110 golangci-lint=50 helm-operator=30 helm-operator-plugins=60
 
 # tool-build,<tool set>,<package>,<flags>: one binary from tools/<tool set> into bin/, with its time.
 define tool-build
@@ -372,6 +402,9 @@ $(BIN)/kubernetes-%/kube-apiserver $(BIN)/kubernetes-%/etcd: hack/kubernetes.sh
 $(BIN)/golangci-lint: tools/golangci-lint/go.mod
 	$(call tool-build,golangci-lint,github.com/golangci/golangci-lint/v2/cmd/golangci-lint,-ldflags '-s -w')
 
+$(BIN)/cosign: tools/cosign/go.mod
+	$(call tool-build,cosign,github.com/sigstore/cosign/v3/cmd/cosign,-ldflags '-s -w')
+
 $(BIN)/helm: tools/helm/go.mod
 	$(call tool-build,helm,helm.sh/helm/v3/cmd/helm,-ldflags '-s -w')
 
@@ -399,6 +432,9 @@ OLM_TAGS := json1$(comma)containers_image_openpgp$(comma)exclude_graphdriver_btr
 
 $(addprefix $(BIN)/,$(OLM_BINARIES)): tools/olm/go.mod
 	$(call tool-build,olm,$(OPERATOR_FRAMEWORK)/operator-lifecycle-manager/$(if $(filter cpb,$(@F)),util,cmd)/$(@F),-tags $(OLM_TAGS) -ldflags '-s -w')
+
+$(addprefix $(BIN)/,$(OLM_V1_BINARIES)): tools/olmv1/go.mod
+	$(call tool-build,olmv1,$(OPERATOR_FRAMEWORK)/operator-controller/cmd/$(@F),-tags containers_image_openpgp -ldflags '-s -w')
 
 $(BIN)/opm: tools/olm/go.mod
 	$(call tool-build,olm,$(OPERATOR_FRAMEWORK)/operator-registry/cmd/opm,-tags $(OLM_TAGS) -ldflags '-s -w')

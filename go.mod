@@ -35,7 +35,10 @@ require (
 	sigs.k8s.io/kustomize/kyaml v0.21.1
 )
 
-require github.com/aymanbagabas/go-udiff v0.4.1
+require (
+	github.com/CycloneDX/cyclonedx-go v0.12.0
+	github.com/aymanbagabas/go-udiff v0.4.1
+)
 
 require (
 	github.com/fatih/camelcase v1.0.0 // indirect

@@ -6,6 +6,7 @@
 builder() {
   BUILDAH_ISOLATION=chroot buildah --storage-driver vfs --root "$PWD/dist/containers/root" --runroot "$PWD/dist/containers/run" "$@"
 }
-has_docker() { command -v docker >/dev/null && docker info >/dev/null 2>&1; }
+# BUILDER=buildah: not docker, even where it is.
+has_docker() { [ "${BUILDER:-}" != buildah ] && command -v docker >/dev/null && docker info >/dev/null 2>&1; }
 # What is in dist/ need not be compiled again.
 target_of() { if grep -q ' AS dist$' "$1"; then echo --target=dist; fi; }

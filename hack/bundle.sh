@@ -22,7 +22,14 @@ hack/deployment.sh "$operator_image" "$operand_image" config/manifests \
 
 # The generator stamps the time of the build; the base has the day of the release.
 base=config/manifests/bases/welcome-operator.clusterserviceversion.yaml
-sed -i "s|^    createdAt: .*|$(grep '^    createdAt: ' $base)|" "$work/bundle/manifests/welcome-operator.clusterserviceversion.yaml"
+csv=$work/bundle/manifests/welcome-operator.clusterserviceversion.yaml
+sed -i "s|^    createdAt: .*|$(grep '^    createdAt: ' $base)|" "$csv"
+if [ "$use_image_digests" = true ]; then
+  # And it lists the images, of two lines each, in another order each time.
+  related=$(sed -n '/^  relatedImages:$/,/^  [^ ]/{/^    /p}' "$csv" | paste --delimiters='|' - - | LC_ALL=C sort | tr '|' '\n') \
+    awk '/^  [^ ]/ {images = 0} !images; /^  relatedImages:$/ {images = 1; print ENVIRON["related"]}' "$csv" > "$work/sorted"
+  mv "$work/sorted" "$csv"
+fi
 
 cat >> "$work/bundle.Dockerfile" <<'DOCKERFILE'
 

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Builds an image for all of PLATFORMS, or pushes it, with docker, or with buildah where no docker engine answers. Nothing
+# Builds an image for all of PLATFORMS, pushes it, or writes it into a directory, with docker, or with buildah where no docker engine answers. Nothing
 # runs while these images are built, they hold static binaries and data: any machine builds for any other.
 #
 #   hack/multiarch.sh build IMAGE DOCKERFILE CONTEXT
 #   hack/multiarch.sh push IMAGE
+#   hack/multiarch.sh layout IMAGE DIRECTORY   as an OCI image layout, with BUILDER=buildah
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . hack/builder.sh
 command=$1 image=$2
+list=multiarch-${image//[\/:]/_} # of its own: an image of one platform may have the name (make images)
 
 start=$SECONDS
 case $command in
@@ -16,15 +18,19 @@ case $command in
     if has_docker; then # 29 or newer: older engines keep one platform only
       docker buildx build --quiet $target --load --platform "$PLATFORMS" --tag "$image" --file "$dockerfile" "$context" >/dev/null
     else
-      builder manifest rm "$image" >/dev/null 2>&1 || true # a second build adds to the list
+      builder manifest rm "$list" >/dev/null 2>&1 || true # a second build adds to the list
       # Without --layers: data that is the same for all platforms would come from the cache, as one platform's.
-      builder build --quiet $target --timestamp 0 --platform "$PLATFORMS" --manifest "$image" --file "$dockerfile" "$context" >/dev/null
+      # One after the other: else the list has them in the order in which they were done, and another digest each time.
+      for platform in ${PLATFORMS//,/ }; do
+        builder build --quiet $target --timestamp 0 --platform "$platform" --manifest "$list" --file "$dockerfile" "$context" >/dev/null
+      done
     fi
     ;;
   push)
     if has_docker; then docker push --quiet "$image" >/dev/null; else
-      builder manifest push --quiet --all --format oci "$image" "docker://$image"
+      builder manifest push --quiet --all --format oci "$list" "docker://$image"
     fi
     ;;
+  layout) builder manifest push --quiet --all --format oci "$list" "oci:$3:${image##*:}" ;;
 esac || { echo "multiarch: cannot $command $image: see above" >&2; exit 1; }
 echo "$command $image ($PLATFORMS, $((SECONDS - start))s)"

@@ -83,7 +83,7 @@ func pushLaterCatalog(ctx context.Context, t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, "opm", "validate", filepath.Join(dir, "configs"))
-	image, err := dataImage(dir, nil)
+	image, err := dataImage(dir, catalogLabels)
 	if err != nil {
 		t.Fatal(err)
 	}

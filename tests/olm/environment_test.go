@@ -1,10 +1,11 @@
 // Package olm installs, upgrades and judges the bundle with a real OLM on a real cluster, and with the stock operator-sdk
-// and opm. Run it with `make test-olm`, which builds and pushes what the tests install.
+// and opm. Run it with `make test-olm`, which builds and pushes what the tests install, and with `make test-olm-v1`.
 package olm
 
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -38,17 +39,24 @@ var (
 	nodeIP = os.Getenv("CLUSTER_NODE_IP")
 	// api reads and writes the cluster without a cache.
 	api client.Client
+
+	olmV1 = flag.Bool("olm-v1", false, "install OLM v1 instead of OLM, for the tests TestV1…, which no other OLM can do")
 )
 
 func TestMain(m *testing.M) {
+	flag.Parse()
 	log.SetLogger(zap.New(zap.WriteTo(os.Stderr)))
-	if err := prepare(context.Background()); err != nil {
+	pushImages, install, uninstall := pushImages, installOLM, uninstallOLM
+	if *olmV1 {
+		pushImages, install, uninstall = pushImagesOfOLMv1, installOLMv1, uninstallOLMv1
+	}
+	if err := prepare(context.Background(), pushImages, install); err != nil {
 		fmt.Fprintf(os.Stderr, "tests/olm: %v\n", err)
 		os.Exit(1)
 	}
 	code := m.Run()
 	if code == 0 { // else somebody wants to look at it
-		if err := uninstallOLM(context.Background()); err != nil {
+		if err := uninstall(context.Background()); err != nil {
 			fmt.Fprintf(os.Stderr, "tests/olm: remove OLM: %v\n", err)
 			code = 1
 		}
@@ -56,7 +64,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-func prepare(ctx context.Context) error {
+func prepare(ctx context.Context, pushImages, install func(context.Context) error) error {
 	if registry == "" || nodeIP == "" || os.Getenv("SSL_CERT_FILE") == "" {
 		return fmt.Errorf("CLUSTER_REGISTRY, CLUSTER_NODE_IP and SSL_CERT_FILE must be set: run `make test-olm`")
 	}
@@ -81,9 +89,9 @@ func prepare(ctx context.Context) error {
 	if err := pushImages(ctx); err != nil {
 		return err
 	}
-	logf("images of OLM, opm and scorecard pushed in %s", since(start))
+	logf("images of OLM pushed in %s", since(start))
 	start = time.Now()
-	if err := installOLM(ctx); err != nil {
+	if err := install(ctx); err != nil {
 		return fmt.Errorf("install OLM: %w", err)
 	}
 	logf("OLM installed in %s", since(start))

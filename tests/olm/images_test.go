@@ -38,7 +38,7 @@ const user = "1001"
 
 func pushImages(ctx context.Context) error {
 	busybox := file{"/bin/busybox", "bin/busybox"}
-	for ref, content := range map[string]imageContent{
+	return pushAll(ctx, map[string]imageContent{
 		olmImage: {
 			files: []file{tool("olm"), tool("catalog"), tool("package-server"), tool("copy-content"), tool("cpb"), busybox},
 			links: []string{"cp"},
@@ -48,12 +48,16 @@ func pushImages(ctx context.Context) error {
 			links: []string{"sh"},
 			dirs:  []string{"tmp", "configs"},
 			// Without it, operator-sdk takes the image for an SQLite index.
-			labels: map[string]string{"operators.operatorframework.io.index.configs.v1": "/configs"},
+			labels: catalogLabels,
 		},
 		busyboxImage:           {files: []file{busybox}, links: []string{"sh", "cat", "gzip", "tar"}},
 		bundleUpgradeInitImage: {files: []file{busybox}, links: []string{"sh", "cat", "gzip", "tar"}},
 		scorecardImage:         {files: []file{tool("scorecard-test")}, dirs: []string{"tmp"}},
-	} {
+	})
+}
+
+func pushAll(ctx context.Context, images map[string]imageContent) error {
+	for ref, content := range images {
 		image, err := content.build()
 		if err != nil {
 			return fmt.Errorf("build %s: %w", ref, err)
@@ -75,6 +79,9 @@ func push(ctx context.Context, ref string, image v1.Image) error {
 	}
 	return nil
 }
+
+// catalogLabels say where in an image a catalog is, as catalog/Dockerfile does.
+var catalogLabels = map[string]string{"operators.operatorframework.io.index.configs.v1": "/configs"}
 
 type file struct{ from, to string }
 

@@ -35,23 +35,7 @@ func TestUninstall(t *testing.T) {
 		})
 	}
 
-	manual, err := os.ReadFile(kit.File("docs", "olm.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, _ := strings.Cut(string(manual), "\n## Uninstall\n")
-	_, section, _ = strings.Cut(section, "```sh\n")
-	commands, _, found := strings.Cut(section, "```\n")
-	if !found {
-		t.Fatal("docs/olm.md has no commands to uninstall with")
-	}
-	cmd := exec.CommandContext(t.Context(), "bash", "-euxo", "pipefail", "-c", strings.ReplaceAll(commands, "welcome-operator-system", ns))
-	cmd.Env = append(os.Environ(), "PATH="+kit.File("bin")+":"+os.Getenv("PATH"))
-	out, err := cmd.CombinedOutput()
-	t.Logf("%s", out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	followDocs(t, "## Uninstall", ns)
 	await(t, time.Minute, "nothing to be left", func(ctx context.Context) error {
 		left, err := children(ctx, ns)
 		if err == nil && len(left) > 0 {
@@ -59,6 +43,7 @@ func TestUninstall(t *testing.T) {
 		}
 		return err
 	})
+	var err error
 	for _, kind := range []string{"csv", "subscription"} {
 		if left := run(t, "kubectl", "-n", ns, "get", kind, "-o", "name"); left != "" {
 			err = errors.Join(err, fmt.Errorf("left: %s", left))
@@ -72,5 +57,27 @@ func TestUninstall(t *testing.T) {
 	}
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// followDocs runs the first commands that docs/olm.md has under a heading, for an operator in ns.
+func followDocs(t *testing.T, heading, ns string) {
+	t.Helper()
+	manual, err := os.ReadFile(kit.File("docs", "olm.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(manual), "\n"+heading+"\n")
+	_, section, _ = strings.Cut(section, "```sh\n")
+	commands, _, found := strings.Cut(section, "```\n")
+	if !found {
+		t.Fatalf("docs/olm.md has no commands under %q", heading)
+	}
+	cmd := exec.CommandContext(t.Context(), "bash", "-euxo", "pipefail", "-c", strings.ReplaceAll(commands, "welcome-operator-system", ns))
+	cmd.Env = append(os.Environ(), "PATH="+kit.File("bin")+":"+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -1,0 +1,200 @@
+package olm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
+
+// TestV1 goes the way of an installation with OLM v1: it installs from the released catalog, upgrades while a visitor asks for pages, is held back where the new CRD would
+// break Welcomes, and is uninstalled as docs/olm.md says.
+func TestV1(t *testing.T) {
+	pushReleases(t.Context(), t)
+	pushLaterCatalog(t.Context(), t)
+	const ns = "welcome-operator-system"
+	catalog, extension := olmV1Object("ClusterCatalog", catalogName), olmV1Object("ClusterExtension", packageName)
+	t.Cleanup(func() {
+		if t.Failed() {
+			diagnoseV1(t)
+		}
+		remove(t, extension, catalog)
+		remove(t, &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: kit.CRD}})
+		removeNamespaces(t, ns)
+	})
+	visitors := namespace(t, "olm-visitors", "restricted")
+	var welcomes []*unstructured.Unstructured
+	for i := range 5 {
+		welcomes = append(welcomes, welcome(visitors, fmt.Sprintf("visitor-%d", i)))
+	}
+
+	steps := []struct {
+		name string
+		run  func(t *testing.T)
+	}{
+		{"installs from the catalog", func(t *testing.T) {
+			applyV1(t, "clustercatalog.yaml", strings.NewReplacer("demo.welcome.domain/welcome-operator-catalog:latest", releasedCatalog))
+			awaitV1(t, catalog, "Serving", metav1.ConditionTrue, "")
+			applyV1(t, "clusterextension.yaml", strings.NewReplacer("\n  source:", "\n  serviceAccount: {name: installer}\n  source:"), installer)
+			awaitInstalled(t, extension, "0.1.0")
+			for _, w := range welcomes {
+				create(t, w)
+			}
+			for _, w := range welcomes {
+				awaitPage(t, w, w.GetName())
+			}
+		}},
+		{"upgrades when the catalog has something new", func(t *testing.T) {
+			uids, pods := identities(t, welcomes...)
+			visitor := visit(t, welcomes)
+			update(t, catalog, func() { set(t, catalog, laterCatalog, "spec", "source", "image", "ref") })
+			awaitInstalled(t, extension, "0.2.0")
+			proveItWorks(t, welcomes[0])
+			visitor.expectNoFailure(t, "the upgrade to 0.2.0")
+			uidsAfter, podsAfter := identities(t, welcomes...)
+			if !maps.Equal(uids, uidsAfter) {
+				t.Errorf("UIDs of Welcomes changed from %v to %v", uids, uidsAfter)
+			}
+			delete(pods, welcomes[0].GetName()) // proveItWorks gave it new ones
+			delete(podsAfter, welcomes[0].GetName())
+			if !maps.Equal(pods, podsAfter) {
+				t.Errorf("pods changed though their template did not, from %v to %v", pods, podsAfter)
+			}
+		}},
+		{"is held back where Welcomes would break", func(t *testing.T) {
+			visitor := visit(t, welcomes)
+			before := operatorPods(t, ns)
+			update(t, extension, func() { set(t, extension, []any{"candidate-incompatible"}, "spec", "source", "catalog", "channels") })
+			awaitV1(t, extension, "Progressing", metav1.ConditionTrue, `"`+kit.CRD+`": v1: ^.spec.name: maxLength`)
+			proveItWorks(t, welcomes[0])
+			if after := operatorPods(t, ns); !slices.Equal(before, after) {
+				t.Errorf("operator pods changed from %v to %v", before, after)
+			}
+			visitor.expectNoFailure(t, "the upgrade that was held back")
+			update(t, extension, func() { set(t, extension, []any{"stable"}, "spec", "source", "catalog", "channels") })
+			awaitV1(t, extension, "Progressing", metav1.ConditionTrue, "desired state reached")
+			awaitInstalled(t, extension, "0.2.0")
+		}},
+		{"is uninstalled", func(t *testing.T) {
+			followDocs(t, "### Uninstall from OLM v1", ns)
+			for _, gone := range []client.Object{extension, &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: kit.CRD}}} {
+				await(t, time.Minute, "end of "+gone.GetName(), func(ctx context.Context) error {
+					err := api.Get(ctx, keyOf(gone), gone)
+					if apierrors.IsNotFound(err) {
+						return nil
+					}
+					return errors.Join(errors.New("it is still there"), err)
+				})
+			}
+			await(t, time.Minute, "end of what the operator made, and of its pods", func(ctx context.Context) error {
+				left, err := children(ctx, visitors)
+				if err == nil && len(left)+len(operatorPods(t, ns)) > 0 {
+					err = fmt.Errorf("left: %v, and pods %v", left, operatorPods(t, ns))
+				}
+				return err
+			})
+			// Neither is OLM's to delete.
+			if err := api.Get(t.Context(), client.ObjectKey{Name: ns}, &corev1.Namespace{}); err != nil {
+				t.Error(err)
+			}
+			if err := api.Get(t.Context(), keyOf(catalog), catalog); err != nil {
+				t.Error(err)
+			}
+		}},
+	}
+	for _, step := range steps {
+		if !t.Run(step.name, step.run) {
+			t.FailNow() // the next one builds on it
+		}
+	}
+}
+
+// installer is what OLM v1 needs before version 1.11: it installs with the rights of a ServiceAccount (docs/olm.md).
+const installer = `
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: installer, namespace: welcome-operator-system}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: welcome-operator-installer}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects: [{kind: ServiceAccount, name: installer, namespace: welcome-operator-system}]
+`
+
+// applyV1 applies a file of catalog/, with changes, and with more behind it.
+func applyV1(t *testing.T, file string, changes *strings.Replacer, more ...string) {
+	t.Helper()
+	text, err := os.ReadFile(kit.File("catalog", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := kubectl(t.Context(), changes.Replace(string(text))+strings.Join(more, ""), "apply", "-f", "-"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// awaitV1 waits until an object has a condition whose message has a text.
+func awaitV1(t *testing.T, object *unstructured.Unstructured, name string, status metav1.ConditionStatus, text string) {
+	t.Helper()
+	await(t, 3*time.Minute, fmt.Sprintf("%s %s is %s=%s %s", object.GetKind(), object.GetName(), name, status, text), func(ctx context.Context) error {
+		if err := api.Get(ctx, keyOf(object), object); err != nil {
+			return err
+		}
+		condition, err := kit.Condition(object, name)
+		if err == nil && (condition.Status != status || !strings.Contains(condition.Message, text)) {
+			err = fmt.Errorf("conditions are %v", object.Object["status"])
+		}
+		return err
+	})
+}
+
+// awaitInstalled waits until a version is installed, and its Deployment, for which OLM v1 does not wait, is rolled out.
+func awaitInstalled(t *testing.T, extension *unstructured.Unstructured, version string) {
+	t.Helper()
+	await(t, 3*time.Minute, "version "+version+" is installed", func(ctx context.Context) error {
+		if err := api.Get(ctx, keyOf(extension), extension); err != nil {
+			return err
+		}
+		if got, _, _ := unstructured.NestedString(extension.Object, "status", "install", "bundle", "version"); got != version {
+			return fmt.Errorf("it is %q, and the status %v", got, extension.Object["status"])
+		}
+		return nil
+	})
+	run(t, "kubectl", "--namespace=welcome-operator-system", "rollout", "status", "deployment/welcome-operator-controller-manager", "--timeout=180s")
+}
+
+func set(t *testing.T, object *unstructured.Unstructured, value any, fields ...string) {
+	t.Helper()
+	if err := unstructured.SetNestedField(object.Object, value, fields...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func diagnoseV1(t *testing.T) {
+	t.Helper()
+	for _, args := range [][]string{
+		{"get", "clustercatalogs,clusterextensions", "-o", "yaml"},
+		{"-n", olmV1Namespace, "get", "pods", "-o", "wide"},
+		{"-n", olmV1Namespace, "logs", "deployment/catalogd-controller-manager", "--tail=40"},
+		{"-n", olmV1Namespace, "logs", "deployment/operator-controller-controller-manager", "--tail=40"},
+	} {
+		out, err := command(context.WithoutCancel(t.Context()), "", "kubectl", args...).CombinedOutput()
+		t.Logf("kubectl %s (error: %v)\n%s", strings.Join(args, " "), err, out)
+	}
+}
