@@ -177,6 +177,7 @@ test-olm: cluster $(addprefix $(BIN)/,operator-sdk opm scorecard-test grpc_healt
 
 OLM_V1_BINARIES := operator-controller catalogd
 .PHONY: test-olm-v1
+test-olm-v1: export BUNDLE_NETWORK_POLICY = true
 test-olm-v1: PROVES = a real OLM v1 installs the bundle from the catalog, upgrades it under load, holds back what would break Welcomes, and uninstalls it
 test-olm-v1: cluster $(addprefix $(BIN)/,operator-sdk opm kubectl kustomize $(OLM_V1_BINARIES)) ## Install, upgrade and uninstall the bundle with a real OLM v1 in the local cluster
 	$(call olm-rung,-run '^TestV1$$' -olm-v1)
@@ -307,6 +308,8 @@ undeploy: $(BIN)/kubectl $(BIN)/kustomize ## Delete all custom resources, then t
 export PLATFORMS ?= linux/amd64,linux/arm64
 # true: the bundle names its images by digest, as catalogs want it. They must have been pushed.
 USE_IMAGE_DIGESTS ?= false
+# true: the bundle has the operator's NetworkPolicy. docs/olm.md says which catalogs want that.
+export BUNDLE_NETWORK_POLICY ?= false
 # Where bundle/ and bundle.Dockerfile go.
 BUNDLE_DIR ?= .
 

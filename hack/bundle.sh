@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Writes DIR/bundle and DIR/bundle.Dockerfile: what OLM installs. The same input gives the same bytes. Called by `make bundle`.
-# Usage: hack/bundle.sh VERSION OPERATOR_IMAGE OPERAND_IMAGE SCORECARD_IMAGE USE_IMAGE_DIGESTS DIR
+# BUNDLE_NETWORK_POLICY=true: with the operator's NetworkPolicy, which some catalogs refuse and others want (docs/olm.md).
+# Usage: [BUNDLE_NETWORK_POLICY=true] hack/bundle.sh VERSION OPERATOR_IMAGE OPERAND_IMAGE SCORECARD_IMAGE USE_IMAGE_DIGESTS DIR
 set -euo pipefail
 cd "$(dirname "$0")/.."
 version=$1 operator_image=$2 operand_image=$3 scorecard_image=$4 use_image_digests=$5 out=$6
@@ -30,6 +31,8 @@ if [ "$use_image_digests" = true ]; then
     awk '/^  [^ ]/ {images = 0} !images; /^  relatedImages:$/ {images = 1; print ENVIRON["related"]}' "$csv" > "$work/sorted"
   mv "$work/sorted" "$csv"
 fi
+
+if [ "${BUNDLE_NETWORK_POLICY:-}" != true ]; then rm "$work"/bundle/manifests/*_networkpolicy.yaml; fi
 
 cat >> "$work/bundle.Dockerfile" <<'DOCKERFILE'
 

@@ -51,6 +51,7 @@ func TestV1(t *testing.T) {
 			awaitV1(t, catalog, "Serving", metav1.ConditionTrue, "")
 			applyV1(t, "clusterextension.yaml", strings.NewReplacer("\n  source:", "\n  serviceAccount: {name: installer}\n  source:"), installer)
 			awaitInstalled(t, extension, "0.1.0")
+			run(t, "kubectl", "--namespace="+ns, "get", "networkpolicy", "welcome-operator-controller-manager") // BUNDLE_NETWORK_POLICY=true
 			for _, w := range welcomes {
 				create(t, w)
 			}
