@@ -5,6 +5,7 @@
 #
 #   hack/fresh.sh demo    what `make deploy` deploys is not in the way: the demo brings it up to date
 #   hack/fresh.sh tests   every operator is, and every Welcome
+#   hack/fresh.sh shared NAMESPACE   what the e2e tests would delete is: in welcome-operator-system, in NAMESPACE, and the CRD
 set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "$0")/.."
@@ -28,12 +29,17 @@ in_the_way() {
   case $1 in
     demo) operators olm.owner ;;
     tests) operators ''; crds welcomes.webapp.demo.welcome.domain; welcomes ;;
+    shared)
+      crds welcomes.webapp.demo.welcome.domain
+      kubectl --namespace=welcome-operator-system get deployments --output=name
+      kubectl --namespace="$2" get deployments,services,horizontalpodautoscalers,serviceaccounts --output=name | sed -E '/^serviceaccount\/(default|builder|deployer)$/d'
+      return ;;
   esac
   # Elsewhere OLM is the platform's.
   if [ "$KUBECONFIG" = "$local_kubeconfig" ]; then crds operators.coreos.com; fi
 }
 
-found=$(in_the_way "$1")
+found=$(in_the_way "$@")
 if [ -z "$found" ]; then exit 0; fi
 printf 'In the way, left by something that ran before:\n%s\n' "$found" >&2
 if [ "$KUBECONFIG" != "$local_kubeconfig" ]; then

@@ -12,25 +12,26 @@ command=$1 image=$2
 list=multiarch-${image//[\/:]/_} # of its own: an image of one platform may have the name (make images)
 
 start=$SECONDS
+fail() { echo "multiarch: cannot $command $image: see above" >&2; exit 1; }
 case $command in
   build)
     dockerfile=$3 context=$4 target=$(target_of "$3")
     if has_docker; then # 29 or newer: older engines keep one platform only
-      docker buildx build --quiet $target --load --platform "$PLATFORMS" --tag "$image" --file "$dockerfile" "$context" >/dev/null
+      docker buildx build --quiet $target --load --platform "$PLATFORMS" --tag "$image" --file "$dockerfile" "$context" >/dev/null || fail
     else
       builder manifest rm "$list" >/dev/null 2>&1 || true # a second build adds to the list
       # Without --layers: data that is the same for all platforms would come from the cache, as one platform's.
       # One after the other: else the list has them in the order in which they were done, and another digest each time.
       for platform in ${PLATFORMS//,/ }; do
-        builder build --quiet $target --timestamp 0 --platform "$platform" --manifest "$list" --file "$dockerfile" "$context" >/dev/null
+        builder build --quiet $target --timestamp 0 --platform "$platform" --manifest "$list" --file "$dockerfile" "$context" >/dev/null || fail
       done
     fi
     ;;
   push)
-    if has_docker; then docker push --quiet "$image" >/dev/null; else
-      builder manifest push --quiet --all --format oci "$list" "docker://$image"
+    if has_docker; then docker push --quiet "$image" >/dev/null || fail; else
+      builder manifest push --quiet --all --format oci "$list" "docker://$image" || fail
     fi
     ;;
-  layout) builder manifest push --quiet --all --format oci "$list" "oci:$3:${image##*:}" ;;
-esac || { echo "multiarch: cannot $command $image: see above" >&2; exit 1; }
+  layout) builder manifest push --quiet --all --format oci "$list" "oci:$3:${image##*:}" || fail ;;
+esac
 echo "$command $image ($PLATFORMS, $((SECONDS - start))s)"

@@ -42,7 +42,7 @@ func write(out io.Writer, binary, version string) error {
 		BOMRef: module(info.Main.Path, version), PackageURL: module(info.Main.Path, version),
 		Hashes: &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: fmt.Sprintf("%x", sha256.Sum256(content))}},
 	}}
-	components := []cdx.Component{component(&debug.Module{Path: "std", Version: strings.TrimPrefix(info.GoVersion, "go")})}
+	components := []cdx.Component{component(&debug.Module{Path: "stdlib", Version: strings.TrimPrefix(info.GoVersion, "go")})}
 	for _, dependency := range info.Deps {
 		components = append(components, component(cmp.Or(dependency.Replace, dependency)))
 	}
@@ -57,5 +57,7 @@ func component(m *debug.Module) cdx.Component {
 	return cdx.Component{Type: cdx.ComponentTypeLibrary, Name: m.Path, Version: m.Version, BOMRef: url, PackageURL: url}
 }
 
-// module is the package URL of a Go module: github.com/package-url/purl-spec.
-func module(path, version string) string { return fmt.Sprintf("pkg:golang/%s@%s", path, version) }
+// module is the package URL of a Go module, in lower case: github.com/package-url/purl-spec.
+func module(path, version string) string {
+	return "pkg:golang/" + strings.ToLower(path) + "@" + version
+}

@@ -20,6 +20,9 @@ const (
 	// Category is what the CRDs of all kinds of the operator have: by it, kubectl get and kubectl welcome find custom resources of whatever kind.
 	Category = "welcome-operator"
 
+	// Manager is the field manager of all that the operator writes.
+	Manager = "welcome-operator"
+
 	// managedByLabel marks every object and every release record that the operator made.
 	// The caches select on it: an object that loses it is invisible to the operator until
 	// the next drift repair puts it back.

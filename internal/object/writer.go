@@ -19,7 +19,12 @@ func Writer(live, wanted *unstructured.Unstructured) string {
 		if entry.Subresource == "status" || entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
 			continue
 		}
-		if (last.Time == nil || !entry.Time.Before(last.Time)) && differs(fields, live.Object, wanted.Object) {
+		later := last.Time == nil || !entry.Time.Before(last.Time)
+		// What the operator made in the same second says nothing: times are whole seconds, and others' change of an element leaves it the list.
+		if ours := entry.Manager == Manager; last.Time != nil && ours != (last.Manager == Manager) {
+			later = !ours
+		}
+		if later && differs(fields, live.Object, wanted.Object) {
 			last = entry
 		}
 	}

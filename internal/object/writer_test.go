@@ -20,6 +20,18 @@ func TestWriter(t *testing.T) {
 			entry("first", "00", `{"f:spec": {"f:selector": {"f:a": {}}}}`) + "," + entry("last", "01", `{"f:spec": {"f:list": {"v:\"z\"": {}}}}`),
 			`{spec: {ports: [{name: http, port: 80, protocol: TCP}], selector: {a: drifted}, list: [x, z]}`, "last",
 		},
+		"in the same second as the operator": {
+			entry("theirs", "00", `{"f:spec": {"f:selector": {"f:a": {}}}}`) + "," + entry(Manager, "00", `{"f:spec": {"f:selector": {}}}`),
+			`{spec: {ports: [{name: http, port: 80, protocol: TCP}], selector: {a: drifted}, list: [x]}`, "theirs",
+		},
+		"the operator, before them": {
+			entry(Manager, "00", `{"f:spec": {"f:selector": {}}}`) + "," + entry("theirs", "00", `{"f:spec": {"f:selector": {"f:a": {}}}}`),
+			`{spec: {ports: [{name: http, port: 80, protocol: TCP}], selector: {a: drifted}, list: [x]}`, "theirs",
+		},
+		"another installation of the operator": {
+			entry(Manager, "00", `{"f:spec": {"f:selector": {"f:a": {}}}}`),
+			`{spec: {ports: [{name: http, port: 80, protocol: TCP}], selector: {a: drifted}, list: [x]}`, Manager,
+		},
 		"a field is gone": {
 			entry("theirs", "00", `{"f:spec": {"f:selector": {"f:a": {}}}}`),
 			`{spec: {ports: [{name: http, port: 80, protocol: TCP}], selector: {a: b}}`, "",

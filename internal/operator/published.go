@@ -199,7 +199,7 @@ func setUpPublished(mgr ctrl.Manager, entries []Entry, options Options) error {
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { // once it leads
 		told := false
 		_ = wait.PollUntilContextCancel(ctx, publishPeriod, true, func(ctx context.Context) (done bool, err error) { // the operator ends, or it is published
-			err = mgr.GetClient().Apply(ctx, content, client.FieldOwner("welcome-operator"), client.ForceOwnership)
+			err = mgr.GetClient().Apply(ctx, content, client.FieldOwner(object.Manager), client.ForceOwnership)
 			if err != nil && !told && ctx.Err() == nil {
 				told = true
 				log.Error(err, without+". Give its ServiceAccount the right to create and patch this ConfigMap in its own namespace, as config/rbac/leader_election_role.yaml has it",

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/record"
 )
 
@@ -46,7 +47,7 @@ func Run(ctx context.Context, options Options) error {
 		return fmt.Errorf("find a cluster (set KUBECONFIG): %w", err)
 	}
 	// Whose the children's fields are. Some clients set no name of their own, and would be "Go-http-client".
-	cluster.UserAgent = "welcome-operator/" + version
+	cluster.UserAgent = object.Manager + "/" + version
 	servable, err := newServable(cluster, options.WatchNamespaces)
 	if err != nil {
 		return err

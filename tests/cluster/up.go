@@ -54,6 +54,9 @@ func up(ctx context.Context, c *cluster) error {
 		if err := c.loadNetwork(); err != nil {
 			return err
 		}
+		if _, err := os.Stat(c.config("metrics-server.yaml")); err != nil {
+			return fmt.Errorf("%s was started by an earlier version: `make cluster-down cluster` starts it afresh (%w)", c.Name, err)
+		}
 		s.done("%s already runs (process %d)", c.Name, pid)
 	} else {
 		started = time.Now()

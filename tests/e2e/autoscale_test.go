@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
@@ -11,6 +13,9 @@ import (
 // Deployment, where the operator does not interfere; and by one that somebody made for the Welcome, which the operator follows. Nobody who asks is turned away meanwhile.
 func TestAutoscaling(t *testing.T) {
 	s := newScene(t)
+	if _, err := kubectl("", "get", "--raw", "/apis/metrics.k8s.io/v1beta1"); err != nil {
+		t.Skip("this cluster serves no metrics of pods: ", err)
+	}
 	small := []kit.Edit{kit.Set("resources.requests.cpu", "10m")}
 	s.welcome("chart", append(small, kit.Set("autoscaling.enabled", true), kit.Set("autoscaling.maxReplicas", 3))...)
 	s.welcome("welcome", small...)
@@ -30,13 +35,14 @@ func TestAutoscaling(t *testing.T) {
 		visitors = append(visitors, s.traffic(s.url(name), 200))
 	}
 	for _, name := range names {
-		s.await("there are more pods of "+name, func() error { return s.hasReady(name, func(pods int) bool { return pods > 1 }) })
+		s.await("more pods of "+name+" are ready", func() error { return s.hasPage(name, func(pods, ready int) bool { return ready > 1 }) })
 	}
 	for _, v := range visitors {
 		v.stop(s)
 	}
 	for _, name := range names {
-		s.await("there is one pod of "+name, func() error { return s.hasReady(name, func(pods int) bool { return pods == 1 }) })
+		// Five minutes after the load has ended, by Kubernetes' default.
+		s.awaitWithin(8*time.Minute, "there is one pod of "+name, func() error { return s.hasPage(name, func(pods, ready int) bool { return pods == 1 && ready == 1 }) })
 	}
 	for _, f := range few {
 		f.stop(s)
@@ -59,12 +65,12 @@ spec:
     resource: {name: cpu, target: {type: Utilization, averageUtilization: 80}}
 `
 
-// hasReady is an error unless the number of ready pods of a page is right.
-func (s *scene) hasReady(page string, right func(pods int) bool) error {
-	ready, err := s.tryKubectl("", "get", "pods", "--selector=welcome="+page, `--output=jsonpath={range .items[*]}{.status.conditions[?(@.type=="Ready")].status}{"\n"}{end}`)
-	if err == nil && !right(len(lines(ready))) {
+// hasPage is an error unless the numbers of pods of a page, and of the ready ones among them, are right.
+func (s *scene) hasPage(page string, right func(pods, ready int) bool) error {
+	pods, err := s.tryKubectl("", "get", "pods", "--selector=welcome="+page, "--no-headers")
+	if err == nil && !right(len(lines(pods)), strings.Count(pods, "1/1")) {
 		autoscalers, _ := s.tryKubectl("", "get", "horizontalpodautoscalers") // for the message
-		err = fmt.Errorf("they are %q\n%s", ready, autoscalers)
+		err = fmt.Errorf("they are\n%s\n%s", pods, autoscalers)
 	}
 	return err
 }
@@ -72,6 +78,9 @@ func (s *scene) hasReady(page string, right func(pods int) bool) error {
 // writtenByTheOperator is when the operator last wrote the spec of a page's Deployment, and in which revision.
 func (s *scene) writtenByTheOperator(page string) string {
 	s.Helper()
-	return s.kubectl("get", "deployment", page, "--show-managed-fields", `--output=jsonpath={.metadata.managedFields[?(@.manager=="welcome-operator")].time}`) + " revision " +
-		s.kubectl("get", "welcome", page, "--output=jsonpath={.status.release.revision}")
+	when := s.kubectl("get", "deployment", page, "--show-managed-fields", `--output=jsonpath={.metadata.managedFields[?(@.manager=="welcome-operator")].time}`)
+	if when == "" {
+		s.Fatal("the operator has written nothing")
+	}
+	return when + " revision " + s.kubectl("get", "welcome", page, "--output=jsonpath={.status.release.revision}")
 }

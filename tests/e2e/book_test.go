@@ -19,6 +19,7 @@ var quoted = regexp.MustCompile("`([^`]+)`")
 
 // Whoever types what docs/book.md has, row by row, sees what it says: with the operator on this machine, and none in the cluster.
 func TestBook(t *testing.T) {
+	needsCluster(t, "the namespace default")
 	s := &scene{T: t, namespace: "default"}
 	text, err := os.ReadFile(kit.File("docs/book.md"))
 	s.must(err)

@@ -11,6 +11,7 @@ import (
 
 // A Welcome with every option that needs no leave of the platform comes and goes, and the namespace is as it was before.
 func TestDeleteLeavesNothing(t *testing.T) {
+	needsCluster(t, "the right to list objects of every kind")
 	s := newScene(t)
 	s.kubectl("wait", "configmap/kube-root-ca.crt", "serviceaccount/default", "--for=create") // come by themselves
 	before, err := s.objects()

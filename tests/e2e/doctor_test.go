@@ -11,6 +11,7 @@ import (
 
 // kubectl finds the plugin on PATH, and its doctor nothing wrong with the operator as make deploy leaves it.
 func TestDoctor(t *testing.T) {
+	needsCluster(t, "the rights of who is on call for the operator")
 	s := newScene(t)
 	s.welcome("hello")
 	s.awaitReady("hello")

@@ -32,6 +32,7 @@ var (
 
 // The operators in examples/ are built and deployed as they are, beside Welcome's.
 func TestExamplesInOperatorsOfTheirOwn(t *testing.T) {
+	needsCluster(t, "namespaces for other operators")
 	s := newExamples(t)
 	var resources, images []string
 	for kind := range exampleKinds {
@@ -64,6 +65,7 @@ func TestExamplesInOperatorsOfTheirOwn(t *testing.T) {
 
 // The same charts are kinds of Welcome's own operator, by the same commands without INTO.
 func TestExamplesInOneOperator(t *testing.T) {
+	needsCluster(t, "rights on custom resources of other kinds")
 	s := newExamples(t)
 	program := filepath.Join(s.TempDir(), "manifests")
 	s.must(kit.Build(program, "hack/manifests"))

@@ -1,13 +1,17 @@
 // Package e2e tests the operator as its users meet it: deployed in a real cluster, by kubectl, by helm and in a browser.
 // Run it with `make test-e2e`. It deploys the working tree, and removes the operator and its CRD again if all went well.
+// KUBECONFIG says in which cluster, if not in the local one; TEST_NAMESPACE in which namespace, if it may make none (tests/README.md).
 package e2e
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -28,6 +32,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
+	stopProxy()
 	if code == 0 { // else somebody wants to look at it
 		if err := tearDown(); err != nil {
 			fmt.Fprintln(os.Stderr, "tests/e2e:", err)
@@ -48,30 +53,42 @@ func setUp() error {
 		}
 	}
 	fresh := exec.Command(kit.File("hack", "fresh.sh"), "tests")
+	if sharedNamespace != "" {
+		fresh.Args = append(fresh.Args[:1], "shared", sharedNamespace)
+	}
 	fresh.Stdout, fresh.Stderr = os.Stdout, os.Stderr
 	if err := step("no other operator is there", fresh.Run); err != nil {
 		return err
 	}
-	// What is left of a run that failed.
-	if err := removeNamespaces(); err != nil {
-		return err
+	if sharedNamespace == "" {
+		// What is left of a run that failed.
+		if err := removeNamespaces(); err != nil {
+			return err
+		}
 	}
 	for _, target := range []string{"images", "push", "deploy", "dist/load"} {
 		if err := runMake(target); err != nil {
 			return err
 		}
 	}
-	return nil
+	if os.Getenv("KUBECONFIG") == local {
+		return nil
+	}
+	return startProxy()
 }
 
 func tearDown() error {
-	if err := removeNamespaces(); err != nil {
-		return err
+	kinds := "crd,clusterrole,clusterrolebinding"
+	if sharedNamespace == "" {
+		if err := removeNamespaces(); err != nil {
+			return err
+		}
+		kinds += ",namespace"
 	}
 	if err := runMake("undeploy"); err != nil {
 		return err
 	}
-	left, err := kubectl("", "get", "namespace,crd,clusterrole,clusterrolebinding", "--output=name",
+	left, err := kubectl("", "get", kinds, "--output=name",
 		"--selector=app.kubernetes.io/part-of=welcome-operator")
 	if err == nil && left != "" {
 		err = fmt.Errorf("make undeploy left behind: %s", left)
@@ -85,6 +102,37 @@ func removeNamespaces() error {
 		_, err := kubectl("", "delete", "namespace", "--selector="+testLabel, "--timeout=90s")
 		return err
 	})
+}
+
+// apiProxy is where the API server answers on this machine as whoever has the kubeconfig; empty in the local cluster, whose node can be reached.
+var (
+	apiProxy  string
+	stopProxy = func() {}
+)
+
+func startProxy() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := kit.Tool(ctx, "kubectl", "proxy", "--port=0")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it lets anybody on this machine do all that the kubeconfig may
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		cancel()
+		return err
+	}
+	stopProxy = func() {
+		cancel()
+		_ = cmd.Wait() // it was killed
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	_, address, found := strings.Cut(strings.TrimSpace(line), "Starting to serve on ")
+	if !found {
+		return errors.Join(fmt.Errorf("kubectl proxy says %q", line), err)
+	}
+	apiProxy = "http://" + address
+	return nil
 }
 
 // runMake runs make with a target and variables.

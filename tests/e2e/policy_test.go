@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,9 +15,10 @@ const otherPort = ":9999"
 
 // With networkPolicy.enabled, a page answers on its port and on no other, and reaches nothing. What a page without it sees shows what the network lets through else.
 func TestNetworkPolicyOfAPage(t *testing.T) {
+	needsCluster(t, "a network that enforces policies, and the Service of the API server")
 	s := newScene(t)
 	s.welcome("open")
-	s.welcome("guarded", kit.Set("networkPolicy.enabled", true))
+	s.welcome("guarded")
 	s.awaitReady("open")
 	s.awaitReady("guarded")
 	probes := s.newProbes()
@@ -24,18 +26,23 @@ func TestNetworkPolicyOfAPage(t *testing.T) {
 
 	probes.lookFrom(open, guarded.ip+":8080", guarded.ip+otherPort, api)
 	probes.lookFrom(guarded, "127.0.0.1"+otherPort, open.ip+":8080", open.ip+otherPort, api)
+	unguarded := func() {
+		probes.awaitSight(open, guarded.ip+":8080=true", guarded.ip+otherPort+"=true", api+"=true")
+		probes.awaitSight(guarded, "127.0.0.1"+otherPort+"=true", open.ip+":8080=true", open.ip+otherPort+"=true", api+"=true")
+	}
+	unguarded()
+	s.patch("guarded", `{"networkPolicy":{"enabled":true}}`)
 	probes.awaitSight(open, guarded.ip+":8080=true", guarded.ip+otherPort+"=false", api+"=true")
 	probes.awaitSight(guarded, "127.0.0.1"+otherPort+"=true", open.ip+":8080=false", open.ip+otherPort+"=false", api+"=false")
 	s.must(kit.Page(s.Context(), s.url("guarded"), "Hello")) // from outside
-
 	s.patch("guarded", `{"networkPolicy":{"enabled":false}}`)
-	probes.awaitSight(open, guarded.ip+":8080=true", guarded.ip+otherPort+"=true", api+"=true")
-	probes.awaitSight(guarded, "127.0.0.1"+otherPort+"=true", open.ip+":8080=true", open.ip+otherPort+"=true", api+"=true")
+	unguarded()
 }
 
 // All tests of this package meet an operator to which config/network-policy applies. Its metrics are for namespaces that say so, nothing else of it is for anybody, and
-// it reaches the API server alone.
+// it reaches no ports but those of API servers and DNS.
 func TestNetworkPolicyOfTheOperator(t *testing.T) {
+	needsCluster(t, "a network that enforces policies, and the right to label a namespace")
 	s := newScene(t)
 	s.welcome("hello")
 	s.awaitReady("hello")
@@ -85,7 +92,7 @@ func (s *scene) apiServer() string {
 type probes struct {
 	*scene
 	image string
-	// container is a probe's name in any pod. The operator's pods keep those of all tests.
+	// container is a probe's name in any pod. The operator's pods keep those of all tests, and of an earlier run.
 	container string
 }
 
@@ -93,7 +100,7 @@ func (s *scene) newProbes() *probes {
 	s.Helper()
 	context := s.TempDir()
 	s.must(kit.Build(filepath.Join(context, "probe"), "tests/probe"))
-	return &probes{scene: s, image: s.pushImage("probe", "tests/probe/Dockerfile", context), container: "probe-" + s.namespace}
+	return &probes{scene: s, image: s.pushImage("probe", "tests/probe/Dockerfile", context), container: fmt.Sprintf("probe-%08x", rand.Uint32())}
 }
 
 // lookFrom has a probe, in the network of a pod, listen on otherPort and look which addresses it reaches.

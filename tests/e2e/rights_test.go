@@ -10,6 +10,7 @@ import (
 )
 
 func TestOperatorHasNoRightOnSecrets(t *testing.T) {
+	needsCluster(t, "the right to ask in the name of others")
 	s := newScene(t)
 	as := fmt.Sprintf("--as=system:serviceaccount:%s:%s", operatorNamespace, operatorName)
 	for _, namespace := range []string{s.namespace, operatorNamespace, "default", "kube-system"} {

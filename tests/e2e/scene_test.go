@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,17 @@ import (
 // patience is how long something may take on a machine that has other work to do.
 const patience = 90 * time.Second
 
+// sharedNamespace is TEST_NAMESPACE: that of all tests, for somebody who may make none.
+var sharedNamespace = os.Getenv("TEST_NAMESPACE")
+
+// needsCluster leaves a test out where all share a namespace, and says what else of the cluster it needs.
+func needsCluster(t *testing.T, what string) {
+	t.Helper()
+	if sharedNamespace != "" {
+		t.Skip("TEST_NAMESPACE is set, and this needs " + what)
+	}
+}
+
 // scene is a test with a namespace of its own, in which only restricted pods may run.
 type scene struct {
 	*testing.T
@@ -24,21 +36,38 @@ type scene struct {
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	s := &scene{T: t}
-	s.namespace = "e2e-" + kit.NameOf(t.Name())
-	s.kubectl("create", "namespace", s.namespace)
-	s.kubectl("label", "namespace", s.namespace, testLabel+"=true", "pod-security.kubernetes.io/enforce=restricted")
+	s := &scene{T: t, namespace: sharedNamespace}
+	if sharedNamespace == "" {
+		s.namespace = "e2e-" + kit.NameOf(t.Name())
+		s.kubectl("create", "namespace", s.namespace)
+		s.kubectl("label", "namespace", s.namespace, testLabel+"=true", "pod-security.kubernetes.io/enforce=restricted")
+	}
 	t.Cleanup(func() {
+		defer func() {
+			for _, undo := range s.undos {
+				undo()
+			}
+		}()
 		if t.Failed() {
-			t.Log(s.dump()) // and the namespace stays, for whoever looks at it
-		} else {
-			s.kubectl("delete", "namespace", s.namespace, "--wait=false") // TestMain waits
+			t.Log(s.dump())
 		}
-		for _, undo := range s.undos {
-			undo()
+		if sharedNamespace != "" {
+			s.empty()
+		} else if !t.Failed() { // else it stays, for whoever looks at it
+			s.kubectl("delete", "namespace", s.namespace, "--wait=false") // TestMain waits
 		}
 	})
 	return s
+}
+
+// empty removes what the tests make in the namespace that they share. Nothing else was there (hack/fresh.sh).
+func (s *scene) empty() {
+	s.Helper()
+	s.kubectl("delete", "welcomes", "--all", "--timeout="+patience.String())
+	s.kubectl("delete", "deployments,services,horizontalpodautoscalers", "--all")
+	s.kubectl("delete", "secrets", "--selector=owner=helm")
+	s.kubectl("delete", "serviceaccounts", "nobody", "prometheus", "--ignore-not-found")
+	s.await("no pod is left", func() error { return s.hasPods(0) })
 }
 
 // undo has a change to the operator taken back at the end, after the dump of a failed test: that has the log of its pods.
@@ -98,8 +127,13 @@ func (s *scene) awaitReady(name string) {
 // await repeats check until it returns nil, and ends the test with its last error if it does not in time.
 func (s *scene) await(what string, check func() error) {
 	s.Helper()
+	s.awaitWithin(patience, what, check)
+}
+
+func (s *scene) awaitWithin(limit time.Duration, what string, check func() error) {
+	s.Helper()
 	start := time.Now()
-	err := waiting.For(context.WithoutCancel(s.Context()), s.Logf, what, patience, 200*time.Millisecond, func(context.Context) error { return check() })
+	err := waiting.For(context.WithoutCancel(s.Context()), s.Logf, what, limit, 200*time.Millisecond, func(context.Context) error { return check() })
 	s.must(err)
 	s.Logf("%s, after %s", what, since(start))
 }
@@ -116,9 +150,12 @@ func (s *scene) awaitOutput(what, want string, args ...string) {
 	})
 }
 
-// url is where the Service of a page answers on a node, from wherever nodes can be reached.
+// url is where the Service of a page answers: on the node of the local cluster; elsewhere, where nodes may not be reached, through the API server.
 func (s *scene) url(service string) string {
 	s.Helper()
+	if apiProxy != "" {
+		return apiProxy + "/api/v1/namespaces/" + s.namespace + "/services/" + service + ":http/proxy/hello/"
+	}
 	node := s.kubectl("get", "nodes", `--output=jsonpath={.items[0].status.addresses[?(@.type=="InternalIP")].address}`)
 	port := s.kubectl("get", "service", service, "--output=jsonpath={.spec.ports[0].nodePort}")
 	return "http://" + node + ":" + port + "/hello/"

@@ -66,7 +66,7 @@ func TestMain(m *testing.M) {
 
 func prepare(ctx context.Context, pushImages, install func(context.Context) error) error {
 	if registry == "" || nodeIP == "" || os.Getenv("SSL_CERT_FILE") == "" {
-		return fmt.Errorf("CLUSTER_REGISTRY, CLUSTER_NODE_IP and SSL_CERT_FILE must be set: run `make test-olm`")
+		return fmt.Errorf("CLUSTER_REGISTRY, CLUSTER_NODE_IP and SSL_CERT_FILE must be set: run `make test-olm` or `make test-olm-v1`")
 	}
 	config, err := ctrl.GetConfig()
 	if err != nil {

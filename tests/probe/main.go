@@ -17,7 +17,7 @@ const patience = time.Second
 func main() {
 	listen := flag.String("listen", "", "`address` to listen on, such as :9999")
 	dial := flag.String("dial", "", "`addresses` to connect to, separated by commas")
-	duration := flag.Duration("for", 5*time.Minute, "how long to go on")
+	duration := flag.Duration("for", 15*time.Minute, "how long to go on")
 	flag.Parse()
 	if *listen != "" {
 		listener, err := net.Listen("tcp", *listen)

@@ -6,11 +6,13 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,23 +25,19 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
 
-var dir = kit.File("dist", "release")
-
-// TestRelease makes a release here and in another directory, with a throw-away key, and installs it.
+// TestRelease makes a release in two copies of the checkout, with a throw-away key, and installs it.
 func TestRelease(t *testing.T) {
-	keys := t.TempDir()
+	version := regexp.MustCompile(`(?m)^VERSION +\?= (\S+)`).FindStringSubmatch(string(read(t, kit.File("Makefile"))))[1]
+	keys, here, elsewhere := t.TempDir(), clone(t, version), clone(t, version)
+	dir := filepath.Join(here, "dist", "release")
 	do(t, keys, kit.File("bin", "cosign"), "generate-key-pair")
-	before := do(t, kit.Root(), "git", "status", "--porcelain")
-	do(t, kit.Root(), "make", "release", "COSIGN_KEY="+filepath.Join(keys, "cosign.key"))
-	if after := do(t, kit.Root(), "git", "status", "--porcelain"); after != before {
-		t.Errorf("git status changed from\n%s\nto\n%s", before, after)
+	do(t, here, "make", "release", "COSIGN_KEY="+filepath.Join(keys, "cosign.key"))
+	if changed := do(t, here, "git", "status", "--porcelain"); changed != "" {
+		t.Errorf("it has changed %s", changed)
 	}
 
 	t.Run("is the same wherever it is made", func(t *testing.T) {
-		elsewhere := t.TempDir()
-		do(t, kit.Root(), "bash", "-c", "git ls-files -z --cached --others --exclude-standard | xargs -0 cp --parents --target-directory="+elsewhere)
-		do(t, elsewhere, "ln", "-s", kit.File("bin"), "bin")
-		do(t, elsewhere, "make", "release")
+		do(t, elsewhere, "bash", "-c", "umask 077; make release")
 		if out, err := exec.Command("diff", filepath.Join(dir, "SHA256SUMS"), filepath.Join(elsewhere, "dist", "release", "SHA256SUMS")).CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s", err, out)
 		}
@@ -59,33 +57,33 @@ func TestRelease(t *testing.T) {
 		}
 	})
 	t.Run("says what it is made of", func(t *testing.T) {
-		version := regexp.MustCompile(`(?m)^\thelm\.sh/helm/v3 (\S+)`).FindSubmatch(read(t, kit.File("go.mod")))[1]
+		helm := regexp.MustCompile(`(?m)^\thelm\.sh/helm/v3 (\S+)`).FindSubmatch(read(t, kit.File("go.mod")))[1]
 		bom := new(cdx.BOM)
-		if err := cdx.NewBOMDecoder(bytes.NewReader(read(t, filepath.Join(dir, "sbom", "linux-arm64-welcome-operator.cdx.json"))), cdx.BOMFileFormatJSON).Decode(bom); err != nil {
+		if err := cdx.NewBOMDecoder(bytes.NewReader(read(t, filepath.Join(dir, "sbom", "welcome-operator-linux-arm64.cdx.json"))), cdx.BOMFileFormatJSON).Decode(bom); err != nil {
 			t.Fatal(err)
 		}
 		for _, component := range *bom.Components {
-			if component.PackageURL == "pkg:golang/helm.sh/helm/v3@"+string(version) {
+			if component.PackageURL == "pkg:golang/helm.sh/helm/v3@"+string(helm) {
 				return
 			}
 		}
-		t.Errorf("it has no Helm %s", version)
+		t.Errorf("it has no Helm %s", helm)
 	})
 	t.Run("has a chart, a plugin and a bundle that work", func(t *testing.T) {
 		chart, err := filepath.Glob(filepath.Join(dir, "welcome-*.tgz"))
 		if err != nil || len(chart) != 1 {
 			t.Fatalf("charts: %v (error: %v)", chart, err)
 		}
-		if out := do(t, dir, kit.File("bin", "helm"), "template", "hello", chart[0], "--kube-version=1.37.0", "--set", "name=release"); !strings.Contains(out, "value: \"release\"") {
+		if out := do(t, dir, kit.File("bin", "helm"), "template", "hello", chart[0], "--kube-version=1.37.0", "--set", "name=release"); !strings.Contains(out, "value: \"release\"") || !strings.Contains(out, "welcome@sha256:") {
 			t.Errorf("the chart renders\n%s", out)
 		}
-		if out := do(t, dir, filepath.Join(dir, "kubectl-welcome-linux-amd64"), "--version"); !strings.Contains(out, "v0.1.0") {
+		if out := do(t, dir, filepath.Join(dir, "kubectl-welcome-linux-amd64"), "--version"); !strings.Contains(out, "v"+version) {
 			t.Errorf("the plugin says %s", out)
 		}
 		do(t, t.TempDir(), kit.File("bin", "operator-sdk"), "bundle", "validate", filepath.Join(dir, "bundle"), "--select-optional", "suite=operatorframework")
 	})
 	t.Run("is installed by kubectl alone", func(t *testing.T) {
-		publish(t, "welcome-operator", "welcome")
+		publish(t, dir, "welcome-operator", "welcome")
 		kubectl := func(args ...string) string { return do(t, dir, kit.File("bin", "kubectl"), args...) }
 		t.Cleanup(func() {
 			kubectl("delete", "welcomes", "--all", "--all-namespaces", "--timeout=60s")
@@ -99,7 +97,7 @@ func TestRelease(t *testing.T) {
 }
 
 // publish pushes images from their layouts to the local cluster's registry, which serves them whatever domain is before their path.
-func publish(t *testing.T, repositories ...string) {
+func publish(t *testing.T, dir string, repositories ...string) {
 	t.Helper()
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(read(t, os.Getenv("CLUSTER_CA")))
@@ -127,11 +125,31 @@ func publish(t *testing.T, repositories ...string) {
 	}
 }
 
-// do runs a command to its end, with a key that has no password, and returns what it printed.
+// clone is a copy of the checkout as it is now, with its tools, and a catalog of this version alone: earlier bundles could not be pulled.
+func clone(t *testing.T, version string) string {
+	t.Helper()
+	dir := t.TempDir()
+	do(t, kit.Root(), "bash", "-c", `git ls-files -z --cached --others --exclude-standard | tar --null --files-from=- --ignore-failed-read --create | tar --extract --directory='`+dir+"'")
+	do(t, dir, "ln", "-s", kit.File("bin"), "bin")
+	template := filepath.Join(dir, "catalog", "template.yaml")
+	one, _, _ := strings.Cut(string(read(t, template)), "  entries:\n  - name:")
+	if err := os.WriteFile(template, fmt.Appendf([]byte(one), "  entries:\n  - name: welcome-operator.v%s\n- schema: olm.bundle\n  image: demo.welcome.domain/welcome-operator-bundle:v%[1]s\n", version), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	do(t, dir, "git", "init", "--quiet")
+	do(t, dir, "git", "add", "--all")
+	do(t, dir, "git", "-c", "user.name=release", "-c", "user.email=release@example.com", "commit", "--quiet", "--message=clone")
+	return dir
+}
+
+// do runs a command to its end, with a key that has no password, and without what says where a release will be, and returns what it printed.
 func do(t *testing.T, dir, program string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(program, args...) // in cleanups, too
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), "COSIGN_PASSWORD=", "MAKEFLAGS=", "MAKELEVEL=")
+	cmd.Env = slices.DeleteFunc(cmd.Env, func(variable string) bool {
+		return strings.HasPrefix(variable, "IMAGE_TAG_BASE=") || strings.HasPrefix(variable, "OPERAND_IMG=")
+	})
 	defer waiting.While(t.Logf, program+" "+strings.Join(args, " "))()
 	out, err := kit.Output(cmd)
 	if err != nil {
