@@ -169,12 +169,13 @@ dist/load: FORCE
 	go build -o $@ ./tests/load
 
 OLM_BINARIES := olm catalog package-server copy-content cpb
-# olm-rung,<flags>: the images go to the cluster's own registry, where their digests are known and nothing else is needed.
+# olm-rung,<flags>: the images go to the cluster's own registry, where their digests are known and nothing else is needed. There, what is in the working tree is
+# version 0.1.0, whatever has been released: no release changes the tests.
 define olm-rung
 	@KUBECONFIG=$(ROOT)/.cluster/kubeconfig hack/fresh.sh tests
 	@set -a; . .cluster/env; set +a; export KUBECONFIG=$(ROOT)/.cluster/kubeconfig SSL_CERT_FILE=$$CLUSTER_CA; \
 	$(MAKE) --no-print-directory docker-buildx bundle bundle-build bundle-push catalog-build catalog-push BUNDLE_DIR=dist/olm USE_IMAGE_DIGESTS=true \
-		IMAGE_TAG_BASE=$$CLUSTER_REGISTRY/welcome-operator OPERAND_IMG=$$CLUSTER_REGISTRY/welcome:v$(VERSION); \
+		VERSION=0.1.0 CATALOG_TEMPLATE=tests/olm/template.yaml IMAGE_TAG_BASE=$$CLUSTER_REGISTRY/welcome-operator OPERAND_IMG=$$CLUSTER_REGISTRY/welcome:v0.1.0; \
 	$(RUNG) -v -proves="$(PROVES)" ./tests/olm -count=1 -timeout=30m $(1)
 endef
 
@@ -349,10 +350,11 @@ bundle-push: ## Push the bundle image
 	@echo 'Next: make catalog-build catalog-push, or operator-sdk run bundle $(BUNDLE_IMG)'
 
 # The template names bundles of the released repository; IMAGE_TAG_BASE says where they are this time.
+CATALOG_TEMPLATE ?= catalog/template.yaml
 .PHONY: catalog-build
-catalog-build: $(BIN)/opm ## Build the catalog image from catalog/template.yaml (its bundles must have been pushed)
+catalog-build: $(BIN)/opm ## Build the catalog image from CATALOG_TEMPLATE (its bundles must have been pushed)
 	@mkdir -p dist/catalog/configs/welcome-operator
-	@sed 's|demo.welcome.domain/welcome-operator-bundle|$(IMAGE_TAG_BASE)-bundle|' catalog/template.yaml \
+	@sed 's|demo.welcome.domain/welcome-operator-bundle|$(IMAGE_TAG_BASE)-bundle|' $(CATALOG_TEMPLATE) \
 		| opm alpha render-template basic -o yaml - > dist/catalog/configs/welcome-operator/catalog.yaml 2> dist/catalog/render.log \
 		|| { echo "catalog-build: $$(grep ^Error dist/catalog/render.log)" >&2; exit 1; }
 	@opm validate dist/catalog/configs

@@ -174,3 +174,40 @@ func TestSamplesAreOfWatchedKinds(t *testing.T) {
 		}
 	}
 }
+
+// Each release in the catalog has its bundle, and replaces one before it; nothing has replaced the Makefile's version.
+func TestCatalogHasItsReleases(t *testing.T) {
+	makefile, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, version, _ := strings.Cut(string(makefile), "\nVERSION            ?= ")
+	version, _, _ = strings.Cut(version, "\n")
+	var template struct {
+		Entries []struct {
+			Schema, Image string
+			Entries       []struct{ Name, Replaces string }
+		}
+	}
+	read(t, "catalog/template.yaml", &template)
+	var bundles, releases []string
+	for _, entry := range template.Entries {
+		if entry.Schema == "olm.bundle" {
+			bundles = append(bundles, entry.Image)
+		}
+		for i, release := range entry.Entries {
+			if i == 0 && release.Replaces != "" || i > 0 && release.Replaces != releases[i-1] {
+				t.Errorf("%s replaces %q, and %q are before it", release.Name, release.Replaces, releases)
+			}
+			releases = append(releases, release.Name)
+		}
+	}
+	for _, release := range releases {
+		if bundle := strings.Replace(release, "welcome-operator.", "demo.welcome.domain/welcome-operator-bundle:", 1); !slices.Contains(bundles, bundle) {
+			t.Errorf("%s has no bundle %s", release, bundle)
+		}
+	}
+	if last := "welcome-operator.v" + version; len(releases) == 0 || releases[len(releases)-1] != last {
+		t.Errorf("the catalog ends with %q, want %s", releases, last)
+	}
+}

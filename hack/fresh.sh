@@ -31,8 +31,11 @@ in_the_way() {
     tests) operators ''; crds welcomes.webapp.demo.welcome.domain; welcomes ;;
     shared)
       crds welcomes.webapp.demo.welcome.domain
+      if [ "$2" = welcome-operator-system ]; then echo "TEST_NAMESPACE: $2 is the operator's, and it has to be another one"; fi
       kubectl --namespace=welcome-operator-system get deployments --output=name
-      kubectl --namespace="$2" get deployments,services,horizontalpodautoscalers,serviceaccounts --output=name | sed -E '/^serviceaccount\/(default|builder|deployer)$/d'
+      kubectl --namespace="$2" get --ignore-not-found --output=name \
+        deployment/hello service/hello horizontalpodautoscaler/of-a-welcome serviceaccount/nobody serviceaccount/prometheus
+      kubectl --namespace="$2" get secrets --selector=owner=helm,name=hello --output=name
       return ;;
   esac
   # Elsewhere OLM is the platform's.

@@ -11,7 +11,7 @@ trap 'rm -f "$complaints"' EXIT
 # may VERB KIND: whether the caller may, anywhere. What is no answer ends all: it must not pass for a no.
 may() {
   local answer
-  answer=$(bin/kubectl auth can-i --all-namespaces "$1" "$2" 2> "$complaints") || true
+  answer=$(bin/kubectl auth can-i --all-namespaces "$1" "$2" 2> "$complaints" < /dev/null) || true
   case $answer in
     yes*) ;;
     no*) return 1 ;;
@@ -24,11 +24,15 @@ for kind in Namespace ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding
   for verb in $verbs; do
     if ! may "$verb" "$kind"; then
       left_out+="|$kind"
-      echo "$kind: you may not $verb it, left out. Without it, $([ "$kind" = Namespace ] && echo 'the namespace has to be there' || echo "nothing but RBAC bounds the operator's token (docs/olm.md)")" >&2
+      echo "$kind: you may not $verb it, left out" >&2
       break
     fi
   done
 done
+case $1$left_out in
+  apply*Namespace*) echo 'welcome-operator-system has to be there.' >&2 ;;&
+  apply*Policy*) echo "Without the policy, nothing but RBAC bounds what the operator's token is good for (docs/olm.md)." >&2 ;;
+esac
 awk -v kinds="^(${left_out#|})\$" '
   function flush() { if (!skip && text != "") printf "---\n%s", text; text = ""; skip = 0 }
   /^---$/ {flush(); next}

@@ -15,7 +15,7 @@ if ! grep -q "^  - name: welcome-operator.v$version\$" catalog/template.yaml; th
   exit 1
 fi
 case $cosign_key in
-  '' | *://*) ;; # none, or where cosign finds it
+  '' | *://* | pkcs11:*) ;; # none, or where cosign finds it
   *) if [ ! -r "$cosign_key" ]; then
        echo "release: COSIGN_KEY is $cosign_key, which can't be read: bin/cosign generate-key-pair makes one" >&2
        exit 1
@@ -56,10 +56,12 @@ mkdir -p "$configs"
   || { cat "$log" >&2; echo "release: cannot make the catalog: see above" >&2; exit 1; }
 image welcome-operator-catalog "$catalog_image" catalog/Dockerfile $out/catalog > /dev/null
 
-chart_version=$(sed -n 's/^version: //p' helm-charts/welcome/Chart.yaml)
+# By itself, the chart has the release's version, and its page.
 cp -r helm-charts/welcome "$work"
 sed -i "s|^image: .*|image: $operand|" "$work/welcome/values.yaml"
-tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --directory="$work" --create welcome | gzip --no-name --best > "$out/welcome-$chart_version.tgz"
+sed -i "s|^version: .*|version: $version|; s|^appVersion: .*|appVersion: $version|" "$work/welcome/Chart.yaml"
+grep -q "^image: $operand\$" "$work/welcome/values.yaml"
+tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --directory="$work" --create welcome | gzip --no-name --best > "$out/welcome-$version.tgz"
 cp $PLUGINS $out
 sbom() { go run ./hack/sbom "$1" "v$version" > "$out/sbom/$2.cdx.json"; }
 for plugin in $PLUGINS; do sbom "$plugin" "${plugin##*/}"; done

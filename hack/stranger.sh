@@ -29,7 +29,7 @@ rules:
 # Whoever deletes a CRD looks first what is there of it.
 - apiGroups: [webapp.demo.welcome.domain]
   resources: [welcomes]
-  verbs: [get, list, watch, delete, deletecollection]
+  verbs: [get, list, watch, delete]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding

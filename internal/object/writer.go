@@ -20,7 +20,8 @@ func Writer(live, wanted *unstructured.Unstructured) string {
 			continue
 		}
 		later := last.Time == nil || !entry.Time.Before(last.Time)
-		// What the operator made in the same second says nothing: times are whole seconds, and others' change of an element leaves it the list.
+		// What the operator wrote says nothing, whenever it was, where somebody else has: of a list whose element was changed it still owns the list,
+		// and times are whole seconds. It is named for another installation of it.
 		if ours := entry.Manager == Manager; last.Time != nil && ours != (last.Manager == Manager) {
 			later = !ours
 		}

@@ -28,6 +28,10 @@ func TestWriter(t *testing.T) {
 			entry(Manager, "00", `{"f:spec": {"f:selector": {}}}`) + "," + entry("theirs", "00", `{"f:spec": {"f:selector": {"f:a": {}}}}`),
 			`{spec: {ports: [{name: http, port: 80, protocol: TCP}], selector: {a: drifted}, list: [x]}`, "theirs",
 		},
+		"the operator, after them": {
+			entry("theirs", "00", `{"f:spec": {"f:selector": {"f:a": {}}}}`) + "," + entry(Manager, "05", `{"f:spec": {"f:selector": {}}}`),
+			`{spec: {ports: [{name: http, port: 80, protocol: TCP}], selector: {a: drifted}, list: [x]}`, "theirs",
+		},
 		"another installation of the operator": {
 			entry(Manager, "00", `{"f:spec": {"f:selector": {"f:a": {}}}}`),
 			`{spec: {ports: [{name: http, port: 80, protocol: TCP}], selector: {a: drifted}, list: [x]}`, Manager,

@@ -33,6 +33,7 @@ func TestOperatorHasNoRightOnSecrets(t *testing.T) {
 }
 
 func TestPodsAreRestricted(t *testing.T) {
+	needsCluster(t, "namespaces with a pod security standard")
 	s := newScene(t)
 	s.welcome("hello", kit.Greet("myfriends"))
 	s.awaitReady("hello")

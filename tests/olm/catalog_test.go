@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	// releasedCatalog is what `make catalog-build catalog-push` made of catalog/template.yaml.
+	// releasedCatalog is what `make catalog-build catalog-push` made of template.yaml.
 	releasedCatalog = registry + "/welcome-operator-catalog:latest"
 	// laterCatalog has the releases of the tests on top.
 	laterCatalog = registry + "/welcome-operator-catalog:later"
@@ -30,7 +30,7 @@ var (
 // pushLaterCatalog extends the template of the repository with the releases of the tests, each channel by one upgrade.
 func pushLaterCatalog(ctx context.Context, t *testing.T) {
 	t.Helper()
-	content, err := os.ReadFile(kit.File("catalog", "template.yaml"))
+	content, err := os.ReadFile(kit.File("tests", "olm", "template.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

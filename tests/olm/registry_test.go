@@ -20,7 +20,7 @@ func TestUnreachableRegistry(t *testing.T) {
 	} {
 		t.Run(test.target, func(t *testing.T) {
 			args := append(strings.Fields(test.target), "--no-print-directory", "IMAGE_TAG_BASE=127.0.0.1:1/welcome-operator",
-				"BUNDLE_DIR="+test.dir, "USE_IMAGE_DIGESTS=true")
+				"BUNDLE_DIR="+test.dir, "USE_IMAGE_DIGESTS=true", "VERSION=0.1.0", "CATALOG_TEMPLATE=tests/olm/template.yaml")
 			cmd := exec.CommandContext(t.Context(), "make", args...)
 			cmd.Dir = kit.Root()
 			cmd.Env = append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
