@@ -69,9 +69,15 @@ func established(ctx context.Context) error {
 	return nil
 }
 
-// uninstallOLM removes what installOLM made. The package server goes first: an API service that nobody serves would keep
+// ofBundles selects the ClusterRoles that are objects of the bundle. OLM leaves them behind, and OLM v1 would then refuse to install the bundle.
+const ofBundles = "app.kubernetes.io/part-of=welcome-operator"
+
+// uninstallOLM removes what installOLM made, and what OLM left. The package server goes first: an API service that nobody serves would keep
 // namespaces from being deleted.
 func uninstallOLM(ctx context.Context) error {
+	if err := kubectl(ctx, "", "delete", "clusterrole", "-l", ofBundles); err != nil {
+		return err
+	}
 	csv := &operatorsv1alpha1.ClusterServiceVersion{}
 	csv.SetName("packageserver")
 	csv.SetNamespace(olmNamespace)

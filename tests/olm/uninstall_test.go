@@ -55,6 +55,9 @@ func TestUninstall(t *testing.T) {
 			err = errors.Join(err, fmt.Errorf("left: the CRD of %s", kind))
 		}
 	}
+	if left := run(t, "kubectl", "get", "clusterrole", "-l", ofBundles, "-o", "name"); left != "" {
+		err = errors.Join(err, fmt.Errorf("left: %s", left))
+	}
 	if err != nil {
 		t.Error(err)
 	}
