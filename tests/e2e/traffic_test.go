@@ -18,7 +18,7 @@ type traffic struct {
 // traffic sends some requests per second to url, until stop.
 func (s *scene) traffic(url string, rate int) *traffic {
 	s.Helper()
-	t := &traffic{Cmd: exec.CommandContext(s.Context(), kit.File("dist", "load"), "-url="+url, fmt.Sprintf("-rate=%d", rate), "-duration=30m")}
+	t := &traffic{Cmd: exec.CommandContext(s.Context(), kit.File("dist", "load"), "-url="+url, fmt.Sprintf("-rate=%d", rate), "-duration=10m")}
 	t.Stdout, t.Stderr = &t.report, &t.report
 	s.must(t.Start())
 	return t
