@@ -5,7 +5,7 @@
 #
 #   hack/fresh.sh demo    what `make deploy` deploys is not in the way: the demo brings it up to date
 #   hack/fresh.sh tests   every operator is, and every Welcome
-#   hack/fresh.sh shared NAMESPACE   what the e2e tests would delete is: in welcome-operator-system, in NAMESPACE, and the CRD
+#   hack/fresh.sh shared NAMESPACE OBJECT …   what the e2e tests would delete is: operator, CRD, and these objects in NAMESPACE
 set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "$0")/.."
@@ -33,9 +33,7 @@ in_the_way() {
       crds welcomes.webapp.demo.welcome.domain
       if [ "$2" = welcome-operator-system ]; then echo "TEST_NAMESPACE: $2 is the operator's, and it has to be another one"; fi
       kubectl --namespace=welcome-operator-system get deployments --output=name
-      kubectl --namespace="$2" get --ignore-not-found --output=name \
-        deployment/hello service/hello horizontalpodautoscaler/of-a-welcome serviceaccount/nobody serviceaccount/prometheus
-      kubectl --namespace="$2" get secrets --selector=owner=helm,name=hello --output=name
+      kubectl --namespace="$2" get --ignore-not-found --output=name "${@:3}"
       return ;;
   esac
   # Elsewhere OLM is the platform's.

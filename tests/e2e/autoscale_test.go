@@ -1,8 +1,6 @@
 package e2e
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -35,14 +33,16 @@ func TestAutoscaling(t *testing.T) {
 		visitors = append(visitors, s.traffic(s.url(name), 200))
 	}
 	for _, name := range names {
-		s.awaitWithin(4*time.Minute, "more pods of "+name+" are ready", func() error { return s.hasPage(name, func(pods, ready int) bool { return ready > 1 }) })
+		s.awaitWithin(4*time.Minute, "more pods of "+name+" are ready", func() error { return s.countPods("welcome="+name, func(pods, ready int) bool { return ready > 1 }) })
 	}
 	for _, v := range visitors {
 		v.stop(s)
 	}
 	for _, name := range names {
 		// Five minutes after the load has ended, by Kubernetes' default.
-		s.awaitWithin(8*time.Minute, "there is one pod of "+name, func() error { return s.hasPage(name, func(pods, ready int) bool { return pods == 1 && ready == 1 }) })
+		s.awaitWithin(8*time.Minute, "there is one pod of "+name, func() error {
+			return s.countPods("welcome="+name, func(pods, ready int) bool { return pods == 1 && ready == 1 })
+		})
 	}
 	for _, f := range few {
 		f.stop(s)
@@ -64,16 +64,6 @@ spec:
   - type: Resource
     resource: {name: cpu, target: {type: Utilization, averageUtilization: 80}}
 `
-
-// hasPage is an error unless the numbers of pods of a page, and of the ready ones among them, are right.
-func (s *scene) hasPage(page string, right func(pods, ready int) bool) error {
-	pods, err := s.tryKubectl("", "get", "pods", "--selector=welcome="+page, "--no-headers")
-	if err == nil && !right(len(lines(pods)), strings.Count(pods, "1/1")) {
-		autoscalers, _ := s.tryKubectl("", "get", "horizontalpodautoscalers") // for the message
-		err = fmt.Errorf("they are\n%s\n%s", pods, autoscalers)
-	}
-	return err
-}
 
 // writtenByTheOperator is when the operator last wrote the spec of a page's Deployment, and in which revision.
 func (s *scene) writtenByTheOperator(page string) string {

@@ -57,7 +57,7 @@ func setUp() error {
 	}
 	fresh := exec.Command(kit.File("hack", "fresh.sh"), "tests")
 	if sharedNamespace != "" {
-		fresh.Args = append(fresh.Args[:1], "shared", sharedNamespace)
+		fresh.Args = append(fresh.Args[:1], append([]string{"shared", sharedNamespace}, leftInShared...)...)
 	}
 	fresh.Stdout, fresh.Stderr = os.Stdout, os.Stderr
 	if err := step("no other operator is there", fresh.Run); err != nil {

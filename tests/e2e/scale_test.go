@@ -23,11 +23,16 @@ func TestScale(t *testing.T) {
 
 // hasPods is an error unless there are exactly this many pods of Welcomes, all of them ready.
 func (s *scene) hasPods(want int) error {
-	pods, err := s.tryKubectl("", "get", "pods", "--selector=welcome", "--no-headers")
+	return s.countPods("welcome", func(pods, ready int) bool { return pods == want && ready == want })
+}
+
+// countPods is an error unless the numbers of pods with a label, and of the ready ones among them, are right.
+func (s *scene) countPods(label string, right func(pods, ready int) bool) error {
+	pods, err := s.tryKubectl("", "get", "pods", "--selector="+label, "--no-headers")
 	if err != nil {
 		return err
 	}
-	if got, ready := len(lines(pods)), strings.Count(pods, "1/1"); got != want || ready != want {
+	if got, ready := len(lines(pods)), strings.Count(pods, "1/1"); !right(got, ready) {
 		return fmt.Errorf("there are %d, %d of them ready:\n%s", got, ready, pods)
 	}
 	return nil

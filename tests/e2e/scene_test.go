@@ -19,6 +19,12 @@ const patience = 90 * time.Second
 // sharedNamespace is TEST_NAMESPACE: that of all tests, for somebody who may make none.
 var sharedNamespace = os.Getenv("TEST_NAMESPACE")
 
+// leftInShared is what tests, those that fail too, leave in it beside Welcomes.
+var leftInShared = []string{
+	"deployment/hello", "service/hello", "secret/sh.helm.release.v1.hello.v1", "secret/sh.helm.release.v1.hello.v2", // TestHelmInstall, TestPrometheus
+	"horizontalpodautoscaler/of-a-welcome", "serviceaccount/nobody", "serviceaccount/prometheus",
+}
+
 // needsCluster leaves a test out where all share a namespace, and says what else of the cluster it needs.
 func needsCluster(t *testing.T, what string) {
 	t.Helper()
@@ -64,8 +70,7 @@ func newScene(t *testing.T) *scene {
 func (s *scene) empty() {
 	s.Helper()
 	s.kubectl("delete", "welcomes", "--all", "--timeout="+patience.String())
-	s.kubectl("delete", "--ignore-not-found", "deployment/hello", "service/hello", "horizontalpodautoscaler/of-a-welcome", "serviceaccount/nobody", "serviceaccount/prometheus")
-	s.kubectl("delete", "secrets", "--selector=owner=helm,name=hello")
+	s.kubectl(append([]string{"delete", "--ignore-not-found"}, leftInShared...)...)
 	s.await("no pod is left", func() error { return s.hasPods(0) })
 }
 

@@ -108,11 +108,9 @@ func uninstallOLM(ctx context.Context) error {
 
 // renderOLM renders a copy of the chart: its version is a placeholder in the module, and OLM shows it as its own.
 func renderOLM(ctx context.Context) (string, error) {
-	list := exec.CommandContext(ctx, "go", "list", "-mod=mod", "-m", "-f", "{{.Dir}}", "github.com/operator-framework/operator-lifecycle-manager")
-	list.Dir = kit.File("tools/olm")
-	module, err := kit.Output(list)
+	module, err := moduleDir(ctx, "tools/olm", "github.com/operator-framework/operator-lifecycle-manager")
 	if err != nil {
-		return "", fmt.Errorf("find OLM's module: %w", err)
+		return "", err
 	}
 	deploy := filepath.Join(module, "deploy")
 	dir, err := os.MkdirTemp("", "olm-chart")
@@ -139,6 +137,17 @@ func renderOLM(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("render OLM's chart: %w", err)
 	}
 	return manifests, nil
+}
+
+// moduleDir is where the sources of a module are, in the version that a tool set has.
+func moduleDir(ctx context.Context, tools, module string) (string, error) {
+	list := exec.CommandContext(ctx, "go", "list", "-mod=mod", "-m", "-f", "{{.Dir}}", module)
+	list.Dir = kit.File(tools)
+	dir, err := kit.Output(list)
+	if err != nil {
+		return "", fmt.Errorf("find the module %s: %w", module, err)
+	}
+	return dir, nil
 }
 
 // splitCRDs returns the CRDs of manifests and the rest: nothing of a kind can be applied before its CRD.

@@ -100,8 +100,14 @@ func remove(t *testing.T, objects ...client.Object) {
 			t.Fatalf("delete %s: %v", object.GetName(), err)
 		}
 	}
+	awaitEnd(t, 2*time.Minute, objects...)
+}
+
+// awaitEnd waits until objects are gone.
+func awaitEnd(t *testing.T, limit time.Duration, objects ...client.Object) {
+	t.Helper()
 	for _, object := range objects {
-		await(t, 2*time.Minute, fmt.Sprintf("end of %T %s", object, object.GetName()), func(ctx context.Context) error {
+		await(t, limit, fmt.Sprintf("end of %T %s", object, object.GetName()), func(ctx context.Context) error {
 			err := api.Get(ctx, client.ObjectKeyFromObject(object), object)
 			if apierrors.IsNotFound(err) {
 				return nil

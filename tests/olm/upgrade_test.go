@@ -55,8 +55,7 @@ func TestUpgrade(t *testing.T) {
 		run  func(t *testing.T)
 	}{
 		{"waits while releases are changed, then is automatic", func(t *testing.T) {
-			uids, pods := identities(t, welcomes...)
-			visitor := visit(t, welcomes)
+			proveNothingElseChanges := watchPages(t, welcomes, "the upgrade to 0.2.0")
 			calm := churn(t, visitors)
 			awaitUpgradeable(t, ns, "0.1.0", metav1.ConditionFalse)
 			update(t, source, func() { source.Spec.Image = laterCatalog })
@@ -73,17 +72,7 @@ func TestUpgrade(t *testing.T) {
 			calm()
 			awaitVersion(t, ns, "0.2.0")
 			awaitUpgradeable(t, ns, "0.2.0", metav1.ConditionTrue)
-			proveItWorks(t, welcomes[0])
-			visitor.expectNoFailure(t, "the upgrade to 0.2.0")
-			uidsAfter, podsAfter := identities(t, welcomes...)
-			if !maps.Equal(uids, uidsAfter) {
-				t.Errorf("UIDs of Welcomes changed from %v to %v", uids, uidsAfter)
-			}
-			delete(pods, welcomes[0].GetName()) // proveItWorks gave it new ones
-			delete(podsAfter, welcomes[0].GetName())
-			if !maps.Equal(pods, podsAfter) {
-				t.Errorf("pods changed though their template did not, from %v to %v", pods, podsAfter)
-			}
+			proveNothingElseChanges()
 		}},
 		{"waits for an approval where it is manual, and rolls the pages to a new image", func(t *testing.T) {
 			uids, pods := identities(t, welcomes...)
@@ -112,8 +101,7 @@ func TestUpgrade(t *testing.T) {
 			}
 		}},
 		{"is held back where Welcomes would break", func(t *testing.T) {
-			visitor := visit(t, welcomes)
-			before := operatorPods(t, ns)
+			proveItIsHeldBack := watchOperator(t, ns, welcomes)
 			update(t, subscription, func() {
 				subscription.Spec.Channel, subscription.Spec.InstallPlanApproval = "candidate-incompatible", operatorsv1alpha1.ApprovalAutomatic
 			})
@@ -121,17 +109,49 @@ func TestUpgrade(t *testing.T) {
 			if reason := plan.Status.Conditions[0].Message; !strings.Contains(reason, visitors+"/"+welcomes[0].GetName()) {
 				t.Errorf("the InstallPlan does not name the Welcome that would break: %s", reason)
 			}
-			proveItWorks(t, welcomes[0])
-			if after := operatorPods(t, ns); !slices.Equal(before, after) {
-				t.Errorf("operator pods changed from %v to %v", before, after)
-			}
-			visitor.expectNoFailure(t, "the upgrade that was held back")
+			proveItIsHeldBack()
 		}},
 	}
 	for _, step := range steps {
 		if !t.Run(step.name, step.run) {
 			t.FailNow() // the next one builds on it
 		}
+	}
+}
+
+// watchPages begins to visit the pages of welcomes. prove fails the test unless the operator works, and no Welcome was made anew, no pod restarted, and no visitor turned away since.
+func watchPages(t *testing.T, welcomes []*unstructured.Unstructured, during string) (prove func()) {
+	t.Helper()
+	uids, pods := identities(t, welcomes...)
+	visitor := visit(t, welcomes)
+	return func() {
+		t.Helper()
+		proveItWorks(t, welcomes[0])
+		visitor.expectNoFailure(t, during)
+		uidsAfter, podsAfter := identities(t, welcomes...)
+		if !maps.Equal(uids, uidsAfter) {
+			t.Errorf("UIDs of Welcomes changed from %v to %v", uids, uidsAfter)
+		}
+		delete(pods, welcomes[0].GetName()) // proveItWorks gave it new ones
+		delete(podsAfter, welcomes[0].GetName())
+		if !maps.Equal(pods, podsAfter) {
+			t.Errorf("pods changed though their template did not, from %v to %v", pods, podsAfter)
+		}
+	}
+}
+
+// watchOperator begins to visit the pages of welcomes. prove fails the test unless the operator of ns works, in the same pods, and no visitor was turned away since.
+func watchOperator(t *testing.T, ns string, welcomes []*unstructured.Unstructured) (prove func()) {
+	t.Helper()
+	visitor := visit(t, welcomes)
+	before := operatorPods(t, ns)
+	return func() {
+		t.Helper()
+		proveItWorks(t, welcomes[0])
+		if after := operatorPods(t, ns); !slices.Equal(before, after) {
+			t.Errorf("operator pods changed from %v to %v", before, after)
+		}
+		visitor.expectNoFailure(t, "the upgrade that was held back")
 	}
 }
 

@@ -3,9 +3,7 @@ package olm
 import (
 	"context"
 	"encoding/base64"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 
@@ -48,11 +46,9 @@ func uninstallOLMv1(ctx context.Context) error {
 
 // readOLMv1 is OLM v1's manifest for the images here, and for a cluster without cert-manager: who would make certificates is left out, and the certificates are in.
 func readOLMv1(ctx context.Context) (string, error) {
-	list := exec.CommandContext(ctx, "go", "list", "-mod=mod", "-m", "-f", "{{.Dir}}", "github.com/operator-framework/operator-controller")
-	list.Dir = kit.File("tools/olmv1")
-	module, err := kit.Output(list)
+	module, err := moduleDir(ctx, "tools/olmv1", "github.com/operator-framework/operator-controller")
 	if err != nil {
-		return "", fmt.Errorf("find OLM v1's module: %w", err)
+		return "", err
 	}
 	text, err := os.ReadFile(filepath.Join(module, "manifests", "standard.yaml"))
 	if err != nil {
