@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
@@ -63,7 +64,12 @@ type servable struct {
 	namespaces []string // that are watched, none for all
 }
 
+// askPatience is how long the API server may take for an answer about what can be served. Without a limit, a group of kinds whose server hangs would hold up those who ask for any.
+const askPatience = 10 * time.Second
+
 func newServable(cluster *rest.Config, namespaces []string) (*servable, error) {
+	cluster = rest.CopyConfig(cluster)
+	cluster.Timeout = askPatience
 	http, err := rest.HTTPClientFor(cluster)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
@@ -132,9 +138,12 @@ func (s *servable) lack(ctx context.Context, entry Entry, others bool) (lack, er
 		}
 	}
 	if others {
-		lack, err = s.unseen(ctx, entry.GroupVersionKind, labels.Everything())
+		lack, err = s.unseen(ctx, entry.GroupVersionKind, anyOfThem)
 		if lack != nil {
 			return fmt.Errorf("the operator may not see this kind: give its ServiceAccount the rights, as config/rbac/role.yaml has them for others: %w", lack), nil
+		}
+		if err != nil && ctx.Err() == nil { // as where a conversion webhook is gone. The others are served meanwhile
+			return fmt.Errorf("the API server does not tell of this kind: %w", err), nil
 		}
 	}
 	if err == nil && entry.Secrets {
@@ -173,6 +182,13 @@ func (s *servable) statusless(kind schema.GroupVersionKind) (lack, err error) {
 	}
 	return errors.New("its CRD has no status: write subresources: {status: {}} beside the schema of the version, and status: {type: object, x-kubernetes-preserve-unknown-fields: true} in the schema"), nil
 }
+
+// anyOfThem selects all custom resources. Without a selector, the API server might read the first of them by itself, and not tell that it cannot read them all.
+var anyOfThem = func() labels.Selector {
+	without, err := labels.Parse("!webapp.demo.welcome.domain/none")
+	utilruntime.Must(err)
+	return without
+}()
 
 // unseen is why the operator may not see those of a kind that selector selects, nil if it may.
 func (s *servable) unseen(ctx context.Context, kind schema.GroupVersionKind, selector labels.Selector) (forbidden, err error) {
@@ -236,7 +252,7 @@ func (a awaitLacking) Start(ctx context.Context) error {
 		}
 		for _, each := range a.late {
 			if lack, err := a.lack(ctx, each.Entry, true); lack == nil && err == nil {
-				return fmt.Errorf("%s: entry %d (kind %q): its CRD was installed or its rights were given meanwhile: start again, and it is served", each.place.file, each.place.number, each.Kind)
+				return fmt.Errorf("%s: entry %d (kind %q): what it lacked is there now: start again, and it is served", each.place.file, each.place.number, each.Kind)
 			}
 		}
 	}

@@ -24,6 +24,7 @@ func retryPeriod(lease time.Duration) time.Duration { return lease * 2 / 25 }
 // work. Leader election ends the process, too, but only after it has tried for some seconds to get the lease back, with everything going on meanwhile.
 // A lease that has lapsed is not renewed either, even if nobody has taken it: what was going on when the process stood still goes by old facts.
 type fence struct {
+	name    string // of the lease
 	lease   time.Duration
 	start   time.Time
 	renewed atomic.Int64 // the time since start when the last renewal that succeeded began, 0 if there was none
@@ -52,7 +53,8 @@ func (f fenced) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("not sent: the lease was last renewed %s ago, and somebody else may be at work by now; this process will end", (now - renewed).Round(time.Second))
 	}
 	response, err := f.next.RoundTrip(request)
-	if err == nil && response.StatusCode < http.StatusMultipleChoices && strings.HasPrefix(request.URL.Path, "/apis/coordination.k8s.io/") {
+	// Leader election alone updates: a lease that a chart has is patched, and is no renewal, whatever it is called.
+	if err == nil && response.StatusCode < http.StatusMultipleChoices && request.Method == http.MethodPut && strings.HasSuffix(request.URL.Path, "/leases/"+f.name) {
 		f.renewed.Store(int64(now))
 	}
 	return response, err

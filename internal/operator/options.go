@@ -90,7 +90,7 @@ func (o *Options) bind(help io.Writer) *pflag.FlagSet {
 	flags.SortFlags = false
 	flags.StringVar(&o.WatchesFile, "watches-file", "watches.yaml", "the `file` that maps kinds to charts")
 	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", ":8443", "the `host:port` of the metrics, served over TLS to clients that the API server authorizes; 0 serves none")
-	flags.BoolVar(&o.MetricsPerResource, "metrics-per-resource", false, "serve the conditions of each single custom resource too: three time series for each")
+	flags.BoolVar(&o.MetricsPerResource, "metrics-per-resource", false, "serve the conditions of each single custom resource too: five time series for each")
 	flags.StringVar(&o.HealthProbeBindAddress, "health-probe-bind-address", ":8081", "the `host:port` of /healthz and /readyz")
 	flags.StringVar(&o.PprofBindAddress, "pprof-bind-address", "", "the `host:port` of /debug/pprof, such as 127.0.0.1:6060, without authentication (default: none)")
 	flags.BoolVar(&o.LeaderElect, "leader-elect", false, "work only while holding the lease; needed with more than one replica")

@@ -81,18 +81,48 @@ func Run(ctx context.Context, options Options) error {
 	if err := mgr.Add(&memoryWatch{log: mgr.GetLogger()}); err != nil {
 		return err
 	}
-	if err := mgr.Start(ctx); err != nil {
+	return start(ctx, mgr)
+}
+
+// start runs the manager until ctx ends. As long as its caches are not filled, as where rights are missing, controller-runtime v0.25 goes on after that, and takes
+// a processor for itself (kubernetes-sigs/controller-runtime#3440): then there is nothing to bring to an end.
+func start(ctx context.Context, mgr ctrl.Manager) error {
+	running, ended := make(filled), make(chan error, 1)
+	if err := mgr.Add(running); err != nil {
+		return err
+	}
+	go func() { ended <- mgr.Start(ctx) }()
+	var err error
+	select {
+	case err = <-ended:
+	case <-running:
+		err = <-ended
+	case <-ctx.Done():
+	}
+	if err != nil {
 		return fmt.Errorf("run: %w", err)
 	}
 	return nil
 }
+
+// filled is closed when the caches are.
+type filled chan struct{}
+
+// Start is called then, whether or not this process leads.
+func (f filled) Start(context.Context) error {
+	close(f)
+	return nil
+}
+
+// NeedLeaderElection has a standby say so, too.
+func (filled) NeedLeaderElection() bool { return false }
 
 func newManager(cluster *rest.Config, mapper meta.RESTMapper, entries []Entry, options Options) (ctrl.Manager, error) {
 	cluster.QPS = -1 // the API server's priority and fairness limits us, and knows better
 	// The library's finalizer draws a warning from the API server for every custom resource.
 	cluster.WarningHandlerWithContext = log.NewKubeAPIWarningLogger(log.KubeAPIWarningLoggerOptions{Deduplicate: true})
 	if options.LeaderElect {
-		(&fence{lease: options.LeaseDuration, start: time.Now()}).around(cluster)
+		(&fence{name: options.LeaderElectionID, lease: options.LeaseDuration, start: time.Now()}).around(cluster)
 	}
 	mgr, err := ctrl.NewManager(cluster, ctrl.Options{
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil },

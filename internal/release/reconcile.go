@@ -648,6 +648,11 @@ func (a *actionClient) uninstall(op *operation, name string, opts []helmclient.U
 	if err != nil {
 		return nil, err
 	}
+	if !a.isApplied(recorded.Manifest) { // somebody has edited it: nobody else deletes what it does not name in no namespace, or says is kept
+		if err := a.deleteUnowned(op); err != nil {
+			return nil, err
+		}
+	}
 	if err := op.guard.Keep(recorded.Manifest); err != nil {
 		return nil, err
 	}

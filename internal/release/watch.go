@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/operator-framework/helm-operator-plugins/pkg/reconciler"
+	"golang.org/x/sync/singleflight"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,10 +41,12 @@ type watches struct {
 	secrets    bool        // whether releases may have Secrets
 	tried      atomic.Bool // whether what there is was read, as far as that was possible
 
-	mu         sync.Mutex
+	beginning singleflight.Group // to watch a kind: who needs one that is begun waits for that, and nobody else does
+
+	mu         sync.Mutex // not held while anything is asked
 	controller reconciler.ControllerSetup
 	watched    map[schema.GroupVersionKind]bool
-	refused    map[schema.GroupVersionKind]time.Time // when the operator was last told that it has no right
+	refused    map[schema.GroupVersionKind]time.Time // when it was last tried to watch a kind, in vain
 }
 
 // NeedLeaderElection has a standby read the objects, too.
@@ -52,37 +55,38 @@ func (w *watches) NeedLeaderElection() bool { return false }
 // Start has the cache know all objects that there are before this process leads, and those of kinds that are new until then. Whoever has to list them first does
 // nothing of what is asked for meanwhile: seconds, with thousands.
 func (w *watches) Start(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		select {
-		case <-w.mgr.Elected(): // from now on, reconciles do
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+	defer time.AfterFunc(warmPatience, func() { w.tried.Store(true) }).Stop()
 	read := map[schema.GroupVersionKind]bool{}
-	for ctx.Err() == nil {
+	for {
 		if err := w.warm(ctx, read); err != nil && ctx.Err() == nil {
 			w.mgr.GetLogger().Error(err, "Not all objects of custom resources are read before this process leads", "kind", w.owner.Kind)
 		}
 		w.tried.Store(true)
 		select {
 		case <-ctx.Done():
+			return nil
+		case <-w.mgr.Elected(): // from now on, reconciles do
+			return nil
 		case <-time.After(warmPeriod):
 		}
 	}
-	return nil
 }
 
 const (
 	// warmPeriod is after how long a standby looks for kinds that are new. It goes through all custom resources for that: half a second of CPU with 100,000.
 	warmPeriod = 5 * time.Minute
-	// warmPatience is how long the objects of a kind may take to be read. The readiness of the process waits for them.
+	// warmPatience is how long the readiness of the process waits for the objects.
 	warmPatience = time.Minute
+	// askPatience is how long the API server may take to say whether it tells of a kind. An aggregated API that hangs, or a CRD whose conversion webhook is broken, takes
+	// minutes, and workers wait meanwhile.
+	askPatience = 10 * time.Second
+	// watchPatience is how long the first custom resources wait until the objects of a kind are read. Without, each asks the API server for its own.
+	watchPatience = 2 * time.Minute
+	// readPatience is how long the objects of a kind may take to be read. 100,000 take more than a minute.
+	readPatience = 5 * time.Minute
 )
 
-// warm reads the objects of all kinds but those that were read.
+// warm reads the objects of all kinds but those that were read, until this process leads.
 func (w *watches) warm(ctx context.Context, read map[schema.GroupVersionKind]bool) error {
 	owners := &unstructured.UnstructuredList{}
 	owners.SetGroupVersionKind(w.owner)
@@ -90,25 +94,37 @@ func (w *watches) warm(ctx context.Context, read map[schema.GroupVersionKind]boo
 		return err
 	}
 	var all error
-	for _, kind := range kindsOf(owners.Items) {
-		if read[kind.GroupVersionKind()] || object.IsSecret(kind) && !w.secrets { // nobody asks for a Secret, even if the operator may
+	for _, gvk := range kindsOf(owners.Items) {
+		if read[gvk] || gvk == object.Secret && !w.secrets { // nobody asks for a Secret, even if the operator may
 			continue
 		}
-		patient, cancel := context.WithTimeout(ctx, warmPatience)
-		err := w.tryList(patient, kind.GroupVersionKind())
-		if err == nil {
-			if _, err = w.mgr.GetCache().GetInformer(patient, kind); err != nil && ctx.Err() == nil {
-				// Whatever begins to watch anything waits for all informers, for ever.
-				err = errors.Join(err, w.mgr.GetCache().RemoveInformer(ctx, kind))
-			}
+		select {
+		case <-w.mgr.Elected():
+			return all
+		default:
 		}
-		cancel()
-		read[kind.GroupVersionKind()] = err == nil
+		err := w.read(ctx, gvk)
+		read[gvk] = err == nil
 		if err != nil && !meta.IsNoMatchError(err) && !apierrors.IsForbidden(err) { // a reconcile tells of these
-			all = errors.Join(all, fmt.Errorf("read the objects of kind %s: %w", kind.GetKind(), err))
+			all = errors.Join(all, fmt.Errorf("read the objects of kind %s: %w", gvk.Kind, err))
 		}
 	}
 	return all
+}
+
+// read has the cache know all objects of a kind.
+func (w *watches) read(ctx context.Context, gvk schema.GroupVersionKind) error {
+	if err := w.tryList(ctx, gvk); err != nil {
+		return err
+	}
+	patient, cancel := context.WithTimeout(ctx, readPatience)
+	defer cancel()
+	_, err := w.mgr.GetCache().GetInformer(patient, emptyOf(gvk))
+	if err != nil && ctx.Err() == nil {
+		// Whatever begins to watch anything waits for all informers, for ever.
+		err = errors.Join(err, w.mgr.GetCache().RemoveInformer(ctx, emptyOf(gvk)))
+	}
+	return err
 }
 
 // readiness is an error as long as this process would have to read first what others have made.
@@ -119,23 +135,27 @@ func (w *watches) readiness(*http.Request) error {
 	return nil
 }
 
-// kindsOf is one empty object of each kind of which the custom resources say to have some.
-func kindsOf(owners []unstructured.Unstructured) []*unstructured.Unstructured {
-	kinds := map[schema.GroupVersionKind]*unstructured.Unstructured{}
+// kindsOf are the kinds of which the custom resources say to have some.
+func kindsOf(owners []unstructured.Unstructured) []schema.GroupVersionKind {
+	kinds := map[schema.GroupVersionKind]bool{}
 	for i := range owners {
 		for _, child := range object.Children(textInStatus(&owners[i], "release", "children")) {
-			gvk := schema.FromAPIVersionAndKind(child.APIVersion, child.Kind)
-			if kinds[gvk] == nil {
-				kinds[gvk] = &unstructured.Unstructured{}
-				kinds[gvk].SetGroupVersionKind(gvk)
-			}
+			kinds[schema.FromAPIVersionAndKind(child.APIVersion, child.Kind)] = true
 		}
 	}
-	return slices.Collect(maps.Values(kinds))
+	return slices.Collect(maps.Keys(kinds))
 }
 
-// tryList is an error where the operator may not list a kind in a namespace that the cache watches.
+func emptyOf(gvk schema.GroupVersionKind) *unstructured.Unstructured {
+	empty := &unstructured.Unstructured{}
+	empty.SetGroupVersionKind(gvk)
+	return empty
+}
+
+// tryList is an error where the operator may not list a kind in a namespace that the cache watches, or cannot.
 func (w *watches) tryList(ctx context.Context, gvk schema.GroupVersionKind) error {
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
+	defer cancel()
 	for _, namespace := range w.namespaces {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
@@ -146,44 +166,74 @@ func (w *watches) tryList(ctx context.Context, gvk schema.GroupVersionKind) erro
 	return nil
 }
 
-// refusedPeriod is how long a kind on which the operator has no right is left alone, before it asks again.
+// refusedPeriod is how long a kind that cannot be watched is left alone, before that is tried again.
 const refusedPeriod = time.Minute
 
-// ensure watches the kind of a child, and returns when the cache knows it. A kind on which
-// the operator has no right is refused for now: its informer would wait for ever. A right in the namespace
+// ensure watches the kind of a child, and returns when the cache knows it. A kind on which the operator has no right, or of which the API server does not tell,
+// is refused for now: its informer would wait for ever, and all that is asked of this kind of custom resources with it. A right in the namespace
 // of the child is not enough where the cache watches others, too: its admin could give that.
 func (w *watches) ensure(ctx context.Context, child object.Child) (refused bool, err error) {
 	gvk := schema.FromAPIVersionAndKind(child.APIVersion, child.Kind)
+	watched, last := w.known(gvk)
+	if watched || time.Since(last) < refusedPeriod {
+		return !watched, nil
+	}
+	begun := w.beginning.DoChan(gvk.String(), func() (any, error) { return nil, w.begin(ctx, gvk) })
+	if !last.IsZero() {
+		return true, nil // nobody waits for it again
+	}
+	select {
+	case result := <-begun:
+		if result.Err == nil || meta.IsNoMatchError(result.Err) { // the record is wrong, and the drift check will correct it
+			return false, nil
+		}
+		return true, ctx.Err()
+	case <-time.After(watchPatience):
+		w.refuse(gvk, errors.New("its objects are still being read"))
+		return true, nil
+	}
+}
+
+// known is whether a kind is watched, and when that was last tried in vain.
+func (w *watches) known(gvk schema.GroupVersionKind) (watched bool, refused time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.watched[gvk] || w.controller == nil {
-		return false, nil
+	return w.watched[gvk] || w.controller == nil, w.refused[gvk]
+}
+
+// begin watches a kind, and notes whether that succeeded.
+func (w *watches) begin(ctx context.Context, gvk schema.GroupVersionKind) error {
+	if watched, _ := w.known(gvk); watched { // meanwhile
+		return nil
 	}
-	if time.Since(w.refused[gvk]) < refusedPeriod {
-		return true, nil
+	err := w.read(ctx, gvk)
+	if err == nil {
+		err = w.controller.Watch(source.Kind(w.mgr.GetCache(), emptyOf(gvk),
+			handler.TypedEnqueueRequestsFromMapFunc(w.madeFor),
+			childChanged(),
+		))
 	}
-	switch err := w.tryList(ctx, gvk); {
-	case meta.IsNoMatchError(err):
-		return false, nil // the record is wrong, and the drift check will correct it
-	case apierrors.IsForbidden(err):
-		w.refused[gvk] = time.Now()
-		return true, nil
-	case err != nil:
-		return false, fmt.Errorf("watch %s: %w", gvk.Kind, err)
+	if err != nil && !meta.IsNoMatchError(err) && ctx.Err() == nil {
+		w.refuse(gvk, err)
+		return err
 	}
-	kind := &unstructured.Unstructured{}
-	kind.SetGroupVersionKind(gvk)
-	if err := w.controller.Watch(source.Kind(w.mgr.GetCache(), kind,
-		handler.TypedEnqueueRequestsFromMapFunc(w.madeFor),
-		childChanged(),
-	)); err != nil {
-		return false, fmt.Errorf("watch %s: %w", gvk.Kind, err)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.refused, gvk)
+	if err == nil {
+		w.watched[gvk] = true
 	}
-	if _, err := w.mgr.GetCache().GetInformer(ctx, kind); err != nil {
-		return false, fmt.Errorf("watch %s: %w", gvk.Kind, err)
+	return err
+}
+
+// refuse has a kind left alone for a while, and says so once.
+func (w *watches) refuse(gvk schema.GroupVersionKind, why error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.refused[gvk].IsZero() {
+		w.mgr.GetLogger().Error(why, "Not watching a kind of objects: what happens to them is seen once a minute", "kind", gvk.Kind, "of", w.owner.Kind)
 	}
-	w.watched[gvk] = true
-	return false, nil
+	w.refused[gvk] = time.Now()
 }
 
 // madeFor is the custom resource that a child says to be made for.

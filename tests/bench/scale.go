@@ -173,8 +173,13 @@ const (
 	deployedFor = 20000
 )
 
-// memoryLimit is what docs/benchmark.md says that the operator's container takes with so many Welcomes, and GOMEMLIMIT nine tenths of.
-func memoryLimit(welcomes int) int64 { return 100<<20 + 30<<10*int64(welcomes) }
+// memoryLimit is what the operator's container has with so many Welcomes, by config/manager or, for more than that is for, by docs/benchmark.md. GOMEMLIMIT is nine tenths of it.
+func memoryLimit(welcomes int) int64 {
+	if welcomes <= deployedFor {
+		return 768 << 20
+	}
+	return 100<<20 + 30<<10*int64(welcomes)
+}
 
 // scaling is a run of it.
 type scaling struct {

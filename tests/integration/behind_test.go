@@ -1,13 +1,10 @@
 package integration
 
 import (
-	"encoding/pem"
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/http/httputil"
-	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -25,29 +22,18 @@ type lag struct {
 	what []string
 }
 
-// of returns a proxy that login then goes through.
+// of has login go through a proxy that holds it up.
 func (l *lag) of(s *scene, login *rest.Config) {
 	s.Helper()
-	server, err := url.Parse(env.Admin.Host)
-	s.must(err)
-	transport, err := rest.TransportFor(rest.AnonymousClientConfig(env.Admin))
-	s.must(err)
-	proxy := httptest.NewUnstartedServer(&httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(server) },
-		Transport:     transport,
-		FlushInterval: -1,
-		ModifyResponse: func(response *http.Response) error {
+	s.through(login, func(forward *httputil.ReverseProxy) http.Handler {
+		forward.ModifyResponse = func(response *http.Response) error {
 			if response.Request.URL.Query().Get("watch") != "" {
 				response.Body = &slowly{response.Body, l, response.Request.URL.Path}
 			}
 			return nil
-		},
+		}
+		return forward
 	})
-	proxy.EnableHTTP2 = true
-	proxy.StartTLS()
-	s.Cleanup(func() { proxy.CloseClientConnections(); proxy.Close() })
-	login.Host = proxy.URL
-	login.CAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: proxy.Certificate().Raw})
 }
 
 func (l *lag) hold(what ...string) (letGo func()) {

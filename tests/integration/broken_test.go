@@ -8,6 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
@@ -72,7 +75,7 @@ func TestBrokenEntries(t *testing.T) {
 		if !operator.HasEnded() {
 			return errors.New("it runs")
 		}
-		return says(operator.Text(), []string{`entry 7 (kind "Late")`, "its CRD was installed"})
+		return says(operator.Text(), []string{`entry 7 (kind "Late")`, "what it lacked is there now"})
 	})
 	operator = s.ownOperator(own)
 	s.createOf("Late", "other")
@@ -81,6 +84,55 @@ func TestBrokenEntries(t *testing.T) {
 		t.Errorf("%v entries are broken, not %d", got, len(broken)-1)
 	}
 	s.delete(s.of("Late", "other"))
+}
+
+// A kind that the API server does not tell of, for the webhook that converts it is gone, keeps no other from being served, and is served when it can be.
+func TestBrokenConversion(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Converted")
+	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: objectMeta("", "converteds."+kindsGroup)}
+	change := func(edit func(spec *apiextensionsv1.CustomResourceDefinitionSpec)) {
+		s.Helper()
+		s.must(retry.RetryOnConflict(retry.DefaultRetry, func() error {
+			s.get(crd, crd.Name)
+			edit(&crd.Spec)
+			return env.Client.Update(ctx, crd)
+		}))
+	}
+	change(func(spec *apiextensionsv1.CustomResourceDefinitionSpec) { // what is created from now on has to be converted for who asks for v1
+		stored := *spec.Versions[0].DeepCopy()
+		stored.Name = "v2"
+		spec.Versions[0].Storage = false
+		spec.Versions = append(spec.Versions, stored)
+	})
+	s.await("v2 is served", func() error { return env.Client.List(ctx, kit.List(kindsGroup+"/v2", "Converted")) })
+	s.createOf("Converted", "there")
+	change(func(spec *apiextensionsv1.CustomResourceDefinitionSpec) {
+		spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
+			ConversionReviewVersions: []string{"v1"},
+			ClientConfig:             &apiextensionsv1.WebhookClientConfig{URL: ptr.To("https://127.0.0.1:9/gone")},
+		}}
+	})
+	s.await("v1 cannot be listed", func() error {
+		if env.Client.List(ctx, kit.List(kindsGroup+"/v1", "Converted")) == nil {
+			return errors.New("it can")
+		}
+		return nil
+	})
+	own := settings{account: s.accountForKinds(), namespaces: []string{s.namespace}, watches: watchesWith("") + entryOf("Converted", noteChart(t), "")}
+	operator := s.ownOperator(own)
+	s.deploy("hello")
+	s.must(says(operator.Text(), []string{`entry 2 (kind \"Converted\")`, "does not tell of this kind", "the others are served"}))
+	change(func(spec *apiextensionsv1.CustomResourceDefinitionSpec) { spec.Conversion = nil })
+	s.await("the process ends", func() error {
+		if !operator.HasEnded() {
+			return errors.New("it runs")
+		}
+		return says(operator.Text(), []string{`entry 2 (kind "Converted")`, "what it lacked is there now"})
+	})
+	s.ownOperator(own)
+	s.awaitOf("Converted", "there", "Ready")
+	s.delete(s.of("Converted", "there"))
 }
 
 // tellsOfTheLease is nil if there is an event about the operator's lease that has all parts in its message.

@@ -231,7 +231,7 @@ func TestWebhookOfOneNamespace(t *testing.T) {
 }
 
 // A forged record gets nothing in no namespace changed or deleted that is not the custom resource's: not another one's, not what has a name that it might have, and
-// not what a cluster needs.
+// not what a cluster needs. Nor does what it leaves out, or says is kept, outlive the custom resource.
 func TestForgedRecordInNoNamespace(t *testing.T) {
 	s := newScene(t)
 	s.serveClusterScoped("Forger", s.accountForCharts(), inCluster(t))
@@ -254,7 +254,10 @@ func TestForgedRecordInNoNamespace(t *testing.T) {
 	s.forge("hello", forge)
 	s.editOf("Forger", "hello", kit.Set("note", "after"))
 	s.awaitOf("Forger", "hello", "Ready")
-	s.forge("hello", forge)
+	s.forge("hello", func(record *corev1.ConfigMap, rel *release.Release) {
+		rel.Manifest = "apiVersion: networking.k8s.io/v1\nkind: IngressClass\nmetadata: {name: " + s.namespace + ".hello-class, annotations: {helm.sh/resource-policy: keep}}\n"
+		forge(record, rel)
+	})
 	s.delete(s.of("Forger", "hello"))
 	for name, object := range s.inNoNamespace() {
 		s.awaitGone(object, name)

@@ -2,12 +2,8 @@ package integration
 
 import (
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -310,27 +306,6 @@ func TestPluginOfKindsThatComeAndGo(t *testing.T) {
 	if got := s.plugin("status"); got.code != 2 || strings.Contains(got.out, "passing") {
 		t.Errorf("the kind is gone:\n%s%s", got.out, got.notes)
 	}
-}
-
-// failing has login go through a proxy that answers as an API server does that is being replaced, where fails says so.
-func (s *scene) failing(login *rest.Config, fails *atomic.Pointer[func(method, path string) bool]) {
-	s.Helper()
-	server, err := url.Parse(env.Admin.Host)
-	s.must(err)
-	transport, err := rest.TransportFor(rest.AnonymousClientConfig(env.Admin))
-	s.must(err)
-	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(server) }, Transport: transport, FlushInterval: -1}
-	proxy := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if fail := fails.Load(); fail != nil && (*fail)(r.Method, r.URL.Path) {
-			http.Error(w, "the API server is being replaced", http.StatusServiceUnavailable)
-			return
-		}
-		forward.ServeHTTP(w, r)
-	}))
-	proxy.EnableHTTP2 = true
-	proxy.StartTLS()
-	s.Cleanup(func() { proxy.CloseClientConnections(); proxy.Close() })
-	login.Host, login.CAData = proxy.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: proxy.Certificate().Raw})
 }
 
 // What goes wrong with one custom resource, one kind or for a moment keeps the plugin from nothing else.

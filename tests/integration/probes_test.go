@@ -1,9 +1,11 @@
 package integration
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -16,6 +18,7 @@ func TestReadyWhenCachesAreFilled(t *testing.T) {
 	s := newScene(t)
 	s.must(env.Client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: objectMeta(operatorNamespace, "late")}))
 	operator := s.launch(settings{account: "late"})
+	told := s.launch(settings{account: "late"})
 	s.await("the operator says why it is not ready", func() error {
 		err := operator.ready()
 		if err == nil {
@@ -31,6 +34,17 @@ func TestReadyWhenCachesAreFilled(t *testing.T) {
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
 		t.Errorf("/healthz answers %d: a kubelet would restart what only lacks rights", response.StatusCode)
+	}
+	s.await("the other one is not ready either", func() error {
+		if err := told.ready(); err == nil || !strings.Contains(err.Error(), "answers 500") {
+			return errors.Join(errors.New("it has not begun"), err)
+		}
+		return nil
+	})
+	start := time.Now()
+	told.Stop()
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("it was told to end before its caches were filled, and has after %s", took)
 	}
 	s.await("the log says what is missing", func() error { return says(operator.Text(), []string{"forbidden"}) })
 	for _, role := range []string{"manager-role", "metrics-auth-role"} {

@@ -10,13 +10,19 @@ import (
 	"testing"
 	"time"
 
+	operatorsv1alpha1 "github.com/operator-framework/api/pkg/operators/v1alpha1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// TestUninstall runs what docs/olm.md says, while there are custom resources of every kind.
+// TestUninstall runs what docs/olm.md says, while there are custom resources of every kind, and another operator that OLM shows in the same namespace.
 func TestUninstall(t *testing.T) {
 	catalog(t, releasedCatalog)
 	ns := namespace(t, "olm-uninstall", "restricted")
@@ -35,7 +41,12 @@ func TestUninstall(t *testing.T) {
 		})
 	}
 
+	neighbour := installNeighbour(t, ns)
+
 	followDocs(t, "## Uninstall", ns)
+	if err := api.Get(t.Context(), keyOf(neighbour), neighbour); err != nil || neighbour.DeletionTimestamp != nil {
+		t.Errorf("the CRD of another operator is gone, or going: %v", err)
+	}
 	await(t, time.Minute, "nothing to be left", func(ctx context.Context) error {
 		left, err := children(ctx, ns)
 		if err == nil && len(left) > 0 {
@@ -45,7 +56,7 @@ func TestUninstall(t *testing.T) {
 	})
 	var err error
 	for _, kind := range []string{"csv", "subscription"} {
-		if left := run(t, "kubectl", "-n", ns, "get", kind, "-o", "name"); left != "" {
+		if left := run(t, "kubectl", "-n", ns, "get", kind, "-l", "!olm.copiedFrom", "-o", "name"); left != "" {
 			err = errors.Join(err, fmt.Errorf("left: %s", left))
 		}
 	}
@@ -61,6 +72,45 @@ func TestUninstall(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// installNeighbour installs another operator, for all namespaces, and returns its CRD when OLM shows it in ns.
+func installNeighbour(t *testing.T, ns string) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	home := namespace(t, "olm-neighbour", "restricted")
+	group(t, home)
+	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "neighbours.example.com"}, Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+		Group: "example.com", Scope: apiextensionsv1.NamespaceScoped,
+		Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: "Neighbour", ListKind: "NeighbourList", Plural: "neighbours", Singular: "neighbour"},
+		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+			Name: "v1", Served: true, Storage: true,
+			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}},
+		}},
+	}}
+	create(t, crd)
+	t.Cleanup(func() {
+		remove(t, &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: crd.Name}})
+	})
+	labels := map[string]string{"app": "neighbour"}
+	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: "neighbour.v1.0.0", Namespace: home}, Spec: operatorsv1alpha1.ClusterServiceVersionSpec{
+		DisplayName:  "Neighbour",
+		InstallModes: []operatorsv1alpha1.InstallMode{{Type: operatorsv1alpha1.InstallModeTypeAllNamespaces, Supported: true}},
+		CustomResourceDefinitions: operatorsv1alpha1.CustomResourceDefinitions{
+			Owned: []operatorsv1alpha1.CRDDescription{{Name: crd.Name, Version: "v1", Kind: "Neighbour"}},
+		},
+		InstallStrategy: operatorsv1alpha1.NamedInstallStrategy{StrategyName: operatorsv1alpha1.InstallStrategyNameDeployment, StrategySpec: operatorsv1alpha1.StrategyDetailsDeployment{
+			DeploymentSpecs: []operatorsv1alpha1.StrategyDeploymentSpec{{Name: "neighbour", Spec: appsv1.DeploymentSpec{
+				Replicas: ptr.To[int32](0),
+				Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "none", Image: "none"}}}},
+			}}},
+		}},
+	}}
+	create(t, csv)
+	await(t, 2*time.Minute, "OLM shows the other operator", func(ctx context.Context) error {
+		return api.Get(ctx, client.ObjectKey{Namespace: ns, Name: csv.Name}, &operatorsv1alpha1.ClusterServiceVersion{})
+	})
+	return crd
 }
 
 // followDocs runs the first commands that docs/olm.md has under a heading, for an operator in ns.

@@ -40,6 +40,22 @@ func TestV1(t *testing.T) {
 		welcomes = append(welcomes, welcome(visitors, fmt.Sprintf("visitor-%d", i)))
 	}
 
+	install := func(t *testing.T) {
+		t.Helper()
+		applyV1(t, "clusterextension.yaml", strings.NewReplacer("\n  source:", "\n  serviceAccount: {name: installer}\n  source:"), installer)
+	}
+	awaitNothingLeft := func(t *testing.T) {
+		t.Helper()
+		awaitEnd(t, time.Minute, extension, &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: kit.CRD}})
+		await(t, time.Minute, "end of what the operator made, and of its pods", func(ctx context.Context) error {
+			left, err := children(ctx, visitors)
+			if err == nil && len(left)+len(operatorPods(t, ns)) > 0 {
+				err = fmt.Errorf("left: %v, and pods %v", left, operatorPods(t, ns))
+			}
+			return err
+		})
+	}
+
 	steps := []struct {
 		name string
 		run  func(t *testing.T)
@@ -47,7 +63,7 @@ func TestV1(t *testing.T) {
 		{"installs from the catalog", func(t *testing.T) {
 			applyV1(t, "clustercatalog.yaml", strings.NewReplacer("demo.welcome.domain/welcome-operator-catalog:latest", releasedCatalog))
 			awaitV1(t, catalog, "Serving", metav1.ConditionTrue, "")
-			applyV1(t, "clusterextension.yaml", strings.NewReplacer("\n  source:", "\n  serviceAccount: {name: installer}\n  source:"), installer)
+			install(t)
 			awaitInstalled(t, extension, "0.1.0")
 			run(t, "kubectl", "--namespace="+ns, "get", "networkpolicy", "welcome-operator-controller-manager") // BUNDLE_NETWORK_POLICY=true
 			for _, w := range welcomes {
@@ -74,14 +90,7 @@ func TestV1(t *testing.T) {
 		}},
 		{"is uninstalled", func(t *testing.T) {
 			followDocs(t, "### Uninstall from OLM v1", ns)
-			awaitEnd(t, time.Minute, extension, &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: kit.CRD}})
-			await(t, time.Minute, "end of what the operator made, and of its pods", func(ctx context.Context) error {
-				left, err := children(ctx, visitors)
-				if err == nil && len(left)+len(operatorPods(t, ns)) > 0 {
-					err = fmt.Errorf("left: %v, and pods %v", left, operatorPods(t, ns))
-				}
-				return err
-			})
+			awaitNothingLeft(t)
 			// Neither is OLM's to delete.
 			if err := api.Get(t.Context(), client.ObjectKey{Name: ns}, &corev1.Namespace{}); err != nil {
 				t.Error(err)
@@ -89,6 +98,22 @@ func TestV1(t *testing.T) {
 			if err := api.Get(t.Context(), keyOf(catalog), catalog); err != nil {
 				t.Error(err)
 			}
+		}},
+		{"is uninstalled while there are Welcomes", func(t *testing.T) {
+			install(t)
+			awaitInstalled(t, extension, "0.2.0")
+			left := welcome(visitors, "left")
+			create(t, left)
+			awaitPage(t, left, left.GetName())
+			run(t, "kubectl", "delete", "clusterextension", packageName, "--wait=false")
+			await(t, time.Minute, "end of the operator's pods", func(context.Context) error {
+				if pods := operatorPods(t, ns); len(pods) > 0 {
+					return fmt.Errorf("left: %v", pods)
+				}
+				return nil
+			})
+			followDocs(t, "### The ClusterExtension went first", ns)
+			awaitNothingLeft(t)
 		}},
 	}
 	for _, step := range steps {
