@@ -195,11 +195,15 @@ func (s *servable) unseen(ctx context.Context, kind schema.GroupVersionKind, sel
 	for _, namespace := range s.namespaces {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		err := s.client.List(ctx, list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.Limit(1))
-		if apierrors.IsForbidden(err) {
-			return err, nil
+		var last error
+		err := wait.PollUntilContextTimeout(ctx, time.Second, askPatience, true, func(ctx context.Context) (bool, error) { // it may be away for a moment
+			last = s.client.List(ctx, list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.Limit(1))
+			return last == nil || apierrors.IsForbidden(last), nil
+		})
+		if apierrors.IsForbidden(last) {
+			return last, nil
 		}
-		if err != nil {
+		if err = cmp.Or(last, err); err != nil {
 			return nil, err
 		}
 	}

@@ -1,10 +1,12 @@
 package operator
 
 import (
+	"context"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -63,6 +65,52 @@ func cacheOptions(entries []Entry, namespaces []string) cache.Options {
 		}
 	}
 	return options
+}
+
+// promptCache has nobody wait for a kind of children whose objects are only being read: that takes minutes with many, and does not end where the API server begins to tell of them
+// and stops. What is asked of such a kind is not cached, as if nobody watched it.
+type promptCache struct {
+	cache.Cache
+	base []client.Object
+}
+
+// base has one object of each kind without which nothing can be done.
+func base(entries []Entry) []client.Object {
+	kinds := []client.Object{&corev1.ConfigMap{}}
+	if haveSecrets(entries) {
+		kinds = append(kinds, record.Secrets())
+	}
+	for _, entry := range entries {
+		kinds = append(kinds, customResource(entry))
+	}
+	return kinds
+}
+
+// WaitForCacheSync waits for the kinds of base. controller-runtime has the controllers, which ask this before they start, wait for all that anybody has begun to read.
+func (c promptCache) WaitForCacheSync(ctx context.Context) bool {
+	var synced []toolscache.InformerSynced
+	for _, kind := range c.base {
+		informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+		if err != nil {
+			return false
+		}
+		synced = append(synced, informer.HasSynced)
+	}
+	return toolscache.WaitForCacheSync(ctx.Done(), synced...)
+}
+
+// cachePatience is how long an answer may take. The cache has it, unless it is still reading.
+const cachePatience = 100 * time.Millisecond
+
+// Get answers that a kind is not cached if it is still being read.
+func (c promptCache) Get(ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+	patient, cancel := context.WithTimeout(ctx, cachePatience)
+	defer cancel()
+	err := c.Cache.Get(patient, key, object, opts...)
+	if apierrors.IsTimeout(err) && ctx.Err() == nil {
+		return &cache.ErrResourceNotCached{GVK: object.GetObjectKind().GroupVersionKind()}
+	}
+	return err
 }
 
 // slimOwner keeps of a custom resource all but its managed fields and the annotations that nobody reads.

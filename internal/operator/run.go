@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
@@ -16,14 +15,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
-	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
-	"demo.welcome.domain/welcome-operator/internal/record"
 )
 
 const (
@@ -127,6 +124,10 @@ func newManager(cluster *rest.Config, mapper meta.RESTMapper, entries []Entry, o
 	mgr, err := ctrl.NewManager(cluster, ctrl.Options{
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil },
 		Cache:          cacheOptions(entries, options.WatchNamespaces),
+		NewCache: func(cluster *rest.Config, options cache.Options) (cache.Cache, error) {
+			all, err := cache.New(cluster, options)
+			return promptCache{all, base(entries)}, err
+		},
 		// Otherwise every reconcile costs a GET of its custom resource.
 		Client: client.Options{Cache: &client.CacheOptions{Unstructured: true}},
 		Metrics: metricsserver.Options{
@@ -134,10 +135,8 @@ func newManager(cluster *rest.Config, mapper meta.RESTMapper, entries []Entry, o
 			SecureServing:  true,
 			FilterProvider: metricsAuth,
 		},
-		HealthProbeBindAddress: options.HealthProbeBindAddress,
-		PprofBindAddress:       options.PprofBindAddress,
-		// A controller waits for all that the cache has begun to read, a standby's objects, too. The library's two minutes would end a process that reads 100,000.
-		Controller:                    ctrlconfig.Controller{CacheSyncTimeout: 15 * time.Minute},
+		HealthProbeBindAddress:        options.HealthProbeBindAddress,
+		PprofBindAddress:              options.PprofBindAddress,
 		LeaderElection:                options.LeaderElect,
 		LeaderElectionID:              options.LeaderElectionID,
 		LeaderElectionNamespace:       options.LeaderElectionNamespace,
@@ -156,15 +155,8 @@ func newManager(cluster *rest.Config, mapper meta.RESTMapper, entries []Entry, o
 // setUpProbes makes the operator ready when its caches are filled, the standby's too: it
 // takes over without a pause.
 func setUpProbes(ctx context.Context, mgr ctrl.Manager, entries []Entry) error {
-	cached := []client.Object{&corev1.ConfigMap{}}
-	if haveSecrets(entries) {
-		cached = append(cached, record.Secrets())
-	}
-	for _, entry := range entries {
-		cached = append(cached, customResource(entry))
-	}
 	var informers []cache.Informer
-	for _, object := range cached {
+	for _, object := range base(entries) {
 		informer, err := mgr.GetCache().GetInformer(ctx, object)
 		if err != nil {
 			return fmt.Errorf("watch: %w", err)

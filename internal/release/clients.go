@@ -9,6 +9,7 @@ import (
 	"time"
 
 	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
+	"golang.org/x/sync/singleflight"
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/storage/driver"
 	corev1 "k8s.io/api/core/v1"
@@ -46,6 +47,7 @@ type Clients struct {
 	records      record.Live
 	library      helmclient.ActionClientGetter
 	events       eventrecord.EventRecorder
+	reading      singleflight.Group // of the objects of a kind
 }
 
 // NewClients connects to the cluster of mgr. Records name operator; secrets is whether a kind has them in Secrets.

@@ -104,7 +104,7 @@ func (c *Clients) Kind(o KindOptions) *Kind {
 		if len(o.Namespaces) == 0 {
 			o.Namespaces = []string{metav1.NamespaceAll}
 		}
-		k.watches = &watches{mgr: c.mgr, owner: o.GroupVersionKind, namespaces: o.Namespaces, secrets: o.Secrets, watched: map[schema.GroupVersionKind]bool{}, refused: map[schema.GroupVersionKind]time.Time{}}
+		k.watches = &watches{mgr: c.mgr, reading: &c.reading, owner: o.GroupVersionKind, namespaces: o.Namespaces, secrets: o.Secrets, watched: map[schema.GroupVersionKind]bool{}, refused: map[schema.GroupVersionKind]time.Time{}}
 	}
 	return k
 }

@@ -2,7 +2,6 @@ package release
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -123,16 +122,11 @@ func (a *actionClient) health() health {
 	return worst
 }
 
-// cachePatience is how long the cache may take for an answer. It has them all, but for kinds whose objects it is still reading, which may take minutes.
-const cachePatience = 100 * time.Millisecond
-
 func (a *actionClient) cachedChild(child object.Child) (*unstructured.Unstructured, error) {
 	cached := &unstructured.Unstructured{}
 	cached.SetAPIVersion(child.APIVersion)
 	cached.SetKind(child.Kind)
-	ctx, cancel := context.WithTimeout(a.ctx, cachePatience)
-	defer cancel()
-	err := a.clients.cached.Get(ctx, client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, cached, client.UnsafeDisableDeepCopy)
+	err := a.clients.cached.Get(a.ctx, client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, cached, client.UnsafeDisableDeepCopy)
 	return cached, err
 }
 

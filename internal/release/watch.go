@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -39,9 +41,10 @@ type watches struct {
 	owner      schema.GroupVersionKind
 	namespaces []string    // that the cache watches; one that is empty stands for all
 	secrets    bool        // whether releases may have Secrets
-	tried      atomic.Bool // whether what there is was read, as far as that was possible
+	tried      atomic.Bool // whether what there is was read, as far as that was possible in time
 
-	beginning singleflight.Group // to watch a kind: who needs one that is begun waits for that, and nobody else does
+	reading   *singleflight.Group // of all kinds of custom resources, which share the cache
+	beginning singleflight.Group  // to watch a kind: who needs one that is begun waits for that, and nobody else does
 
 	mu         sync.Mutex // not held while anything is asked
 	controller reconciler.ControllerSetup
@@ -55,7 +58,6 @@ func (w *watches) NeedLeaderElection() bool { return false }
 // Start has the cache know all objects that there are before this process leads, and those of kinds that are new until then. Whoever has to list them first does
 // nothing of what is asked for meanwhile: seconds, with thousands.
 func (w *watches) Start(ctx context.Context) error {
-	defer time.AfterFunc(warmPatience, func() { w.tried.Store(true) }).Stop()
 	read := map[schema.GroupVersionKind]bool{}
 	for {
 		if err := w.warm(ctx, read); err != nil && ctx.Err() == nil {
@@ -75,13 +77,11 @@ func (w *watches) Start(ctx context.Context) error {
 const (
 	// warmPeriod is after how long a standby looks for kinds that are new. It goes through all custom resources for that: half a second of CPU with 100,000.
 	warmPeriod = 5 * time.Minute
-	// warmPatience is how long the readiness of the process waits for the objects.
+	// warmPatience is how long the readiness of the process waits for the objects of a kind.
 	warmPatience = time.Minute
 	// askPatience is how long the API server may take to say whether it tells of a kind. An aggregated API that hangs, or a CRD whose conversion webhook is broken, takes
 	// minutes, and workers wait meanwhile.
 	askPatience = 10 * time.Second
-	// watchPatience is how long the first custom resources wait until the objects of a kind are read. Without, each asks the API server for its own.
-	watchPatience = 2 * time.Minute
 	// readPatience is how long the objects of a kind may take to be read. 100,000 take more than a minute.
 	readPatience = 5 * time.Minute
 )
@@ -103,7 +103,9 @@ func (w *watches) warm(ctx context.Context, read map[schema.GroupVersionKind]boo
 			return all
 		default:
 		}
+		late := time.AfterFunc(warmPatience, func() { w.tried.Store(true) })
 		err := w.read(ctx, gvk)
+		late.Stop()
 		read[gvk] = err == nil
 		if err != nil && !meta.IsNoMatchError(err) && !apierrors.IsForbidden(err) { // a reconcile tells of these
 			all = errors.Join(all, fmt.Errorf("read the objects of kind %s: %w", gvk.Kind, err))
@@ -112,18 +114,20 @@ func (w *watches) warm(ctx context.Context, read map[schema.GroupVersionKind]boo
 	return all
 }
 
-// read has the cache know all objects of a kind.
+// read has the cache know all objects of a kind. Only one does so at a time, lest somebody else has what it gives up.
 func (w *watches) read(ctx context.Context, gvk schema.GroupVersionKind) error {
-	if err := w.tryList(ctx, gvk); err != nil {
-		return err
-	}
-	patient, cancel := context.WithTimeout(ctx, readPatience)
-	defer cancel()
-	_, err := w.mgr.GetCache().GetInformer(patient, emptyOf(gvk))
-	if err != nil && ctx.Err() == nil {
-		// Whatever begins to watch anything waits for all informers, for ever.
-		err = errors.Join(err, w.mgr.GetCache().RemoveInformer(ctx, emptyOf(gvk)))
-	}
+	_, err, _ := w.reading.Do(gvk.String(), func() (any, error) {
+		if err := w.tryList(ctx, gvk); err != nil {
+			return nil, err
+		}
+		patient, cancel := context.WithTimeout(ctx, readPatience)
+		defer cancel()
+		_, err := w.mgr.GetCache().GetInformer(patient, emptyOf(gvk))
+		if err != nil && ctx.Err() == nil {
+			err = errors.Join(err, w.mgr.GetCache().RemoveInformer(ctx, emptyOf(gvk)))
+		}
+		return nil, err
+	})
 	return err
 }
 
@@ -152,14 +156,17 @@ func emptyOf(gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	return empty
 }
 
-// tryList is an error where the operator may not list a kind in a namespace that the cache watches, or cannot.
+// tryList is an error where the operator may not list a kind in a namespace that the cache watches, or cannot for longer than a moment.
 func (w *watches) tryList(ctx context.Context, gvk schema.GroupVersionKind) error {
-	ctx, cancel := context.WithTimeout(ctx, askPatience)
-	defer cancel()
 	for _, namespace := range w.namespaces {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-		if err := w.mgr.GetAPIReader().List(ctx, list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: object.ManagedBy()}, client.Limit(1)); err != nil {
+		var last error
+		err := wait.PollUntilContextTimeout(ctx, time.Second, askPatience, true, func(ctx context.Context) (bool, error) {
+			last = w.mgr.GetAPIReader().List(ctx, list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: object.ManagedBy()}, client.Limit(1))
+			return last == nil || meta.IsNoMatchError(last) || apierrors.IsForbidden(last), nil
+		})
+		if err = cmp.Or(last, err); err != nil {
 			return err
 		}
 	}
@@ -169,7 +176,7 @@ func (w *watches) tryList(ctx context.Context, gvk schema.GroupVersionKind) erro
 // refusedPeriod is how long a kind that cannot be watched is left alone, before that is tried again.
 const refusedPeriod = time.Minute
 
-// ensure watches the kind of a child, and returns when the cache knows it. A kind on which the operator has no right, or of which the API server does not tell,
+// ensure watches the kind of a child, and returns when the cache knows its objects. A kind on which the operator has no right, or of which the API server does not tell,
 // is refused for now: its informer would wait for ever, and all that is asked of this kind of custom resources with it. A right in the namespace
 // of the child is not enough where the cache watches others, too: its admin could give that.
 func (w *watches) ensure(ctx context.Context, child object.Child) (refused bool, err error) {
@@ -182,16 +189,11 @@ func (w *watches) ensure(ctx context.Context, child object.Child) (refused bool,
 	if !last.IsZero() {
 		return true, nil // nobody waits for it again
 	}
-	select {
-	case result := <-begun:
-		if result.Err == nil || meta.IsNoMatchError(result.Err) { // the record is wrong, and the drift check will correct it
-			return false, nil
-		}
-		return true, ctx.Err()
-	case <-time.After(watchPatience):
-		w.refuse(gvk, errors.New("its objects are still being read"))
-		return true, nil
+	err = (<-begun).Err
+	if err == nil || meta.IsNoMatchError(err) { // the record is wrong, and the drift check will correct it
+		return false, nil
 	}
+	return true, ctx.Err()
 }
 
 // known is whether a kind is watched, and when that was last tried in vain.
@@ -213,27 +215,25 @@ func (w *watches) begin(ctx context.Context, gvk schema.GroupVersionKind) error 
 			childChanged(),
 		))
 	}
-	if err != nil && !meta.IsNoMatchError(err) && ctx.Err() == nil {
-		w.refuse(gvk, err)
-		return err
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.refused, gvk)
-	if err == nil {
+	log, told := w.mgr.GetLogger().WithValues("kind", gvk.Kind, "of", w.owner.Kind), !w.refused[gvk].IsZero()
+	switch {
+	case err == nil:
+		if told {
+			log.Info("Watching a kind of objects again")
+		}
 		w.watched[gvk] = true
+		delete(w.refused, gvk)
+	case meta.IsNoMatchError(err):
+		delete(w.refused, gvk)
+	case ctx.Err() == nil:
+		if !told {
+			log.Error(err, "Not watching a kind of objects: what happens to them is seen once a minute")
+		}
+		w.refused[gvk] = time.Now()
 	}
 	return err
-}
-
-// refuse has a kind left alone for a while, and says so once.
-func (w *watches) refuse(gvk schema.GroupVersionKind, why error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.refused[gvk].IsZero() {
-		w.mgr.GetLogger().Error(why, "Not watching a kind of objects: what happens to them is seen once a minute", "kind", gvk.Kind, "of", w.owner.Kind)
-	}
-	w.refused[gvk] = time.Now()
 }
 
 // madeFor is the custom resource that a child says to be made for.

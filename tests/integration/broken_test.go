@@ -88,6 +88,7 @@ func TestBrokenEntries(t *testing.T) {
 
 // A kind that the API server does not tell of, for the webhook that converts it is gone, keeps no other from being served, and is served when it can be.
 func TestBrokenConversion(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	s.serveKind("Converted")
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: objectMeta("", "converteds."+kindsGroup)}

@@ -49,7 +49,7 @@ spec:
 		if !operator.HasEnded() {
 			return errors.New("it runs")
 		}
-		return says(operator.Text(), []string{`entry 2 (kind "Gadgetry")`, "was installed"})
+		return says(operator.Text(), []string{`entry 2 (kind "Gadgetry")`, "what it lacked is there now"})
 	})
 	operator = s.ownOperator(own)
 	s.awaitOf("Gadgetry", "hello", "Ready")
