@@ -37,7 +37,7 @@ demo: $(BIN)/kubectl ## See it work: a cluster (unless KUBECONFIG is set), the o
 
 .PHONY: help
 help: ## List the targets
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} /^[a-zA-Z0-9_-]+:.*## / {printf "  \033[36m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} /^[a-zA-Z0-9_-]+:.*## / {printf "  \033[36m%-19s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Build
 
@@ -118,14 +118,21 @@ push: ## Bring the images to where the cluster pulls them from: the local cluste
 BEGUN := $(shell date +%s)
 RUNG   = go run ./tests/rung run -name=$(or $(RUNG_NAME),$@) -since=$(BEGUN)
 
+OLM_BINARIES    := olm catalog package-server copy-content cpb
+OLM_V1_BINARIES := operator-controller catalogd
 # In this order: what is cheap and near the code first. The local cluster is stopped only after a success: a failure wants to
-# be looked at.
+# be looked at. The integration tests wait for this and that, and leave a processor idle: what the rungs after them need is compiled meanwhile, eight minutes with cold caches.
 RUNGS := test-unit test-integration test-chaos test-e2e test-olm test-olm-v1
 .PHONY: test
-test: ## Run every test, from the cheapest to the most real (CI does), and end with a table of what they proved
+test: ## Run every test but the long forms (test-all), from the cheapest to the most real (CI does), and end with a table of what they proved
 	@hack/setup.sh
-	@rm -rf dist/rungs; failed=; \
-	for rung in $(RUNGS); do echo "== make $$rung"; $(MAKE) --no-print-directory $$rung || { failed=$$rung; break; }; done; \
+	@rm -rf dist/rungs; mkdir -p dist; failed=; \
+	for rung in $(RUNGS); do \
+		if [ $$rung = test-integration ]; then nice -n 19 $(MAKE) --no-print-directory later > dist/later.log 2>&1 & fi; \
+		echo "== make $$rung"; $(MAKE) --no-print-directory $$rung || { failed=$$rung; break; }; \
+		wait; \
+	done; \
+	jobs -p | xargs --no-run-if-empty kill || true; \
 	if [ -z "$$failed" ]; then $(MAKE) --no-print-directory cluster-down; fi; \
 	echo; go run ./tests/rung table $(RUNGS); \
 	if [ -n "$$failed" ]; then echo "make $$failed failed, and the rungs after it did not run" >&2; exit 1; fi
@@ -168,7 +175,6 @@ test-stranger: cluster $(BIN)/helm $(BIN)/kustomize ## Run the e2e tests that an
 dist/load: FORCE
 	go build -o $@ ./tests/load
 
-OLM_BINARIES := olm catalog package-server copy-content cpb
 # olm-rung,<flags>: the images go to the cluster's own registry, where their digests are known and nothing else is needed. There, what is in the working tree is
 # version 0.1.0, whatever has been released: no release changes the tests.
 define olm-rung
@@ -180,11 +186,15 @@ define olm-rung
 endef
 
 .PHONY: test-olm
-test-olm: PROVES = a real OLM installs the bundle in every mode and upgrades it; operator-sdk validates, runs and scores it
+test-olm: PROVES = a real OLM installs the bundle, in two modes here, and upgrades it; operator-sdk validates, runs and scores it
 test-olm: cluster $(addprefix $(BIN)/,operator-sdk opm scorecard-test grpc_health_probe helm kubectl kustomize $(OLM_BINARIES)) ## Install, upgrade and judge the bundle with a real OLM in the local cluster
-	$(call olm-rung,-skip '^TestV1$$')
+	$(call olm-rung,-skip '^TestV1$$|^TestInstallModes$$/^(Own|Single)Namespace$$')
 
-OLM_V1_BINARIES := operator-controller catalogd
+.PHONY: test-install-modes
+test-install-modes: PROVES = a real OLM installs the bundle in every mode
+test-install-modes: cluster $(addprefix $(BIN)/,operator-sdk opm helm kubectl kustomize $(OLM_BINARIES)) ## Install the bundle with a real OLM in each of the four modes
+	$(call olm-rung,-run '^TestInstallModes$$')
+
 .PHONY: test-olm-v1
 test-olm-v1: export BUNDLE_NETWORK_POLICY = true
 test-olm-v1: PROVES = a real OLM v1 installs the bundle from the catalog, upgrades it under load, holds back what would break Welcomes, and uninstalls it
@@ -225,7 +235,7 @@ public-kinds: cluster $(BIN)/kustomize $(BIN)/operator-sdk ## Make kinds of thre
 test-all: test chaos ## Run every test, and the long forms of those that make up cases (about two hours)
 	$(INTEGRATION) -run '^TestAnyState$$' -args -state-cases=6000
 	$(INTEGRATION) -run '^TestMoveFromAStockOperator$$' -args -movers=50
-	@$(MAKE) --no-print-directory test-release test-stranger cluster-down
+	@$(MAKE) --no-print-directory test-install-modes test-release test-stranger cluster-down
 
 .PHONY: bench
 bench: $(addprefix $(BIN)/,kube-apiserver etcd helm-operator helm-operator-plugins) ## Measure ours beside other operators, and write docs/benchmark.md and its plot (about 20 minutes)
@@ -389,6 +399,10 @@ define tool-build
 	cd tools/$(1) && go build -mod=mod -trimpath $(3) -o $(ROOT)/$@ $(2); \
 	echo "built    $@ in $$(($$(date +%s) - start)) s"
 endef
+
+.PHONY: later
+later: $(addprefix $(BIN)/,kubelet kube-scheduler kube-proxy coredns networkpolicies metrics-server $(OLM_BINARIES) $(OLM_V1_BINARIES) opm grpc_health_probe scorecard-test) \
+	$(call platform-binaries,welcome-operator welcome scorecard)
 
 KUBERNETES_TOOLS := kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubelet kubectl
 # kubernetes-ldflags,<version>: without them a server says that it is v0.0.0.

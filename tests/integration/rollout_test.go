@@ -65,6 +65,7 @@ func (s *scene) upgraded(names []string) (done []string) {
 // A new version of the chart goes to a few Welcomes at a time, and to no more once too many of them are broken. It goes on
 // by itself when they recover. Who edits a Welcome does not wait, nor who has edited one before the new version came.
 func TestRolloutOfANewChart(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	only := settings{namespaces: []string{s.namespace}, args: []string{"--rollout-max-concurrent=2", "--rollout-max-failures=2"}}
 	first := s.ownOperator(only)

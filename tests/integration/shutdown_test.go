@@ -14,6 +14,7 @@ import (
 // An operator that is told to stop while Helm waits for a webhook that does not answer ends within the grace period of its
 // pod, and the next one goes on from there.
 func TestStoppedWhileInstalling(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	only := settings{namespaces: []string{s.namespace}}
 	first := s.ownOperator(only)
