@@ -126,13 +126,12 @@ RUNGS := test-unit test-integration test-chaos test-e2e test-olm test-olm-v1
 .PHONY: test
 test: ## Run every test but the long forms (test-all), from the cheapest to the most real (CI does), and end with a table of what they proved
 	@hack/setup.sh
-	@rm -rf dist/rungs; mkdir -p dist; failed=; \
+	@rm -rf dist/rungs; mkdir -p dist; failed=; trap 'jobs -p | xargs --no-run-if-empty kill' EXIT; \
 	for rung in $(RUNGS); do \
 		if [ $$rung = test-integration ]; then nice -n 19 $(MAKE) --no-print-directory later > dist/later.log 2>&1 & fi; \
 		echo "== make $$rung"; $(MAKE) --no-print-directory $$rung || { failed=$$rung; break; }; \
 		wait; \
 	done; \
-	jobs -p | xargs --no-run-if-empty kill || true; \
 	if [ -z "$$failed" ]; then $(MAKE) --no-print-directory cluster-down; fi; \
 	echo; go run ./tests/rung table $(RUNGS); \
 	if [ -n "$$failed" ]; then echo "make $$failed failed, and the rungs after it did not run" >&2; exit 1; fi

@@ -112,7 +112,7 @@ func (s *servable) parts(ctx context.Context, entries []Entry, refused []broken)
 }
 
 // lack is what the cluster lacks to serve an entry. Whether the operator may see the kind is asked only if there are others to serve: without
-// the right, the cache of that kind would wait, and after two minutes end the process with all that it serves.
+// the right, the cache of that kind would wait, and they with it.
 func (s *servable) lack(ctx context.Context, entry Entry, others bool) (lack, err error) {
 	_, err = s.mapper.RESTMapping(entry.GroupKind(), entry.Version)
 	if meta.IsNoMatchError(err) {
@@ -196,9 +196,12 @@ func (s *servable) unseen(ctx context.Context, kind schema.GroupVersionKind, sel
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
 		var last error
-		err := wait.PollUntilContextTimeout(ctx, time.Second, askPatience, true, func(ctx context.Context) (bool, error) { // it may be away for a moment
-			last = s.client.List(ctx, list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.Limit(1))
-			return last == nil || apierrors.IsForbidden(last), nil
+		err := wait.PollUntilContextTimeout(ctx, time.Second, askPatience, true, func(ctx context.Context) (bool, error) { // the API server may be away for a moment
+			err := s.client.List(ctx, list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.Limit(1))
+			if err == nil || last == nil || ctx.Err() == nil { // else it has said more before
+				last = err
+			}
+			return err == nil || apierrors.IsForbidden(err), nil
 		})
 		if apierrors.IsForbidden(last) {
 			return last, nil

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -88,15 +90,13 @@ func base(entries []Entry) []client.Object {
 
 // WaitForCacheSync waits for the kinds of base. controller-runtime has the controllers, which ask this before they start, wait for all that anybody has begun to read.
 func (c promptCache) WaitForCacheSync(ctx context.Context) bool {
-	var synced []toolscache.InformerSynced
-	for _, kind := range c.base {
-		informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
-		if err != nil {
-			return false
-		}
-		synced = append(synced, informer.HasSynced)
-	}
-	return toolscache.WaitForCacheSync(ctx.Done(), synced...)
+	return wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		// There is an error where the API server is away for a moment.
+		return !slices.ContainsFunc(c.base, func(kind client.Object) bool {
+			informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
+			return err != nil || !informer.HasSynced()
+		}), nil
+	}) == nil
 }
 
 // cachePatience is how long an answer may take. The cache has it, unless it is still reading.

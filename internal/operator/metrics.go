@@ -372,6 +372,9 @@ func (r *resources) workloadsOf(ctx context.Context, gvk schema.GroupVersionKind
 	kind := &unstructured.Unstructured{}
 	kind.SetGroupVersionKind(gvk)
 	informer, err := r.cache.GetInformer(ctx, kind)
+	if apierrors.IsTimeout(err) { // of another namespace
+		return nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -163,8 +163,11 @@ func (w *watches) tryList(ctx context.Context, gvk schema.GroupVersionKind) erro
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 		var last error
 		err := wait.PollUntilContextTimeout(ctx, time.Second, askPatience, true, func(ctx context.Context) (bool, error) {
-			last = w.mgr.GetAPIReader().List(ctx, list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: object.ManagedBy()}, client.Limit(1))
-			return last == nil || meta.IsNoMatchError(last) || apierrors.IsForbidden(last), nil
+			err := w.mgr.GetAPIReader().List(ctx, list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: object.ManagedBy()}, client.Limit(1))
+			if err == nil || last == nil || ctx.Err() == nil { // else the API server has said more before
+				last = err
+			}
+			return err == nil || meta.IsNoMatchError(err) || apierrors.IsForbidden(err), nil
 		})
 		if err = cmp.Or(last, err); err != nil {
 			return err
