@@ -64,12 +64,9 @@ type servable struct {
 	namespaces []string // that are watched, none for all
 }
 
-// askPatience is how long the API server may take for an answer about what can be served. Without a limit, a group of kinds whose server hangs would hold up those who ask for any.
-const askPatience = 10 * time.Second
-
 func newServable(cluster *rest.Config, namespaces []string) (*servable, error) {
 	cluster = rest.CopyConfig(cluster)
-	cluster.Timeout = askPatience
+	cluster.Timeout = release.AskPatience // else a group of kinds whose server hangs would hold up those who ask for any
 	http, err := rest.HTTPClientFor(cluster)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
@@ -138,19 +135,23 @@ func (s *servable) lack(ctx context.Context, entry Entry, others bool) (lack, er
 		}
 	}
 	if others {
-		lack, err = s.unseen(ctx, entry.GroupVersionKind, anyOfThem)
-		if lack != nil {
-			return fmt.Errorf("the operator may not see this kind: give its ServiceAccount the rights, as config/rbac/role.yaml has them for others: %w", lack), nil
+		err := release.TryList(ctx, s.client, entry.GroupVersionKind, s.namespaces, anyOfThem)
+		if apierrors.IsForbidden(err) {
+			return fmt.Errorf("the operator may not see this kind: give its ServiceAccount the rights, as config/rbac/role.yaml has them for others: %w", err), nil
 		}
 		if err != nil && ctx.Err() == nil { // as where a conversion webhook is gone. The others are served meanwhile
 			return fmt.Errorf("the API server does not tell of this kind: %w", err), nil
 		}
-	}
-	if err == nil && entry.Secrets {
-		lack, err = s.unseen(ctx, object.Secret, object.ManagedBy())
-		if lack != nil {
-			return fmt.Errorf("secrets: true, and the operator may not see Secrets: give its ServiceAccount the right (make manifests deploy): %w", lack), nil
+		if err != nil {
+			return nil, err
 		}
+	}
+	if !entry.Secrets {
+		return nil, nil
+	}
+	err = release.TryList(ctx, s.client, object.Secret, s.namespaces, object.ManagedBy())
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("secrets: true, and the operator may not see Secrets: give its ServiceAccount the right (make manifests deploy): %w", err), nil
 	}
 	return nil, err
 }
@@ -189,29 +190,6 @@ var anyOfThem = func() labels.Selector {
 	utilruntime.Must(err)
 	return without
 }()
-
-// unseen is why the operator may not see those of a kind that selector selects, nil if it may.
-func (s *servable) unseen(ctx context.Context, kind schema.GroupVersionKind, selector labels.Selector) (forbidden, err error) {
-	for _, namespace := range s.namespaces {
-		list := &metav1.PartialObjectMetadataList{}
-		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-		var last error
-		err := wait.PollUntilContextTimeout(ctx, time.Second, askPatience, true, func(ctx context.Context) (bool, error) { // the API server may be away for a moment
-			err := s.client.List(ctx, list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.Limit(1))
-			if err == nil || last == nil || ctx.Err() == nil { // else it has said more before
-				last = err
-			}
-			return err == nil || apierrors.IsForbidden(err), nil
-		})
-		if apierrors.IsForbidden(last) {
-			return last, nil
-		}
-		if err = cmp.Or(last, err); err != nil {
-			return nil, err
-		}
-	}
-	return nil, nil
-}
 
 // setUpBroken tells of the entries that are not served, in events on the lease: that is the installation's own object, and where it may write
 // events anyway. It has the process end when what one lacked is there: the next one serves it.

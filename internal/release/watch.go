@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -79,9 +80,9 @@ const (
 	warmPeriod = 5 * time.Minute
 	// warmPatience is how long the readiness of the process waits for the objects of a kind.
 	warmPatience = time.Minute
-	// askPatience is how long the API server may take to say whether it tells of a kind. An aggregated API that hangs, or a CRD whose conversion webhook is broken, takes
+	// AskPatience is how long the API server may take to say whether it tells of a kind. An aggregated API that hangs, or a CRD whose conversion webhook is broken, takes
 	// minutes, and workers wait meanwhile.
-	askPatience = 10 * time.Second
+	AskPatience = 10 * time.Second
 	// readPatience is how long the objects of a kind may take to be read. 100,000 take more than a minute.
 	readPatience = 5 * time.Minute
 )
@@ -117,7 +118,7 @@ func (w *watches) warm(ctx context.Context, read map[schema.GroupVersionKind]boo
 // read has the cache know all objects of a kind. Only one does so at a time, lest somebody else has what it gives up.
 func (w *watches) read(ctx context.Context, gvk schema.GroupVersionKind) error {
 	_, err, _ := w.reading.Do(gvk.String(), func() (any, error) {
-		if err := w.tryList(ctx, gvk); err != nil {
+		if err := TryList(ctx, w.mgr.GetAPIReader(), gvk, w.namespaces, object.ManagedBy()); err != nil {
 			return nil, err
 		}
 		patient, cancel := context.WithTimeout(ctx, readPatience)
@@ -156,15 +157,15 @@ func emptyOf(gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	return empty
 }
 
-// tryList is an error where the operator may not list a kind in a namespace that the cache watches, or cannot for longer than a moment.
-func (w *watches) tryList(ctx context.Context, gvk schema.GroupVersionKind) error {
-	for _, namespace := range w.namespaces {
+// TryList is an error where the operator may not list those of a kind that selector selects in one of the namespaces, or cannot for longer than AskPatience.
+func TryList(ctx context.Context, from client.Reader, gvk schema.GroupVersionKind, namespaces []string, selector labels.Selector) error {
+	for _, namespace := range namespaces {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
 		var last error
-		err := wait.PollUntilContextTimeout(ctx, time.Second, askPatience, true, func(ctx context.Context) (bool, error) {
-			err := w.mgr.GetAPIReader().List(ctx, list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: object.ManagedBy()}, client.Limit(1))
-			if err == nil || last == nil || ctx.Err() == nil { // else the API server has said more before
+		err := wait.PollUntilContextTimeout(ctx, time.Second, AskPatience, true, func(ctx context.Context) (bool, error) { // the API server may be away for a moment
+			err := from.List(ctx, list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}, client.Limit(1))
+			if err == nil || last == nil || ctx.Err() == nil { // else it has said more before
 				last = err
 			}
 			return err == nil || meta.IsNoMatchError(err) || apierrors.IsForbidden(err), nil

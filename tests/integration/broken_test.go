@@ -71,12 +71,7 @@ func TestBrokenEntries(t *testing.T) {
 	s.must(operator.ready())
 
 	s.serveKind("Late")
-	s.await("the process ends", func() error {
-		if !operator.HasEnded() {
-			return errors.New("it runs")
-		}
-		return says(operator.Text(), []string{`entry 7 (kind "Late")`, "what it lacked is there now"})
-	})
+	s.awaitEnd(operator, `entry 7 (kind "Late")`, "what it lacked is there now")
 	operator = s.ownOperator(own)
 	s.createOf("Late", "other")
 	s.awaitOf("Late", "other", "Ready")
@@ -125,15 +120,21 @@ func TestBrokenConversion(t *testing.T) {
 	s.deploy("hello")
 	s.must(says(operator.Text(), []string{`entry 2 (kind \"Converted\")`, "does not tell of this kind", "the others are served"}))
 	change(func(spec *apiextensionsv1.CustomResourceDefinitionSpec) { spec.Conversion = nil })
+	s.awaitEnd(operator, `entry 2 (kind "Converted")`, "what it lacked is there now")
+	s.ownOperator(own)
+	s.awaitOf("Converted", "there", "Ready")
+	s.delete(s.of("Converted", "there"))
+}
+
+// awaitEnd waits until an operator has ended by itself, and says why.
+func (s *scene) awaitEnd(operator *process, parts ...string) {
+	s.Helper()
 	s.await("the process ends", func() error {
 		if !operator.HasEnded() {
 			return errors.New("it runs")
 		}
-		return says(operator.Text(), []string{`entry 2 (kind "Converted")`, "what it lacked is there now"})
+		return says(operator.Text(), parts)
 	})
-	s.ownOperator(own)
-	s.awaitOf("Converted", "there", "Ready")
-	s.delete(s.of("Converted", "there"))
 }
 
 // tellsOfTheLease is nil if there is an event about the operator's lease that has all parts in its message.

@@ -1,7 +1,6 @@
 package integration
 
 import (
-	"errors"
 	"path/filepath"
 	"testing"
 
@@ -45,12 +44,7 @@ spec:
 		_, err := s.kubectl("", "delete", "-f", filepath.Join(chart, "crds"))
 		s.must(err)
 	})
-	s.await("the process ends", func() error {
-		if !operator.HasEnded() {
-			return errors.New("it runs")
-		}
-		return says(operator.Text(), []string{`entry 2 (kind "Gadgetry")`, "what it lacked is there now"})
-	})
+	s.awaitEnd(operator, `entry 2 (kind "Gadgetry")`, "what it lacked is there now")
 	operator = s.ownOperator(own)
 	s.awaitOf("Gadgetry", "hello", "Ready")
 	gadget := kit.List("charts.example.com/v1", "Gadget")
