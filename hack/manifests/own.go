@@ -109,6 +109,8 @@ func (o *own) read() error {
 		{managerFile, regexp.QuoteMeta(o.base), o.image + ":" + o.tag},
 		{managerFile, ownLabel, "app.kubernetes.io/name: " + o.name},
 		{"config/manager/disruption_budget.yaml", ownLabel, "app.kubernetes.io/name: " + o.name},
+		{"config/manager/metrics_service.yaml", ownLabel, "app.kubernetes.io/name: " + o.name},
+		{"config/network-policy/manager.yaml", ownLabel, "app.kubernetes.io/name: " + o.name},
 		// Images that this one pins or only names: those of the other are in its watches.yaml and charts.
 		{managerFile, `(?m)^        - name: RELATED_IMAGE_.*\n          value: .*\n`, ""},
 		{"config/manager/kustomization.yaml", `(?m)^patches:\n- path: related_images.yaml\n`, ""},
