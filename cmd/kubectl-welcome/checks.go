@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,6 +55,9 @@ func operatorsRun(ctx context.Context, p *patient) (string, []finding, error) {
 			if condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue {
 				found = append(found, finding{o.String() + " gets no pods: " + condition.Message, "mend what the message names, then kubectl -n " + o.Namespace + " rollout restart deployment/" + o.Name})
 			}
+		}
+		if o.refused != nil {
+			found = append(found, finding{fmt.Sprintf("%s does not start with its flags and its environment: %s", o, o.refused), "mend them; if the operator has another version than this plugin (" + version + "), use the plugin of that version"})
 		}
 		if o.Spec.Replicas != nil && *o.Spec.Replicas == 0 {
 			found = append(found, finding{o.String() + " is scaled to 0", fmt.Sprintf("kubectl -n %s scale deployment/%s --replicas=2", o.Namespace, o.Name)})
@@ -236,7 +240,7 @@ func questions(role *unstructured.Unstructured, needs []*unstructured.Unstructur
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(role.Object, typed); err != nil {
 		return nil // it was applied by this text: the API server has read it
 	}
-	namespaces := o.watched()
+	namespaces := o.options.WatchNamespaces
 	namespaces = namespaces[:min(len(namespaces), mostNamespaces)]
 	if role.GetKind() == "Role" {
 		namespaces = []string{o.Namespace}
@@ -268,41 +272,33 @@ func leasesAreHeld(ctx context.Context, p *patient) (string, []finding, error) {
 	var holders []string
 	var found []finding
 	for _, o := range p.operators {
-		if !o.elects() {
+		if !o.options.LeaderElect {
 			holders = append(holders, o.String()+" needs none")
 			continue
 		}
-		leases := &coordinationv1.LeaseList{}
-		if err := p.List(ctx, leases, client.InNamespace(o.Namespace)); err != nil {
+		lease := &coordinationv1.Lease{}
+		key := client.ObjectKey{Namespace: cmp.Or(o.options.LeaderElectionNamespace, o.Namespace), Name: o.options.LeaderElectionID}
+		if err := p.Get(ctx, key, lease); client.IgnoreNotFound(err) != nil {
 			return "", nil, err
+		}
+		spec := lease.Spec
+		if spec.HolderIdentity == nil || !strings.HasPrefix(*spec.HolderIdentity, o.Name+"-") || spec.RenewTime == nil || spec.LeaseDurationSeconds == nil {
+			found = append(found, finding{o.String() + " has no replica that holds the lease: none works", o.logs()})
+			continue
 		}
 		pods, err := p.pods(ctx, o)
 		if err != nil {
 			return "", nil, err
 		}
-		held := false
-		for _, lease := range leases.Items {
-			spec := lease.Spec
-			if shard := o.flag("--shard"); shard != "" && lease.Name != o.lease() || shard == "" && strings.HasPrefix(lease.Name, o.lease()+"-") {
-				continue // another shard's
-			}
-			if spec.HolderIdentity == nil || !strings.HasPrefix(*spec.HolderIdentity, o.Name+"-") || spec.RenewTime == nil || spec.LeaseDurationSeconds == nil {
-				continue
-			}
-			held = true
-			holder, _, _ := strings.Cut(*spec.HolderIdentity, "_")
-			age := time.Since(spec.RenewTime.Time).Round(time.Second)
-			switch lives := slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.Name == holder }); {
-			case age <= max(2*time.Duration(*spec.LeaseDurationSeconds)*time.Second, clocksDiffer):
-				holders = append(holders, fmt.Sprintf("%s of %s", holder, o.Namespace))
-			case lives:
-				found = append(found, finding{fmt.Sprintf("pod %s holds lease %s of %s, and has not renewed it for %s", holder, lease.Name, o, age), fmt.Sprintf("kubectl -n %s delete pod %s", o.Namespace, holder)})
-			default:
-				found = append(found, finding{fmt.Sprintf("lease %s of %s is held by pod %s, which is gone since %s, and no other has taken it", lease.Name, o, holder, age), fmt.Sprintf("kubectl -n %s rollout restart deployment/%s", o.Namespace, o.Name)})
-			}
-		}
-		if !held {
-			found = append(found, finding{o.String() + " has no replica that holds the lease: none works", fmt.Sprintf("kubectl -n %s logs deployment/%s --all-pods --tail=20", o.Namespace, o.Name)})
+		holder, _, _ := strings.Cut(*spec.HolderIdentity, "_")
+		age := time.Since(spec.RenewTime.Time).Round(time.Second)
+		switch lives := slices.ContainsFunc(pods, func(pod corev1.Pod) bool { return pod.Name == holder }); {
+		case age <= max(2*time.Duration(*spec.LeaseDurationSeconds)*time.Second, clocksDiffer):
+			holders = append(holders, fmt.Sprintf("%s of %s", holder, o.Namespace))
+		case lives:
+			found = append(found, finding{fmt.Sprintf("pod %s holds lease %s of %s, and has not renewed it for %s", holder, lease.Name, o, age), fmt.Sprintf("kubectl -n %s delete pod %s", o.Namespace, holder)})
+		default:
+			found = append(found, finding{fmt.Sprintf("lease %s of %s is held by pod %s, which is gone since %s, and no other has taken it", lease.Name, o, holder, age), fmt.Sprintf("kubectl -n %s rollout restart deployment/%s", o.Namespace, o.Name)})
 		}
 	}
 	return strings.Join(holders, ", "), found, nil
@@ -327,7 +323,7 @@ func operatorsAreAlone(ctx context.Context, p *patient) (string, []finding, erro
 	for _, name := range slices.Sorted(maps.Keys(served)) {
 		namespace, lease, _ := strings.Cut(name, "/")
 		if !slices.ContainsFunc(p.operators, func(o operator) bool {
-			return o.Namespace == namespace && o.Status.AvailableReplicas > 0 && (o.flag("--shard") == "" || o.lease() == lease)
+			return o.Namespace == namespace && o.Status.AvailableReplicas > 0 && o.options.LeaderElectionID == lease
 		}) {
 			found = append(found, finding{
 				fmt.Sprintf("%d custom resources are served by operator %q, of which no Deployment runs in namespace %s", served[name], name, namespace),
@@ -336,11 +332,12 @@ func operatorsAreAlone(ctx context.Context, p *patient) (string, []finding, erro
 		}
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(unserved)) {
-		remedy := "look into the operator's log: kubectl welcome status -n " + namespace
-		if !slices.ContainsFunc(p.operators, func(o operator) bool { return o.watches(namespace) }) {
-			remedy = "no operator watches that namespace: add it to WATCH_NAMESPACE, or under OLM to the OperatorGroup"
-		} else if slices.ContainsFunc(p.operators, func(o operator) bool { return o.flag("--shard") != "" }) {
-			remedy = "give them a label that one of the shards selects (docs/shards.md), or else " + remedy
+		remedy := "no operator watches that namespace: add it to WATCH_NAMESPACE, or under OLM to the OperatorGroup"
+		if i := slices.IndexFunc(p.operators, func(o operator) bool { return o.watches(namespace) }); i >= 0 {
+			remedy = "its log says why: " + p.operators[i].logs()
+		}
+		if slices.ContainsFunc(p.operators, func(o operator) bool { return o.options.Shard != "" }) {
+			remedy = "give them a label that one of the shards selects (docs/shards.md); or " + remedy
 		}
 		found = append(found, finding{fmt.Sprintf("nobody serves %s in namespace %s", few(unserved[namespace]), namespace), remedy})
 	}

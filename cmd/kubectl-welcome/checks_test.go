@@ -12,6 +12,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	boot "demo.welcome.domain/welcome-operator/internal/operator"
 )
 
 func welcome(name string, edit func(*unstructured.Unstructured)) unstructured.Unstructured {
@@ -31,11 +33,12 @@ func isReady(reason, message string) func(*unstructured.Unstructured) {
 }
 
 func watching(env ...corev1.EnvVar) operator {
-	o := operator{appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "operators", Name: "op"}}}
-	o.Spec.Template.Annotations = map[string]string{"olm.targetNamespaces": "team-a,team-b"}
-	o.Spec.Template.Spec.Containers = []corev1.Container{{Env: env}}
-	o.Status.AvailableReplicas = 1
-	return o
+	deployment := appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "operators", Name: "op"}}
+	deployment.Spec.Template.Annotations = map[string]string{"olm.targetNamespaces": "team-a,team-b"}
+	deployment.Spec.Template.Spec.ServiceAccountName = "account"
+	deployment.Spec.Template.Spec.Containers = []corev1.Container{{Name: "proxy", Args: []string{"--upstream=x"}}, {Name: "manager", Args: []string{"--enable-leader-election=1", "--shard", "b"}, Env: env}}
+	deployment.Status.AvailableReplicas = 1
+	return newOperator(deployment)
 }
 
 func TestDeletionsEnd(t *testing.T) {
@@ -81,7 +84,7 @@ func TestImagesArePulled(t *testing.T) {
 	}
 }
 
-func TestWatched(t *testing.T) {
+func TestNewOperator(t *testing.T) {
 	for name, test := range map[string]struct {
 		env  []corev1.EnvVar
 		want []string
@@ -90,9 +93,16 @@ func TestWatched(t *testing.T) {
 		"some":   {[]corev1.EnvVar{{Name: "WATCH_NAMESPACE", Value: "a, b"}}, []string{"a", "b"}},
 		"by OLM": {[]corev1.EnvVar{{Name: "WATCH_NAMESPACE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['olm.targetNamespaces']"}}}}, []string{"team-a", "team-b"}},
 	} {
-		if got := watching(test.env...).watched(); !slices.Equal(got, test.want) {
-			t.Errorf("%s: %q", name, got)
+		o := watching(test.env...)
+		if got := o.options.WatchNamespaces; o.refused != nil || !slices.Equal(got, test.want) {
+			t.Errorf("%s: %q, %v", name, got, o.refused)
 		}
+		if o := o.options; !o.LeaderElect || o.LeaderElectionID != boot.LeaderElectionID+"-b" {
+			t.Errorf("%s: %v, %s", name, o.LeaderElect, o.LeaderElectionID)
+		}
+	}
+	if o := watching(corev1.EnvVar{Name: "WATCH_NAMESPACE", Value: "A/b"}); o.refused == nil || !strings.Contains(o.refused.Error(), "WATCH_NAMESPACE") {
+		t.Errorf("no namespace: %v", o.refused)
 	}
 }
 
@@ -109,7 +119,6 @@ func TestDiffering(t *testing.T) {
 
 func TestQuestions(t *testing.T) {
 	o := watching(corev1.EnvVar{Name: "WATCH_NAMESPACE", Value: "a,b"})
-	o.Spec.Template.Spec.ServiceAccountName = "account"
 	objects, err := needs(nil)
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,7 +39,33 @@ type patient struct {
 }
 
 // operator is the Deployment of one.
-type operator struct{ appsv1.Deployment }
+type operator struct {
+	appsv1.Deployment
+	// options are what its flags and its environment say.
+	options boot.Options
+	// refused is why it would not start with them, or one of another version than the plugin's might.
+	refused error
+}
+
+// newOperator reads a Deployment's flags and environment as the operator will.
+func newOperator(deployment appsv1.Deployment) operator {
+	o, template := operator{Deployment: deployment}, deployment.Spec.Template
+	manager := template.Spec.Containers[max(0, slices.IndexFunc(template.Spec.Containers, func(c corev1.Container) bool { return c.Name == "manager" }))]
+	o.options, o.refused = boot.ParseOptions(manager.Args, func(name string) (value string) {
+		for _, variable := range manager.Env {
+			if variable.Name != name {
+				continue
+			}
+			value = variable.Value
+			if from := variable.ValueFrom; from != nil && from.FieldRef != nil { // as OLM has it
+				key := strings.TrimSuffix(strings.TrimPrefix(from.FieldRef.FieldPath, "metadata.annotations['"), "']")
+				value = template.Annotations[key]
+			}
+		}
+		return value
+	})
+	return o
+}
 
 func (o operator) String() string { return o.Namespace + "/" + o.Name }
 
@@ -51,65 +78,14 @@ func (o operator) account() string {
 	return "system:serviceaccount:" + o.Namespace + ":" + name
 }
 
-// watched are the namespaces that it watches, none if all.
-func (o operator) watched() []string {
-	for _, container := range o.Spec.Template.Spec.Containers {
-		for _, variable := range container.Env {
-			if variable.Name != "WATCH_NAMESPACE" {
-				continue
-			}
-			value := variable.Value
-			if from := variable.ValueFrom; from != nil && from.FieldRef != nil { // as OLM has it
-				key := strings.TrimSuffix(strings.TrimPrefix(from.FieldRef.FieldPath, "metadata.annotations['"), "']")
-				value = o.Spec.Template.Annotations[key]
-			}
-			return strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' })
-		}
-	}
-	return nil
-}
-
-// elects is whether its replicas choose one that works.
-func (o operator) elects() bool {
-	for _, container := range o.Spec.Template.Spec.Containers {
-		if slices.Contains(container.Args, "--leader-elect") || slices.Contains(container.Args, "--leader-elect=true") {
-			return true
-		}
-	}
-	return false
-}
-
-// lease is how its lease is called.
-func (o operator) lease() string {
-	name := boot.LeaderElectionID
-	if id := o.flag("--leader-election-id"); id != "" {
-		name = id
-	}
-	if shard := o.flag("--shard"); shard != "" {
-		name += "-" + shard
-	}
-	return name
-}
-
-// flag is the value of one of its flags, empty if it is not there.
-func (o operator) flag(name string) string {
-	for _, container := range o.Spec.Template.Spec.Containers {
-		for i, arg := range container.Args {
-			if value, is := strings.CutPrefix(arg, name+"="); is {
-				return value
-			}
-			if arg == name && i+1 < len(container.Args) {
-				return container.Args[i+1]
-			}
-		}
-	}
-	return ""
+// logs is the command that shows what its pods said last.
+func (o operator) logs() string {
+	return fmt.Sprintf("kubectl -n %s logs deployment/%s --all-pods --tail=20", o.Namespace, o.Name)
 }
 
 // watches is whether it watches a namespace.
 func (o operator) watches(namespace string) bool {
-	watched := o.watched()
-	return len(watched) == 0 || slices.Contains(watched, namespace)
+	return len(o.options.WatchNamespaces) == 0 || slices.Contains(o.options.WatchNamespaces, namespace)
 }
 
 // examine reads what all checks look at. An error means that no cluster answers.
@@ -134,7 +110,7 @@ func (c *cluster) examine(ctx context.Context, files []string) (*patient, error)
 	}
 	var others []operator
 	for _, deployment := range deployments.Items {
-		if o := (operator{deployment}); serving[o.Namespace] {
+		if o := newOperator(deployment); serving[o.Namespace] {
 			p.operators = append(p.operators, o)
 		} else {
 			others = append(others, o)

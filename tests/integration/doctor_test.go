@@ -78,7 +78,7 @@ func TestDoctor(t *testing.T) {
 		deployment.Spec.Template.Spec.Containers[0].Args = []string{"--leader-elect"}
 		s.must(env.Client.Patch(ctx, &deployment, client.MergeFrom(before)))
 		finds(2, "PROBLEM  lease: system/controller-manager has no replica that holds the lease: none works")
-		lease := &coordinationv1.Lease{ObjectMeta: objectMeta(operatorNamespace, s.namespace), Spec: coordinationv1.LeaseSpec{
+		lease := &coordinationv1.Lease{ObjectMeta: objectMeta(operatorNamespace, published), Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: ptr.To("controller-manager-6d5f-abcde_1"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: &metav1.MicroTime{Time: time.Now().Add(-time.Hour)},
 		}}
 		s.must(env.Client.Create(ctx, lease))
@@ -87,6 +87,13 @@ func TestDoctor(t *testing.T) {
 		lease.Spec.RenewTime = &metav1.MicroTime{Time: time.Now()}
 		s.must(env.Client.Update(ctx, lease))
 		finds(0, "OK       lease: controller-manager-6d5f-abcde of system")
+		before = deployment.DeepCopy()
+		deployment.Spec.Template.Spec.Containers[0].Args = []string{"--leader-elect", "--max-concurrent-reconciles=0"}
+		s.must(env.Client.Patch(ctx, &deployment, client.MergeFrom(before)))
+		finds(2, "PROBLEM  operator: system/controller-manager does not start with its flags", "--max-concurrent-reconciles must be at least 1")
+		before = deployment.DeepCopy()
+		deployment.Spec.Template.Spec.Containers[0].Args = nil
+		s.must(env.Client.Patch(ctx, &deployment, client.MergeFrom(before)))
 	})
 	t.Run("a webhook that nobody answers for", func(t *testing.T) {
 		webhook := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{
