@@ -21,8 +21,18 @@ var (
 	known = sets.New("Values", "Release", "Chart", "Capabilities", "Template")
 )
 
-// maxExpanded bounds what the templates in a spec can make, in bytes: each part of one may stand for all values.
-const maxExpanded = 32 << 20
+// longer are those of them whose result is longer than what they are given, by so many times at most: "<" is \u003c in JSON.
+var longer = map[string]int{"quote": 6, "toJson": 6, "toYaml": 6, "printf": 6, "b64enc": 2}
+
+const (
+	// maxExpanded bounds what the templates in a spec can make, in bytes.
+	maxExpanded = 32 << 20
+	// maxIncludes bounds how often they use the chart's own templates, which may run others of them by tpl: ten that have ten of the next would be 10^n.
+	maxIncludes = 20
+
+	// What a call, a number and the facts that are no values make at most, in bytes: sha256sum makes 64 of nothing, printf 309 of 1e308, and the root has the chart's files.
+	sizeOfCall, sizeOfNumber, sizeOfNames, sizeOfFacts, sizeOfRoot = 100, 320, 1 << 10, 64 << 10, 1 << 20
+)
 
 // checkTemplates fails if a spec has a template in it that the chart may run, and that could keep the operator busy or take its memory. whole are all values, as
 // JSON: what has no template in it costs nothing more.
@@ -31,8 +41,11 @@ func (k *Kind) checkTemplates(source chartSource, spec map[string]any, whole str
 		return nil
 	}
 	t := templates{allowed: sets.New(k.allow.Values...).Insert(slices.Collect(maps.Keys(k.overrides))...), each: len(whole)}
-	if t.look(spec, ""); t.why == "" && t.parts*t.each > maxExpanded {
+	if t.look(spec, ""); t.why == "" && t.made > maxExpanded {
 		t.where, t.why = "the spec", "could make more than is good of it"
+	}
+	if t.why == "" && t.includes > maxIncludes {
+		t.where, t.why = "the spec", fmt.Sprintf("has more than %d times include", maxIncludes)
 	}
 	if t.why == "" {
 		return nil
@@ -43,11 +56,12 @@ func (k *Kind) checkTemplates(source chartSource, spec map[string]any, whole str
 
 // templates are those in a spec.
 type templates struct {
-	allowed sets.Set[string] // paths of values that may have any
-	parts   int              // how many of their parts stand for values
-	each    int              // how much each may stand for, in bytes
-	where   string           // the first that is not allowed, and why not
-	why     string
+	allowed  sets.Set[string] // paths of values that may have any
+	each     int              // how much a value may be, in bytes
+	made     int              // how much they can make, in bytes
+	includes int              // how often they use the chart's own
+	where    string           // the first that is not allowed, and why not
+	why      string
 }
 
 // look looks for them in a value. A dot within a key is escaped in its path, as in overrideValues.
@@ -84,7 +98,9 @@ func (t *templates) judge(text, path string) {
 		why = "has a definition"
 	default:
 		for _, tree := range trees {
-			why = t.more(tree.Root)
+			made := 0
+			made, why = t.bound(tree.Root, dot{size: sizeOfRoot, isRoot: true})
+			t.made += made
 		}
 	}
 	if why != "" {
@@ -92,74 +108,105 @@ func (t *templates) judge(text, path string) {
 	}
 }
 
-// more is why a part of a template can make much of little, empty if it can't.
-func (t *templates) more(node parse.Node) (why string) {
-	all := func(nodes ...parse.Node) string {
-		for _, node := range nodes {
-			if why := t.more(node); why != "" {
-				return why
-			}
-		}
-		return ""
-	}
-	branch := func(b parse.BranchNode) string {
-		if b.ElseList != nil {
-			return all(b.Pipe, b.List, b.ElseList)
-		}
-		return all(b.Pipe, b.List)
-	}
-	switch n := node.(type) {
-	case *parse.TextNode, *parse.CommentNode, *parse.StringNode, *parse.NumberNode, *parse.BoolNode, *parse.NilNode:
-		return ""
-	case *parse.DotNode:
-		t.parts++
-		return ""
-	case *parse.ListNode:
-		return all(n.Nodes...)
-	case *parse.ActionNode:
-		return all(n.Pipe)
-	case *parse.IfNode:
-		return branch(n.BranchNode)
-	case *parse.WithNode:
-		return branch(n.BranchNode)
-	case *parse.PipeNode:
-		if len(n.Decl) > 0 {
-			return "has a variable"
-		}
-		for _, command := range n.Cmds {
-			if why := all(command.Args...); why != "" {
-				return why
-			}
-			if why := t.call(command); why != "" {
-				return why
-			}
-		}
-		return ""
-	case *parse.FieldNode:
-		t.parts++
-		if known.Has(n.Ident[0]) {
-			return ""
-		}
-	case *parse.VariableNode:
-		t.parts++
-		if n.Ident[0] == "$" && (len(n.Ident) == 1 || known.Has(n.Ident[1])) {
-			return ""
-		}
-	case *parse.ChainNode:
-		return all(n.Node)
-	case *parse.IdentifierNode:
-		if harmless.Has(n.Ident) {
-			return ""
-		}
-	}
-	return "has " + node.String()
+// dot is what a dot stands for.
+type dot struct {
+	size   int // in bytes, at most
+	isRoot bool
 }
 
-// call looks at functions that are harmless only with some arguments, and at those that can take long.
-func (t *templates) call(command *parse.CommandNode) (why string) {
+// bound is how much a part of a template can make at most, in bytes, and why it is not allowed, empty if it is.
+func (t *templates) bound(node parse.Node, at dot) (size int, why string) {
+	switch n := node.(type) {
+	case *parse.TextNode:
+		return len(n.Text), ""
+	case *parse.StringNode:
+		return len(n.Text), ""
+	case *parse.CommentNode, *parse.BoolNode, *parse.NilNode:
+		return sizeOfCall, ""
+	case *parse.NumberNode:
+		return sizeOfNumber, ""
+	case *parse.DotNode:
+		return at.size, ""
+	case *parse.ListNode:
+		return t.sum(n.Nodes, at)
+	case *parse.ActionNode:
+		return t.bound(n.Pipe, at)
+	case *parse.IfNode:
+		return t.branch(n.BranchNode, at, func(int) dot { return at })
+	case *parse.WithNode:
+		return t.branch(n.BranchNode, at, func(size int) dot { return dot{size: size} })
+	case *parse.PipeNode:
+		if len(n.Decl) > 0 {
+			return 0, "has a variable"
+		}
+		for _, command := range n.Cmds {
+			if size, why = t.call(command, size, at); why != "" {
+				return 0, why
+			}
+		}
+		return size, ""
+	case *parse.FieldNode:
+		return t.fact(n.Ident, node)
+	case *parse.VariableNode:
+		if n.Ident[0] == "$" {
+			return t.fact(n.Ident[1:], node)
+		}
+	case *parse.ChainNode:
+		return t.bound(n.Node, at)
+	case *parse.IdentifierNode:
+		if harmless.Has(n.Ident) {
+			return sizeOfCall, ""
+		}
+	}
+	return 0, "has " + node.String()
+}
+
+func (t *templates) sum(nodes []parse.Node, at dot) (size int, why string) {
+	for _, node := range nodes {
+		more, why := t.bound(node, at)
+		if why != "" {
+			return 0, why
+		}
+		size = min(size+more, maxExpanded+1)
+	}
+	return size, ""
+}
+
+// branch is bound of an if or a with; within is its dot, after what it asks has made so much.
+func (t *templates) branch(b parse.BranchNode, at dot, within func(size int) dot) (size int, why string) {
+	asked, why := t.bound(b.Pipe, at)
+	if why != "" {
+		return 0, why
+	}
+	then, why := t.bound(b.List, within(asked))
+	if why != "" || b.ElseList == nil {
+		return asked + then, why
+	}
+	otherwise, why := t.bound(b.ElseList, at)
+	return asked + then + otherwise, why
+}
+
+// fact is bound of what is found by names from the root on.
+func (t *templates) fact(names []string, node parse.Node) (size int, why string) {
+	switch {
+	case len(names) == 0:
+		return sizeOfRoot, ""
+	case !known.Has(names[0]):
+		return 0, "has " + node.String()
+	case names[0] == "Values":
+		return t.each, ""
+	case names[0] == "Release" || names[0] == "Template":
+		return sizeOfNames, ""
+	}
+	return sizeOfFacts, ""
+}
+
+// call is bound of a function with its arguments, the last of which the one before it in the pipe has made, or of a value. Some functions are harmless with some arguments only.
+func (t *templates) call(command *parse.CommandNode, piped int, at dot) (size int, why string) {
+	size, why = t.sum(command.Args, at)
 	function, ok := command.Args[0].(*parse.IdentifierNode)
-	if !ok {
-		return ""
+	if !ok || why != "" {
+		return size, why
 	}
 	literal := ""
 	if len(command.Args) > 1 {
@@ -169,15 +216,17 @@ func (t *templates) call(command *parse.CommandNode) (why string) {
 	}
 	switch function.Ident {
 	case "lookup":
-		t.parts += maxLookup / max(t.each, 1)
+		return maxLookup, ""
 	case "printf": // with a width, it makes much of nothing
 		if literal == "" || strings.ContainsAny(literal, "0123456789*") {
-			return "has " + command.String()
+			return 0, "has " + command.String()
 		}
-	case "include": // of the chart's own templates, as the chart uses them; Helm bounds how deep that goes
-		if len(command.Args) != 3 || literal == "" || command.Args[2].String() != "." && command.Args[2].String() != "$" {
-			return "has " + command.String()
+	case "include": // of the chart's own templates, as the chart uses them, and not with what an author has made of the dot
+		if len(command.Args) != 3 || literal == "" || command.Args[2].String() != "$" && (command.Args[2].String() != "." || !at.isRoot) {
+			return 0, "has " + command.String()
 		}
+		t.includes++
+		return t.each, ""
 	}
-	return ""
+	return min((size+piped)*max(longer[function.Ident], 1), maxExpanded+1), ""
 }

@@ -27,6 +27,11 @@ func TestRunaway(t *testing.T) {
 		`{{ define "a" }}{{ template "a" }}{{ end }}{{ template "a" }}`: "definition", `{{ template "render" (dict "value" .Values.a) }}`: "template", `{{ (.Values.a | tpl) }}`: "tpl",
 		`{{ $a := "0123456789abcdef" }}{{ $a = print $a $a }}`: "variable", `{{ printf "%1000000s" "x" }}`: "printf", `{{ printf .Values.a }}`: "printf", "{{ randBytes 2000000000 }}": "randBytes",
 		`{{ indent 2000000000 "x" }}`: "indent", `{{ include "render" (dict "value" .Values.text) }}`: "dict", `{{ include .Values.name . }}`: "include", `{{ .Files.Get "x" }}`: ".Files",
+		`{{ .Values.a | toYaml | b64enc | quote }}`: "", `{{ with .Values.a }}{{ include "x.labels" $ }}{{ end }}`: "", `{{ with .Values.a }}{{ include "render" . }}{{ end }}`: "include",
+		strings.Repeat(`{{ include "x.name" . }}`, 20): "", strings.Repeat(`{{ include "x.name" . }}`, 21): "include", strings.Repeat("{{ . }}", 100): "more than is good",
+		`{{ "\"" ` + strings.Repeat("| quote ", 30) + "}}": "more than is good", `{{ "\"" ` + strings.Repeat("| toJson ", 30) + "}}": "more than is good",
+		`{{ with "0123456789abcdef" }}` + strings.Repeat("{{ with print . . }}", 30) + strings.Repeat("{{ end }}", 31):   "more than is good",
+		`{{ with sha256sum "" }}` + strings.Repeat(`{{ with printf "%s%s" . . }}`, 30) + strings.Repeat("{{ end }}", 31): "more than is good",
 	} {
 		err := check(map[string]any{"text": text})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
