@@ -21,13 +21,15 @@ func renewDeadline(lease time.Duration) time.Duration { return lease * 4 / 5 }
 func retryPeriod(lease time.Duration) time.Duration { return lease * 2 / 25 }
 
 // fence keeps a leader that has not renewed its lease in time from writing: it stood still, frozen or without a processor, and another one may be at
-// work. Leader election ends the process, too, but only after it has tried for some seconds to get the lease back, with everything going on meanwhile.
+// work. So it does from when the API server refuses a renewal, because somebody else has written the lease, until another renewal succeeds: a machine that was suspended
+// does not know for how long. Leader election ends the process, too, but only after it has tried for some seconds to get the lease back, with everything going on meanwhile.
 // A lease that has lapsed is not renewed either, even if nobody has taken it: what was going on when the process stood still goes by old facts.
 type fence struct {
 	name    string // of the lease
 	lease   time.Duration
 	start   time.Time
 	renewed atomic.Int64 // the time since start when the last renewal that succeeded began, 0 if there was none
+	refused atomic.Bool  // whether the API server refused the last renewal
 }
 
 // around has all requests of clients of config pass the fence.
@@ -46,16 +48,22 @@ func (f fenced) RoundTrip(request *http.Request) (*http.Response, error) {
 		return f.next.RoundTrip(request)
 	}
 	now := time.Since(f.start)
-	if renewed := time.Duration(f.renewed.Load()); renewed > 0 && now-renewed > f.lease {
+	// Leader election alone updates: a lease that a chart has is patched, and is no renewal, whatever it is called.
+	renews := request.Method == http.MethodPut && strings.HasSuffix(request.URL.Path, "/leases/"+f.name)
+	if renewed := time.Duration(f.renewed.Load()); renewed > 0 && (now-renewed > f.lease || f.refused.Load() && !renews) {
 		if request.Body != nil {
 			_ = request.Body.Close() // as whoever sends a request does
 		}
-		return nil, fmt.Errorf("not sent: the lease was last renewed %s ago, and somebody else may be at work by now; this process will end", (now - renewed).Round(time.Second))
+		return nil, fmt.Errorf("not sent: the lease was last renewed %s ago, and somebody else may be at work by now", (now - renewed).Round(time.Second))
 	}
 	response, err := f.next.RoundTrip(request)
-	// Leader election alone updates: a lease that a chart has is patched, and is no renewal, whatever it is called.
-	if err == nil && response.StatusCode < http.StatusMultipleChoices && request.Method == http.MethodPut && strings.HasSuffix(request.URL.Path, "/leases/"+f.name) {
+	switch {
+	case !renews || err != nil:
+	case response.StatusCode < http.StatusMultipleChoices:
 		f.renewed.Store(int64(now))
+		f.refused.Store(false)
+	case response.StatusCode == http.StatusConflict || response.StatusCode == http.StatusNotFound:
+		f.refused.Store(true)
 	}
 	return response, err
 }

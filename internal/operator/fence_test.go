@@ -45,11 +45,18 @@ func TestFence(t *testing.T) {
 		passes(http.MethodPut, lease+"-of-a-chart")
 		passes(http.MethodPatch, lease)
 		expect("renewed", true)
-		answer = http.StatusConflict
+		answer = http.StatusInternalServerError
 		passes(http.MethodPut, lease)
+		expect("a renewal that failed", true)
+		for _, answer = range []int{http.StatusConflict, http.StatusNotFound} {
+			passes(http.MethodPut, lease)
+			expect("a renewal that was refused", false)
+		}
 		answer = http.StatusOK
-		time.Sleep(2 * time.Second)
-		expect("a renewal that was refused", false)
+		passes(http.MethodPut, lease)
+		expect("renewed after that", true)
+		time.Sleep(leaseDuration + time.Second)
+		expect("a lease that has lapsed", false)
 		if passes(http.MethodPut, lease) {
 			t.Error("a lease that has lapsed is renewed")
 		}
@@ -59,6 +66,10 @@ func TestFence(t *testing.T) {
 		}
 
 		through.fence = &fence{name: "b", lease: leaseDuration, start: time.Now()}
+		answer = http.StatusConflict
+		passes(http.MethodPut, lease)
+		answer = http.StatusOK
+		expect("another standby was faster", true)
 		time.Sleep(time.Second)
 		takes = leaseDuration + time.Second // frozen between the renewal and its answer
 		passes(http.MethodPut, lease)
