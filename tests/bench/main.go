@@ -102,6 +102,9 @@ func onControlPlane(ctx context.Context, users []string, do func(*bench) error) 
 func (b *bench) run(ctx context.Context, o options) error {
 	if o.scale > 0 {
 		s, err := b.scale(ctx, o)
+		if err != nil && len(s.steps) > 0 {
+			fmt.Println(s.table()) // of an hour's work
+		}
 		if err != nil {
 			return err
 		}

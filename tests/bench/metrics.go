@@ -18,6 +18,7 @@ type readings struct {
 	goroutines int
 	installs   int           // that succeeded
 	upgrades   int           // likewise
+	onTheirWay int           // custom resources that say so, or that they wait
 	took       time.Duration // to read these
 }
 
@@ -44,6 +45,7 @@ func (b *bench) read(ctx context.Context, o *operator) (readings, error) {
 		goroutines: int(kit.Metric(body, "go_goroutines", "")),
 		installs:   int(kit.Metric(body, "welcome_operator_release_actions_total", `action="install".*result="success"`)),
 		upgrades:   int(kit.Metric(body, "welcome_operator_release_actions_total", `action="upgrade".*result="success"`)),
+		onTheirWay: int(kit.Metric(body, "welcome_operator_resources", `condition="Reconciling".*status="True"`)),
 		took:       took,
 	}, nil
 }

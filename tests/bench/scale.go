@@ -34,6 +34,8 @@ const (
 	removed = 1000
 	// toldEvery is how often progress is said while a step's Welcomes are installed.
 	toldEvery = 30 * time.Second
+	// tellLimit is how long those may take to say that they wait that a rollout does not let go on.
+	tellLimit = 10 * time.Minute
 )
 
 // scaled is what was measured of one operator with more and more Welcomes.
@@ -54,9 +56,10 @@ type scaled struct {
 	heapBefore, heapAfter       int64
 	goroutinesBefore, goroutine int
 
-	upgraded, waiting          int
-	upgrade, settled           time.Duration
-	upgradeRequests, toldToAll int
+	upgraded, waiting     int
+	upgrade, telling      time.Duration
+	upgradeRequests       int
+	told, statusesWritten int
 }
 
 // rung is one step of it.
@@ -474,6 +477,7 @@ func (m *scaling) delete(ctx context.Context, first, count int) (time.Duration, 
 		return 0, err
 	}
 	err := await(ctx, childrenLimit, "the deleted Welcomes are gone", func() (bool, error) {
+		pause(ctx, time.Second) // to read the metrics takes a third of one
 		now, err := m.read(ctx, m.operator)
 		if err != nil || now.waiting+now.working > 0 {
 			return false, errors.Join(err, ctx.Err())
@@ -533,22 +537,29 @@ func (m *scaling) upgradeSome(ctx context.Context) (err error) {
 		return err
 	}
 	err = await(ctx, childrenLimit, "one in a hundred is upgraded", func() (bool, error) {
+		pause(ctx, time.Second)
 		now, err := m.read(ctx, m.operator)
-		if err == nil && now.upgrades >= m.upgraded && m.upgrade == 0 {
-			m.upgrade = time.Since(start)
+		if err != nil {
+			return false, errors.Join(err, ctx.Err())
 		}
-		return m.upgrade > 0 && now.reconciles >= m.upgraded+m.waiting, errors.Join(err, ctx.Err())
+		if now.upgrades >= m.upgraded && m.upgrade == 0 {
+			m.upgrade = time.Since(start)
+			requests, err := m.Requests(ctx, mark, controlplane.By(m.user))
+			if m.upgradeRequests = len(requests) - len(requests.Statuses()); err != nil {
+				return false, err
+			}
+		}
+		m.told, m.telling = now.onTheirWay, time.Since(start)
+		return m.upgrade > 0 && (m.told >= m.upgraded+m.waiting || m.telling > tellLimit), nil
 	})
 	if err != nil {
 		return err
 	}
-	m.settled = time.Since(start)
 	requests, err := m.Requests(ctx, mark, controlplane.By(m.user))
 	if err != nil {
 		return err
 	}
-	m.toldToAll = len(requests.Statuses())
-	m.upgradeRequests = len(requests) - m.toldToAll
+	m.statusesWritten = len(requests.Statuses())
 	progress(fmt.Sprintf("upgraded %d Welcomes while %d wait: %s", m.upgraded, m.waiting, requests), start)
 	return nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -46,8 +47,8 @@ func (s scaled) table() string {
 	end(fmt.Sprintf("%d Welcomes are deleted", s.deleted), "gone after %s, with %s requests each", seconds(s.deletion), each(s.deletedRequests, s.deleted))
 	end(fmt.Sprintf("%d are created and deleted", s.churned), "live heap from %s to %s (%+.1f %%), goroutines from %d to %d",
 		megabytes(s.heapBefore), megabytes(s.heapAfter), 100*float64(s.heapAfter-s.heapBefore)/float64(max(s.heapBefore, 1)), s.goroutinesBefore, s.goroutine)
-	end(fmt.Sprintf("a new image is rolled out over %d, the other %d wait", s.upgraded, s.waiting), "upgraded after %s with %s requests each, events included; all %d reconciled after %s, with %d writes of a status",
-		seconds(s.upgrade), each(s.upgradeRequests, s.upgraded), s.upgraded+s.waiting, seconds(s.settled), s.toldToAll)
+	end(fmt.Sprintf("a new image is rolled out over %d, the other %d wait", s.upgraded, s.waiting), "upgraded after %s with %s requests each, events included; %d of all %d say that they are on their way, or wait, after %s, with %d writes of a status",
+		seconds(s.upgrade), each(s.upgradeRequests, s.upgraded), s.told, s.upgraded+s.waiting, seconds(s.telling), s.statusesWritten)
 	return out.String()
 }
 
@@ -143,6 +144,14 @@ func (s scaled) plot() string {
 	return out.String()
 }
 
+// label of a number: 3.5, 48, 13960.
+func label(number float64) string {
+	if number < 10 {
+		return strconv.FormatFloat(number, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(number, 'f', 0, 64)
+}
+
 func (s scaled) draw(out *strings.Builder, c chart, x, y int) {
 	fmt.Fprintf(out, `<text x="%d" y="%d" font-weight="600" fill="#1f2328">%s</text>`+"\n", x, y+28, c.title)
 	most := 0.0
@@ -153,7 +162,7 @@ func (s scaled) draw(out *strings.Builder, c chart, x, y int) {
 	}
 	bottom := y + chartTop + chartHeight
 	fmt.Fprintf(out, `<path d="M%d %dV%dH%d" fill="none" stroke="#d0d7de"/>`+"\n", x, y+chartTop, bottom, x+chartWidth)
-	fmt.Fprintf(out, `<text x="%d" y="%d" font-size="11" fill="#59636e">%.4g</text>`+"\n", x+4, y+chartTop-3, most)
+	fmt.Fprintf(out, `<text x="%d" y="%d" font-size="11" fill="#59636e">%s</text>`+"\n", x+4, y+chartTop-3, label(most))
 	fmt.Fprintf(out, `<text x="%d" y="%d" font-size="11" text-anchor="end" fill="#59636e">%d Welcomes</text>`+"\n", x+chartWidth, bottom+15, s.total())
 	for i, l := range c.lines {
 		var points []string

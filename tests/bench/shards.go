@@ -33,8 +33,10 @@ func shardTable(ctx context.Context, o options) (string, error) {
 		if err := onControlPlane(ctx, []string{scaleUser}, func(b *bench) error { return b.shard(ctx, &s) }); err != nil {
 			return "", fmt.Errorf("%d shards: %w", count, err)
 		}
+		row := out.Len()
 		fmt.Fprintf(&out, "| %d | %.1f | %s | %s | %s | %s | %s | %s |\n", s.operators, float64(s.welcomes)/s.installing.Seconds(), each(s.requests, s.welcomes),
 			milliseconds(s.cpu[operatorProgram], s.welcomes), milliseconds(s.cpu["kube-apiserver"], s.welcomes), milliseconds(s.cpu["etcd"], s.welcomes), megabytes(s.largest), megabytes(s.together))
+		fmt.Fprint(os.Stderr, out.String()[row:])
 	}
 	return out.String(), nil
 }
@@ -86,7 +88,7 @@ func (b *bench) shard(ctx context.Context, s *sharded) error {
 	if err != nil {
 		return err
 	}
-	if _, err := wait(); err != nil {
+	if err := whileAlive(operators, wait); err != nil {
 		return err
 	}
 	s.installing = time.Since(start)
@@ -113,6 +115,27 @@ func (b *bench) shard(ctx context.Context, s *sharded) error {
 	return err
 }
 
+// whileAlive is wait, but for that it ends when an operator does.
+func whileAlive(operators []*operator, wait func() (map[string]time.Time, error)) error {
+	done, ended := make(chan error, 1), make(chan error, len(operators))
+	go func() {
+		_, err := wait()
+		done <- err
+	}()
+	for _, o := range operators {
+		go func() {
+			<-o.Ended
+			ended <- fmt.Errorf("an operator has ended:\n%s", o.LastLines(20))
+		}()
+	}
+	select {
+	case err := <-done:
+		return err
+	case err := <-ended:
+		return err
+	}
+}
+
 // shardLabel is that of config/shards.
 const shardLabel = "webapp.demo.welcome.domain/shard"
 
@@ -126,6 +149,7 @@ func (b *bench) shardArgs(i int) ([]string, error) {
 	}
 	file := filepath.Join(b.Dir, shardName(i)+".yaml")
 	selector := fmt.Appendf(nil, "  selector:\n    matchLabels: {%s: %s}\n", shardLabel, shardName(i))
-	return []string{"--leader-elect", "--leader-election-namespace=default", "--shard=" + shardName(i), "--watches-file=" + file},
+	// Nobody starts one anew that has lost its lease, as one may on a processor that all share.
+	return []string{"--leader-elect", "--leader-election-lease-duration=15s", "--leader-election-namespace=default", "--shard=" + shardName(i), "--watches-file=" + file},
 		os.WriteFile(file, append(watches, selector...), 0o600)
 }
