@@ -128,7 +128,7 @@ test: ## Run every test but the long forms (test-all), from the cheapest to the 
 	@hack/setup.sh
 	@rm -rf dist/rungs; mkdir -p dist; failed=; trap 'jobs -p | xargs --no-run-if-empty kill' EXIT; \
 	for rung in $(RUNGS); do \
-		if [ $$rung = test-integration ]; then nice -n 19 $(MAKE) --no-print-directory later > dist/later.log 2>&1 & fi; \
+		if [ $$rung = test-integration ]; then nice -n 19 $(MAKE) --no-print-directory compile-ahead > dist/compile-ahead.log 2>&1 & fi; \
 		echo "== make $$rung"; $(MAKE) --no-print-directory $$rung || { failed=$$rung; break; }; \
 		wait; \
 	done; \
@@ -220,7 +220,7 @@ verify: $(GENERATE_TOOLS) ## Fail if a generated file is out of date, a chart ch
 chaos: $(addprefix $(BIN)/,kube-apiserver etcd) ## Kill the operator KILLS times (default 200), and everything else now and then [SEED=of an earlier run]
 	@$(CHAOS) -kills=$(or $(KILLS),200) -seed=$(or $(SEED),0)
 
-# Flags of TestCharts and TestAnyState.
+# What one long test is run with, its flags after -args.
 INTEGRATION := go test ./tests/integration -count=1 -v -timeout=60m
 .PHONY: charts
 charts: $(addprefix $(BIN)/,kube-apiserver etcd kube-controller-manager kubectl kustomize) ## Try charts as kinds: make charts [CHARTS=DIR,DIR] (default: public ones, fetched from GitHub)
@@ -265,7 +265,7 @@ load: ## Load a page and report latencies: make load URL=http://127.0.0.1:8080/h
 	go run ./tests/load -url "$(URL)" -rate "$(or $(RATE),1000)" -duration "$(or $(DURATION),30s)"
 
 .PHONY: figures
-figures: dist/load ## Measure how soon a page is there, and how it serves, with the operator that is deployed
+figures: dist/load $(BIN)/kubectl ## Measure how soon a page is there, and how it serves, with the operator that is deployed
 	@hack/figures.sh
 
 .PHONY: screenshots
@@ -399,8 +399,8 @@ define tool-build
 	echo "built    $@ in $$(($$(date +%s) - start)) s"
 endef
 
-.PHONY: later
-later: $(addprefix $(BIN)/,kubelet kube-scheduler kube-proxy coredns networkpolicies metrics-server $(OLM_BINARIES) $(OLM_V1_BINARIES) opm grpc_health_probe scorecard-test) \
+.PHONY: compile-ahead
+compile-ahead: $(addprefix $(BIN)/,kubelet kube-scheduler kube-proxy coredns networkpolicies metrics-server $(OLM_BINARIES) $(OLM_V1_BINARIES) opm grpc_health_probe scorecard-test) \
 	$(call platform-binaries,welcome-operator welcome scorecard)
 
 KUBERNETES_TOOLS := kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubelet kubectl

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The same kind stands in PROJECT, watches.yaml, the CRD, the samples and the chart. `make manifests` writes all of them but the first: these
+// The same kind stands in PROJECT, watches.yaml, the CRD, the samples and the chart. `make manifests` makes the others of watches.yaml and the chart: these
 // tests say of which entry something was lost since, and hack/verify.sh what.
 
 func read(t *testing.T, path string, into any) {

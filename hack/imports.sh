@@ -10,9 +10,9 @@ id() { tr / _ <<< "${1//-/_}"; }
   echo '```mermaid'
   echo 'flowchart TD'
   # A box with the first sentence of the package's comment, without its first two words and what follows a colon.
-  go list -f '{{.ImportPath}} {{.Doc}}' . ./cmd/... ./internal/... | sed -E "s|^$module/?([^ ]*) [^ ]+ [^ ]+ ([^:]*[^:.]).*|\1 \2|; s|^ |main |" \
+  go list -f '{{.ImportPath}} {{.Doc}}' . ./config ./cmd/... ./internal/... | sed -E "s|^$module/?([^ ]*) [^ ]+ [^ ]+ ([^:]*[^:.]).*|\1 \2|; s|^ |main |" \
     | while read -r package doc; do echo "    $(id "$package")[\"<b>$package</b><br/>$doc\"]"; done
-  go list -f '{{$from := .ImportPath}}{{range .Imports}}{{$from}} {{.}}{{"\n"}}{{end}}' . ./cmd/... ./internal/... \
+  go list -f '{{$from := .ImportPath}}{{range .Imports}}{{$from}} {{.}}{{"\n"}}{{end}}' . ./config ./cmd/... ./internal/... \
     | sed -nE "s|^$module/?([^ ]*) $module/([^ ]*)$|\1 \2|p" | sed 's|^ |main |' \
     | while read -r from to; do echo "    $(id "$from") --> $(id "$to")"; done
   echo '```'

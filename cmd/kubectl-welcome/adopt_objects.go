@@ -107,7 +107,7 @@ func namesOf(objects []*unstructured.Unstructured) string {
 func ofRelease(live *unstructured.Unstructured, release string, to *unstructured.Unstructured) string {
 	annotations := live.GetAnnotations()
 	switch {
-	case live.GetLabels()["app.kubernetes.io/managed-by"] != "Helm" || annotations[object.ReleaseNamespace] != to.GetNamespace() ||
+	case live.GetLabels()[object.HelmLabel] != "Helm" || annotations[object.ReleaseNamespace] != to.GetNamespace() ||
 		annotations[object.ReleaseName] != release && annotations[object.ReleaseName] != to.GetName():
 		return "it does not say that it is of the Helm release " + release
 	case len(live.GetOwnerReferences()) > 0:

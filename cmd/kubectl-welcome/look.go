@@ -86,7 +86,7 @@ func (l *onlooker) children(ctx context.Context) ([]object.Child, error) {
 		return nil, nil
 	}
 	if known := object.Children(of.Children); known != nil {
-		return known, nil
+		return slices.DeleteFunc(known, func(child object.Child) bool { return child.Expired }), nil
 	}
 	newest, err := l.record(ctx, of)
 	if newest != nil && newest.Children != nil {

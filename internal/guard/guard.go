@@ -81,8 +81,8 @@ type Plan struct {
 	Revision int
 	// Ignored is what is left to others, whatever the manifest says.
 	Ignored object.Ignored
-	// Scalable is whether the custom resource leaves its replicas to whoever scales a workload.
-	Scalable bool
+	// Scalable is whether the custom resource leaves the replicas of a workload to whoever scales that.
+	Scalable func(desired *unstructured.Unstructured) bool
 	// Recreate are the kinds whose objects may be deleted and made anew where a field cannot be changed.
 	Recreate object.Kinds
 	// Recreated is told of each object that was.
@@ -337,7 +337,7 @@ func (g *Guard) owns(live metav1.Object) bool { return object.Owned(live, g.owne
 func (g *Guard) adopt(obj metav1.Object) {
 	object.Adopt(obj, g.owner)
 	set := obj.GetLabels()
-	set["app.kubernetes.io/managed-by"] = "Helm"
+	set[object.HelmLabel] = "Helm"
 	obj.SetLabels(set)
 	annotations := obj.GetAnnotations()
 	if annotations == nil {

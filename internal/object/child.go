@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +24,10 @@ type Child struct {
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	// UID of an object that carries no owner reference: by it the custom resource knows it as its own. Empty for others.
 	UID types.UID `json:"uid,omitempty"`
+	// Expires is whether it goes by itself some time after it is done, as a Job with ttlSecondsAfterFinished does, and Expired whether it was seen to have
+	// gone: it is not made again, or it would run for ever.
+	Expires bool `json:"expires,omitempty"`
+	Expired bool `json:"expired,omitempty"`
 }
 
 // ChildOf describes an object as the API server answered after it was brought to what the chart wants in what is not left
@@ -38,6 +43,9 @@ func ChildOf(applied, desired *unstructured.Unstructured, left Left, rules Ignor
 	}
 	if metav1.GetControllerOfNoCopy(applied) == nil {
 		child.UID = applied.GetUID()
+	}
+	if applied.GroupVersionKind().GroupKind() == (schema.GroupKind{Group: "batch", Kind: "Job"}) {
+		_, child.Expires, _ = unstructured.NestedFieldNoCopy(applied.Object, "spec", "ttlSecondsAfterFinished")
 	}
 	return child
 }
@@ -65,7 +73,7 @@ func (c Child) Same(other Child) bool {
 
 // SameContent is whether two children stand for the same content of the same object, and it is known by the same UID.
 func (c Child) SameContent(other Child) bool {
-	return c.Same(other) && c.Fingerprint == other.Fingerprint && c.UID == other.UID
+	return c.Same(other) && c.Fingerprint == other.Fingerprint && c.UID == other.UID && c.Expired == other.Expired
 }
 
 // Compare orders children by version, kind and name.

@@ -112,7 +112,7 @@ func mayBeIgnored(path pointer) error {
 		return nil
 	case len(path) != 3 || path[1] != "labels" && path[1] != "annotations":
 		return fmt.Errorf("%s cannot be ignored: of the metadata only a single label or annotation can, as /metadata/annotations/example.com~1key; those that the chart does not set are others' anyway", path)
-	case path[2] == managedByLabel || path[2] == helmLabel || strings.HasPrefix(path[2], helmAnnotations) || path[2] == Policy || path[2] == CustomResource:
+	case path[2] == managedByLabel || path[2] == HelmLabel || strings.HasPrefix(path[2], helmAnnotations) || path[2] == Policy || path[2] == CustomResource:
 		return fmt.Errorf("%s cannot be ignored: by it the operator and Helm know whose the object is, or whether it is kept", path)
 	}
 	return nil

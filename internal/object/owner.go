@@ -30,9 +30,9 @@ const (
 	// managedByValue is the value of managedByLabel.
 	managedByValue = "welcome-operator"
 
-	// helmLabel and the annotations with this prefix are by what Helm knows the objects of a release (helm.sh/helm/v3
-	// pkg/action/validate.go).
-	helmLabel       = "app.kubernetes.io/managed-by"
+	// HelmLabel is, with the value Helm, and with the annotations of the prefix below, by what Helm knows the objects of a release
+	// (helm.sh/helm/v3 pkg/action/validate.go).
+	HelmLabel       = "app.kubernetes.io/managed-by"
 	helmAnnotations = "meta.helm.sh/"
 	// ReleaseName is Helm's annotation with the name of the release.
 	ReleaseName = helmAnnotations + "release-name"

@@ -48,11 +48,11 @@ func pointers(texts ...string) []pointer {
 type Left []pointer
 
 // LeftTo returns what is left to others in live: what rules ignore, and replicas that somebody has set by the scale subresource, as
-// autoscalers and kubectl scale do, where the custom resource does not set them (scalable) and what the chart wants has not changed.
-func LeftTo(previous, live, desired *unstructured.Unstructured, rules Ignored, scalable bool) Left {
+// autoscalers and kubectl scale do, where the custom resource does not set them (scalable, which is asked of desired) and what the chart wants has not changed.
+func LeftTo(previous, live, desired *unstructured.Unstructured, rules Ignored, scalable func(*unstructured.Unstructured) bool) Left {
 	left := rules.of(desired)
 	count := mustPointer(replicas)
-	if scalable && live != nil && isScaled(live) {
+	if live != nil && isScaled(live) && scalable(desired) {
 		wanted, _, _ := count.in(desired.Object)
 		if previous == nil || reflect.DeepEqual(field(previous.Object["spec"], "replicas"), wanted) {
 			left = append(left, count)

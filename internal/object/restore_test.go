@@ -227,7 +227,7 @@ func TestRestoreLeavesWhatIsIgnored(t *testing.T) {
 				t.Fatal(err)
 			}
 			live, desired := whole(c.live), whole(c.desired)
-			left := LeftTo(desired, live, desired, rules, false)
+			left := LeftTo(desired, live, desired, rules, func(*unstructured.Unstructured) bool { return false })
 			restored := Restore(nil, live, desired, left)
 			if want := whole(c.want); !reflect.DeepEqual(restored.Object, want.Object) {
 				t.Errorf("got  %v\nwant %v", restored.Object, want.Object)
@@ -271,7 +271,7 @@ func TestLeftToWhoScales(t *testing.T) {
 			if c.previous != "" {
 				previous = parse(t, c.previous)
 			}
-			if left := LeftTo(previous, parse(t, c.live), parse(t, one), nil, c.scalable); len(left) == 1 != c.left {
+			if left := LeftTo(previous, parse(t, c.live), parse(t, one), nil, func(*unstructured.Unstructured) bool { return c.scalable }); len(left) == 1 != c.left {
 				t.Errorf("left are %v", left)
 			}
 		})

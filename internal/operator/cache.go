@@ -124,13 +124,13 @@ func slimOwner(owner any) (any, error) {
 		}
 		for _, read := range []string{release.RunTests, release.AskReconcile} {
 			if asked := owner.GetAnnotations()[read]; asked != "" {
-				asked = strings.ToValidUTF8(asked[:min(len(asked), release.MaxTestRequest)], "")
+				asked = strings.ToValidUTF8(asked[:min(len(asked), release.MaxRequest)], "")
 				annotations = labels.Merge(annotations, map[string]string{read: asked})
 			}
 		}
-		for _, option := range release.Options {
+		for _, option := range release.StockAnnotations {
 			if value, set := owner.GetAnnotations()[option]; set {
-				value = strings.ToValidUTF8(value[:min(len(value), release.MaxOption)], "")
+				value = strings.ToValidUTF8(value[:min(len(value), release.MaxStockAnnotation)], "")
 				annotations = labels.Merge(annotations, map[string]string{option: value})
 			}
 		}

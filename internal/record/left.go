@@ -26,7 +26,7 @@ func (r *Store) RemoveLeft(ctx context.Context, mayInherit func() error) error {
 	}
 	left := slices.DeleteFunc(named, func(record corev1.ConfigMap) bool {
 		_, isRecord := revisionOf(record.Name, r.release)
-		return !isRecord || metav1.IsControlledBy(&record, r.owner) || !object.Inheritable(&record, r.owner)
+		return !isRecord || record.DeletionTimestamp != nil || metav1.IsControlledBy(&record, r.owner) || !object.Inheritable(&record, r.owner)
 	})
 	if len(left) == 0 {
 		return nil

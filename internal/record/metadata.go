@@ -123,7 +123,7 @@ func slim(whole metav1.Object) *corev1.ConfigMap {
 	if !strings.HasPrefix(slim.Name, namePrefix) {
 		return slim
 	}
-	slim.CreationTimestamp, slim.OwnerReferences = whole.GetCreationTimestamp(), slimOwners(whole)
+	slim.CreationTimestamp, slim.DeletionTimestamp, slim.OwnerReferences = whole.GetCreationTimestamp(), whole.GetDeletionTimestamp(), slimOwners(whole)
 	slim.Labels, slim.Annotations = map[string]string{}, map[string]string{}
 	given, annotations := whole.GetLabels(), whole.GetAnnotations()
 	for _, key := range []string{"owner", "name", "status"} { // Helm's, by which it finds records

@@ -68,6 +68,9 @@ func (r *Store) CheckName(ctx context.Context) error {
 	}
 	for i := range records {
 		if holder := r.holder(&records[i]); holder != nil {
+			if records[i].DeletionTimestamp != nil { // of a namesake that is gone, perhaps
+				return r.inTheWay(ctx, records[i].Name)
+			}
 			advice := "rename one of the two"
 			if r.names == NamesPlain {
 				advice += ", or, as long as no custom resource of this kind has a release, set releaseName: kind for it in the operator's watches.yaml"

@@ -217,7 +217,7 @@ func Is(child object.Child) bool {
 func revisionOf(name, release string) (int, bool) {
 	number, ok := strings.CutPrefix(name, namePrefix+release+".v")
 	revision, err := strconv.Atoi(number)
-	return revision, ok && err == nil && revision > 0
+	return revision, ok && err == nil && revision > 0 && strconv.Itoa(revision) == number // as Helm writes it: two of a number, and history ends with neither
 }
 
 // unpack reads the release of a record as Helm's storage drivers do, but no more of it than is bounded. whole is whether that is all.

@@ -139,10 +139,11 @@ func (r *Store) labelled() labels.Selector {
 }
 
 // cached lists the metadata of the owner's newest records, newest first, as many as the operator may have left there: somebody could
-// have made thousands. A record of a deleted namesake, which the garbage collector has yet to remove, is not among them.
+// have made thousands. A record of a deleted namesake, which the garbage collector has yet to remove, is not among them, nor one that is being deleted: a finalizer
+// of somebody's may keep it for ever.
 func (r *Store) cached(ctx context.Context, selector labels.Selector) ([]corev1.ConfigMap, error) {
 	items, err := r.recordsOf(ctx, r.release, selector)
-	owned := r.owned(items)
+	owned := slices.DeleteFunc(r.owned(items), func(record corev1.ConfigMap) bool { return record.DeletionTimestamp != nil })
 	slices.SortFunc(owned, func(a, b corev1.ConfigMap) int {
 		older, _ := revisionOf(a.Name, r.release)
 		newer, _ := revisionOf(b.Name, r.release)
@@ -261,11 +262,19 @@ func (r *Store) Create(ctx context.Context, record *corev1.ConfigMap, opts metav
 	if err != nil {
 		r.created = ""
 		if apierrors.IsAlreadyExists(err) {
-			err = object.InTheWay(r.kind, r.owner.GetNamespace(), record.Name)
+			err = r.inTheWay(ctx, record.Name)
 		}
 		return nil, err
 	}
 	return written, r.awaitCached(ctx, written)
+}
+
+// inTheWay is why there can be no record of this name.
+func (r *Store) inTheWay(ctx context.Context, name string) error {
+	if live, err := r.live(ctx, name); err == nil && live.DeletionTimestamp != nil {
+		return fmt.Errorf("release record %s is being deleted, and its finalizers keep it: take off %s", object.Describe(r.kind, live.Namespace, name), strings.Join(live.Finalizers, ", "))
+	}
+	return object.InTheWay(r.kind, r.owner.GetNamespace(), name)
 }
 
 // adopt makes a record the owner's. Helm does not say in which namespace it is.
@@ -390,7 +399,7 @@ func (r *Store) known(ctx context.Context, name string) (*corev1.ConfigMap, erro
 	return cached, nil
 }
 
-// Delete removes a record and returns when the cache shows that.
+// Delete removes a record and returns when the cache shows that, or that it only waits for a finalizer: whose that is may take its time.
 func (r *Store) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
 	if opts.Preconditions == nil { // Helm says none
 		known, err := r.known(ctx, name)
@@ -404,8 +413,8 @@ func (r *Store) Delete(ctx context.Context, name string, opts metav1.DeleteOptio
 	if err := r.ConfigMapInterface.Delete(ctx, name, opts); err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	return r.await(ctx, name, func(_ *corev1.ConfigMap, err error) (bool, error) {
-		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	return r.await(ctx, name, func(cached *corev1.ConfigMap, err error) (bool, error) {
+		return apierrors.IsNotFound(err) || err == nil && cached.DeletionTimestamp != nil, client.IgnoreNotFound(err)
 	})
 }
 

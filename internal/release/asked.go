@@ -5,13 +5,12 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 )
 
 // AskReconcile is the annotation of a custom resource that has the operator look at it anew: what failed a moment ago is tried again, and a chart that asks the
 // cluster is rendered. With a value that begins with ForceReconcile, what was applied is applied again, too. That is done once for each new value, of which
-// MaxTestRequest bytes count.
+// MaxRequest bytes count.
 const (
 	AskReconcile   = "webapp.demo.welcome.domain/reconcile"
 	ForceReconcile = "force"
@@ -64,9 +63,7 @@ func (a *actionClient) heed() {
 	}
 	last := a.clients.ledger.answer(a.owner.GetUID())
 	if last.Asked == "" {
-		if owner, ok := a.owner.(*unstructured.Unstructured); ok {
-			last.Asked, _, _ = unstructured.NestedString(owner.Object, "status", "reconciled")
-		}
+		last.Asked = textInStatus(a.owner, "reconciled")
 	}
 	if asked == last.Asked {
 		return

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -266,17 +268,34 @@ func writtenBy(change guard.Change) string {
 	return fmt.Sprintf(" by field manager %q", change.Writer)
 }
 
+// describe names a child as the guard does.
 func (a *actionClient) describe(child object.Child) string {
-	return object.Describe(child.Kind, a.owner.GetNamespace(), child.Name)
+	kind, namespace := schema.FromAPIVersionAndKind(child.APIVersion, child.Kind), a.owner.GetNamespace()
+	if mapping, err := a.clients.mapper.RESTMapping(kind.GroupKind(), kind.Version); err == nil && mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		namespace = ""
+	}
+	return object.Describe(child.Kind, namespace, child.Name)
 }
 
-// scalable is whether the custom resource leaves its replicas to who scales its workloads: it sets none, or as many as the chart
-// does by default. The CRD stores these, for the scale subresource has to have a number.
-func (a *actionClient) scalable() bool {
+// scalable is whether the custom resource leaves the replicas of a workload to who scales that: it sets none, or as many as the chart
+// does by default. The CRD of a chart with a value replicas stores these, for the scale subresource has to have a number; what other value sets
+// them, only a rendering tells.
+func (a *actionClient) scalable(desired *unstructured.Unstructured) bool {
 	owner, ok := a.owner.(*unstructured.Unstructured)
 	if !ok || a.chart == nil {
 		return false
 	}
-	replicas, set, _ := unstructured.NestedFieldNoCopy(owner.Object, "spec", "replicas")
-	return !set || fmt.Sprint(replicas) == fmt.Sprint(a.chart.Values["replicas"])
+	if replicas, set, _ := unstructured.NestedFieldNoCopy(owner.Object, "spec", "replicas"); set {
+		return fmt.Sprint(replicas) == fmt.Sprint(a.chart.Values["replicas"])
+	}
+	byDefault, err := a.clients.capabilities.ByDefault(a.clients.mapper, a.owner, a.chart, a.overrides)
+	i := slices.IndexFunc(byDefault, func(obj *unstructured.Unstructured) bool {
+		return obj.GetKind() == desired.GetKind() && obj.GetName() == desired.GetName()
+	})
+	if err != nil || i < 0 {
+		return true // without a spec, the chart makes no such workload
+	}
+	wanted, set, _ := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas")
+	usual, usuallySet, _ := unstructured.NestedFieldNoCopy(byDefault[i].Object, "spec", "replicas")
+	return set == usuallySet && fmt.Sprint(wanted) == fmt.Sprint(usual)
 }

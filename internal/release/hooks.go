@@ -114,6 +114,11 @@ func (d hookDriver) Create(key string, rel *release.Release) error {
 	if err := d.op.judgeHooks(rel.Hooks); err != nil {
 		return err
 	}
+	if slices.ContainsFunc(rel.Hooks, awaited) {
+		if err := d.op.placeForHooks(); err != nil {
+			return err
+		}
+	}
 	if d.op.once {
 		rel = deployed(rel, cmp.Or(d.op.client.owner.GetAnnotations()[installDescription], "Install complete"))
 	}
@@ -128,6 +133,13 @@ func (d hookDriver) Create(key string, rel *release.Release) error {
 		return errors.Join(err, d.op.store.Discard(a.ctx))
 	}
 	return nil
+}
+
+// awaited is whether an installation or an upgrade may have a hook run.
+func awaited(hook *release.Hook) bool {
+	return slices.ContainsFunc(hook.Events, func(event release.HookEvent) bool {
+		return event == release.HookPreInstall || event == release.HookPostInstall || event == release.HookPreUpgrade || event == release.HookPostUpgrade
+	})
 }
 
 // deployed is an installation as it will have been if it succeeds.
@@ -149,6 +161,17 @@ func (d hookDriver) Update(key string, rel *release.Release) error {
 		return nil
 	}
 	return d.Driver.Update(key, rel)
+}
+
+// Query reads the revisions that have the labels. Where the release is rendered as it is, each passes for the one before: Helm counts on from the newest.
+func (d hookDriver) Query(labels map[string]string) ([]*release.Release, error) {
+	found, err := d.Driver.Query(labels)
+	if d.op.asIs {
+		for _, rel := range found {
+			rel.Version--
+		}
+	}
+	return found, err
 }
 
 // Delete removes a record. Records are the last to go: without one, nobody would know of hooks that are still to run.

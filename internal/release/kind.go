@@ -40,7 +40,8 @@ type Kind struct {
 	rollout    *rollout
 	drift      DriftDetection
 	slots      guard.Slots
-	testPlaces *testPlaces
+	testPlaces *places
+	hookPlaces *places
 	watches    *watches // nil if nobody asked for them
 	// overrides, allow, secrets, names and recreate are as in KindOptions, and mayTest is its Tests.
 	overrides map[string]string
@@ -98,7 +99,7 @@ type KindOptions struct {
 func (c *Clients) Kind(o KindOptions) *Kind {
 	k := &Kind{
 		clients: c, gvk: o.GroupVersionKind, chart: o.Chart, selector: o.Selector, schedule: &schedule{period: o.Period}, rollout: newRollout(o.Limits), drift: o.DriftDetection,
-		slots: make(guard.Slots, o.MaxConcurrent), testPlaces: newTestPlaces(), overrides: o.Overrides, allow: o.Allow, secrets: o.Secrets, mayTest: o.Tests, names: o.Names, recreate: o.Recreate, changing: o.Changing, acted: o.Acted,
+		slots: make(guard.Slots, o.MaxConcurrent), testPlaces: newPlaces(1, maxTests), hookPlaces: newPlaces(maxHooks, guard.HookWaits), overrides: o.Overrides, allow: o.Allow, secrets: o.Secrets, mayTest: o.Tests, names: o.Names, recreate: o.Recreate, changing: o.Changing, acted: o.Acted,
 	}
 	if o.WatchDependents {
 		if len(o.Namespaces) == 0 {

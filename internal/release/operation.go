@@ -3,6 +3,7 @@ package release
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
 	"helm.sh/helm/v3/pkg/action"
@@ -31,6 +32,8 @@ type operation struct {
 	rendered string // the last manifest that was allowed
 	refused  error  // why the chart's rendering is not allowed
 	once     bool   // whether the record is written once, see hookDriver
+	asIs     bool   // whether the release is rendered as the revision that it is
+	hooked   bool   // whether it has a place for hooks
 	// beforePurge is what is to be done before the first record goes.
 	beforePurge func() error
 }
@@ -44,9 +47,10 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 	if err := a.slots.Take(a.ctx); err != nil {
 		return nil, err
 	}
+	a.expire()
 	op := &operation{Kind: a.Kind, client: a, lookups: newLookups(a.owner, a.unowned(), a.secrets, a.begins(), a.allow.Adopt), beforePurge: nothing, plan: guard.Plan{
-		Applied: a.isApplied, Key: a.key, Intact: append(a.untouched(), a.resting...), Left: left, Rehearse: rehearse, Report: a.report,
-		Ignored: a.drift.Ignored, Scalable: a.scalable(), Unowned: a.unowned(), Allow: a.allow, Begins: a.begins(), MayInherit: a.mayInherit, Revision: a.appliedRevision(),
+		Applied: a.isApplied, Key: a.key, Intact: slices.Concat(a.expired(), a.untouched(), a.resting), Left: left, Rehearse: rehearse, Report: a.report,
+		Ignored: a.drift.Ignored, Scalable: a.scalable, Unowned: a.unowned(), Allow: a.allow, Begins: a.begins(), MayInherit: a.mayInherit, Revision: a.appliedRevision(),
 		Recreate: a.recreate, Recreated: func(message string) { a.tell(Recreated, "%s", message) },
 	}}
 	op.store = a.store.Stamping(op.stamp)
@@ -85,7 +89,23 @@ func (a *actionClient) upToDate() error {
 		a.owner.GetGeneration(), a.current.Name, a.current.Generation)
 }
 
-func (op *operation) end() { op.slots.Give() }
+func (op *operation) end() {
+	op.slots.Give()
+	if op.hooked {
+		op.hookPlaces.give(op.client.owner.GetNamespace())
+	}
+}
+
+// placeForHooks fails where the hooks of too many others are waited for.
+func (op *operation) placeForHooks() error {
+	if op.hooked = op.hookPlaces.take(op.client.owner.GetNamespace()); op.hooked {
+		return nil
+	}
+	return noPlace{fmt.Errorf("not begun: the hooks of %d other custom resources in this namespace, or of %d in all, are waited for", maxHooks, guard.HookWaits)}
+}
+
+// noPlace is that error: nothing is done yet, and nothing broken.
+type noPlace struct{ error }
 
 // stamp is what the record of the revision says that the operation makes.
 func (op *operation) stamp() record.Record {

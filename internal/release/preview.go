@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -55,6 +54,8 @@ type Preview struct {
 
 	masked  map[string][][]string
 	guessed bool
+	// chancy is whether another rendering may be another one.
+	chancy bool
 }
 
 // IsUnknown is whether nothing tells what the operator has from its environment: then it is not known if what depends on that changes.
@@ -73,15 +74,12 @@ func nameOf(apiVersion, kind, name any) string {
 // ErrInTheMiddle is why it can't be told now what would be done.
 var ErrInTheMiddle = errors.New("its release is in the middle of an action, or was interrupted: ask again when the operator is done")
 
-// byChance are functions that find something else each time.
-var byChance = regexp.MustCompile(`^(rand\w+|gen\w+|uuidv4|now|htpasswd|bcrypt|shuffle|encryptAES)$`)
-
 // Preview finds out what a reconcile of owner would do, and does nothing. unknown are the overrides that only the operator knows: what its release was made
 // with is taken, and where nothing tells that, something that means nothing. An error is why nothing would be done, or why that can't be told.
 func (k *Kind) Preview(ctx context.Context, owner *unstructured.Unstructured, unknown []string) (*Preview, error) {
 	preview := &Preview{}
 	rendered, err := k.rehearse(ctx, owner.DeepCopy(), unknown, false, preview)
-	if err != nil || rendered == "" || len(preview.Objects) == 0 || len(unknown) == 0 && !mentions(k.chart, byChance) {
+	if err != nil || rendered == "" || len(preview.Objects) == 0 || len(unknown) == 0 && !preview.chancy {
 		return preview, err
 	}
 	again, err := k.rehearse(ctx, owner.DeepCopy(), unknown, true, nil)
@@ -124,6 +122,9 @@ func (k *Kind) rehearse(ctx context.Context, owner *unstructured.Unstructured, u
 		return "", err
 	}
 	defer op.end()
+	if preview != nil {
+		preview.chancy = a.source.chances(a.whole)
+	}
 	rendered, err := a.foresee(op, decide(seen), preview)
 	if err != nil {
 		return "", a.worded(op, err)
@@ -149,7 +150,7 @@ func (k *Kind) Applied(ctx context.Context, owner *unstructured.Unstructured, un
 		return nil, err
 	}
 	defer op.end()
-	rendered, err := a.render(op)
+	rendered, err := a.rerender(op)
 	if err != nil {
 		return nil, a.worded(op, err)
 	}

@@ -6,8 +6,10 @@ import (
 	"strings"
 
 	"helm.sh/helm/v3/pkg/release"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -166,6 +168,31 @@ func (a *actionClient) numberInStatus(field string) int64 {
 	}
 	number, _, _ := unstructured.NestedInt64(owner.Object, "status", "release", field)
 	return number
+}
+
+// expire takes note of the objects that have gone by themselves, as they are to.
+func (a *actionClient) expire() {
+	for i, child := range a.provenChildren() {
+		if !child.Expires || child.Expired {
+			continue
+		}
+		live, err := a.cachedChild(child)
+		if uncached := (&cache.ErrResourceNotCached{}); errors.As(err, &uncached) {
+			err = a.clients.live.Get(a.ctx, client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, live)
+		}
+		if apierrors.IsNotFound(err) {
+			a.current.Children = slices.Clone(a.current.Children) // others read them
+			a.current.Children[i].Expired = true
+		}
+	}
+}
+
+// expired are the objects that have gone so.
+func (a *actionClient) expired() []object.Child {
+	if a.current == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(a.provenChildren()), func(child object.Child) bool { return !child.Expired })
 }
 
 // untouched are the objects that are as this process has applied them. A record could be forged, and the cache be behind

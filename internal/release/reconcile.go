@@ -145,7 +145,7 @@ func (a *actionClient) recover() error {
 	return nil
 }
 
-// want computes what the release is to be made from. It is made from the spec, to which the library has added the overrides: what it passes on has
+// want computes what the release is to be made from. It is made from the spec, into which Translate has put the overrides: what it passes on has
 // the chart's defaults in it already, and where null has taken one out, Helm would put it in again.
 func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 	a.heed()
@@ -356,7 +356,7 @@ func (a *actionClient) compare(opts []helmclient.UpgradeOption) (same bool, err 
 		return false, err
 	}
 	defer op.end()
-	rendered, err := a.render(op, opts...)
+	rendered, err := a.rerender(op, opts...)
 	if err != nil {
 		return false, err
 	}
@@ -372,7 +372,7 @@ func (a *actionClient) compare(opts []helmclient.UpgradeOption) (same bool, err 
 	begun := a.hasBegun(recorded.Manifest) && !a.source.hooks(a.whole) // which have to run, if they have not
 	same = rendered.Manifest == recorded.Manifest || begun && a.asks == questions{}
 	if !same && (begun || a.isApplied(recorded.Manifest)) {
-		again, err := a.render(op, opts...)
+		again, err := a.rerender(op, opts...)
 		if err != nil {
 			return false, err
 		}
@@ -395,6 +395,13 @@ func (a *actionClient) noticed(op *operation) {
 	now, churn := time.Now(), a.clients.ledger.churn(a.owner.GetUID())
 	churn.looked = now
 	churn.notice(now, a.around, op.lookups.all())
+}
+
+// rerender returns what the release would be now, as the revision that it is: what follows from the number is no reason for another one.
+func (a *actionClient) rerender(op *operation, opts ...helmclient.UpgradeOption) (*release.Release, error) {
+	op.asIs = true
+	defer func() { op.asIs = false }()
+	return a.render(op, opts...)
 }
 
 // render returns what an upgrade would apply now.
@@ -579,9 +586,10 @@ func (a *actionClient) succeeded(manifestDigest string) {
 // failed has the action tried again after a while, which grows with every failure of the same
 // inputs. A rollout breaks nothing where it is refused.
 func (a *actionClient) failed(err error) {
-	if errors.As(err, &notAllowed{}) {
+	switch {
+	case errors.As(err, &notAllowed{}):
 		a.leaveRollout(a.owner)
-	} else {
+	case !errors.As(err, &noPlace{}):
 		a.observed(broken)
 	}
 	a.schedule.after(a.owner, a.clients.ledger.fail(a.owner, a.wanted, err))
@@ -610,6 +618,10 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 	defer a.changing(a.retries())()
 	start := time.Now()
 	hooks, err := a.partingHooks(op)
+	if err == nil && len(hooks) > 0 {
+		a.wanted = a.partingInputs()
+		err = op.placeForHooks()
+	}
 	if err == nil && a.current.Status != release.StatusUninstalling { // else those before it have run
 		err = a.part(op, hooks, release.HookPreDelete)
 	}

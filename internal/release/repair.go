@@ -36,6 +36,7 @@ func (a *actionClient) Reconcile(*release.Release) (err error) {
 			return err
 		}
 	}
+	a.expire()
 	start := time.Now()
 	if err := a.correct(); err != nil {
 		a.acted(DriftCorrection, time.Since(start), err)
@@ -104,6 +105,9 @@ func (a *actionClient) observed(h health) { a.wake(a.rollout.observe(a.owner, h)
 func (a *actionClient) health() health {
 	worst := healthy
 	for _, child := range a.current.Children {
+		if child.Expired {
+			continue
+		}
 		live, err := a.cachedChild(child)
 		if uncached := (&cache.ErrResourceNotCached{}); errors.As(err, &uncached) {
 			err = a.clients.live.Get(object.Quietly(a.ctx), client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, live)
@@ -133,7 +137,7 @@ func (a *actionClient) cachedChild(child object.Child) (*unstructured.Unstructur
 // intact is whether the cache shows an object as it was right after it was applied.
 func (a *actionClient) intact(child object.Child) bool {
 	cached, err := a.cachedChild(child)
-	return err == nil && child.Intact(cached, a.owner, a.key)
+	return child.Expired || err == nil && child.Intact(cached, a.owner, a.key)
 }
 
 // repair brings the objects back to what was applied, and tells of each.
@@ -198,7 +202,7 @@ func (a *actionClient) restorable(op *operation) (manifest string, err error) {
 		}
 		return recorded.Manifest, op.judge(recorded.Manifest)
 	}
-	rendered, err := a.render(op)
+	rendered, err := a.rerender(op)
 	if err != nil {
 		return "", err
 	}

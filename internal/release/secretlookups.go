@@ -49,18 +49,18 @@ func (t notingTransport) lookUpSecrets(request *http.Request, namespace, name st
 	if err := json.Unmarshal(text, &found); err != nil {
 		return nil, errors.New("look up Secrets: the answer is no JSON")
 	}
-	if name != "" && t.lookups.isForeign(found) {
+	if name != "" && t.lookups.isHidden(found) {
 		return notFound(request)
 	}
 	if items, isList := found["items"].([]any); isList {
-		found["items"] = slices.DeleteFunc(items, t.lookups.isForeign)
+		found["items"] = slices.DeleteFunc(items, t.lookups.isHidden)
 	}
 	return answer(request, http.StatusOK, found)
 }
 
-// isForeign is whether a Secret is neither of the release nor one that the guard would take over, as from a backup or one that is given to the owner: a chart that does not find that would
+// isHidden is whether a Secret is neither of the release nor one that the guard would take over, as from a backup or one that is given to the owner: a chart that does not find that would
 // make another password.
-func (l *lookups) isForeign(content any) bool {
+func (l *lookups) isHidden(content any) bool {
 	fields, _ := content.(map[string]any)
 	found := &unstructured.Unstructured{Object: fields}
 	takenOver := (l.begins || object.Kept(found)) && object.MarkedFor(found, l.owner) || l.adopts && object.CheckGiven(found, l.owner) == ""

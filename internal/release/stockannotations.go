@@ -29,8 +29,8 @@ const (
 	uninstallWait        = stockOptions + "uninstall-wait"
 	reconcilePeriod      = stockOptions + "reconcile-period"
 
-	// MaxOption is how much of such an annotation counts, in bytes.
-	MaxOption = 128
+	// MaxStockAnnotation is how much of such an annotation counts, in bytes.
+	MaxStockAnnotation = 128
 	// minPeriod is the shortest period that an author may ask for.
 	minPeriod = 10 * time.Second
 )
@@ -38,8 +38,8 @@ const (
 // IgnoredAnnotations is the condition that tells which annotations of a stock Helm operator have no effect.
 const IgnoredAnnotations = "IgnoredAnnotations"
 
-// Options are the annotations that are read of a custom resource.
-var Options = []string{
+// StockAnnotations are the annotations that are read of a custom resource.
+var StockAnnotations = []string{
 	installDescription, upgradeDescription, uninstallDescription, installDisableHooks, upgradeDisableHooks, upgradeForce, rollbackForce, uninstallWait, reconcilePeriod,
 }
 
@@ -57,7 +57,7 @@ func (k *Kind) ignored(owner client.Object) string {
 		return "the operator's watches.yaml has to allow it: allow: {options: [" + word + "]}"
 	}
 	hooks := slices.Contains(k.allow.Options, object.OptionDisableHooks)
-	for _, option := range Options {
+	for _, option := range StockAnnotations {
 		value, set := owner.GetAnnotations()[option]
 		switch {
 		case !set:

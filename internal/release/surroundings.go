@@ -152,11 +152,11 @@ func (l *lookups) note(what string, code int, text []byte) {
 		if isList {
 			content["items"] = slices.DeleteFunc(items, func(item any) bool {
 				fields, _ := item.(map[string]any)
-				return !l.foreign(fields)
+				return !l.stripForeign(fields)
 			})
 			delete(content, "metadata") // of the list: its version
 		}
-		if isList || l.foreign(content) {
+		if isList || l.stripForeign(content) {
 			digest = digestOf(content)
 		}
 	}
@@ -165,8 +165,8 @@ func (l *lookups) note(what string, code int, text []byte) {
 	l.found[what] = digest
 }
 
-// foreign is whether an object is none of the release. It takes out what every write changes.
-func (l *lookups) foreign(content map[string]any) bool {
+// stripForeign is whether an object is none of the release, and takes out of such a one what every write changes.
+func (l *lookups) stripForeign(content map[string]any) bool {
 	found := &unstructured.Unstructured{Object: content}
 	if object.Owned(found, l.owner, l.unowned) {
 		return false

@@ -5,25 +5,19 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"helm.sh/helm/v3/pkg/release"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // RunTests is the annotation of a custom resource that asks for the tests of its chart (helm.sh/hook: test). They run once for each new value, of which
-// MaxTestRequest bytes count.
+// MaxRequest bytes count.
 const (
-	RunTests       = "webapp.demo.welcome.domain/test"
-	MaxTestRequest = 63
+	RunTests   = "webapp.demo.welcome.domain/test"
+	MaxRequest = 63
 )
-
-// maxTests is how many custom resources of a kind may run tests at once, one in each namespace: a test may take as long as it likes, and whoever asks for
-// one must not keep the operator from others.
-const maxTests = 8
 
 // testPause is after how long a custom resource asks again that has found no place to run its tests.
 const testPause = 20 * time.Second
@@ -48,31 +42,6 @@ func (t Tests) String() string {
 	return "Succeeded: " + strings.Join(t.Run, ", ")
 }
 
-// testPlaces are the namespaces in which tests of a kind run.
-type testPlaces struct {
-	mu         sync.Mutex
-	namespaces map[string]bool
-}
-
-func newTestPlaces() *testPlaces { return &testPlaces{namespaces: map[string]bool{}} }
-
-// begin takes the place of a namespace. There is none while it has tests that run, or too many others have.
-func (t *testPlaces) begin(namespace string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.namespaces[namespace] || len(t.namespaces) >= maxTests {
-		return false
-	}
-	t.namespaces[namespace] = true
-	return true
-}
-
-func (t *testPlaces) end(namespace string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.namespaces, namespace)
-}
-
 // test runs the tests of a release that is as the chart and the spec have it, once all of its objects are healthy, if somebody asks for that. What becomes
 // of them changes nothing else.
 func (a *actionClient) test() {
@@ -84,11 +53,11 @@ func (a *actionClient) test() {
 		a.schedule.after(a.owner, testPause)
 		return
 	}
-	if a.health() != healthy || !a.testPlaces.begin(a.owner.GetNamespace()) {
+	if a.health() != healthy || !a.testPlaces.take(a.owner.GetNamespace()) {
 		a.schedule.after(a.owner, testPause)
 		return
 	}
-	defer a.testPlaces.end(a.owner.GetNamespace())
+	defer a.testPlaces.give(a.owner.GetNamespace())
 	tests := Tests{Asked: asked, Generation: a.owner.GetGeneration()}
 	var err error
 	tests.Run, tests.Err, err = a.runTests()
@@ -112,12 +81,7 @@ func (a *actionClient) tested() string {
 	if asked := a.clients.ledger.state(a.owner.GetUID()).Tests.Asked; asked != "" {
 		return asked
 	}
-	owner, ok := a.owner.(*unstructured.Unstructured)
-	if !ok {
-		return ""
-	}
-	asked, _, _ := unstructured.NestedString(owner.Object, "status", "tested")
-	return asked
+	return textInStatus(a.owner, "tested")
 }
 
 // runTests runs those of the chart as it is now, with what the custom resource says now, and names their objects. An error is that they could not be begun.
@@ -130,7 +94,7 @@ func (a *actionClient) runTests() (run []string, failed, err error) {
 		return nil, nil, err
 	}
 	defer op.end()
-	rel, err := a.render(op)
+	rel, err := a.rerender(op)
 	if err != nil {
 		return nil, nil, err
 	}

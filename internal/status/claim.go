@@ -140,10 +140,10 @@ func (c *claims) letGo(ctx context.Context, holder string, obj *unstructured.Uns
 	return nil
 }
 
-// parts is whether this operator lets a custom resource of its go next, whose label was moved while it was acted on. The status that follows from that is written
-// all the same: the next operator would take for unproven what nothing proves, and make another password, or run hooks once more.
-func (c *claims) parts(obj *unstructured.Unstructured) bool {
-	return Operator(obj) == c.self && !c.serves.Matches(labels.Set(obj.GetLabels()))
+// parts is whether this operator, if it is the holder, lets a custom resource go next, whose label was moved while it was acted on. The status that follows from that is
+// written all the same: the next operator would take for unproven what nothing proves, and make another password, or run hooks once more.
+func (c *claims) parts(holder string, obj *unstructured.Unstructured) bool {
+	return holder == c.self && !c.serves.Matches(labels.Set(obj.GetLabels()))
 }
 
 // yield lets another operator that lives in the namespace begin with what nobody has claimed yet: the two need not compete for each that is new.

@@ -169,11 +169,12 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	defer hideConditions(owner)
 	// The library updates twice after a failed uninstall, and the second time would undo the first.
 	stored, order, err := w.reporter.shown(ctx, owner)
-	if err != nil || order > 0 && !w.reporter.claims.parts(stored) {
+	if err != nil {
 		return err
 	}
-	if holder, err := w.reporter.claims.holder(ctx, stored); err != nil || holder != "" && holder != w.reporter.claims.self {
-		return err // another operator was faster
+	holder, err := w.reporter.claims.holder(ctx, stored)
+	if err != nil || order > 0 && !w.reporter.claims.parts(holder, stored) || holder != "" && holder != w.reporter.claims.self {
+		return err // somebody has changed it, or another operator was faster
 	}
 	previous := Of(stored)
 	status, changed := w.reporter.status(ctx, owner, previous, reported)
@@ -324,6 +325,9 @@ func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured
 	}
 	_, failed := failure(reported)
 	for _, child := range state.Children {
+		if child.Expired {
+			continue
+		}
 		o := childState{Child: child}
 		if failed {
 			o.live, o.gone = r.find(ctx, owner, child) // half an upgrade may have been applied since

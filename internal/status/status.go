@@ -130,7 +130,7 @@ func (s Status) condition(conditionType string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// clone returns a status that shares nothing with s.
+// clone returns a status of which nothing is s's that is written in place.
 func (s Status) clone() Status {
 	s.Conditions = append([]metav1.Condition(nil), s.Conditions...)
 	if s.Release != nil {

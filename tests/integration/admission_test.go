@@ -66,6 +66,16 @@ func (s *scene) holdDeployments() (asked <-chan struct{}, letGo func()) {
 	})
 }
 
+// killWaiting kills an operator in the middle of a write that a webhook holds, and returns when the API server has given that up: else it might be done all the same.
+func (s *scene) killWaiting(operator *process) {
+	s.Helper()
+	for len(s.givenUp) > 0 {
+		<-s.givenUp // a try
+	}
+	operator.Kill()
+	<-s.givenUp // when the webhook's time is over, at the latest
+}
+
 // hold has a webhook of somebody else that does not answer when this is to be done to such an object in the namespace of the test, until letGo is called.
 // asked tells of each that waits; try does it, by a dry run.
 func (s *scene) hold(operation admissionregistrationv1.OperationType, group, resource string, try func(context.Context) error) (asked <-chan struct{}, letGo func()) {
@@ -85,6 +95,7 @@ func (s *scene) hold(operation admissionregistrationv1.OperationType, group, res
 		select {
 		case <-answer:
 		case <-r.Context().Done():
+			s.givenUp <- struct{}{}
 			return
 		}
 		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}

@@ -122,7 +122,7 @@ func TestChanceInTheMiddle(t *testing.T) {
 			asked, letGo := s.holdDeployments()
 			ask()
 			<-asked
-			operator.Kill()
+			s.killWaiting(operator)
 			letGo()
 			return password(s)
 		},
@@ -191,7 +191,7 @@ func TestChanceInTheMiddle(t *testing.T) {
 		operator := s.ownOperator(only)
 		<-asked
 		s.must(s.isGone(&corev1.ConfigMap{}, "hello-generated"))
-		operator.Kill()
+		s.killWaiting(operator)
 		letGo()
 		s.ownOperator(only)
 		s.awaitDeployed("hello")
@@ -250,7 +250,7 @@ data:
 	operator := s.ownOperator(only)
 	s.create("hello")
 	<-asked
-	operator.Kill()
+	s.killWaiting(operator)
 	letGo()
 	s.ownOperator(only)
 	s.awaitDeployed("hello")
@@ -445,7 +445,8 @@ func TestUpgradeLoop(t *testing.T) {
 func TestNewKindOfTheCluster(t *testing.T) {
 	s := newScene(t)
 	settings := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withPassword+`
-  known: {{ .Capabilities.APIVersions.Has "`+s.namespace+`.known.example.com/v1" | quote }}`)}
+  known: {{ .Capabilities.APIVersions.Has "`+s.namespace+`.known.example.com/v1" | quote }}
+  revision: {{ .Release.Revision | quote }}`)}
 	operator := s.ownOperator(settings)
 	s.deploy("hello")
 	s.bringUp("hello")

@@ -10,6 +10,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
@@ -39,7 +40,7 @@ spec:
       restartPolicy: Never
       containers: [{name: endless, image: example.com/endless:1}]
 {{- end }}`)})
-	held := []string{"held-1", "held-2", "held-3", "held-4", "held-5", "held-6"}
+	held := []string{"held-1", "held-2", "held-3", "held-4", "held-5", "held-6", "held-7", "held-8"}
 	for _, name := range held {
 		cr := s.create(name, kit.Greet("endless"))
 		job := &batchv1.Job{} // nobody runs it here
@@ -48,6 +49,15 @@ spec:
 			t.Errorf("the Job is owned by %v", job.OwnerReferences)
 		}
 	}
+	s.create("too-many", kit.Greet("endless")) // for one namespace: others have hooks, too
+	s.awaitCondition("too-many", "Ready", "False", "not begun: the hooks of 8 other custom resources in this namespace")
+	s.must(s.hasRecords("too-many", 0))
+	ends := &batchv1.Job{}
+	s.get(ends, held[7])
+	s.endHook(ends, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.awaitExists(ends, "too-many")
+	s.endHook(ends, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	held = held[:7]
 	// Somebody else's Job has the name of a hook: nobody waits for its end.
 	s.must(env.Client.Create(ctx, &batchv1.Job{ObjectMeta: objectMeta(s.namespace, "foreign"), Spec: batchv1.JobSpec{
 		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "a", Image: "a"}}}},
@@ -66,6 +76,60 @@ spec:
 	operator.Stop() // kills it after 30 seconds
 	if took := time.Since(start); took >= 30*time.Second {
 		t.Errorf("it had to be killed\n%s", s.dump())
+	}
+}
+
+// A Job that Kubernetes deletes some time after it is done has been run, whatever happens to the operator and to other objects, until the chart wants another one.
+func TestJobThatExpires(t *testing.T) {
+	s := newScene(t)
+	s.grantJobs()
+	own := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: {{ .Release.Name }}}
+spec:
+  ttlSecondsAfterFinished: 0
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: once, image: "example.com/once:{{ .Values.replicas }}"}]`)}
+	operator := s.ownOperator(own)
+	s.deploy("hello", kit.Greet("before"))
+	job := &batchv1.Job{}
+	s.get(job, "hello")
+	s.endHook(job, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.bringUp("hello")
+	s.settled(operator)
+	// Nobody deletes it here when it is done.
+	s.must(env.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	s.await("it is known to have expired", func() error { return says(s.childrenInStatus(), []string{`"expired":true`}) })
+	s.awaitCondition("hello", "Ready", "True")
+	s.settled(operator)
+	before := s.record()
+	s.seen(operator)
+	if requests := before.of(operator); len(requests) > 0 {
+		t.Errorf("an idle reconcile asks the API server: %s", requests)
+	}
+	s.must(env.Client.Delete(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, "hello")}))
+	s.awaitExists(&corev1.Service{}, "hello")
+	operator.Kill()
+	s.must(env.Client.Delete(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, "hello")}))
+	operator = s.ownOperator(own)
+	s.awaitExists(&corev1.Service{}, "hello")
+	s.edit("hello", kit.Greet("after"))
+	s.awaitGreeting("hello", "after")
+	s.bringUp("hello")
+	s.awaitCondition("hello", "Ready", "True")
+	s.settled(operator)
+	for _, request := range before.of(operator) {
+		if request.Verb == "create" && request.ObjectRef.Resource == "jobs" {
+			t.Errorf("it was run again: %s", request)
+		}
+	}
+	s.edit("hello", kit.Set("replicas", 2))
+	s.awaitExists(job, "hello")
+	if image := job.Spec.Template.Spec.Containers[0].Image; image != "example.com/once:2" {
+		t.Errorf("it is run with %s", image)
 	}
 }
 

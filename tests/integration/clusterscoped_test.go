@@ -105,6 +105,27 @@ func TestClusterScopedObjects(t *testing.T) {
 	s.awaitGone(&rbacv1.ClusterRoleBinding{}, s.namespace+".hello-reader")
 }
 
+// A fight over one has an end, too.
+func TestFightInNoNamespace(t *testing.T) {
+	s := newScene(t)
+	operator := s.serveClusterScoped("Fought", s.accountForCharts(), inCluster(t))
+	s.createOf("Fought", "hello")
+	s.awaitOf("Fought", "hello", "Ready")
+	s.settled(operator)
+	before, role := s.record(), &rbacv1.ClusterRole{}
+	stop := s.fightOver(role, s.namespace+".hello-reader", func() bool {
+		changes := len(role.Rules[0].Verbs) != 1
+		role.Rules[0].Verbs = []string{"get"}
+		return changes
+	})
+	s.awaitOf("Fought", "hello", "DriftLoop", "cluster-scoped ClusterRole", `"test-controller"`)
+	s.settled(operator)
+	if requests := before.of(operator); len(requests) > 40 {
+		t.Errorf("%d requests until they rest", len(requests))
+	}
+	stop()
+}
+
 // What another chart or somebody else has made under such a name is left alone, and named. Two custom resources of one name, in two namespaces, do not meet.
 func TestForeignClusterScopedObject(t *testing.T) {
 	s := newScene(t)

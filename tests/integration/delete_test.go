@@ -3,6 +3,7 @@ package integration
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -99,6 +100,59 @@ func TestForeignFinalizersHoldUpNobody(t *testing.T) {
 		setFinalizers(name)
 		s.awaitGone(kit.Welcome(s.namespace, name), name)
 	}
+}
+
+// Nor do those on release records, of a tenant or of a controller that puts them on every ConfigMap. What they keep counts for nothing, but that it has its name.
+func TestFinalizersOfRecordsHoldUpNobody(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(settings{namespaces: []string{s.namespace}})
+	setFinalizers := func(record corev1.ConfigMap, finalizers ...string) {
+		before := record.DeepCopy()
+		record.Finalizers = finalizers
+		s.must(env.Client.Patch(ctx, &record, client.MergeFrom(before)))
+	}
+	var kept []corev1.ConfigMap
+	var names []string
+	for i := range 12 {
+		names = append(names, fmt.Sprintf("kept-%d", i))
+		s.create(names[i])
+	}
+	for _, name := range names {
+		s.awaitDeployed(name)
+		s.edit(name, kit.Greet("again"))
+		s.awaitGreeting(name, "again")
+		s.await("there are two revisions", func() error { return s.hasRecords(name, 2) })
+		kept = append(kept, s.records(name)...)
+	}
+	forged := kept[0].DeepCopy() // of a revision that nobody has made
+	forged.ObjectMeta = objectMeta(s.namespace, strings.TrimSuffix(kept[0].Name, ".v1")+".v3000000")
+	forged.Labels, forged.OwnerReferences = kept[0].Labels, kept[0].OwnerReferences
+	s.must(env.Client.Create(ctx, forged))
+	kept = append(kept, *forged)
+	for _, record := range kept {
+		setFinalizers(record, "example.com/stays")
+	}
+	start := time.Now()
+	s.edit(names[0], kit.Greet("edited"))
+	s.awaitGreeting(names[0], "edited")
+	for _, name := range names {
+		s.must(env.Client.Delete(ctx, kit.Welcome(s.namespace, name)))
+	}
+	for _, name := range names {
+		s.awaitGone(kit.Welcome(s.namespace, name), name)
+	}
+	s.deploy("another")
+	if took := time.Since(start); took > 20*time.Second { // with a wait for each it were 30 s, and more each time
+		t.Errorf("it took %s", took)
+	}
+	s.create(names[1])
+	s.awaitCondition(names[1], "Ready", "False", "sh.helm.release.v1."+names[1]+".v1", "is being deleted", "take off example.com/stays")
+	for _, name := range names {
+		for _, record := range s.records(name) {
+			setFinalizers(record)
+		}
+	}
+	s.awaitDeployed(names[1])
 }
 
 // Somebody's policy does not let an object go. The custom resource says so, is tried again, but not all the time, and goes

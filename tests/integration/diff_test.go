@@ -317,6 +317,19 @@ func TestDiffShowsNoSecret(t *testing.T) {
 	}
 }
 
+// What a chart's default makes by chance, where the chart runs it as a template, is not shown either.
+func TestDiffOfADefaultByChance(t *testing.T) {
+	s := newScene(t)
+	s.publisher(settings{watches: fmt.Sprintf("- {group: webapp.demo.welcome.domain, version: v1, kind: Welcome, chart: %s}", kit.File("helm-charts/welcome"))})
+	s.deploy("hello")
+	chart := chartOf(t, map[string]string{
+		"Chart.yaml":         "{apiVersion: v2, name: welcome, version: 9.0.0}",
+		"values.yaml":        "made: '{{ randAlphaNum 20 }}'",
+		"templates/all.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata:\n  made: {{ tpl .Values.made . }}\n",
+	})
+	s.expect(s.plugin("diff", "--chart", chart), 1, "made: (not shown)")
+}
+
 // Where an operator may not publish, it says so once, and what to do, and works.
 func TestOperatorThatMayNotPublish(t *testing.T) {
 	s := newScene(t)

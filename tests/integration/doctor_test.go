@@ -81,6 +81,7 @@ func TestDoctor(t *testing.T) {
 		lease := &coordinationv1.Lease{ObjectMeta: objectMeta(operatorNamespace, published), Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: ptr.To("controller-manager-6d5f-abcde_1"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: &metav1.MicroTime{Time: time.Now().Add(-time.Hour)},
 		}}
+		s.must(client.IgnoreNotFound(env.Client.Delete(ctx, lease.DeepCopy()))) // of an operator of another test
 		s.must(env.Client.Create(ctx, lease))
 		defer func() { s.must(env.Client.Delete(ctx, lease)) }()
 		finds(2, "is held by pod controller-manager-6d5f-abcde, which is gone since 1h0m", "rollout restart deployment/controller-manager")

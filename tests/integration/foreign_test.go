@@ -115,7 +115,7 @@ func TestKilledBeforeItIsTakenBack(t *testing.T) {
 			asked, letGo := s.hold(admissionregistrationv1.Delete, "", "services", func(ctx context.Context) error { return env.Client.Delete(ctx, probe, client.DryRunAll) })
 			s.create("hello")
 			<-asked
-			first.Kill()
+			s.killWaiting(first)
 			letGo()
 
 			s.ownOperator(only)

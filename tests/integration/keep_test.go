@@ -283,7 +283,7 @@ func TestKilledBeforeWhatIsKeptIsProven(t *testing.T) {
 	asked, letGo := s.holdDeployments()
 	s.create("hello")
 	<-asked
-	first.Kill()
+	s.killWaiting(first)
 	letGo()
 	before := s.kept()
 	s.must(s.unowned())

@@ -48,6 +48,7 @@ func metricsReader(t *testing.T) string {
 func TestMetrics(t *testing.T) {
 	s := newScene(t)
 	operator := s.operator()
+	s.deploy("of-no-series")
 	s.must(env.Client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: objectMeta(s.namespace, "nobody")}))
 	powerless, err := env.Token(ctx, s.namespace, "nobody")
 	s.must(err)
@@ -68,6 +69,9 @@ func TestMetrics(t *testing.T) {
 			}
 			if has := strings.Contains(body, "welcome_operator_build_info"); has != (c.want == http.StatusOK) {
 				t.Errorf("there are metrics: %v", has)
+			}
+			if strings.Contains(body, "of-no-series") {
+				t.Errorf("there are series of single custom resources\n%s", body)
 			}
 		})
 	}

@@ -242,20 +242,67 @@ func TestReplicasThatAreSetComeBack(t *testing.T) {
 	has(3)
 }
 
+// So they are where another value of the chart sets them.
+func TestReplicasByAnotherValue(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Counted")
+	chart := chartOf(t, map[string]string{
+		"Chart.yaml":  "{apiVersion: v2, name: counted, version: 1.0.0}",
+		"values.yaml": "server: {count: 1}",
+		"templates/all.yaml": `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: {{ .Release.Name }}}
+spec:
+  replicas: {{ .Values.server.count }}
+  selector: {matchLabels: {app: {{ .Release.Name }}}}
+  template:
+    metadata: {labels: {app: {{ .Release.Name }}}}
+    spec: {containers: [{name: main, image: "example.com/main:1"}]}
+`})
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: entryOf("Counted", chart, "")})
+	s.createOf("Counted", "hello", kit.Set("server.count", 3))
+	replicas := func(want int32) {
+		t.Helper()
+		s.awaitDeployment("hello", fmt.Sprintf("it has %d replicas", want), func(d *appsv1.Deployment) error {
+			if *d.Spec.Replicas != want {
+				return fmt.Errorf("it has %d", *d.Spec.Replicas)
+			}
+			return nil
+		})
+	}
+	replicas(3)
+	s.awaitOf("Counted", "hello", "Deployed")
+	s.scale("kubectl", 0)
+	replicas(3)
+	s.editOf("Counted", "hello", kit.Set("server.count", 1)) // as many as the chart has by default
+	replicas(1)
+	s.awaitOf("Counted", "hello", "Deployed")
+	s.settled(operator)
+	s.scale("kube-controller-manager", 4)
+	s.editOf("Counted", "hello", kit.Annotate("example.com/poke", "now"))
+	s.settled(operator)
+	replicas(4)
+}
+
 // fight has another controller write to the Service whenever it is not as that wants it, until the test ends or stop is called.
 func (s *scene) fight(change func(*corev1.Service) bool) (stop func()) {
+	service := &corev1.Service{}
+	return s.fightOver(service, "hello", func() bool { return change(service) })
+}
+
+func (s *scene) fightOver(object client.Object, name string, change func() bool) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
 		for ; ctx.Err() == nil; time.Sleep(10 * time.Millisecond) {
-			service := &corev1.Service{}
-			if s.find(service, "hello") != nil {
+			if s.find(object, name) != nil {
 				continue
 			}
-			before := service.DeepCopy()
-			if change(service) {
-				_ = env.Client.Patch(ctx, service, client.MergeFrom(before), client.FieldOwner("test-controller")) // again, if it fails
+			before := object.DeepCopyObject().(client.Object)
+			if change() {
+				_ = env.Client.Patch(ctx, object, client.MergeFrom(before), client.FieldOwner("test-controller")) // again, if it fails
 			}
 		}
 	}()

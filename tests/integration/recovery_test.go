@@ -23,7 +23,7 @@ func TestKilledWhileInstalling(t *testing.T) {
 	asked, letGo := s.holdDeployments()
 	s.create("hello", kit.Greet("myfriends"))
 	<-asked
-	first.Kill() // as the kernel does when memory runs out
+	s.killWaiting(first) // as the kernel does when memory runs out
 	letGo()
 	if records := s.records("hello"); len(records) != 1 || s.childrenInStatus() != "" {
 		t.Fatalf("the operator was not in the middle of an install: %v", names(records))
@@ -79,7 +79,7 @@ func TestKilledAfterTheRecord(t *testing.T) {
 				asked, letGo := hold(s)
 				first := s.ownOperator(only)
 				<-asked
-				first.Kill()
+				s.killWaiting(first)
 				letGo()
 				if records := s.records("hello"); len(records) != 1 || records[0].Labels["status"] != "deployed" {
 					t.Fatalf("the operator was not in the middle of an install: %v", names(records))
@@ -106,7 +106,7 @@ func TestKilledBeforeAForeignObjectIsFound(t *testing.T) {
 	first := s.ownOperator(only)
 	s.create("hello")
 	<-asked
-	first.Kill()
+	s.killWaiting(first)
 	letGo()
 
 	s.ownOperator(only)
@@ -151,7 +151,7 @@ func TestKilledWhileUpgrading(t *testing.T) {
 	s.must(env.Client.Delete(ctx, &appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "hello")}))
 	s.edit("hello", kit.Pause(false), kit.Greet("after"))
 	<-asked // Helm makes the Deployment again
-	first.Kill()
+	s.killWaiting(first)
 	letGo()
 
 	s.ownOperator(only)

@@ -40,13 +40,14 @@ type scene struct {
 	*testing.T
 	namespace string
 	operators []*process
+	givenUp   chan struct{} // of what the webhook of hold holds, what the API server no longer waits for
 }
 
 // newScene begins a test. One that waits most of its time, for operators of its own, runs beside others of that sort, after all that use the shared one: it
 // says t.Parallel().
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	s := &scene{T: t}
+	s := &scene{T: t, givenUp: make(chan struct{}, 100)}
 	s.namespace = s.newNamespace("test-")
 	return s
 }

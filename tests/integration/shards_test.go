@@ -11,6 +11,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
@@ -263,6 +264,43 @@ func TestShardLetsGoWhenItIsDone(t *testing.T) {
 	letGo()
 	s.servedBy(shards["b"], "hello")
 	s.awaitGreeting("hello", "by a")
+}
+
+// So it does with an installation, whatever chance and hooks have a part in it: the next shard finds nothing that it would do once more.
+func TestShardLetsGoWhenItIsInstalled(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.grantJobs()
+	chart := chartIn(watchesWithMore(t, withPassword+`
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {{ .Release.Name }}
+  annotations: {helm.sh/hook: post-install}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: once, image: example.com/once:1}]`))
+	shards, operators := s.shards(), map[string]*process{}
+	for name, shard := range shards {
+		shard.watches = strings.Replace(shard.watches, "helm-charts/welcome", chart, 1)
+		operators[name] = s.ownOperator(shard.settings)
+	}
+	s.create("hello", ofShard("a"))
+	job := &batchv1.Job{} // nobody runs it here
+	s.awaitExists(job, "hello")
+	password, since := s.generated("password"), s.record()
+	s.edit("hello", ofShard("b"))
+	s.settled(operators["b"])
+	s.endHook(job, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.servedBy(shards["b"], "hello")
+	s.settled(operators["b"])
+	s.isRevision(1)
+	if written := s.childrenWrites(since, operators["b"]); len(written) > 0 || s.generated("password") != password {
+		t.Errorf("it was done once more: %s", written)
+	}
 }
 
 // A new version of a shard, whose selector is gone by mistake, is rolled out. It waits until the old one has ended, leaves alone what the other shard

@@ -7,20 +7,20 @@ import (
 
 // One of each namespace, and no more than so many.
 func TestPlacesOfTests(t *testing.T) {
-	places := newTestPlaces()
-	if !places.begin("a") || places.begin("a") {
+	places := newPlaces(1, maxTests)
+	if !places.take("a") || places.take("a") {
 		t.Error("a namespace has not one place")
 	}
 	for i := range maxTests - 1 {
-		if !places.begin(fmt.Sprint(i)) {
+		if !places.take(fmt.Sprint(i)) {
 			t.Errorf("no place for namespace %d", i)
 		}
 	}
-	if places.begin("b") {
+	if places.take("b") {
 		t.Errorf("there are more than %d places", maxTests)
 	}
-	places.end("a")
-	if !places.begin("b") {
+	places.give("a")
+	if !places.take("b") {
 		t.Error("a place that is given back is gone")
 	}
 }

@@ -1,0 +1,47 @@
+package release
+
+import (
+	"sync"
+
+	"demo.welcome.domain/welcome-operator/internal/guard"
+)
+
+// A test or a hook may take as long as it likes, and whoever has one run must not keep the operator from others. So of a kind, one custom resource in each
+// namespace may run tests, and maxTests in all; and in each, maxHooks may have actions under way that wait for hooks, and guard.HookWaits in all.
+const (
+	maxTests = 8
+	maxHooks = guard.HookWaits / 4
+)
+
+// places are what the namespaces may take at once of something, each so many and all together so many.
+type places struct {
+	each, all int
+
+	mu    sync.Mutex
+	taken map[string]int // by namespace
+	sum   int
+}
+
+func newPlaces(each, all int) *places { return &places{each: each, all: all, taken: map[string]int{}} }
+
+// take takes a place for a namespace, if there is one.
+func (p *places) take(namespace string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.taken[namespace] >= p.each || p.sum >= p.all {
+		return false
+	}
+	p.taken[namespace]++
+	p.sum++
+	return true
+}
+
+// give ends what take began.
+func (p *places) give(namespace string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.taken[namespace]--; p.taken[namespace] == 0 {
+		delete(p.taken, namespace)
+	}
+	p.sum--
+}
