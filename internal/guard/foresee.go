@@ -67,6 +67,9 @@ func (g *Guard) foresee(previous, one kube.ResourceList) *Outlook {
 		return outlook
 	}
 	t := targets[0]
+	if t.unchanged != nil { // as what has expired
+		return nil
+	}
 	outlook.Live = t.live
 	applied, err := g.bring(t, true)
 	switch {

@@ -62,7 +62,7 @@ func (f fenced) RoundTrip(request *http.Request) (*http.Response, error) {
 	case response.StatusCode < http.StatusMultipleChoices:
 		f.renewed.Store(int64(now))
 		f.refused.Store(false)
-	case response.StatusCode == http.StatusConflict || response.StatusCode == http.StatusNotFound:
+	case response.StatusCode == http.StatusConflict: // one that is gone is made anew, by this process or another one
 		f.refused.Store(true)
 	}
 	return response, err

@@ -135,10 +135,10 @@ func (d hookDriver) Create(key string, rel *release.Release) error {
 	return nil
 }
 
-// awaited is whether an installation or an upgrade may have a hook run.
+// awaited is whether an installation, or an upgrade or what takes it back, may have a hook run.
 func awaited(hook *release.Hook) bool {
 	return slices.ContainsFunc(hook.Events, func(event release.HookEvent) bool {
-		return event == release.HookPreInstall || event == release.HookPostInstall || event == release.HookPreUpgrade || event == release.HookPostUpgrade
+		return event != release.HookPreDelete && event != release.HookPostDelete && event != release.HookTest
 	})
 }
 

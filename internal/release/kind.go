@@ -99,7 +99,7 @@ type KindOptions struct {
 func (c *Clients) Kind(o KindOptions) *Kind {
 	k := &Kind{
 		clients: c, gvk: o.GroupVersionKind, chart: o.Chart, selector: o.Selector, schedule: &schedule{period: o.Period}, rollout: newRollout(o.Limits), drift: o.DriftDetection,
-		slots: make(guard.Slots, o.MaxConcurrent), testPlaces: newPlaces(1, maxTests), hookPlaces: newPlaces(maxHooks, guard.HookWaits), overrides: o.Overrides, allow: o.Allow, secrets: o.Secrets, mayTest: o.Tests, names: o.Names, recreate: o.Recreate, changing: o.Changing, acted: o.Acted,
+		slots: make(guard.Slots, o.MaxConcurrent), testPlaces: newPlaces(1, maxTests), hookPlaces: newPlaces(maxHooks, allHooks), overrides: o.Overrides, allow: o.Allow, secrets: o.Secrets, mayTest: o.Tests, names: o.Names, recreate: o.Recreate, changing: o.Changing, acted: o.Acted,
 	}
 	if o.WatchDependents {
 		if len(o.Namespaces) == 0 {

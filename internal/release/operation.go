@@ -47,7 +47,6 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 	if err := a.slots.Take(a.ctx); err != nil {
 		return nil, err
 	}
-	a.expire()
 	op := &operation{Kind: a.Kind, client: a, lookups: newLookups(a.owner, a.unowned(), a.secrets, a.begins(), a.allow.Adopt), beforePurge: nothing, plan: guard.Plan{
 		Applied: a.isApplied, Key: a.key, Intact: slices.Concat(a.expired(), a.untouched(), a.resting), Left: left, Rehearse: rehearse, Report: a.report,
 		Ignored: a.drift.Ignored, Scalable: a.scalable, Unowned: a.unowned(), Allow: a.allow, Begins: a.begins(), MayInherit: a.mayInherit, Revision: a.appliedRevision(),
@@ -101,7 +100,7 @@ func (op *operation) placeForHooks() error {
 	if op.hooked = op.hookPlaces.take(op.client.owner.GetNamespace()); op.hooked {
 		return nil
 	}
-	return noPlace{fmt.Errorf("not begun: the hooks of %d other custom resources in this namespace, or of %d in all, are waited for", maxHooks, guard.HookWaits)}
+	return noPlace{fmt.Errorf("not begun: the hooks of %d other custom resources in this namespace, or of %d in all, are waited for", maxHooks, allHooks)}
 }
 
 // noPlace is that error: nothing is done yet, and nothing broken.

@@ -7,10 +7,12 @@ import (
 )
 
 // A test or a hook may take as long as it likes, and whoever has one run must not keep the operator from others. So of a kind, one custom resource in each
-// namespace may run tests, and maxTests in all; and in each, maxHooks may have actions under way that wait for hooks, and guard.HookWaits in all.
+// namespace may run tests, and maxTests in all; and in each, maxHooks may have actions under way that wait for hooks, and allHooks in all: the two together have
+// the workers that are there to wait.
 const (
 	maxTests = 8
-	maxHooks = guard.HookWaits / 4
+	maxHooks = 8
+	allHooks = guard.HookWaits - maxTests
 )
 
 // places are what the namespaces may take at once of something, each so many and all together so many.

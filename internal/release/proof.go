@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -170,29 +169,31 @@ func (a *actionClient) numberInStatus(field string) int64 {
 	return number
 }
 
-// expire takes note of the objects that have gone by themselves, as they are to.
+// expired are the objects that have gone by themselves, as they are to, or are known to have. Their kinds' watches only hint at it: an object without the operator's
+// label is none to them.
+func (a *actionClient) expired() (gone []object.Child) {
+	for _, child := range a.knownChildren() {
+		if _, err := a.cachedChild(child); child.Expires && !child.Expired && err != nil {
+			live := &unstructured.Unstructured{}
+			live.SetAPIVersion(child.APIVersion)
+			live.SetKind(child.Kind)
+			child.Expired = apierrors.IsNotFound(a.clients.live.Get(a.ctx, client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, live))
+		}
+		if child.Expired {
+			gone = append(gone, child)
+		}
+	}
+	return gone
+}
+
+// expire takes note of them, so that they are not looked for again.
 func (a *actionClient) expire() {
-	for i, child := range a.provenChildren() {
-		if !child.Expires || child.Expired {
-			continue
-		}
-		live, err := a.cachedChild(child)
-		if uncached := (&cache.ErrResourceNotCached{}); errors.As(err, &uncached) {
-			err = a.clients.live.Get(a.ctx, client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, live)
-		}
-		if apierrors.IsNotFound(err) {
+	for _, gone := range a.expired() {
+		if i := slices.IndexFunc(a.provenChildren(), gone.Same); i >= 0 && !a.current.Children[i].Expired {
 			a.current.Children = slices.Clone(a.current.Children) // others read them
 			a.current.Children[i].Expired = true
 		}
 	}
-}
-
-// expired are the objects that have gone so.
-func (a *actionClient) expired() []object.Child {
-	if a.current == nil {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(a.provenChildren()), func(child object.Child) bool { return !child.Expired })
 }
 
 // untouched are the objects that are as this process has applied them. A record could be forged, and the cache be behind

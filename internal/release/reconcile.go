@@ -619,8 +619,9 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 	start := time.Now()
 	hooks, err := a.partingHooks(op)
 	if err == nil && len(hooks) > 0 {
-		a.wanted = a.partingInputs()
-		err = op.placeForHooks()
+		if err = op.placeForHooks(); err != nil {
+			a.wanted = a.partingInputs()
+		}
 	}
 	if err == nil && a.current.Status != release.StatusUninstalling { // else those before it have run
 		err = a.part(op, hooks, release.HookPreDelete)

@@ -3,6 +3,7 @@ package release
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"text/template/parse"
@@ -21,8 +22,12 @@ var (
 	known = sets.New("Values", "Release", "Chart", "Capabilities", "Template")
 )
 
-// longer are those of them whose result is longer than what they are given, by so many times at most: "<" is \u003c in JSON.
+// longer are those of them whose result is longer than what they are given, by so many times at most: "<" is \u003c in JSON. toYaml indents
+// each line besides, be it empty, by two for each level.
 var longer = map[string]int{"quote": 6, "toJson": 6, "toYaml": 6, "printf": 6, "b64enc": 2}
+
+// verbs are those of printf that make no more of what they are given.
+var verbs = regexp.MustCompile(`%([svqdt%]|$)`)
 
 const (
 	// maxExpanded bounds what the templates in a spec can make, in bytes.
@@ -30,8 +35,8 @@ const (
 	// maxIncludes bounds how often they use the chart's own templates, which may run others of them by tpl: ten that have ten of the next would be 10^n.
 	maxIncludes = 20
 
-	// What a call, a number and the facts that are no values make at most, in bytes: sha256sum makes 64 of nothing, printf 309 of 1e308, and the root has the chart's files.
-	sizeOfCall, sizeOfNumber, sizeOfNames, sizeOfFacts, sizeOfRoot = 100, 320, 1 << 10, 64 << 10, 1 << 20
+	// What a call, a name of the release, other facts that are no values, and the chart's files, which the root has, make at most, in bytes: sha256sum makes 64 of nothing.
+	sizeOfCall, sizeOfNames, sizeOfFacts, sizeOfFiles = 100, 1 << 10, 64 << 10, 1 << 20
 )
 
 // checkTemplates fails if a spec has a template in it that the chart may run, and that could keep the operator busy or take its memory. whole are all values, as
@@ -40,8 +45,8 @@ func (k *Kind) checkTemplates(source chartSource, spec map[string]any, whole str
 	if !source.runsValues || !strings.Contains(whole, "{{") {
 		return nil
 	}
-	t := templates{allowed: sets.New(k.allow.Values...).Insert(slices.Collect(maps.Keys(k.overrides))...), each: len(whole)}
-	if t.look(spec, ""); t.why == "" && t.made > maxExpanded {
+	t := templates{allowed: sets.New(k.allow.Values...).Insert(slices.Collect(maps.Keys(k.overrides))...), each: len(whole), deep: depth(spec)}
+	if t.look(spec, ""); t.why == "" && t.made*max(t.includes, 1) > maxExpanded { // what includes use may run others of them
 		t.where, t.why = "the spec", "could make more than is good of it"
 	}
 	if t.why == "" && t.includes > maxIncludes {
@@ -58,6 +63,7 @@ func (k *Kind) checkTemplates(source chartSource, spec map[string]any, whole str
 type templates struct {
 	allowed  sets.Set[string] // paths of values that may have any
 	each     int              // how much a value may be, in bytes
+	deep     int              // how deep they are
 	made     int              // how much they can make, in bytes
 	includes int              // how often they use the chart's own
 	where    string           // the first that is not allowed, and why not
@@ -99,7 +105,7 @@ func (t *templates) judge(text, path string) {
 	default:
 		for _, tree := range trees {
 			made := 0
-			made, why = t.bound(tree.Root, dot{size: sizeOfRoot, isRoot: true})
+			made, why = t.bound(tree.Root, dot{size: t.root(), isRoot: true})
 			t.made += made
 		}
 	}
@@ -121,10 +127,8 @@ func (t *templates) bound(node parse.Node, at dot) (size int, why string) {
 		return len(n.Text), ""
 	case *parse.StringNode:
 		return len(n.Text), ""
-	case *parse.CommentNode, *parse.BoolNode, *parse.NilNode:
+	case *parse.CommentNode, *parse.BoolNode, *parse.NilNode, *parse.NumberNode:
 		return sizeOfCall, ""
-	case *parse.NumberNode:
-		return sizeOfNumber, ""
 	case *parse.DotNode:
 		return at.size, ""
 	case *parse.ListNode:
@@ -146,7 +150,10 @@ func (t *templates) bound(node parse.Node, at dot) (size int, why string) {
 		}
 		return size, ""
 	case *parse.FieldNode:
-		return t.fact(n.Ident, node)
+		if size, why = t.fact(n.Ident, node); !at.isRoot {
+			size = max(size, at.size) // it is the author's
+		}
+		return size, why
 	case *parse.VariableNode:
 		if n.Ident[0] == "$" {
 			return t.fact(n.Ident[1:], node)
@@ -186,11 +193,13 @@ func (t *templates) branch(b parse.BranchNode, at dot, within func(size int) dot
 	return asked + then + otherwise, why
 }
 
+func (t *templates) root() int { return sizeOfFiles + t.each }
+
 // fact is bound of what is found by names from the root on.
 func (t *templates) fact(names []string, node parse.Node) (size int, why string) {
 	switch {
 	case len(names) == 0:
-		return sizeOfRoot, ""
+		return t.root(), ""
 	case !known.Has(names[0]):
 		return 0, "has " + node.String()
 	case names[0] == "Values":
@@ -216,9 +225,9 @@ func (t *templates) call(command *parse.CommandNode, piped int, at dot) (size in
 	}
 	switch function.Ident {
 	case "lookup":
-		return maxLookup, ""
+		return min(size+piped+maxLookup, maxExpanded+1), ""
 	case "printf": // with a width, it makes much of nothing
-		if literal == "" || strings.ContainsAny(literal, "0123456789*") {
+		if literal == "" || strings.Contains(verbs.ReplaceAllString(literal, ""), "%") {
 			return 0, "has " + command.String()
 		}
 	case "include": // of the chart's own templates, as the chart uses them, and not with what an author has made of the dot
@@ -226,7 +235,26 @@ func (t *templates) call(command *parse.CommandNode, piped int, at dot) (size in
 			return 0, "has " + command.String()
 		}
 		t.includes++
-		return t.each, ""
+		return min(piped+t.each, maxExpanded+1), ""
 	}
-	return min((size+piped)*max(longer[function.Ident], 1), maxExpanded+1), ""
+	times := max(longer[function.Ident], 1)
+	if function.Ident == "toYaml" {
+		times += 2 * t.deep
+	}
+	return min((size+piped)*times, maxExpanded+1), ""
+}
+
+// depth is how deep a value is.
+func depth(value any) (deepest int) {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, element := range value {
+			deepest = max(deepest, 1+depth(element))
+		}
+	case []any:
+		for _, element := range value {
+			deepest = max(deepest, 1+depth(element))
+		}
+	}
+	return deepest
 }

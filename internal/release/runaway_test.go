@@ -8,6 +8,13 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
+func nested(levels int) any {
+	if levels == 0 {
+		return "x"
+	}
+	return map[string]any{"a": nested(levels - 1)}
+}
+
 func TestRunaway(t *testing.T) {
 	check := func(spec map[string]any) error {
 		whole, err := json.Marshal(spec)
@@ -30,7 +37,11 @@ func TestRunaway(t *testing.T) {
 		`{{ .Values.a | toYaml | b64enc | quote }}`: "", `{{ with .Values.a }}{{ include "x.labels" $ }}{{ end }}`: "", `{{ with .Values.a }}{{ include "render" . }}{{ end }}`: "include",
 		strings.Repeat(`{{ include "x.name" . }}`, 20): "", strings.Repeat(`{{ include "x.name" . }}`, 21): "include", strings.Repeat("{{ . }}", 100): "more than is good",
 		`{{ "\"" ` + strings.Repeat("| quote ", 30) + "}}": "more than is good", `{{ "\"" ` + strings.Repeat("| toJson ", 30) + "}}": "more than is good",
-		`{{ with "0123456789abcdef" }}` + strings.Repeat("{{ with print . . }}", 30) + strings.Repeat("{{ end }}", 31):   "more than is good",
+		`{{ with "0123456789abcdef" }}` + strings.Repeat("{{ with print . . }}", 30) + strings.Repeat("{{ end }}", 31): "more than is good",
+		`{{ "\"" ` + strings.Repeat("| quote ", 30) + `| lookup "v1" "ConfigMap" "a" }}`:                               "more than is good",
+		`{{ lookup "v1" "ConfigMap" "a" ("\"" ` + strings.Repeat("| quote ", 30) + `) }}`:                              "more than is good",
+		`{{ "\"" ` + strings.Repeat("| quote ", 30) + `| include "x" $ }}`:                                             "more than is good",
+		`{{ printf "%f" .Values.list }}`: "printf", `{{ printf "%-s" .Values.a }}`: "printf", `{{ printf "100%% %v %q" .Values.a .Values.b }}`: "",
 		`{{ with sha256sum "" }}` + strings.Repeat(`{{ with printf "%s%s" . . }}`, 30) + strings.Repeat("{{ end }}", 31): "more than is good",
 	} {
 		err := check(map[string]any{"text": text})
@@ -43,13 +54,16 @@ func TestRunaway(t *testing.T) {
 		spec map[string]any
 		want bool
 	}{
-		"allowed":                      {map[string]any{"config": map[string]any{"rules": []any{"x", loop}}, "image": map[string]any{"tag": loop}}, true},
-		"pinned":                       {map[string]any{"pinned": loop}, true},
-		"in a list":                    {map[string]any{"rules": []any{"x", loop}}, false},
-		"a key":                        {map[string]any{"a": map[string]any{"{{ tpl .a . }}": "x"}}, false},
-		"a key like an allowed path":   {map[string]any{"image.tag": loop}, false},
-		"much of little":               {map[string]any{"big": strings.Repeat("x", 500_000), "text": strings.Repeat("{{ .Values.big }}", 1000)}, false},
-		"little of little, many times": {map[string]any{"text": strings.Repeat("{{ .Values.a }}", 1000)}, true},
+		"allowed":                       {map[string]any{"config": map[string]any{"rules": []any{"x", loop}}, "image": map[string]any{"tag": loop}}, true},
+		"pinned":                        {map[string]any{"pinned": loop}, true},
+		"in a list":                     {map[string]any{"rules": []any{"x", loop}}, false},
+		"a key":                         {map[string]any{"a": map[string]any{"{{ tpl .a . }}": "x"}}, false},
+		"a key like an allowed path":    {map[string]any{"image.tag": loop}, false},
+		"much of little":                {map[string]any{"big": strings.Repeat("x", 500_000), "text": strings.Repeat("{{ .Values.big }}", 1000)}, false},
+		"the author's, by another name": {map[string]any{"x": map[string]any{"Template": strings.Repeat("x", 500_000)}, "t": "{{ with .Values.x }}" + strings.Repeat("{{ .Template }}", 1000) + "{{ end }}"}, false},
+		"deep in YAML":                  {map[string]any{"x": nested(1000), "y": strings.Repeat("\n", 100_000), "t": "{{ toYaml .Values }}"}, false},
+		"YAML":                          {map[string]any{"x": nested(5), "t": "{{ toYaml .Values.x }}"}, true},
+		"little of little, many times":  {map[string]any{"text": strings.Repeat("{{ .Values.a }}", 1000)}, true},
 	} {
 		if err := check(c.spec); (err == nil) != c.want {
 			t.Errorf("%s: %v", name, err)

@@ -1,9 +1,11 @@
 package integration
 
 import (
+	"strings"
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -93,7 +95,8 @@ spec:
     spec:
       restartPolicy: Never
       containers: [{name: once, image: "example.com/once:{{ .Values.replicas }}"}]`)}
-	operator := s.ownOperator(own)
+	operator := s.publisher(own)
+	own.namespaces, own.args = []string{s.namespace}, publishing
 	s.deploy("hello", kit.Greet("before"))
 	job := &batchv1.Job{}
 	s.get(job, "hello")
@@ -116,7 +119,21 @@ spec:
 	s.must(env.Client.Delete(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, "hello")}))
 	operator = s.ownOperator(own)
 	s.awaitExists(&corev1.Service{}, "hello")
+	if got := s.plugin("diff", "--set", "name=after"); got.code != 1 || strings.Contains(got.out, "kind: Job") {
+		t.Errorf("a diff says that it would be run again, or fails: %d\n%s%s", got.code, got.out, got.notes)
+	}
+	lift := s.refuse(admissionregistrationv1.Update, "apps", "deployments", "Deployments stay", func() error {
+		deployment := &appsv1.Deployment{}
+		s.get(deployment, "hello")
+		deployment.Labels["example.com/probe"] = "yes"
+		return env.Client.Update(ctx, deployment, client.DryRunAll)
+	})
 	s.edit("hello", kit.Greet("after"))
+	s.awaitCondition("hello", "Ready", "False", "Deployments stay")
+	s.await("it is tried again", func() error { return atLeast(len(s.records("hello")), 2) })
+	reconciles := operator.reconciles(t)
+	s.await("and again", func() error { return atLeast(operator.reconciles(t)-reconciles, 3) })
+	lift()
 	s.awaitGreeting("hello", "after")
 	s.bringUp("hello")
 	s.awaitCondition("hello", "Ready", "True")

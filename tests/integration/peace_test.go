@@ -273,7 +273,7 @@ spec:
 	}
 	replicas(3)
 	s.awaitOf("Counted", "hello", "Deployed")
-	s.scale("kubectl", 0)
+	s.scale("kubectl", 5)
 	replicas(3)
 	s.editOf("Counted", "hello", kit.Set("server.count", 1)) // as many as the chart has by default
 	replicas(1)
