@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// HookWaits is how many custom resources of a kind may wait for the hooks of their charts, besides
+// HookWaits is how many custom resources of a kind may wait for the hooks and tests of their charts, besides
 // those that are acted on.
 const HookWaits = 32
 
