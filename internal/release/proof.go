@@ -173,11 +173,12 @@ func (a *actionClient) numberInStatus(field string) int64 {
 // label is none to them.
 func (a *actionClient) expired() (gone []object.Child) {
 	for _, child := range a.knownChildren() {
-		if _, err := a.cachedChild(child); child.Expires && !child.Expired && err != nil {
-			live := &unstructured.Unstructured{}
-			live.SetAPIVersion(child.APIVersion)
-			live.SetKind(child.Kind)
-			child.Expired = apierrors.IsNotFound(a.clients.live.Get(a.ctx, client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, live))
+		if child.Expires && !child.Expired {
+			live, err := a.cachedChild(child)
+			if err != nil {
+				err = a.clients.live.Get(a.ctx, client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, live)
+			}
+			child.Expired = apierrors.IsNotFound(err)
 		}
 		if child.Expired {
 			gone = append(gone, child)

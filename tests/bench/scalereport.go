@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -147,9 +146,9 @@ func (s scaled) plot() string {
 // label of a number: 3.5, 48, 13960.
 func label(number float64) string {
 	if number < 10 {
-		return strconv.FormatFloat(number, 'f', 1, 64)
+		return fmt.Sprintf("%.1f", number)
 	}
-	return strconv.FormatFloat(number, 'f', 0, 64)
+	return fmt.Sprintf("%.0f", number)
 }
 
 func (s scaled) draw(out *strings.Builder, c chart, x, y int) {

@@ -217,29 +217,31 @@ func (s *scene) scale(manager string, count int32) {
 	s.must(env.Client.SubResource("scale").Update(ctx, deployment, client.WithSubResourceBody(scale), client.FieldOwner(manager)))
 }
 
+// awaitReplicas waits until the Deployment hello asks for so many.
+func (s *scene) awaitReplicas(count int32) {
+	s.Helper()
+	s.awaitDeployment("hello", fmt.Sprintf("it has %d replicas", count), func(d *appsv1.Deployment) error {
+		if *d.Spec.Replicas != count {
+			return fmt.Errorf("it has %d", *d.Spec.Replicas)
+		}
+		return nil
+	})
+}
+
 // Replicas that a Welcome sets are the chart's, whoever scales; and when it sets others, they come.
 func TestReplicasThatAreSetComeBack(t *testing.T) {
 	s := newScene(t)
 	operator := s.operator()
 	s.deploy("hello", kit.Set("replicas", 2))
-	has := func(count int32) {
-		t.Helper()
-		s.awaitDeployment("hello", fmt.Sprintf("it has %d replicas", count), func(d *appsv1.Deployment) error {
-			if *d.Spec.Replicas != count {
-				return fmt.Errorf("it has %d", *d.Spec.Replicas)
-			}
-			return nil
-		})
-	}
 	s.scale("kube-controller-manager", 4)
-	has(2)
+	s.awaitReplicas(2)
 	s.edit("hello", kit.Set("replicas", 1)) // as many as the chart has by default
-	has(1)
+	s.awaitReplicas(1)
 	s.scale("kube-controller-manager", 4)
 	s.seen(operator)
-	has(4)
+	s.awaitReplicas(4)
 	s.edit("hello", kit.Set("replicas", 3))
-	has(3)
+	s.awaitReplicas(3)
 }
 
 // So they are where another value of the chart sets them.
@@ -262,27 +264,18 @@ spec:
 `})
 	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: entryOf("Counted", chart, "")})
 	s.createOf("Counted", "hello", kit.Set("server.count", 3))
-	replicas := func(want int32) {
-		t.Helper()
-		s.awaitDeployment("hello", fmt.Sprintf("it has %d replicas", want), func(d *appsv1.Deployment) error {
-			if *d.Spec.Replicas != want {
-				return fmt.Errorf("it has %d", *d.Spec.Replicas)
-			}
-			return nil
-		})
-	}
-	replicas(3)
+	s.awaitReplicas(3)
 	s.awaitOf("Counted", "hello", "Deployed")
 	s.scale("kubectl", 5)
-	replicas(3)
+	s.awaitReplicas(3)
 	s.editOf("Counted", "hello", kit.Set("server.count", 1)) // as many as the chart has by default
-	replicas(1)
+	s.awaitReplicas(1)
 	s.awaitOf("Counted", "hello", "Deployed")
 	s.settled(operator)
 	s.scale("kube-controller-manager", 4)
 	s.editOf("Counted", "hello", kit.Annotate("example.com/poke", "now"))
 	s.settled(operator)
-	replicas(4)
+	s.awaitReplicas(4)
 }
 
 // fight has another controller write to the Service whenever it is not as that wants it, until the test ends or stop is called.
