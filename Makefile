@@ -147,7 +147,7 @@ CONTROL_PLANE := $(BIN)$(if $(filter-out $(TOOLS_KUBERNETES_VERSION),$(KUBERNETE
 test-integration: $(addprefix $(CONTROL_PLANE)/,kube-apiserver etcd) $(addprefix $(BIN)/,kube-controller-manager kubectl helm helm-operator helm-operator-plugins) ## Run the operator against a real kube-apiserver and etcd [KUBERNETES_VERSION=1.32.13]
 	@KUBEBUILDER_ASSETS=$(ROOT)/$(CONTROL_PLANE) $(RUNG) \
 		-proves="the operator's binary and rights on a real API server $(KUBERNETES_VERSION): install, update, drift, records, hostile neighbours" \
-		./tests/integration -count=1 -parallel=4 -timeout=40m
+		./tests/integration -count=1 -parallel=6 -timeout=40m
 
 CHAOS = $(RUNG) -v -proves="no Welcome is lost, doubled or stuck, whatever is killed" ./tests/chaos -count=1 -timeout=2h
 .PHONY: test-chaos

@@ -41,10 +41,12 @@ func (a *actionClient) live() (*unstructured.Unstructured, error) {
 		return nil, fmt.Errorf("look up the custom resource: %w", err)
 	}
 	if len(list.Items) != 1 || list.Items[0].GetUID() != a.owner.GetUID() {
-		return nil, errors.New("the custom resource was deleted")
+		return nil, errGone
 	}
 	return &list.Items[0], nil
 }
+
+var errGone = errors.New("the custom resource was deleted")
 
 // orphans is whether who has deleted owner wants to keep its objects (kubectl delete --cascade=orphan).
 func orphans(owner client.Object) bool {

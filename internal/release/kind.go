@@ -42,6 +42,7 @@ type Kind struct {
 	slots      guard.Slots
 	testPlaces *places
 	hookPlaces *places
+	vanished   *vanished
 	watches    *watches // nil if nobody asked for them
 	// overrides, allow, secrets, names and recreate are as in KindOptions, and mayTest is its Tests.
 	overrides map[string]string
@@ -99,7 +100,7 @@ type KindOptions struct {
 func (c *Clients) Kind(o KindOptions) *Kind {
 	k := &Kind{
 		clients: c, gvk: o.GroupVersionKind, chart: o.Chart, selector: o.Selector, schedule: &schedule{period: o.Period}, rollout: newRollout(o.Limits), drift: o.DriftDetection,
-		slots: make(guard.Slots, o.MaxConcurrent), testPlaces: newPlaces(1, maxTests), hookPlaces: newPlaces(maxHooks, allHooks), overrides: o.Overrides, allow: o.Allow, secrets: o.Secrets, mayTest: o.Tests, names: o.Names, recreate: o.Recreate, changing: o.Changing, acted: o.Acted,
+		slots: make(guard.Slots, o.MaxConcurrent), testPlaces: newPlaces(1, maxTests), hookPlaces: newPlaces(maxHooks, allHooks), vanished: &vanished{gone: map[client.ObjectKey][]*unstructured.Unstructured{}}, overrides: o.Overrides, allow: o.Allow, secrets: o.Secrets, mayTest: o.Tests, names: o.Names, recreate: o.Recreate, changing: o.Changing, acted: o.Acted,
 	}
 	if o.WatchDependents {
 		if len(o.Namespaces) == 0 {
@@ -124,7 +125,7 @@ func (k *Kind) SetUp(c reconciler.ControllerSetup) error {
 	return k.watchOwners(c)
 }
 
-// watchOwners forgets what nobody reconciles any more, and so nobody else would: it is gone, perhaps without its finalizer. What the selector
+// watchOwners has what is gone buried. What the selector
 // no longer matches, it has reconciled once more if it may be this operator's: to be let go. What was asked for before this operator began to work goes before
 // all that it only has to look at: with thousands, that takes longer than to replace a leader.
 func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
@@ -141,6 +142,10 @@ func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
 			q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
 		}
 	}
+	bury := func(obj *unstructured.Unstructured, q queue) {
+		k.vanished.add(obj)
+		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
+	}
 	return c.Watch(source.Kind(k.clients.mgr.GetCache(), kind, handler.TypedFuncs[*unstructured.Unstructured, reconcile.Request]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*unstructured.Unstructured], q queue) {
 			if !e.IsInInitialList {
@@ -153,12 +158,12 @@ func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
 		},
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*unstructured.Unstructured], q queue) {
 			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() {
-				k.Forget(e.ObjectOld)
+				bury(e.ObjectOld, q)
 			}
 			leave(e.ObjectNew, q)
 		},
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*unstructured.Unstructured], _ queue) {
-			k.Forget(e.Object)
+		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*unstructured.Unstructured], q queue) {
+			bury(e.Object, q)
 		},
 	}))
 }

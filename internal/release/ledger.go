@@ -102,6 +102,14 @@ func (l *ledger) state(uid types.UID) State {
 	return state
 }
 
+// knows is whether this operator has acted on that custom resource, and not forgotten it since.
+func (l *ledger) knows(uid types.UID) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	_, known := l.states[uid]
+	return known
+}
+
 func (l *ledger) succeed(owner client.Object, chrt *chart.Chart, current *record.Record, digest string, applied []object.Child) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -77,6 +77,7 @@ type releases interface {
 	Requeue(owner client.Object, delay time.Duration)
 	Recorder(ctx context.Context, owner client.Object) (string, error)
 	Forget(owner client.Object)
+	Bury(ctx context.Context, key client.ObjectKey) error
 	Inherit(owner client.Object, manifest string)
 }
 
@@ -100,6 +101,9 @@ func NewReporter(mgr manager.Manager, kind *release.Kind, gvk schema.GroupVersio
 // waits in a worker, up to 30 seconds, for it to disappear, and it may not: somebody else's finalizer
 // keeps it, or another one has its name by now.
 func (r *Reporter) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if err := r.releases.Bury(ctx, key); err != nil {
+		return fmt.Errorf("delete what a custom resource that is gone has left: %w", err)
+	}
 	known := obj.GetUID() // empty but in that wait
 	if err := r.Client.Get(ctx, key, obj, opts...); err != nil {
 		if apierrors.IsNotFound(err) {

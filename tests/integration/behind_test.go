@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
@@ -101,6 +102,29 @@ func TestLeaderThatIsBehind(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What such a leader makes for a Welcome that its predecessor has uninstalled goes as soon as it knows.
+func TestLeaderThatHasNotHeardOfADeletion(t *testing.T) {
+	s := newScene(t)
+	elect := s.installation("behind").settings
+	first := s.ownOperator(elect)
+	welcome := s.deploy("hello")
+	s.settled(first)
+	way := &lag{}
+	elect.through = func(login *rest.Config) { way.of(s, login) }
+	s.ownOperator(elect)
+	letGo := way.hold("welcomes")
+	defer letGo()
+	s.delete(welcome)
+	s.must(s.hasRecords("hello", 0))
+	first.Stop()
+
+	s.awaitExists(&appsv1.Deployment{}, "hello")
+	letGo()
+	s.awaitGone(&appsv1.Deployment{}, "hello")
+	s.awaitGone(&corev1.Service{}, "hello")
+	s.await("its record is gone", func() error { return s.hasRecords("hello", 0) })
 }
 
 // Who forges the generation in a record does not stop the operator.

@@ -325,6 +325,16 @@ func TestEndsOfClusterScopedObjects(t *testing.T) {
 	s.must(err)
 	gone()
 
+	// Somebody takes the finalizer off.
+	make()
+	s.must(operator.Freeze())
+	_, err = s.kubectl("", "patch", "endings", "hello", "--type=merge", `--patch={"metadata": {"finalizers": null}}`)
+	s.must(err)
+	_, err = s.kubectl("", "delete", "endings", "hello")
+	s.must(err)
+	s.must(operator.Thaw())
+	gone()
+
 	make()
 	role := &rbacv1.ClusterRole{}
 	s.get(role, s.namespace+".hello-reader")
