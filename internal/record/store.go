@@ -124,9 +124,13 @@ func (r *Store) Discard(ctx context.Context) error {
 	return r.Delete(ctx, created, metav1.DeleteOptions{})
 }
 
-// Created returns the record that the action has made, as the cache has it.
+// Created returns the record that the action has made, as the cache has it. Where somebody has deleted that, as the garbage collector does once the owner is gone, it
+// has its name only.
 func (r *Store) Created(ctx context.Context) (*corev1.ConfigMap, error) {
 	created, err := r.cachedRecord(ctx, r.created)
+	if apierrors.IsNotFound(err) {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: r.created}}, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the new release record %s: %w", r.created, err)
 	}

@@ -278,22 +278,19 @@ func (a *actionClient) describe(child object.Child) string {
 }
 
 // scalable is whether the custom resource leaves the replicas of a workload to who scales that: it sets none, or as many as the chart
-// does by default. The CRD of a chart with a value replicas stores these, for the scale subresource has to have a number; what other value sets
-// them, only a rendering tells.
+// does by default. Which value sets them, only a rendering tells: a chart may have several workloads, and a value replicas be that of one.
 func (a *actionClient) scalable(desired *unstructured.Unstructured) bool {
 	owner, ok := a.owner.(*unstructured.Unstructured)
 	if !ok || a.chart == nil {
 		return false
 	}
-	if replicas, set, _ := unstructured.NestedFieldNoCopy(owner.Object, "spec", "replicas"); set {
-		return fmt.Sprint(replicas) == fmt.Sprint(a.chart.Values["replicas"])
-	}
 	byDefault, err := a.clients.capabilities.ByDefault(a.clients.mapper, a.owner, a.chart, a.overrides)
 	i := slices.IndexFunc(byDefault, func(obj *unstructured.Unstructured) bool {
 		return obj.GetKind() == desired.GetKind() && obj.GetName() == desired.GetName()
 	})
-	if err != nil || i < 0 {
-		return true // without a spec, the chart makes no such workload
+	if err != nil || i < 0 { // without a spec, the chart makes no such workload
+		replicas, set, _ := unstructured.NestedFieldNoCopy(owner.Object, "spec", "replicas")
+		return !set || fmt.Sprint(replicas) == fmt.Sprint(a.chart.Values["replicas"])
 	}
 	wanted, set, _ := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas")
 	usual, usuallySet, _ := unstructured.NestedFieldNoCopy(byDefault[i].Object, "spec", "replicas")

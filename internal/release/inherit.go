@@ -1,11 +1,14 @@
 package release
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 
 	"helm.sh/helm/v3/pkg/storage/driver"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,20 +36,29 @@ func (a *actionClient) mayInherit() error {
 
 // live asks the API server for the owner, and fails if that is gone: the cache may be behind, and another one have its name.
 func (a *actionClient) live() (*unstructured.Unstructured, error) {
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(a.owner.GetObjectKind().GroupVersionKind())
-	// A list, for which the operator has a right; it needs none to get one.
-	err := a.clients.live.List(a.ctx, list, client.InNamespace(a.owner.GetNamespace()), client.MatchingFields{"metadata.name": a.owner.GetName()})
-	if err != nil {
-		return nil, fmt.Errorf("look up the custom resource: %w", err)
+	named, err := a.namesake(a.ctx, a.owner)
+	if err == nil && (named == nil || named.GetUID() != a.owner.GetUID()) {
+		err = errors.New("the custom resource was deleted")
 	}
-	if len(list.Items) != 1 || list.Items[0].GetUID() != a.owner.GetUID() {
-		return nil, errGone
+	return named, err
+}
+
+// namesake asks the API server for the custom resource that has owner's name: owner, another one by now, or nil.
+func (k *Kind) namesake(ctx context.Context, owner client.Object) (*unstructured.Unstructured, error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(owner.GetObjectKind().GroupVersionKind())
+	// A list, for which the operator has a right; it needs none to get one.
+	err := k.clients.live.List(ctx, list, client.InNamespace(owner.GetNamespace()), client.MatchingFields{"metadata.name": owner.GetName()})
+	switch {
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err): // its kind is gone
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("look up the custom resource: %w", err)
+	case len(list.Items) != 1:
+		return nil, nil
 	}
 	return &list.Items[0], nil
 }
-
-var errGone = errors.New("the custom resource was deleted")
 
 // orphans is whether who has deleted owner wants to keep its objects (kubectl delete --cascade=orphan).
 func orphans(owner client.Object) bool {
@@ -85,23 +97,25 @@ func (a *actionClient) letGo(op *operation) error {
 
 // deleteUnowned deletes the objects in no namespace of a release that nothing tells of but the status and the objects. What else carries no owner reference is kept.
 func (a *actionClient) deleteUnowned(op *operation) error {
-	children := a.unownedChildren()
-	if a.watches != nil {
-		owned, err := a.watches.owned(a.ctx, a.owner, a.unowned())
-		if err != nil {
-			return err
-		}
-		children = append(children, slices.DeleteFunc(owned, record.Is)...)
-	}
-	if len(children) == 0 {
-		return nil
+	children, err := a.remaining()
+	if err != nil || len(children) == 0 {
+		return err
 	}
 	if op == nil {
-		var err error
 		if op, err = a.begin(nil, false); err != nil {
 			return err
 		}
 		defer op.end()
 	}
 	return op.guard.Remove(object.BareManifest(children))
+}
+
+// remaining are the objects of a release that nothing tells of but the status and the objects.
+func (a *actionClient) remaining() ([]object.Child, error) {
+	children := a.unownedChildren()
+	if a.watches == nil {
+		return children, nil
+	}
+	owned, err := a.watches.owned(a.ctx, a.owner, a.unowned())
+	return append(children, slices.DeleteFunc(owned, record.Is)...), err
 }

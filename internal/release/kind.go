@@ -100,7 +100,7 @@ type KindOptions struct {
 func (c *Clients) Kind(o KindOptions) *Kind {
 	k := &Kind{
 		clients: c, gvk: o.GroupVersionKind, chart: o.Chart, selector: o.Selector, schedule: &schedule{period: o.Period}, rollout: newRollout(o.Limits), drift: o.DriftDetection,
-		slots: make(guard.Slots, o.MaxConcurrent), testPlaces: newPlaces(1, maxTests), hookPlaces: newPlaces(maxHooks, allHooks), vanished: &vanished{gone: map[client.ObjectKey][]*unstructured.Unstructured{}}, overrides: o.Overrides, allow: o.Allow, secrets: o.Secrets, mayTest: o.Tests, names: o.Names, recreate: o.Recreate, changing: o.Changing, acted: o.Acted,
+		slots: make(guard.Slots, o.MaxConcurrent), testPlaces: newPlaces(1, maxTests), hookPlaces: newPlaces(maxHooks, allHooks), vanished: newVanished(), overrides: o.Overrides, allow: o.Allow, secrets: o.Secrets, mayTest: o.Tests, names: o.Names, recreate: o.Recreate, changing: o.Changing, acted: o.Acted,
 	}
 	if o.WatchDependents {
 		if len(o.Namespaces) == 0 {
@@ -125,7 +125,7 @@ func (k *Kind) SetUp(c reconciler.ControllerSetup) error {
 	return k.watchOwners(c)
 }
 
-// watchOwners has what is gone buried. What the selector
+// watchOwners has what is gone buried, which nobody else would forget. What the selector
 // no longer matches, it has reconciled once more if it may be this operator's: to be let go. What was asked for before this operator began to work goes before
 // all that it only has to look at: with thousands, that takes longer than to replace a leader.
 func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
@@ -142,12 +142,18 @@ func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
 			q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
 		}
 	}
+	orphan := func(obj *unstructured.Unstructured) {
+		if orphans(obj) { // the garbage collector may be done with it before a reconcile sees that
+			k.clients.ledger.setOrphaned(obj.GetUID())
+		}
+	}
 	bury := func(obj *unstructured.Unstructured, q queue) {
-		k.vanished.add(obj)
+		k.vanished.add(lost{Unstructured: obj, since: time.Now()})
 		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
 	}
 	return c.Watch(source.Kind(k.clients.mgr.GetCache(), kind, handler.TypedFuncs[*unstructured.Unstructured, reconcile.Request]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*unstructured.Unstructured], q queue) {
+			orphan(e.Object)
 			if !e.IsInInitialList {
 				return
 			}
@@ -160,6 +166,7 @@ func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
 			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() {
 				bury(e.ObjectOld, q)
 			}
+			orphan(e.ObjectNew)
 			leave(e.ObjectNew, q)
 		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*unstructured.Unstructured], q queue) {
@@ -238,6 +245,10 @@ func (k *Kind) watch(ctx context.Context, owner client.Object, children []object
 // ActionClientFor returns the action client of one reconcile of owner. It asks the cluster
 // nothing, but for records that have to be moved: Helm's machinery is built when something has to be done.
 func (k *Kind) ActionClientFor(ctx context.Context, owner client.Object) (helmclient.ActionInterface, error) {
+	return k.client(ctx, owner)
+}
+
+func (k *Kind) client(ctx context.Context, owner client.Object) (*actionClient, error) {
 	report := k.clients.reporter(ctx, owner)
 	a := &actionClient{Kind: k, ctx: ctx, owner: owner, report: report}
 	a.store = k.store(ctx, owner, record.Options{Allow: k.allow, Children: a.knownChildren, IsApplied: func(manifest string) bool { return a.isApplied(manifest) || a.wasBegun(manifest) }, Report: report})

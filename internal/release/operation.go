@@ -74,8 +74,8 @@ func (op *operation) renderAlone(spec map[string]any) (*release.Release, error) 
 // edited since. The cache says so at the start of a leader that reads from an API server which is behind. A record can be forged, so that the API
 // server is asked. It costs a request only then.
 func (a *actionClient) upToDate() error {
-	if a.current == nil || a.current.Generation <= a.owner.GetGeneration() {
-		return nil
+	if a.current == nil || a.current.Generation <= a.owner.GetGeneration() || a.owner.GetDeletionTimestamp() != nil {
+		return nil // nor does a deletion bring anything back
 	}
 	live, err := a.live()
 	if err != nil {

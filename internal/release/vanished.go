@@ -4,32 +4,49 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"helm.sh/helm/v3/pkg/storage/driver"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
+)
+
+const (
+	// buryPeriod is after how long it is tried again to delete what a custom resource has left.
+	buryPeriod = 10 * time.Second
+	// buryPatience is how long that is tried.
+	buryPatience = 10 * time.Minute
 )
 
 // vanished are custom resources that are gone, by name, until a reconcile has looked whether they have left anything: they may go although the operator has not let
 // them. The API server looks for finalizers before it deletes, and one that comes in between is too late; the cache of a new leader may be behind, and have what its predecessor
-// has uninstalled; or somebody takes the finalizer off. The garbage collector deletes what has an owner reference, and nothing else.
+// has uninstalled; or somebody takes the finalizer off. The garbage collector deletes what has an owner reference, and so nothing that is in no namespace.
 type vanished struct {
 	mu   sync.Mutex
-	gone map[client.ObjectKey][]*unstructured.Unstructured
+	gone map[client.ObjectKey][]lost
 }
 
-func (v *vanished) add(owners ...*unstructured.Unstructured) {
+// lost is a custom resource that is gone, as it was last seen.
+type lost struct {
+	*unstructured.Unstructured
+	since, next time.Time // next is when to try again
+}
+
+func newVanished() *vanished { return &vanished{gone: map[client.ObjectKey][]lost{}} }
+
+func (v *vanished) add(owner lost) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, owner := range owners {
-		key := client.ObjectKeyFromObject(owner)
-		v.gone[key] = append(v.gone[key], owner)
-	}
+	key := client.ObjectKeyFromObject(owner)
+	v.gone[key] = append(v.gone[key], owner)
 }
 
-func (v *vanished) take(key client.ObjectKey) []*unstructured.Unstructured {
+func (v *vanished) take(key client.ObjectKey) []lost {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	gone := v.gone[key]
@@ -37,24 +54,44 @@ func (v *vanished) take(key client.ObjectKey) []*unstructured.Unstructured {
 	return gone
 }
 
-// Bury forgets the custom resources of a name that are gone, and deletes what they have left. It is called by each reconcile, and so after the one in which objects
-// were made. What fails is tried again, unless somebody had deleted the custom resource: without its finalizer, that is not to be waited for.
-func (k *Kind) Bury(ctx context.Context, key client.ObjectKey) (err error) {
+// Bury forgets the custom resources of a name that are gone, and deletes what they have left. It returns those forgotten. It is called when a reconcile begins, and so after the
+// one in which objects were made. One of the same name does not wait for it.
+func (k *Kind) Bury(ctx context.Context, key client.ObjectKey) (forgotten []types.UID) {
 	for _, owner := range k.vanished.take(key) {
-		failed := k.bury(ctx, owner)
-		if failed != nil && owner.GetDeletionTimestamp() == nil {
+		if wait := time.Until(owner.next); wait > 0 {
 			k.vanished.add(owner)
-		} else {
-			k.Forget(owner)
+			k.schedule.after(owner, wait) // the queue has the earliest time only, and that was this one
+			continue
 		}
-		err = errors.Join(err, failed)
+		if err := k.bury(ctx, owner.Unstructured); err != nil {
+			again := time.Since(owner.since) < buryPatience
+			logf.FromContext(ctx).Error(err, "Could not delete what a custom resource has left that is gone", "trying again", again)
+			if again {
+				owner.next = time.Now().Add(buryPeriod)
+				k.vanished.add(owner)
+				k.schedule.after(owner, buryPeriod)
+				continue
+			}
+		}
+		k.Forget(owner)
+		forgotten = append(forgotten, owner.GetUID())
 	}
-	return err
+	return forgotten
 }
 
 func (k *Kind) bury(ctx context.Context, owner *unstructured.Unstructured) error {
-	if !k.clients.ledger.knows(owner.GetUID()) || orphans(owner) { // it was uninstalled, or is another operator's, or its objects are to be kept
+	operator, uid := claimedBy(owner), owner.GetUID()
+	switch {
+	case len(k.allow.Cluster) == 0: // the garbage collector deletes all that it has left
 		return nil
+	case operator != "" && operator != k.clients.operator || orphans(owner) || k.clients.ledger.isOrphaned(uid):
+		return nil
+	case !k.clients.ledger.knows(uid) && (operator == "" || owner.GetDeletionTimestamp() != nil): // one that was not being deleted was uninstalled by nobody
+		return nil
+	}
+	named, err := k.namesake(ctx, owner)
+	if err != nil || named != nil && named.GetUID() == uid {
+		return err
 	}
 	gone := owner.DeepCopy()
 	if gone.GetDeletionTimestamp() == nil {
@@ -62,15 +99,16 @@ func (k *Kind) bury(ctx context.Context, owner *unstructured.Unstructured) error
 		gone.SetDeletionTimestamp(&now)
 	}
 	gone.SetAnnotations(map[string]string{WithoutHooks: "true"}) // the garbage collector would delete what they make
-	library, err := k.ActionClientFor(ctx, gone)
+	a, err := k.client(ctx, gone)
 	if err != nil {
 		return err
 	}
-	a := library.(*actionClient)
-	if _, err := a.live(); !errors.Is(err, errGone) {
+	logf.FromContext(ctx).Info("The custom resource went before it was uninstalled: deleting what it has left")
+	if named != nil { // what is in no namespace is known by the name, too: the other one takes over what it wants of it
+		children, err := a.remaining()
+		k.Inherit(named, object.BareManifest(children))
 		return err
 	}
-	logf.FromContext(ctx).Info("The custom resource went before it was uninstalled: deleting what it has left")
 	_, err = a.Get(gone.GetName())
 	if errors.Is(err, driver.ErrReleaseNotFound) { // the garbage collector was faster
 		return a.deleteUnowned(nil)

@@ -77,7 +77,7 @@ type releases interface {
 	Requeue(owner client.Object, delay time.Duration)
 	Recorder(ctx context.Context, owner client.Object) (string, error)
 	Forget(owner client.Object)
-	Bury(ctx context.Context, key client.ObjectKey) error
+	Bury(ctx context.Context, key client.ObjectKey) (forgotten []types.UID)
 	Inherit(owner client.Object, manifest string)
 }
 
@@ -101,8 +101,8 @@ func NewReporter(mgr manager.Manager, kind *release.Kind, gvk schema.GroupVersio
 // waits in a worker, up to 30 seconds, for it to disappear, and it may not: somebody else's finalizer
 // keeps it, or another one has its name by now.
 func (r *Reporter) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-	if err := r.releases.Bury(ctx, key); err != nil {
-		return fmt.Errorf("delete what a custom resource that is gone has left: %w", err)
+	for _, uid := range r.releases.Bury(ctx, key) {
+		r.forget(uid)
 	}
 	known := obj.GetUID() // empty but in that wait
 	if err := r.Client.Get(ctx, key, obj, opts...); err != nil {
@@ -354,9 +354,10 @@ func (r *Reporter) await(ctx context.Context, owner client.Object, child object.
 		live, err = r.read(ctx, owner, child)
 		if apierrors.IsNotFound(err) && time.Since(asked) > goneCheck {
 			asked = time.Now()
-			_, err := get(ctx, r.live, owner, child)
+			live, err = get(ctx, r.live, owner, child)
 			gone = apierrors.IsNotFound(err)
-			return gone, nil
+			// Without the label by which the cache selects, that never shows it.
+			return gone || err == nil && !object.ManagedBy().Matches(labels.Set(live.GetLabels())), nil
 		}
 		return err == nil && child.ShownBy(live), nil
 	})

@@ -48,7 +48,7 @@ func (s *stage) Requeue(_ client.Object, delay time.Duration) { s.requeued = app
 
 func (s *stage) Recorder(context.Context, client.Object) (string, error) { return s.recorder, nil }
 func (s *stage) Forget(client.Object)                                    { s.forgotten++ }
-func (s *stage) Bury(context.Context, client.ObjectKey) error            { return nil }
+func (s *stage) Bury(context.Context, client.ObjectKey) []types.UID      { return nil }
 func (s *stage) Inherit(_ client.Object, manifest string) {
 	s.inherited = append(s.inherited, manifest)
 }

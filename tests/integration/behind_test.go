@@ -107,6 +107,7 @@ func TestLeaderThatIsBehind(t *testing.T) {
 // What such a leader makes for a Welcome that its predecessor has uninstalled goes as soon as it knows.
 func TestLeaderThatHasNotHeardOfADeletion(t *testing.T) {
 	s := newScene(t)
+	s.collectGarbage()
 	elect := s.installation("behind").settings
 	first := s.ownOperator(elect)
 	welcome := s.deploy("hello")

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -326,17 +327,64 @@ func TestEndsOfClusterScopedObjects(t *testing.T) {
 	gone()
 
 	// Somebody takes the finalizer off.
+	forceOff := func() {
+		_, err := s.kubectl("", "patch", "endings", "hello", "--type=merge", `--patch={"metadata": {"finalizers": null}}`)
+		s.must(err)
+		_, err = s.kubectl("", "delete", "endings", "hello")
+		s.must(err)
+	}
 	make()
 	s.must(operator.Freeze())
-	_, err = s.kubectl("", "patch", "endings", "hello", "--type=merge", `--patch={"metadata": {"finalizers": null}}`)
-	s.must(err)
-	_, err = s.kubectl("", "delete", "endings", "hello")
-	s.must(err)
+	forceOff()
 	s.must(operator.Thaw())
 	gone()
 
+	// The garbage collector takes the record before all is made.
+	asked, letGo := s.hold(admissionregistrationv1.Create, "rbac.authorization.k8s.io", "roles", func(probe context.Context) error {
+		return env.Client.Create(probe, &rbacv1.Role{ObjectMeta: objectMeta(s.namespace, "probe")}, client.DryRunAll)
+	})
+	s.createOf("Ending", "hello")
+	<-asked
+	s.get(&rbacv1.ClusterRole{}, s.namespace+".hello-reader")
+	forceOff()
+	s.await("its record is gone", func() error { return s.hasRecords("hello", 0) })
+	letGo()
+	gone()
+
+	// One of the same name has what is in no namespace by then, but for what it does not want.
 	make()
 	role := &rbacv1.ClusterRole{}
+	s.get(role, s.namespace+".hello-reader")
+	s.must(operator.Freeze())
+	forceOff()
+	s.createOf("Ending", "hello", kit.Set("class", false))
+	s.must(operator.Thaw())
+	s.awaitOf("Ending", "hello", "Ready")
+	s.awaitGone(&networkingv1.IngressClass{}, s.namespace+".hello-class")
+	successor := &rbacv1.ClusterRole{}
+	if s.get(successor, role.Name); successor.UID != role.UID {
+		t.Error("the ClusterRole of the next one was made anew")
+	}
+	s.delete(s.of("Ending", "hello"))
+	gone()
+
+	// The API server refuses it for a while.
+	make()
+	rights := &rbacv1.ClusterRoleBinding{}
+	s.get(rights, s.namespace)
+	s.must(env.Client.Delete(ctx, rights))
+	forceOff()
+	s.await("the operator cannot look", func() error {
+		if lines := operator.LastLines(200); !strings.Contains(lines, "Could not delete what a custom resource has left") {
+			return errors.New(lines)
+		}
+		return nil
+	})
+	rights.ResourceVersion = ""
+	s.must(env.Client.Create(ctx, rights))
+	gone()
+
+	make()
 	s.get(role, s.namespace+".hello-reader")
 	_, err = s.kubectl("", "delete", "endings", "hello", "--cascade=orphan")
 	s.must(err)

@@ -64,16 +64,16 @@ func TestDeleteAndCreateAgain(t *testing.T) {
 // One that is gone before its objects are made, although it had the finalizer, leaves nothing. The API server deletes what had none when it looked.
 func TestGoneWhileItIsInstalled(t *testing.T) {
 	s := newScene(t)
+	s.collectGarbage()
 	s.ownOperator(settings{namespaces: []string{s.namespace}})
 	asked, letGo := s.holdDeployments()
 	s.create("hello")
 	<-asked
 	s.forceOff("hello")
 	letGo()
-	s.awaitEvent("hello", "Uninstalled", "Deployment hello", "Service hello")
 	s.awaitGone(&appsv1.Deployment{}, "hello")
 	s.awaitGone(&corev1.Service{}, "hello")
-	s.must(s.hasRecords("hello", 0))
+	s.await("its record is gone", func() error { return s.hasRecords("hello", 0) })
 
 	s.deploy("hello")
 	if err := s.hasRecords("hello", 1); err != nil {

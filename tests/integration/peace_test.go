@@ -212,7 +212,12 @@ func (s *scene) ofDeployment(is func(*appsv1.Deployment) bool) error {
 // scale sets replicas as an autoscaler does.
 func (s *scene) scale(manager string, count int32) {
 	s.Helper()
-	deployment := &appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "hello")}
+	s.scaleOf("hello", manager, count)
+}
+
+func (s *scene) scaleOf(name, manager string, count int32) {
+	s.Helper()
+	deployment := &appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, name)}
 	scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: count}}
 	s.must(env.Client.SubResource("scale").Update(ctx, deployment, client.WithSubResourceBody(scale), client.FieldOwner(manager)))
 }
@@ -220,7 +225,12 @@ func (s *scene) scale(manager string, count int32) {
 // awaitReplicas waits until the Deployment hello asks for so many.
 func (s *scene) awaitReplicas(count int32) {
 	s.Helper()
-	s.awaitDeployment("hello", fmt.Sprintf("it has %d replicas", count), func(d *appsv1.Deployment) error {
+	s.awaitReplicasOf("hello", count)
+}
+
+func (s *scene) awaitReplicasOf(name string, count int32) {
+	s.Helper()
+	s.awaitDeployment(name, fmt.Sprintf("it has %d replicas", count), func(d *appsv1.Deployment) error {
 		if *d.Spec.Replicas != count {
 			return fmt.Errorf("it has %d", *d.Spec.Replicas)
 		}
@@ -276,6 +286,45 @@ spec:
 	s.editOf("Counted", "hello", kit.Annotate("example.com/poke", "now"))
 	s.settled(operator)
 	s.awaitReplicas(4)
+}
+
+// A value replicas is that of one workload, and says nothing of another one.
+func TestReplicasOfTwoWorkloads(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Counting")
+	workload := func(name, count string) string {
+		return `
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: ` + name + `}
+spec:
+  replicas: {{ .Values.` + count + ` }}
+  selector: {matchLabels: {app: ` + name + `}}
+  template:
+    metadata: {labels: {app: ` + name + `}}
+    spec: {containers: [{name: main, image: "example.com/main:1"}]}
+`
+	}
+	chart := chartOf(t, map[string]string{
+		"Chart.yaml":         "{apiVersion: v2, name: counting, version: 1.0.0}",
+		"values.yaml":        "{replicas: 1, worker: {replicas: 2}}",
+		"templates/all.yaml": workload("worker", "worker.replicas") + workload("hello", "replicas"),
+	})
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: entryOf("Counting", chart, "")})
+	s.createOf("Counting", "hello", kit.Set("replicas", 1), kit.Set("worker.replicas", 5)) // a CRD may store the default of the first
+	s.awaitOf("Counting", "hello", "Deployed")
+	s.settled(operator)
+	s.scaleOf("worker", "kubectl", 0)
+	s.awaitReplicasOf("worker", 5)
+	s.editOf("Counting", "hello", kit.Set("replicas", 3), kit.Set("worker.replicas", 2)) // as many as it has by default
+	s.awaitReplicasOf("worker", 2)
+	s.awaitReplicas(3)
+	s.settled(operator)
+	s.scaleOf("worker", "kube-controller-manager", 4)
+	s.editOf("Counting", "hello", kit.Annotate("example.com/poke", "now"))
+	s.settled(operator)
+	s.awaitReplicasOf("worker", 4)
 }
 
 // fight has another controller write to the Service whenever it is not as that wants it, until the test ends or stop is called.
@@ -399,6 +448,21 @@ func TestDriftDetectionDisabled(t *testing.T) {
 	s.get(service, "hello")
 	if got := service.Spec.Ports[0].Port; got != 9999 {
 		t.Errorf("the port is %d", got)
+	}
+
+	// What lacks the label by which the cache selects, nobody waits for.
+	deployment := &appsv1.Deployment{}
+	s.as("other", deployment, func() { delete(deployment.Labels, kit.ManagedBy) })
+	s.settled(operator)
+	spent := func() float64 {
+		return operator.metric(t, "controller_runtime_reconcile_time_seconds_sum", `controller="welcome-controller"`)
+	}
+	since := spent()
+	for range 3 {
+		s.seen(operator)
+	}
+	if took := spent() - since; took > 3 {
+		t.Errorf("three reconciles took %.1f s", took)
 	}
 }
 
