@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
@@ -87,6 +89,8 @@ type Plan struct {
 	Recreate object.Kinds
 	// Recreated is told of each object that was.
 	Recreated func(message string)
+	// Wait takes a place for who waits for long, and fails if there is none: a namespace must not take all workers.
+	Wait func() error
 	// Report is told what was left alone, and why.
 	Report func(message string)
 }
@@ -143,6 +147,7 @@ func (g *Guard) build(manifest string) (resources kube.ResourceList, err error) 
 		}
 		return nil, err
 	}
+	sayOfItems(manifest, resources)
 	for _, info := range resources {
 		if !info.Namespaced() {
 			info.Namespace = "" // a chart may name one all the same
@@ -166,7 +171,8 @@ func (g *Guard) Peek(manifest string) (kube.ResourceList, error) {
 }
 
 // Create makes hooks, or the objects of an installation.
-func (g *Guard) Create(resources kube.ResourceList) (*kube.Result, error) {
+func (g *Guard) Create(resources kube.ResourceList) (result *kube.Result, err error) {
+	defer g.caught(&err)
 	ask(resources)
 	hooks := false
 	for _, info := range resources {
@@ -190,10 +196,19 @@ func (g *Guard) Create(resources kube.ResourceList) (*kube.Result, error) {
 	return &kube.Result{Created: resources}, g.makeAll(resources)
 }
 
+// caught makes an error of a panic. Helm calls the guard in goroutines of its own, where one would end the operator for everybody.
+func (g *Guard) caught(err *error) {
+	if defect := recover(); defect != nil {
+		*err = fmt.Errorf("a defect of the operator, for which its log has the place: %v", defect)
+		logf.FromContext(g.ctx).Error(*err, "Panic", "stack", string(debug.Stack()))
+	}
+}
+
 // Update brings the objects of target to what they say, and deletes those of original that
 // target no longer has. It fails before the first change where target names an object that
 // exists and is not the owner's.
-func (g *Guard) Update(original, target kube.ResourceList, _ bool) (*kube.Result, error) {
+func (g *Guard) Update(original, target kube.ResourceList, _ bool) (result *kube.Result, err error) {
+	defer g.caught(&err)
 	ask(original)
 	ask(target)
 	left, err := g.left()

@@ -21,7 +21,9 @@ const (
 	// goneTimeout bounds how long an object that is deleted may be kept by its finalizers, before the action fails and is tried
 	// again.
 	goneTimeout = 30 * time.Second
-	gonePoll    = 100 * time.Millisecond
+	// soonGone is for how long that takes no place of those who wait: most go at once.
+	soonGone = time.Second
+	gonePoll = 100 * time.Millisecond
 	// toldCauses bounds how many of the causes of a refusal are told.
 	toldCauses = 5
 )
@@ -69,8 +71,8 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 // awaitGone waits until a deleted object is.
 func (g *Guard) awaitGone(t *target) error {
 	last := t.live
-	return g.await(func() error {
-		err := wait.PollUntilContextTimeout(g.ctx, gonePoll, goneTimeout, true, func(context.Context) (bool, error) {
+	gone := func(timeout time.Duration) error {
+		return wait.PollUntilContextTimeout(g.ctx, gonePoll, timeout, true, func(context.Context) (bool, error) {
 			live, err := g.live(t.info)
 			if apierrors.IsNotFound(err) {
 				return true, nil
@@ -80,6 +82,14 @@ func (g *Guard) awaitGone(t *target) error {
 			}
 			return err == nil && live.GetUID() != t.live.GetUID(), err
 		})
+	}
+	return g.await(func() error {
+		err := gone(soonGone)
+		if wait.Interrupted(err) {
+			if noPlace := g.plan.Wait(); noPlace == nil {
+				err = gone(goneTimeout)
+			}
+		}
 		if wait.Interrupted(err) {
 			return fmt.Errorf("%s is deleted, to be made anew, and these finalizers keep it: %s", describe(t.info), strings.Join(last.GetFinalizers(), ", "))
 		}

@@ -158,8 +158,11 @@ func (left Left) andReplicas(desired *unstructured.Unstructured) Left {
 func withNodePorts(wanted, live []any) []any {
 	ports := make([]any, len(wanted))
 	for i, port := range wanted {
-		port, _ := port.(map[string]any)
 		ports[i] = port
+		port, ok := port.(map[string]any)
+		if !ok {
+			continue // the API server says that it is none
+		}
 		at := slices.IndexFunc(live, func(other any) bool { return field(other, "name") == port["name"] })
 		if at < 0 {
 			at = slices.IndexFunc(live, func(other any) bool { return field(other, "port") == port["port"] })

@@ -1,10 +1,12 @@
 package object
 
 import (
+	"fmt"
 	"reflect"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 )
 
@@ -322,6 +324,41 @@ func TestAnew(t *testing.T) {
 	} {
 		if got, want := Anew(live, parse(t, desired), Left{mustPointer("/spec/ignored")}).Object, parse(t, want).Object; !reflect.DeepEqual(got, want) {
 			t.Errorf("got  %v\nwant %v", got, want)
+		}
+	}
+}
+
+// A chart that passes on what authors write may make anything of any field. The API server is to say that, and not a panic, which would end the operator for all.
+func TestAnyShapes(t *testing.T) {
+	live := map[string]string{
+		"Service":    "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {type: NodePort, ports: [{port: 80, nodePort: 30080}], selector: {a: b}}}",
+		"Deployment": "{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}, spec: {replicas: 1, template: {spec: {containers: [{name: a, ports: [{containerPort: 80}], env: [{name: A}]}]}}}}",
+		"Ingress":    "{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: a}, spec: {rules: [{host: a, http: {paths: [{path: /}]}}]}}",
+		"Secret":     "{apiVersion: v1, kind: Secret, metadata: {name: a}, data: {a: YQ==}}",
+	}
+	shapes := []any{nil, int64(80), "text", true, []any{int64(80)}, []any{nil}, []any{[]any{}}, map[string]any{"a": nil}, map[string]any{}}
+	for kind, text := range live {
+		for _, path := range [][]string{
+			{"spec"}, {"spec", "ports"}, {"spec", "selector"}, {"spec", "rules"}, {"spec", "template"}, {"spec", "template", "spec"}, {"spec", "template", "spec", "containers"},
+			{"spec", "template", "metadata"}, {"spec", "replicas"}, {"data"}, {"stringData"}, {"metadata", "annotations"}, {"metadata", "labels"}, {"status"},
+		} {
+			for _, shape := range shapes {
+				live, desired := parse(t, text), parse(t, text)
+				if err := unstructured.SetNestedField(desired.Object, runtime.DeepCopyJSONValue(shape), path...); err != nil {
+					continue // what is above is no map
+				}
+				name := fmt.Sprintf("%s with %v: %v", kind, path, shape)
+				t.Run(name, func(t *testing.T) {
+					canonical := Canonical(desired)
+					left := LeftTo(live, live, canonical, nil, func(*unstructured.Unstructured) bool { return true })
+					restored := Restore(live, live, canonical, left)
+					Reset(live, live, canonical, left)
+					Anew(live, canonical, left)
+					Fingerprint(restored, nil)
+					ChildOf(restored, canonical, left, nil, Plain)
+					Asks(canonical)
+				})
+			}
 		}
 	}
 }

@@ -33,7 +33,7 @@ type operation struct {
 	refused  error  // why the chart's rendering is not allowed
 	once     bool   // whether the record is written once, see hookDriver
 	asIs     bool   // whether the release is rendered as the revision that it is
-	hooked   bool   // whether it has a place for hooks
+	hooked   bool   // whether it has a place for hooks, or to wait for an object to go
 	// beforePurge is what is to be done before the first record goes.
 	beforePurge func() error
 }
@@ -52,6 +52,7 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 		Ignored: a.drift.Ignored, Scalable: a.scalable, Unowned: a.unowned(), Allow: a.allow, Begins: a.begins(), MayInherit: a.mayInherit, Revision: a.appliedRevision(),
 		Recreate: a.recreate, Recreated: func(message string) { a.tell(Recreated, "%s", message) },
 	}}
+	op.plan.Wait = op.placeForHooks
 	op.store = a.store.Stamping(op.stamp)
 	var err error
 	if op.helm, err = a.clients.library.ActionClientFor(context.WithValue(a.ctx, operationKey{}, op), a.owner); err != nil {
@@ -97,6 +98,9 @@ func (op *operation) end() {
 
 // placeForHooks fails where the hooks of too many others are waited for.
 func (op *operation) placeForHooks() error {
+	if op.hooked {
+		return nil
+	}
 	if op.hooked = op.hookPlaces.take(op.client.owner.GetNamespace()); op.hooked {
 		return nil
 	}

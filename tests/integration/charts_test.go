@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
@@ -186,4 +188,59 @@ items:
 		}
 		return atLeast(len(again.OwnerReferences), 1)
 	})
+}
+
+// What a List says of hooks and policies, it says of its items: hooks run at each upgrade, delete nothing of the release after a failed one, and what is kept stays.
+func TestListOfHooks(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+apiVersion: v1
+kind: List
+metadata: {annotations: {helm.sh/hook: "pre-install,pre-upgrade", helm.sh/hook-delete-policy: before-hook-creation}}
+items:
+- apiVersion: v1
+  kind: ConfigMap
+  metadata: {name: {{ .Release.Name }}-migration}
+  data: {{ dict .Values.name "migrated" | toJson }}
+---
+apiVersion: v1
+kind: List
+metadata: {annotations: {helm.sh/resource-policy: keep}}
+items:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: {{ .Release.Name }}-kept}}
+`)})
+	migrated := func(to string) (uid types.UID) {
+		t.Helper()
+		hook := &corev1.ConfigMap{}
+		s.await("it is migrated to "+to, func() error {
+			if s.get(hook, "hello-migration"); hook.Data[to] == "" {
+				return fmt.Errorf("it is to %v", hook.Data)
+			}
+			return nil
+		})
+		return hook.UID
+	}
+	cr := s.deploy("hello", kit.Greet("first"))
+	deployment, service := &appsv1.Deployment{}, &corev1.Service{}
+	s.get(deployment, "hello")
+	s.get(service, "hello")
+	first := migrated("first")
+	s.edit("hello", kit.Greet("second"))
+	s.awaitDeployed("hello")
+	if migrated("second") == first {
+		t.Error("the hook was not made anew")
+	}
+	s.edit("hello", kit.Greet("no key of a ConfigMap"))
+	s.awaitCondition("hello", "Ready", "False", "data[no key of a ConfigMap]")
+	s.edit("hello", kit.Greet("third"))
+	s.awaitDeployed("hello")
+	migrated("third")
+	for name, before := range map[string]client.Object{"Deployment": deployment, "Service": service} {
+		uid := before.GetUID()
+		if s.get(before, "hello"); before.GetUID() != uid {
+			t.Errorf("the %s was made anew", name)
+		}
+	}
+	s.delete(cr)
+	s.get(&corev1.ConfigMap{}, "hello-kept")
 }

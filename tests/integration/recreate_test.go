@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -95,6 +96,36 @@ func TestRecreate(t *testing.T) {
 	s.must(env.Client.Patch(ctx, config, client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`))))
 	s.awaitConfigMap("at-last", config.UID)
 	s.awaitDeployed("hello")
+}
+
+// Finalizers that keep what is to be made anew, in all of a namespace, take no more workers than hooks may.
+func TestRecreateHoldsUpNobody(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: configured(t, "  recreate: [ConfigMap]\n")})
+	const stuck = 40 // more than there are workers
+	for i := range stuck {
+		s.create(fmt.Sprintf("stuck-%d", i), kit.Greet("before"))
+	}
+	for i := range stuck {
+		name := fmt.Sprintf("stuck-%d", i)
+		s.awaitDeployed(name)
+		s.must(env.Client.Patch(ctx, &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, name)}, client.RawPatch(types.MergePatchType, []byte(`{"immutable": true, "metadata": {"finalizers": ["example.com/theirs"]}}`))))
+	}
+	s.settled(operator)
+	for i := range stuck {
+		s.edit(fmt.Sprintf("stuck-%d", i), kit.Greet("after"))
+	}
+	s.await("as many wait as may", func() error {
+		return atLeast(int(operator.metric(t, "controller_runtime_active_workers", `controller="welcome-controller"`)), 8)
+	})
+	start := time.Now()
+	s.deploy("other", kit.Greet("other"))
+	if took := time.Since(start); took > 15*time.Second {
+		t.Errorf("another one took %s", took)
+	}
+	for i := range stuck {
+		s.must(env.Client.Patch(ctx, &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, fmt.Sprintf("stuck-%d", i))}, client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`))))
+	}
 }
 
 // Nothing is deleted for the sake of what the API server would never take, nor what the chart asks to keep.

@@ -1,0 +1,42 @@
+package guard
+
+import (
+	"maps"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/releaseutil"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+)
+
+// sayOfItems gives the items of a List its annotations about hooks and policies, where they have none of these. Helm takes it for one object and reads only its own;
+// the cluster has the items.
+func sayOfItems(manifest string, resources kube.ResourceList) {
+	if !strings.Contains(manifest, "List") {
+		return
+	}
+	for _, document := range releaseutil.SplitManifests(manifest) {
+		list := &unstructured.Unstructured{}
+		if yaml.Unmarshal([]byte(document), &list.Object) != nil || !list.IsList() {
+			continue
+		}
+		said := list.GetAnnotations()
+		maps.DeleteFunc(said, func(key, _ string) bool { return !strings.HasPrefix(key, "helm.sh/") })
+		if len(said) == 0 {
+			continue
+		}
+		_ = list.EachListItem(func(listed runtime.Object) error { // whose errors are those of this, which has none
+			item := content(listed)
+			for _, info := range resources {
+				if one := content(info.Object); one.GroupVersionKind() == item.GroupVersionKind() && one.GetName() == item.GetName() {
+					both := maps.Clone(said)
+					maps.Copy(both, one.GetAnnotations())
+					one.SetAnnotations(both)
+				}
+			}
+			return nil
+		})
+	}
+}
