@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -30,12 +32,14 @@ import (
 // What is unpacked of a release record is bounded: a ConfigMap of 1 MiB can unpack to a thousand times that, and a text of
 // a megabyte to a thousand times that again, and would end the operator for everybody.
 const (
-	// maxRecord bounds any unpacked record, in bytes.
-	maxRecord = 2 << 20
+	// MaxRecord bounds any unpacked record, in bytes.
+	MaxRecord = 2 << 20
 	// maxUnproven bounds what of it nothing proves to be the operator's, in bytes: texts grow twentyfold while they are parsed.
 	maxUnproven = 64 << 10
 	// maxParts bounds the parts of that, each of which costs up to half a kilobyte.
 	maxParts = 5_000
+	// maxUnknown bounds how many kinds of a record that the cluster does not know it is asked about: each is a request for all that it knows, for which others wait.
+	maxUnknown = 20
 )
 
 // anchor finds what may be repeated in YAML: a hundred bytes with ten anchors can stand for a million parts.
@@ -126,6 +130,7 @@ func (r *Store) Named(manifest string) (string, error) {
 
 // children names the objects of a manifest without those that no release of the owner can have, and says why each of these was left out.
 func (s *sanitizer) children(manifest string) (kept []object.Child, left []string, err error) {
+	unknown, applied := sets.New[schema.GroupKind](), s.isApplied(manifest)
 	documents := releaseutil.SplitManifests(manifest)
 	keys := slices.Collect(maps.Keys(documents))
 	sort.Sort(releaseutil.BySplitManifestsOrder(keys))
@@ -136,9 +141,19 @@ func (s *sanitizer) children(manifest string) (kept []object.Child, left []strin
 			continue
 		}
 		for _, obj := range objects {
-			reason, err := s.refuse(obj)
-			if err != nil {
-				return nil, nil, err
+			if len(unknown) == maxUnknown && !applied {
+				return kept, append(left, fmt.Sprintf("left out %s %q, and what comes after it: the cluster does not know %d kinds before it", obj.GetKind(), obj.GetName(), maxUnknown)), nil
+			}
+			var reason string
+			if kind := obj.GroupVersionKind().GroupKind(); !unknown.Has(kind) {
+				if reason, err = s.refuse(obj); meta.IsNoMatchError(err) {
+					unknown.Insert(kind)
+				} else if err != nil {
+					return nil, nil, err
+				}
+			}
+			if unknown.Has(obj.GroupVersionKind().GroupKind()) {
+				reason = fmt.Sprintf("the cluster knows no %s", obj.GroupVersionKind())
 			}
 			if reason != "" {
 				left = append(left, fmt.Sprintf("left out %s %q: %s", obj.GetKind(), obj.GetName(), reason))
@@ -150,14 +165,12 @@ func (s *sanitizer) children(manifest string) (kept []object.Child, left []strin
 	return kept, left, nil
 }
 
-// refuse says why the owner's release can not hold obj, "" if it can. An error means that
-// the cluster could not be asked: to leave the object out would orphan it.
+// refuse says why the owner's release can not hold obj, "" if it can. An error means that the cluster does not know the kind
+// (meta.IsNoMatchError), or could not be asked: to leave the object out would orphan it.
 func (s *sanitizer) refuse(obj *unstructured.Unstructured) (reason string, err error) {
 	gvk := obj.GroupVersionKind()
 	mapping, err := s.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	switch namespace := obj.GetNamespace(); {
-	case meta.IsNoMatchError(err):
-		return fmt.Sprintf("the cluster knows no %s", gvk.GroupVersion().WithKind(gvk.Kind)), nil
 	case err != nil:
 		return "", err
 	case mapping.Scope.Name() != meta.RESTScopeNameNamespace:
@@ -250,11 +263,11 @@ func (s *sanitizer) unpack(data string) (rel *release.Release, whole bool, err e
 	return &release.Release{Manifest: proven.Manifest}, false, nil
 }
 
-// inflate unpacks a text of at most maxRecord, without a byte more than it has: it is read twice.
+// inflate unpacks a text of at most MaxRecord, without a byte more than it has: it is read twice.
 func inflate(data string) ([]byte, error) {
 	open := func() (io.Reader, error) {
 		text, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(data)))
-		return io.LimitReader(text, maxRecord+1), err
+		return io.LimitReader(text, MaxRecord+1), err
 	}
 	text, err := open()
 	if err != nil {
@@ -264,8 +277,8 @@ func inflate(data string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if size > maxRecord {
-		return nil, fmt.Errorf("it unpacks to more than %d MiB", maxRecord>>20)
+	if size > MaxRecord {
+		return nil, fmt.Errorf("it unpacks to more than %d MiB", MaxRecord>>20)
 	}
 	if text, err = open(); err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -104,6 +105,36 @@ func TestChildrenOfAManifest(t *testing.T) {
 }
 
 // What cannot be looked up is not left out: it may be an object of the owner.
+// asked counts what a mapper is asked.
+type asked struct {
+	meta.RESTMapper
+	count int
+}
+
+func (a *asked) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	a.count++
+	return a.RESTMapper.RESTMapping(kind, versions...)
+}
+
+// To ask about a kind that the cluster does not know is a request, for which all others wait.
+func TestFewUnknownKindsAreAskedAbout(t *testing.T) {
+	for name, kinds := range map[string]int{"one kind, many times": 1, "many kinds": 500} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := newSanitizer()
+			mapper := &asked{RESTMapper: s.mapper}
+			s.mapper = mapper
+			manifest := unplaced
+			for i := range 500 {
+				manifest += strings.Replace(unknown, "example.com", fmt.Sprintf("a%d.example.com", i%kinds), 1)
+			}
+			kept, left, err := s.children(manifest)
+			if err != nil || len(kept) != 1 || len(left) == 0 || mapper.count > maxUnknown+1 {
+				t.Errorf("asked %d times, kept %v, left out %d, %v", mapper.count, kept, len(left), err)
+			}
+		})
+	}
+}
+
 func TestChildrenOfAManifestWhileTheClusterIsAway(t *testing.T) {
 	s, _ := newSanitizer()
 	s.mapper = away{s.mapper}
@@ -202,7 +233,7 @@ func TestSanitizeRecord(t *testing.T) {
 func TestSanitizeUnreadableRecord(t *testing.T) {
 	for name, data := range map[string]string{
 		"nothing": "", "no base64": "%", "no gzip": "cnViYmlzaA==",
-		"huge":     packed([]byte(`{"manifest": "` + strings.Repeat("A", maxRecord) + `"}`)),
+		"huge":     packed([]byte(`{"manifest": "` + strings.Repeat("A", MaxRecord) + `"}`)),
 		"large":    packed([]byte(`{"manifest": "` + strings.Repeat("A", maxUnproven) + `"}`)),
 		"no UTF-8": packed([]byte("{\"manifest\": \"\xff\"}")),
 		"hooks":    packed([]byte(`{"hooks": [` + strings.Repeat("{},", maxParts) + `{}]}`)),

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/record"
 )
 
 // notAllowed is why a release is refused that asks for what watches.yaml does not allow.
@@ -25,6 +26,9 @@ func (op *operation) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 	}
 	if op.begun != "" {
 		rendered = bytes.NewBufferString(op.begun)
+	}
+	if rendered.Len() > record.MaxRecord {
+		return rendered, fmt.Errorf("the chart makes %d MB of this spec, and a release record holds %d", rendered.Len()>>20, record.MaxRecord>>20)
 	}
 	if err := op.judge(rendered.String()); err != nil {
 		return rendered, err

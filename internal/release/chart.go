@@ -51,6 +51,8 @@ type chartSource struct {
 	parting, hooking bool
 	// chancy is whether the chart may render something else each time.
 	chancy bool
+	// counts are the values that say how much the chart makes.
+	counts counts
 	// schema of the values, nil where Helm is to look.
 	schema *jsonschema.Schema
 }
@@ -73,7 +75,7 @@ func ChartDigest(c *chart.Chart) string {
 func newChartSource(c *chart.Chart) chartSource {
 	source := chartSource{
 		digest: ChartDigest(c), asks: questions{mentions(c, capable), mentions(c, looking)},
-		valuesAsk: mentions(c, tpl), runsValues: says(c, running), incomplete: len(missing(c, "")) > 0, parting: says(c, parting), hooking: says(c, hooking), chancy: says(c, chancy), schema: valuesSchema(c),
+		valuesAsk: mentions(c, tpl), runsValues: says(c, running), incomplete: len(missing(c, "")) > 0, parting: says(c, parting), hooking: says(c, hooking), chancy: says(c, chancy), counts: countsOf(c), schema: valuesSchema(c),
 	}
 	source.asks = source.questions(defaults(c))
 	return source
@@ -176,41 +178,21 @@ func parsed(name, text string) (map[string]*parse.Tree, error) {
 
 // words are the functions and the fields in a part of a template, but for its text and comments.
 func words(node parse.Node) (found []string) {
-	add := func(nodes ...parse.Node) {
-		for _, node := range nodes {
-			found = append(found, words(node)...)
-		}
-	}
-	branch := func(b parse.BranchNode) { add(b.Pipe, b.List, b.ElseList) }
-	switch n := node.(type) {
-	case *parse.ListNode:
-		if n != nil { // an else that is not there
-			add(n.Nodes...)
-		}
-	case *parse.IfNode:
-		branch(n.BranchNode)
-	case *parse.RangeNode:
-		branch(n.BranchNode)
-	case *parse.WithNode:
-		branch(n.BranchNode)
-	case *parse.ActionNode:
-		add(n.Pipe)
-	case *parse.TemplateNode:
-		add(n.Pipe)
-	case *parse.PipeNode:
-		if n != nil {
-			for _, command := range n.Cmds {
-				add(command.Args...)
+	for _, pipe := range pipes(node) {
+		for _, command := range pipe.Cmds {
+			for _, argument := range command.Args {
+				switch n := argument.(type) {
+				case *parse.ChainNode:
+					found = append(found, "."+strings.Join(n.Field, "."))
+				case *parse.IdentifierNode:
+					found = append(found, n.Ident)
+				case *parse.FieldNode:
+					found = append(found, "."+strings.Join(n.Ident, "."))
+				case *parse.VariableNode:
+					found = append(found, strings.Join(n.Ident, "."))
+				}
 			}
 		}
-	case *parse.ChainNode:
-		found = append(words(n.Node), "."+strings.Join(n.Field, "."))
-	case *parse.IdentifierNode:
-		found = []string{n.Ident}
-	case *parse.FieldNode:
-		found = []string{"." + strings.Join(n.Ident, ".")}
-	case *parse.VariableNode:
-		found = []string{strings.Join(n.Ident, ".")}
 	}
 	return found
 }

@@ -167,10 +167,10 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 	if a.asks.capabilities {
 		a.around.Capabilities = a.clients.capabilities.Digest()
 	}
-	if !a.source.incomplete && !a.source.runsValues || decide(a.observe()) == mustWait {
+	if !a.source.incomplete && !a.source.runsValues && !a.source.counts.any() || decide(a.observe()) == mustWait {
 		return nil
 	}
-	err = a.checkTemplates(a.source, a.values, text)
+	err = a.checkValues(a.source, a.values, text)
 	if err == nil && a.source.incomplete {
 		err = checkSubcharts(chrt, coalesced)
 	}

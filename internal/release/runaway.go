@@ -39,13 +39,16 @@ const (
 	sizeOfCall, sizeOfNames, sizeOfFacts, sizeOfFiles = 100, 1 << 10, 64 << 10, 1 << 20
 )
 
-// checkTemplates fails if a spec has a template in it that the chart may run, and that could keep the operator busy or take its memory. whole are all values, as
+// checkValues fails if a spec could keep the operator busy or take its memory, by a number that the chart counts by, or by a template that it may run. whole are all values, as
 // JSON: what has no template in it costs nothing more.
-func (k *Kind) checkTemplates(source chartSource, spec map[string]any, whole string) error {
+func (k *Kind) checkValues(source chartSource, spec map[string]any, whole string) error {
+	if err := k.checkCounts(source.counts, spec); err != nil {
+		return err
+	}
 	if !source.runsValues || !strings.Contains(whole, "{{") {
 		return nil
 	}
-	t := templates{allowed: sets.New(k.allow.Values...).Insert(slices.Collect(maps.Keys(k.overrides))...), each: len(whole), deep: depth(spec)}
+	t := templates{allowed: k.open(), each: len(whole), deep: depth(spec)}
 	if t.look(spec, ""); t.why == "" && t.made*max(t.includes, 1) > maxExpanded { // what includes use may run others of them
 		t.where, t.why = "the spec", "could make more than is good of it"
 	}
@@ -70,7 +73,7 @@ type templates struct {
 	why      string
 }
 
-// look looks for them in a value. A dot within a key is escaped in its path, as in overrideValues.
+// look looks for them in a value.
 func (t *templates) look(value any, path string) {
 	if t.why != "" || t.allowed.Has(path) {
 		return
@@ -78,7 +81,7 @@ func (t *templates) look(value any, path string) {
 	switch value := value.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(value)) {
-			at := strings.TrimPrefix(path+"."+strings.ReplaceAll(key, ".", `\.`), ".")
+			at := below(path, key)
 			t.judge(key, at)
 			t.look(value[key], at)
 		}
@@ -89,6 +92,11 @@ func (t *templates) look(value any, path string) {
 	case string:
 		t.judge(value, path)
 	}
+}
+
+// below is the path of a key of a value. A dot within a key is escaped, as in overrideValues.
+func below(path, key string) string {
+	return strings.TrimPrefix(path+"."+strings.ReplaceAll(key, ".", `\.`), ".")
 }
 
 // judge judges a text. What can't be parsed could be a part of what can: charts put texts together.

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,6 +45,34 @@ func TestTemplatesThatNeverEnd(t *testing.T) {
 	s.editOf("Looping", "fine", kit.Set("text", "mended"))
 	s.awaitGone(config, "fine-it")
 	s.delete(s.of("Looping", "stack"))
+	if operator.HasEnded() {
+		t.Errorf("the operator has ended:\n%s", operator.LastLines(20))
+	}
+}
+
+// A number that says how much a chart makes has a bound, or it would end the operator; so has what a chart makes of anything else.
+func TestNumbersThatMakeTooMuch(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Counter")
+	chart := chartOf(t, map[string]string{
+		"Chart.yaml":  "{apiVersion: v2, name: counter, version: 0.1.0}",
+		"values.yaml": "{count: 1, free: 1, list: []}",
+		"templates/it.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}-it'}\ndata:\n{{- $count := int .Values.count }}{{- range until $count }}\n  key-{{ . }}: x\n{{- end }}" +
+			"{{- range until (int .Values.free) }}\n  free-{{ . }}: x\n{{- end }}{{- range .Values.list }}\n  of-list: {{ repeat 1000 \"x\" }}\n{{- end }}\n",
+	})
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: entryOf("Counter", chart, "  allow: {values: [free]}\n")})
+	s.createOf("Counter", "memory", kit.Set("count", 500_000_000))
+	s.awaitOf("Counter", "memory", "Stalled", "NotAllowed", "count is 500000000", "allow.values")
+	s.createOf("Counter", "list", kit.Set("list", slices.Repeat([]any{"x"}, 5000)))
+	s.awaitOf("Counter", "list", "ReleaseFailed", "the chart makes 4 MB of this spec")
+	s.createOf("Counter", "fine", kit.Set("count", 3), kit.Set("free", 11_000))
+	s.awaitOf("Counter", "fine", "Ready")
+	s.editOf("Counter", "memory", kit.Set("count", "2"))
+	s.awaitOf("Counter", "memory", "Ready")
+	config := &corev1.ConfigMap{}
+	if s.get(config, "memory-it"); len(config.Data) != 3 {
+		t.Errorf("it has %d", len(config.Data))
+	}
 	if operator.HasEnded() {
 		t.Errorf("the operator has ended:\n%s", operator.LastLines(20))
 	}

@@ -1,0 +1,251 @@
+package release
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template/parse"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// Numbers in values may say how much of something a chart makes, and what Helm renders is in memory before anybody can look: range until (int .Values.replicas) of 500
+// million ends the operator, and the next one.
+const (
+	// maxCounted bounds the numbers of a spec that are known to do so, multiplied: one may count in what the other one counts.
+	maxCounted = 10_000
+	// maxNumber bounds any number of a spec where the chart hides which one counts. It lets ports, and milliseconds of minutes, pass.
+	maxNumber = 200_000
+)
+
+// counting are the functions that make as much as a number says, with how many of their first arguments are such numbers.
+var counting = map[string]int{
+	"until": 1, "untilStep": 3, "seq": 3, "repeat": 1, "indent": 1, "nindent": 1, "randAlphaNum": 1, "randAlpha": 1, "randNumeric": 1, "randAscii": 1, "randBytes": 1,
+}
+
+// looping are those that charts give what an author wants many of. The others get lengths and depths, mostly from a template to another one: only what is seen counts.
+var looping = sets.New("until", "untilStep", "seq", "repeat")
+
+// picking are functions of which nobody can tell what they take.
+var picking = sets.New("include", "tpl", "get", "dig", "index", "pluck", "first", "last", "fromYaml", "fromJson", "lookup", "pick", "values", "regexFind")
+
+// counts are the values that count in a chart, by their paths within it or its subchart, and whether others may, too.
+type counts struct {
+	paths  sets.Set[string]
+	hidden bool
+}
+
+func (c counts) any() bool { return len(c.paths) > 0 || c.hidden }
+
+// countsOf finds what counts in the templates of a chart and its subcharts. One that can't be parsed can't be rendered either.
+func countsOf(c *chart.Chart) counts {
+	found := counts{paths: sets.New[string]()}
+	for _, file := range c.Templates {
+		trees, err := parsed(file.Name, string(file.Data))
+		if err != nil || path.Base(file.Name) == "NOTES.txt" {
+			continue
+		}
+		for _, tree := range trees {
+			found.add(tree)
+		}
+	}
+	for _, subchart := range c.Dependencies() {
+		within := countsOf(subchart)
+		found.paths, found.hidden = found.paths.Union(within.paths), found.hidden || within.hidden
+	}
+	return found
+}
+
+func (c *counts) add(tree *parse.Tree) {
+	all, variables := pipes(tree.Root), map[string][]parse.Node{}
+	for _, pipe := range all {
+		for _, variable := range pipe.Decl {
+			for _, command := range pipe.Cmds {
+				variables[variable.Ident[0]] = append(variables[variable.Ident[0]], command)
+			}
+		}
+	}
+	for _, pipe := range all {
+		for i, command := range pipe.Cmds {
+			function, ok := command.Args[0].(*parse.IdentifierNode)
+			if !ok || counting[function.Ident] == 0 {
+				continue
+			}
+			numbers := slices.Clone(command.Args[1:min(len(command.Args), 1+counting[function.Ident])])
+			if len(numbers) < counting[function.Ident] {
+				for _, piped := range pipe.Cmds[:i] {
+					numbers = append(numbers, piped)
+				}
+			}
+			hidden := c.hidden
+			for _, number := range numbers {
+				c.trace(number, "", variables, 0)
+			}
+			if !looping.Has(function.Ident) {
+				c.hidden = hidden
+			}
+		}
+	}
+}
+
+// trace finds which values a part of a template takes; of what that is, fields are taken.
+func (c *counts) trace(node parse.Node, fields string, variables map[string][]parse.Node, deep int) {
+	const deepest = 8 // of variables that are made of variables, perhaps of themselves
+	names := func(names []string) {
+		at := slices.Index(names, "Values")
+		switch {
+		case at >= 0 && at+1 < len(names):
+			c.paths.Insert(strings.Join(names[at+1:], ".") + fields)
+		case at >= 0 || len(names) == 0 || !known.Has(names[0]):
+			c.hidden = true
+		}
+	}
+	switch n := node.(type) {
+	case *parse.NumberNode, *parse.StringNode, *parse.BoolNode, *parse.NilNode:
+	case *parse.IdentifierNode:
+		c.hidden = c.hidden || picking.Has(n.Ident)
+	case *parse.FieldNode:
+		names(n.Ident)
+	case *parse.VariableNode:
+		if n.Ident[0] == "$" {
+			names(n.Ident[1:])
+			return
+		}
+		made, further := variables[n.Ident[0]], ""
+		for _, field := range n.Ident[1:] {
+			further += "." + field
+		}
+		c.hidden = c.hidden || len(made) == 0 || deep == deepest
+		for _, each := range made {
+			if deep < deepest {
+				c.trace(each, further+fields, variables, deep+1)
+			}
+		}
+	case *parse.PipeNode:
+		for _, command := range n.Cmds {
+			c.trace(command, fields, variables, deep)
+		}
+	case *parse.CommandNode:
+		if function, ok := n.Args[0].(*parse.IdentifierNode); ok && function.Ident == "len" {
+			return // of what is there
+		}
+		for _, argument := range n.Args {
+			c.trace(argument, fields, variables, deep)
+		}
+	default:
+		c.hidden = true
+	}
+}
+
+// pipes are all pipelines in a part of a template, those in others among them.
+func pipes(node parse.Node) (found []*parse.PipeNode) {
+	add := func(nodes ...parse.Node) {
+		for _, node := range nodes {
+			found = append(found, pipes(node)...)
+		}
+	}
+	branch := func(b parse.BranchNode) { add(b.Pipe, b.List, b.ElseList) }
+	switch n := node.(type) {
+	case *parse.ListNode:
+		if n != nil { // an else that is not there
+			add(n.Nodes...)
+		}
+	case *parse.IfNode:
+		branch(n.BranchNode)
+	case *parse.RangeNode:
+		branch(n.BranchNode)
+	case *parse.WithNode:
+		branch(n.BranchNode)
+	case *parse.ActionNode:
+		add(n.Pipe)
+	case *parse.TemplateNode:
+		add(n.Pipe)
+	case *parse.ChainNode:
+		add(n.Node)
+	case *parse.PipeNode:
+		if n != nil {
+			found = append(found, n)
+			for _, command := range n.Cmds {
+				add(command.Args...)
+			}
+		}
+	}
+	return found
+}
+
+// checkCounts fails if numbers in a spec have the chart make more of something than is good of the operator.
+func (k *Kind) checkCounts(found counts, spec map[string]any) error {
+	if !found.any() {
+		return nil
+	}
+	c := counted{counts: found, allowed: k.open(), product: 1}
+	c.look(spec, "")
+	if c.where == "" {
+		return nil
+	}
+	return notAllowed{fmt.Errorf("not allowed: %s is %.0f, and the chart may make as many of something: without allow.values for it, the operator's watches.yaml allows authors %d, for all such numbers multiplied, and %d where the chart does not tell what it counts by",
+		c.where, c.number, maxCounted, maxNumber)}
+}
+
+// open are the paths of values that may be anything.
+func (k *Kind) open() sets.Set[string] {
+	return sets.New(k.allow.Values...).Insert(slices.Collect(maps.Keys(k.overrides))...)
+}
+
+// counted are the numbers of a spec.
+type counted struct {
+	counts
+	allowed sets.Set[string] // paths of values that may be anything
+	product float64          // of those that count
+	where   string           // the first that is too much, empty if none is
+	number  float64
+}
+
+func (c *counted) look(value any, path string) {
+	if c.where != "" || c.allowed.Has(path) {
+		return
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			c.look(value[key], below(path, key))
+		}
+	case []any:
+		for _, element := range value {
+			c.look(element, path)
+		}
+	default:
+		c.judge(math.Abs(number(value)), path)
+	}
+}
+
+func (c *counted) judge(number float64, path string) {
+	counts := c.paths.Has(path)
+	for subchart, rest, found := strings.Cut(path, "."); found && !counts; subchart, rest, found = strings.Cut(rest, ".") {
+		_, counts = subchart, c.paths.Has(rest)
+	}
+	if counts {
+		c.product *= max(number, 1)
+	}
+	if counts && c.product > maxCounted || c.hidden && number > maxNumber {
+		c.where, c.number = path, number
+	}
+}
+
+// number is what Helm's functions take a value for: a text may say it, too.
+func number(value any) float64 {
+	text := strings.TrimSpace(fmt.Sprint(value))
+	if whole, err := strconv.ParseInt(text, 0, 64); err == nil {
+		return float64(whole)
+	}
+	part, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(part) {
+		return 0
+	}
+	return part
+}
