@@ -17,7 +17,7 @@ import (
 // Numbers in values may say how much of something a chart makes, and what Helm renders is in memory before anybody can look: range until (int .Values.replicas) of 500
 // million ends the operator, and the next one.
 const (
-	// maxCounted bounds the numbers of a spec that are known to do so, multiplied: one may count in what the other one counts.
+	// maxCounted bounds the numbers of a spec that are known to do so, multiplied: one may count in what the other one counts. It bounds lists, too.
 	maxCounted = 10_000
 	// maxNumber bounds any number of a spec where the chart hides which one counts. It lets ports, and milliseconds of minutes, pass.
 	maxNumber = 200_000
@@ -178,17 +178,14 @@ func pipes(node parse.Node) (found []*parse.PipeNode) {
 	return found
 }
 
-// checkCounts fails if numbers in a spec have the chart make more of something than is good of the operator.
+// checkCounts fails if numbers or lists in a spec have the chart make more of something than is good of the operator.
 func (k *Kind) checkCounts(found counts, spec map[string]any) error {
-	if !found.any() {
-		return nil
-	}
 	c := counted{counts: found, allowed: k.open(), product: 1}
 	c.look(spec, "")
 	if c.where == "" {
 		return nil
 	}
-	return notAllowed{fmt.Errorf("not allowed: %s is %.0f, and the chart may make as many of something: without allow.values for it, the operator's watches.yaml allows authors %d, for all such numbers multiplied, and %d where the chart does not tell what it counts by",
+	return notAllowed{fmt.Errorf("not allowed: %s is %.0f, or has as many elements, and the chart may make as many of something: without allow.values for it, the operator's watches.yaml allows authors %d, for all such numbers multiplied, and %d where the chart does not tell what it counts by",
 		c.where, c.number, maxCounted, maxNumber)}
 }
 
@@ -216,6 +213,9 @@ func (c *counted) look(value any, path string) {
 			c.look(value[key], below(path, key))
 		}
 	case []any:
+		if len(value) > maxCounted {
+			c.where, c.number = path, float64(len(value))
+		}
 		for _, element := range value {
 			c.look(element, path)
 		}

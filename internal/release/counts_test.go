@@ -61,6 +61,7 @@ func TestTooMany(t *testing.T) {
 		"many, allowed":           {known, map[string]any{"free": int64(500_000_000), "pinned": int64(500_000_000)}, ""},
 		"many of who knows":       {counts{hidden: true}, map[string]any{"bytes": int64(500_000_000)}, "bytes"},
 		"a port of who knows":     {counts{hidden: true}, map[string]any{"port": int64(65535)}, ""},
+		"a long list":             {counts{}, map[string]any{"list": slices.Repeat([]any{"x"}, 10_001)}, "list"},
 		"a chart that counts not": {counts{}, map[string]any{"bytes": int64(500_000_000)}, ""},
 	} {
 		err := kind.checkCounts(c.counts, c.spec)

@@ -167,7 +167,7 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 	if a.asks.capabilities {
 		a.around.Capabilities = a.clients.capabilities.Digest()
 	}
-	if !a.source.incomplete && !a.source.runsValues && !a.source.counts.any() || decide(a.observe()) == mustWait {
+	if !a.source.incomplete && !a.source.runsValues && !a.source.counts.any() && len(text) < 2*maxCounted || decide(a.observe()) == mustWait {
 		return nil
 	}
 	err = a.checkValues(a.source, a.values, text)

@@ -42,8 +42,10 @@ const (
 // checkValues fails if a spec could keep the operator busy or take its memory, by a number that the chart counts by, or by a template that it may run. whole are all values, as
 // JSON: what has no template in it costs nothing more.
 func (k *Kind) checkValues(source chartSource, spec map[string]any, whole string) error {
-	if err := k.checkCounts(source.counts, spec); err != nil {
-		return err
+	if source.counts.any() || strings.Count(whole, ",") >= maxCounted {
+		if err := k.checkCounts(source.counts, spec); err != nil {
+			return err
+		}
 	}
 	if !source.runsValues || !strings.Contains(whole, "{{") {
 		return nil
