@@ -213,7 +213,10 @@ items:
 		t.Helper()
 		hook := &corev1.ConfigMap{}
 		s.await("it is migrated to "+to, func() error {
-			if s.get(hook, "hello-migration"); hook.Data[to] == "" {
+			if err := s.find(hook, "hello-migration"); err != nil {
+				return err // it is being made anew
+			}
+			if hook.Data[to] == "" {
 				return fmt.Errorf("it is to %v", hook.Data)
 			}
 			return nil
