@@ -19,8 +19,9 @@ import (
 const (
 	// maxCounted bounds the numbers of a spec that are known to do so, multiplied: one may count in what the other one counts. It bounds lists, too.
 	maxCounted = 10_000
-	// maxNumber bounds any number of a spec where the chart hides which one counts. It lets ports, and milliseconds of minutes, pass.
-	maxNumber = 200_000
+	// maxNumber bounds a number where the chart ranges over a list, for templates range over numbers, too, and any number of a spec where it hides which one counts. It lets
+	// ports pass.
+	maxNumber = 70_000
 )
 
 // counting are the functions that make as much as a number says, with how many of their first arguments are such numbers.
@@ -38,13 +39,21 @@ var picking = sets.New("include", "tpl", "get", "dig", "index", "pluck", "first"
 type counts struct {
 	paths  sets.Set[string]
 	hidden bool
+	// lengths and lists are keys of values, wherever these are: of lengths that were handed on, and of what is ranged over, which templates do with a number, too.
+	lengths, lists sets.Set[string]
 }
 
-func (c counts) any() bool { return len(c.paths) > 0 || c.hidden }
+func (c counts) any() bool { return len(c.paths)+len(c.lengths)+len(c.lists) > 0 || c.hidden }
+
+// origin is where a part of a template takes something from: values by their paths, the last keys of these and of others, and whether there may be more.
+type origin struct {
+	paths, keys sets.Set[string]
+	hidden      bool
+}
 
 // countsOf finds what counts in the templates of a chart and its subcharts. One that can't be parsed can't be rendered either.
 func countsOf(c *chart.Chart) counts {
-	found := counts{paths: sets.New[string]()}
+	found := counts{paths: sets.New[string](), lengths: sets.New[string](), lists: sets.New[string]()}
 	for _, file := range c.Templates {
 		trees, err := parsed(file.Name, string(file.Data))
 		if err != nil || path.Base(file.Name) == "NOTES.txt" {
@@ -57,6 +66,7 @@ func countsOf(c *chart.Chart) counts {
 	for _, subchart := range c.Dependencies() {
 		within := countsOf(subchart)
 		found.paths, found.hidden = found.paths.Union(within.paths), found.hidden || within.hidden
+		found.lengths, found.lists = found.lengths.Union(within.lengths), found.lists.Union(within.lists)
 	}
 	return found
 }
@@ -82,33 +92,77 @@ func (c *counts) add(tree *parse.Tree) {
 					numbers = append(numbers, piped)
 				}
 			}
-			hidden := c.hidden
-			for _, number := range numbers {
-				c.trace(number, "", variables, 0)
-			}
-			if !looping.Has(function.Ident) {
-				c.hidden = hidden
+			from := originOf(variables, numbers...)
+			c.paths = c.paths.Union(from.paths)
+			switch {
+			case from.hidden && looping.Has(function.Ident):
+				c.hidden = true
+			case from.hidden:
+				c.lengths = c.lengths.Union(from.keys)
 			}
 		}
 	}
+	c.ranges(tree.Root, nil, variables)
+}
+
+// ranges finds what is ranged over: what should be a list may be a number. at is what the dot stands for, nil in a definition or another range, where nobody can tell.
+func (c *counts) ranges(node parse.Node, at *parse.PipeNode, variables map[string][]parse.Node) {
+	switch n := node.(type) {
+	case *parse.ListNode:
+		if n != nil { // an else that is not there
+			for _, each := range n.Nodes {
+				c.ranges(each, at, variables)
+			}
+		}
+	case *parse.IfNode:
+		c.ranges(n.List, at, variables)
+		c.ranges(n.ElseList, at, variables)
+	case *parse.WithNode:
+		c.ranges(n.List, n.Pipe, variables)
+		c.ranges(n.ElseList, at, variables)
+	case *parse.RangeNode:
+		over := n.Pipe
+		if last := over.Cmds[len(over.Cmds)-1]; last.String() == "." {
+			over, c.hidden = at, c.hidden || at == nil
+		}
+		if over != nil && !slices.ContainsFunc(words(over), func(word string) bool { return counting[word] > 0 }) {
+			c.lists = c.lists.Union(originOf(variables, over).keys)
+		}
+		c.ranges(n.List, nil, variables)
+		c.ranges(n.ElseList, at, variables)
+	}
+}
+
+func originOf(variables map[string][]parse.Node, nodes ...parse.Node) origin {
+	from := origin{paths: sets.New[string](), keys: sets.New[string]()}
+	for _, node := range nodes {
+		from.trace(node, "", variables, 0)
+	}
+	return from
 }
 
 // trace finds which values a part of a template takes; of what that is, fields are taken.
-func (c *counts) trace(node parse.Node, fields string, variables map[string][]parse.Node, deep int) {
+func (o *origin) trace(node parse.Node, fields string, variables map[string][]parse.Node, deep int) {
 	const deepest = 8 // of variables that are made of variables, perhaps of themselves
 	names := func(names []string) {
 		at := slices.Index(names, "Values")
+		path := strings.TrimPrefix(strings.Join(names[at+1:], ".")+fields, ".")
+		key := path[strings.LastIndex(path, ".")+1:]
 		switch {
-		case at >= 0 && at+1 < len(names):
-			c.paths.Insert(strings.Join(names[at+1:], ".") + fields)
-		case at >= 0 || len(names) == 0 || !known.Has(names[0]):
-			c.hidden = true
+		case path == "":
+			o.hidden = true
+		case at >= 0:
+			o.paths.Insert(path)
+			o.keys.Insert(key)
+		case len(names) == 0 || !known.Has(names[0]):
+			o.hidden = true
+			o.keys.Insert(key)
 		}
 	}
 	switch n := node.(type) {
 	case *parse.NumberNode, *parse.StringNode, *parse.BoolNode, *parse.NilNode:
 	case *parse.IdentifierNode:
-		c.hidden = c.hidden || picking.Has(n.Ident)
+		o.hidden = o.hidden || picking.Has(n.Ident)
 	case *parse.FieldNode:
 		names(n.Ident)
 	case *parse.VariableNode:
@@ -120,25 +174,31 @@ func (c *counts) trace(node parse.Node, fields string, variables map[string][]pa
 		for _, field := range n.Ident[1:] {
 			further += "." + field
 		}
-		c.hidden = c.hidden || len(made) == 0 || deep == deepest
+		o.hidden = o.hidden || len(made) == 0 || deep == deepest
 		for _, each := range made {
 			if deep < deepest {
-				c.trace(each, further+fields, variables, deep+1)
+				o.trace(each, further+fields, variables, deep+1)
 			}
 		}
 	case *parse.PipeNode:
 		for _, command := range n.Cmds {
-			c.trace(command, fields, variables, deep)
+			o.trace(command, fields, variables, deep)
 		}
 	case *parse.CommandNode:
-		if function, ok := n.Args[0].(*parse.IdentifierNode); ok && function.Ident == "len" {
+		function, ok := n.Args[0].(*parse.IdentifierNode)
+		if ok && function.Ident == "len" {
 			return // of what is there
 		}
 		for _, argument := range n.Args {
-			c.trace(argument, fields, variables, deep)
+			if text, isText := argument.(*parse.StringNode); isText && ok && picking.Has(function.Ident) {
+				o.keys.Insert(text.Text)
+			}
+			o.trace(argument, fields, variables, deep)
 		}
+	case *parse.ChainNode:
+		o.trace(n.Node, "."+strings.Join(n.Field, ".")+fields, variables, deep)
 	default:
-		c.hidden = true
+		o.hidden = true
 	}
 }
 
@@ -181,11 +241,11 @@ func pipes(node parse.Node) (found []*parse.PipeNode) {
 // checkCounts fails if numbers or lists in a spec have the chart make more of something than is good of the operator.
 func (k *Kind) checkCounts(found counts, spec map[string]any) error {
 	c := counted{counts: found, allowed: k.open(), product: 1}
-	c.look(spec, "")
+	c.look(spec, "", "")
 	if c.where == "" {
 		return nil
 	}
-	return notAllowed{fmt.Errorf("not allowed: %s is %.0f, or has as many elements, and the chart may make as many of something: without allow.values for it, the operator's watches.yaml allows authors %d, for all such numbers multiplied, and %d where the chart does not tell what it counts by",
+	return notAllowed{fmt.Errorf("not allowed: %s is %.0f, or brings the elements of lists and maps to that, and the chart may make as many of something: without allow.values for it, the operator's watches.yaml allows authors %d, for all such numbers multiplied, and %d where it ranges over lists, or does not tell what it counts by",
 		c.where, c.number, maxCounted, maxNumber)}
 }
 
@@ -199,32 +259,39 @@ type counted struct {
 	counts
 	allowed sets.Set[string] // paths of values that may be anything
 	product float64          // of those that count
+	size    int              // of lists and maps, all together
 	where   string           // the first that is too much, empty if none is
 	number  float64
 }
 
-func (c *counted) look(value any, path string) {
+// look looks for them in a value, which has a key unless it is in a list.
+func (c *counted) look(value any, path, key string) {
 	if c.where != "" || c.allowed.Has(path) {
 		return
 	}
 	switch value := value.(type) {
 	case map[string]any:
+		c.add(len(value), path)
 		for _, key := range slices.Sorted(maps.Keys(value)) {
-			c.look(value[key], below(path, key))
+			c.look(value[key], below(path, key), key)
 		}
 	case []any:
-		if len(value) > maxCounted {
-			c.where, c.number = path, float64(len(value))
-		}
+		c.add(len(value), path)
 		for _, element := range value {
-			c.look(element, path)
+			c.look(element, path, "")
 		}
 	default:
-		c.judge(math.Abs(number(value)), path)
+		c.judge(math.Abs(number(value)), path, key)
 	}
 }
 
-func (c *counted) judge(number float64, path string) {
+func (c *counted) add(size int, path string) {
+	if c.size += size; c.size > maxCounted {
+		c.where, c.number = path, float64(c.size)
+	}
+}
+
+func (c *counted) judge(number float64, path, key string) {
 	counts := c.paths.Has(path)
 	for subchart, rest, found := strings.Cut(path, "."); found && !counts; subchart, rest, found = strings.Cut(rest, ".") {
 		_, counts = subchart, c.paths.Has(rest)
@@ -232,7 +299,7 @@ func (c *counted) judge(number float64, path string) {
 	if counts {
 		c.product *= max(number, 1)
 	}
-	if counts && c.product > maxCounted || c.hidden && number > maxNumber {
+	if counts && c.product > maxCounted || c.lengths.Has(key) && number > maxCounted || (c.hidden || c.lists.Has(key)) && number > maxNumber && !math.IsInf(number, 0) { // for "infinity", some sleep
 		c.where, c.number = path, number
 	}
 }
@@ -244,8 +311,11 @@ func number(value any) float64 {
 		return float64(whole)
 	}
 	part, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsNaN(part) {
+	switch {
+	case err != nil:
 		return 0
+	case math.IsNaN(part): // which becomes the least of whole numbers
+		return math.Inf(1)
 	}
 	return part
 }
