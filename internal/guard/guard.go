@@ -126,12 +126,13 @@ func (g *Guard) Undeleted() error { return g.undeleted }
 func (g *Guard) IsReachable() error { return nil }
 
 // Build parses a manifest for Helm. Validation against OpenAPI is left to the API server.
-func (g *Guard) Build(reader io.Reader, _ bool) (kube.ResourceList, error) {
+func (g *Guard) Build(reader io.Reader, _ bool) (resources kube.ResourceList, err error) {
+	defer g.caught(&err)
 	manifest, err := io.ReadAll(reader)
 	if err != nil {
 		return nil, fmt.Errorf("read a manifest: %w", err)
 	}
-	resources, err := g.build(string(manifest))
+	resources, err = g.build(string(manifest))
 	if err == nil && g.Unasked {
 		leaveUnasked(resources)
 	}
@@ -174,14 +175,13 @@ func (g *Guard) Peek(manifest string) (kube.ResourceList, error) {
 func (g *Guard) Create(resources kube.ResourceList) (result *kube.Result, err error) {
 	defer g.caught(&err)
 	ask(resources)
-	hooks := false
+	// Hooks come alone, and a List of them may be empty: with nothing to be made, an installation would take all that is left for superfluous.
+	hooks := !slices.ContainsFunc(resources, func(info *resource.Info) bool { return !isHook(content(info.Object)) })
 	for _, info := range resources {
 		if err := g.checkPlace(info); err != nil {
 			return nil, err
 		}
-		made := content(info.Object)
-		g.adopt(made)
-		hooks = hooks || isHook(made)
+		g.adopt(content(info.Object))
 	}
 	if hooks { // which are no part of the release: they come and go
 		made, err := g.Client.Create(resources)
@@ -204,19 +204,26 @@ func (g *Guard) caught(err *error) {
 	}
 }
 
+// try does something, of which a panic is an error.
+func (g *Guard) try(do func() error) (err error) {
+	defer g.caught(&err)
+	return do()
+}
+
 // Update brings the objects of target to what they say, and deletes those of original that
 // target no longer has. It fails before the first change where target names an object that
 // exists and is not the owner's.
 func (g *Guard) Update(original, target kube.ResourceList, _ bool) (result *kube.Result, err error) {
+	result = &kube.Result{} // which Helm looks into with an error, too
 	defer g.caught(&err)
 	ask(original)
 	ask(target)
 	left, err := g.left()
 	if err != nil {
-		return &kube.Result{}, err
+		return result, err
 	}
 	_, err = g.apply(g.proven, append(original, left...), target, true)
-	return &kube.Result{}, err
+	return result, err
 }
 
 // UpdateThreeWayMerge is Update: what is in the way of an installation is for the guard to judge.
@@ -278,7 +285,9 @@ func (g *Guard) Delete(resources kube.ResourceList) (*kube.Result, []error) {
 // DeleteWithPropagationPolicy is Delete with a choice of what happens to dependents. Helm asks for hooks, and for what
 // the manifest of the record does not keep.
 func (g *Guard) DeleteWithPropagationPolicy(resources kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
-	g.undeleted = g.removeAll(resources, policy, false, func(*unstructured.Unstructured) bool { return false })
+	g.undeleted = g.try(func() error {
+		return g.removeAll(resources, policy, false, func(*unstructured.Unstructured) bool { return false })
+	})
 	if g.undeleted != nil {
 		return &kube.Result{}, []error{g.undeleted}
 	}

@@ -1,15 +1,21 @@
 package guard
 
 import (
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/go-logr/logr/funcr"
+	"helm.sh/helm/v3/pkg/kube"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
@@ -42,6 +48,36 @@ func TestCheckPlace(t *testing.T) {
 	for namespace, want := range map[string]string{"there": `Service "it" in namespace "there" is outside`, "": `cluster-scoped Service "it" is outside`} {
 		if err := g.checkPlace(info(namespace)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("namespace %q: %v", namespace, err)
+		}
+	}
+}
+
+// A mistake in what Helm calls costs one action: Helm does so in goroutines of its own, and goes on with what it is answered.
+func TestPanicIsAnError(t *testing.T) {
+	odd := kube.ResourceList{info("here")}
+	odd[0].Object = &corev1.Service{} // which Build never makes
+	first := func(_ *kube.Result, errs []error) error { return errors.Join(errs...) }
+	for name, act := range map[string]func(*Guard) error{
+		"Build":  func(g *Guard) error { _, err := g.Build(strings.NewReader("a: b"), false); return err },
+		"Create": func(g *Guard) error { _, err := g.Create(odd); return err },
+		"Update": func(g *Guard) error { result, err := g.Update(nil, odd, false); _ = result.Created; return err },
+		"UpdateThreeWayMerge": func(g *Guard) error {
+			result, err := g.UpdateThreeWayMerge(nil, odd, false)
+			_ = result.Created
+			return err
+		},
+		"Delete":        func(g *Guard) error { return first(g.Delete(odd)) },
+		"WaitForDelete": func(g *Guard) error { return g.WaitForDelete(odd, time.Second) },
+		"await":         func(g *Guard) error { return g.await(func() error { panic("a mistake") }) },
+	} {
+		var log strings.Builder
+		g := &Guard{ctx: logf.IntoContext(t.Context(), funcr.New(func(_, line string) { log.WriteString(line) }, funcr.Options{})), owner: owner(), slots: make(Slots, 1)}
+		g.slots <- struct{}{}
+		if err := act(g); err == nil || !strings.Contains(err.Error(), "defect of the operator") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if !strings.Contains(log.String(), "guard_test.go") {
+			t.Errorf("the log does not say where %s failed: %s", name, &log)
 		}
 	}
 }

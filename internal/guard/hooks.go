@@ -16,7 +16,8 @@ func (g *Guard) WatchUntilReady(resources kube.ResourceList, timeout time.Durati
 }
 
 // WaitForDelete waits until an old hook is gone, if it is the owner's: of another's, nothing was deleted.
-func (g *Guard) WaitForDelete(resources kube.ResourceList, timeout time.Duration) error {
+func (g *Guard) WaitForDelete(resources kube.ResourceList, timeout time.Duration) (err error) {
+	defer g.caught(&err)
 	var owned kube.ResourceList
 	for _, info := range resources {
 		live, err := g.live(info)
@@ -44,7 +45,7 @@ func (g *Guard) await(wait func() error) error {
 	g.slots.Give()
 	defer func() { g.slots <- struct{}{} }()
 	ended := make(chan error, 1)
-	go func() { ended <- wait() }()
+	go func() { ended <- g.try(wait) }()
 	select {
 	case err := <-ended:
 		return err

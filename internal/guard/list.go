@@ -18,25 +18,36 @@ func sayOfItems(manifest string, resources kube.ResourceList) {
 		return
 	}
 	for _, document := range releaseutil.SplitManifests(manifest) {
-		list := &unstructured.Unstructured{}
-		if yaml.Unmarshal([]byte(document), &list.Object) != nil || !list.IsList() {
+		text, err := yaml.YAMLToJSON([]byte(document))
+		if err != nil {
 			continue
 		}
-		said := list.GetAnnotations()
+		list := &unstructured.UnstructuredList{}
+		if _, _, err := unstructured.UnstructuredJSONScheme.Decode(text, nil, list); err != nil {
+			continue // it is no List
+		}
+		said := (&unstructured.Unstructured{Object: list.Object}).GetAnnotations()
 		maps.DeleteFunc(said, func(key, _ string) bool { return !strings.HasPrefix(key, "helm.sh/") })
-		if len(said) == 0 {
-			continue
+		if len(said) > 0 {
+			sayOf(list, said, resources)
 		}
-		_ = list.EachListItem(func(listed runtime.Object) error { // whose errors are those of this, which has none
-			item := content(listed)
-			for _, info := range resources {
-				if one := content(info.Object); one.GroupVersionKind() == item.GroupVersionKind() && one.GetName() == item.GetName() {
-					both := maps.Clone(said)
-					maps.Copy(both, one.GetAnnotations())
-					one.SetAnnotations(both)
-				}
-			}
-			return nil
-		})
 	}
+}
+
+// sayOf gives annotations to those of resources that are in a List, or in a List in it.
+func sayOf(list runtime.Unstructured, said map[string]string, resources kube.ResourceList) {
+	_ = list.EachListItem(func(listed runtime.Object) error { // whose errors are those of this, which has none
+		item := content(listed)
+		if item.IsList() {
+			sayOf(item, said, resources)
+		}
+		for _, info := range resources {
+			if one := content(info.Object); one.GroupVersionKind() == item.GroupVersionKind() && one.GetName() == item.GetName() {
+				both := maps.Clone(said)
+				maps.Copy(both, one.GetAnnotations())
+				one.SetAnnotations(both)
+			}
+		}
+		return nil
+	})
 }

@@ -104,7 +104,6 @@ func TestChildrenOfAManifest(t *testing.T) {
 	}
 }
 
-// What cannot be looked up is not left out: it may be an object of the owner.
 // asked counts what a mapper is asked.
 type asked struct {
 	meta.RESTMapper
@@ -135,6 +134,7 @@ func TestFewUnknownKindsAreAskedAbout(t *testing.T) {
 	}
 }
 
+// What cannot be looked up is not left out: it may be an object of the owner.
 func TestChildrenOfAManifestWhileTheClusterIsAway(t *testing.T) {
 	s, _ := newSanitizer()
 	s.mapper = away{s.mapper}

@@ -197,11 +197,15 @@ func TestListOfHooks(t *testing.T) {
 apiVersion: v1
 kind: List
 metadata: {annotations: {helm.sh/hook: "pre-install,pre-upgrade", helm.sh/hook-delete-policy: before-hook-creation}}
+{{- if eq .Values.name "nothing" }}
+items: []
+{{- else }}
 items:
 - apiVersion: v1
   kind: ConfigMap
   metadata: {name: {{ .Release.Name }}-migration}
   data: {{ dict .Values.name "migrated" | toJson }}
+{{- end }}
 ---
 apiVersion: v1
 kind: List
@@ -235,6 +239,8 @@ items:
 	}
 	s.edit("hello", kit.Greet("no key of a ConfigMap"))
 	s.awaitCondition("hello", "Ready", "False", "data[no key of a ConfigMap]")
+	s.edit("hello", kit.Greet("nothing"))
+	s.awaitCondition("hello", "Ready", "False", "no objects visited")
 	s.edit("hello", kit.Greet("third"))
 	s.awaitDeployed("hello")
 	migrated("third")

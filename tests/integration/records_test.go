@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"demo.welcome.domain/welcome-operator/tests/controlplane"
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
@@ -165,6 +167,28 @@ func TestForgedRecord(t *testing.T) {
 			s.must(env.Client.Get(ctx, client.ObjectKeyFromObject(role), &rbacv1.ClusterRole{}))
 			s.awaitGone(&corev1.ConfigMap{}, "forged")
 		})
+	}
+}
+
+// A forged record that names hundreds of kinds has the API server asked about few: others wait for each answer.
+func TestForgedRecordOfManyKinds(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
+	s.deploy("hello", kit.Greet("before"))
+	s.settled(operator)
+	s.forge("hello", func(_ *corev1.ConfigMap, rel *release.Release) {
+		for i := range 200 {
+			rel.Manifest += fmt.Sprintf("\n---\napiVersion: a%d.example.com/v1\nkind: Unheard\nmetadata: {name: of}\n", i)
+		}
+	})
+	since := s.record()
+	s.edit("hello", kit.Greet("after"))
+	s.awaitGreeting("hello", "after")
+	s.awaitDeployed("hello")
+	s.awaitEvent("hello", "ForeignObject", "Unheard")
+	asked := slices.DeleteFunc(since.of(operator), func(one controlplane.Request) bool { return one.ObjectRef.Resource != "" })
+	if len(asked) == 0 || len(asked) > 40 {
+		t.Errorf("a record with 200 unknown kinds has %v", asked)
 	}
 }
 

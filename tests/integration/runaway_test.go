@@ -66,7 +66,9 @@ func TestNumbersThatMakeTooMuch(t *testing.T) {
 	s.createOf("Counter", "list", kit.Set("list", slices.Repeat([]any{"x"}, 5000)))
 	s.awaitOf("Counter", "list", "ReleaseFailed", "the chart makes 4 MB of this spec")
 	s.createOf("Counter", "long", kit.Set("list", slices.Repeat([]any{"x"}, 300_000)))
-	s.awaitOf("Counter", "long", "Stalled", "NotAllowed", "list is 300000, or has as many elements")
+	s.awaitOf("Counter", "long", "Stalled", "NotAllowed", "list is 300001, or brings the elements of lists and maps to that")
+	s.createOf("Counter", "number", kit.Set("list", 500_000_000)) // which a template ranges over, too
+	s.awaitOf("Counter", "number", "Stalled", "NotAllowed", "list is 500000000", "allow.values")
 	s.createOf("Counter", "fine", kit.Set("count", 3), kit.Set("free", 11_000))
 	s.awaitOf("Counter", "fine", "Ready")
 	s.editOf("Counter", "memory", kit.Set("count", "2"))
