@@ -29,7 +29,7 @@ var counting = map[string]int{
 	"until": 1, "untilStep": 3, "seq": 3, "repeat": 1, "indent": 1, "nindent": 1, "randAlphaNum": 1, "randAlpha": 1, "randNumeric": 1, "randAscii": 1, "randBytes": 1,
 }
 
-// looping are those that charts give what an author wants many of. The others get lengths and depths, mostly from a template to another one: only what is seen counts.
+// looping are those that charts give what an author wants many of, one within the other perhaps. The others get lengths and depths, from a template to another one mostly.
 var looping = sets.New("until", "untilStep", "seq", "repeat")
 
 // picking are functions of which nobody can tell what they take.
@@ -39,7 +39,7 @@ var picking = sets.New("include", "tpl", "get", "dig", "index", "pluck", "first"
 type counts struct {
 	paths  sets.Set[string]
 	hidden bool
-	// lengths and lists are keys of values, wherever these are: of lengths that were handed on, and of what is ranged over, which templates do with a number, too.
+	// lengths and lists are keys of values, wherever these are: of lengths, and of what is ranged over, which templates do with a number, too.
 	lengths, lists sets.Set[string]
 }
 
@@ -93,13 +93,11 @@ func (c *counts) add(tree *parse.Tree) {
 				}
 			}
 			from := originOf(variables, numbers...)
-			c.paths = c.paths.Union(from.paths)
-			switch {
-			case from.hidden && looping.Has(function.Ident):
-				c.hidden = true
-			case from.hidden:
+			if !looping.Has(function.Ident) {
 				c.lengths = c.lengths.Union(from.keys)
+				continue
 			}
+			c.paths, c.hidden = c.paths.Union(from.paths), c.hidden || from.hidden
 		}
 	}
 	c.ranges(tree.Root, nil, variables)
