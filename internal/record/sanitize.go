@@ -144,16 +144,17 @@ func (s *sanitizer) children(manifest string) (kept []object.Child, left []strin
 			if len(unknown) == maxUnknown && !applied {
 				return kept, append(left, fmt.Sprintf("left out %s %q, and what comes after it: the cluster does not know %d kinds before it", obj.GetKind(), obj.GetName(), maxUnknown)), nil
 			}
-			var reason string
-			if kind := obj.GroupVersionKind().GroupKind(); !unknown.Has(kind) {
-				if reason, err = s.refuse(obj); meta.IsNoMatchError(err) {
-					unknown.Insert(kind)
-				} else if err != nil {
+			kind := obj.GroupVersionKind()
+			reason := fmt.Sprintf("the cluster knows no %s", kind)
+			if !unknown.Has(kind.GroupKind()) {
+				switch why, err := s.refuse(obj); {
+				case meta.IsNoMatchError(err):
+					unknown.Insert(kind.GroupKind())
+				case err != nil:
 					return nil, nil, err
+				default:
+					reason = why
 				}
-			}
-			if unknown.Has(obj.GroupVersionKind().GroupKind()) {
-				reason = fmt.Sprintf("the cluster knows no %s", obj.GroupVersionKind())
 			}
 			if reason != "" {
 				left = append(left, fmt.Sprintf("left out %s %q: %s", obj.GetKind(), obj.GetName(), reason))

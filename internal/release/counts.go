@@ -290,9 +290,9 @@ func (c *counted) add(size int, path string) {
 }
 
 func (c *counted) judge(number float64, path, key string) {
-	counts := c.paths.Has(path)
-	for subchart, rest, found := strings.Cut(path, "."); found && !counts; subchart, rest, found = strings.Cut(rest, ".") {
-		_, counts = subchart, c.paths.Has(rest)
+	counts := false
+	for rest, more := path, true; more && !counts; _, rest, more = strings.Cut(rest, ".") { // as a subchart knows it
+		counts = c.paths.Has(rest)
 	}
 	if counts {
 		c.product *= max(number, 1)
