@@ -54,33 +54,96 @@ type origin struct {
 // countsOf finds what counts in the templates of a chart and its subcharts. One that can't be parsed can't be rendered either.
 func countsOf(c *chart.Chart) counts {
 	found := counts{paths: sets.New[string](), lengths: sets.New[string](), lists: sets.New[string]()}
-	for _, file := range c.Templates {
-		trees, err := parsed(file.Name, string(file.Data))
-		if err != nil || path.Base(file.Name) == "NOTES.txt" {
-			continue
-		}
-		for _, tree := range trees {
-			found.add(tree)
-		}
-	}
-	for _, subchart := range c.Dependencies() {
-		within := countsOf(subchart)
-		found.paths, found.hidden = found.paths.Union(within.paths), found.hidden || within.hidden
-		found.lengths, found.lists = found.lengths.Union(within.lengths), found.lists.Union(within.lists)
+	trees := treesOf(c)
+	dots := dotsOf(trees)
+	for _, tree := range trees {
+		found.add(tree, dots[tree.Name])
 	}
 	return found
 }
 
-func (c *counts) add(tree *parse.Tree) {
-	all, variables := pipes(tree.Root), map[string][]parse.Node{}
-	for _, pipe := range all {
+// treesOf are the templates of a chart and its subcharts, and what they define.
+func treesOf(c *chart.Chart) (all []*parse.Tree) {
+	for _, file := range c.Templates {
+		if trees, err := parsed(file.Name, string(file.Data)); err == nil && path.Base(file.Name) != "NOTES.txt" {
+			all = slices.AppendSeq(all, maps.Values(trees))
+		}
+	}
+	for _, subchart := range c.Dependencies() {
+		all = append(all, treesOf(subchart)...)
+	}
+	return all
+}
+
+// variablesOf are the variables of a template, and all that they are made of.
+func variablesOf(tree *parse.Tree) map[string][]parse.Node {
+	variables := map[string][]parse.Node{}
+	for _, pipe := range pipes(tree.Root) {
 		for _, variable := range pipe.Decl {
 			for _, command := range pipe.Cmds {
 				variables[variable.Ident[0]] = append(variables[variable.Ident[0]], command)
 			}
 		}
 	}
-	for _, pipe := range all {
+	return variables
+}
+
+// dotsOf tells what the dot of each definition stands for, by what it is included with: the last keys of values. It is nil where nobody can tell.
+func dotsOf(trees []*parse.Tree) map[string]sets.Set[string] {
+	dots := map[string]sets.Set[string]{}
+	for _, tree := range trees {
+		variables := variablesOf(tree)
+		called := func(name string, with parse.Node) {
+			keys, already := dots[name]
+			if _, same := with.(*parse.DotNode); same || already && keys == nil {
+				dots[name] = nil
+				return
+			}
+			dots[name] = keys.Union(originOf(variables, with).keys)
+		}
+		walk(tree.Root, func(node parse.Node) {
+			switch n := node.(type) {
+			case *parse.TemplateNode:
+				if n.Pipe != nil {
+					called(n.Name, alone(n.Pipe))
+				}
+			case *parse.PipeNode:
+				for i, command := range n.Cmds {
+					if name, ok := included(command); ok && len(command.Args) > 2 {
+						called(name, command.Args[2])
+					} else if ok && i > 0 {
+						called(name, alone(&parse.PipeNode{Cmds: n.Cmds[:i]}))
+					}
+				}
+			}
+		})
+	}
+	return dots
+}
+
+// included is the name of the template that a command includes.
+func included(command *parse.CommandNode) (string, bool) {
+	if function, ok := command.Args[0].(*parse.IdentifierNode); !ok || function.Ident != "include" || len(command.Args) < 2 {
+		return "", false
+	}
+	name, ok := command.Args[1].(*parse.StringNode)
+	if !ok {
+		return "", false
+	}
+	return name.Text, true
+}
+
+// alone is what a pipeline is if it is nothing but one thing, and otherwise the pipeline.
+func alone(pipe *parse.PipeNode) parse.Node {
+	if len(pipe.Cmds) == 1 && len(pipe.Cmds[0].Args) == 1 {
+		return pipe.Cmds[0].Args[0]
+	}
+	return pipe
+}
+
+func (c *counts) add(tree *parse.Tree, at sets.Set[string]) {
+	variables := variablesOf(tree)
+	for _, pipe := range pipes(tree.Root) {
 		for i, command := range pipe.Cmds {
 			function, ok := command.Args[0].(*parse.IdentifierNode)
 			if !ok || counting[function.Ident] == 0 {
@@ -100,11 +163,11 @@ func (c *counts) add(tree *parse.Tree) {
 			c.paths, c.hidden = c.paths.Union(from.paths), c.hidden || from.hidden
 		}
 	}
-	c.ranges(tree.Root, nil, variables)
+	c.ranges(tree.Root, at, variables)
 }
 
-// ranges finds what is ranged over: what should be a list may be a number. at is what the dot stands for, nil in a definition or another range, where nobody can tell.
-func (c *counts) ranges(node parse.Node, at *parse.PipeNode, variables map[string][]parse.Node) {
+// ranges finds what is ranged over: what should be a list may be a number. at is what the dot stands for, the last keys of values, nil in another range, where nobody can tell.
+func (c *counts) ranges(node parse.Node, at sets.Set[string], variables map[string][]parse.Node) {
 	switch n := node.(type) {
 	case *parse.ListNode:
 		if n != nil { // an else that is not there
@@ -116,15 +179,13 @@ func (c *counts) ranges(node parse.Node, at *parse.PipeNode, variables map[strin
 		c.ranges(n.List, at, variables)
 		c.ranges(n.ElseList, at, variables)
 	case *parse.WithNode:
-		c.ranges(n.List, n.Pipe, variables)
+		c.ranges(n.List, originOf(variables, n.Pipe).keys, variables)
 		c.ranges(n.ElseList, at, variables)
 	case *parse.RangeNode:
-		over := n.Pipe
-		if last := over.Cmds[len(over.Cmds)-1]; last.String() == "." {
-			over, c.hidden = at, c.hidden || at == nil
-		}
-		if over != nil && !slices.ContainsFunc(words(over), func(word string) bool { return counting[word] > 0 }) {
-			c.lists = c.lists.Union(originOf(variables, over).keys)
+		if _, same := alone(n.Pipe).(*parse.DotNode); same {
+			c.lists, c.hidden = c.lists.Union(at), c.hidden || at == nil
+		} else if !slices.ContainsFunc(words(n.Pipe), func(word string) bool { return counting[word] > 0 }) {
+			c.lists = c.lists.Union(originOf(variables, n.Pipe).keys)
 		}
 		c.ranges(n.List, nil, variables)
 		c.ranges(n.ElseList, at, variables)
@@ -202,16 +263,34 @@ func (o *origin) trace(node parse.Node, fields string, variables map[string][]pa
 
 // pipes are all pipelines in a part of a template, those in others among them.
 func pipes(node parse.Node) (found []*parse.PipeNode) {
-	add := func(nodes ...parse.Node) {
+	walk(node, func(node parse.Node) {
+		if pipe, ok := node.(*parse.PipeNode); ok {
+			found = append(found, pipe)
+		}
+	})
+	return found
+}
+
+// walk visits a part of a template and all that is in it.
+func walk(node parse.Node, visit func(parse.Node)) {
+	within := func(nodes ...parse.Node) {
 		for _, node := range nodes {
-			found = append(found, pipes(node)...)
+			walk(node, visit)
 		}
 	}
-	branch := func(b parse.BranchNode) { add(b.Pipe, b.List, b.ElseList) }
+	branch := func(b parse.BranchNode) { within(b.Pipe, b.List, b.ElseList) }
 	switch n := node.(type) {
 	case *parse.ListNode:
-		if n != nil { // an else that is not there
-			add(n.Nodes...)
+		if n == nil { // an else that is not there
+			return
+		}
+		within(n.Nodes...)
+	case *parse.PipeNode:
+		if n == nil { // a template that is given nothing
+			return
+		}
+		for _, command := range n.Cmds {
+			within(command.Args...)
 		}
 	case *parse.IfNode:
 		branch(n.BranchNode)
@@ -220,20 +299,13 @@ func pipes(node parse.Node) (found []*parse.PipeNode) {
 	case *parse.WithNode:
 		branch(n.BranchNode)
 	case *parse.ActionNode:
-		add(n.Pipe)
+		within(n.Pipe)
 	case *parse.TemplateNode:
-		add(n.Pipe)
+		within(n.Pipe)
 	case *parse.ChainNode:
-		add(n.Node)
-	case *parse.PipeNode:
-		if n != nil {
-			found = append(found, n)
-			for _, command := range n.Cmds {
-				add(command.Args...)
-			}
-		}
+		within(n.Node)
 	}
-	return found
+	visit(node)
 }
 
 // checkCounts fails if numbers or lists in a spec have the chart make more of something than is good of the operator.
