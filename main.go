@@ -6,15 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"demo.welcome.domain/welcome-operator/internal/operator"
+	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 func main() {
+	if slices.Equal(os.Args[1:], []string{release.TrialArgument}) {
+		release.ServeTrial(os.Stdin)
+		return
+	}
 	options, err := operator.ParseOptions(os.Args[1:], os.Getenv)
 	if err == nil {
 		err = operator.Run(ctrl.SetupSignalHandler(), options)

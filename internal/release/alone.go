@@ -7,6 +7,7 @@ import (
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,10 +22,14 @@ func (c *Capabilities) render(owner metav1.Object, chrt *chart.Chart, overrides 
 		return nil, err
 	}
 	capabilities := c.Get()
+	return renderWith(owner, chrt, spec, &capabilities.KubeVersion, capabilities.APIVersions)
+}
+
+func renderWith(owner metav1.Object, chrt *chart.Chart, spec map[string]any, version *chartutil.KubeVersion, apis chartutil.VersionSet) (*release.Release, error) {
 	install := action.NewInstall(&action.Configuration{Log: func(string, ...any) {}})
 	install.ClientOnly, install.DryRun = true, true
 	install.ReleaseName, install.Namespace = owner.GetName(), owner.GetNamespace()
-	install.KubeVersion, install.APIVersions = &capabilities.KubeVersion, capabilities.APIVersions
+	install.KubeVersion, install.APIVersions = version, apis
 	return install.Run(private(chrt), spec)
 }
 

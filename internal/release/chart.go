@@ -51,8 +51,8 @@ type chartSource struct {
 	parting, hooking bool
 	// chancy is whether the chart may render something else each time.
 	chancy bool
-	// counts are the values that say how much the chart makes.
-	counts counts
+	// loops is whether the chart has loops that numbers bound.
+	loops bool
 	// schema of the values, nil where Helm is to look.
 	schema *jsonschema.Schema
 }
@@ -75,7 +75,7 @@ func ChartDigest(c *chart.Chart) string {
 func newChartSource(c *chart.Chart) chartSource {
 	source := chartSource{
 		digest: ChartDigest(c), asks: questions{mentions(c, capable), mentions(c, looking)},
-		valuesAsk: mentions(c, tpl), runsValues: says(c, running), incomplete: len(missing(c, "")) > 0, parting: says(c, parting), hooking: says(c, hooking), chancy: says(c, chancy), counts: countsOf(c), schema: valuesSchema(c),
+		valuesAsk: mentions(c, tpl), runsValues: says(c, running), incomplete: len(missing(c, "")) > 0, parting: says(c, parting), hooking: says(c, hooking), chancy: says(c, chancy), loops: says(c, looping), schema: valuesSchema(c),
 	}
 	source.asks = source.questions(defaults(c))
 	return source
@@ -191,6 +191,42 @@ func words(node parse.Node) (found []string) {
 				case *parse.VariableNode:
 					found = append(found, strings.Join(n.Ident, "."))
 				}
+			}
+		}
+	}
+	return found
+}
+
+// pipes are all pipelines in a part of a template, those in others among them.
+func pipes(node parse.Node) (found []*parse.PipeNode) {
+	add := func(nodes ...parse.Node) {
+		for _, node := range nodes {
+			found = append(found, pipes(node)...)
+		}
+	}
+	branch := func(b parse.BranchNode) { add(b.Pipe, b.List, b.ElseList) }
+	switch n := node.(type) {
+	case *parse.ListNode:
+		if n != nil { // an else that is not there
+			add(n.Nodes...)
+		}
+	case *parse.IfNode:
+		branch(n.BranchNode)
+	case *parse.RangeNode:
+		branch(n.BranchNode)
+	case *parse.WithNode:
+		branch(n.BranchNode)
+	case *parse.ActionNode:
+		add(n.Pipe)
+	case *parse.TemplateNode:
+		add(n.Pipe)
+	case *parse.ChainNode:
+		add(n.Node)
+	case *parse.PipeNode:
+		if n != nil {
+			found = append(found, n)
+			for _, command := range n.Cmds {
+				add(command.Args...)
 			}
 		}
 	}

@@ -73,6 +73,7 @@ type ledger struct {
 	keys     map[types.UID]object.Key
 	orphaned map[types.UID]bool // those that somebody has deleted who wants to keep their objects
 	sources  map[*chart.Chart]chartSource
+	trials   map[types.UID]tried
 	// inherited are manifests that other operators have applied, until there is a revision of this one.
 	inherited map[types.UID]string
 }
@@ -85,8 +86,14 @@ type failure struct {
 	err    error
 }
 
+// tried is what came of the last trial of a custom resource.
+type tried struct {
+	inputs string
+	err    error
+}
+
 func newLedger() *ledger {
-	return &ledger{states: map[types.UID]State{}, failures: map[types.UID]failure{}, drifts: map[types.UID]*drift{}, churns: map[types.UID]*churn{}, tests: map[types.UID]Tests{}, answers: map[types.UID]Answer{}, outdated: map[types.UID]string{}, keys: map[types.UID]object.Key{}, orphaned: map[types.UID]bool{}, sources: map[*chart.Chart]chartSource{}, inherited: map[types.UID]string{}}
+	return &ledger{states: map[types.UID]State{}, failures: map[types.UID]failure{}, drifts: map[types.UID]*drift{}, churns: map[types.UID]*churn{}, tests: map[types.UID]Tests{}, answers: map[types.UID]Answer{}, outdated: map[types.UID]string{}, keys: map[types.UID]object.Key{}, orphaned: map[types.UID]bool{}, sources: map[*chart.Chart]chartSource{}, trials: map[types.UID]tried{}, inherited: map[types.UID]string{}}
 }
 
 // state of the release of the custom resource with that UID, the zero value if it was not
@@ -190,6 +197,21 @@ func (l *ledger) forget(uid types.UID) {
 	delete(l.keys, uid)
 	delete(l.orphaned, uid)
 	delete(l.inherited, uid)
+	delete(l.trials, uid)
+}
+
+func (l *ledger) try(uid types.UID, inputs string, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.trials[uid] = tried{inputs, err}
+}
+
+// tried is whether these inputs were tried last, and what came of it.
+func (l *ledger) tried(uid types.UID, inputs string) (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last, ok := l.trials[uid]
+	return ok && last.inputs == inputs, last.err
 }
 
 func (l *ledger) inherit(uid types.UID, manifest string) {

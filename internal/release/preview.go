@@ -26,7 +26,7 @@ import (
 // NewPreviews returns clients for who only wants to know what an operator would do, which writes nothing and has no cache: cluster is to refuse what is no
 // dry run. operator is the name of that operator, and ignored what it leaves to others.
 func NewPreviews(cluster *rest.Config, mapper meta.RESTMapper, live client.Reader, operator string, ignored object.IgnoredByKind, capabilities *Capabilities) (*Clients, error) {
-	c := &Clients{mapper: mapper, cached: &uncached{record.Uncached(live), ignored}, live: live, operator: operator, capabilities: capabilities, ledger: newLedger(), events: &eventrecord.FakeRecorder{}}
+	c := &Clients{mapper: mapper, cached: &uncached{record.Uncached(live), ignored}, live: live, operator: operator, capabilities: capabilities, ledger: newLedger(), trials: newPlaces(1, maxTrials), events: &eventrecord.FakeRecorder{}}
 	return c, c.connect(cluster)
 }
 
@@ -108,10 +108,10 @@ func (k *Kind) rehearse(ctx context.Context, owner *unstructured.Unstructured, u
 	if err != nil {
 		return "", err
 	}
-	seen := a.observe()
-	if decide(seen) == mustWait { // as want has found out just now
-		return "", k.clients.ledger.failure(owner.GetUID()).err
+	if a.held != nil {
+		return "", a.held
 	}
+	seen := a.observe()
 	if a.current == nil {
 		if err := a.checkRecords(); err != nil {
 			return "", err

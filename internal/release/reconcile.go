@@ -167,7 +167,11 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 	if a.asks.capabilities {
 		a.around.Capabilities = a.clients.capabilities.Digest()
 	}
-	if !a.source.incomplete && !a.source.runsValues && !a.source.counts.any() && len(text) < 2*maxCounted || decide(a.observe()) == mustWait {
+	switch decide(a.observe()) {
+	case mustWait:
+		a.held = a.clients.ledger.failure(a.owner.GetUID()).err
+		return nil
+	case isUnchanged: // and was rendered once
 		return nil
 	}
 	err = a.checkValues(a.source, a.values, text)
@@ -176,8 +180,17 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 	}
 	if err != nil {
 		a.failed(err) // so that it is waited, and nothing done
+		a.held = err
 	}
 	return nil
+}
+
+// checkValues fails if a spec could keep the operator busy, or take its memory. whole are all values, as JSON.
+func (a *actionClient) checkValues(source chartSource, spec map[string]any, whole string) error {
+	if err := a.checkTemplates(source, spec, whole); err != nil {
+		return err
+	}
+	return a.try(source, spec, whole)
 }
 
 func (a *actionClient) observe() observation {
@@ -215,8 +228,8 @@ func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values
 	if err := a.want(chrt, values); err != nil {
 		return nil, err
 	}
-	if decide(a.observe()) == mustWait {
-		return nil, a.clients.ledger.failure(a.owner.GetUID()).err
+	if a.held != nil {
+		return nil, a.held
 	}
 	if err := a.checkRecords(); err != nil {
 		a.failed(err)
@@ -277,14 +290,10 @@ func (a *actionClient) Upgrade(name, namespace string, chrt *chart.Chart, values
 		return nil, err
 	}
 	a.brake = a.braked()
-	seen := a.observe()
-	held := decide(seen) == mustWait
-	if held {
-		// The reconciler goes the way of the last attempt, to the same failure: were it to end
-		// here, the conditions would say something else between two attempts.
-		a.held = a.clients.ledger.failure(a.owner.GetUID()).err
-		seen.failed = ""
-	}
+	seen, held := a.observe(), a.held != nil
+	// Where it is held, the reconciler goes the way of the last attempt, to the same failure: were it to end here, the conditions would say something else between
+	// two attempts.
+	seen.failed = ""
 	verdict := decide(seen)
 	if verdict == needsRender && !held {
 		same, err := a.compare(opts)

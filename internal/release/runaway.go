@@ -39,18 +39,13 @@ const (
 	sizeOfCall, sizeOfNames, sizeOfFacts, sizeOfFiles = 100, 1 << 10, 64 << 10, 1 << 20
 )
 
-// checkValues fails if a spec could keep the operator busy or take its memory, by a number that the chart counts by, or by a template that it may run. whole are all values, as
-// JSON: what has no template in it costs nothing more.
-func (k *Kind) checkValues(source chartSource, spec map[string]any, whole string) error {
-	if source.counts.any() || strings.Count(whole, ",") >= maxCounted {
-		if err := k.checkCounts(source.counts, spec); err != nil {
-			return err
-		}
-	}
+// checkTemplates fails if a spec could keep the operator busy or take its memory by a template that the chart may run. whole are all values, as JSON: what has no
+// template in it costs nothing more.
+func (k *Kind) checkTemplates(source chartSource, spec map[string]any, whole string) error {
 	if !source.runsValues || !strings.Contains(whole, "{{") {
 		return nil
 	}
-	t := templates{allowed: k.open(), each: len(whole), deep: depth(spec)}
+	t := templates{allowed: sets.New(k.allow.Values...).Insert(slices.Collect(maps.Keys(k.overrides))...), each: len(whole), deep: depth(spec)}
 	if t.look(spec, ""); t.why == "" && t.made*max(t.includes, 1) > maxExpanded { // what includes use may run others of them
 		t.where, t.why = "the spec", "could make more than is good of it"
 	}

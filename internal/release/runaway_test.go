@@ -22,7 +22,7 @@ func TestRunaway(t *testing.T) {
 			t.Fatal(err)
 		}
 		kind := &Kind{allow: object.Allow{Values: []string{"config", "image.tag"}}, overrides: map[string]string{"pinned": "x"}}
-		return kind.checkValues(chartSource{runsValues: true}, spec, string(whole))
+		return kind.checkTemplates(chartSource{runsValues: true}, spec, string(whole))
 	}
 	for text, want := range map[string]string{
 		"plain": "", "{{ .Release.Name }}.example.com": "", `{{ include "x.labels" . }}`: "", `{{ include "x.labels" $ | quote }}`: "", `{{ (lookup "v1" "ConfigMap" "a" "b").data }}`: "",
@@ -69,7 +69,7 @@ func TestRunaway(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := (&Kind{}).checkValues(chartSource{}, map[string]any{"text": loop}, loop); err != nil {
+	if err := (&Kind{}).checkTemplates(chartSource{}, map[string]any{"text": loop}, loop); err != nil {
 		t.Errorf("a chart that runs no values: %v", err)
 	}
 }

@@ -25,6 +25,7 @@ var causes = []struct {
 }{
 	// First, for it quotes what authors write.
 	{regexp.MustCompile(`(?s)^.*?(not allowed: .* the operator's watches\.yaml allows .*)$`), "NotAllowed", "$1", "Change the spec, or ask the platform team to allow it there (allow, secrets or tests, for this kind).", true},
+	{regexp.MustCompile(`(?s)^.*?(not allowed: to render the chart with this spec .*)$`), "NotAllowed", "$1", "", true},
 	{regexp.MustCompile(`is not controlled by this custom resource`), "ObjectInTheWay", "", "", true},
 	{regexp.MustCompile(`(?s)^.*?(\w+ "[^"]*" in namespace "[^"]+") exists and cannot be imported.*$`), "ObjectInTheWay",
 		"$1 exists and is not controlled by this custom resource: delete or rename one of the two", "", true},
@@ -34,6 +35,7 @@ var causes = []struct {
 	{regexp.MustCompile(`cannot be changed to what the chart wants`), "Rejected", "", "", true},
 	{regexp.MustCompile(`exceeded quota`), "QuotaExceeded", "", "Raise the quota of the namespace, or ask for less.", true},
 	{regexp.MustCompile(`(?s)^.*?(not begun: the hooks of .*)$`), "WaitingForHooks", "$1", "", false},
+	{regexp.MustCompile(`(?s)^.*?(not begun: other specs .*)$`), "WaitingForTrial", "$1", "", false},
 	{regexp.MustCompile(`because it is being terminated`), "NamespaceTerminating", "", "", false},
 	{regexp.MustCompile(`User "[^"]*" cannot `), "Forbidden", "", "Give the operator's ServiceAccount this right, see config/rbac/role.yaml.", true},
 	{regexp.MustCompile(`^spec not found$`), "InvalidValues", "There is no spec", "Write spec: {}, or have the CRD do so (default: {}).", true},

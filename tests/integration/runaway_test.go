@@ -51,30 +51,43 @@ func TestTemplatesThatNeverEnd(t *testing.T) {
 }
 
 // A number that says how much a chart makes has a bound, or it would end the operator; so has what a chart makes of anything else.
-func TestNumbersThatMakeTooMuch(t *testing.T) {
+func TestSpecsThatMakeTooMuch(t *testing.T) {
 	s := newScene(t)
 	s.serveKind("Counter")
 	chart := chartOf(t, map[string]string{
 		"Chart.yaml":  "{apiVersion: v2, name: counter, version: 0.1.0}",
-		"values.yaml": "{count: 1, free: 1, list: []}",
-		"templates/it.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}-it'}\ndata:\n{{- $count := int .Values.count }}{{- range until $count }}\n  key-{{ . }}: x\n{{- end }}" +
-			"{{- range until (int .Values.free) }}\n  free-{{ . }}: x\n{{- end }}{{- range .Values.list }}\n  of-list: {{ repeat 1000 \"x\" }}\n{{- end }}\n",
+		"values.yaml": "{count: 1, list: [], users: [], text: x, noted: 1}",
+		"templates/it.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}-it'}\ndata:\n{{- $root := . }}{{- $count := int $root.Values.count }}{{- range until $count }}\n  key-{{ . }}: x\n{{- end }}" +
+			"{{- range $root.Values.list }}\n  of-list: {{ $root.Values.text }}\n{{- end }}{{- range $i, $name := .Values.users }}\n  user-{{ $i }}: {{ htpasswd $name \"secret\" }}\n{{- end }}" + "\n",
+		"templates/NOTES.txt": "{{ range until (int .Values.noted) }}{{ . }} {{ end }}",
 	})
-	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: entryOf("Counter", chart, "  allow: {values: [free]}\n")})
-	s.createOf("Counter", "memory", kit.Set("count", 500_000_000))
-	s.awaitOf("Counter", "memory", "Stalled", "NotAllowed", "count is 500000000", "allow.values")
-	s.createOf("Counter", "list", kit.Set("list", slices.Repeat([]any{"x"}, 5000)))
-	s.awaitOf("Counter", "list", "ReleaseFailed", "the chart makes 4 MB of this spec")
-	s.createOf("Counter", "long", kit.Set("list", slices.Repeat([]any{"x"}, 300_000)))
-	s.awaitOf("Counter", "long", "Stalled", "NotAllowed", "list is 300001, or brings the elements of lists and maps to that")
-	s.createOf("Counter", "number", kit.Set("list", 500_000_000)) // which a template ranges over, too
-	s.awaitOf("Counter", "number", "Stalled", "NotAllowed", "list is 500000000", "allow.values")
-	s.createOf("Counter", "fine", kit.Set("count", 3), kit.Set("free", 11_000))
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: entryOf("Counter", chart, "  allow: {values: [count]}\n")})
+	text := strings.Repeat("x", 500_000)
+	for name, c := range map[string]struct {
+		edits []kit.Edit
+		want  string
+	}{
+		"number":  {[]kit.Edit{kit.Set("count", 500_000_000)}, "largest number, or longest list or map, is count (500000000)"},
+		"list":    {[]kit.Edit{kit.Set("list", 500_000_000)}, "list (500000000)"}, // templates range over numbers, too
+		"long":    {[]kit.Edit{kit.Set("list", slices.Repeat([]any{"x"}, 300_000)), kit.Set("text", strings.Repeat("x", 1000))}, "list (300000)"},
+		"text":    {[]kit.Edit{kit.Set("list", slices.Repeat([]any{"x"}, 400)), kit.Set("text", text)}, "its longest text has 500000 bytes"},
+		"costly":  {[]kit.Edit{kit.Set("users", slices.Repeat([]any{"somebody"}, 3000))}, "users (3000)"},
+		"noted":   {[]kit.Edit{kit.Set("noted", 500_000_000)}, "noted (500000000)"}, // Helm renders notes, too
+	} {
+		s.createOf("Counter", name, c.edits...)
+		s.awaitOf("Counter", name, "Stalled", "NotAllowed", "more than 96 MiB of memory, or 10s", c.want)
+		s.delete(s.of("Counter", name))
+	}
+	s.createOf("Counter", "fat", kit.Set("list", slices.Repeat([]any{"x"}, 5000)), kit.Set("text", strings.Repeat("x", 1000)))
+	s.awaitOf("Counter", "fat", "ReleaseFailed", "the chart makes 4 MB of this spec")
+	s.createOf("Counter", "fine", kit.Set("count", 3), kit.Set("runAsUser", 1_000_650_000), kit.Set("memory", "268435456"))
 	s.awaitOf("Counter", "fine", "Ready")
-	s.editOf("Counter", "memory", kit.Set("count", "2"))
-	s.awaitOf("Counter", "memory", "Ready")
+	s.createOf("Counter", "mended", kit.Set("count", 500_000_000))
+	s.awaitOf("Counter", "mended", "Stalled", "NotAllowed")
+	s.editOf("Counter", "mended", kit.Set("count", "2"))
+	s.awaitOf("Counter", "mended", "Ready")
 	config := &corev1.ConfigMap{}
-	if s.get(config, "memory-it"); len(config.Data) != 3 {
+	if s.get(config, "mended-it"); len(config.Data) != 2 {
 		t.Errorf("it has %d", len(config.Data))
 	}
 	if operator.HasEnded() {

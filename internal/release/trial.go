@@ -1,0 +1,221 @@
+package release
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
+)
+
+// A chart is a program, and a spec what it runs on. Helm bounds neither how long that takes nor how much it makes, and nothing can end it, or keep it from ending this process,
+// and the next one. So what could make much of little is rendered by a process of its own first, which may take only so much.
+const (
+	// trialMemory is what that process may take besides what it takes to begin with, in bytes. A release has 2 MiB at most. Those of maxTrials are in limits.memory.
+	trialMemory = 96 << 20
+	// trialTime bounds it on a busy machine, too.
+	trialTime = 10 * time.Second
+	// maxTrials is how many run at once, one for each namespace.
+	maxTrials = 2
+	// maxNumber is what a number may be without a trial: a port. maxElements of lists and maps, together.
+	maxNumber, maxElements = 70_000, 500
+	// maxTimes bounds how often something is done without a trial, and maxMade what is made, in bytes.
+	maxTimes, maxMade = 1_000_000, 16 << 20
+)
+
+// TrialArgument is the only argument of a program that is to serve a trial: see ServeTrial.
+const TrialArgument = "render-on-trial"
+
+// looping are functions that make as much as a number says, and of which charts have one within the other.
+var looping = regexp.MustCompile(`\b(until|untilStep|seq|repeat)\b`)
+
+// trial is what is to be rendered, as JSON.
+type trial struct {
+	Name, Namespace string
+	Files           []*chart.File // of the chart
+	Spec            map[string]any
+	KubeVersion     chartutil.KubeVersion
+	APIVersions     []string
+}
+
+// try fails if to render the chart with a spec takes more than is good of the operator. What was tried once is not tried again.
+func (a *actionClient) try(source chartSource, spec map[string]any, whole string) error {
+	m := measure{}
+	m.look(spec, "")
+	if !m.isMuch(source.loops) && !(source.runsValues && strings.Contains(whole, "{{")) {
+		return nil
+	}
+	inputs := object.Plain.Digest([]byte(source.digest + whole))
+	if tried, err := a.clients.ledger.tried(a.owner.GetUID(), inputs); tried {
+		return err
+	}
+	namespace := a.owner.GetNamespace()
+	if !a.clients.trials.take(namespace) {
+		return noPlace{errors.New("not begun: other specs with large numbers, long lists or templates are tried before they are rendered, of this namespace or of too many others")}
+	}
+	defer a.clients.trials.give(namespace)
+	capabilities := a.clients.capabilities.Get()
+	ended, err := trial{a.owner.GetName(), namespace, a.Kind.chart.Raw, spec, capabilities.KubeVersion, capabilities.APIVersions}.run(a.ctx)
+	if err != nil {
+		return fmt.Errorf("try to render the chart: %w", err)
+	}
+	if ended {
+		err = notAllowed{fmt.Errorf("not allowed: to render the chart with this spec takes more than %d MiB of memory, or %s: its largest number, or longest list or map, is %s, its longest text has %d bytes; change that",
+			trialMemory>>20, trialTime, m.most, m.longest)}
+	}
+	a.clients.ledger.try(a.owner.GetUID(), inputs, err)
+	return err
+}
+
+// run runs a trial, and says whether that was ended, by a limit or by itself. An error is why that can't be told.
+func (t trial) run(ctx context.Context) (ended bool, err error) {
+	program, err := os.Executable()
+	if err != nil {
+		return false, err
+	}
+	input, err := json.Marshal(t)
+	if err != nil {
+		return false, err
+	}
+	within, cancel := context.WithTimeout(ctx, trialTime)
+	defer cancel()
+	command := exec.CommandContext(within, program, TrialArgument)
+	command.Env, command.Stdin = []string{"GOMAXPROCS=1"}, bytes.NewReader(input) // whatever the operator is told of memory
+	err = command.Run()
+	if exit := (&exec.ExitError{}); errors.As(err, &exit) {
+		return true, ctx.Err() // unless the operator is ending, it has
+	}
+	return false, err
+}
+
+// ServeTrial renders a chart, as JSON has it, and does nothing with it. Where it takes too much memory, it ends the process. What is wrong with the chart or the values is for
+// the operator to find out again, and to tell.
+func ServeTrial(input io.Reader) {
+	text, err := io.ReadAll(input)
+	if err != nil {
+		return
+	}
+	t := trial{}
+	if err := utiljson.Unmarshal(text, &t); err != nil { // whole numbers stay so, and templates range over them
+		return
+	}
+	files := []*loader.BufferedFile{}
+	for _, file := range t.Files {
+		files = append(files, &loader.BufferedFile{Name: file.Name, Data: file.Data})
+	}
+	c, err := loader.LoadFiles(files)
+	if err != nil {
+		return
+	}
+	boundMemory()
+	owner := &metav1.ObjectMeta{Name: t.Name, Namespace: t.Namespace}
+	_, _ = renderWith(owner, c, t.Spec, &t.KubeVersion, t.APIVersions)
+}
+
+// boundMemory lets the process take trialMemory more, where the system can bound that.
+func boundMemory() {
+	taken := runtime.MemStats{}
+	runtime.ReadMemStats(&taken)
+	debug.SetMemoryLimit(int64(taken.Sys) + trialMemory/2) // garbage is collected before the end is near
+	statm, err := os.ReadFile("/proc/self/statm")
+	fields := strings.Fields(string(statm))
+	if err != nil || len(fields) < 6 {
+		return
+	}
+	pages, err := strconv.ParseUint(fields[5], 10, 64)
+	if err != nil {
+		return
+	}
+	limit := pages*uint64(os.Getpagesize()) + trialMemory
+	_ = syscall.Setrlimit(syscall.RLIMIT_DATA, &syscall.Rlimit{Cur: limit, Max: limit}) // less is always allowed
+}
+
+// measure is how much a spec could have a chart make.
+type measure struct {
+	largest, second float64 // of its numbers
+	elements        int     // of its lists and maps, together
+	longest         int     // of its texts, in bytes
+	most            string  // what is the largest number, or the longest list or map, and how large
+	size            float64
+}
+
+// look measures a value.
+func (m *measure) look(value any, path string) {
+	switch value := value.(type) {
+	case map[string]any:
+		m.has(len(value), path)
+		for key, element := range value {
+			m.longest = max(m.longest, len(key))
+			m.look(element, below(path, key))
+		}
+	case []any:
+		m.has(len(value), path)
+		for _, element := range value {
+			m.look(element, path)
+		}
+	case string:
+		m.longest = max(m.longest, len(value))
+		m.counts(math.Abs(number(value)), path)
+	default:
+		m.counts(math.Abs(number(value)), path)
+	}
+}
+
+func (m *measure) has(elements int, path string) {
+	m.elements += elements
+	m.note(float64(elements), path)
+}
+
+func (m *measure) counts(number float64, path string) {
+	m.second = max(m.second, min(m.largest, number))
+	m.largest = max(m.largest, number)
+	m.note(number, path)
+}
+
+func (m *measure) note(size float64, path string) {
+	if size > m.size {
+		m.size, m.most = size, fmt.Sprintf("%.100s (%.0f)", path, size)
+	}
+}
+
+// isMuch is whether that could be more than is good of a process. loops is whether the chart has loops that numbers bound: one number may do so within itself, and others besides.
+func (m *measure) isMuch(loops bool) bool {
+	elements := float64(m.elements)
+	times, within := max(m.largest, elements), min(m.largest, elements)
+	return m.largest > maxNumber || m.elements > maxElements || times*max(within, float64(m.longest)) > maxMade || loops && times*times*max(m.second, within, 1) > maxTimes
+}
+
+// number is what Helm's functions take a value for: a text may say it, too.
+func number(value any) float64 {
+	text := strings.TrimSpace(fmt.Sprint(value))
+	if whole, err := strconv.ParseInt(text, 0, 64); err == nil {
+		return float64(whole)
+	}
+	part, err := strconv.ParseFloat(text, 64)
+	switch {
+	case err != nil:
+		return 0
+	case math.IsNaN(part): // which becomes the least of whole numbers
+		return math.Inf(1)
+	}
+	return part
+}
