@@ -108,6 +108,9 @@ func Restore(previous, live, desired *unstructured.Unstructured, left Left) *uns
 			}
 		}
 	}
+	if live.GetKind() == "ServiceAccount" {
+		content = withGiven(content, live.Object, live.GetName())
+	}
 	restored := &unstructured.Unstructured{Object: left.keep(content, live.Object)}
 	restored.SetOwnerReferences(live.GetOwnerReferences())
 	restored.SetFinalizers(live.GetFinalizers())

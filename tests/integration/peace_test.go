@@ -198,6 +198,54 @@ func TestOrdinaryWorkOfOthersStays(t *testing.T) {
 	}
 }
 
+// OpenShift appends Secrets of its own to the lists of a ServiceAccount, and does so again where they are gone.
+func TestSecretsThatTheClusterGivesAServiceAccount(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: watchesWithMore(t, `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: {{ .Release.Name }}}
+imagePullSecrets: [{name: {{ .Values.name | quote }}}]`)})
+	s.deploy("hello", kit.Greet("before"))
+	s.settled(operator)
+	account := &corev1.ServiceAccount{ObjectMeta: objectMeta(s.namespace, "hello")}
+	has := func(pull, others []string) error {
+		if err := s.find(account, account.Name); err != nil {
+			return err
+		}
+		var pulls, secrets []string
+		for _, secret := range account.ImagePullSecrets {
+			pulls = append(pulls, secret.Name)
+		}
+		for _, secret := range account.Secrets {
+			secrets = append(secrets, secret.Name)
+		}
+		if !slices.Equal(pulls, pull) || !slices.Equal(secrets, others) {
+			return fmt.Errorf("it has %q and %q", pulls, secrets)
+		}
+		return nil
+	}
+	given := "hello-dockercfg-abcde"
+	s.as("openshift-controller-manager", account, func() {
+		account.ImagePullSecrets = append(account.ImagePullSecrets, corev1.LocalObjectReference{Name: given})
+		account.Secrets = append(account.Secrets, corev1.ObjectReference{Name: given})
+	})
+	s.seen(operator)
+	s.must(has([]string{"before", given}, []string{given}))
+	before := s.record()
+	s.as("somebody", account, func() { account.Labels["somebody"] = "x" })
+	s.seen(operator)
+	if requests := ofDrift(before.of(operator)); len(requests) > 0 {
+		t.Errorf("to look at it costs %s", requests)
+	}
+	s.as("somebody", account, func() {
+		account.ImagePullSecrets = append(account.ImagePullSecrets, corev1.LocalObjectReference{Name: "intruders"})
+	})
+	s.await("what others append goes", func() error { return has([]string{"before", given}, []string{given}) })
+	s.edit("hello", kit.Greet("after"))
+	s.await("an edit gets there", func() error { return has([]string{"after", given}, []string{given}) })
+}
+
 func (s *scene) ofDeployment(is func(*appsv1.Deployment) bool) error {
 	deployment := &appsv1.Deployment{}
 	if err := s.find(deployment, "hello"); err != nil {

@@ -67,12 +67,12 @@ func TestSpecsThatMakeTooMuch(t *testing.T) {
 		edits []kit.Edit
 		want  string
 	}{
-		"number":  {[]kit.Edit{kit.Set("count", 500_000_000)}, "largest number, or longest list or map, is count (500000000)"},
-		"list":    {[]kit.Edit{kit.Set("list", 500_000_000)}, "list (500000000)"}, // templates range over numbers, too
-		"long":    {[]kit.Edit{kit.Set("list", slices.Repeat([]any{"x"}, 300_000)), kit.Set("text", strings.Repeat("x", 1000))}, "list (300000)"},
-		"text":    {[]kit.Edit{kit.Set("list", slices.Repeat([]any{"x"}, 400)), kit.Set("text", text)}, "its longest text has 500000 bytes"},
-		"costly":  {[]kit.Edit{kit.Set("users", slices.Repeat([]any{"somebody"}, 3000))}, "users (3000)"},
-		"noted":   {[]kit.Edit{kit.Set("noted", 500_000_000)}, "noted (500000000)"}, // Helm renders notes, too
+		"number": {[]kit.Edit{kit.Set("count", 500_000_000)}, "largest number, or longest list or map, is count (500000000)"},
+		"list":   {[]kit.Edit{kit.Set("list", 500_000_000)}, "list (500000000)"}, // templates range over numbers, too
+		"long":   {[]kit.Edit{kit.Set("list", slices.Repeat([]any{"x"}, 300_000)), kit.Set("text", strings.Repeat("x", 1000))}, "list (300000)"},
+		"text":   {[]kit.Edit{kit.Set("list", slices.Repeat([]any{"x"}, 400)), kit.Set("text", text)}, "its longest text has 500000 bytes"},
+		"costly": {[]kit.Edit{kit.Set("users", slices.Repeat([]any{"somebody"}, 3000))}, "users (3000)"},
+		"noted":  {[]kit.Edit{kit.Set("noted", 500_000_000)}, "noted (500000000)"}, // Helm renders notes, too
 	} {
 		s.createOf("Counter", name, c.edits...)
 		s.awaitOf("Counter", name, "Stalled", "NotAllowed", "more than 96 MiB of memory, or 10s", c.want)
