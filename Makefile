@@ -24,6 +24,8 @@ BIN  := bin
 CALLERS_PATH := $(PATH)
 export PATH := $(ROOT)/$(BIN):$(PATH)
 export CGO_ENABLED := 0
+# Tests and what make runs share with the binaries what is compiled: minutes with cold caches.
+export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 
 # What `make verify` makes again in a copy, and the tools for it.
 GENERATED      := manifests bundle
@@ -49,7 +51,7 @@ VERSION_VARIABLE := demo.welcome.domain/welcome-operator/internal/operator.versi
 # of 16 bytes, as on arm64, instead of amd64's 32: 0.7 MB less.
 NOT_INLINED := k8s.io/api k8s.io/client-go/kubernetes k8s.io/client-go/applyconfigurations k8s.io/apiextensions-apiserver sigs.k8s.io/kustomize github.com/google/gnostic-models k8s.io/kubectl \
 	k8s.io/kube-openapi sigs.k8s.io/structured-merge-diff k8s.io/cli-runtime sigs.k8s.io/cli-utils github.com/Masterminds github.com/ProtonMail oras.land google.golang.org/protobuf
-GO_BUILD := go build -trimpath $(NOT_INLINED:%=-gcflags=%/...=-l) -ldflags "-s -w -funcalign=16 -X $(VERSION_VARIABLE)=v$(VERSION) -X main.version=v$(VERSION)"
+GO_BUILD := go build $(NOT_INLINED:%=-gcflags=%/...=-l) -ldflags "-s -w -funcalign=16 -X $(VERSION_VARIABLE)=v$(VERSION) -X main.version=v$(VERSION)"
 
 .PHONY: build
 build: ## Compile the operator to bin/welcome-operator, and the plugin to bin/kubectl-welcome
@@ -121,7 +123,8 @@ RUNG   = go run ./tests/rung run -name=$(or $(RUNG_NAME),$@) -since=$(BEGUN)
 OLM_BINARIES    := olm catalog package-server copy-content cpb
 OLM_V1_BINARIES := operator-controller catalogd
 # In this order: what is cheap and near the code first. The local cluster is stopped only after a success: a failure wants to
-# be looked at. The integration tests wait for this and that, and leave a processor idle: what the rungs after them need is compiled meanwhile, eight minutes with cold caches.
+# be looked at. The integration tests wait for this and that: half of them run beside the others, with a control plane of their own, and what the rungs after them need is
+# compiled meanwhile, eight minutes with cold caches.
 RUNGS := test-unit test-integration test-chaos test-e2e test-olm test-olm-v1
 .PHONY: test
 test: ## Run every test but the long forms (test-all), from the cheapest to the most real (CI does), and end with a table of what they proved
@@ -145,7 +148,7 @@ test-unit: $(BIN)/kustomize ## Run every test that needs no cluster (hack/setup.
 CONTROL_PLANE := $(BIN)$(if $(filter-out $(TOOLS_KUBERNETES_VERSION),$(KUBERNETES_VERSION)),/kubernetes-$(KUBERNETES_VERSION))
 .PHONY: test-integration
 test-integration: $(addprefix $(CONTROL_PLANE)/,kube-apiserver etcd) $(addprefix $(BIN)/,kube-controller-manager kubectl helm helm-operator helm-operator-plugins) ## Run the operator against a real kube-apiserver and etcd [KUBERNETES_VERSION=1.32.13]
-	@KUBEBUILDER_ASSETS=$(ROOT)/$(CONTROL_PLANE) $(RUNG) \
+	@KUBEBUILDER_ASSETS=$(ROOT)/$(CONTROL_PLANE) $(RUNG) -aside='^Test[G-Z]' \
 		-proves="the operator's binary and rights on a real API server $(KUBERNETES_VERSION): install, update, drift, records, hostile neighbours" \
 		./tests/integration -count=1 -parallel=6 -timeout=40m
 
@@ -395,7 +398,7 @@ COLD_SECONDS := kube-apiserver=240 kubelet=70 kube-controller-manager=30 kubectl
 define tool-build
 	@start=$$(date +%s); mkdir -p $(@D); \
 	echo 'building $@ from tools/$(1) (about $(patsubst $(@F)=%,%,$(filter $(@F)=%,$(COLD_SECONDS))) s on 2 cores, less with warm caches) ...'; \
-	cd tools/$(1) && go build -mod=mod -trimpath $(3) -o $(ROOT)/$@ $(2); \
+	cd tools/$(1) && go build -mod=mod $(3) -o $(ROOT)/$@ $(2); \
 	echo "built    $@ in $$(($$(date +%s) - start)) s"
 endef
 
@@ -466,21 +469,20 @@ $(BIN)/opm: tools/olm/go.mod
 	$(call tool-build,olm,$(OPERATOR_FRAMEWORK)/operator-registry/cmd/opm,-tags $(OLM_TAGS) -ldflags '-s -w')
 
 $(BIN)/pause: tests/cluster/pause/main.go
-	go build -trimpath -ldflags '-s -w' -o $@ ./tests/cluster/pause
+	go build -ldflags '-s -w' -o $@ ./tests/cluster/pause
 
 ##@ Local cluster (state in .cluster/; everything is removed by cluster-down)
 
 CLUSTER_TOOLS := $(addprefix $(BIN)/,etcd $(KUBERNETES_TOOLS) coredns networkpolicies metrics-server pause)
 
-# -trimpath: built like the images, it shares with them what is compiled (a minute with cold caches).
 .PHONY: cluster-check
 cluster-check:
-	@go run -trimpath ./tests/cluster check
+	@go run ./tests/cluster check
 
 .PHONY: cluster
 cluster: cluster-check $(CLUSTER_TOOLS) ## Start a real one-node Kubernetes on this machine (Linux, root)
-	go run -trimpath ./tests/cluster up
+	go run ./tests/cluster up
 
 .PHONY: cluster-down
 cluster-down: ## Stop it and remove everything of it
-	go run -trimpath ./tests/cluster down
+	go run ./tests/cluster down

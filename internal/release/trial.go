@@ -61,7 +61,7 @@ type trial struct {
 func (a *actionClient) try(source chartSource, spec map[string]any, whole string) error {
 	m := measure{}
 	m.look(spec, "")
-	if !m.isMuch(source.loops) && !(source.runsValues && strings.Contains(whole, "{{")) {
+	if runs := source.runsValues && strings.Contains(whole, "{{"); !runs && !m.isMuch(source.loops) {
 		return nil
 	}
 	inputs := object.Plain.Digest([]byte(source.digest + whole))

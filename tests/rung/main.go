@@ -1,18 +1,22 @@
 // Command rung runs one rung of the ladder of tests, and says in one line what it proved and how long it took.
 //
-//	go run ./tests/rung run -name test-e2e -proves '…' [-v] [-since …] <arguments of go test>
+//	go run ./tests/rung run -name test-e2e -proves '…' [-v] [-aside …] [-since …] <arguments of go test>
 //	go run ./tests/rung table test-unit test-e2e …
 //
 // What a test logs after "proved: " goes into that line, too. The table is made of what the last run of each rung came to.
 package main
 
 import (
+	"bufio"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -37,21 +41,23 @@ func run(args []string) error {
 	name := flags.String("name", "", "of the rung")
 	proves := flags.String("proves", "", "what it proves, in a few words")
 	verbose := flags.Bool("v", false, "show what all tests print, not only those that fail")
+	aside := flags.String("aside", "", "run the tests whose names match this `expression` in a process of their own, at the same time as the others")
 	since := flags.Int64("since", time.Now().Unix(), "when the rung began to prepare, in Unix `seconds`")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	command := exec.Command("go", append([]string{"test", "-json"}, flags.Args()...)...)
-	command.Stderr = os.Stderr
-	events, err := command.StdoutPipe()
-	if err != nil {
-		return err
+	parts := [][]string{flags.Args()}
+	if *aside != "" {
+		parts = [][]string{slices.Concat(flags.Args(), []string{"-run=" + *aside}), slices.Concat(flags.Args(), []string{"-skip=" + *aside})}
 	}
-	if err := command.Start(); err != nil {
-		return err
-	}
+	events, lines := io.Pipe()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- goTest(parts, lines)
+		_ = lines.Close() // it never fails
+	}()
 	w := &watcher{out: os.Stdout, verbose: *verbose}
-	err = errors.Join(w.watch(events), command.Wait())
+	err := errors.Join(w.watch(events), <-ended)
 	o := outcome{
 		Rung: *name, Seconds: int(time.Now().Unix() - *since),
 		Passed: w.passed, Failed: names(w.failures()), Skipped: names(w.skipped),
@@ -63,4 +69,37 @@ func run(args []string) error {
 	w.again()
 	fmt.Printf("== %s\n", o)
 	return errors.Join(err, o.note())
+}
+
+// goTest runs go test with each of the lists of arguments, all at the same time, and writes what it says line by line.
+func goTest(parts [][]string, lines io.Writer) error {
+	var (
+		all     sync.WaitGroup
+		writing sync.Mutex
+		failed  = make([]error, len(parts))
+	)
+	for i, args := range parts {
+		all.Go(func() {
+			command := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+			command.Stderr = os.Stderr
+			events, err := command.StdoutPipe()
+			if err == nil {
+				err = command.Start()
+			}
+			if err != nil {
+				failed[i] = err
+				return
+			}
+			for text := bufio.NewReader(events); err == nil; {
+				var line []byte
+				line, err = text.ReadBytes('\n')
+				writing.Lock()
+				_, _ = lines.Write(line) // it is read until it is closed
+				writing.Unlock()
+			}
+			failed[i] = command.Wait()
+		})
+	}
+	all.Wait()
+	return errors.Join(failed...)
 }

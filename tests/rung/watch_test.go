@@ -72,3 +72,37 @@ func TestWatch(t *testing.T) {
 		t.Logf("the output:\n%s\nthe events:\n%s", &out, events)
 	}
 }
+
+// TestTwoProcesses has two tests wait for each other: they end if they run at the same time.
+func TestTwoProcesses(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for file, content := range map[string]string{
+		"go.mod": "module example\ngo 1.26\n",
+		"a_test.go": `package p
+import ("os"; "testing"; "time")
+func meet(t *testing.T, mine, others string) {
+	for err := os.WriteFile(mine, nil, 0o600); ; time.Sleep(10 * time.Millisecond) {
+		if err != nil { t.Fatal(err) }
+		if _, err := os.Stat(others); err == nil { return }
+	}
+}
+func TestOne(t *testing.T) { meet(t, "one", "two") }
+func TestTwo(t *testing.T) { meet(t, "two", "one"); t.Error("broken") }
+`,
+	} {
+		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var events bytes.Buffer
+	if err := goTest([][]string{{"-run=One"}, {"-skip=One"}}, &events); err == nil {
+		t.Error("it did not fail")
+	}
+	w := &watcher{out: &bytes.Buffer{}}
+	if err := w.watch(&events); err != nil {
+		t.Fatal(err)
+	}
+	if got := names(w.failures()); w.passed != 1 || !slices.Equal(got, []string{"TestTwo"}) {
+		t.Errorf("%d passed, %q failed", w.passed, got)
+	}
+}
