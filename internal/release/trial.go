@@ -32,8 +32,8 @@ import (
 const (
 	// trialMemory is what that process may take besides what it takes to begin with, in bytes. A release has 2 MiB at most. Those of maxTrials are in limits.memory.
 	trialMemory = 96 << 20
-	// trialTime bounds it on a busy machine, too.
-	trialTime = 10 * time.Second
+	// trialTime is what it may take of a processor, and trialPatience how long that may last: on a busy machine, it is tried again.
+	trialTime, trialPatience = 10 * time.Second, time.Minute
 	// maxTrials is how many run at once, one for each namespace.
 	maxTrials = 2
 	// maxNumber is what a number may be without a trial: a port. maxElements of lists and maps, together.
@@ -70,7 +70,7 @@ func (a *actionClient) try(source chartSource, spec map[string]any, whole string
 	}
 	namespace := a.owner.GetNamespace()
 	if !a.clients.trials.take(namespace) {
-		return noPlace{errors.New("not begun: other specs with large numbers, long lists or templates are tried before they are rendered, of this namespace or of too many others")}
+		return noPlace{fmt.Errorf("not begun: another spec with large numbers, long lists or templates is being tried in this namespace, or %d in others", maxTrials)}
 	}
 	defer a.clients.trials.give(namespace)
 	capabilities := a.clients.capabilities.Get()
@@ -79,7 +79,7 @@ func (a *actionClient) try(source chartSource, spec map[string]any, whole string
 		return fmt.Errorf("try to render the chart: %w", err)
 	}
 	if ended {
-		err = notAllowed{fmt.Errorf("not allowed: to render the chart with this spec takes more than %d MiB of memory, or %s: its largest number, or longest list or map, is %s, its longest text has %d bytes; change that",
+		err = notAllowed{fmt.Errorf("not allowed: to render the chart with this spec takes more than %d MiB of memory, or %s of a processor: its largest number, or longest list or map, is %s, its longest text has %d bytes; change that",
 			trialMemory>>20, trialTime, m.most, m.longest)}
 	}
 	a.clients.ledger.try(a.owner.GetUID(), inputs, err)
@@ -96,13 +96,15 @@ func (t trial) run(ctx context.Context) (ended bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	within, cancel := context.WithTimeout(ctx, trialTime)
+	within, cancel := context.WithTimeout(ctx, trialPatience)
 	defer cancel()
 	command := exec.CommandContext(within, program, TrialArgument)
 	command.Env, command.Stdin = []string{"GOMAXPROCS=1"}, bytes.NewReader(input) // whatever the operator is told of memory
-	err = command.Run()
+	if err = command.Run(); within.Err() != nil {
+		return false, within.Err()
+	}
 	if exit := (&exec.ExitError{}); errors.As(err, &exit) {
-		return true, ctx.Err() // unless the operator is ending, it has
+		return true, nil
 	}
 	return false, err
 }
@@ -126,13 +128,14 @@ func ServeTrial(input io.Reader) {
 	if err != nil {
 		return
 	}
-	boundMemory()
+	bound()
 	owner := &metav1.ObjectMeta{Name: t.Name, Namespace: t.Namespace}
 	_, _ = renderWith(owner, c, t.Spec, &t.KubeVersion, t.APIVersions)
 }
 
-// boundMemory lets the process take trialMemory more, where the system can bound that.
-func boundMemory() {
+// bound lets the process take trialTime and, where the system can bound that, trialMemory more.
+func bound() {
+	_ = syscall.Setrlimit(syscall.RLIMIT_CPU, &syscall.Rlimit{Cur: uint64(trialTime.Seconds()), Max: uint64(trialTime.Seconds())}) // less is always allowed
 	taken := runtime.MemStats{}
 	runtime.ReadMemStats(&taken)
 	debug.SetMemoryLimit(int64(taken.Sys) + trialMemory/2) // garbage is collected before the end is near
@@ -146,7 +149,7 @@ func boundMemory() {
 		return
 	}
 	limit := pages*uint64(os.Getpagesize()) + trialMemory
-	_ = syscall.Setrlimit(syscall.RLIMIT_DATA, &syscall.Rlimit{Cur: limit, Max: limit}) // less is always allowed
+	_ = syscall.Setrlimit(syscall.RLIMIT_DATA, &syscall.Rlimit{Cur: limit, Max: limit})
 }
 
 // measure is how much a spec could have a chart make.

@@ -75,7 +75,7 @@ func TestSpecsThatMakeTooMuch(t *testing.T) {
 		"noted":  {[]kit.Edit{kit.Set("noted", 500_000_000)}, "noted (500000000)"}, // Helm renders notes, too
 	} {
 		s.createOf("Counter", name, c.edits...)
-		s.awaitOf("Counter", name, "Stalled", "NotAllowed", "more than 96 MiB of memory, or 10s", c.want)
+		s.awaitOf("Counter", name, "Stalled", "NotAllowed", "more than 96 MiB of memory, or 10s of a processor", c.want)
 		s.delete(s.of("Counter", name))
 	}
 	s.createOf("Counter", "fat", kit.Set("list", slices.Repeat([]any{"x"}, 5000)), kit.Set("text", strings.Repeat("x", 1000)))
