@@ -2,6 +2,7 @@ package object
 
 import (
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -9,9 +10,13 @@ import (
 // givenIn are the lists of a ServiceAccount to which OpenShift appends Secrets that it makes for it, and appends further ones where these are gone.
 var givenIn = []string{"imagePullSecrets", "secrets"}
 
+// given is how these are named after that of the account.
+var given = regexp.MustCompile(`^-(dockercfg|token)-[a-z0-9]{5}$`)
+
 func isGiven(secret any, account string) bool {
 	name, _ := field(secret, "name").(string)
-	return strings.HasPrefix(name, account+"-dockercfg-") || strings.HasPrefix(name, account+"-token-")
+	rest, is := strings.CutPrefix(name, account)
+	return is && given.MatchString(rest)
 }
 
 // withGiven is the wanted content of a ServiceAccount, with these Secrets of the live one.
@@ -19,8 +24,9 @@ func withGiven(wanted, live map[string]any, account string) map[string]any {
 	content := maps.Clone(wanted)
 	for _, name := range givenIn {
 		if all := list(content[name]); len(all) > 0 {
-			given := slices.DeleteFunc(slices.Clone(list(live[name])), func(secret any) bool { return !isGiven(secret, account) })
-			content[name] = append(slices.DeleteFunc(slices.Clone(all), func(secret any) bool { return isGiven(secret, account) }), given...)
+			content[name] = slices.Concat(all, slices.DeleteFunc(slices.Clone(list(live[name])), func(secret any) bool {
+				return !isGiven(secret, account) || slices.ContainsFunc(all, func(other any) bool { return field(other, "name") == field(secret, "name") })
+			}))
 		}
 	}
 	return content

@@ -52,9 +52,9 @@ func TestRestore(t *testing.T) {
 			"{apiVersion: networking.k8s.io/v1, kind: Ingress, spec: {rules: [{host: a, http: {paths: [{path: /.well-known/acme-challenge/x, backend: {service: {name: cm-acme-http-solver-1}}}, {path: /}]}}]}}",
 		},
 		"Secrets that OpenShift gives a ServiceAccount stay, and no others": {
-			"{apiVersion: v1, kind: ServiceAccount, metadata: {name: a}, secrets: [{name: a-dockercfg-x}], imagePullSecrets: [{name: a-dockercfg-x}, {name: b-dockercfg-x}, {name: theirs}]}",
-			"{apiVersion: v1, kind: ServiceAccount, metadata: {name: a}, imagePullSecrets: [{name: mine}]}",
-			"{apiVersion: v1, kind: ServiceAccount, metadata: {name: a}, secrets: [{name: a-dockercfg-x}], imagePullSecrets: [{name: mine}, {name: a-dockercfg-x}]}",
+			"{apiVersion: v1, kind: ServiceAccount, metadata: {name: a}, secrets: [{name: a-token-abcde}], imagePullSecrets: [{name: a-dockercfg-abcde}, {name: b-dockercfg-abcde}, {name: theirs}]}",
+			"{apiVersion: v1, kind: ServiceAccount, metadata: {name: a}, imagePullSecrets: [{name: mine}, {name: a-dockercfg-mine}]}",
+			"{apiVersion: v1, kind: ServiceAccount, metadata: {name: a}, secrets: [{name: a-token-abcde}], imagePullSecrets: [{name: mine}, {name: a-dockercfg-mine}, {name: a-dockercfg-abcde}]}",
 		},
 		"replicas of the chart come back": {
 			"{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 4}}",

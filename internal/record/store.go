@@ -64,6 +64,8 @@ type Store struct {
 	read *corev1.ConfigMap
 	// created is the name of the record that an action has made, empty while there is none.
 	created string
+	// left is why the revision before that is not marked as superseded, nil if it is or was not to be.
+	left error
 }
 
 // Options of a store.
@@ -306,6 +308,9 @@ func (r *Store) live(ctx context.Context, name string) (*corev1.ConfigMap, error
 // Update writes a record and returns when the cache shows it. It does not if another operator has gone on from the record as it was known: a process that stood still
 // in the middle of a request sends the rest of it when it goes on.
 func (r *Store) Update(ctx context.Context, record *corev1.ConfigMap, opts metav1.UpdateOptions) (*corev1.ConfigMap, error) {
+	if r.left != nil && record.Name == r.created && record.Labels["status"] == string(release.StatusDeployed) {
+		return nil, fmt.Errorf("the revision before is not superseded: %w", r.left) // Helm does not pass that on, and two would be deployed
+	}
 	r.adopt(record)
 	if err := r.annotate(ctx, record); err != nil {
 		return nil, err
@@ -315,7 +320,6 @@ func (r *Store) Update(ctx context.Context, record *corev1.ConfigMap, opts metav
 		return nil, err
 	}
 	record.UID, record.ResourceVersion = known.UID, known.ResourceVersion
-	// Helm does not pass on that the revision before could not be marked as superseded: two would be deployed.
 	var written *corev1.ConfigMap
 	err = retry.OnError(afterAnOutage, func(err error) bool { return isOutage(err) || apierrors.IsConflict(err) }, func() (err error) {
 		if written, err = r.ConfigMapInterface.Update(ctx, record, opts); !apierrors.IsConflict(err) {
@@ -331,6 +335,9 @@ func (r *Store) Update(ctx context.Context, record *corev1.ConfigMap, opts metav
 		return err
 	})
 	if err != nil {
+		if r.created != "" && record.Name != r.created {
+			r.left = err
+		}
 		return nil, err
 	}
 	return written, r.awaitCached(ctx, written)

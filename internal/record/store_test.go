@@ -78,6 +78,25 @@ func TestUpdateOutlastsAnOutage(t *testing.T) {
 	}
 }
 
+// Helm goes on where the revision before could not be marked as superseded: the new one then stays pending, as if its action had been interrupted.
+func TestNoSecondRevisionIsDeployed(t *testing.T) {
+	before := recordOf(t, nil)
+	before.ResourceVersion, before.Labels["status"] = "1", "superseded"
+	outage := []error{errors.New("no"), errors.New("no"), errors.New("no"), errors.New("no")}
+	store := NewStore(context.Background(), everywhere{configMaps: &shaky{errs: outage}}, cached{record: before}, nil, owner(), Options{Names: NamesPlain})
+	store.created = "sh.helm.release.v1.new.v2"
+	if _, err := store.Update(context.Background(), before, metav1.UpdateOptions{}); err == nil {
+		t.Fatal("the API server is there")
+	}
+	for status, ok := range map[string]bool{"deployed": false, "failed": true} {
+		created := before.DeepCopy()
+		created.Name, created.Labels["status"] = store.created, status
+		if _, err := store.Update(context.Background(), created, metav1.UpdateOptions{}); (err == nil) != ok {
+			t.Errorf("%s: %v", status, err)
+		}
+	}
+}
+
 // everywhere has the same ConfigMaps in every namespace.
 type everywhere struct {
 	corev1client.SecretsGetter

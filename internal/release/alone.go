@@ -22,14 +22,14 @@ func (c *Capabilities) render(owner metav1.Object, chrt *chart.Chart, overrides 
 		return nil, err
 	}
 	capabilities := c.Get()
-	return renderWith(owner, chrt, spec, &capabilities.KubeVersion, capabilities.APIVersions)
+	return renderWith(owner, chrt, spec, &capabilities.KubeVersion, capabilities.APIVersions, false)
 }
 
-func renderWith(owner metav1.Object, chrt *chart.Chart, spec map[string]any, version *chartutil.KubeVersion, apis chartutil.VersionSet) (*release.Release, error) {
+func renderWith(owner metav1.Object, chrt *chart.Chart, spec map[string]any, version *chartutil.KubeVersion, apis chartutil.VersionSet, isUpgrade bool) (*release.Release, error) {
 	install := action.NewInstall(&action.Configuration{Log: func(string, ...any) {}})
 	install.ClientOnly, install.DryRun = true, true
 	install.ReleaseName, install.Namespace = owner.GetName(), owner.GetNamespace()
-	install.KubeVersion, install.APIVersions = version, apis
+	install.KubeVersion, install.APIVersions, install.IsUpgrade = version, apis, isUpgrade
 	return install.Run(private(chrt), spec)
 }
 

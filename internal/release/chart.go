@@ -51,8 +51,8 @@ type chartSource struct {
 	parting, hooking bool
 	// chancy is whether the chart may render something else each time.
 	chancy bool
-	// loops is whether the chart has loops that numbers bound.
-	loops bool
+	// loops is whether the chart has loops that numbers bound, and costly whether it has costly functions.
+	loops, costly bool
 	// schema of the values, nil where Helm is to look.
 	schema *jsonschema.Schema
 }
@@ -75,7 +75,7 @@ func ChartDigest(c *chart.Chart) string {
 func newChartSource(c *chart.Chart) chartSource {
 	source := chartSource{
 		digest: ChartDigest(c), asks: questions{mentions(c, capable), mentions(c, looking)},
-		valuesAsk: mentions(c, tpl), runsValues: says(c, running), incomplete: len(missing(c, "")) > 0, parting: says(c, parting), hooking: says(c, hooking), chancy: says(c, chancy), loops: says(c, looping), schema: valuesSchema(c),
+		valuesAsk: mentions(c, tpl), runsValues: says(c, running), incomplete: len(missing(c, "")) > 0, parting: says(c, parting), hooking: says(c, hooking), chancy: says(c, chancy), loops: says(c, looping), costly: says(c, costly), schema: valuesSchema(c),
 	}
 	source.asks = source.questions(defaults(c))
 	return source

@@ -73,7 +73,11 @@ func (a *actionClient) partingHooks(op *operation) ([]*release.Hook, error) {
 	if err != nil {
 		return nil, fmt.Errorf("measure the spec: %w", err)
 	}
-	if err := a.checkValues(source, values, string(text)); err != nil {
+	err = a.checkTemplates(source, values, string(text))
+	if err == nil {
+		err = a.try(source, values, string(text))
+	}
+	if err != nil {
 		return nil, fmt.Errorf("render the hooks of the deletion: %w (or annotate with %s=true)", err, WithoutHooks)
 	}
 	rel, err := op.renderAlone(values)

@@ -112,6 +112,9 @@ func (k *Kind) rehearse(ctx context.Context, owner *unstructured.Unstructured, u
 	if a.held != nil {
 		return "", a.held
 	}
+	if err := a.tried(); err != nil {
+		return "", err
+	}
 	seen := a.observe()
 	if a.current == nil {
 		if err := a.checkRecords(); err != nil {

@@ -49,6 +49,7 @@ type actionClient struct {
 	asks    questions // of the chart with these values
 	values  map[string]any
 	whole   map[string]any // the values with the chart's defaults
+	text    string         // all inputs, as JSON
 	wanted  string         // digest of what the release is to be made from
 	plain   string         // the same without the key, by which a record has it that was a ConfigMap
 	known   bool           // whether what the record says of all this is known to be so
@@ -163,6 +164,7 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 	if err != nil {
 		return err
 	}
+	a.text = text
 	a.wanted, a.plain, a.asks = a.key.Digest([]byte(text)), object.Plain.Digest([]byte(text)), a.source.questions(text)
 	if a.asks.capabilities {
 		a.around.Capabilities = a.clients.capabilities.Digest()
@@ -174,7 +176,7 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 	case isUnchanged: // and was rendered once
 		return nil
 	}
-	err = a.checkValues(a.source, a.values, text)
+	err = a.checkTemplates(a.source, a.values, text)
 	if err == nil && a.source.incomplete {
 		err = checkSubcharts(chrt, coalesced)
 	}
@@ -183,14 +185,6 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 		a.held = err
 	}
 	return nil
-}
-
-// checkValues fails if a spec could keep the operator busy, or take its memory. whole are all values, as JSON.
-func (a *actionClient) checkValues(source chartSource, spec map[string]any, whole string) error {
-	if err := a.checkTemplates(source, spec, whole); err != nil {
-		return err
-	}
-	return a.try(source, spec, whole)
 }
 
 func (a *actionClient) observe() observation {
@@ -231,9 +225,11 @@ func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values
 	if a.held != nil {
 		return nil, a.held
 	}
-	if err := a.checkRecords(); err != nil {
-		a.failed(err)
-		return nil, err
+	for _, check := range []func() error{a.checkRecords, a.tried} {
+		if err := check(); err != nil {
+			a.failed(err)
+			return nil, err
+		}
 	}
 	left, err := a.left()
 	if err != nil {
@@ -360,6 +356,10 @@ func (a *actionClient) appliedGeneration() int64 {
 // compare renders the chart and says whether that is what the newest record holds. If so, the record is to say that it holds for these inputs
 // and surroundings, too.
 func (a *actionClient) compare(opts []helmclient.UpgradeOption) (same bool, err error) {
+	if err := a.tried(); err != nil {
+		a.failed(err)
+		return false, err
+	}
 	op, err := a.begin(nil, false)
 	if err != nil {
 		return false, err
@@ -431,12 +431,14 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	if a.held != nil {
 		return nil, a.held
 	}
+	for _, do := range []func() error{a.tried, a.repairWhatIsLookedUp} {
+		if err := do(); err != nil {
+			a.failed(err)
+			return nil, err
+		}
+	}
 	left, err := a.left()
 	if err != nil {
-		return nil, err
-	}
-	if err := a.repairWhatIsLookedUp(); err != nil {
-		a.failed(err)
 		return nil, err
 	}
 	// Not always: an object may only be taken once another one is there, which a rehearsal does not make.

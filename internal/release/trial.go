@@ -30,16 +30,18 @@ import (
 // A chart is a program, and a spec what it runs on. Helm bounds neither how long that takes nor how much it makes, and nothing can end it, or keep it from ending this process,
 // and the next one. So what could make much of little is rendered by a process of its own first, which may take only so much.
 const (
-	// trialMemory is what that process may take besides what it takes to begin with, in bytes. A release has 2 MiB at most. Those of maxTrials are in limits.memory.
-	trialMemory = 96 << 20
+	// trialMemory is what that process may take besides what the chart takes with no spec, in bytes. A release has 2 MiB at most. What maxTrials of them take is in limits.memory.
+	trialMemory = 48 << 20
 	// trialTime is what it may take of a processor, and trialPatience how long that may last: on a busy machine, it is tried again.
-	trialTime, trialPatience = 10 * time.Second, time.Minute
+	trialTime, trialPatience = 5 * time.Second, time.Minute
 	// maxTrials is how many run at once, one for each namespace.
 	maxTrials = 2
-	// maxNumber is what a number may be without a trial: a port. maxElements of lists and maps, together.
-	maxNumber, maxElements = 70_000, 500
+	// maxNumber, maxElements and maxText bound what is rendered without a trial: a number lets ports pass, elements are those of lists and maps, together, and a text has so many bytes.
+	maxNumber, maxElements, maxText = 70_000, 500, 16 << 10
 	// maxTimes bounds how often something is done without a trial, and maxMade what is made, in bytes.
 	maxTimes, maxMade = 1_000_000, 16 << 20
+	// maxCostly bounds elements, and maxCostlyNumber numbers, where the chart has functions that take tenths of a second.
+	maxCostly, maxCostlyNumber = 50, 1000
 )
 
 // TrialArgument is the only argument of a program that is to serve a trial: see ServeTrial.
@@ -48,6 +50,12 @@ const TrialArgument = "render-on-trial"
 // looping are functions that make as much as a number says, and of which charts have one within the other.
 var looping = regexp.MustCompile(`\b(until|untilStep|seq|repeat)\b`)
 
+// costly are functions that take tenths of a second, whatever they are given.
+var costly = regexp.MustCompile(`\b(htpasswd|bcrypt|derivePassword|gen[A-Z]\w*)\b`)
+
+// exhausted is what Go says at the end of a process that got no more memory.
+var exhausted = regexp.MustCompile(`out of memory|cannot allocate memory`)
+
 // trial is what is to be rendered, as JSON.
 type trial struct {
 	Name, Namespace string
@@ -55,17 +63,21 @@ type trial struct {
 	Spec            map[string]any
 	KubeVersion     chartutil.KubeVersion
 	APIVersions     []string
+	IsUpgrade       bool
 }
 
-// try fails if to render the chart with a spec takes more than is good of the operator. What was tried once is not tried again.
+// tried is try of what is to be released.
+func (a *actionClient) tried() error { return a.try(a.source, a.values, a.text) }
+
+// try fails if to render the chart with a spec takes more than is good of the operator. What was tried once is not tried again, unless somebody asks for it.
 func (a *actionClient) try(source chartSource, spec map[string]any, whole string) error {
 	m := measure{}
 	m.look(spec, "")
-	if runs := source.runsValues && strings.Contains(whole, "{{"); !runs && !m.isMuch(source.loops) {
+	if runs := source.runsValues && m.templates; !runs && !m.isMuch(source.loops, source.costly) {
 		return nil
 	}
-	inputs := object.Plain.Digest([]byte(source.digest + whole))
-	if tried, err := a.clients.ledger.tried(a.owner.GetUID(), inputs); tried {
+	inputs := object.Plain.Digest(fmt.Appendf(nil, "%s %t %s", source.digest, a.current != nil, whole))
+	if tried, err := a.clients.ledger.tried(a.owner.GetUID(), inputs); tried && (err == nil || a.asked == "") {
 		return err
 	}
 	namespace := a.owner.GetNamespace()
@@ -74,20 +86,21 @@ func (a *actionClient) try(source chartSource, spec map[string]any, whole string
 	}
 	defer a.clients.trials.give(namespace)
 	capabilities := a.clients.capabilities.Get()
-	ended, err := trial{a.owner.GetName(), namespace, a.Kind.chart.Raw, spec, capabilities.KubeVersion, capabilities.APIVersions}.run(a.ctx)
+	ended, err := trial{a.owner.GetName(), namespace, a.Kind.chart.Raw, spec, capabilities.KubeVersion, capabilities.APIVersions, a.current != nil}.run(a.ctx)
 	if err != nil {
-		return fmt.Errorf("try to render the chart: %w", err)
+		return noPlace{fmt.Errorf("not begun: the trial of this spec has come to no end: %w", err)}
 	}
 	if ended {
-		err = notAllowed{fmt.Errorf("not allowed: to render the chart with this spec takes more than %d MiB of memory, or %s of a processor: its largest number, or longest list or map, is %s, its longest text has %d bytes; change that",
-			trialMemory>>20, trialTime, m.most, m.longest)}
+		err = notAllowed{fmt.Errorf("not allowed: to render the chart with this spec takes more than %d MiB of memory, or %s of a processor: its largest number, or longest list or map, is %.100s (%.0f), its longest text has %d bytes; change that",
+			trialMemory>>20, trialTime, m.most, m.size, m.longest)}
 	}
 	a.clients.ledger.try(a.owner.GetUID(), inputs, err)
 	return err
 }
 
-// run runs a trial, and says whether that was ended, by a limit or by itself. An error is why that can't be told.
+// run runs a trial, and says whether a limit has ended it. An error is why that can't be told.
 func (t trial) run(ctx context.Context) (ended bool, err error) {
+	var said bytes.Buffer
 	program, err := os.Executable()
 	if err != nil {
 		return false, err
@@ -99,11 +112,11 @@ func (t trial) run(ctx context.Context) (ended bool, err error) {
 	within, cancel := context.WithTimeout(ctx, trialPatience)
 	defer cancel()
 	command := exec.CommandContext(within, program, TrialArgument)
-	command.Env, command.Stdin = []string{"GOMAXPROCS=1"}, bytes.NewReader(input) // whatever the operator is told of memory
+	command.Env, command.Stdin, command.Stderr = []string{"GOMAXPROCS=1"}, bytes.NewReader(input), &said // whatever the operator is told of memory
 	if err = command.Run(); within.Err() != nil {
 		return false, within.Err()
 	}
-	if exit := (&exec.ExitError{}); errors.As(err, &exit) {
+	if exit := (&exec.ExitError{}); errors.As(err, &exit) && (exhausted.Match(said.Bytes()) || exit.UserTime()+exit.SystemTime() >= trialTime) {
 		return true, nil
 	}
 	return false, err
@@ -128,14 +141,21 @@ func ServeTrial(input io.Reader) {
 	if err != nil {
 		return
 	}
+	render := func(spec map[string]any) {
+		_, _ = renderWith(&metav1.ObjectMeta{Name: t.Name, Namespace: t.Namespace}, c, spec, &t.KubeVersion, t.APIVersions, t.IsUpgrade)
+	}
+	render(map[string]any{}) // what the chart takes by itself is nobody's fault
 	bound()
-	owner := &metav1.ObjectMeta{Name: t.Name, Namespace: t.Namespace}
-	_, _ = renderWith(owner, c, t.Spec, &t.KubeVersion, t.APIVersions)
+	render(t.Spec)
 }
 
 // bound lets the process take trialTime and, where the system can bound that, trialMemory more.
 func bound() {
-	_ = syscall.Setrlimit(syscall.RLIMIT_CPU, &syscall.Rlimit{Cur: uint64(trialTime.Seconds()), Max: uint64(trialTime.Seconds())}) // less is always allowed
+	used := syscall.Rusage{}
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err == nil {
+		seconds := uint64(time.Duration(used.Utime.Nano()+used.Stime.Nano())+trialTime+time.Second-1) / uint64(time.Second)
+		_ = syscall.Setrlimit(syscall.RLIMIT_CPU, &syscall.Rlimit{Cur: seconds, Max: seconds + 1}) // less is always allowed
+	}
 	taken := runtime.MemStats{}
 	runtime.ReadMemStats(&taken)
 	debug.SetMemoryLimit(int64(taken.Sys) + trialMemory/2) // garbage is collected before the end is near
@@ -157,8 +177,9 @@ type measure struct {
 	largest, second float64 // of its numbers
 	elements        int     // of its lists and maps, together
 	longest         int     // of its texts, in bytes
-	most            string  // what is the largest number, or the longest list or map, and how large
-	size            float64
+	templates       bool    // whether there are any among these
+	most            string  // the path of the largest number, or of the longest list or map
+	size            float64 // and how large that is
 }
 
 // look measures a value.
@@ -167,7 +188,7 @@ func (m *measure) look(value any, path string) {
 	case map[string]any:
 		m.has(len(value), path)
 		for key, element := range value {
-			m.longest = max(m.longest, len(key))
+			m.longest, m.templates = max(m.longest, len(key)), m.templates || strings.Contains(key, "{{")
 			m.look(element, below(path, key))
 		}
 	case []any:
@@ -176,7 +197,7 @@ func (m *measure) look(value any, path string) {
 			m.look(element, path)
 		}
 	case string:
-		m.longest = max(m.longest, len(value))
+		m.longest, m.templates = max(m.longest, len(value)), m.templates || strings.Contains(value, "{{")
 		m.counts(math.Abs(number(value)), path)
 	default:
 		m.counts(math.Abs(number(value)), path)
@@ -196,15 +217,17 @@ func (m *measure) counts(number float64, path string) {
 
 func (m *measure) note(size float64, path string) {
 	if size > m.size {
-		m.size, m.most = size, fmt.Sprintf("%.100s (%.0f)", path, size)
+		m.size, m.most = size, path
 	}
 }
 
 // isMuch is whether that could be more than is good of a process. loops is whether the chart has loops that numbers bound: one number may do so within itself, and others besides.
-func (m *measure) isMuch(loops bool) bool {
+// costly is whether it has functions that are so.
+func (m *measure) isMuch(loops, costly bool) bool {
 	elements := float64(m.elements)
 	times, within := max(m.largest, elements), min(m.largest, elements)
-	return m.largest > maxNumber || m.elements > maxElements || times*max(within, float64(m.longest)) > maxMade || loops && times*times*max(m.second, within, 1) > maxTimes
+	return m.largest > maxNumber || m.elements > maxElements || m.longest > maxText || times*max(within, float64(m.longest)) > maxMade ||
+		loops && times*times*max(m.second, within, 1) > maxTimes || costly && (m.elements > maxCostly || m.largest > maxCostlyNumber)
 }
 
 // number is what Helm's functions take a value for: a text may say it, too.

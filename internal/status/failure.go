@@ -35,7 +35,7 @@ var causes = []struct {
 	{regexp.MustCompile(`cannot be changed to what the chart wants`), "Rejected", "", "", true},
 	{regexp.MustCompile(`exceeded quota`), "QuotaExceeded", "", "Raise the quota of the namespace, or ask for less.", true},
 	{regexp.MustCompile(`(?s)^.*?(not begun: the hooks of .*)$`), "WaitingForHooks", "$1", "", false},
-	{regexp.MustCompile(`(?s)^.*?(not begun: another spec .*)$`), "WaitingForTrial", "$1", "", false},
+	{regexp.MustCompile(`(?s)^.*?(not begun: (?:another spec|the trial) .*)$`), "WaitingForTrial", "$1", "", false},
 	{regexp.MustCompile(`because it is being terminated`), "NamespaceTerminating", "", "", false},
 	{regexp.MustCompile(`User "[^"]*" cannot `), "Forbidden", "", "Give the operator's ServiceAccount this right, see config/rbac/role.yaml.", true},
 	{regexp.MustCompile(`^spec not found$`), "InvalidValues", "There is no spec", "Write spec: {}, or have the CRD do so (default: {}).", true},

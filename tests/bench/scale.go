@@ -176,7 +176,7 @@ const (
 	deployedFor = 20000
 )
 
-// memoryLimit is what the operator's container has with so many Welcomes, by config/manager or, for more than that is for, by docs/benchmark.md. GOMEMLIMIT is nine tenths of it.
+// memoryLimit is what the operator's container has for so many Welcomes, without what it has for trials, by config/manager or, for more than that is for, by docs/benchmark.md. GOMEMLIMIT is nine tenths of it.
 func memoryLimit(welcomes int) int64 {
 	if welcomes <= deployedFor {
 		return 768 << 20

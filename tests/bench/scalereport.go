@@ -41,7 +41,7 @@ func (s scaled) table() string {
 	end := func(title, format string, args ...any) {
 		fmt.Fprintf(&out, "| %s | %s |\n", title, fmt.Sprintf(format, args...))
 	}
-	end("memory", "at most %s were resident, while growing and at a start; its container has %s", megabytes(s.peak), megabytes(memoryLimit(s.welcomes)))
+	end("memory", "at most %s were resident, while growing and at a start; its container has %s, without what it has for trials", megabytes(s.peak), megabytes(memoryLimit(s.welcomes)))
 	end("the operator is started again", "caught up after %s, with %d requests, %d of them writes", seconds(s.restart), s.restartRequests, s.restartWrites)
 	end(fmt.Sprintf("%d Welcomes are deleted", s.deleted), "gone after %s, with %s requests each", seconds(s.deletion), each(s.deletedRequests, s.deleted))
 	end(fmt.Sprintf("%d are created and deleted", s.churned), "live heap from %s to %s (%+.1f %%), goroutines from %d to %d",
