@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -17,8 +16,7 @@ import (
 )
 
 func main() {
-	if slices.Equal(os.Args[1:], []string{release.TrialArgument}) {
-		release.ServeTrial(os.Stdin)
+	if release.ServedTrial(os.Args[1:], os.Stdin) {
 		return
 	}
 	options, err := operator.ParseOptions(os.Args[1:], os.Getenv)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 
 	"github.com/go-logr/logr"
@@ -19,8 +18,7 @@ import (
 )
 
 func main() {
-	if slices.Equal(os.Args[1:], []string{release.TrialArgument}) {
-		release.ServeTrial(os.Stdin)
+	if release.ServedTrial(os.Args[1:], os.Stdin) {
 		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

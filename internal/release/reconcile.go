@@ -216,6 +216,17 @@ func (a *actionClient) looksAgain(now time.Time) bool {
 	return a.brake != "" || a.asked != "" || looked.IsZero() || a.period() > 0 && now.Sub(looked) >= a.period()
 }
 
+// prepare does, one after the other, what comes before an action begins. The first that fails has failed the action.
+func (a *actionClient) prepare(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			a.failed(err)
+			return err
+		}
+	}
+	return nil
+}
+
 // Install makes a release where there is none.
 func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values map[string]any, opts ...helmclient.InstallOption) (made *release.Release, err error) {
 	defer a.answerFailure(&err)
@@ -225,11 +236,8 @@ func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values
 	if a.held != nil {
 		return nil, a.held
 	}
-	for _, check := range []func() error{a.checkRecords, a.tried} {
-		if err := check(); err != nil {
-			a.failed(err)
-			return nil, err
-		}
+	if err := a.prepare(a.checkRecords, a.tried); err != nil {
+		return nil, err
 	}
 	left, err := a.left()
 	if err != nil {
@@ -356,8 +364,7 @@ func (a *actionClient) appliedGeneration() int64 {
 // compare renders the chart and says whether that is what the newest record holds. If so, the record is to say that it holds for these inputs
 // and surroundings, too.
 func (a *actionClient) compare(opts []helmclient.UpgradeOption) (same bool, err error) {
-	if err := a.tried(); err != nil {
-		a.failed(err)
+	if err := a.prepare(a.tried); err != nil {
 		return false, err
 	}
 	op, err := a.begin(nil, false)
@@ -431,11 +438,8 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	if a.held != nil {
 		return nil, a.held
 	}
-	for _, do := range []func() error{a.tried, a.repairWhatIsLookedUp} {
-		if err := do(); err != nil {
-			a.failed(err)
-			return nil, err
-		}
+	if err := a.prepare(a.tried, a.repairWhatIsLookedUp); err != nil {
+		return nil, err
 	}
 	left, err := a.left()
 	if err != nil {

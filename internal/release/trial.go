@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -44,8 +45,8 @@ const (
 	maxCostly, maxCostlyNumber = 50, 1000
 )
 
-// TrialArgument is the only argument of a program that is to serve a trial: see ServeTrial.
-const TrialArgument = "render-on-trial"
+// trialArgument is the only argument of a program that is to serve a trial.
+const trialArgument = "render-on-trial"
 
 // looping are functions that make as much as a number says, and of which charts have one within the other.
 var looping = regexp.MustCompile(`\b(until|untilStep|seq|repeat)\b`)
@@ -111,7 +112,7 @@ func (t trial) run(ctx context.Context) (ended bool, err error) {
 	}
 	within, cancel := context.WithTimeout(ctx, trialPatience)
 	defer cancel()
-	command := exec.CommandContext(within, program, TrialArgument)
+	command := exec.CommandContext(within, program, trialArgument)
 	command.Env, command.Stdin, command.Stderr = []string{"GOMAXPROCS=1"}, bytes.NewReader(input), &said // whatever the operator is told of memory
 	if err = command.Run(); within.Err() != nil {
 		return false, within.Err()
@@ -122,9 +123,18 @@ func (t trial) run(ctx context.Context) (ended bool, err error) {
 	return false, err
 }
 
-// ServeTrial renders a chart, as JSON has it, and does nothing with it. Where it takes too much memory, it ends the process. What is wrong with the chart or the values is for
+// ServedTrial is whether the program was started, with these arguments, for a trial, which then is over: main has nothing else to do.
+func ServedTrial(args []string, input io.Reader) bool {
+	if !slices.Equal(args, []string{trialArgument}) {
+		return false
+	}
+	serveTrial(input)
+	return true
+}
+
+// serveTrial renders a chart, as JSON has it, and does nothing with it. Where it takes too much memory, it ends the process. What is wrong with the chart or the values is for
 // the operator to find out again, and to tell.
-func ServeTrial(input io.Reader) {
+func serveTrial(input io.Reader) {
 	text, err := io.ReadAll(input)
 	if err != nil {
 		return

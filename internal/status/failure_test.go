@@ -14,7 +14,7 @@ func TestExplain(t *testing.T) {
 	}{
 		{`repair drift: not allowed: host "is forbidden: " (Ingress "x"). In namespace a, the operator's watches.yaml allows hosts: none; annotations with a prefix: none`,
 			"NotAllowed", `ask the platform team`, true},
-		{`not allowed: to render the chart with this spec takes more than 96 MiB of memory, or 10s: its largest number is "is not controlled by this custom resource" (1)`, "NotAllowed", "96 MiB", true},
+		{`not allowed: to render the chart with this spec takes more than 48 MiB of memory, or 5s of a processor: its largest number is "is not controlled by this custom resource" (1)`, "NotAllowed", "48 MiB", true},
 		{`not begun: another spec with large numbers is being tried`, "WaitingForTrial", "another spec", false},
 		{`Service "x" in namespace "a" exists and is not controlled by this custom resource: delete or rename one of the two`, "ObjectInTheWay", `Service "x"`, true},
 		{`Unable to continue with install: Service "x" in namespace "a" exists and cannot be imported into the current release: invalid ownership metadata; label validation error`,

@@ -26,7 +26,7 @@ import (
 // Whoever waits for Ready right after an edit is not told of the state before: neither kubectl wait, nor anybody who
 // watches and compares generations.
 func TestReadyIsNeverEarly(t *testing.T) {
-	const edits = 40
+	const edits = 100
 	s := newScene(t)
 	s.operator()
 	s.create("hello", kit.Greet("edit 0"))

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -79,23 +80,23 @@ func TestTwoProcesses(t *testing.T) {
 	for file, content := range map[string]string{
 		"go.mod": "module example\ngo 1.26\n",
 		"a_test.go": `package p
-import ("os"; "testing"; "time")
-func meet(t *testing.T, mine, others string) {
-	for err := os.WriteFile(mine, nil, 0o600); ; time.Sleep(10 * time.Millisecond) {
-		if err != nil { t.Fatal(err) }
-		if _, err := os.Stat(others); err == nil { return }
-	}
+import ("os"; "testing")
+func meet(t *testing.T, how int) {
+	if _, err := os.OpenFile("both", how, 0); err != nil { t.Fatal(err) } // a pipe opens when both ends are there
 }
-func TestOne(t *testing.T) { meet(t, "one", "two") }
-func TestTwo(t *testing.T) { meet(t, "two", "one"); t.Error("broken") }
+func TestOne(t *testing.T) { meet(t, os.O_WRONLY) }
+func TestTwo(t *testing.T) { meet(t, os.O_RDONLY); t.Error("broken") }
 `,
 	} {
 		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
+	if err := syscall.Mkfifo("both", 0o600); err != nil {
+		t.Fatal(err)
+	}
 	var events bytes.Buffer
-	if err := goTest([][]string{{"-run=One"}, {"-skip=One"}}, &events); err == nil {
+	if err := goTest([][]string{{"-timeout=1m", "-run=One"}, {"-timeout=1m", "-skip=One"}}, &events); err == nil {
 		t.Error("it did not fail")
 	}
 	w := &watcher{out: &bytes.Buffer{}}
