@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -102,13 +103,10 @@ func onControlPlane(ctx context.Context, users []string, do func(*bench) error) 
 func (b *bench) run(ctx context.Context, o options) error {
 	if o.scale > 0 {
 		s, err := b.scale(ctx, o)
-		if err != nil && len(s.steps) > 0 {
-			fmt.Println(s.table()) // of an hour's work
+		if len(s.steps) > 0 { // of an hour's work, whatever ended it
+			err = errors.Join(err, tell(o, scaleMarks, s.table(), "scale.svg", s.plot()))
 		}
-		if err != nil {
-			return err
-		}
-		return tell(o, scaleMarks, s.table(), "scale.svg", s.plot())
+		return err
 	}
 	if err := controlplane.RunDeployments(ctx, b.Admin); err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// table is what was measured, as Markdown: a column for each number of Welcomes, and what came in the end.
+// table is what was measured, as Markdown: a column for each number of Welcomes, and what came in the end, as far as it came.
 func (s scaled) table() string {
 	var out strings.Builder
 	row := func(title string, cell func(rung) string) {
@@ -38,15 +38,17 @@ func (s scaled) table() string {
 	row("resident memory of kube-apiserver", func(r rung) string { return megabytes(r.memory["kube-apiserver"]) })
 	row("resident memory of etcd", func(r rung) string { return megabytes(r.memory["etcd"]) })
 	fmt.Fprintf(&out, "\nWithout a Welcome, the operator holds %s, %s of them live. With %d:\n\n| | |\n|---|---|\n", megabytes(s.baseRSS), megabytes(s.baseHeap), s.total())
-	end := func(title, format string, args ...any) {
-		fmt.Fprintf(&out, "| %s | %s |\n", title, fmt.Sprintf(format, args...))
+	end := func(measured bool, title, format string, args ...any) {
+		if measured {
+			fmt.Fprintf(&out, "| %s | %s |\n", title, fmt.Sprintf(format, args...))
+		}
 	}
-	end("memory", "at most %s were resident, while growing and at a start; its container has %s, without what it has for trials", megabytes(s.peak), megabytes(memoryLimit(s.welcomes)))
-	end("the operator is started again", "caught up after %s, with %d requests, %d of them writes", seconds(s.restart), s.restartRequests, s.restartWrites)
-	end(fmt.Sprintf("%d Welcomes are deleted", s.deleted), "gone after %s, with %s requests each", seconds(s.deletion), each(s.deletedRequests, s.deleted))
-	end(fmt.Sprintf("%d are created and deleted", s.churned), "live heap from %s to %s (%+.1f %%), goroutines from %d to %d",
+	end(s.peak > 0, "memory", "at most %s were resident, while growing and at a start; its container has %s, without what it has for trials", megabytes(s.peak), megabytes(memoryLimit(s.welcomes)))
+	end(s.restart > 0, "the operator is started again", "caught up after %s, with %d requests, %d of them writes", seconds(s.restart), s.restartRequests, s.restartWrites)
+	end(s.deletion > 0, fmt.Sprintf("%d Welcomes are deleted", s.deleted), "gone after %s, with %s requests each", seconds(s.deletion), each(s.deletedRequests, s.deleted))
+	end(s.heapAfter > 0, fmt.Sprintf("%d are created and deleted", s.churned), "live heap from %s to %s (%+.1f %%), goroutines from %d to %d",
 		megabytes(s.heapBefore), megabytes(s.heapAfter), 100*float64(s.heapAfter-s.heapBefore)/float64(max(s.heapBefore, 1)), s.goroutinesBefore, s.goroutine)
-	end(fmt.Sprintf("a new image is rolled out over %d, the other %d wait", s.upgraded, s.waiting), "upgraded after %s with %s requests each, events included; %d of all %d say that they are on their way, or wait, after %s, with %d writes of a status",
+	end(s.upgrade > 0, fmt.Sprintf("a new image is rolled out over %d, the other %d wait", s.upgraded, s.waiting), "upgraded after %s with %s requests each, events included; %d of all %d say that they are on their way, or wait, after %s, with %d writes of a status",
 		seconds(s.upgrade), each(s.upgradeRequests, s.upgraded), s.told, s.upgraded+s.waiting, seconds(s.telling), s.statusesWritten)
 	return out.String()
 }
