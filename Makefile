@@ -227,7 +227,7 @@ chaos: $(addprefix $(BIN)/,kube-apiserver etcd) ## Kill the operator KILLS times
 INTEGRATION := go test ./tests/integration -count=1 -v -timeout=60m
 .PHONY: charts
 charts: $(addprefix $(BIN)/,kube-apiserver etcd kube-controller-manager kubectl kustomize) ## Try charts as kinds: make charts [CHARTS=DIR,DIR] (default: public ones, fetched from GitHub)
-	$(INTEGRATION) -run '^TestCharts$$' -args -charts=$(or $(CHARTS),$$(hack/public-charts.sh $(ROOT)/dist/charts))
+	@charts=$(or $(CHARTS),$$(hack/public-charts.sh $(ROOT)/dist/charts)); $(INTEGRATION) -run '^TestCharts$$' -args -charts=$$charts
 
 .PHONY: public-kinds
 public-kinds: cluster $(BIN)/kustomize $(BIN)/operator-sdk ## Make kinds of three public charts, and take a sample of each to Ready on the local cluster (5 minutes)
@@ -286,7 +286,7 @@ recording: build $(BIN)/kubectl ## Record anew what README shows of `kubectl wel
 
 ##@ Deploy (to KUBECONFIG if set, else to the local cluster)
 
-export KUBECONFIG ?= $(ROOT)/.cluster/kubeconfig
+export KUBECONFIG := $(or $(KUBECONFIG),$(ROOT)/.cluster/kubeconfig)
 
 .PHONY: install
 install: $(BIN)/kubectl $(BIN)/kustomize ## Install the CRDs
@@ -315,12 +315,12 @@ diff: ## Say what the charts of the working tree would change in the cluster (ch
 deploy: $(BIN)/kubectl $(BIN)/kustomize ## Deploy the operator with IMG and OPERAND_IMG [API_SERVER_PORT=16443]
 	@hack/deployment.sh "$$(hack/image.sh ref $(IMG))" "$$(hack/image.sh ref $(OPERAND_IMG))" | hack/permitted.sh apply | kubectl apply --server-side --force-conflicts -f -
 	kubectl -n welcome-operator-system rollout status deployment/welcome-operator-controller-manager --timeout=180s
-	@echo 'Next: kubectl apply -k config/samples'
+	@echo 'Next: KUBECONFIG=$(KUBECONFIG) bin/kubectl apply -k config/samples'
 
 .PHONY: undeploy
 undeploy: $(BIN)/kubectl $(BIN)/kustomize ## Delete all custom resources, then the operator and its CRDs
-	@for crd in $$(kustomize build config/crd | sed -n 's/^  name: //p'); do \
-		if kubectl get crd $$crd >/dev/null 2>&1; then kubectl delete $$crd --all --all-namespaces --timeout=120s; fi; done
+	@crds=$$(kustomize build config/crd | sed -n 's/^  name: //p'); for crd in $$crds; do \
+		found=$$(kubectl get crd $$crd --ignore-not-found --output=name); if [ -n "$$found" ]; then kubectl delete $$crd --all --all-namespaces --timeout=120s; fi; done
 	@hack/deployment.sh '$(IMG)' '$(OPERAND_IMG)' | hack/permitted.sh delete | kubectl delete --ignore-not-found --timeout=120s -f -
 
 ##@ Packaging for OLM (images for several architectures, bundle, catalog)
@@ -345,7 +345,7 @@ docker-buildx: $(call platform-binaries,welcome-operator welcome scorecard) ## B
 	@hack/multiarch.sh push $(OPERAND_IMG)
 	@hack/multiarch.sh build $(SCORECARD_IMG) tests/scorecard/Dockerfile .
 	@hack/multiarch.sh push $(SCORECARD_IMG)
-	@echo 'Next: make bundle bundle-build bundle-push [USE_IMAGE_DIGESTS=true]'
+	@echo 'Next, with the same variables: make bundle bundle-build bundle-push [USE_IMAGE_DIGESTS=true]'
 
 .PHONY: bundle
 bundle: $(BIN)/kustomize $(BIN)/operator-sdk ## Generate bundle/ and bundle.Dockerfile
@@ -376,7 +376,7 @@ catalog-build: $(BIN)/opm ## Build the catalog image from CATALOG_TEMPLATE (its 
 .PHONY: catalog-push
 catalog-push: ## Push the catalog image
 	@hack/multiarch.sh push $(CATALOG_IMG)
-	@echo 'Next: kubectl apply -f catalog/catalogsource.yaml'
+	@echo "Next: sed 's|image: .*|image: $(CATALOG_IMG)|' catalog/catalogsource.yaml | kubectl apply -f -"
 
 # What people put on their PATH.
 PLUGINS := $(addprefix dist/plugins/kubectl-welcome-,linux-amd64 linux-arm64 darwin-amd64 darwin-arm64)

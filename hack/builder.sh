@@ -10,3 +10,16 @@ builder() {
 has_docker() { [ "${BUILDER:-}" != buildah ] && command -v docker >/dev/null && docker info >/dev/null 2>&1; }
 # What is in dist/ need not be compiled again.
 target_of() { if grep -q ' AS dist$' "$1"; then echo --target=dist; fi; }
+
+# digest_file_of is the file with IMAGE by the digest that was last pushed from here.
+digest_file_of() {
+  mkdir -p dist/images
+  echo "dist/images/${1//[\/:]/_}.digest"
+}
+
+# docker_digest is IMAGE by its digest in the repository that it names: docker knows one for each to which it was pushed.
+docker_digest() {
+  local name=${1%:*}
+  name=${name#docker.io/} name=${name#library/} # as docker calls them
+  docker inspect --format '{{range .RepoDigests}}{{println .}}{{end}}' "$1" | grep --max-count=1 "^$name@"
+}

@@ -2,7 +2,7 @@
 # From nothing to the greeting of a Welcome, with the time of each step. Called by `make demo`, which sets the variables:
 # IMG and OPERAND_IMG (the images), KUBECONFIG (the user's cluster, or .cluster/kubeconfig, which is the local one).
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd -P "$(dirname "$0")/.." # as make names it
 sample=config/samples/webapp_v1_welcome.yaml
 name=welcome-sample
 

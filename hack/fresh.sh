@@ -8,7 +8,7 @@
 #   hack/fresh.sh shared NAMESPACE OBJECT …   what the e2e tests would delete is: operator, CRD, and these objects in NAMESPACE
 set -euo pipefail
 shopt -s inherit_errexit
-cd "$(dirname "$0")/.."
+cd -P "$(dirname "$0")/.." # as make names it
 local_kubeconfig=$PWD/.cluster/kubeconfig
 export KUBECONFIG=${KUBECONFIG:-$local_kubeconfig}
 kubectl() { bin/kubectl --request-timeout=30s "$@"; }

@@ -6,13 +6,12 @@
 #   hack/image.sh push IMAGE
 #   hack/image.sh ref IMAGE                                 IMAGE by the digest that was last pushed from here, else IMAGE itself
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd -P "$(dirname "$0")/.." # as make names it
 . hack/builder.sh
 command=$1 image=$2
 
 is_local() { [ "${KUBECONFIG:-$PWD/.cluster/kubeconfig}" = "$PWD/.cluster/kubeconfig" ]; }
-mkdir -p dist/images
-digest_file=dist/images/${image//[\/:]/_}.digest
+digest_file=$(digest_file_of "$image")
 
 case $command in
   build)
@@ -39,7 +38,7 @@ case $command in
       go run -trimpath ./tests/cluster load "$archive" > "$digest_file"
     elif has_docker; then
       docker push --quiet "$image" >/dev/null
-      docker inspect --format '{{index .RepoDigests 0}}' "$image" > "$digest_file"
+      docker_digest "$image" > "$digest_file"
     else
       builder push --quiet --digestfile "$digest_file" "$image" "docker://$image"
       echo "${image%:*}@$(cat "$digest_file")" > "$digest_file"

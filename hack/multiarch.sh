@@ -28,8 +28,13 @@ case $command in
     fi
     ;;
   push)
-    if has_docker; then docker push --quiet "$image" >/dev/null || fail; else
-      builder manifest push --quiet --all --format oci "$list" "docker://$image" || fail
+    digest_file=$(digest_file_of "$image") # for make deploy
+    if has_docker; then
+      docker push --quiet "$image" >/dev/null || fail
+      docker_digest "$image" > "$digest_file"
+    else
+      builder manifest push --quiet --all --format oci --digestfile "$digest_file" "$list" "docker://$image" || fail
+      echo "${image%:*}@$(cat "$digest_file")" > "$digest_file"
     fi
     ;;
   layout) builder manifest push --quiet --all --format oci "$list" "oci:$3:${image##*:}" || fail ;;

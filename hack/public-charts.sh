@@ -71,10 +71,12 @@ while read -r repository commit under names; do
 		path="$under/$name" path=${path#./} path=${path#.}
 		chart="$into/charts/${repository%%/*}-${name/#./chart}"
 		[ -d "$chart" ] || {
-			mkdir -p "$chart"
-			git -C "$git" archive "$commit:$path" | tar -x -C "$chart"
+			rm -rf "$chart.part"
+			mkdir -p "$chart.part" # half of one would pass for one the next time
+			git -C "$git" archive "$commit:$path" | tar -x -C "$chart.part"
 			# bitnami's charts are kept without the library that they share
-			! grep -q 'name: common$' "$chart/Chart.yaml" || { mkdir -p "$chart/charts/common" && git -C "$git" archive "$commit:$under/common" | tar -x -C "$chart/charts/common"; }
+			! grep -q 'name: common$' "$chart.part/Chart.yaml" || { mkdir -p "$chart.part/charts/common" && git -C "$git" archive "$commit:$under/common" | tar -x -C "$chart.part/charts/common"; }
+			mv "$chart.part" "$chart"
 		}
 		entry "$(basename "$chart")" > "$chart/entry.yaml"
 		[ -s "$chart/entry.yaml" ] || rm "$chart/entry.yaml"

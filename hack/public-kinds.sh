@@ -24,7 +24,7 @@ while read -r chart port image; do
 	printf 'FROM scratch\nCOPY busybox /bin/busybox\nCOPY www /www\nENTRYPOINT ["/bin/busybox", "sh", "-c", "exec /bin/busybox httpd -f -p %s -h /www"]\n' "$port" > dist/standin/Dockerfile
 	hack/image.sh build "demo.welcome.domain/standin:v$port" dist/standin/Dockerfile "$(go env GOARCH)" dist/standin
 	hack/image.sh push "demo.welcome.domain/standin:v$port"
-	git add --all && git -c user.name=x -c user.email=x@example.com commit --quiet --allow-empty --message before
+	git add --all && git -c user.name=x -c user.email=x@example.com -c commit.gpgsign=false -c core.hooksPath=/dev/null commit --quiet --allow-empty --message before
 	make --no-print-directory kind CHART="$root/dist/charts/charts/prometheus-community-$chart" GROUP=public.example.com VERSION=v1 KIND="$kind" \
 		PIN="$image image.tag=v$port" > dist/kind.log || { cat dist/kind.log; exit 1; }
 	echo "$chart: $(git status --short --untracked-files=all | wc -l) files made or changed, none by hand:"

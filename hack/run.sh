@@ -2,7 +2,7 @@
 # Runs the operator on this machine, until ctrl-c, against the cluster of KUBECONFIG. Called by `make run`, which has built it, and sets
 # KUBECONFIG and OPERAND_IMG, the image of the page.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+cd -P "$(dirname "$0")/.." # as make names it
 if [ "$KUBECONFIG" = "$PWD/.cluster/kubeconfig" ]; then
   [ -e "$KUBECONFIG" ] || { echo 'run: there is no cluster. Make a local one by `make cluster`, or set KUBECONFIG' >&2; exit 1; }
   make --no-print-directory page

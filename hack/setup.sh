@@ -6,14 +6,15 @@ set -euo pipefail
 packages=(busybox-static containerd runc containernetworking-plugins iptables ipset nftables conntrack buildah curl chromium prometheus jq memcached)
 
 command -v dpkg-query >/dev/null || exit 0
+installed() { [ "$(dpkg-query --show --showformat '${db:Status-Status}' "$1" 2>/dev/null || true)" = installed ]; }
 missing=()
 for package in "${packages[@]}"; do
-  status=$(dpkg-query --show --showformat '${db:Status-Status}' "$package" 2>/dev/null || true)
-  if [ "$status" != installed ]; then missing+=("$package"); fi
+  case $package in containerd | runc) if installed containerd.io; then continue; fi ;; esac # Docker's own has both
+  if ! installed "$package"; then missing+=("$package"); fi
 done
 if [ ${#missing[@]} -eq 0 ]; then exit 0; fi
 
-install="apt-get install -y --no-install-recommends ${missing[*]}"
+install="apt-get install -y --no-install-recommends --no-remove ${missing[*]}"
 if [ "$(id -u)" != 0 ]; then
   echo "these packages are missing; as root: $install" >&2
   exit 1

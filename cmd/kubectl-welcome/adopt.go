@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +14,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	helmrelease "helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/storage/driver"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,7 +30,7 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
-// adopts is the annotation of a custom resource with the record of Helm's that it was made from, until all is done.
+// adopts is the annotation of a custom resource with the record of Helm's that it was made from, as KIND/NAME, until all is done.
 const adopts = "webapp.demo.welcome.domain/adopts"
 
 // adoptOptions are the flags of adopt.
@@ -49,6 +49,7 @@ type adoption struct {
 	records         *helmRecords
 	began           time.Time
 	obj             *unstructured.Unstructured // the custom resource
+	adopted         string                     // the record that it is made from
 }
 
 // NewCmdAdopt makes a custom resource of a plain Helm release.
@@ -103,6 +104,9 @@ func (c *cluster) adopt(ctx context.Context, o adoptOptions, name string) error 
 		return err
 	}
 	if a.obj != nil {
+		if a.adopted, err = a.checkBegun(); err != nil {
+			return err
+		}
 		c.notef("%s in %s was made of the Helm release already; going on\n", label(a.obj), namespace)
 		if o.dryRun {
 			return nil
@@ -140,6 +144,24 @@ func (a *adoption) begun(ctx context.Context, kinds []*meta.RESTMapping) (*unstr
 		}
 	}
 	return nil, nil
+}
+
+// checkBegun returns the record that the custom resource was made from, and fails if this run looks elsewhere: it would find no records, and take them for deleted. Who may write custom
+// resources may have written the annotation.
+func (a *adoption) checkBegun() (string, error) {
+	mark := a.obj.GetAnnotations()[adopts]
+	kind, release, name := recordIn(mark)
+	if name == "" {
+		return "", fmt.Errorf("%[1]s in %[2]s says that it was made of %[3]q, which is no record of a Helm release: somebody else has written that. To take it away: kubectl annotate %[1]s -n %[2]s %[4]s-",
+			label(a.obj), a.namespace, mark, adopts)
+	}
+	kind = cmp.Or(kind, a.records.kind)
+	if kind == a.records.kind && release == a.name {
+		return name, nil
+	}
+	other := *a
+	other.name, other.records = release, &helmRecords{kind: kind}
+	return "", fmt.Errorf("%s in %s was made of the Helm release %s, recorded in a %s, and not of %s in a %s. To go on: %s", label(a.obj), a.namespace, release, kind, a.name, a.records.kind, other.command())
 }
 
 // begin is the way up to the custom resource. Up to the answer, nothing is written.
@@ -195,7 +217,8 @@ func (a *adoption) begin(ctx context.Context, kinds []*meta.RESTMapping) error {
 	if err != nil {
 		return err
 	}
-	a.obj.SetAnnotations(map[string]string{adopts: read.Name})
+	a.adopted = read.Name
+	a.obj.SetAnnotations(map[string]string{adopts: a.records.kind + "/" + a.adopted})
 	if err := api.Create(ctx, a.obj, strict, client.FieldOwner("kubectl-welcome")); err != nil {
 		return fmt.Errorf("create %s: %w\nTo go on, run it again. To go back: %s", label(a.obj), err, a.takeBack(plan.given))
 	}
@@ -333,26 +356,34 @@ func takeOut(values map[string]any, path []string) bool {
 	return true
 }
 
-// command is what to type to begin, or go on.
+// command is what to type to begin, or go on, in this shell and in others.
 func (a *adoption) command() string {
 	command := fmt.Sprintf("kubectl welcome adopt %s -n %s", a.name, a.namespace)
-	if a.as != a.name {
-		command += " --name " + a.as
+	if a.records.kind != "Secret" || os.Getenv("HELM_DRIVER") != "" {
+		command = "HELM_DRIVER=" + strings.ToLower(a.records.kind) + " " + command
+	}
+	as := a.as
+	if as == a.name {
+		as = ""
+	}
+	for _, flag := range [][2]string{{"--name", as}, {"--kind", a.ofKind}, {"--operator", a.operator}, {"--chart", a.chart}} {
+		if flag[1] != "" {
+			command += " " + flag[0] + " " + flag[1]
+		}
 	}
 	return command
 }
 
 // finish waits until the custom resource is Ready, and deletes the records of Helm's that it was made from.
 func (a *adoption) finish(ctx context.Context) error {
-	made := a.obj.GetAnnotations()[adopts]
-	back, err := a.wayBack(ctx, made)
+	back, err := a.wayBack(ctx)
 	if err != nil {
 		return err
 	}
 	if err := a.awaitReady(ctx); err != nil {
 		return fmt.Errorf("%w\nThe objects go on running. To go on: %s%s", err, a.command(), back)
 	}
-	if err := a.records.remove(ctx, made, a.checkTaken); err != nil {
+	if err := a.records.remove(ctx, a.adopted, a.checkTaken); err != nil {
 		return fmt.Errorf("%s is Ready. Its records of Helm's are not deleted: %w", label(a.obj), err)
 	}
 	if err := a.annotate(ctx, a.obj, adopts, nil); err != nil {
@@ -365,13 +396,10 @@ func (a *adoption) finish(ctx context.Context) error {
 
 // wayBack is how Helm goes on with the release of a record, as long as there is one. What the operator knows the objects by goes with that: another custom resource of this name would
 // have them, and nobody be asked.
-func (a *adoption) wayBack(ctx context.Context, adopted string) (string, error) {
-	rel, err := a.records.driver.Get(adopted)
-	if errors.Is(err, driver.ErrReleaseNotFound) { // deleted by an earlier run
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("read %s %s: %w", a.records.kind, adopted, err)
+func (a *adoption) wayBack(ctx context.Context) (string, error) {
+	rel, err := a.records.read(ctx, a.adopted)
+	if err != nil || rel == nil { // deleted by an earlier run
+		return "", err
 	}
 	objects, err := a.liveObjects(ctx, rel, func(live *unstructured.Unstructured) bool { return a.hasTaken(live) || object.IsGiven(live, a.obj) })
 	if err != nil {

@@ -97,7 +97,7 @@ func named(obj *unstructured.Unstructured) string { return obj.GetKind() + " " +
 func namesOf(objects []*unstructured.Unstructured) string {
 	names := make([]string, len(objects))
 	for i, obj := range objects {
-		names[i] = named(obj)
+		names[i] = safe(named(obj))
 	}
 	return strings.Join(names, ", ")
 }
@@ -237,35 +237,37 @@ func (a *adoption) refused(err error) error {
 	return fmt.Errorf("ask if %s may be made: %w", label(a.obj), err)
 }
 
-// tell says what would be done.
+// tell says what would be done. What it has of Helm's record, others have written.
 func (a *adoption) tell(rel *helmrelease.Release, kind *servedKind, pinned []string, plan *adoptionPlan) {
-	a.printf("Helm release %s in %s, revision %d of chart %s %s, becomes %s, of chart %s %s\n", a.name, a.namespace, rel.Version, rel.Chart.Name(), rel.Chart.Metadata.Version,
+	line := func(format string, args ...any) { a.printf("%s\n", safe(fmt.Sprintf(format, args...))) }
+	line("Helm release %s in %s, revision %d of chart %s %s, becomes %s, of chart %s %s", a.name, a.namespace, rel.Version, rel.Chart.Name(), rel.Chart.Metadata.Version,
 		label(a.obj), kind.chart.Name(), kind.chart.Metadata.Version)
 	if len(pinned) > 0 {
-		a.printf("Left out of its values, for the operator sets them: %s\n", strings.Join(pinned, ", "))
+		line("Left out of its values, for the operator sets them: %s", strings.Join(pinned, ", "))
 	}
 	if len(plan.asIs) > 0 {
-		a.printf("Taken over as they are: %s\n", namesOf(plan.asIs))
+		line("Taken over as they are: %s", namesOf(plan.asIs))
 	}
 	var rolled []string
 	does := map[action]string{isRolled: "is taken over and changes, and its pods are replaced", isChanged: "is taken over and changes", isMade: "is made"}
 	for _, change := range plan.changes {
 		_, name, _ := strings.Cut(change.name, "/")
-		a.printf("%s %s %s\n%s\n", change.kind.Kind, name, does[change.action], coloured(change.text))
+		line("%s %s %s", change.kind.Kind, name, does[change.action])
+		a.printf("%s\n", coloured(change.text))
 		if change.action == isRolled {
 			rolled = append(rolled, change.kind.Kind+" "+name)
 		}
 	}
 	if len(plan.left) > 0 {
-		a.printf("Left as they are, and nobody's, for the operator's chart does not make them: %s\n", namesOf(plan.left))
+		line("Left as they are, and nobody's, for the operator's chart does not make them: %s", namesOf(plan.left))
 	}
 	if hooks := installHooks(rel); len(hooks) > 0 {
-		a.printf("Hooks that run once more, for to the operator this is an installation: %s\n", strings.Join(hooks, ", "))
+		line("Hooks that run once more, for to the operator this is an installation: %s", strings.Join(hooks, ", "))
 	}
 	if len(rolled) > 0 {
-		a.printf("Pods start anew: those of %s\n", strings.Join(rolled, ", "))
+		line("Pods start anew: those of %s", strings.Join(rolled, ", "))
 	} else {
-		a.printf("No pod starts anew.\n")
+		line("No pod starts anew.")
 	}
 }
 

@@ -2,19 +2,22 @@ package main
 
 import (
 	"cmp"
+	"compress/gzip"
 	"context"
-	"errors"
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
+	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	helmrelease "helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/storage/driver"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -25,35 +28,24 @@ import (
 // helmRecords are those of a plain Helm release: Secrets, or ConfigMaps where HELM_DRIVER says so.
 type helmRecords struct {
 	api             client.Client
-	driver          driver.Driver
 	kind            string
 	namespace, name string
 }
 
-// core is the client that Helm's storage takes.
-func (c *cluster) core() (*corev1client.CoreV1Client, error) {
-	config, err := c.flags.ToRESTConfig()
-	if err != nil {
-		return nil, err
-	}
-	return corev1client.NewForConfig(config)
-}
+// maxHelmRecord bounds what a record of Helm's is unpacked to, in bytes. It has the whole chart, which those of the operator leave out: the Secret of a large one has some 10 MiB.
+const maxHelmRecord = 32 << 20
 
 func (c *cluster) helmRecords(namespace, name string) (*helmRecords, error) {
 	api, err := c.client()
 	if err != nil {
 		return nil, err
 	}
-	core, err := c.core()
-	if err != nil {
-		return nil, err
-	}
 	r := &helmRecords{api: api, namespace: namespace, name: name}
 	switch where := os.Getenv("HELM_DRIVER"); where {
 	case "", "secret", "secrets":
-		r.kind, r.driver = "Secret", driver.NewSecrets(core.Secrets(namespace))
+		r.kind = "Secret"
 	case "configmap", "configmaps":
-		r.kind, r.driver = "ConfigMap", driver.NewConfigMaps(core.ConfigMaps(namespace))
+		r.kind = "ConfigMap"
 	default:
 		return nil, fmt.Errorf("HELM_DRIVER is %s: a release can be adopted that is recorded in Secrets (secret, the default) or ConfigMaps (configmap)", where)
 	}
@@ -90,14 +82,62 @@ func (r *helmRecords) deployed(ctx context.Context) (*helmrelease.Release, *meta
 	if err != nil {
 		return nil, nil, err
 	}
-	rel, err := r.driver.Get(newest.Name)
-	if err == nil && (rel.Chart == nil || rel.Chart.Metadata == nil || rel.Info == nil) {
-		err = errors.New("it names no chart")
+	rel, err := r.read(ctx, newest.Name)
+	if err == nil && rel == nil {
+		err = fmt.Errorf("%s %s was deleted just now: run it again", r.kind, newest.Name)
+	}
+	if err == nil && (rel.Chart == nil || rel.Chart.Metadata == nil || slices.Contains(rel.Hooks, nil)) {
+		err = fmt.Errorf("%s %s is no record of Helm's: it names no chart, or a hook that is none", r.kind, newest.Name)
+	}
+	return rel, newest, err
+}
+
+// read is the release of a record, nil if there is no such record. Helm's own driver takes any size, and panics where a Secret cannot be read.
+func (r *helmRecords) read(ctx context.Context, name string) (*helmrelease.Release, error) {
+	key := client.ObjectKey{Namespace: r.namespace, Name: name}
+	secret, configMap := &corev1.Secret{}, &corev1.ConfigMap{}
+	var err error
+	if r.kind == "Secret" {
+		err = r.api.Get(ctx, key, secret)
+	} else {
+		err = r.api.Get(ctx, key, configMap)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("read %s %s: %w", r.kind, newest.Name, err)
+		return nil, client.IgnoreNotFound(err)
 	}
-	return rel, newest, nil
+	rel, err := decodeHelm(configMap.Data["release"] + string(secret.Data["release"]))
+	if err != nil {
+		return nil, fmt.Errorf("read %s %s: %w", r.kind, name, err)
+	}
+	return rel, nil
+}
+
+// decodeHelm reads what a record of Helm's has under "release".
+func decodeHelm(data string) (*helmrelease.Release, error) {
+	packed, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(data)))
+	if err != nil {
+		return nil, err
+	}
+	raw, err := io.ReadAll(io.LimitReader(packed, maxHelmRecord+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(raw) > maxHelmRecord {
+		return nil, fmt.Errorf("it unpacks to more than %d MiB", maxHelmRecord>>20)
+	}
+	rel := &helmrelease.Release{}
+	return rel, json.Unmarshal(raw, rel)
+}
+
+// marked is what the annotation has. A version before this one wrote no kind. The name goes into commands that people type.
+var marked = regexp.MustCompile(`^(?:(Secret|ConfigMap)/)?(sh\.helm\.release\.v1\.([a-z0-9][-a-z0-9.]*)\.v[0-9]+)$`)
+
+// recordIn is the record that an annotation names, and of which release that is; all empty if it names none.
+func recordIn(mark string) (kind, release, name string) {
+	if parts := marked.FindStringSubmatch(mark); parts != nil {
+		kind, name, release = parts[1], parts[2], parts[3]
+	}
+	return kind, release, name
 }
 
 // checkStill fails if the record that was read is not that of the release as Helm has deployed it last any more. One that was deleted and made anew is called the same.
@@ -113,26 +153,29 @@ func (r *helmRecords) checkStill(ctx context.Context, read *metav1.PartialObject
 	return err
 }
 
-// deployedOf records, the newest first, is the record of the last revision that is deployed, unless Helm is at work or has ended the release.
+// deployedOf records, the newest first, is the newest if that is deployed. What a newer one that failed has made is in no manifest of an older one: it would be nobody's.
 func (r *helmRecords) deployedOf(records []metav1.PartialObjectMetadata) (*metav1.PartialObjectMetadata, error) {
 	if len(records) == 0 {
 		return nil, fmt.Errorf("there is no Helm release %[1]s in namespace %[2]s, recorded in a %[3]s (HELM_DRIVER says where), that is not of a custom resource already: helm ls -n %[2]s", r.name, r.namespace, r.kind)
 	}
-	is := func(status helmrelease.Status) func(metav1.PartialObjectMetadata) bool {
-		return func(one metav1.PartialObjectMetadata) bool { return one.Labels["status"] == string(status) }
+	statusOf := func(one metav1.PartialObjectMetadata) helmrelease.Status {
+		return helmrelease.Status(one.Labels["status"])
 	}
-	status := helmrelease.Status(records[0].Labels["status"])
-	at := slices.IndexFunc(records, is(helmrelease.StatusDeployed))
+	status := statusOf(records[0])
 	switch {
 	case status.IsPending() || status == helmrelease.StatusUninstalling:
 		return nil, fmt.Errorf("the Helm release %[1]s is %[2]s: wait until that has ended or, if it was interrupted, helm rollback %[1]s -n %[3]s", r.name, status, r.namespace)
-	case at < 0 || status == helmrelease.StatusUninstalled:
-		return nil, fmt.Errorf("the Helm release %[1]s is not deployed, but %[2]s: helm rollback %[1]s -n %[3]s", r.name, status, r.namespace)
+	case status != helmrelease.StatusDeployed:
+		to := ""
+		if at := slices.IndexFunc(records, func(one metav1.PartialObjectMetadata) bool { return statusOf(one) == helmrelease.StatusDeployed }); at >= 0 {
+			to = fmt.Sprintf(" %d", revisionOf(records[at]))
+		}
+		return nil, fmt.Errorf("the Helm release %[1]s is not deployed, but %[2]s: helm rollback %[1]s%[4]s -n %[3]s", r.name, status, r.namespace, to)
 	}
-	if owner := metav1.GetControllerOf(&records[at]); owner != nil {
+	if owner := metav1.GetControllerOf(&records[0]); owner != nil {
 		return nil, fmt.Errorf("the Helm release %s is of %s %s, of another Helm operator: docs/migrate.md says how that is taken over", r.name, owner.Kind, owner.Name)
 	}
-	return &records[at], nil
+	return &records[0], nil
 }
 
 // mayRemove asks the API server if the records may be deleted, before anything is done.
@@ -161,20 +204,26 @@ func (r *helmRecords) checkRoom(entry boot.PublishedEntry, as string) error {
 // remove deletes all records if that which was adopted is still deployed, and taken says that its objects are. It goes last: without it, a further run would not know what was adopted.
 func (r *helmRecords) remove(ctx context.Context, adopted string, taken func(context.Context, *helmrelease.Release) error) error {
 	records, err := r.list(ctx)
-	if err != nil || len(records) == 0 { // of an earlier run
+	if err != nil {
 		return err
+	}
+	rel, err := r.read(ctx, adopted)
+	switch {
+	case err != nil:
+		return err
+	case len(records) == 0 && rel == nil: // an earlier run has deleted them
+		return nil
+	case len(records) == 0:
+		return fmt.Errorf("%s %s is there, and does not say by its labels that it is a record of the Helm release %s", r.kind, adopted, r.name)
+	case records[0].Name != adopted:
+		return fmt.Errorf("somebody has had Helm make revision %d (%s) meanwhile, and not %s. Look what of it the operator has put back: kubectl welcome diff. Then: kubectl delete %s -n %s -l owner=helm,name=%s",
+			revisionOf(records[0]), records[0].Labels["status"], adopted, r.kind, r.namespace, r.name)
+	case rel == nil:
+		return fmt.Errorf("%s %s was deleted just now: run it again", r.kind, adopted)
 	}
 	deployed, err := r.deployedOf(records)
 	if err != nil {
 		return err
-	}
-	if deployed.Name != adopted {
-		return fmt.Errorf("somebody has had Helm make revision %d meanwhile, and not %s. Look what of it the operator has put back: kubectl welcome diff. Then: kubectl delete %s -n %s -l owner=helm,name=%s",
-			revisionOf(*deployed), adopted, r.kind, r.namespace, r.name)
-	}
-	rel, err := r.driver.Get(adopted)
-	if err != nil {
-		return fmt.Errorf("read %s %s: %w", r.kind, adopted, err)
 	}
 	if err := taken(ctx, rel); err != nil {
 		return err

@@ -1,20 +1,24 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
+	"encoding/base64"
 	"errors"
 	"reflect"
 	"strconv"
 	"strings"
 	"testing"
 
+	"helm.sh/helm/v3/pkg/chart"
 	helmrelease "helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/storage/driver"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -48,12 +52,13 @@ func TestTakeOut(t *testing.T) {
 	}
 }
 
-// What Helm is at, or has ended, is not adopted; what failed after it was deployed is adopted as it was deployed.
+// What Helm is at, or has ended, is not adopted, nor what failed after it was deployed: some of that may be there.
 func TestDeployedOf(t *testing.T) {
 	r := &helmRecords{kind: "Secret", namespace: "team-a", name: "hello"}
 	records := func(statuses ...string) (found []metav1.PartialObjectMetadata) {
 		for i, status := range statuses {
-			found = append(found, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: string(rune('a' + i)), Labels: map[string]string{"status": status}}})
+			labels := map[string]string{"status": status, "version": strconv.Itoa(len(statuses) - i)}
+			found = append(found, metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: string(rune('a' + i)), Labels: labels}})
 		}
 		return found
 	}
@@ -62,12 +67,13 @@ func TestDeployedOf(t *testing.T) {
 		name, err string
 	}{
 		{records("deployed", "superseded"), "a", ""},
-		{records("failed", "deployed", "superseded"), "b", ""},
+		{records("failed", "deployed", "superseded"), "", "is not deployed, but failed: helm rollback hello 2 -n team-a"},
+		{records("superseded", "deployed"), "", "is not deployed, but superseded: helm rollback hello 1 -n team-a"},
 		{nil, "", "there is no Helm release hello in namespace team-a"},
 		{records("pending-upgrade", "deployed"), "", "is pending-upgrade: wait"},
 		{records("uninstalling", "superseded"), "", "is uninstalling: wait"},
 		{records("uninstalled", "superseded"), "", "is not deployed, but uninstalled"},
-		{records("failed"), "", "is not deployed, but failed"},
+		{records("failed"), "", "is not deployed, but failed: helm rollback hello -n team-a"},
 	} {
 		got, err := r.deployedOf(c.records)
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) || got != nil && got.Name != c.name {
@@ -109,10 +115,11 @@ func TestCheckRoom(t *testing.T) {
 // What was agreed to is the revision that was shown, and it is known until all others are gone.
 func TestRecordsOfHelm(t *testing.T) {
 	ctx := context.Background()
-	r := &helmRecords{kind: "Secret", namespace: "team-a", name: "hello", driver: driver.NewMemory()}
+	r := &helmRecords{kind: "Secret", namespace: "team-a", name: "hello"}
 	recordOf := func(revision int, uid types.UID, status helmrelease.Status) *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: r.namespace, Name: record.NameOf(r.name, revision), UID: uid,
-			Labels: map[string]string{"owner": "helm", "name": r.name, "version": strconv.Itoa(revision), "status": string(status)}}}
+			Labels: map[string]string{"owner": "helm", "name": r.name, "version": strconv.Itoa(revision), "status": string(status)}},
+			Data: map[string][]byte{"release": []byte(packed(`{"name": "hello"}`))}}
 	}
 	first := recordOf(1, "a", helmrelease.StatusDeployed)
 	server := fake.NewClientBuilder().WithObjects(first).Build()
@@ -129,9 +136,9 @@ func TestRecordsOfHelm(t *testing.T) {
 		t.Error(err)
 	}
 
-	adopted := recordOf(2, "c", helmrelease.StatusDeployed)
-	if err := errors.Join(server.Delete(ctx, anew), server.Create(ctx, recordOf(1, "d", helmrelease.StatusSuperseded)), server.Create(ctx, adopted),
-		server.Create(ctx, recordOf(3, "e", helmrelease.StatusFailed)), r.driver.Create(adopted.Name, &helmrelease.Release{Name: r.name, Version: 2, Namespace: r.namespace, Info: &helmrelease.Info{}})); err != nil {
+	adopted, failed := recordOf(3, "c", helmrelease.StatusDeployed), recordOf(4, "f", helmrelease.StatusFailed)
+	if err := errors.Join(server.Delete(ctx, anew), server.Create(ctx, recordOf(1, "d", helmrelease.StatusSuperseded)), server.Create(ctx, recordOf(2, "e", helmrelease.StatusFailed)),
+		server.Create(ctx, adopted), server.Create(ctx, failed)); err != nil {
 		t.Fatal(err)
 	}
 	var deleted []string
@@ -140,8 +147,98 @@ func TestRecordsOfHelm(t *testing.T) {
 		return api.Delete(ctx, obj, options...)
 	}})
 	taken := func(context.Context, *helmrelease.Release) error { return nil }
+	if err := r.remove(ctx, adopted.Name, taken); len(deleted) > 0 || err == nil || !strings.Contains(err.Error(), "Helm make revision 4 (failed) meanwhile") {
+		t.Errorf("%v are deleted, and then %v", deleted, err)
+	}
+	if err := server.Delete(ctx, failed); err != nil {
+		t.Fatal(err)
+	}
 	if err := r.remove(ctx, adopted.Name, taken); err != nil || len(deleted) != 3 || deleted[2] != adopted.Name {
 		t.Errorf("%v are deleted, and then %v", deleted, err)
+	}
+	if err := r.remove(ctx, adopted.Name, taken); err != nil {
+		t.Errorf("they are gone already, and then %v", err)
+	}
+	hidden := recordOf(3, "g", helmrelease.StatusDeployed)
+	hidden.Labels = nil
+	if err := server.Create(ctx, hidden); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.remove(ctx, adopted.Name, taken); err == nil || !strings.Contains(err.Error(), "is there, and does not say by its labels") {
+		t.Error(err)
+	}
+}
+
+// packed is a text as Helm has it in a record.
+func packed(text string) string {
+	var packed bytes.Buffer
+	writer := gzip.NewWriter(&packed)
+	_, _ = writer.Write([]byte(text)) // to memory
+	_ = writer.Close()
+	return base64.StdEncoding.EncodeToString(packed.Bytes())
+}
+
+// What cannot be read, or is no release, is a reason to refuse, and neither ends nor fills the plugin.
+func TestUnreadableRecords(t *testing.T) {
+	ctx := context.Background()
+	for data, says := range map[string]string{
+		"":                "EOF",
+		"garbage!":        "illegal base64",
+		packed("garbage"): "invalid character",
+		packed(`{"chart": {"metadata": {"name": "welcome"}}, "hooks": [null]}`): "is no record of Helm's",
+		packed("null"): "is no record of Helm's",
+		packed(strings.Repeat(" ", maxHelmRecord+1)): "more than 32 MiB",
+	} {
+		meta := metav1.ObjectMeta{Namespace: "team-a", Name: record.NameOf("hello", 1), Labels: map[string]string{"owner": "helm", "name": "hello", "version": "1", "status": "deployed"}}
+		server := fake.NewClientBuilder().WithObjects(
+			&corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{"release": []byte(data)}}, &corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"release": data}}).Build()
+		for _, kind := range []string{"Secret", "ConfigMap"} {
+			r := &helmRecords{api: server, kind: kind, namespace: meta.Namespace, name: "hello"}
+			if _, _, err := r.deployed(ctx); err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), kind+" "+meta.Name) {
+				t.Errorf("%s %.20q: %v", kind, data, err)
+			}
+		}
+	}
+}
+
+// An adoption goes on where it has begun: elsewhere, no records are found, as if they were deleted. Who writes custom resources has nobody read something else, or type it.
+func TestCheckBegun(t *testing.T) {
+	const mark = "Secret/sh.helm.release.v1.hello.v3"
+	for _, c := range []struct{ mark, kind, name, driver, says string }{
+		{mark, "Secret", "hello", "", ""},
+		{"ConfigMap/sh.helm.release.v1.hello.v3", "ConfigMap", "hello", "configmap", ""},
+		{"sh.helm.release.v1.hello.v3", "Secret", "hello", "", ""}, // of an older version
+		{"sh.helm.release.v1.hello.v3", "ConfigMap", "hello", "configmap", ""},
+		{"ConfigMap/sh.helm.release.v1.hello.v3", "Secret", "hello", "", "recorded in a ConfigMap, and not of hello in a Secret. To go on: HELM_DRIVER=configmap kubectl welcome adopt hello -n team-a --name hi --operator system"},
+		{mark, "ConfigMap", "hello", "configmap", "To go on: HELM_DRIVER=secret kubectl welcome adopt hello -n team-a --name hi --operator system"},
+		{mark, "Secret", "hi", "", "was made of the Helm release hello, recorded in a Secret, and not of hi in a Secret. To go on: kubectl welcome adopt hello -n team-a --name hi --operator system"},
+		{"Secret/sh.helm.release.v1.hi.v1", "Secret", "hello", "", "To go on: kubectl welcome adopt hi -n team-a --operator system"},
+		{"Secret/token", "Secret", "hello", "", "is no record of a Helm release"},
+		{"Pod/sh.helm.release.v1.hello.v3", "Secret", "hello", "", "is no record of a Helm release"},
+		{"Secret/sh.helm.release.v1.hello; true.v3", "Secret", "hello", "", "kubectl annotate welcome/hi -n team-a " + adopts + "-"},
+	} {
+		t.Setenv("HELM_DRIVER", c.driver)
+		obj := &unstructured.Unstructured{Object: map[string]any{"kind": "Welcome"}}
+		obj.SetName("hi")
+		obj.SetAnnotations(map[string]string{adopts: c.mark})
+		a := &adoption{namespace: "team-a", name: c.name, obj: obj, records: &helmRecords{kind: c.kind}, adoptOptions: adoptOptions{as: "hi", operator: "system"}}
+		name, err := a.checkBegun()
+		if (err == nil) != (c.says == "") || (err == nil) != (name == "sh.helm.release.v1.hello.v3") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%+v: %q, %v", c, name, err)
+		}
+	}
+}
+
+// What Helm's record says is text, and writes over nothing.
+func TestTellIsText(t *testing.T) {
+	streams, _, out, _ := genericiooptions.NewTestIOStreams()
+	const evil = "\033[2Jforged"
+	a := &adoption{cluster: &cluster{IOStreams: streams}, namespace: "team-a", name: "hello", obj: objectOf("Welcome", "hello", map[string]any{})}
+	rel := &helmrelease.Release{Chart: &chart.Chart{Metadata: &chart.Metadata{Name: evil, Version: evil}}, Hooks: []*helmrelease.Hook{{Kind: "Job", Name: evil, Events: []helmrelease.HookEvent{helmrelease.HookPreInstall}}}}
+	left := []*unstructured.Unstructured{objectOf("ConfigMap", evil, map[string]any{})}
+	a.tell(rel, &servedKind{chart: &chart.Chart{Metadata: &chart.Metadata{Name: "welcome"}}}, nil, &adoptionPlan{left: left})
+	if said := out.String(); strings.Contains(said, "\033") || strings.Count(said, "\uFFFD[2Jforged") != 4 {
+		t.Errorf("it says %q", said)
 	}
 }
 

@@ -48,7 +48,7 @@ Each custom resource is rendered as its operator does, with what that was starte
 is changed. Equal changes are shown once. What you may not ask about counts as unknown. Values of Secrets, and what the operator has from its environment, are
 not shown.
 
-Exit code: 0 if nothing would change, 1 if something would or would be refused, 2 if that can't be told.`,
+Exit code: 0 if nothing would change, 1 if something would or would be refused, 2 if that can't be told, or -l selects none.`,
 		Example: examples(`
 # What the chart of this directory would change, in all namespaces
 kubectl welcome diff -A --chart helm-charts/welcome

@@ -27,6 +27,9 @@ func (c *cluster) proposals(ctx context.Context, o diffOptions, args []string) (
 		if err != nil {
 			return nil, err
 		}
+		if len(found) == 0 && o.labels != "" {
+			return nil, fmt.Errorf("no custom resource is selected by -l %s", o.labels) // who selects expects some
+		}
 		for i := range found {
 			one := ask{name: &found[i], obj: &found[i]}
 			if len(o.set) > 0 {

@@ -218,9 +218,9 @@ func (l *onlooker) node(ctx context.Context, child object.Child) (*node, error) 
 	return n, err
 }
 
-// judge says how an object is, as kstatus sees it.
+// judge says how an object is, as the operator sees it.
 func (n *node) judge(live *unstructured.Unstructured) {
-	result, err := kstatus.Compute(live)
+	result, err := object.Health(live)
 	if err != nil {
 		n.Message = err.Error()
 		return

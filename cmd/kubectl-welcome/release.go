@@ -33,6 +33,15 @@ import (
 // releasedFrom is the label of a record of Helm's, with the UID of the custom resource that it was, until all is done. Helm keeps such labels beside a release.
 const releasedFrom = "webapp.demo.welcome.domain/released-from"
 
+// core is the client that Helm's storage takes.
+func (c *cluster) core() (*corev1client.CoreV1Client, error) {
+	config, err := c.flags.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	return corev1client.NewForConfig(config)
+}
+
 // releaseOptions are the flags of release.
 type releaseOptions struct {
 	wait  waiting
@@ -156,7 +165,11 @@ func (c *cluster) hand(ctx context.Context, o releaseOptions, secrets corev1clie
 		return fmt.Errorf("%s is being deleted: too late to keep what it has made", label(obj))
 	}
 	if !orphaned {
-		if _, err := c.appliedRelease(ctx, o, obj); err != nil {
+		// What would be in the way is said before anything is written.
+		if err := c.recordFor(ctx, o, trialSecrets{secrets, map[string]bool{}}, obj); err != nil {
+			return err
+		}
+		if err := c.orphan(ctx, obj, client.DryRunAll); err != nil {
 			return err
 		}
 		if !o.yes {
@@ -168,20 +181,8 @@ func (c *cluster) hand(ctx context.Context, o releaseOptions, secrets corev1clie
 		if _, err := c.pause(ctx, obj, true); err != nil {
 			return err
 		}
-		if err := c.awaitPaused(ctx, o.wait, obj, true); err != nil {
-			return fmt.Errorf("the operator does not say that it has paused %s; does it run? kubectl welcome doctor: %w", label(obj), err)
-		}
-		if err := c.recordFor(ctx, o, secrets, obj); err != nil {
-			return err
-		}
-		api, err := c.client()
-		if err != nil {
-			return err
-		}
-		uid := obj.GetUID()
-		err = api.Delete(ctx, obj, client.PropagationPolicy(metav1.DeletePropagationOrphan), client.Preconditions{UID: &uid})
-		if client.IgnoreNotFound(err) != nil {
-			return err
+		if err := c.handPaused(ctx, o, secrets, obj); err != nil {
+			return fmt.Errorf("%w\n%s is paused. To go on, run it again. To go back: kubectl welcome resume %s", err, label(obj), typed(obj))
 		}
 	}
 	uid := obj.GetUID()
@@ -189,6 +190,53 @@ func (c *cluster) hand(ctx context.Context, o releaseOptions, secrets corev1clie
 		err := c.again(ctx, obj)
 		return label(obj) + " goes, and leaves its objects", apierrors.IsNotFound(err) || err == nil && obj.GetUID() != uid, client.IgnoreNotFound(err)
 	})
+}
+
+// handPaused is the way from the pause to the deletion.
+func (c *cluster) handPaused(ctx context.Context, o releaseOptions, secrets corev1client.SecretInterface, obj *unstructured.Unstructured) error {
+	if err := c.awaitPaused(ctx, o.wait, obj, true); err != nil {
+		return fmt.Errorf("the operator does not say that it has paused %s; does it run? kubectl welcome doctor: %w", label(obj), err)
+	}
+	if err := c.recordFor(ctx, o, secrets, obj); err != nil {
+		return err
+	}
+	if err := c.orphan(ctx, obj); err != nil {
+		return fmt.Errorf("%w\nHelm has a record of it already. To go back, first: kubectl delete secret -n %s -l %s=%s", err, obj.GetNamespace(), releasedFrom, obj.GetUID())
+	}
+	return nil
+}
+
+// orphan deletes a custom resource, and leaves its objects.
+func (c *cluster) orphan(ctx context.Context, obj *unstructured.Unstructured, options ...client.DeleteOption) error {
+	api, err := c.client()
+	if err != nil {
+		return err
+	}
+	uid := obj.GetUID()
+	return client.IgnoreNotFound(api.Delete(ctx, obj, append(options, client.PropagationPolicy(metav1.DeletePropagationOrphan), client.Preconditions{UID: &uid})...))
+}
+
+// trialSecrets asks the API server if what is written could be, and changes nothing.
+type trialSecrets struct {
+	corev1client.SecretInterface
+	deleted map[string]bool
+}
+
+// Create would make a Secret.
+func (t trialSecrets) Create(ctx context.Context, secret *corev1.Secret, options metav1.CreateOptions) (*corev1.Secret, error) {
+	options.DryRun = []string{metav1.DryRunAll}
+	made, err := t.SecretInterface.Create(ctx, secret, options)
+	if apierrors.IsAlreadyExists(err) && t.deleted[secret.Name] {
+		return secret, nil
+	}
+	return made, err
+}
+
+// Delete would delete a Secret.
+func (t trialSecrets) Delete(ctx context.Context, name string, options metav1.DeleteOptions) error {
+	t.deleted[name] = true
+	options.DryRun = []string{metav1.DryRunAll}
+	return t.SecretInterface.Delete(ctx, name, options)
 }
 
 // appliedRelease is the release as the operator has applied it last. Who may edit its record, a ConfigMap, must not choose what an admin's helm then trusts: the hooks of
@@ -271,7 +319,7 @@ func (c *cluster) finish(ctx context.Context, secrets corev1client.SecretInterfa
 	if secret == nil {
 		return nil, "", fmt.Errorf("the record of the Helm release %s is gone: somebody has deleted it", owner.GetName())
 	}
-	rel, err := record.Decode(string(secret.Data["release"]))
+	rel, err := decodeHelm(string(secret.Data["release"]))
 	if err != nil {
 		return nil, "", fmt.Errorf("read Secret %s: %w", secret.Name, err)
 	}

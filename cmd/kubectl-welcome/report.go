@@ -25,7 +25,7 @@ type report struct {
 	Reason  string                 `json:"reason"`
 	Message string                 `json:"message"`
 	Since   *metav1.Time           `json:"since,omitempty"`
-	// Turn is who has to do something: nobody, you, operator, cluster or rollout.
+	// Turn is who has to do something: nobody, you, operator, cluster, rollout or others.
 	Turn turn `json:"turn"`
 	// WaitsFor is why an upgrade to a new chart is put off.
 	WaitsFor   string             `json:"waitsFor,omitempty"`

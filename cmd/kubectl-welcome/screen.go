@@ -37,6 +37,15 @@ func safe(text string) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
+// safeLines is safe for a text of several lines, which stay where they are.
+func safeLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = line[:len(line)-len(strings.TrimLeft(line, " "))] + safe(line)
+	}
+	return strings.Join(lines, "\n")
+}
+
 // painted is a text in the colour of how something is.
 func (r *report) painted(text string) string {
 	switch rank := r.rank(); {

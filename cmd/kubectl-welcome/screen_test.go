@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"demo.welcome.domain/welcome-operator/internal/release"
 	"demo.welcome.domain/welcome-operator/tests/kit"
@@ -71,6 +73,15 @@ func TestRolloutIsText(t *testing.T) {
 	table(&out, []*report{r}, false, start)
 	if strings.Contains(out.String(), "\033") || strings.Count(out.String(), "�[2Jothers") != 2 {
 		t.Errorf("got\n%q", out.String())
+	}
+}
+
+// An error has what others have written, and lines of its own.
+func TestErrorsAreText(t *testing.T) {
+	streams, _, _, notes := genericiooptions.NewTestIOStreams()
+	code := codeOf(errors.New("made of \033[2Jothers\nTo go back:\n  kubectl delete welcome/hello"), streams)
+	if want := "error: made of \uFFFD[2Jothers\nTo go back:\n  kubectl delete welcome/hello\n"; code != 1 || notes.String() != want {
+		t.Errorf("%d, %q", code, notes.String())
 	}
 }
 

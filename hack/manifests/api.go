@@ -93,7 +93,9 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
-	unpinned, err := chartutil.CoalesceValues(chrt, map[string]any{})
+	bare := *trial
+	bare.pins = map[string]any{}
+	unpinned, err := bare.values()
 	if err != nil {
 		return nil, err
 	}

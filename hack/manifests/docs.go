@@ -97,6 +97,29 @@ func (d docs) schema(path []string) map[string]any {
 	return at
 }
 
+// types are those that values.schema.json says of a value, none if it says nothing.
+func (d docs) types(path []string) (all []string) {
+	said := d.schema(path)
+	either := []any{said}
+	for _, word := range []string{"anyOf", "oneOf"} {
+		more, _ := said[word].([]any)
+		either = append(either, more...)
+	}
+	for _, one := range either {
+		fields, _ := one.(map[string]any)
+		switch types := d.resolve(fields)["type"].(type) {
+		case string:
+			all = append(all, types)
+		case []any:
+			for _, word := range types {
+				text, _ := word.(string)
+				all = append(all, text)
+			}
+		}
+	}
+	return all
+}
+
 // resolve follows a $ref within the document.
 func (d docs) resolve(schema map[string]any) map[string]any {
 	for range 10 {

@@ -44,6 +44,9 @@ const wildKey = markKey + "'\"\n}: #x"
 // oneWord is a text that is one wherever a template writes it.
 const oneWord = `^([A-Za-z0-9/.]([-A-Za-z0-9._/:@+=,~]*[A-Za-z0-9/])?)?$`
 
+// oneWordOrPercent is the like for a field of Kubernetes that takes 25%, too.
+const oneWordOrPercent = `^([A-Za-z0-9/.]([-A-Za-z0-9._/:@+=,~]*[A-Za-z0-9/%])?)?$`
+
 // evaluated is what is left of a text that is run as a template.
 const evaluated, template = markText + "eval", `{{ print "` + markText + `" "eval" }}`
 
@@ -78,11 +81,7 @@ func (i *inference) schema(path []string, value any) *apiextensionsv1.JSONSchema
 	case string:
 		return i.text(path, path, func(text string) any { return text }, i.described(path, "string"))
 	default:
-		kind := "number"
-		if n, ok := value.(float64); !ok || n == math.Trunc(n) {
-			kind = "integer"
-		}
-		return i.judge(path, i.try(path, float64(markNumber)), i.described(path, kind))
+		return i.number(path, value)
 	}
 }
 
@@ -228,6 +227,9 @@ func (i *inference) text(path, at []string, of func(text string) any, schema api
 	if slices.ContainsFunc(o.places, func(p place) bool { return inText(p) && strings.TrimSpace(textOf(p)) != wild }) {
 		schema.Pattern = oneWord // a line of a configuration must not become two
 	}
+	if schema.Pattern != "" && slices.ContainsFunc(o.places, takesBoth) {
+		schema.Pattern = oneWordOrPercent
+	}
 	if i.runsText {
 		o.reached = first(i.try(at, of(template)).templated(), o.reached)
 	}
@@ -235,6 +237,35 @@ func (i *inference) text(path, at []string, of func(text string) any, schema api
 		schema.Pattern = ""
 	}
 	return i.judge(path, o, schema)
+}
+
+// number is more than an integer where values.schema.json says so, or a field of Kubernetes takes more.
+func (i *inference) number(path []string, value any) *apiextensionsv1.JSONSchemaProps {
+	o := i.try(path, float64(markNumber))
+	said := i.docs.types(path)
+	n, isFloat := value.(float64)
+	fraction := isFloat && n != math.Trunc(n)
+	kind := "integer"
+	if fraction || slices.Contains(said, "number") && !slices.Contains(said, "string") {
+		kind = "number"
+	}
+	schema := i.described(path, kind)
+	if !fraction && i.mayBeText(path, o, said) { // in a CRD, what may be a text is no fraction
+		schema.Type, schema.XIntOrString, schema.Pattern = "", true, oneWordOrPercent
+	}
+	return i.judge(path, o, schema)
+}
+
+// mayBeText is whether a number may be a text as well, with which the chart can be rendered, and which reaches nothing more: values.schema.json says so, or it
+// says nothing, and all that the number gets to takes both.
+func (i *inference) mayBeText(path []string, o outcome, said []string) bool {
+	says := slices.Contains(said, "string")
+	onlyNumber := func(p place) bool { return p.noText && !takesBoth(p) }
+	if !says && (len(said) > 0 || slices.ContainsFunc(slices.Concat(o.places, o.changed), onlyNumber)) {
+		return false
+	}
+	text := i.try(path, markText)
+	return text.accepted && text.reached == "" && (says || slices.ContainsFunc(text.places, takesBoth))
 }
 
 func (o outcome) templated() string {

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"demo.welcome.domain/welcome-operator/internal/operator"
@@ -106,7 +110,7 @@ spec:
 `,
 }
 
-func infer(t *testing.T, files map[string]string, allowed ...string) (*apiextensionsv1.JSONSchemaProps, map[string]string) {
+func chartOf(t *testing.T, files map[string]string) *chart.Chart {
 	t.Helper()
 	var buffered []*loader.BufferedFile
 	for name, text := range files {
@@ -116,7 +120,22 @@ func infer(t *testing.T, files map[string]string, allowed ...string) (*apiextens
 	if err != nil {
 		t.Fatal(err)
 	}
-	trial, err := newTrial(operator.Entry{}, chrt)
+	return chrt
+}
+
+// packed is a chart as helm dependency build puts it into charts/.
+func packed(t *testing.T, files map[string]string) string {
+	t.Helper()
+	file, err := chartutil.Save(chartOf(t, files), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read(t, file)
+}
+
+func infer(t *testing.T, files map[string]string, allowed ...string) (*apiextensionsv1.JSONSchemaProps, map[string]string) {
+	t.Helper()
+	trial, err := newTrial(operator.Entry{}, chartOf(t, files))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,6 +210,212 @@ func TestInference(t *testing.T) {
 	}
 }
 
+// What a packed subchart does with a value counts as if the chart itself did.
+func TestInferenceOfPackedSubchart(t *testing.T) {
+	files := map[string]string{
+		"Chart.yaml":  "{apiVersion: v2, name: packs, version: 0.1.0, dependencies: [{name: lib, version: 0.1.0}]}",
+		"values.yaml": "run: hello\nimage: {}\nmode: plain\nsecretOf: other\n",
+		"charts/lib-0.1.0.tgz": packed(t, map[string]string{
+			"Chart.yaml": "{apiVersion: v2, name: lib, version: 0.1.0, type: library}",
+			"templates/_lib.tpl": `{{ define "lib.run" }}{{ tpl .value .context }}{{ end }}
+{{ define "lib.image" }}{{ .repository | default "nginx" }}{{ end }}
+{{ define "lib.kind" }}{{ if eq .Values.mode "each" }}DaemonSet{{ else }}Deployment{{ end }}{{ end }}
+{{ define "lib.api" }}{{ .Capabilities.APIVersions.Has "example.com/v1" }}{{ end }}`,
+		}),
+		"templates/all.yaml": `
+apiVersion: apps/v1
+kind: {{ include "lib.kind" . }}
+metadata: {name: x}
+spec:
+  template:
+    spec:
+      containers:
+      - name: x
+        image: {{ include "lib.image" .Values.image | quote }}
+        env: [{name: RUN, value: {{ include "lib.run" (dict "value" .Values.run "context" .) | quote }}}]
+        {{- if eq (include "lib.kind" .) "DaemonSet" }}
+        args: [{{ .Values.secretOf | quote }}]
+        {{- end }}
+`,
+	}
+	schema, left := infer(t, files)
+	for path, want := range map[string]string{"run": "reaches a template (tpl)", "image": "reaches an image", "secretOf": "reaches a command"} {
+		if left[path] != want {
+			t.Errorf("%s is left out for %q, not %q", path, left[path], want)
+		}
+	}
+	if _, ok := schema.Properties["mode"]; !ok {
+		t.Error("mode is no field")
+	}
+	trial, err := newTrial(operator.Entry{}, chartOf(t, files))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"example.com/v1"}; !slices.Equal(trial.asked, want) {
+		t.Errorf("it asks for %q, not %q", trial.asked, want)
+	}
+}
+
+// So does what is in a file or a default, if the chart runs it as a template.
+func TestInferenceOfTemplatesElsewhere(t *testing.T) {
+	_, left := infer(t, map[string]string{
+		"Chart.yaml":      "{apiVersion: v2, name: elsewhere, version: 0.1.0}",
+		"values.yaml":     "inFile: {}\ninDefault: {}\nname: '{{ .Values.inDefault.tag | default \"nginx\" }}'\n",
+		"files/image.txt": `{{ .Values.inFile.repository | default "nginx" }}`,
+		"templates/pod.yaml": `{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [
+{name: a, image: {{ tpl (.Files.Get "files/image.txt") . | quote }}}, {name: b, image: {{ tpl .Values.name . | quote }}}]}}`,
+	})
+	want := map[string]string{"inFile": "reaches an image", "inDefault": "reaches an image", "name": "reaches a template (tpl)"}
+	if diff := cmp.Diff(want, left); diff != "" {
+		t.Errorf("left out (-want +got):\n%s", diff)
+	}
+}
+
+// aliasesChart has one subchart twice, the second only where somebody wants it.
+var aliasesChart = map[string]string{
+	"Chart.yaml": "{apiVersion: v2, name: aliases, version: 0.1.0, dependencies: [{name: sub, version: 0.1.0, alias: front}, " +
+		"{name: sub, version: 0.1.0, alias: back, condition: back.enabled}]}",
+	"values.yaml":            "back: {enabled: false}\n",
+	"charts/sub/Chart.yaml":  "{apiVersion: v2, name: sub, version: 0.1.0}",
+	"charts/sub/values.yaml": "text: hello\nimage: nginx\n",
+	"charts/sub/templates/pod.yaml": `{apiVersion: v1, kind: Pod, metadata: {name: {{ .Chart.Name }}}, spec: {containers: [
+{name: x, image: {{ .Values.image | quote }}, env: [{name: TEXT, value: {{ .Values.text | quote }}}]}]}}`,
+}
+
+// The values of a subchart are where Chart.yaml says, once for each name, and can be pinned there.
+func TestAliases(t *testing.T) {
+	schema, left := infer(t, aliasesChart)
+	for name, want := range map[string][]string{"front": {"text"}, "back": {"enabled", "text"}} {
+		if got := slices.Sorted(maps.Keys(schema.Properties[name].Properties)); !slices.Equal(got, want) {
+			t.Errorf("%s has %q, not %q", name, got, want)
+		}
+	}
+	if _, ok := schema.Properties["sub"]; ok {
+		t.Error("the subchart has fields by a name that nobody uses")
+	}
+	for _, path := range []string{"front.image", "back.image"} {
+		if left[path] != "reaches an image" {
+			t.Errorf("%s is left out for %q", path, left[path])
+		}
+	}
+	entry := operator.Entry{}
+	entry.ChartPath, entry.OverrideValues = chartAt(t, aliasesChart), map[string]string{"front.text": "pinned"}
+	api, err := loadAPI(entry, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if front, back := api.values.Properties["front"].Properties, api.values.Properties["back"].Properties; len(front) != 0 || len(back) != 2 {
+		t.Errorf("with front.text pinned, front has %v and back %v", front, back)
+	}
+}
+
+// A number may be what Kubernetes takes for one, and what the chart says.
+func TestNumbers(t *testing.T) {
+	schema, _ := infer(t, map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: numbers, version: 0.1.0}",
+		"values.yaml": `
+budget: 1
+bounded: 1
+surge: 25%
+cpu: 1
+half: 0.5
+disk: 8
+probePort: 80
+port: 8080
+turned: 90
+compared: 3
+ratio: 1
+either: 1
+oneOf: 1
+count: 1
+`,
+		"values.schema.json": `{"properties": {"bounded": {"type": "integer"}, "ratio": {"type": ["number", "null"]}, "either": {"type": ["integer", "string"], "minimum": 1},
+			"oneOf": {"oneOf": [{"type": "number"}, {"type": "string"}]}}}`,
+		"templates/all.yaml": `
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: x}
+spec:
+  maxUnavailable: {{ .Values.budget }}
+  minAvailable: {{ .Values.bounded }}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: x}
+spec:
+  replicas: {{ .Values.count }}
+  updateStrategy: {rollingUpdate: {maxUnavailable: {{ .Values.surge }}}}
+  template:
+    spec:
+      containers:
+      - name: x
+        image: nginx
+        ports: [{containerPort: {{ .Values.port }}}]
+        env:
+        - {name: RATIO, value: {{ .Values.ratio | quote }}}
+        - {name: EITHER, value: {{ .Values.either | quote }}}
+        - {name: ONE_OF, value: {{ .Values.oneOf | quote }}}
+        - {name: PROBE, value: {{ .Values.probePort | quote }}}
+        resources: {limits: {cpu: {{ .Values.cpu }}, memory: {{ .Values.half }}}}
+        livenessProbe: {httpGet: {path: /, port: {{ .Values.probePort }}}}
+        readinessProbe: {tcpSocket: {port: {{ .Values.port }}}}
+  volumeClaimTemplates: [{metadata: {name: x}, spec: {resources: {requests: {storage: {{ .Values.disk }}}}}}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: x}
+spec:
+  ports:
+  - {port: 80, targetPort: {{ .Values.turned | int }}}
+  {{- if gt .Values.compared 2.0 }}
+  - {port: 81, targetPort: {{ .Values.compared }}}
+  {{- end }}
+`,
+	})
+	both, number, integer := []string{"budget", "cpu", "disk", "either", "oneOf", "probePort"}, []string{"half", "ratio"}, []string{"bounded", "compared", "count", "port", "turned"}
+	for _, name := range both {
+		if got := schema.Properties[name]; got.Type != "" || !got.XIntOrString || got.Pattern != oneWordOrPercent || got.Description == "" {
+			t.Errorf("%s is %+v", name, got)
+		}
+	}
+	for kind, names := range map[string][]string{"number": number, "integer": integer} {
+		for _, name := range names {
+			if got := schema.Properties[name]; got.Type != kind || got.XIntOrString || got.Pattern != "" {
+				t.Errorf("%s is %+v, and no %s", name, got, kind)
+			}
+		}
+	}
+	if got := schema.Properties["either"].Minimum; got == nil || *got != 1 {
+		t.Errorf("either has the minimum %v", got)
+	}
+	if got := schema.Properties["surge"]; got.Type != "string" || got.Pattern != oneWordOrPercent {
+		t.Errorf("surge is %+v", got)
+	}
+}
+
+// Of thousands of renderings, what is the same is kept once.
+func TestKindsKeepNothingTwice(t *testing.T) {
+	trial, err := newTrial(operator.Entry{}, chartOf(t, map[string]string{
+		"Chart.yaml":         "{apiVersion: v2, name: twice, version: 0.1.0}",
+		"values.yaml":        "a: false\nb: false\nc: false\n",
+		"templates/all.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: y}, data: {a: {{ .Values.a | quote }}}}\n",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	scenarios, err := trial.scenarios(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds, err := trial.kinds(scenarios)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(kinds) != 1 || len(kinds[0].objects) != 3 {
+		t.Errorf("kept are %+v, not x and two of y", kinds)
+	}
+}
+
 // A text that is no more than a word is one wherever it is written.
 func TestOneWord(t *testing.T) {
 	for _, text := range []string{"", "a", "ClusterIP", "/hello/", "1.2.3", "a:b", "team@example.com"} {
@@ -206,6 +431,16 @@ func TestOneWord(t *testing.T) {
 }
 
 func matches(text string) bool { return regexp.MustCompile(oneWord).MatchString(text) }
+
+// So is a percentage, and nothing else that is none of those.
+func TestOneWordOrPercent(t *testing.T) {
+	pattern := regexp.MustCompile(oneWordOrPercent)
+	for text, want := range map[string]bool{"": true, "http": true, "500m": true, "5%": true, "25%": true, "%": false, "%a": false, "2%5": false, "25% ": false, "a: b": false, "25%\n": false} {
+		if got := pattern.MatchString(text); got != want {
+			t.Errorf("%q is one: %v", text, got)
+		}
+	}
+}
 
 func TestFromComment(t *testing.T) {
 	for comment, want := range map[string]string{

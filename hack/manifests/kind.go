@@ -238,6 +238,10 @@ func (w wanted) entry(dir string, c *chart.Chart) (text, variables string, err e
 	if err != nil {
 		return "", "", err
 	}
+	names, err := relatedImages()
+	if err != nil {
+		return "", "", err
+	}
 	if len(w.pins) > 0 {
 		text += "  overrideValues:\n"
 	}
@@ -245,7 +249,7 @@ func (w wanted) entry(dir string, c *chart.Chart) (text, variables string, err e
 		path, value, _ := strings.Cut(pin, "=")
 		if w.into == "" && isImage(c, values, path) {
 			variable := "RELATED_IMAGE_" + strings.ToUpper(notInVariables.ReplaceAllString(w.gvk.Kind+"_"+strings.TrimSuffix(path, "image"), "_"))
-			variable = strings.TrimRight(variable, "_")
+			variable = unused(strings.TrimRight(variable, "_"), names)
 			variables += fmt.Sprintf("        - name: %s\n          value: %s\n", variable, value)
 			value = "${" + variable + "}"
 		}
@@ -267,7 +271,7 @@ func (w wanted) entry(dir string, c *chart.Chart) (text, variables string, err e
 		text += "  allow:\n"
 	}
 	if len(w.allow) > 0 {
-		text += fmt.Sprintf("    # Who may write a %s has a say in what its pods run.\n    values: [%s]\n", w.gvk.Kind, strings.Join(w.allow, ", "))
+		text += fmt.Sprintf("    # Who may write a %s has a say in what its pods run.\n    values: %s\n", w.gvk.Kind, compact(w.allow))
 	}
 	if len(words) > 0 {
 		text += fmt.Sprintf("    # The chart has its pods use these, whatever a %s says.\n    pods: [%s]\n", w.gvk.Kind, strings.Join(words, ", "))

@@ -55,6 +55,31 @@ func TestPins(t *testing.T) {
 	}
 }
 
+// No two images have one variable: the second would take the place of the first.
+func TestVariablesDiffer(t *testing.T) {
+	inCopy(t)
+	dir := chartAt(t, map[string]string{
+		"Chart.yaml":  "{apiVersion: v2, name: goodbye, version: 0.1.0}",
+		"values.yaml": "web: {image: old}\nweb-image: old\n",
+		"templates/pod.yaml": "{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: a, image: {{ .Values.web.image | quote }}}, " +
+			"{name: b, image: {{ index .Values \"web-image\" | quote }}}, {name: c, image: example.com/other/web:v3}]}}",
+	})
+	if err := makeKind(wanted{chart: dir, gvk: goodbyes, pins: []string{"web.image=example.com/web:v1", "web-image=example.com/web:v2"}}); err != nil {
+		t.Fatal(err)
+	}
+	for file, wants := range map[string][]string{
+		watchesFile: {"web.image: \"${RELATED_IMAGE_GOODBYE_WEB}\"\n", "web-image: \"${RELATED_IMAGE_GOODBYE_WEB_2}\"\n"},
+		managerFile: {"RELATED_IMAGE_GOODBYE_WEB\n          value: example.com/web:v1\n", "RELATED_IMAGE_GOODBYE_WEB_2\n          value: example.com/web:v2\n"},
+		imagesFile:  {"env:\n        - name: RELATED_IMAGE_GOODBYE_WEB_3\n          value: example.com/other/web:v3\n"},
+	} {
+		for _, want := range wants {
+			if text := read(t, file); !strings.Contains(text, want) {
+				t.Errorf("%s lacks %q:\n%s", file, want, text)
+			}
+		}
+	}
+}
+
 // What can't be made leaves nothing behind.
 func TestMakeKindLeavesNothing(t *testing.T) {
 	created, err := chartutil.Create("created", t.TempDir())

@@ -273,22 +273,44 @@ func pluralOf(gvk schema.GroupVersionKind) string {
 func writeImages(kinds []kind) error {
 	text := generated + ".\n#\n# The images that charts choose themselves, for those who mirror images: operator-sdk makes relatedImages of them. The\n# operator reads none of these.\n" +
 		"apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: controller-manager\n  namespace: system\nspec:\n  template:\n    spec:\n      containers:\n      - name: manager\n        env:"
-	names := map[string]bool{}
+	names, err := relatedImages()
+	if err != nil {
+		return err
+	}
+	variables := ""
 	for _, k := range kinds {
 		for _, image := range k.images() {
 			base := strings.ToUpper(notInVariables.ReplaceAllString(baseOf(image), "_"))
-			name := "RELATED_IMAGE_" + strings.ToUpper(k.entry.Kind) + "_" + base
-			for n := 2; names[name]; n++ {
-				name = fmt.Sprintf("RELATED_IMAGE_%s_%s_%d", strings.ToUpper(k.entry.Kind), base, n)
-			}
-			names[name] = true
-			text += fmt.Sprintf("\n        - name: %s\n          value: %s", name, image)
+			name := unused("RELATED_IMAGE_"+strings.ToUpper(k.entry.Kind)+"_"+base, names)
+			variables += fmt.Sprintf("\n        - name: %s\n          value: %s", name, image)
 		}
 	}
-	if len(names) == 0 {
-		text += " []"
+	return os.WriteFile(imagesFile, []byte(text+first(variables, " []")+"\n"), 0o644)
+}
+
+var relatedImage = regexp.MustCompile(`(?m)^ *- name: (RELATED_IMAGE_\w+)`)
+
+// relatedImages are the variables of manager.yaml. Another one of the same name would take the place of what watches.yaml pins.
+func relatedImages() (map[string]bool, error) {
+	manager, err := os.ReadFile(managerFile)
+	if err != nil {
+		return nil, err
 	}
-	return os.WriteFile(imagesFile, []byte(text+"\n"), 0o644)
+	names := map[string]bool{}
+	for _, match := range relatedImage.FindAllSubmatch(manager, -1) {
+		names[string(match[1])] = true
+	}
+	return names, nil
+}
+
+// unused is a name, with a number behind it if it is among names, to which it is added.
+func unused(name string, names map[string]bool) string {
+	free := name
+	for n := 2; names[free]; n++ {
+		free = fmt.Sprintf("%s_%d", name, n)
+	}
+	names[free] = true
+	return free
 }
 
 // imageReference is that of an image. One of an entry's variables is none.

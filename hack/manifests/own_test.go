@@ -151,7 +151,23 @@ func TestAllow(t *testing.T) {
 	if crd := read(t, "config/crd/bases/example.com_goodbyes.yaml"); !strings.Contains(crd, "image:\n") {
 		t.Errorf("image is no field:\n%s", crd)
 	}
-	if watches := read(t, watchesFile); !strings.Contains(watches, "    values: [image]\n") {
+	if watches := read(t, watchesFile); !strings.Contains(watches, "    values: [\"image\"]\n") {
 		t.Errorf("watches.yaml says:\n%s", watches)
+	}
+}
+
+// So is one of each element of a list, by the path that people are told.
+func TestAllowInList(t *testing.T) {
+	inCopy(t)
+	dir := chartAt(t, map[string]string{
+		"Chart.yaml":         "{apiVersion: v2, name: lists, version: 0.1.0}",
+		"values.yaml":        "pods: [{name: a, image: nginx}]\n",
+		"templates/pod.yaml": "{{ range .Values.pods }}\n---\n{apiVersion: v1, kind: Pod, metadata: {name: {{ .name | quote }}}, spec: {containers: [{name: x, image: {{ .image | quote }}}]}}\n{{ end }}",
+	})
+	if err := makeKind(wanted{chart: dir, gvk: goodbyes, allow: []string{"pods[].image"}}); err != nil {
+		t.Fatal(err)
+	}
+	if crd := read(t, "config/crd/bases/example.com_goodbyes.yaml"); !strings.Contains(crd, "image:\n") {
+		t.Errorf("pods[].image is no field:\n%s", crd)
 	}
 }

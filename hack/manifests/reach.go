@@ -22,6 +22,8 @@ type place struct {
 	open bool
 	// number is whether no more than a number got there.
 	number bool
+	// noText is whether what is there is none.
+	noText bool
 }
 
 // What a value reaches that makes its author more powerful, by the name of a field, wherever that is. Pods are stricter: see harmlessInPods.
@@ -121,6 +123,18 @@ func reachesInPods(path []string, open bool) string {
 	return "its pods' " + cmp.Or(strings.Join(path, "."), "template")
 }
 
+// takesBoth is whether a place is a field of Kubernetes for a number or a text: 1 or 25%, a port or its name, 2 or 500m.
+func takesBoth(p place) bool {
+	last := func(n int) string { return p.path[max(len(p.path)-n, 0)] }
+	switch last(1) {
+	case "minAvailable", "maxUnavailable", "maxSurge", "targetPort":
+		return true
+	case "port":
+		return last(2) == "httpGet" || last(2) == "tcpSocket" || p.object.GetKind() == "NetworkPolicy"
+	}
+	return last(3) == "resources" && (last(2) == "limits" || last(2) == "requests")
+}
+
 // textOf is what a key of a ConfigMap or Secret holds.
 func textOf(p place) string {
 	text, _, _ := unstructured.NestedString(p.object.Object, p.path...)
@@ -168,7 +182,8 @@ func places(objects []rendered) []place {
 }
 
 func placeOf(r rendered, path []string, value any, key bool) place {
-	return place{r.object, slices.Clone(path), key, strings.Contains(fmt.Sprint(value), fmt.Sprint(markNumber))}
+	_, isText := value.(string)
+	return place{r.object, slices.Clone(path), key, strings.Contains(fmt.Sprint(value), fmt.Sprint(markNumber)), !isText}
 }
 
 // walk visits each value that is no map or list. Of a map whose fields the author chooses, it visits no more than that.

@@ -63,7 +63,7 @@ func TestReaches(t *testing.T) {
 		if path[0] == "data" {
 			path = strings.SplitN(c.path, ".", 2)
 		}
-		if got := reaches(place{object, path, c.open, false}); got != c.want {
+		if got := reaches(place{object, path, c.open, false, false}); got != c.want {
 			t.Errorf("%s of a %s, open %v: reaches %q, want %q", c.path, c.kind, c.open, got, c.want)
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -68,6 +69,7 @@ var (
 	quotedName  = regexp.MustCompile(`"([A-Za-z][-\w]{0,40})"`)
 	tplFunction = regexp.MustCompile(`\btpl\b`)
 	comparison  = regexp.MustCompile(`\beq\s+\(?[^"(){}]*\.(\w+)[\s)]+"([^"]+)"`)
+	action      = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
 )
 
 func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
@@ -78,33 +80,75 @@ func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
 		}
 	}
 	words := map[string]bool{}
-	for _, file := range c.Raw {
-		if !strings.Contains(file.Name, "templates/") {
-			continue
-		}
-		for _, match := range askedAPI.FindAllSubmatch(file.Data, -1) {
-			t.asked = append(t.asked, string(match[1]))
+	for _, source := range sources(c) {
+		for _, match := range askedAPI.FindAllStringSubmatch(source, -1) {
+			t.asked = append(t.asked, match[1])
 		}
 		for _, pattern := range []*regexp.Regexp{fieldOf, quotedName} {
-			for _, match := range pattern.FindAllSubmatch(file.Data, -1) {
-				words[string(match[1])] = true
+			for _, match := range pattern.FindAllStringSubmatch(source, -1) {
+				words[match[1]] = true
 			}
 		}
-		for _, match := range comparison.FindAllSubmatch(file.Data, -1) {
-			if field, text := string(match[1]), any(string(match[2])); !slices.Contains(t.alternatives[field], text) {
+		for _, match := range comparison.FindAllStringSubmatch(source, -1) {
+			if field, text := match[1], any(match[2]); !slices.Contains(t.alternatives[field], text) {
 				t.alternatives[field] = append(t.alternatives[field], text)
 			}
 		}
-		t.runsText = t.runsText || tplFunction.Match(file.Data)
+		t.runsText = t.runsText || tplFunction.MatchString(source)
 	}
 	t.words = slices.Sorted(maps.Keys(words))
 	return t, nil
 }
 
+// sources are the templates of a chart and its subcharts, be these packed or not, and those in its files and defaults, which a chart may run by tpl.
+func sources(c *chart.Chart) (all []string) {
+	subcharts := slices.Clone(c.Dependencies())
+	slices.SortFunc(subcharts, func(a, b *chart.Chart) int { // Helm has read them in any order
+		return cmp.Or(cmp.Compare(a.Name(), b.Name()), cmp.Compare(a.Metadata.Version, b.Metadata.Version))
+	})
+	for _, subchart := range subcharts {
+		all = append(all, sources(subchart)...)
+	}
+	for _, file := range c.Templates {
+		all = append(all, string(file.Data))
+	}
+	for _, file := range c.Files {
+		all = append(all, action.FindAllString(string(file.Data), -1)...)
+	}
+	walk(c.Values, nil, func(_ []string, value any, _ bool) {
+		text, _ := value.(string)
+		all = append(all, action.FindAllString(text, -1)...)
+	})
+	return all
+}
+
 // values are those of the chart and its subcharts, with what is pinned.
 func (t *trial) values() (map[string]any, error) {
-	values, err := chartutil.CoalesceValues(t.copy(), runtime.DeepCopyJSON(t.pins))
+	c := t.copy()
+	nameSubcharts(c)
+	values, err := chartutil.CoalesceValues(c, runtime.DeepCopyJSON(t.pins))
 	return values, err
+}
+
+// nameSubcharts gives those of a chart the names that Chart.yaml has for them (alias). Helm does so when it renders, and then leaves out those that are off.
+func nameSubcharts(c *chart.Chart) {
+	var all []*chart.Chart
+	for _, subchart := range c.Dependencies() {
+		nameSubcharts(subchart)
+		named := false
+		for _, d := range c.Metadata.Dependencies {
+			if d.Name == subchart.Name() && chartutil.IsCompatibleRange(d.Version, subchart.Metadata.Version) {
+				copied, metadata := *subchart, *subchart.Metadata
+				metadata.Name = cmp.Or(d.Alias, d.Name)
+				copied.Metadata = &metadata
+				all, named = append(all, &copied), true
+			}
+		}
+		if !named { // Chart.yaml does not have it
+			all = append(all, subchart)
+		}
+	}
+	c.SetDependencies(all...)
 }
 
 func (t *trial) copy() *chart.Chart {
@@ -271,13 +315,14 @@ type made struct {
 	apiVersion, kind string
 	file             string
 	// when is the value that it needs, empty if it is there by default.
-	when    string
+	when string
+	// objects are all that differ: most renderings make the same, and there are thousands.
 	objects []*unstructured.Unstructured
 }
 
 // kinds are those that the chart makes in some scenario, or in one where a single value is another one.
 func (t *trial) kinds(scenarios []scenario) ([]made, error) {
-	found := map[string]*made{}
+	found, seen := map[string]*made{}, map[[sha256.Size]byte]bool{}
 	note := func(s scenario, leniently bool) error {
 		objects, err := t.render(s, leniently)
 		if err != nil {
@@ -293,7 +338,10 @@ func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 			if found[key] == nil {
 				found[key] = &made{apiVersion: r.object.GetAPIVersion(), kind: r.object.GetKind(), file: path.Base(r.file), when: s.why}
 			}
-			found[key].objects = append(found[key].objects, r.object)
+			if content := sha256.Sum256([]byte(compact(r.object.Object))); !seen[content] {
+				seen[content] = true
+				found[key].objects = append(found[key].objects, r.object)
+			}
 		}
 		return nil
 	}

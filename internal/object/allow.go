@@ -156,6 +156,10 @@ func HandsOut(kind schema.GroupKind) bool { return kind.Group == rbacv1.GroupNam
 
 // contentOf is all that an object says, but for its chart's version and what a chart makes up anew each time.
 func contentOf(o *unstructured.Unstructured) string {
+	if kind := o.GetKind(); HandsOut(o.GroupVersionKind().GroupKind()) && (kind == "Role" || kind == "RoleBinding") { // nobody obeys their labels
+		content, _ := json.Marshal([]any{o.Object["rules"], o.Object["roleRef"], o.Object["subjects"]})
+		return string(content)
+	}
 	o = o.DeepCopy()
 	labels := o.GetLabels()
 	for _, label := range ofVersion {
@@ -288,8 +292,7 @@ func (a Allow) allows(namespace string, ask Ask) bool {
 	case "kind":
 		return slices.Contains(a.Kinds, ask.key) || slices.ContainsFunc(a.Cluster, func(c ClusterKind) bool { return c.Kind == ask.key })
 	default:
-		// What holds for a whole cluster is no author's to say; nor are rights, where the platform has the operator hand them out. Else it has none to do so.
-		return (ask.key == "Role."+rbacv1.GroupName || ask.key == "RoleBinding."+rbacv1.GroupName) && !slices.Contains(a.Kinds, ask.key)
+		return false // what holds for a whole cluster is no author's to say; nor are rights, which the operator may hand out for another kind
 	}
 }
 

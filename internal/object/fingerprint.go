@@ -55,7 +55,7 @@ func fingerprint(object *unstructured.Unstructured, rules Ignored, counts func(p
 	}
 	given := content
 	blank := func(p pointer) { content = p.set(content, nil, true).(map[string]any) } // whether it is there or not
-	for _, p := range othersUnlessSet[object.GroupVersionKind().GroupKind()] {
+	for _, p := range othersIn(object) {
 		if value, ok, _ := p.in(given); ok {
 			mark(p, value)
 		}

@@ -70,6 +70,20 @@ func TestChildIsIntact(t *testing.T) {
 			}
 		})
 	}
+	for name, c := range map[string]struct {
+		desired string
+		intact  bool
+	}{
+		"a node port of the cluster's": {"{apiVersion: v1, kind: Service, spec: {ports: [{port: 1}, {port: 2}]}}", true},
+		"a node port of the chart's":   {"{apiVersion: v1, kind: Service, spec: {ports: [{port: 1}, {port: 2, nodePort: 30002}]}}", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			child := ChildOf(parse(t, "{apiVersion: v1, kind: Service, spec: {ports: [{port: 1, nodePort: 30001}, {port: 2, nodePort: 30002}]}}"), parse(t, c.desired), nil, nil, "")
+			if got := has(Fingerprint(parse(t, "{apiVersion: v1, kind: Service, spec: {ports: [{port: 1, nodePort: 30001}, {port: 2, nodePort: 30009}]}}"), nil), child.Fingerprint); got != c.intact {
+				t.Errorf("intact: %v, want %v", got, c.intact)
+			}
+		})
+	}
 	for _, broken := range []string{"", "short", child.Fingerprint[:40], "c38db3113a2dd0d4f30da813ed58ca94"} {
 		if has(broken, child.Fingerprint) {
 			t.Errorf("%q passes for the object", broken)

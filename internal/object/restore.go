@@ -5,8 +5,10 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,9 +29,31 @@ var othersUnlessSet = map[schema.GroupKind][]pointer{
 	{Group: "networking.k8s.io", Kind: "Ingress"}:           pointers("/spec/ingressClassName"), // the default class
 	{Group: "networking.k8s.io", Kind: "NetworkPolicy"}:     {},
 	{Group: "policy", Kind: "PodDisruptionBudget"}:          {},
-	{Kind: "Service"}: pointers("/spec/clusterIP", "/spec/clusterIPs", "/spec/ipFamilies", "/spec/ipFamilyPolicy", "/spec/healthCheckNodePort",
+	service: pointers("/spec/clusterIP", "/spec/clusterIPs", "/spec/ipFamilies", "/spec/ipFamilyPolicy", "/spec/healthCheckNodePort",
 		"/spec/loadBalancerClass", "/spec/loadBalancerIP"), // controllers of load balancers write the last
 }
+
+// othersIn are the fields of an object that can be others': those of othersUnlessSet, the node ports of a Service, and how much a claim asks for.
+func othersIn(object *unstructured.Unstructured) []pointer {
+	kind := object.GroupVersionKind().GroupKind()
+	others := slices.Clip(othersUnlessSet[kind])
+	switch kind {
+	case service:
+		spec, _ := object.Object["spec"].(map[string]any)
+		for i := range list(spec["ports"]) {
+			others = append(others, pointer{"spec", "ports", strconv.Itoa(i), "nodePort"})
+		}
+	case claim:
+		others = append(others, storage)
+	}
+	return others
+}
+
+var (
+	service = schema.GroupKind{Kind: "Service"}
+	claim   = schema.GroupKind{Kind: "PersistentVolumeClaim"}
+	storage = mustPointer("/spec/resources/requests/storage")
+)
 
 const (
 	replicas    = "/spec/replicas" // an autoscaler's
@@ -47,8 +71,9 @@ func pointers(texts ...string) []pointer {
 // Left are the fields of an object that are left to others, whatever the chart wants in them.
 type Left []pointer
 
-// LeftTo returns what is left to others in live: what rules ignore, and replicas that somebody has set by the scale subresource, as
-// autoscalers and kubectl scale do, where the custom resource does not set them (scalable, which is asked of desired) and what the chart wants has not changed.
+// LeftTo returns what is left to others in live: what rules ignore, replicas that somebody has set by the scale subresource, as
+// autoscalers and kubectl scale do, where the custom resource does not set them (scalable, which is asked of desired) and what the chart wants has not changed, and
+// what a claim asks for where somebody has made it grow: it can't shrink.
 func LeftTo(previous, live, desired *unstructured.Unstructured, rules Ignored, scalable func(*unstructured.Unstructured) bool) Left {
 	left := rules.of(desired)
 	count := mustPointer(replicas)
@@ -58,7 +83,24 @@ func LeftTo(previous, live, desired *unstructured.Unstructured, rules Ignored, s
 			left = append(left, count)
 		}
 	}
+	if live != nil && desired.GroupVersionKind().GroupKind() == claim && isGrown(previous, live, desired) {
+		left = append(left, storage)
+	}
 	return left
+}
+
+// isGrown is whether a claim asks for more than the chart wants, and not because the chart wanted that before: to want less then is a mistake, of which the API server tells.
+func isGrown(previous, live, desired *unstructured.Unstructured) bool {
+	asked := func(object *unstructured.Unstructured) (quantity resource.Quantity) {
+		if object == nil {
+			return quantity
+		}
+		value, _, _ := storage.in(object.Object)
+		quantity, _ = resource.ParseQuantity(fmt.Sprint(value)) // else it is zero
+		return quantity
+	}
+	now, wanted, before := asked(live), asked(desired), asked(previous)
+	return wanted.Sign() > 0 && now.Cmp(wanted) > 0 && now.Cmp(before) != 0
 }
 
 // isScaled is whether the replicas were last set by the scale subresource.
@@ -74,7 +116,7 @@ func isTheCharts(p pointer, desired *unstructured.Unstructured, left Left) bool 
 		return false
 	}
 	_, set, _ := p.in(desired.Object)
-	isOthers := p[0] == "metadata" || slices.ContainsFunc(othersUnlessSet[desired.GroupVersionKind().GroupKind()], func(other pointer) bool { return slices.Equal(other, p) })
+	isOthers := p[0] == "metadata" || slices.ContainsFunc(othersIn(desired), func(other pointer) bool { return slices.Equal(other, p) })
 	return set || !isOthers
 }
 
@@ -88,6 +130,9 @@ func Restore(previous, live, desired *unstructured.Unstructured, left Left) *uns
 	var before map[string]any
 	if previous != nil && previous.GroupVersionKind() == desired.GroupVersionKind() {
 		before = previous.Object
+	}
+	if live.GroupVersionKind().GroupKind() == (schema.GroupKind{Kind: "Pod"}) {
+		desired.Object = withInjected(before, live.Object, desired.Object).(map[string]any)
 	}
 	content := mergeMap(before, live.Object, desired.Object)
 	wanted, hasSpec := desired.Object["spec"].(map[string]any)

@@ -81,6 +81,11 @@ func TestRestore(t *testing.T) {
 			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{name: a}, {name: b}]}}",
 			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{name: a, default: 2}, {name: b, default: 1}]}}",
 		},
+		"what admission has put into a pod stays": {
+			"{apiVersion: v1, kind: Pod, spec: {nodeName: n, initContainers: [{name: sidecar}], tolerations: [{key: ours, operator: Exists}, {key: theirs}], volumes: [{name: v, projected: {sources: [{serviceAccountToken: {path: t, expirationSeconds: 3600}}, {downwardAPI: {items: [{path: p, fieldRef: {apiVersion: v1, fieldPath: f}}]}}]}}, {name: theirs}], containers: [{name: it, image: 'i:0', args: [b], volumeMounts: [{name: d, mountPath: /b, readOnly: true}, {name: d, mountPath: /a}, {name: token, mountPath: /t}]}, {name: proxy}]}}",
+			"{apiVersion: v1, kind: Pod, spec: {tolerations: [{key: ours}], volumes: [{name: v, projected: {sources: [{serviceAccountToken: {path: t}}, {downwardAPI: {items: [{path: p, fieldRef: {fieldPath: f}}]}}]}}], containers: [{name: it, image: 'i:1', args: [a], volumeMounts: [{name: d, mountPath: /a}, {name: d, mountPath: /b}, {name: d, mountPath: /c}]}]}}",
+			"{apiVersion: v1, kind: Pod, spec: {nodeName: n, initContainers: [{name: sidecar}], tolerations: [{key: ours, operator: Exists}, {key: theirs}], volumes: [{name: v, projected: {sources: [{serviceAccountToken: {path: t, expirationSeconds: 3600}}, {downwardAPI: {items: [{path: p, fieldRef: {apiVersion: v1, fieldPath: f}}]}}]}}, {name: theirs}], containers: [{name: it, image: 'i:1', args: [a], volumeMounts: [{name: d, mountPath: /b, readOnly: true}, {name: d, mountPath: /a}, {name: token, mountPath: /t}, {name: d, mountPath: /c}]}, {name: proxy}]}}",
+		},
 		"elements of one name are matched by place": {
 			"{apiVersion: example.com/v1, kind: Thing, spec: {mounts: [{name: d, path: /a, subPath: a}, {name: d, path: /b}]}}",
 			"{apiVersion: example.com/v1, kind: Thing, spec: {mounts: [{name: d, path: /a, subPath: a}, {name: d, path: /c}]}}",
@@ -130,6 +135,12 @@ func TestRestoreDropsWhatTheChartHasDropped(t *testing.T) {
 			"{apiVersion: v1, kind: ConfigMap, metadata: {finalizers: [ours, theirs]}, data: {a: '1', theirs: x}}",
 			"{apiVersion: v1, kind: ConfigMap, metadata: {}}",
 			"{apiVersion: v1, kind: ConfigMap, metadata: {finalizers: [ours, theirs]}, data: {theirs: x}}",
+		},
+		"a container of a pod, which was no sidecar": {
+			"{apiVersion: v1, kind: Pod, spec: {containers: [{name: a, env: [{name: x}]}, {name: b}]}}",
+			"{apiVersion: v1, kind: Pod, spec: {containers: [{name: a, env: [{name: x}, {name: theirs}]}, {name: b}, {name: theirs}]}}",
+			"{apiVersion: v1, kind: Pod, spec: {containers: [{name: a, env: [{name: y}]}]}}",
+			"{apiVersion: v1, kind: Pod, spec: {containers: [{name: a, env: [{name: theirs}, {name: y}]}, {name: theirs}]}}",
 		},
 		"all of a map": {
 			"{apiVersion: v1, kind: ConfigMap, data: {a: '1'}}",
@@ -280,6 +291,37 @@ func TestLeftToWhoScales(t *testing.T) {
 			}
 			if left := LeftTo(previous, parse(t, c.live), parse(t, one), nil, func(*unstructured.Unstructured) bool { return c.scalable }); len(left) == 1 != c.left {
 				t.Errorf("left are %v", left)
+			}
+		})
+	}
+}
+
+// A claim that others have made grow can't shrink: unless the chart wants more, or has wanted as much before, it stays, and is no drift.
+func TestLeftToWhoGrowsAClaim(t *testing.T) {
+	asking := func(size string) *unstructured.Unstructured {
+		return parse(t, "{apiVersion: v1, kind: PersistentVolumeClaim, spec: {resources: {requests: {storage: "+size+"}}}}")
+	}
+	for name, c := range map[string]struct {
+		previous *unstructured.Unstructured
+		live     string
+		left     bool
+	}{
+		"grown":                       {asking("1Gi"), "2Gi", true},
+		"grown, with an unknown past": {nil, "2Gi", true},
+		"the same, in other words":    {asking("1Gi"), "1024Mi", false},
+		"shrunk":                      {asking("1Gi"), "1Mi", false},
+		"the chart has wanted more":   {asking("2Gi"), "2Gi", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live, desired := asking(c.live), asking("1Gi")
+			left := LeftTo(c.previous, live, desired, nil, nil)
+			restored := Restore(c.previous, live, desired, left)
+			if stays := reflect.DeepEqual(restored, live); stays != c.left {
+				t.Errorf("it becomes %v", restored.Object)
+			}
+			child := ChildOf(restored, desired, left, nil, "")
+			if grown := asking("9Gi"); has(Fingerprint(grown, nil), child.Fingerprint) != c.left {
+				t.Error("to grow is a drift or not, whoever it is left to")
 			}
 		})
 	}

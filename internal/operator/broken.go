@@ -122,10 +122,13 @@ func (s *servable) lack(ctx context.Context, entry Entry, others bool) (lack, er
 		return lack, err
 	}
 	for _, crd := range entry.brought {
-		kind := release.KindOf(crd)
-		_, err := s.mapper.RESTMapping(kind)
+		kind, versions := release.KindOf(crd)
+		_, err := s.mapper.RESTMapping(kind, versions...)
 		if err != nil && !meta.IsNoMatchError(err) {
 			return nil, err
+		}
+		if _, older := s.mapper.RESTMapping(kind); err != nil && older == nil {
+			return fmt.Errorf("the cluster knows the kind %s, and none of the versions %s that the chart brings in crds/: helm show crds %s | kubectl replace -f -: %w", kind, strings.Join(versions, ", "), entry.ChartPath, err), nil
 		}
 		if err != nil && entry.CRDs {
 			err = s.install(ctx, crd)
@@ -166,7 +169,8 @@ func (s *servable) install(ctx context.Context, crd *unstructured.Unstructured) 
 	}
 	var known error
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, establishTime, true, func(context.Context) (bool, error) {
-		_, known = s.mapper.RESTMapping(release.KindOf(crd))
+		kind, versions := release.KindOf(crd)
+		_, known = s.mapper.RESTMapping(kind, versions...)
 		return !meta.IsNoMatchError(known), nil
 	})
 	return cmp.Or(known, err)

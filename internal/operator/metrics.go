@@ -40,7 +40,8 @@ const scrapeTimeout = 5 * time.Second
 const mostDriftLoops = 20
 
 // Metrics of releases. Those of queues, workers and requests to the API server come from
-// controller-runtime. No label takes more values than there are kinds, reasons or namespaces.
+// controller-runtime. No label takes more values than there are kinds, reasons, namespaces or entries,
+// but for those of the drift loops, which have a bound, and of --metrics-per-resource.
 var (
 	actions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "welcome_operator_release_actions_total",

@@ -101,7 +101,7 @@ func (o *Options) bind(help io.Writer) *pflag.FlagSet {
 	flags.IntVar(&o.MaxConcurrentReconciles, "max-concurrent-reconciles", 4, "how many custom resources of a kind are acted on at once, not counting those that wait for a hook; maxConcurrentReconciles of its watches entry wins")
 	flags.DurationVar(&o.ReconcilePeriod, "reconcile-period", 10*time.Hour, "how often a custom resource is reconciled even if nothing happened, 0 for never; reconcilePeriod of its watches entry wins")
 	flags.IntVar(&o.RolloutLimits.MaxConcurrent, "rollout-max-concurrent", 10, "how many custom resources of a kind are upgraded to a new chart version at once")
-	flags.IntVar(&o.RolloutLimits.MaxFailures, "rollout-max-failures", 5, "how many failed upgrades stop the rollout of a new chart version until they recover")
+	flags.IntVar(&o.RolloutLimits.MaxFailures, "rollout-max-failures", 5, "how many custom resources that were ready and are broken by a new chart version stop its rollout until they recover; those of another namespace count as one")
 	alwaysSo(flags)
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return pflag.NormalizedName(cmp.Or(ofOld[name], name))

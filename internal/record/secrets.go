@@ -88,7 +88,7 @@ func asConfigMap(secret *corev1.Secret, err error) (*corev1.ConfigMap, error) {
 	if err != nil {
 		return nil, object.Discreet(err)
 	}
-	record := &corev1.ConfigMap{ObjectMeta: secret.ObjectMeta, Data: map[string]string{}}
+	record := &corev1.ConfigMap{ObjectMeta: secret.ObjectMeta, Immutable: secret.Immutable, Data: map[string]string{}}
 	for key, text := range secret.Data {
 		record.Data[key] = string(text)
 	}

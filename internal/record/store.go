@@ -334,6 +334,9 @@ func (r *Store) Update(ctx context.Context, record *corev1.ConfigMap, opts metav
 		}
 		return err
 	})
+	if apierrors.IsInvalid(err) {
+		written, err = r.relabel(ctx, record, err)
+	}
 	if err != nil {
 		if r.created != "" && record.Name != r.created {
 			r.left = err
@@ -341,6 +344,22 @@ func (r *Store) Update(ctx context.Context, record *corev1.ConfigMap, opts metav
 		return nil, err
 	}
 	return written, r.awaitCached(ctx, written)
+}
+
+// relabel has the labels of a record that somebody has made immutable say what became of its revision: they are what counts, and nobody can change more of it. Of another
+// one, it is refused why it was refused.
+func (r *Store) relabel(ctx context.Context, record *corev1.ConfigMap, refused error) (*corev1.ConfigMap, error) {
+	live, err := r.live(ctx, record.Name)
+	if err != nil || live.Immutable == nil || !*live.Immutable {
+		return nil, refused
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": record.UID, "resourceVersion": record.ResourceVersion, "labels": record.Labels, "annotations": record.Annotations, "ownerReferences": record.OwnerReferences,
+	}})
+	if err != nil {
+		return nil, fmt.Errorf("encode the labels of release record %s: %w", record.Name, err)
+	}
+	return r.Patch(ctx, record.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 }
 
 // afterAnOutage is when an update is tried again, for two thirds of a second.

@@ -32,9 +32,16 @@ func CRDs(c *chart.Chart, overrides map[string]string) ([]*unstructured.Unstruct
 	return crds, nil
 }
 
-// KindOf is the kind that a CustomResourceDefinition defines.
-func KindOf(crd *unstructured.Unstructured) schema.GroupKind {
+// KindOf is the kind that a CustomResourceDefinition defines, and the versions that it serves.
+func KindOf(crd *unstructured.Unstructured) (defined schema.GroupKind, served []string) {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
-	return schema.GroupKind{Group: group, Kind: kind}
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	for _, version := range versions {
+		fields, _ := version.(map[string]any)
+		if name, named := fields["name"].(string); named && fields["served"] == true {
+			served = append(served, name)
+		}
+	}
+	return schema.GroupKind{Group: group, Kind: kind}, served
 }

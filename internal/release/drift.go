@@ -53,6 +53,9 @@ const (
 	// It is then repaired again after this long, each time twice as long.
 	firstPause = time.Minute
 	lastPause  = 10 * time.Minute
+	// An object that others change so often within fightWindow in what is theirs, so that it is looked at and nothing put back, is looked at again after as long.
+	// That is no fight.
+	quietLooks = 10
 )
 
 // drift of the objects of one custom resource.
@@ -66,9 +69,11 @@ type drift struct {
 type fight struct {
 	changed []time.Time   // when it was put back the last times
 	deleted []time.Time   // when it was created again the last times
+	looked  []time.Time   // when it was looked at the last times, and nothing was put back
 	last    time.Time     // of these
 	change  string        // what was put back, and who had written it
-	pause   time.Duration // from the last repair to the next, 0 while it is no fight
+	pause   time.Duration // from the last repair or look to the next, 0 while there were few
+	fought  bool          // whether that is for repairs
 	lost    bool          // whether it was changed again
 }
 
@@ -80,11 +85,25 @@ func (f *fight) repaired(now time.Time, change guard.Change) {
 	*times = append(*times, now)
 	*times = (*times)[max(0, len(*times)-most):]
 	f.last, f.change = now, describe(change)
+	within := fightWindow
+	if f.pause > 0 { // and it was put back no sooner
+		within += time.Duration(most) * f.pause
+	}
 	switch {
-	case f.pause > 0:
+	case f.fought:
 		f.pause = min(2*f.pause, lastPause)
-	case len(*times) == most && now.Sub((*times)[0]) < fightWindow:
-		f.pause = firstPause
+	case len(*times) == most && now.Sub((*times)[0]) < within:
+		f.pause, f.fought = firstPause, true
+	}
+}
+
+// left notes a look at an object in which nothing had to be put back.
+func (f *fight) left(now time.Time) {
+	f.looked = append(f.looked, now)
+	f.looked = f.looked[max(0, len(f.looked)-quietLooks):]
+	f.last = now
+	if f.pause == 0 && len(f.looked) == quietLooks && now.Sub(f.looked[0]) < fightWindow {
+		f.pause = fightWindow
 	}
 }
 
@@ -154,39 +173,45 @@ func (a *actionClient) correct() error {
 	return err
 }
 
-// repairRested repairs what has drifted, but for what others would only change again.
-func (a *actionClient) repairRested(d *drift) error {
-	known := a.provenChildren()
-	now, due := time.Now(), known == nil || a.forced()
-	resting := map[string]bool{}
-	for _, child := range known {
+// restless finds the known objects that are not as they were applied: whether there are any to look at, which of these the cache shows, and which are to rest, for others
+// would only change them again. One that is gone does not rest unless it was fought for.
+func (a *actionClient) restless(d *drift, now time.Time) (due bool, shown []string, resting map[string]bool) {
+	resting = map[string]bool{}
+	for _, child := range a.provenChildren() {
 		if a.intact(child) {
 			continue
 		}
-		name := a.describe(child)
-		if f := d.fights[name]; f != nil && f.pause > 0 && f.rests(now) > 0 {
-			f.lost, resting[name] = true, true
+		name, f := a.describe(child), d.fights[a.describe(child)]
+		cached, err := a.cachedChild(child)
+		if f != nil && f.pause > 0 && f.rests(now) > 0 && (f.fought || err == nil && !a.forced()) {
+			f.lost, resting[name] = f.fought, true
 			a.resting = append(a.resting, child)
 			a.schedule.after(a.owner, f.rests(now))
-		} else {
-			due = true
+			continue
+		}
+		due = true
+		if err == nil && object.CachedFingerprint(cached) != "" { // else nobody knows whether it has changed
+			shown = append(shown, name)
 		}
 	}
-	var changes []guard.Change
-	var err error
-	if due {
-		changes, err = a.repair()
-	} else if len(resting) == 0 && a.waitFor == "" {
-		logf.FromContext(a.ctx).V(1).Info("Nothing to do: the record has the same inputs, and the objects are as they were applied",
-			"record", a.current.Name, "inputs", a.wanted, "objects", len(a.current.Children))
+	return due, shown, resting
+}
+
+// note remembers what became of objects that were looked at, and forgets those that have been as they were applied for a while.
+func (a *actionClient) note(d *drift, now time.Time, looked []string, changes []guard.Change, resting map[string]bool) {
+	of := func(name string) *fight {
+		if d.fights[name] == nil {
+			d.fights[name] = &fight{}
+		}
+		return d.fights[name]
 	}
 	for _, change := range changes {
-		f := d.fights[change.Object]
-		if f == nil {
-			f = &fight{}
-			d.fights[change.Object] = f
+		of(change.Object).repaired(now, change)
+	}
+	for _, name := range looked {
+		if !slices.ContainsFunc(changes, func(change guard.Change) bool { return change.Object == name }) {
+			of(name).left(now)
 		}
-		f.repaired(now, change)
 	}
 	maps.DeleteFunc(d.fights, func(name string, f *fight) bool {
 		wait := f.heals(now)
@@ -195,12 +220,31 @@ func (a *actionClient) repairRested(d *drift) error {
 		}
 		return !resting[name] && wait <= 0
 	})
+}
+
+// repairRested repairs what has drifted, but for what others would only change again.
+func (a *actionClient) repairRested(d *drift) error {
+	now := time.Now()
+	due, shown, resting := a.restless(d, now)
+	var changes []guard.Change
+	var err error
+	if due || a.provenChildren() == nil || a.forced() {
+		changes, err = a.repair()
+	} else if len(resting) == 0 && a.waitFor == "" {
+		logf.FromContext(a.ctx).V(1).Info("Nothing to do: the record has the same inputs, and the objects are as they were applied",
+			"record", a.current.Name, "inputs", a.wanted, "objects", len(a.current.Children))
+	}
+	if err != nil {
+		shown = nil // what came of them is not known
+	}
+	a.note(d, now, shown, changes, resting)
 	return err
 }
 
 // compareObjects finds out what a repair would change.
 func (a *actionClient) compareObjects(d *drift) error {
-	children := a.provenChildren()
+	now, children := time.Now(), a.provenChildren()
+	_, shown, resting := a.restless(d, now)
 	seen, known := a.wanted, children != nil
 	drifted := !known
 	for _, child := range children {
@@ -215,9 +259,9 @@ func (a *actionClient) compareObjects(d *drift) error {
 	}
 	if !drifted {
 		d.compared, d.told = "", Drift{}
-		return nil
 	}
-	if known && d.compared == seen {
+	if !drifted || known && (d.compared == seen || len(resting) > 0) {
+		a.note(d, now, nil, nil, resting)
 		return nil
 	}
 	op, err := a.begin(nil, false)
@@ -236,6 +280,7 @@ func (a *actionClient) compareObjects(d *drift) error {
 	if !a.proven {
 		a.current.Children = op.guard.Children()
 	}
+	a.note(d, now, shown, nil, resting)
 	d.compared, d.told = seen, Drift{}
 	if len(changes) > 0 {
 		words := make([]string, len(changes))

@@ -38,6 +38,26 @@ func TestFight(t *testing.T) {
 	}
 }
 
+// Looks at which nothing is put back are bounded, too, and are no fight.
+func TestLooksRest(t *testing.T) {
+	start := time.Now()
+	f := &fight{}
+	f.repaired(start, guard.Change{})
+	for i := range quietLooks {
+		if f.pause != 0 {
+			t.Errorf("it rests for %s after %d looks", f.pause, i)
+		}
+		f.left(start.Add(time.Duration(i) * time.Second))
+	}
+	if f.pause != fightWindow || f.fought {
+		t.Errorf("after %d looks it rests for %s; a fight: %t", quietLooks, f.pause, f.fought)
+	}
+	f.left(start.Add(time.Hour))
+	if f.pause != fightWindow || len(f.looked) != quietLooks {
+		t.Errorf("after another one it rests for %s; it remembers %d", f.pause, len(f.looked))
+	}
+}
+
 func TestDescribeChange(t *testing.T) {
 	for want, change := range map[string]guard.Change{
 		"it was deleted":                       {Created: true},

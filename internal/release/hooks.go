@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
@@ -53,32 +52,40 @@ func (op *operation) runHooks(hooks []*release.Hook, event release.HookEvent) er
 	return nil
 }
 
-// partingHooks are those of the chart as it is now, with what the custom resource says now, for its deletion. There are none where nothing could come of
-// them.
-func (a *actionClient) partingHooks(op *operation) ([]*release.Hook, error) {
-	owner := a.owner.(*unstructured.Unstructured)
-	values, _, err := unstructured.NestedMap(owner.Object, "spec")
+// tryParting is whether the chart may have hooks for the deletion of the custom resource, of which something could come. It fails if they can't be rendered for what the spec would take:
+// a trial waits, and holds nobody up, for nothing has begun.
+func (a *actionClient) tryParting() (parts bool, err error) {
+	values, err := a.spec()
 	if err != nil {
-		return nil, fmt.Errorf("read the spec: %w", err)
+		return false, err
 	}
 	source := a.clients.ledger.source(a.Kind.chart)
-	if !source.parts(values) || owner.GetAnnotations()[WithoutHooks] == "true" {
-		return nil, nil
+	if !source.parts(values) || a.owner.GetAnnotations()[WithoutHooks] == "true" {
+		return false, nil
 	}
-	if controllerutil.ContainsFinalizer(owner, metav1.FinalizerDeleteDependents) {
+	if controllerutil.ContainsFinalizer(a.owner, metav1.FinalizerDeleteDependents) {
 		a.warn(HooksSkipped, "The deletion is in the foreground, so that Kubernetes deletes what the hooks of the chart would make")
-		return nil, nil
+		return false, nil
 	}
 	text, err := json.Marshal(values)
 	if err != nil {
-		return nil, fmt.Errorf("measure the spec: %w", err)
+		return false, fmt.Errorf("measure the spec: %w", err)
 	}
 	err = a.checkTemplates(source, values, string(text))
 	if err == nil {
 		err = a.try(source, values, string(text))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("render the hooks of the deletion: %w (or annotate with %s=true)", err, WithoutHooks)
+		return false, fmt.Errorf("render the hooks of the deletion: %w (or annotate with %s=true)", err, WithoutHooks)
+	}
+	return true, nil
+}
+
+// partingHooks are those of the chart as it is now, with what the custom resource says now, for its deletion.
+func (a *actionClient) partingHooks(op *operation) ([]*release.Hook, error) {
+	values, err := a.spec()
+	if err != nil {
+		return nil, err
 	}
 	rel, err := op.renderAlone(values)
 	if err != nil {
@@ -118,7 +125,7 @@ func (d hookDriver) Create(key string, rel *release.Release) error {
 	if err := d.op.judgeHooks(rel.Hooks); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(rel.Hooks, awaited) {
+	if slices.ContainsFunc(rel.Hooks, awaited) && !d.op.client.skipsHooks() {
 		if err := d.op.placeForHooks(); err != nil {
 			return err
 		}

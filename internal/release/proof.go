@@ -159,6 +159,9 @@ func (a *actionClient) appliedRevision() int {
 	return int(a.numberInStatus("revision"))
 }
 
+// lost is whether there was a release of which there is no record any more. Its hooks have run: who may delete records need not be allowed to make what hooks make.
+func (a *actionClient) lost() bool { return a.current == nil && a.appliedRevision() > 0 }
+
 // numberInStatus is a number in what the custom resource's status says of the release, 0 if it says none.
 func (a *actionClient) numberInStatus(field string) int64 {
 	owner, ok := a.owner.(*unstructured.Unstructured)

@@ -150,14 +150,11 @@ func (a *actionClient) recover() error {
 // the chart's defaults in it already, and where null has taken one out, Helm would put it in again.
 func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 	a.heed()
-	a.chart, a.source, a.values, a.whole = private(chrt), a.clients.ledger.source(chrt), coalesced, coalesced
-	if owner, ok := a.owner.(*unstructured.Unstructured); ok {
-		spec, _, err := unstructured.NestedMap(owner.Object, "spec")
-		if err != nil {
-			return fmt.Errorf("read the spec: %w", err)
-		}
-		a.values = spec
+	spec, err := a.spec()
+	if err != nil {
+		return err
 	}
+	a.chart, a.source, a.values, a.whole = private(chrt), a.clients.ledger.source(chrt), spec, coalesced
 	allow := a.allow
 	allow.Options, allow.Adopt = nil, false // they say how an action goes, and not what it makes
 	text, err := inputs{Chart: a.source.digest, Allow: allow, Values: coalesced}.text()
@@ -171,7 +168,7 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 	}
 	switch decide(a.observe()) {
 	case mustWait:
-		a.held = a.clients.ledger.failure(a.owner.GetUID()).err
+		a.held = a.hold(a.clients.ledger.failure(a.owner.GetUID()))
 		return nil
 	case isUnchanged: // and was rendered once
 		return nil
@@ -185,6 +182,22 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 		a.held = err
 	}
 	return nil
+}
+
+// spec of the custom resource, with the overrides in it.
+func (a *actionClient) spec() (map[string]any, error) {
+	spec, _, err := unstructured.NestedMap(a.owner.(*unstructured.Unstructured).Object, "spec")
+	if err != nil {
+		return nil, fmt.Errorf("read the spec: %w", err)
+	}
+	return spec, nil
+}
+
+// hold is the failure of a moment ago. It is to be tried again when its time has come: whatever has asked for this reconcile took the place of that in the controller's
+// queue, and its own next one may be a quarter of an hour away.
+func (a *actionClient) hold(failed failure) error {
+	a.schedule.after(a.owner, time.Until(failed.until))
+	return failed.err
 }
 
 func (a *actionClient) observe() observation {
@@ -257,6 +270,9 @@ func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values
 	// Where objects may be taken over, a record that says too early that the installation has succeeded would have them deleted, should it be interrupted.
 	op.once = op.guard.Unasked && a.asks == questions{} && !a.source.chances(a.whole) && !a.allow.Adopt
 	op.looks = a.allow.Adopt && !op.guard.Unasked
+	if a.lost() && a.source.hooks(a.whole) {
+		a.warn(HooksSkipped, "The records of the release are gone, whose hooks have run: it is made anew without them")
+	}
 	start := time.Now()
 	rel, err := op.helm.Install(name, namespace, a.chart, a.values, append(opts, a.asInstall(), a.installing(op))...)
 	if err != nil && rel == nil && op.refused == nil && op.rendered != "" {
@@ -364,7 +380,13 @@ func (a *actionClient) appliedGeneration() int64 {
 // compare renders the chart and says whether that is what the newest record holds. If so, the record is to say that it holds for these inputs
 // and surroundings, too.
 func (a *actionClient) compare(opts []helmclient.UpgradeOption) (same bool, err error) {
-	if err := a.prepare(a.tried); err != nil {
+	err = a.tried()
+	if errors.As(err, &noPlace{}) && a.asked == "" && a.current.Status == release.StatusDeployed && a.known && a.current.Inputs == a.wanted {
+		a.schedule.after(a.owner, lastRetry) // what is released runs, and is looked at when there is a place
+		return true, nil
+	}
+	if err != nil {
+		a.failed(err)
 		return false, err
 	}
 	op, err := a.begin(nil, false)
@@ -472,7 +494,7 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 		u.SkipSchemaValidation = a.source.accepts(a.whole)
 		return nil
 	})...)
-	if err != nil && rel != nil && op.guard.Changed() {
+	if err != nil && rel != nil && op.guard.Changed() && a.ctx.Err() == nil { // else this operator stops in the middle of it, and the next one goes on
 		err = errors.Join(err, a.rollBack(op, rel))
 	}
 	if op.store.HasCreated() {
@@ -604,7 +626,9 @@ func (a *actionClient) failed(err error) {
 	switch {
 	case errors.As(err, &notAllowed{}):
 		a.leaveRollout(a.owner)
-	case !errors.As(err, &noPlace{}):
+	case errors.As(err, &noPlace{}):
+		a.wake(a.rollout.notBegun(a.owner))
+	default:
 		a.observed(broken)
 	}
 	a.schedule.after(a.owner, a.clients.ledger.fail(a.owner, a.wanted, err))
@@ -618,7 +642,13 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 		return nil, a.letGo(nil)
 	}
 	if failed := a.clients.ledger.failure(a.owner.GetUID()); failed.inputs == a.partingInputs() && time.Now().Before(failed.until) {
-		return nil, failed.err
+		return nil, a.hold(failed)
+	}
+	parts, err := a.tryParting()
+	if err != nil {
+		a.wanted = a.partingInputs()
+		a.failed(err)
+		return nil, err
 	}
 	left, err := a.left()
 	if err != nil {
@@ -632,7 +662,10 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 	defer op.end()
 	defer a.changing(a.retries())()
 	start := time.Now()
-	hooks, err := a.partingHooks(op)
+	var hooks []*release.Hook
+	if parts {
+		hooks, err = a.partingHooks(op)
+	}
 	if err == nil && len(hooks) > 0 {
 		if err = op.placeForHooks(); err != nil {
 			a.wanted = a.partingInputs()

@@ -115,7 +115,7 @@ func (a *actionClient) health() health {
 		if err != nil || !child.ShownBy(live) {
 			return progressing
 		}
-		result, err := status.Compute(live)
+		result, err := object.Health(live)
 		switch {
 		case err != nil || result.Status == status.FailedStatus:
 			return broken

@@ -202,6 +202,17 @@ func (r *rollout) edited(owner client.Object) (next []client.ObjectKey) {
 	return r.leave(owner)
 }
 
+// notBegun gives back the place of a custom resource whose upgrade could not begin: another one may, and nothing of this one is broken.
+func (r *rollout) notBegun(owner client.Object) (next []client.ObjectKey) {
+	r.mu.Lock()
+	_, underway := r.underway[owner.GetUID()]
+	r.mu.Unlock()
+	if !underway {
+		return nil
+	}
+	return r.leave(owner)
+}
+
 // leave drops a custom resource that is gone or paused: nobody looks any more how it fares.
 func (r *rollout) leave(owner client.Object) (next []client.ObjectKey) {
 	uid := owner.GetUID()

@@ -210,6 +210,28 @@ func TestPlacesEnd(t *testing.T) {
 	})
 }
 
+// One whose upgrade could not begin gives its place to another one, and is never broken by that; what is broken stays so.
+func TestWhatHasNotBegunIsNotBroken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRollout(Limits{MaxConcurrent: 1, MaxFailures: 1})
+		r.admit(in("a", "waits"), true)
+		r.admit(in("b", "next"), true)
+		if next := r.notBegun(in("a", "waits")); len(next) != 1 || next[0].Name != in("b", "next").GetName() {
+			t.Errorf("woken are %v", next)
+		}
+		time.Sleep(placeTime)
+		r.admit(in("b", "next"), true)
+		if len(r.failed) != 0 {
+			t.Errorf("%v count as broken", r.failed)
+		}
+		r.observe(in("b", "next"), broken)
+		r.notBegun(in("b", "next"))
+		if len(r.failed) != 1 {
+			t.Error("what is broken does not count any more")
+		}
+	})
+}
+
 // What a custom resource becomes after an edit, the edit has done, unless it was broken before.
 func TestEditsDoNotCount(t *testing.T) {
 	r := newRollout(Limits{MaxConcurrent: 2, MaxFailures: 1})

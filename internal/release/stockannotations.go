@@ -95,22 +95,26 @@ func (a *actionClient) period() time.Duration {
 	return asked
 }
 
-// withoutHooks is whether an action is to run no hooks.
-func (a *actionClient) withoutHooks(option string) bool {
-	return isOn(a.owner, option) && slices.Contains(a.allow.Options, object.OptionDisableHooks)
+// skipsHooks is whether an installation or an upgrade runs no hooks.
+func (a *actionClient) skipsHooks() bool {
+	option := upgradeDisableHooks
+	if a.current == nil {
+		option = installDisableHooks
+	}
+	return isOn(a.owner, option) && slices.Contains(a.allow.Options, object.OptionDisableHooks) || a.lost()
 }
 
 // asInstall and asUpgrade have Helm do as the annotations of the owner say.
 func (a *actionClient) asInstall() helmclient.InstallOption {
 	return func(install *action.Install) error {
-		install.Description, install.DisableHooks = a.owner.GetAnnotations()[installDescription], a.withoutHooks(installDisableHooks)
+		install.Description, install.DisableHooks = a.owner.GetAnnotations()[installDescription], a.skipsHooks()
 		return nil
 	}
 }
 
 func (a *actionClient) asUpgrade() helmclient.UpgradeOption {
 	return func(upgrade *action.Upgrade) error {
-		upgrade.Description, upgrade.DisableHooks = a.owner.GetAnnotations()[upgradeDescription], a.withoutHooks(upgradeDisableHooks)
+		upgrade.Description, upgrade.DisableHooks = a.owner.GetAnnotations()[upgradeDescription], a.skipsHooks()
 		return nil
 	}
 }

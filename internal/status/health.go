@@ -10,9 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// health judges the objects of a release as the kstatus library does. The first that has
+// health judges the objects of a release. The first that has
 // failed counts, otherwise the first that is on its way.
 func health(previous Status, seen observation) verdict {
 	var worst *verdict
@@ -41,7 +43,7 @@ func (o childState) health() *verdict {
 		v.message = fmt.Sprintf("%s is not seen yet as it was applied.", o)
 		return v
 	}
-	result, err := kstatus.Compute(o.live)
+	result, err := object.Health(o.live)
 	switch {
 	case err != nil:
 		v.message = fmt.Sprintf("%s cannot be judged: %v.", o, err)

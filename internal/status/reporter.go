@@ -36,7 +36,7 @@ const (
 	// cacheLag is how long to wait until the cache shows an object as it was just applied.
 	// Within milliseconds it does; a release whose object it does not show is not ready.
 	cacheLag = 2 * time.Second
-	// goneCheck is how often the API server is asked meanwhile whether somebody has deleted it: to wait on would hold up its repair.
+	// goneCheck is how often the API server is asked meanwhile whether somebody has deleted it: to wait on would hold up its repair. So often it is asked for what nobody watches, too.
 	goneCheck = 200 * time.Millisecond
 	// An unhealthy release is looked at again, pods included, after as long as its outage lasts,
 	// within these bounds. With a shorter first one, a rollout of six minutes whose reason changes
@@ -118,6 +118,7 @@ func (r *Reporter) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 			served, err = r.stocks.admit(ctx, owner)
 		}
 		if err != nil {
+			r.releases.Requeue(owner, lastLook)
 			return err
 		}
 		if done = !served; done {
@@ -236,6 +237,9 @@ func (r *Reporter) shown(ctx context.Context, version *unstructured.Unstructured
 // status computes the status that follows previous, and whether it is to be written.
 func (r *Reporter) status(ctx context.Context, owner *unstructured.Unstructured, previous Status, reported []metav1.Condition) (Status, bool) {
 	seen := r.observe(ctx, owner, reported)
+	if _, failed := failure(reported); failed {
+		r.releases.Requeue(owner, lastLook) // the controller's own retries come ever more rarely, up to 17 minutes apart
+	}
 	status, v := next(previous, seen)
 	if v.ready == metav1.ConditionTrue && !previous.wasReady(seen) && r.countEnding(ctx, seen) {
 		status, v = next(previous, seen)
@@ -348,18 +352,25 @@ func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured
 // await reads an object when the cache shows it as it was applied, or newer; nil if it does
 // not in time, or the object is gone.
 func (r *Reporter) await(ctx context.Context, owner client.Object, child object.Child) (live *unstructured.Unstructured, gone bool) {
-	asked := time.Now()
+	asked, watched := time.Now(), true
 	err := wait.PollUntilContextCancel(ctx, time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		var err error
-		live, err = r.read(ctx, owner, child)
-		if apierrors.IsNotFound(err) && time.Since(asked) > goneCheck {
-			asked = time.Now()
-			live, err = get(ctx, r.live, owner, child)
-			gone = apierrors.IsNotFound(err)
-			// Without the label by which the cache selects, that never shows it.
-			return gone || err == nil && !object.ManagedBy().Matches(labels.Set(live.GetLabels())), nil
+		if watched {
+			live, err = get(ctx, r.Client, owner, child, client.UnsafeDisableDeepCopy)
+			if uncached := (&cache.ErrResourceNotCached{}); errors.As(err, &uncached) {
+				watched, asked = false, time.Time{}
+			} else if !apierrors.IsNotFound(err) {
+				return err == nil && child.ShownBy(live), nil
+			}
 		}
-		return err == nil && child.ShownBy(live), nil
+		if time.Since(asked) <= goneCheck {
+			return false, nil
+		}
+		asked = time.Now()
+		live, err = get(ctx, r.live, owner, child)
+		gone = apierrors.IsNotFound(err)
+		// Without the label by which the cache selects, that never shows it.
+		return gone || err == nil && (!watched && child.ShownBy(live) || watched && !object.ManagedBy().Matches(labels.Set(live.GetLabels()))), nil
 	})
 	if err != nil {
 		return nil, false

@@ -117,6 +117,12 @@ func TestAdoptCommand(t *testing.T) {
 	s.notAdopted("hello", before)
 
 	s.helmInstall("stray", "--skip-schema-validation", "--set=nothing.here=1")
+	if out, err := s.helmCommand("upgrade", "stray", kit.File("helm-charts/welcome"), "--reuse-values", "--skip-schema-validation", "--set=replicas=-1"); err == nil {
+		t.Fatal(out)
+	}
+	s.expect(adopt("stray", "--yes"), 1, "is not deployed, but failed: helm rollback stray 1 -n "+s.namespace)
+	_, err = s.helmCommand("rollback", "stray", "1")
+	s.must(err)
 	s.expect(adopt("stray", "--yes"), 1, `values that are no fields of a Welcome`, `"spec.nothing"`)
 	s.notAdopted("stray", s.objectsOf("stray"))
 	other := chartIn(watchesWithChart(t, "  selector:\n    matchLabels:\n", "  selector:\n    matchLabels:\n      odd: odd\n"))
@@ -184,6 +190,13 @@ func TestAdoptCommand(t *testing.T) {
 	s.notAdopted("ciao", before)
 	operator.Stop()
 	s.publisher(settings{account: account, watches: watchesWith("  releaseName: kind\n  allow: {adopt: true}\n")})
+
+	// In another shell, where other records are looked for, it goes on with the command that is told only.
+	goOn := "To go on: HELM_DRIVER=configmap kubectl welcome adopt ciao -n " + s.namespace + " --operator " + operatorNamespace
+	s.expect(adopt("ciao", "--yes", "--timeout=1ms"), 1, "not done after 1ms", goOn)
+	t.Setenv("HELM_DRIVER", "")
+	s.expect(adopt("ciao", "--yes"), 1, "recorded in a ConfigMap, and not of ciao in a Secret", goOn)
+	t.Setenv("HELM_DRIVER", "configmap")
 	s.expect(adopt("ciao", "--yes"), 0, "whose records are deleted")
 	s.adopted("ciao", before)
 }

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -68,7 +69,7 @@ spec:
 	kit.Annotate("example.com/note", "theirs")(made)
 	s.must(env.Client.Update(ctx, made))
 	version := made.GetGeneration()
-	s.ownOperator(own)
+	operator = s.ownOperator(own)
 	s.awaitOf("Gadgetry", "hello", "Ready")
 	s.get(made, "gadgets.charts.example.com")
 	if made.GetGeneration() != version || made.GetAnnotations()["example.com/note"] == "" {
@@ -76,4 +77,16 @@ spec:
 	}
 	s.delete(s.of("Gadgetry", "hello"))
 	s.get(made, "gadgets.charts.example.com")
+	operator.Stop()
+
+	// One that serves other versions than the chart has objects of is not what it needs.
+	_, err = s.kubectl("", "delete", "-f", filepath.Join(chart, "crds"))
+	s.must(err)
+	_, err = s.kubectl(strings.Replace(crd, "name: v1,", "name: v1beta1,", 1), "create", "-f", "-")
+	s.must(err)
+	own.watches = watchesWith("") + own.watches
+	operator = s.ownOperator(own)
+	s.await("it tells what to do", func() error {
+		return says(operator.Text(), []string{"Gadget.charts.example.com, and none of the versions v1", "helm show crds " + chart + " | kubectl replace -f -"})
+	})
 }

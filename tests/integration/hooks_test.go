@@ -5,10 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	"helm.sh/helm/v3/pkg/release"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
@@ -166,4 +168,66 @@ func TestRollbackHooks(t *testing.T) {
 	s.awaitGreeting("hello", "good")
 	s.ran(&corev1.ConfigMap{}, "pre-rollback", "bad")
 	s.ran(&corev1.ConfigMap{}, "post-rollback", "bad")
+}
+
+// An operator that is told to stop while a hook of an upgrade runs leaves the upgrade to the next one: nothing is rolled back, and no hook of a rollback begins.
+func TestStoppedInAHookOfAnUpgrade(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	hooked := s.hooked([]string{"post-upgrade"}, []string{"pre-rollback", "post-rollback"})
+	first := s.ownOperator(hooked)
+	s.deploy("hello", kit.Greet("before"))
+	s.edit("hello", kit.Greet("after"))
+	job := &batchv1.Job{}
+	s.ran(job, "post-upgrade", "after")
+	deployment := &appsv1.Deployment{}
+	s.get(deployment, "hello")
+	first.Stop()
+	s.must(s.isGone(&corev1.ConfigMap{}, "hello-pre-rollback"))
+
+	s.ownOperator(hooked)
+	s.await("the hook has run", func() error {
+		if again := (&batchv1.Job{}); s.find(again, "hello-post-upgrade") == nil && len(again.Status.Conditions) == 0 {
+			s.endHook(again, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+		}
+		if records := s.records("hello"); records[len(records)-1].Labels["status"] != string(release.StatusDeployed) {
+			return fmt.Errorf("the records are %v", names(records))
+		}
+		return nil
+	})
+	s.awaitDeployed("hello")
+	now := &appsv1.Deployment{}
+	s.get(now, "hello")
+	if got := kit.Greeting(now); got != "after" || now.Generation != deployment.Generation {
+		t.Errorf("it greets %q, and has generation %d after %d", got, now.Generation, deployment.Generation)
+	}
+	s.must(s.isGone(&corev1.ConfigMap{}, "hello-pre-rollback"))
+}
+
+// Whoever may delete the records of a release has no hook of its installation run again by that.
+func TestHooksOfLostRecords(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(s.hooked(nil, []string{"pre-install", "post-install"}))
+	s.deploy("hello", kit.Greet("before"))
+	s.settled(operator)
+	ran := map[string]types.UID{}
+	for _, event := range []string{"pre-install", "post-install"} {
+		note := &corev1.ConfigMap{}
+		s.get(note, "hello-"+event)
+		ran[note.Name] = note.UID
+	}
+	for _, record := range s.records("hello") {
+		s.must(env.Client.Delete(ctx, &record))
+	}
+	s.edit("hello", kit.Greet("after"))
+	s.awaitGreeting("hello", "after")
+	s.awaitDeployed("hello")
+	s.awaitEvent("hello", "HooksSkipped", "records")
+	for name, uid := range ran {
+		note := &corev1.ConfigMap{}
+		s.get(note, name)
+		if note.UID != uid {
+			t.Errorf("%s has run again", name)
+		}
+	}
 }

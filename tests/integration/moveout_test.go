@@ -11,6 +11,7 @@ import (
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -137,11 +138,25 @@ func TestRelease(t *testing.T) {
 	s.awaitGreeting("hello", "after")
 	s.awaitDeployed("hello")
 	s.expect(s.plugin("release", "hello"), 1, "nothing was done")
-	foreign := &corev1.Secret{ObjectMeta: objectMeta(s.namespace, "sh.helm.release.v1.hello.v7"), Type: "helm.sh/release.v1"}
-	foreign.Labels = map[string]string{"owner": "helm", "name": "hello", "version": "7"}
+
+	// What is in the way is found out before it is paused.
+	foreign := &corev1.Secret{ObjectMeta: objectMeta(s.namespace, "sh.helm.release.v1.hello.v3"), Type: "helm.sh/release.v1"}
 	s.must(env.Client.Create(ctx, foreign))
+	s.expect(s.plugin("release", "hello", "--yes"), 1, "write the record of the Helm release", "already exists")
+	foreign.Labels = map[string]string{"owner": "helm", "name": "hello", "version": "3"}
+	s.must(env.Client.Update(ctx, foreign))
 	s.expect(s.plugin("release", "hello", "--yes"), 1, "there is a Helm release hello already")
 	s.must(env.Client.Delete(ctx, foreign))
+	deletion := func() error { return env.Client.Delete(ctx, s.welcome("hello"), client.DryRunAll) }
+	lift := s.refuse(admissionregistrationv1.Delete, kit.Group, "welcomes", "it stays", deletion)
+	s.expect(s.plugin("release", "hello", "--yes"), 1, "it stays")
+	lift()
+	s.await("it may be deleted", deletion)
+	if s.welcome("hello").GetAnnotations()[kit.Group+"/paused"] == "true" {
+		t.Error("it is paused")
+	}
+	s.expect(s.plugin("release", "hello", "--yes", "--timeout=1ms"), 1, "not done after 1ms", "welcome/hello is paused", "To go back: kubectl welcome resume hello -n "+s.namespace)
+	s.expect(s.plugin("pause", "hello", "--wait"), 0)
 	before := s.children()
 
 	// Interrupted after each step: the custom resource cannot go, then it is gone, then an object cannot be patched.

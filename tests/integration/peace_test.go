@@ -11,6 +11,8 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -37,10 +39,10 @@ func (s *scene) seen(operator *process) {
 	s.settled(operator)
 }
 
-// ofDrift are requests without those that look how an unhealthy Welcome fares, and say so.
+// ofDrift are requests without the lists of pods that tell how an unhealthy Welcome fares, and its status.
 func ofDrift(all controlplane.Requests) controlplane.Requests {
 	return slices.DeleteFunc(all, func(one controlplane.Request) bool {
-		return one.ObjectRef.Resource == "pods" || one.ObjectRef.Resource == "welcomes" && one.ObjectRef.Subresource == "status"
+		return one.ObjectRef.Resource == "pods" && one.ObjectRef.Name == "" || one.ObjectRef.Resource == "welcomes" && one.ObjectRef.Subresource == "status"
 	})
 }
 
@@ -562,4 +564,133 @@ func TestDriftDetectionIgnores(t *testing.T) {
 	s.awaitGreeting("hello", "after")
 	s.awaitDeployed("hello")
 	theirsStays()
+}
+
+// What others write into objects of a release, and the operator leaves as it is, costs little, however often they do; and is not called a fight.
+func TestWorkThatStaysCostsLittle(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata: {ours: '1'}")})
+	s.deploy("hello")
+	s.settled(operator)
+	service, config := &corev1.Service{}, &corev1.ConfigMap{}
+
+	before := s.record()
+	for i := range 10 {
+		s.as("other", service, func() { service.Spec.Ports[0].NodePort = int32(30010 + i) })
+	}
+	s.seen(operator)
+	if requests := ofDrift(before.of(operator)); len(requests) > 0 {
+		t.Errorf("a node port of the cluster's costs %s", requests)
+	}
+
+	before = s.record()
+	var beats int
+	stop := s.fightOver(config, "hello", func() bool {
+		beats++
+		config.Data["heartbeat"] = fmt.Sprint(beats)
+		return true
+	})
+	reconciles := operator.reconciles(t)
+	s.await("it was noticed often", func() error { return atLeast(operator.reconciles(t)-reconciles, 100) })
+	stop()
+	requests := before.of(operator)
+	t.Logf("%d writes into a ConfigMap cost %s", beats, requests)
+	if len(requests) > 60 {
+		t.Errorf("%d writes cost %d requests", beats, len(requests))
+	}
+	if condition, err := kit.Condition(s.welcome("hello"), "DriftLoop"); err == nil {
+		t.Errorf("it says %v", condition)
+	}
+	// What the chart has in it comes back when the object has rested.
+	s.as("other", config, func() { config.Data["ours"] = "2" })
+	s.await("the ConfigMap is as it should be", func() error {
+		s.get(config, "hello")
+		if config.Data["ours"] != "1" || config.Data["heartbeat"] == "" {
+			return fmt.Errorf("its data are %v", config.Data)
+		}
+		return nil
+	})
+}
+
+// A claim that somebody has made grow stays so, through upgrades, and also where claims may be made anew; and it grows further when the chart wants more.
+func TestGrownClaim(t *testing.T) {
+	s := newScene(t)
+	s.grant("", "persistentvolumeclaims")
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: {{ .Release.Name }}}\nspec:\n  accessModes: [ReadWriteOnce]\n"+
+		"  resources: {requests: {storage: {{ index .Values.podLabels \"size\" }}}}") + "  recreate: [PersistentVolumeClaim]\n"})
+	s.deploy("hello", kit.Set("podLabels", map[string]any{"size": "1Gi"}))
+	claim := &corev1.PersistentVolumeClaim{}
+	s.get(claim, "hello")
+	uid := claim.UID
+	claim.Status.Phase, claim.Status.Capacity = corev1.ClaimBound, claim.Spec.Resources.Requests // nobody makes volumes here
+	s.must(env.Client.Status().Update(ctx, claim))
+	grow := func(size string) {
+		s.as("resizer", claim, func() { claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse(size) })
+		claim.Status.Capacity = claim.Spec.Resources.Requests
+		s.must(env.Client.Status().Update(ctx, claim))
+	}
+	is := func(size string) {
+		s.Helper()
+		s.await("the claim asks for "+size, func() error {
+			s.get(claim, "hello")
+			if got := claim.Spec.Resources.Requests[corev1.ResourceStorage]; claim.UID != uid || got.String() != size {
+				return fmt.Errorf("%s asks for %s", claim.UID, got.String())
+			}
+			return nil
+		})
+	}
+	s.must(env.Client.Create(ctx, &storagev1.StorageClass{ObjectMeta: objectMeta("", s.namespace), Provisioner: "example.com/none", AllowVolumeExpansion: ptr.To(true)}))
+	s.as("binder", claim, func() { claim.Spec.StorageClassName, claim.Spec.VolumeName = ptr.To(s.namespace), "volume" })
+	for i, size := range []string{"5Gi", "6Gi"} {
+		grow(size)
+		s.seen(operator)
+		s.edit("hello", kit.Greet(fmt.Sprint("grown-", i)))
+		s.awaitGreeting("hello", fmt.Sprint("grown-", i))
+		s.awaitDeployed("hello")
+		is(size)
+	}
+	before := s.record()
+	s.seen(operator)
+	if requests := ofDrift(before.of(operator)); len(requests) > 0 {
+		t.Errorf("a grown claim costs %s", requests)
+	}
+	s.edit("hello", kit.Set("podLabels", map[string]any{"size": "9Gi"}))
+	is("9Gi")
+	s.awaitDeployed("hello")
+}
+
+// A pod of a chart stays with what admission and the scheduler put into it, and gets the chart's next image.
+func TestPodOfAChart(t *testing.T) {
+	s := newScene(t)
+	s.grant("", "pods")
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+apiVersion: v1
+kind: Pod
+metadata: {name: {{ .Release.Name }}}
+spec:
+  automountServiceAccountToken: false
+  tolerations: [{key: ours, operator: Exists}]
+  containers: [{name: it, image: "example.com/{{ .Values.name }}:1", args: [a, b]}]`) + "  recreate: [Pod]\n"})
+	s.deploy("hello", kit.Greet("before"))
+	pod := &corev1.Pod{}
+	s.get(pod, "hello")
+	uid := pod.UID
+	if len(pod.Spec.Tolerations) < 2 {
+		t.Fatalf("admission has added nothing to %v", pod.Spec.Tolerations)
+	}
+	s.must(env.Client.SubResource("binding").Create(ctx, pod, &corev1.Binding{ObjectMeta: objectMeta(s.namespace, "hello"), Target: corev1.ObjectReference{Kind: "Node", Name: "somewhere"}}))
+	s.seen(operator)
+	before := s.record()
+	s.seen(operator)
+	if requests := ofDrift(before.of(operator)); len(requests) > 0 {
+		t.Errorf("a pod that is scheduled costs %s", requests)
+	}
+	s.edit("hello", kit.Greet("after"))
+	s.awaitGreeting("hello", "after")
+	s.awaitDeployed("hello")
+	s.get(pod, "hello")
+	if pod.UID != uid || pod.Spec.Containers[0].Image != "example.com/after:1" || pod.Spec.NodeName != "somewhere" {
+		t.Errorf("it is another one (%t), with image %s on node %q", pod.UID != uid, pod.Spec.Containers[0].Image, pod.Spec.NodeName)
+	}
 }

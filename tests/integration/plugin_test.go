@@ -79,6 +79,7 @@ func (s *scene) expect(got said, code int, parts ...string) {
 func TestPluginFindsCustomResources(t *testing.T) {
 	s := newScene(t)
 	s.operator()
+	s.expect(s.plugin("diff"), 0, "No custom resource is meant.")
 	s.create("hello")
 	s.bringUp("hello")
 	for _, arg := range []string{"hello", "welcome/hello", "wel/hello", "Welcomes/hello", "welcomes.webapp.demo.welcome.domain/hello"} {
@@ -88,6 +89,8 @@ func TestPluginFindsCustomResources(t *testing.T) {
 		t.Errorf("-A says:\n%s%s", got.out, got.notes)
 	}
 	s.expect(s.plugin("status", "-l", "no=such"), 1, "No custom resources found.")
+	s.expect(s.plugin("diff", "-l", "no=such"), 2, "no custom resource is selected by -l no=such")
+	s.expect(s.plugin("diff", "-A", "-l", "no=such", "--chart", "helm-charts/welcome"), 2, "no custom resource is selected by -l no=such")
 	s.expect(s.plugin("pause", "-l", "no=such"), 1, "no custom resources found")
 	s.expect(s.plugin("pause", "deployment/hello"), 1, "the operator serves no Deployment")
 	s.expect(s.plugin("reconcile", "deployment/hello"), 1, "the operator serves no Deployment")

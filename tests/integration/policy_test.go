@@ -6,10 +6,13 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,6 +27,7 @@ const markOfPublished = "webapp.demo.welcome.domain/published"
 func TestPolicyBoundsTheOperatorsToken(t *testing.T) {
 	s := newScene(t)
 	s.grantJobs()
+	s.grant("", "serviceaccounts", "serviceaccounts/token", "pods/exec") // as a chart's role may hand out
 	token, err := env.Token(ctx, operatorNamespace, operatorAccount)
 	s.must(err)
 	operator, err := client.New(env.As(token), client.Options{Scheme: env.Client.Scheme()})
@@ -57,6 +61,7 @@ func TestPolicyBoundsTheOperatorsToken(t *testing.T) {
 	}}}
 	controlled := metav1.ObjectMeta{Namespace: s.namespace, Name: "probe", OwnerReferences: []metav1.OwnerReference{reference}}
 
+	const noSubresource = "uses no subresource but the status of its custom resources"
 	const noOwner, noSecret, noAccount, noHost = "a custom resource of its kinds controls", "use no Secret", "have no ServiceAccount", "nothing of their node"
 	forbidden := map[string]struct {
 		object client.Object
@@ -153,6 +158,15 @@ func TestPolicyBoundsTheOperatorsToken(t *testing.T) {
 			t.Errorf("create: %s: %v", name, err)
 		}
 	}
+
+	// Rights that it hands out, it does not use.
+	account := &corev1.ServiceAccount{ObjectMeta: objectMeta(s.namespace, "somebody")}
+	s.must(env.Client.Create(ctx, account))
+	denied("make a token", operator.SubResource("token").Create(ctx, account, &authenticationv1.TokenRequest{}), noSubresource)
+	api, err := kubernetes.NewForConfig(env.As(token))
+	s.must(err)
+	denied("run a command in a pod", api.CoreV1().RESTClient().Post().Namespace(s.namespace).Resource("pods").Name("x").SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{Command: []string{"id"}}, scheme.ParameterCodec).Do(ctx).Error(), noSubresource)
 
 	// What is somebody else's stays that.
 	foreign := probeDeployment(s.namespace)

@@ -17,6 +17,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/controlplane"
@@ -240,4 +241,44 @@ func TestRecordsLost(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whoever may edit ConfigMaps can have nobody change a record any more. The release goes on all the same, with one revision for each edit, and nothing is rolled back.
+func TestImmutableRecord(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
+	cr := s.deploy("hello", kit.Greet("first"))
+	s.settled(operator)
+	freeze := func() {
+		records := s.records("hello")
+		newest := &records[len(records)-1]
+		newest.Immutable = ptr.To(true)
+		s.must(env.Client.Update(ctx, newest))
+	}
+	for i, greeting := range []string{"second", "third"} {
+		freeze()
+		if greeting == "third" { // metadata can be changed always
+			newest := &s.records("hello")[i]
+			newest.Labels["status"] = string(release.StatusPendingUpgrade)
+			s.must(env.Client.Update(ctx, newest))
+		}
+		deployment := &appsv1.Deployment{}
+		s.get(deployment, "hello")
+		s.edit("hello", kit.Greet(greeting))
+		s.awaitGreeting("hello", greeting)
+		s.awaitDeployed("hello")
+		s.settled(operator)
+		now := &appsv1.Deployment{}
+		s.get(now, "hello")
+		if now.Generation != deployment.Generation+1 {
+			t.Errorf("the edit has changed the Deployment %d times", now.Generation-deployment.Generation)
+		}
+		if records := s.records("hello"); len(records) != i+2 || records[i+1].Labels["status"] != string(release.StatusDeployed) || records[i].Labels["status"] == string(release.StatusDeployed) {
+			t.Errorf("the records are %v", names(records))
+		}
+	}
+	freeze()
+	s.delete(cr)
+	s.awaitGone(&appsv1.Deployment{}, "hello")
+	s.must(s.hasRecords("hello", 0))
 }

@@ -2,8 +2,10 @@ package integration
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -272,4 +274,21 @@ func TestRestart(t *testing.T) {
 			t.Errorf("Welcome %s was changed: %v", name, now.Object["status"])
 		}
 	}
+}
+
+// What has failed is tried again when its time has come, whatever happens to the Welcome meanwhile: each time that something did, the controller's queue would
+// wait longer for the next try, up to 17 minutes.
+func TestRetriesWhileOthersAreBusy(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.ownOperator(settings{namespaces: []string{s.namespace}})
+	service := s.foreignService(s.namespace, "hello")
+	s.create("hello")
+	s.awaitCondition("hello", "Ready", "False", "not controlled by this custom resource")
+	for i := range 30 {
+		s.edit("hello", kit.Annotate("example.com/poke", fmt.Sprint(i)))
+		time.Sleep(20 * time.Millisecond) // each to be a reconcile of its own
+	}
+	s.must(env.Client.Delete(ctx, service))
+	s.awaitDeployed("hello")
 }

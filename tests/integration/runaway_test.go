@@ -1,11 +1,14 @@
 package integration
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
@@ -92,5 +95,39 @@ func TestSpecsThatMakeTooMuch(t *testing.T) {
 	}
 	if operator.HasEnded() {
 		t.Errorf("the operator has ended:\n%s", operator.LastLines(20))
+	}
+}
+
+// What is released and waits for a trial, as much does after a restart, is as ready as before.
+func TestTrialsAfterARestart(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Looker")
+	chart := chartOf(t, map[string]string{
+		"Chart.yaml":        "{apiVersion: v2, name: looker, version: 0.1.0}",
+		"values.yaml":       "{list: []}",
+		"templates/it.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}-it'}\ndata: {count: '{{ len .Values.list }}', there: '{{ len (lookup \"v1\" \"ConfigMap\" .Release.Namespace \"settings\") }}'}\n",
+	})
+	only := settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: entryOf("Looker", chart, "")}
+	first := s.ownOperator(only)
+	names := []string{"a", "b", "c", "d", "e", "f"}
+	ready := map[string]metav1.Condition{}
+	for _, name := range names {
+		s.createOf("Looker", name, kit.Set("list", slices.Repeat([]any{"x"}, 600)))
+		s.awaitOf("Looker", name, "Ready")
+		ready[name], _ = kit.Condition(s.of("Looker", name), "Ready")
+	}
+	first.Stop()
+	next := s.ownOperator(only)
+	s.await("all are reconciled", func() error {
+		const of = `controller="looker-controller"`
+		if working := next.metric(t, "controller_runtime_active_workers", of); working > 0 {
+			return fmt.Errorf("%v at work", working)
+		}
+		return atLeast(int(next.metric(t, "controller_runtime_reconcile_total", of)), len(names))
+	})
+	for _, name := range names {
+		if now, err := kit.Condition(s.of("Looker", name), "Ready"); err != nil || !now.LastTransitionTime.Equal(ptr.To(ready[name].LastTransitionTime)) {
+			t.Errorf("%s was ready, and is %+v (%v)", name, now, err)
+		}
 	}
 }
