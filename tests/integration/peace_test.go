@@ -39,10 +39,10 @@ func (s *scene) seen(operator *process) {
 	s.settled(operator)
 }
 
-// ofDrift are requests without the lists of pods that tell how an unhealthy Welcome fares, and its status.
+// ofDrift are requests without the lists of pods that tell how an unhealthy Welcome fares, its status, and events, which are sent some time after what they tell of.
 func ofDrift(all controlplane.Requests) controlplane.Requests {
 	return slices.DeleteFunc(all, func(one controlplane.Request) bool {
-		return one.ObjectRef.Resource == "pods" && one.ObjectRef.Name == "" || one.ObjectRef.Resource == "welcomes" && one.ObjectRef.Subresource == "status"
+		return one.ObjectRef.Resource == "events" || one.ObjectRef.Resource == "pods" && one.ObjectRef.Name == "" || one.ObjectRef.Resource == "welcomes" && one.ObjectRef.Subresource == "status"
 	})
 }
 
