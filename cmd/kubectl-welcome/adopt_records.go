@@ -2,17 +2,12 @@ package main
 
 import (
 	"cmp"
-	"compress/gzip"
 	"context"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 
 	helmrelease "helm.sh/helm/v3/pkg/release"
 	corev1 "k8s.io/api/core/v1"
@@ -105,28 +100,11 @@ func (r *helmRecords) read(ctx context.Context, name string) (*helmrelease.Relea
 	if err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	rel, err := decodeHelm(configMap.Data["release"] + string(secret.Data["release"]))
+	rel, err := record.Decode(configMap.Data["release"]+string(secret.Data["release"]), maxHelmRecord)
 	if err != nil {
 		return nil, fmt.Errorf("read %s %s: %w", r.kind, name, err)
 	}
 	return rel, nil
-}
-
-// decodeHelm reads what a record of Helm's has under "release".
-func decodeHelm(data string) (*helmrelease.Release, error) {
-	packed, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(data)))
-	if err != nil {
-		return nil, err
-	}
-	raw, err := io.ReadAll(io.LimitReader(packed, maxHelmRecord+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(raw) > maxHelmRecord {
-		return nil, fmt.Errorf("it unpacks to more than %d MiB", maxHelmRecord>>20)
-	}
-	rel := &helmrelease.Release{}
-	return rel, json.Unmarshal(raw, rel)
 }
 
 // marked is what the annotation has. A version before this one wrote no kind. The name goes into commands that people type.

@@ -131,7 +131,7 @@ func (c *cluster) history(ctx context.Context, obj *unstructured.Unstructured) (
 }
 
 func (r *revision) read(data string) error {
-	rel, err := record.Decode(data)
+	rel, err := record.Decode(data, record.MaxRecord)
 	if err != nil {
 		return err
 	}

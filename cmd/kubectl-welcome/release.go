@@ -319,7 +319,7 @@ func (c *cluster) finish(ctx context.Context, secrets corev1client.SecretInterfa
 	if secret == nil {
 		return nil, "", fmt.Errorf("the record of the Helm release %s is gone: somebody has deleted it", owner.GetName())
 	}
-	rel, err := decodeHelm(string(secret.Data["release"]))
+	rel, err := record.Decode(string(secret.Data["release"]), maxHelmRecord)
 	if err != nil {
 		return nil, "", fmt.Errorf("read Secret %s: %w", secret.Name, err)
 	}

@@ -127,10 +127,13 @@ func (s *servable) lack(ctx context.Context, entry Entry, others bool) (lack, er
 		if err != nil && !meta.IsNoMatchError(err) {
 			return nil, err
 		}
-		if _, older := s.mapper.RESTMapping(kind); err != nil && older == nil {
+		if err == nil {
+			continue
+		}
+		if _, other := s.mapper.RESTMapping(kind); other == nil {
 			return fmt.Errorf("the cluster knows the kind %s, and none of the versions %s that the chart brings in crds/: helm show crds %s | kubectl replace -f -: %w", kind, strings.Join(versions, ", "), entry.ChartPath, err), nil
 		}
-		if err != nil && entry.CRDs {
+		if entry.CRDs {
 			err = s.install(ctx, crd)
 		}
 		if err != nil {

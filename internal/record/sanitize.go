@@ -236,7 +236,7 @@ func revisionOf(name, release string) (int, bool) {
 
 // unpack reads the release of a record as Helm's storage drivers do, but no more of it than is bounded. whole is whether that is all.
 func (s *sanitizer) unpack(data string) (rel *release.Release, whole bool, err error) {
-	raw, err := inflate(data)
+	raw, err := inflate(data, MaxRecord)
 	if err != nil {
 		return nil, false, err
 	}
@@ -264,11 +264,11 @@ func (s *sanitizer) unpack(data string) (rel *release.Release, whole bool, err e
 	return &release.Release{Manifest: proven.Manifest}, false, nil
 }
 
-// inflate unpacks a text of at most MaxRecord, without a byte more than it has: it is read twice.
-func inflate(data string) ([]byte, error) {
+// inflate unpacks a text of at most limit bytes, without a byte more than it has: it is read twice.
+func inflate(data string, limit int64) ([]byte, error) {
 	open := func() (io.Reader, error) {
 		text, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(data)))
-		return io.LimitReader(text, MaxRecord+1), err
+		return io.LimitReader(text, limit+1), err
 	}
 	text, err := open()
 	if err != nil {
@@ -278,8 +278,8 @@ func inflate(data string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if size > MaxRecord {
-		return nil, fmt.Errorf("it unpacks to more than %d MiB", MaxRecord>>20)
+	if size > limit {
+		return nil, fmt.Errorf("it unpacks to more than %d MiB", limit>>20)
 	}
 	if text, err = open(); err != nil {
 		return nil, err

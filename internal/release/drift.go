@@ -181,9 +181,9 @@ func (a *actionClient) restless(d *drift, now time.Time) (due bool, shown []stri
 		if a.intact(child) {
 			continue
 		}
-		name, f := a.describe(child), d.fights[a.describe(child)]
+		name := a.describe(child)
 		cached, err := a.cachedChild(child)
-		if f != nil && f.pause > 0 && f.rests(now) > 0 && (f.fought || err == nil && !a.forced()) {
+		if f := d.fights[name]; f != nil && f.pause > 0 && f.rests(now) > 0 && (f.fought || err == nil && !a.forced()) {
 			f.lost, resting[name] = f.fought, true
 			a.resting = append(a.resting, child)
 			a.schedule.after(a.owner, f.rests(now))

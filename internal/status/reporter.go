@@ -369,8 +369,11 @@ func (r *Reporter) await(ctx context.Context, owner client.Object, child object.
 		asked = time.Now()
 		live, err = get(ctx, r.live, owner, child)
 		gone = apierrors.IsNotFound(err)
+		if !watched {
+			return gone || err == nil && child.ShownBy(live), nil
+		}
 		// Without the label by which the cache selects, that never shows it.
-		return gone || err == nil && (!watched && child.ShownBy(live) || watched && !object.ManagedBy().Matches(labels.Set(live.GetLabels()))), nil
+		return gone || err == nil && !object.ManagedBy().Matches(labels.Set(live.GetLabels())), nil
 	})
 	if err != nil {
 		return nil, false

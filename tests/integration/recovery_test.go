@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -281,13 +280,14 @@ func TestRestart(t *testing.T) {
 func TestRetriesWhileOthersAreBusy(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	s.ownOperator(settings{namespaces: []string{s.namespace}})
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
 	service := s.foreignService(s.namespace, "hello")
 	s.create("hello")
 	s.awaitCondition("hello", "Ready", "False", "not controlled by this custom resource")
 	for i := range 30 {
+		reconciles := operator.reconciles(t)
 		s.edit("hello", kit.Annotate("example.com/poke", fmt.Sprint(i)))
-		time.Sleep(20 * time.Millisecond) // each to be a reconcile of its own
+		s.await("the edit is reconciled", func() error { return atLeast(operator.reconciles(t)-reconciles, 1) })
 	}
 	s.must(env.Client.Delete(ctx, service))
 	s.awaitDeployed("hello")
