@@ -650,6 +650,7 @@ func TestGrownClaim(t *testing.T) {
 		s.awaitDeployed("hello")
 		is(size)
 	}
+	s.settled(operator)
 	before := s.record()
 	s.seen(operator)
 	if requests := ofDrift(before.of(operator)); len(requests) > 0 {
