@@ -59,6 +59,6 @@ func (r *Renderer) Render(object *unstructured.Unstructured) (*release.Release, 
 	install.DryRun = true
 	install.ReleaseName = object.GetName()
 	install.Namespace = object.GetNamespace()
-	install.KubeVersion = &chartutil.KubeVersion{Version: "v1.37.1", Major: "1", Minor: "37"}
+	install.KubeVersion = &chartutil.KubeVersion{Version: "v1.37.2", Major: "1", Minor: "37"}
 	return install.Run(r.Chart, values)
 }
