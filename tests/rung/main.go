@@ -67,7 +67,7 @@ func run(args []string) error {
 		o.Failed = []string{err.Error()}
 	}
 	w.again()
-	fmt.Printf("== %s\n", o)
+	fmt.Printf("== %s\n   slowest: %s\n", o, strings.Join(w.slowest(), ", "))
 	return errors.Join(err, o.note())
 }
 

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -18,6 +20,8 @@ type watcher struct {
 	// passed counts the tests that hold no others.
 	passed          int
 	failed, skipped []test
+	// took has how many seconds each took that has ended.
+	took map[test]float64
 	// proofs are what tests logged after "proved: ".
 	proofs []string
 	// running has what those printed that have not ended, parents those that hold others.
@@ -40,10 +44,11 @@ func (t test) String() string {
 type event struct {
 	test
 	Action, Output string
+	Elapsed        float64 // seconds
 }
 
 func (w *watcher) watch(events io.Reader) error {
-	w.running, w.parents, w.said = map[test]*strings.Builder{}, map[test]bool{}, map[test]string{}
+	w.running, w.parents, w.said, w.took = map[test]*strings.Builder{}, map[test]bool{}, map[test]string{}, map[test]float64{}
 	lines := bufio.NewReader(events)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -91,6 +96,7 @@ func (w *watcher) see(e event) {
 			kept.WriteString(e.Output)
 		}
 	case "fail":
+		w.took[e.test] = e.Elapsed
 		w.failed = append(w.failed, e.test)
 		if kept := w.running[e.test]; kept != nil {
 			w.said[e.test] = kept.String()
@@ -102,6 +108,7 @@ func (w *watcher) see(e event) {
 		}
 		w.end(e.test, e.Test != "")
 	case "pass":
+		w.took[e.test] = e.Elapsed
 		if e.Test != "" && !w.parents[e.test] {
 			w.passed++
 		}
@@ -140,6 +147,18 @@ func (w *watcher) again() {
 			}
 		}
 	}
+}
+
+// slowest are the tests that took longest, each with its seconds, without what is in them.
+func (w *watcher) slowest() []string {
+	const most = 12
+	all := slices.DeleteFunc(slices.Collect(maps.Keys(w.took)), func(t test) bool { return t.Test == "" || strings.Contains(t.Test, "/") })
+	slices.SortFunc(all, func(a, b test) int { return cmp.Compare(w.took[b], w.took[a]) })
+	var words []string
+	for _, t := range all[:min(most, len(all))] {
+		words = append(words, fmt.Sprintf("%s %.0fs", t, w.took[t]))
+	}
+	return words
 }
 
 func names(tests []test) []string {
