@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	helmrelease "helm.sh/helm/v3/pkg/release"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -22,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 	boot "demo.welcome.domain/welcome-operator/internal/operator"
@@ -231,7 +229,6 @@ const strict = client.FieldValidation(metav1.FieldValidationStrict)
 
 // servedFor is the kind that the operator makes of the chart of a release.
 func (a *adoption) servedFor(ctx context.Context, kinds []*meta.RESTMapping, rel *helmrelease.Release, objects []*unstructured.Unstructured) (*servedKind, boot.PublishedEntry, error) {
-	logf.SetLogger(logr.Discard()) // what the operator would log is said here
 	of := diffOptions{operator: a.operator}
 	if a.chart != "" {
 		of.charts = []string{a.chart}

@@ -7,13 +7,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
@@ -79,7 +77,6 @@ kubectl welcome diff -A`),
 
 // diff prints what would change. Its error has the exit code.
 func (c *cluster) diff(ctx context.Context, o diffOptions, args []string) error {
-	logf.SetLogger(logr.Discard()) // what the operator would log is said here
 	asks, err := c.proposals(ctx, o, args)
 	if err != nil {
 		return err

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	helmrelease "helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
@@ -23,7 +22,6 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/record"
@@ -245,7 +243,6 @@ func (c *cluster) appliedRelease(ctx context.Context, o releaseOptions, obj *uns
 	if status.Of(obj).Release == nil {
 		return nil, fmt.Errorf("%s has no release yet: kubectl welcome status %s", label(obj), typed(obj))
 	}
-	logf.SetLogger(logr.Discard()) // what the operator would log
 	var of diffOptions
 	if o.chart != "" {
 		of.charts = []string{o.chart}

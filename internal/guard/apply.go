@@ -210,7 +210,11 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 	crowded := false  // whether that is for how much is in the annotations, which have a limit
 	var sent map[string]any
 	for range attempts {
-		t.left = object.LeftTo(t.previous, t.live, t.desired, g.plan.Ignored, g.plan.Scalable)
+		before := t.previous
+		if g.rollsBack {
+			before = nil
+		}
+		t.left = object.LeftTo(before, t.live, t.desired, g.plan.Ignored, g.plan.Scalable)
 		if t.live == nil {
 			t.seen = nil
 			created, err := g.create(helper, t.info)
@@ -227,6 +231,7 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 		}
 		restored := restore(t.previous, t.live, t.desired, t.left)
 		object.Inherit(restored, g.owner)
+		object.ForgetAdopted(restored, g.owner, g.plan.Revision)
 		given := !g.owns(t.live) && g.isGiven(t.live)
 		if given && object.SelectsOthers(t.live, restored) {
 			return nil, fmt.Errorf("%w. It cannot be taken over: its selector is not that of the chart", inTheWay(t.info))

@@ -49,6 +49,8 @@ type Guard struct {
 	kept    []object.Child // what was not deleted
 	adopted []object.Child // what was given to the owner, and is taken over
 	changed bool
+	// rollsBack is whether what a failed upgrade has applied counts as what others have: a claim that it made grow stays so.
+	rollsBack bool
 	// tookBack is whether nothing is left of what an installation has made.
 	tookBack bool
 	// undeleted is why objects could not be deleted, which Helm does not pass on.
@@ -242,6 +244,13 @@ func (g *Guard) Apply(previous, desired string, whole bool) ([]Change, error) {
 		return nil, fmt.Errorf("parse the manifest: %w", err)
 	}
 	return g.apply(before, before, target, whole)
+}
+
+// RollBack brings the objects from what the manifest of a failed upgrade says back to what the one before says.
+func (g *Guard) RollBack(failed, previous string) error {
+	g.rollsBack = true
+	_, err := g.Apply(failed, previous, false)
+	return err
 }
 
 // Compare returns what Apply would change, and changes nothing. Children are then as Apply would leave them.

@@ -36,8 +36,11 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 	probe := anew.DeepCopy()
 	probe.SetName("dry-run-" + string(t.live.GetUID())) // its own name is taken
 	answer, err := resource.NewHelper(t.info.Client, t.info.Mapping).DryRun(true).Create(t.info.Namespace, false, probe)
-	if err != nil {
+	if err = said(t.info, err); err != nil && causes(err) == causes(refused) {
 		return nil, refused
+	}
+	if err != nil { // a quota that is full, or a node port that the one in its place has: what is deleted first may not come back
+		return nil, fmt.Errorf("%w. Nor is it made anew, for the API server would not take another one: %w", refused, err)
 	}
 	why, kind := causes(refused), t.info.Mapping.GroupVersionKind.GroupKind()
 	refusal := fmt.Sprintf("%s cannot be changed to what the chart wants (%s)", describe(t.info), why)

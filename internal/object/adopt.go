@@ -66,6 +66,16 @@ func JustAdopted(obj metav1.Object, owner client.Object, revision int) bool {
 	return obj.GetAnnotations()[adopted] == after(owner, revision)
 }
 
+// ForgetAdopted takes that mark off an object once something has come of the release.
+func ForgetAdopted(obj metav1.Object, owner client.Object, revision int) {
+	annotations := obj.GetAnnotations()
+	if annotations[adopted] == "" || JustAdopted(obj, owner, revision) {
+		return
+	}
+	delete(annotations, adopted) // of a release that is made anew it would become true again
+	obj.SetAnnotations(annotations)
+}
+
 func after(owner client.Object, revision int) string {
 	return fmt.Sprintf("%s/%d", owner.GetUID(), revision)
 }

@@ -25,9 +25,10 @@ type Child struct {
 	// UID of an object that carries no owner reference: by it the custom resource knows it as its own. Empty for others.
 	UID types.UID `json:"uid,omitempty"`
 	// Expires is whether it goes by itself some time after it is done, as a Job with ttlSecondsAfterFinished does, and Expired whether it was seen to have
-	// gone: it is not made again, or it would run for ever.
+	// gone: it is not made again, or it would run for ever. Failed is whether it was seen to have failed before.
 	Expires bool `json:"expires,omitempty"`
 	Expired bool `json:"expired,omitempty"`
+	Failed  bool `json:"failed,omitempty"`
 }
 
 // ChildOf describes an object as the API server answered after it was brought to what the chart wants in what is not left
@@ -73,7 +74,7 @@ func (c Child) Same(other Child) bool {
 
 // SameContent is whether two children stand for the same content of the same object, and it is known by the same UID.
 func (c Child) SameContent(other Child) bool {
-	return c.Same(other) && c.Fingerprint == other.Fingerprint && c.UID == other.UID && c.Expired == other.Expired
+	return c.Same(other) && c.Fingerprint == other.Fingerprint && c.UID == other.UID && c.Expired == other.Expired && c.Failed == other.Failed
 }
 
 // Compare orders children by version, kind and name.

@@ -63,9 +63,10 @@ func Kept(obj metav1.Object) bool {
 }
 
 // ManagedBy selects what the operator made.
-func ManagedBy() labels.Selector {
-	return labels.SelectorFromSet(labels.Set{managedByLabel: managedByValue})
-}
+func ManagedBy() labels.Selector { return labels.SelectorFromSet(ManagedByLabels()) }
+
+// ManagedByLabels are the labels that ManagedBy selects.
+func ManagedByLabels() labels.Set { return labels.Set{managedByLabel: managedByValue} }
 
 // InNoNamespace is whether obj, as the cluster has it or is to have it, is cluster-scoped. An owner reference to a custom resource, which is in a
 // namespace, would have the garbage collector delete it.
@@ -161,7 +162,7 @@ func Inheritable(obj metav1.Object, owner client.Object) bool {
 // MarkedFor is whether an inheritable object is marked, whatever the chart adds to that, as of the release of owner: a namesake has left it, or a backup had it.
 func MarkedFor(obj metav1.Object, owner client.Object) bool {
 	marked := &metav1.ObjectMeta{
-		Namespace: obj.GetNamespace(), Labels: labels.Set{managedByLabel: managedByValue}, Annotations: map[string]string{ReleaseName: owner.GetName(), ReleaseNamespace: owner.GetNamespace()},
+		Namespace: obj.GetNamespace(), Labels: ManagedByLabels(), Annotations: map[string]string{ReleaseName: owner.GetName(), ReleaseNamespace: owner.GetNamespace()},
 	}
 	return Inheritable(obj, owner) && len(Unmarked(obj, marked, owner)) == 0
 }

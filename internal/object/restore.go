@@ -40,7 +40,7 @@ func othersIn(object *unstructured.Unstructured) []pointer {
 	switch kind {
 	case service:
 		spec, _ := object.Object["spec"].(map[string]any)
-		for i := range list(spec["ports"]) {
+		for i := range min(len(list(spec["ports"])), maxPorts) {
 			others = append(others, pointer{"spec", "ports", strconv.Itoa(i), "nodePort"})
 		}
 	case claim:
@@ -48,6 +48,9 @@ func othersIn(object *unstructured.Unstructured) []pointer {
 	}
 	return others
 }
+
+// maxPorts bounds the ports of a Service whose node ports are others'. Each costs a look at all of them.
+const maxPorts = 100
 
 var (
 	service = schema.GroupKind{Kind: "Service"}
@@ -134,7 +137,7 @@ func Restore(previous, live, desired *unstructured.Unstructured, left Left) *uns
 	if live.GroupVersionKind().GroupKind() == (schema.GroupKind{Kind: "Pod"}) {
 		desired.Object = withInjected(before, live.Object, desired.Object).(map[string]any)
 	}
-	content := mergeMap(before, live.Object, desired.Object)
+	content := dropsEmpty(scheme.Scheme.Recognizes(desired.GroupVersionKind())).mergeMap(before, live.Object, desired.Object)
 	wanted, hasSpec := desired.Object["spec"].(map[string]any)
 	if others, known := othersUnlessSet[live.GroupVersionKind().GroupKind()]; known && hasSpec {
 		spec := maps.Clone(wanted)
@@ -229,7 +232,11 @@ func field(of any, name string) any {
 	return fields[name]
 }
 
-func mergeMap(previous, live, desired map[string]any) map[string]any {
+// dropsEmpty is whether the API server drops the empty values of an object: it does of kinds that it knows by their Go types. Of custom resources it keeps them, and some mean
+// something: selfSigned: {}.
+type dropsEmpty bool
+
+func (drops dropsEmpty) mergeMap(previous, live, desired map[string]any) map[string]any {
 	merged := maps.Clone(live)
 	if merged == nil {
 		merged = map[string]any{}
@@ -240,31 +247,31 @@ func mergeMap(previous, live, desired map[string]any) map[string]any {
 		}
 		before, wasMap := before.(map[string]any)
 		left, isMap := live[key].(map[string]any)
-		if left = mergeMap(before, left, nil); wasMap && isMap && len(left) > 0 {
+		if left = drops.mergeMap(before, left, nil); wasMap && isMap && len(left) > 0 {
 			merged[key] = left // with what others have put there
 		} else {
 			delete(merged, key)
 		}
 	}
 	for key, value := range desired {
-		if isEmpty(value) && isEmpty(live[key]) {
-			continue // the API server drops empty values
+		if isEmpty(live[key]) && (value == nil || bool(drops) && isEmpty(value)) {
+			continue
 		}
-		merged[key] = mergeValue(previous[key], live[key], value)
+		merged[key] = drops.mergeValue(previous[key], live[key], value)
 	}
 	return merged
 }
 
-func mergeValue(previous, live, desired any) any {
+func (drops dropsEmpty) mergeValue(previous, live, desired any) any {
 	switch desired := desired.(type) {
 	case map[string]any:
 		if live, ok := live.(map[string]any); ok {
 			previous, _ := previous.(map[string]any)
-			return mergeMap(previous, live, desired)
+			return drops.mergeMap(previous, live, desired)
 		}
 	case []any:
 		if live, ok := live.([]any); ok {
-			return mergeList(list(previous), live, desired)
+			return drops.mergeList(list(previous), live, desired)
 		}
 	}
 	return desired
@@ -272,10 +279,10 @@ func mergeValue(previous, live, desired any) any {
 
 // mergeList keeps the order and the elements of desired, each with the fields of its counterparts:
 // the element of that name, or of that place where names do not tell.
-func mergeList(previous, live, desired []any) []any {
+func (drops dropsEmpty) mergeList(previous, live, desired []any) []any {
 	merged := make([]any, len(desired))
 	for i, element := range desired {
-		merged[i] = mergeValue(counterpart(previous, desired, i), counterpart(live, desired, i), element)
+		merged[i] = drops.mergeValue(counterpart(previous, desired, i), counterpart(live, desired, i), element)
 	}
 	return merged
 }
@@ -328,7 +335,7 @@ func Canonical(rendered *unstructured.Unstructured) *unstructured.Unstructured {
 	if typed, err := scheme.Scheme.New(rendered.GroupVersionKind()); err == nil {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(canonical.Object, typed, true); err == nil {
 			if content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed); err == nil {
-				canonical.Object = content
+				canonical.Object = withoutUnsaid(content, rendered.Object)
 				canonical.SetGroupVersionKind(rendered.GroupVersionKind())
 			}
 		}
@@ -336,6 +343,15 @@ func Canonical(rendered *unstructured.Unstructured) *unstructured.Unstructured {
 	unstructured.RemoveNestedField(canonical.Object, "status")
 	unstructured.RemoveNestedField(canonical.Object, "metadata", "creationTimestamp")
 	return canonical
+}
+
+// withoutUnsaid drops what is empty only because its type has it: the rules of a ClusterRole that are collected from others are not the chart's.
+func withoutUnsaid(content, rendered map[string]any) map[string]any {
+	maps.DeleteFunc(content, func(key string, value any) bool {
+		_, said := rendered[key]
+		return value == nil && !said
+	})
+	return content
 }
 
 // Patch is the JSON merge patch that makes live what restored is, empty where nothing differs.

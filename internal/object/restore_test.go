@@ -56,6 +56,16 @@ func TestRestore(t *testing.T) {
 			"{apiVersion: v1, kind: ServiceAccount, metadata: {name: a}, imagePullSecrets: [{name: mine}, {name: a-dockercfg-mine}]}",
 			"{apiVersion: v1, kind: ServiceAccount, metadata: {name: a}, secrets: [{name: a-token-abcde}], imagePullSecrets: [{name: mine}, {name: a-dockercfg-mine}, {name: a-dockercfg-abcde}]}",
 		},
+		"what is empty counts in a custom resource": {
+			"{apiVersion: cert-manager.io/v1, kind: Issuer, spec: {acme: {}}}",
+			"{apiVersion: cert-manager.io/v1, kind: Issuer, spec: {selfSigned: {}, acme: {}, ca: null}}",
+			"{apiVersion: cert-manager.io/v1, kind: Issuer, spec: {selfSigned: {}, acme: {}}}",
+		},
+		"and is dropped where the API server drops it": {
+			"{apiVersion: batch/v1, kind: CronJob, spec: {jobTemplate: {}}}",
+			"{apiVersion: batch/v1, kind: CronJob, spec: {jobTemplate: {metadata: {}}}}",
+			"{apiVersion: batch/v1, kind: CronJob, spec: {jobTemplate: {}}}",
+		},
 		"replicas of the chart come back": {
 			"{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 4}}",
 			"{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 1}}",

@@ -1,6 +1,8 @@
 package object
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -16,11 +18,14 @@ const maxReference = 1024
 // maxFingerprint bounds what is kept of the fingerprint of an object that has thousands of annotations.
 const maxFingerprint = 16 << 10
 
-// unread are fields of the spec of Deployments and Services that nobody reads in the cache.
-var unread = []string{
-	"template", "strategy", "revisionHistoryLimit", "progressDeadlineSeconds",
-	"clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy", "sessionAffinity",
+// read are the fields of spec and status, besides those that are no list and no map, that say how an object fares (see Health), which pods are its own, and where it is reached.
+var read = map[string][]string{
+	"spec":   {"selector", "updateStrategy", "ports", "rules", "tls"},
+	"status": {"conditions", "containerStatuses", "loadBalancer"},
 }
+
+// maxRead bounds each of them, in bytes and parts: what is small where it is stored may be fifty times as large in memory.
+const maxRead = 32 << 10
 
 // Slim is a transform of the cache. It keeps of a child what says whether it is healthy, whose it
 // is, where it is reached and what its pods request, and a fingerprint of the rest. Of what says of no custom
@@ -56,13 +61,10 @@ func (k IgnoredByKind) Slim(object any) (any, error) {
 			annotations[CustomResource], annotations[ReleaseNamespace], annotations[ReleaseName] = kind.String(), of.Namespace, of.Name
 		}
 		slim.SetAnnotations(annotations)
-		for _, key := range []string{"spec", "status"} {
-			if value, ok := whole.Object[key]; ok {
-				slim.Object[key] = value
+		for key, read := range read {
+			if fields, ok := whole.Object[key].(map[string]any); ok {
+				slim.Object[key] = slimFields(fields, read)
 			}
-		}
-		for _, unread := range unread {
-			unstructured.RemoveNestedField(slim.Object, "spec", unread)
 		}
 		if whole.GetKind() == "Service" { // that of a workload is read
 			unstructured.RemoveNestedField(slim.Object, "spec", "selector")
@@ -70,6 +72,40 @@ func (k IgnoredByKind) Slim(object any) (any, error) {
 	}
 	whole.Object = slim.Object
 	return Share(whole)
+}
+
+func slimFields(fields map[string]any, read []string) map[string]any {
+	slim := map[string]any{}
+	for key, value := range fields {
+		switch value.(type) {
+		case map[string]any, []any:
+			if !slices.Contains(read, key) {
+				continue
+			}
+		}
+		if sizeOf(value) <= maxRead {
+			slim[key] = value
+		}
+	}
+	return slim
+}
+
+// sizeOf is how many bytes the texts of a value have, and parts it is made of, each of which costs some more.
+func sizeOf(value any) (size int) {
+	const part = 16
+	switch value := value.(type) {
+	case map[string]any:
+		for key, element := range value {
+			size += part + len(key) + sizeOf(element)
+		}
+	case []any:
+		for _, element := range value {
+			size += part + sizeOf(element)
+		}
+	case string:
+		return len(value)
+	}
+	return size
 }
 
 func slimAnnotations(object *unstructured.Unstructured, rules Ignored) map[string]string {

@@ -68,6 +68,47 @@ func TestSlimKeepsTheFingerprintAndDropsTheBulk(t *testing.T) {
 	}
 }
 
+// Who may make an object of a small text can have it name the operator's custom resource: a megabyte of {} takes fifty.
+func TestSlimKeepsLittleOfWhatIsLarge(t *testing.T) {
+	many := make([]any, 100_000)
+	for i := range many {
+		many[i] = map[string]any{}
+	}
+	for kind, field := range map[string]string{"NetworkPolicy": "ingress", "Ingress": "rules", "Service": "ports", "Deployment": "selector"} {
+		whole := parse(t, deploymentYAML)
+		whole.SetKind(kind)
+		whole.Object["spec"] = map[string]any{"replicas": int64(2), field: many}
+		whole.Object["status"] = map[string]any{"replicas": int64(2), "conditions": many, "large": strings.Repeat("x", 1<<20)}
+		if _, err := slim(whole); err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(whole)
+		if err != nil || len(text) > 2048 {
+			t.Errorf("of a %s, %d bytes are kept: %v", kind, len(text), err)
+		}
+		if replicas, _, _ := unstructured.NestedInt64(whole.Object, "status", "replicas"); replicas != 2 {
+			t.Errorf("of a %s, the replicas are gone: %v", kind, whole.Object)
+		}
+	}
+}
+
+// A Service may have ten thousand ports, and is looked at whenever something in it changes, before all others of its kind.
+func TestFingerprintOfManyPorts(t *testing.T) {
+	ports := make([]any, 10_000)
+	for i := range ports {
+		ports[i] = map[string]any{"name": strconv.Itoa(i), "port": int64(i + 1)}
+	}
+	service := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Service", "spec": map[string]any{"ports": ports}}}
+	allocated := testing.Benchmark(func(b *testing.B) {
+		for b.Loop() {
+			Fingerprint(service, nil)
+		}
+	}).AllocedBytesPerOp()
+	if allocated > 64<<20 {
+		t.Errorf("it takes %d MiB", allocated>>20)
+	}
+}
+
 // slim is that of an operator which serves greetings and Welcomes.
 var slim = IgnoredByKind{
 	greeting().GroupVersionKind().GroupKind():              nil,

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -118,6 +119,7 @@ func (e Entry) kindOptions(options Options) release.KindOptions {
 		Limits:           options.RolloutLimits,
 		DriftDetection:   release.DriftDetection{Mode: e.DriftDetection.Mode, Ignored: e.DriftDetection.ignored},
 		Recreate:         e.Recreate,
+		Timeout:          cmp.Or(e.Timeout.Duration, release.DefaultTimeout),
 		Namespaces:       options.WatchNamespaces,
 		WatchDependents:  e.WatchDependentResources == nil || *e.WatchDependentResources,
 	}

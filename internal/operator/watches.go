@@ -38,6 +38,8 @@ type Entry struct {
 	DryRunOption string `json:"dryRunOption"`
 	// Recreate are the kinds whose objects may be deleted and made anew where a field cannot be changed.
 	Recreate object.Kinds `json:"recreate"`
+	// Timeout is how long a hook or a test of the chart may take, by default release.DefaultTimeout.
+	Timeout metav1.Duration `json:"timeout"`
 
 	// brought are the CRDs that the chart has in crds/.
 	brought []*unstructured.Unstructured
@@ -142,6 +144,9 @@ func validateEntry(entry *Entry) error {
 	}
 	if !slices.Contains([]string{"", "client", "server"}, entry.DryRunOption) {
 		return fmt.Errorf("dryRunOption must be client or server, not %q; what a chart looks up is always looked up", entry.DryRunOption)
+	}
+	if entry.Timeout.Duration < 0 {
+		return fmt.Errorf("timeout must not be negative, as %s is", entry.Timeout.Duration)
 	}
 	if err := entry.Recreate.Validate(); err != nil {
 		return fmt.Errorf("recreate: %w", err)

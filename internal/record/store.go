@@ -3,6 +3,7 @@
 package record
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,6 +61,7 @@ type Store struct {
 	release   string // the name of the release, as it is recorded
 	sanitizer *sanitizer
 	stamp     func() Record
+	applied   func() int
 	// read is what List has read whole last: Helm asks twice in an upgrade.
 	read *corev1.ConfigMap
 	// created is the name of the record that an action has made, empty while there is none.
@@ -76,6 +78,8 @@ type Options struct {
 	Secrets bool
 	// Allow is what the platform allows in no namespace.
 	Allow object.Allow
+	// Applied is the revision of the release that was applied last, 0 if none is known.
+	Applied func() int
 	// Children are the objects of the release as far as they are known, for a record that can't be read.
 	Children func() []object.Child
 	// IsApplied is whether a manifest is known to be the one that was applied last.
@@ -94,7 +98,7 @@ type Live interface {
 func NewStore(reconcile context.Context, live Live, cache client.Reader, mapper meta.RESTMapper, owner client.Object, o Options) *Store {
 	release := o.Names.of(owner)
 	store := &Store{
-		reconcile: reconcile, ConfigMapInterface: live.ConfigMaps(owner.GetNamespace()), cache: cache, owner: owner, names: o.Names, kind: "ConfigMap", release: release,
+		reconcile: reconcile, ConfigMapInterface: live.ConfigMaps(owner.GetNamespace()), cache: cache, owner: owner, names: o.Names, kind: "ConfigMap", release: release, applied: o.Applied,
 		sanitizer: &sanitizer{mapper: mapper, owner: owner, release: release, isApplied: o.IsApplied, known: o.Children, report: o.Report, allow: o.Allow, discreet: o.Secrets},
 	}
 	if o.Secrets {
@@ -150,11 +154,11 @@ func (r *Store) labelled() labels.Selector {
 func (r *Store) cached(ctx context.Context, selector labels.Selector) ([]corev1.ConfigMap, error) {
 	items, err := r.recordsOf(ctx, r.release, selector)
 	owned := slices.DeleteFunc(r.owned(items), func(record corev1.ConfigMap) bool { return record.DeletionTimestamp != nil })
-	slices.SortFunc(owned, func(a, b corev1.ConfigMap) int {
-		older, _ := revisionOf(a.Name, r.release)
-		newer, _ := revisionOf(b.Name, r.release)
-		return newer - older
-	})
+	revisions := make(map[string]int, len(owned)) // read once: there may be thousands
+	for i := range owned {
+		revisions[owned[i].Name], _ = revisionOf(owned[i].Name, r.release)
+	}
+	slices.SortFunc(owned, func(a, b corev1.ConfigMap) int { return cmp.Compare(revisions[b.Name], revisions[a.Name]) })
 	return owned[:min(len(owned), MaxHistory+1)], err
 }
 
@@ -259,6 +263,12 @@ func (r *Store) Create(ctx context.Context, record *corev1.ConfigMap, opts metav
 		return nil, err
 	}
 	written, err := r.ConfigMapInterface.Create(ctx, record, opts)
+	if apierrors.IsAlreadyExists(err) && r.applied() > 0 {
+		if err := r.removeHelms(ctx, record.Name); err != nil {
+			return nil, err
+		}
+		written, err = r.ConfigMapInterface.Create(ctx, record, opts)
+	}
 	if apierrors.IsAlreadyExists(err) && r.hasUnlabelled(ctx, record.Name) {
 		// Helm creates only records that it does not find: somebody took the labels off
 		// this one, or a stock Helm operator made it, and it would be in the way for ever. With its labels, it is of another
@@ -273,6 +283,16 @@ func (r *Store) Create(ctx context.Context, record *corev1.ConfigMap, opts metav
 		return nil, err
 	}
 	return written, r.awaitCached(ctx, written)
+}
+
+// removeHelms deletes a record of the release that nobody owns, and that has Helm's labels: somebody has rolled the release back, or uninstalled it, with Helm's own commands, which
+// take off what they do not know of the records that they write. Of a release that was never applied, it would be somebody else's.
+func (r *Store) removeHelms(ctx context.Context, name string) error {
+	live, err := r.live(ctx, name)
+	if err != nil || len(live.OwnerReferences) > 0 || live.DeletionTimestamp != nil || !r.labelled().Matches(labels.Set(live.Labels)) {
+		return client.IgnoreNotFound(err)
+	}
+	return r.remove(ctx, []corev1.ConfigMap{*live})
 }
 
 // inTheWay is why there can be no record of this name.
@@ -401,7 +421,7 @@ func (r *Store) Restamp(ctx context.Context, record *Record) error {
 	if err != nil {
 		return err
 	}
-	content := map[string]any{"metadata": map[string]any{"uid": known.UID, "annotations": record.annotations()}}
+	content := map[string]any{"metadata": map[string]any{"uid": known.UID, "annotations": record.annotations(), "labels": object.ManagedByLabels()}} // or the cache would never show it
 	if record.Key != "" {
 		content["stringData"] = map[string]any{keyOfDigests: record.Key}
 	}

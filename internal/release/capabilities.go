@@ -4,12 +4,15 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chartutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -24,17 +27,23 @@ const capabilitiesPeriod = 5 * time.Minute
 type Capabilities struct {
 	discovery discovery.DiscoveryInterface
 	log       logr.Logger
+	started   time.Time
 	current   atomic.Pointer[capabilities]
 }
+
+// unseenFor is how long after its start an operator puts off what a chart would make without an API that does not answer, and that it has not seen: what was
+// made with it stays as it is. An API that is away for longer counts as gone.
+const unseenFor = 15 * time.Minute
 
 type capabilities struct {
 	*chartutil.Capabilities
 	digest string
+	unseen bool // whether an API that the cluster should have does not answer, and never has since the start
 }
 
 // NewCapabilities reads the capabilities of the cluster once.
 func NewCapabilities(discovery discovery.DiscoveryInterface, log logr.Logger) (*Capabilities, error) {
-	c := &Capabilities{discovery: discovery, log: log}
+	c := &Capabilities{discovery: discovery, log: log, started: time.Now()}
 	return c, c.refresh()
 }
 
@@ -67,23 +76,63 @@ func (c *Capabilities) Digest() string {
 	return c.current.Load().digest
 }
 
+// Settled is whether what the capabilities lack is gone, and does not only fail to answer for the moment.
+func (c *Capabilities) Settled() bool {
+	return !c.current.Load().unseen || time.Since(c.started) > unseenFor
+}
+
+// withFailed notes of which APIs the server did not answer: Helm leaves them out without a word.
+type withFailed struct {
+	discovery.ServerResourcesInterface
+	failed map[schema.GroupVersion]error
+}
+
+func (d *withFailed) ServerGroupsAndResources() ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+	groups, resources, err := d.ServerResourcesInterface.ServerGroupsAndResources()
+	d.failed, _ = discovery.GroupDiscoveryFailedErrorGroups(err)
+	return groups, resources, err
+}
+
 func (c *Capabilities) refresh() error {
 	version, err := c.discovery.ServerVersion()
 	if err != nil {
 		return fmt.Errorf("read the version of the API server: %w", err)
 	}
-	apis, err := action.GetVersionSet(c.discovery)
-	// An aggregated API whose server is down is missing from the list; the others are valid.
-	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
+	answered := &withFailed{ServerResourcesInterface: c.discovery}
+	apis, err := action.GetVersionSet(answered)
+	if err != nil {
 		return fmt.Errorf("read the API groups of the cluster: %w", err)
+	}
+	// An aggregated API whose server is down, as that of metrics, is missing. A chart that asks for it would make something else, for as long as that takes.
+	unseen := false
+	for failed := range answered.failed {
+		known := c.known(failed.String())
+		for _, api := range known {
+			if !slices.Contains(apis, api) {
+				apis = append(apis, api)
+			}
+		}
+		unseen = unseen || len(known) == 0
 	}
 	current := &chartutil.Capabilities{
 		APIVersions: apis,
 		KubeVersion: chartutil.KubeVersion{Version: version.GitVersion, Major: version.Major, Minor: version.Minor},
 		HelmVersion: chartutil.DefaultCapabilities.HelmVersion,
 	}
-	c.current.Store(&capabilities{Capabilities: current, digest: capabilitiesDigest(current)})
+	c.current.Store(&capabilities{Capabilities: current, digest: capabilitiesDigest(current), unseen: unseen})
 	return nil
+}
+
+// known is what was known of a group version before.
+func (c *Capabilities) known(groupVersion string) (known []string) {
+	if last := c.current.Load(); last != nil {
+		for _, api := range last.APIVersions {
+			if api == groupVersion || strings.HasPrefix(api, groupVersion+"/") {
+				known = append(known, api)
+			}
+		}
+	}
+	return known
 }
 
 func capabilitiesDigest(c *chartutil.Capabilities) string {

@@ -25,9 +25,9 @@ import (
 )
 
 const (
-	// actionTimeout bounds a Helm action with its hooks: without it, one endless hook
+	// DefaultTimeout bounds a hook of a Helm action: without it, an endless one
 	// would keep a worker for ever.
-	actionTimeout = 5 * time.Minute
+	DefaultTimeout = 5 * time.Minute
 	// requestTimeout bounds a single request of a Helm action, so that a hanging
 	// admission webhook fails one reconcile and not the operator.
 	requestTimeout = 30 * time.Second
@@ -87,7 +87,6 @@ func (c *Clients) newLibraryClients(config *rest.Config) (helmclient.ActionClien
 		// A failed dry run would be "rolled back" too, for real.
 		helmclient.WithFailureRollbacks(false),
 		helmclient.AppendInstallOptions(func(install *action.Install) error {
-			install.Timeout = actionTimeout
 			install.DisableOpenAPIValidation = true
 			install.SkipCRDs = true // an entry is not served before they are there
 			// The library's sets owner references, for which it parses the manifest once more. The guard does it anyway.
@@ -95,7 +94,6 @@ func (c *Clients) newLibraryClients(config *rest.Config) (helmclient.ActionClien
 			return nil
 		}),
 		helmclient.AppendUpgradeOptions(func(upgrade *action.Upgrade) error {
-			upgrade.Timeout = actionTimeout
 			upgrade.DisableOpenAPIValidation = true
 			upgrade.TakeOwnership = true // as the guard judges it, and not by annotations
 			upgrade.PostRenderer = nil
@@ -103,7 +101,6 @@ func (c *Clients) newLibraryClients(config *rest.Config) (helmclient.ActionClien
 			return nil
 		}),
 		helmclient.AppendUninstallOptions(func(uninstall *action.Uninstall) error {
-			uninstall.Timeout = actionTimeout
 			// They would come from the record, and whoever forged one would have the operator create anything: they are run from the chart.
 			uninstall.DisableHooks = true
 			return nil

@@ -71,6 +71,7 @@ type fight struct {
 	deleted []time.Time   // when it was created again the last times
 	looked  []time.Time   // when it was looked at the last times, and nothing was put back
 	last    time.Time     // of these
+	put     time.Time     // when it was put back or created again last
 	change  string        // what was put back, and who had written it
 	pause   time.Duration // from the last repair or look to the next, 0 while there were few
 	fought  bool          // whether that is for repairs
@@ -84,7 +85,7 @@ func (f *fight) repaired(now time.Time, change guard.Change) {
 	}
 	*times = append(*times, now)
 	*times = (*times)[max(0, len(*times)-most):]
-	f.last, f.change = now, describe(change)
+	f.last, f.put, f.change = now, now, describe(change)
 	within := fightWindow
 	if f.pause > 0 { // and it was put back no sooner
 		within += time.Duration(most) * f.pause
@@ -97,8 +98,11 @@ func (f *fight) repaired(now time.Time, change guard.Change) {
 	}
 }
 
-// left notes a look at an object in which nothing had to be put back.
+// left notes a look at an object in which nothing had to be put back: what was fought for has stayed as it is, whatever else others write there.
 func (f *fight) left(now time.Time) {
+	if f.fought && now.Sub(f.put) >= fightWindow {
+		*f = fight{}
+	}
 	f.looked = append(f.looked, now)
 	f.looked = f.looked[max(0, len(f.looked)-quietLooks):]
 	f.last = now
@@ -175,9 +179,9 @@ func (a *actionClient) correct() error {
 
 // restless finds the known objects that are not as they were applied: whether there are any to look at, which of these the cache shows, and which are to rest, for others
 // would only change them again. One that is gone does not rest unless it was fought for.
-func (a *actionClient) restless(d *drift, now time.Time) (due bool, shown []string, resting map[string]bool) {
+func (a *actionClient) restless(d *drift, now time.Time, children []object.Child) (due bool, shown []string, resting map[string]bool) {
 	resting = map[string]bool{}
-	for _, child := range a.provenChildren() {
+	for _, child := range children {
 		if a.intact(child) {
 			continue
 		}
@@ -225,7 +229,7 @@ func (a *actionClient) note(d *drift, now time.Time, looked []string, changes []
 // repairRested repairs what has drifted, but for what others would only change again.
 func (a *actionClient) repairRested(d *drift) error {
 	now := time.Now()
-	due, shown, resting := a.restless(d, now)
+	due, shown, resting := a.restless(d, now, a.provenChildren())
 	var changes []guard.Change
 	var err error
 	if due || a.provenChildren() == nil || a.forced() {
@@ -244,7 +248,7 @@ func (a *actionClient) repairRested(d *drift) error {
 // compareObjects finds out what a repair would change.
 func (a *actionClient) compareObjects(d *drift) error {
 	now, children := time.Now(), a.provenChildren()
-	_, shown, resting := a.restless(d, now)
+	_, shown, resting := a.restless(d, now, children)
 	seen, known := a.wanted, children != nil
 	drifted := !known
 	for _, child := range children {
@@ -264,6 +268,7 @@ func (a *actionClient) compareObjects(d *drift) error {
 		a.note(d, now, nil, nil, resting)
 		return nil
 	}
+	a.resting = nil // or what rests would pass for as it should be
 	op, err := a.begin(nil, false)
 	if err != nil {
 		return err

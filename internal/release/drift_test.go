@@ -58,6 +58,23 @@ func TestLooksRest(t *testing.T) {
 	}
 }
 
+// A fight is over when what was put back stays as it is, also where others write something else there all the time.
+func TestFightAmongWorkThatStaysIsOver(t *testing.T) {
+	start := time.Now()
+	f := &fight{}
+	for i := range fightRepairs {
+		f.repaired(start.Add(time.Duration(i)*time.Second), guard.Change{})
+	}
+	f.left(start.Add(30 * time.Second))
+	if !f.fought {
+		t.Error("half a minute later, it is over")
+	}
+	f.left(start.Add(2 * fightWindow))
+	if f.fought || f.pause > 0 || f.lost {
+		t.Errorf("it is not over after %s: %+v", 2*fightWindow, f)
+	}
+}
+
 func TestDescribeChange(t *testing.T) {
 	for want, change := range map[string]guard.Change{
 		"it was deleted":                       {Created: true},

@@ -7,7 +7,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Reasons of the events that tell what was done to a release. Why something was not done is
+// Reasons of the events that tell what was done to a release, and what was seen or left out meanwhile. A failure is
 // told by the status package, once per change of the Ready condition.
 const (
 	Installed      = "Installed"

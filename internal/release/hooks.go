@@ -43,7 +43,7 @@ func (op *operation) runHooks(hooks []*release.Hook, event release.HookEvent) er
 	})
 	if err == nil {
 		run := action.NewReleaseTesting(config)
-		run.Timeout, run.Namespace = actionTimeout, owner.GetNamespace()
+		run.Timeout, run.Namespace = op.timeout, owner.GetNamespace()
 		_, err = run.Run(owner.GetName())
 	}
 	if err != nil {

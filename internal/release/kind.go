@@ -44,13 +44,14 @@ type Kind struct {
 	hookPlaces *places
 	vanished   *vanished
 	watches    *watches // nil if nobody asked for them
-	// overrides, allow, secrets, names and recreate are as in KindOptions, and mayTest is its Tests.
+	// overrides, allow, secrets, names, recreate and timeout are as in KindOptions, and mayTest is its Tests.
 	overrides map[string]string
 	allow     object.Allow
 	secrets   bool
 	mayTest   bool
 	names     record.Names
 	recreate  object.Kinds
+	timeout   time.Duration
 	changing  func(retry bool) (done func())
 	acted     func(action string, took time.Duration, err error)
 }
@@ -84,6 +85,8 @@ type KindOptions struct {
 	DriftDetection DriftDetection
 	// Recreate are the kinds whose objects may be deleted and made anew where a field cannot be changed.
 	Recreate object.Kinds
+	// Timeout is how long a hook or a test may take.
+	Timeout time.Duration
 	// Namespaces are those that the operator watches, none for all.
 	Namespaces []string
 	// WatchDependents is whether a change of a child causes a reconcile.
@@ -100,7 +103,7 @@ type KindOptions struct {
 func (c *Clients) Kind(o KindOptions) *Kind {
 	k := &Kind{
 		clients: c, gvk: o.GroupVersionKind, chart: o.Chart, selector: o.Selector, schedule: &schedule{period: o.Period}, rollout: newRollout(o.Limits), drift: o.DriftDetection,
-		slots: make(guard.Slots, o.MaxConcurrent), testPlaces: newPlaces(1, maxTests), hookPlaces: newPlaces(maxHooks, allHooks), vanished: newVanished(), overrides: o.Overrides, allow: o.Allow, secrets: o.Secrets, mayTest: o.Tests, names: o.Names, recreate: o.Recreate, changing: o.Changing, acted: o.Acted,
+		slots: make(guard.Slots, o.MaxConcurrent), testPlaces: newPlaces(1, maxTests), hookPlaces: newPlaces(maxHooks, allHooks), vanished: newVanished(), overrides: o.Overrides, allow: o.Allow, secrets: o.Secrets, mayTest: o.Tests, names: o.Names, recreate: o.Recreate, timeout: o.Timeout, changing: o.Changing, acted: o.Acted,
 	}
 	if o.WatchDependents {
 		if len(o.Namespaces) == 0 {
@@ -251,7 +254,7 @@ func (k *Kind) ActionClientFor(ctx context.Context, owner client.Object) (helmcl
 func (k *Kind) client(ctx context.Context, owner client.Object) (*actionClient, error) {
 	report := k.clients.reporter(ctx, owner)
 	a := &actionClient{Kind: k, ctx: ctx, owner: owner, report: report}
-	a.store = k.store(ctx, owner, record.Options{Allow: k.allow, Children: a.knownChildren, IsApplied: func(manifest string) bool { return a.isApplied(manifest) || a.wasBegun(manifest) }, Report: report})
+	a.store = k.store(ctx, owner, record.Options{Allow: k.allow, Applied: a.appliedRevision, Children: a.knownChildren, IsApplied: func(manifest string) bool { return a.isApplied(manifest) || a.wasBegun(manifest) }, Report: report})
 	if owner.GetDeletionTimestamp() != nil {
 		var err error
 		if a.store, err = a.store.AsRecorded(ctx); err != nil {

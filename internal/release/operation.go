@@ -20,10 +20,11 @@ import (
 // a store that are made for it. Afterwards, they tell what was done.
 type operation struct {
 	*Kind
-	plan  guard.Plan
-	helm  helmclient.ActionInterface
-	guard *guard.Guard
-	store *record.Store
+	plan   guard.Plan
+	helm   helmclient.ActionInterface
+	guard  *guard.Guard
+	store  *record.Store
+	config *action.Configuration
 
 	client   *actionClient
 	lookups  *lookups
@@ -148,5 +149,6 @@ func (g *guardedConfigs) ActionConfigFor(ctx context.Context, owner client.Objec
 	config.Capabilities = op.clients.capabilities.Get()
 	config.KubeClient = op.guard
 	config.RESTClientGetter = op.lookups.getter(config.RESTClientGetter)
+	op.config = config
 	return config, nil
 }

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -183,21 +184,31 @@ func (a *actionClient) expired() (gone []object.Child) {
 			}
 			child.Expired = apierrors.IsNotFound(err)
 		}
-		if child.Expired {
+		if child.Expired && !(child.Failed && a.forced()) {
 			gone = append(gone, child)
 		}
 	}
 	return gone
 }
 
-// expire takes note of them, so that they are not looked for again.
+// expire takes note of them, so that they are not looked for again, and of those that have failed and will go.
 func (a *actionClient) expire() {
-	for _, gone := range a.expired() {
-		if i := slices.IndexFunc(a.provenChildren(), gone.Same); i >= 0 && !a.current.Children[i].Expired {
-			a.current.Children = slices.Clone(a.current.Children) // others read them
-			a.current.Children[i].Expired = true
+	if !slices.ContainsFunc(a.provenChildren(), func(child object.Child) bool { return child.Expires && !child.Expired }) {
+		return
+	}
+	gone, children := a.expired(), slices.Clone(a.current.Children) // others read them
+	for i := range children {
+		child := &children[i]
+		child.Expired = child.Expired || slices.ContainsFunc(gone, child.Same)
+		if !child.Expires || child.Expired {
+			continue
+		}
+		if live, err := a.cachedChild(*child); err == nil {
+			result, err := object.Health(live)
+			child.Failed = err == nil && result.Status == status.FailedStatus
 		}
 	}
+	a.current.Children = children
 }
 
 // untouched are the objects that are as this process has applied them. A record could be forged, and the cache be behind

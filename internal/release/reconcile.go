@@ -104,7 +104,7 @@ func (a *actionClient) isOthers() bool {
 // newest is the newest record. One that is too far ahead to be the operator's is deleted: there is none after the highest number, and
 // so no upgrade.
 func (a *actionClient) newest() (*record.Record, error) {
-	for {
+	for range record.MaxHistory {
 		current, err := a.store.Newest(a.ctx)
 		if current == nil || err != nil || current.Revision <= a.appliedRevision()+maxAhead {
 			return current, err
@@ -114,6 +114,7 @@ func (a *actionClient) newest() (*record.Record, error) {
 			return nil, fmt.Errorf("delete release record %s: %w", current.Name, err)
 		}
 	}
+	return nil, fmt.Errorf("somebody has written more than %d release records that are nobody's: the next reconcile goes on to delete them", record.MaxHistory)
 }
 
 // light is the current release as far as the reconciler needs to know it.
@@ -217,6 +218,9 @@ func (a *actionClient) observe() observation {
 	o.status, o.recorded = a.current.Status, a.current.Inputs
 	o.outdated = a.brake == "" && a.clients.ledger.outdatedBy(a.owner.GetUID()) == a.outdated()
 	o.asks = a.current.Capabilities != a.around.Capabilities || a.asks.objects && a.looksAgain(o.now)
+	if a.asks.capabilities && a.asked == "" && !a.clients.capabilities.Settled() {
+		o.asks = false
+	}
 	return o
 }
 
@@ -435,7 +439,7 @@ func (a *actionClient) noticed(op *operation) {
 	churn.notice(now, a.around, op.lookups.all())
 }
 
-// rerender returns what the release would be now, as the revision that it is: what follows from the number is no reason for another one.
+// rerender returns what the release would be now, as the revision that it is: what follows from the number, or from having been installed, is no reason for another one.
 func (a *actionClient) rerender(op *operation, opts ...helmclient.UpgradeOption) (*release.Release, error) {
 	op.asIs = true
 	defer func() { op.asIs = false }()
@@ -445,6 +449,9 @@ func (a *actionClient) rerender(op *operation, opts ...helmclient.UpgradeOption)
 // render returns what an upgrade would apply now.
 func (a *actionClient) render(op *operation, opts ...helmclient.UpgradeOption) (*release.Release, error) {
 	op.guard.Unasked = true
+	if op.asIs && a.current.Revision == 1 {
+		return a.renderInstall(op)
+	}
 	rel, err := op.helm.Upgrade(a.owner.GetName(), a.owner.GetNamespace(), a.chart, a.values, append(opts, func(u *action.Upgrade) error {
 		u.DryRun, u.DryRunOption, u.PostRenderer = true, "server", op
 		u.SkipSchemaValidation = a.source.accepts(a.whole)
@@ -456,9 +463,23 @@ func (a *actionClient) render(op *operation, opts ...helmclient.UpgradeOption) (
 	return rel, err
 }
 
+// renderInstall returns what an installation would apply now. The library would take a failed one back for real, dry or not.
+func (a *actionClient) renderInstall(op *operation) (*release.Release, error) {
+	install := action.NewInstall(op.config)
+	install.ReleaseName, install.Namespace = a.owner.GetName(), a.owner.GetNamespace()
+	install.DryRun, install.DryRunOption, install.PostRenderer = true, "server", op
+	install.SkipCRDs, install.DisableOpenAPIValidation, install.TakeOwnership = true, true, true
+	install.SkipSchemaValidation = a.source.accepts(a.whole)
+	rel, err := install.RunWithContext(a.ctx, a.chart, a.values)
+	if err != nil && a.secrets {
+		err = object.DiscreetRendering(err)
+	}
+	return rel, err
+}
+
 func (a *actionClient) upgrade(name, namespace string, opts []helmclient.UpgradeOption) (*release.Release, error) {
 	if a.held != nil {
-		return nil, a.held
+		return nil, a.heldBack()
 	}
 	if err := a.prepare(a.tried, a.repairWhatIsLookedUp); err != nil {
 		return nil, err

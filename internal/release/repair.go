@@ -29,7 +29,7 @@ const rolloutPoll = 2 * time.Minute
 func (a *actionClient) Reconcile(*release.Release) (err error) {
 	defer a.answerFailure(&err)
 	if a.held != nil {
-		return a.held
+		return a.heldBack()
 	}
 	if a.proven { // else a record could name any kind, and have it watched
 		if err := a.watch(a.ctx, a.owner, a.current.Children); err != nil {
@@ -105,6 +105,9 @@ func (a *actionClient) observed(h health) { a.wake(a.rollout.observe(a.owner, h)
 func (a *actionClient) health() health {
 	worst := healthy
 	for _, child := range a.current.Children {
+		if child.Expired && child.Failed {
+			return broken
+		}
 		if child.Expired {
 			continue
 		}
@@ -163,6 +166,19 @@ func (a *actionClient) repair() ([]guard.Change, error) {
 	if unfinished && err == nil {
 		a.tell(Installed, "Revision %d, which was interrupted: %s", a.current.Revision, object.List(op.guard.Children()))
 	}
+	a.tellChanges(changes)
+	if err != nil {
+		return changes, fmt.Errorf("repair drift: %w", err)
+	}
+	a.applied = op.guard.Children()
+	if !a.proven || !slices.EqualFunc(a.applied, a.current.Children, object.Child.SameContent) {
+		a.current.Children = a.applied // to be written into the status
+	}
+	return changes, nil
+}
+
+// tellChanges says what a repair has put back.
+func (a *actionClient) tellChanges(changes []guard.Change) {
 	for _, change := range changes {
 		what := change.Object + ": put back " + strings.Join(change.Fields, ", ")
 		if change.Writer != "" {
@@ -175,14 +191,49 @@ func (a *actionClient) repair() ([]guard.Change, error) {
 		a.tell(DriftCorrected, "%s", what)
 		a.acted(DriftCorrection, change.Took, nil)
 	}
+}
+
+// heldBack is the failure of a moment ago, while the same is not to be tried again. What was applied last serves people meanwhile, and is kept as it was.
+func (a *actionClient) heldBack() error {
+	if err := a.repairStanding(); err != nil {
+		logf.FromContext(a.ctx).Error(err, "What was applied last cannot be put back while what is wanted now fails")
+	}
+	return a.held
+}
+
+// repairStanding puts the objects back to what was applied last, if the failure is of something else, and not that the platform allows it no longer.
+func (a *actionClient) repairStanding() error {
+	children, ours := a.knownChildren(), a.current.Status == release.StatusDeployed && a.current.Inputs == a.wanted
+	if ours || a.drift.Mode != DriftEnabled || a.appliedDigest() == "" || errors.As(a.held, &notAllowed{}) {
+		return nil
+	}
+	now, d := time.Now(), a.clients.ledger.drift(a.owner.GetUID())
+	due, shown, resting := a.restless(&d, now, children)
+	if !due {
+		return nil
+	}
+	op, err := a.begin(nil, false)
 	if err != nil {
-		return changes, fmt.Errorf("repair drift: %w", err)
+		return err
 	}
-	a.applied = op.guard.Children()
-	if !a.proven || !slices.EqualFunc(a.applied, a.current.Children, object.Child.SameContent) {
-		a.current.Children = a.applied // to be written into the status
+	defer op.end()
+	standing, err := a.store.Releases().Deployed(a.owner.GetName())
+	if err != nil {
+		return fmt.Errorf("read the release that was applied last: %w", err)
 	}
-	return changes, nil
+	if !a.isApplied(standing.Manifest) {
+		return nil // it would be made of what somebody has written
+	}
+	changes, err := op.guard.Apply(standing.Manifest, standing.Manifest, false)
+	a.tellChanges(changes)
+	a.note(&d, now, shown, changes, resting)
+	d.tell()
+	a.clients.ledger.setDrift(a.owner.GetUID(), d)
+	if err != nil {
+		return fmt.Errorf("repair drift: %w", err)
+	}
+	a.clients.ledger.restored(a.owner.GetUID(), op.guard.Children())
+	return nil
 }
 
 // restorable is the manifest whose objects should exist: that which was applied, as the record has it. If the record was changed, it is what

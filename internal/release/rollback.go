@@ -24,13 +24,17 @@ func (a *actionClient) rollBack(op *operation, failed *release.Release) error {
 		logf.FromContext(a.ctx).Info("Not rolling back: the record of the last good revision is not what was applied", "revision", previous.Version)
 		return nil
 	}
-	if err := op.runHooks(failed.Hooks, release.HookPreRollback); err != nil {
+	hooks := failed.Hooks
+	if a.skipsHooks() { // and has no place to wait for them
+		hooks = nil
+	}
+	if err := op.runHooks(hooks, release.HookPreRollback); err != nil {
 		return fmt.Errorf("roll back: %w", err)
 	}
-	if _, err := op.guard.Apply(failed.Manifest, previous.Manifest, false); err != nil {
+	if err := op.guard.RollBack(failed.Manifest, previous.Manifest); err != nil {
 		return fmt.Errorf("roll back: %w", err)
 	}
-	if err := op.runHooks(failed.Hooks, release.HookPostRollback); err != nil {
+	if err := op.runHooks(hooks, release.HookPostRollback); err != nil {
 		return fmt.Errorf("roll back: %w", err)
 	}
 	logf.FromContext(a.ctx).Info("Rolled back a failed upgrade", "revision", previous.Version)

@@ -107,6 +107,7 @@ func (a *actionClient) skipsHooks() bool {
 // asInstall and asUpgrade have Helm do as the annotations of the owner say.
 func (a *actionClient) asInstall() helmclient.InstallOption {
 	return func(install *action.Install) error {
+		install.Timeout = a.timeout
 		install.Description, install.DisableHooks = a.owner.GetAnnotations()[installDescription], a.skipsHooks()
 		return nil
 	}
@@ -114,6 +115,7 @@ func (a *actionClient) asInstall() helmclient.InstallOption {
 
 func (a *actionClient) asUpgrade() helmclient.UpgradeOption {
 	return func(upgrade *action.Upgrade) error {
+		upgrade.Timeout = a.timeout
 		upgrade.Description, upgrade.DisableHooks = a.owner.GetAnnotations()[upgradeDescription], a.skipsHooks()
 		return nil
 	}

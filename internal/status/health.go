@@ -39,6 +39,11 @@ func health(previous Status, seen observation) verdict {
 // health is nil if o is healthy.
 func (o childState) health() *verdict {
 	v := &verdict{ready: metav1.ConditionFalse, reason: reasonProgressing, reconciling: true, unhealthy: true}
+	if o.Expired { // and is judged all the same
+		v.reconciling, v.stalled, v.reason = false, true, "JobFailed"
+		v.message = fmt.Sprintf("%s has failed, and is gone since, as it says. To have it made and run again: kubectl welcome reconcile --force.", o)
+		return v
+	}
 	if o.live == nil {
 		v.message = fmt.Sprintf("%s is not seen yet as it was applied.", o)
 		return v

@@ -333,11 +333,13 @@ func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured
 	}
 	_, failed := failure(reported)
 	for _, child := range state.Children {
-		if child.Expired {
+		if child.Expired && !child.Failed {
 			continue
 		}
 		o := childState{Child: child}
-		if failed {
+		if child.Expired {
+			o.gone = true
+		} else if failed {
 			o.live, o.gone = r.find(ctx, owner, child) // half an upgrade may have been applied since
 		} else {
 			if o.live, o.gone = r.await(ctx, owner, child); o.gone {
@@ -425,13 +427,36 @@ func (r *Reporter) pods(ctx context.Context, seen observation) []corev1.Pod {
 	return pods
 }
 
-func (r *Reporter) podsOf(ctx context.Context, namespace string, o childState) []corev1.Pod {
+// Pods are read so many at a time, by all workers, and so many of one workload at most: each may be as large as somebody could make it.
+const podsAtOnce, mostPods = 20, 200
+
+var readingPods = make(chan struct{}, 1)
+
+// podsOf lists the pods of a workload, with no more of each than is read.
+func (r *Reporter) podsOf(ctx context.Context, namespace string, o childState) (pods []corev1.Pod) {
 	list := &corev1.PodList{}
-	err := r.live.List(ctx, list, client.InNamespace(namespace), &client.ListOptions{
-		Raw: &metav1.ListOptions{LabelSelector: podSelector(o.live), ResourceVersion: "0"}, // from the API server's memory
-	})
-	if err != nil {
-		logf.FromContext(ctx).Error(err, "Cannot look at pods", "object", o.String())
+	ctx, cancel := context.WithTimeout(ctx, cacheLag)
+	defer cancel()
+	page := func() error {
+		select {
+		case readingPods <- struct{}{}:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		defer func() { <-readingPods }()
+		next := list.Continue
+		list = &corev1.PodList{}
+		return r.live.List(ctx, list, client.InNamespace(namespace), client.Limit(podsAtOnce), client.Continue(next), &client.ListOptions{Raw: &metav1.ListOptions{LabelSelector: podSelector(o.live)}})
 	}
-	return list.Items
+	for more := true; more && len(pods) < mostPods; more = list.Continue != "" {
+		if err := page(); err != nil {
+			logf.FromContext(ctx).Error(err, "Cannot look at pods", "object", o.String())
+			return pods
+		}
+		for i := range list.Items {
+			pod := &list.Items[i]
+			pods = append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, DeletionTimestamp: pod.DeletionTimestamp}, Status: pod.Status})
+		}
+	}
+	return pods
 }

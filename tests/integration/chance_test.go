@@ -446,7 +446,8 @@ func TestNewKindOfTheCluster(t *testing.T) {
 	s := newScene(t)
 	settings := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withPassword+`
   known: {{ .Capabilities.APIVersions.Has "`+s.namespace+`.known.example.com/v1" | quote }}
-  revision: {{ .Release.Revision | quote }}`)}
+  revision: {{ .Release.Revision | quote }}
+  installed: {{ .Release.IsInstall | quote }}`)}
 	operator := s.ownOperator(settings)
 	s.deploy("hello")
 	s.bringUp("hello")

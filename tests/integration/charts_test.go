@@ -83,6 +83,38 @@ spec:
 	}
 }
 
+// A Job that has failed has not been run when Kubernetes has deleted it: that is said until somebody has it made again.
+func TestJobThatFailsAndExpires(t *testing.T) {
+	s := newScene(t)
+	s.grantJobs()
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: {{ .Release.Name }}}
+spec:
+  ttlSecondsAfterFinished: 0
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: once, image: "example.com/once:{{ .Values.replicas }}"}]`)})
+	s.deploy("hello")
+	job := &batchv1.Job{}
+	s.get(job, "hello")
+	s.endHook(job, batchv1.JobFailureTarget, batchv1.JobFailed)
+	s.awaitReason("hello", "JobFailed", "failed: 0/1")
+	s.await("it is known to have failed", func() error { return says(s.childrenInStatus(), []string{`"failed":true`}) })
+	s.must(env.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	s.awaitReason("hello", "JobFailed", "is gone", "kubectl welcome reconcile --force")
+	s.settled(operator)
+	if err := s.find(job, "hello"); !apierrors.IsNotFound(err) {
+		t.Errorf("it is run again: %v", err)
+	}
+	s.edit("hello", kit.Annotate("webapp.demo.welcome.domain/reconcile", "force-1"))
+	s.awaitExists(job, "hello")
+	s.endHook(job, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.bringUp("hello")
+}
+
 // A Job that Kubernetes deletes some time after it is done has been run, whatever happens to the operator and to other objects, until the chart wants another one.
 func TestJobThatExpires(t *testing.T) {
 	s := newScene(t)

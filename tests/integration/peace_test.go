@@ -2,11 +2,15 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"helm.sh/helm/v3/pkg/action"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -659,6 +663,102 @@ func TestGrownClaim(t *testing.T) {
 	s.edit("hello", kit.Set("podLabels", map[string]any{"size": "9Gi"}))
 	is("9Gi")
 	s.awaitDeployed("hello")
+	// Nor does what takes back a failed upgrade, which has made it grow, want it to shrink, or make it anew.
+	lift := s.refuse(admissionregistrationv1.Create, "autoscaling", "horizontalpodautoscalers", "nothing scales here", func() error {
+		return env.Client.Create(ctx, &autoscalingv1.HorizontalPodAutoscaler{
+			ObjectMeta: objectMeta(s.namespace, "probe"),
+			Spec:       autoscalingv1.HorizontalPodAutoscalerSpec{ScaleTargetRef: autoscalingv1.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "hello"}, MaxReplicas: 1},
+		}, client.DryRunAll)
+	})
+	s.edit("hello", kit.Set("autoscaling.enabled", true), kit.Set("podLabels", map[string]any{"size": "12Gi"}))
+	s.awaitReason("hello", "Rejected", "nothing scales here")
+	is("12Gi")
+	if condition, err := kit.Condition(s.welcome("hello"), "Ready"); err != nil || strings.Contains(condition.Message, "roll back") {
+		t.Errorf("it says %v: %v", condition, err)
+	}
+	lift()
+	s.awaitDeployed("hello")
+	is("12Gi")
+}
+
+// What serves people is kept as it was while the newest spec fails, also by an operator that has just begun.
+func TestRepairsWhileTheSpecFails(t *testing.T) {
+	s := newScene(t)
+	only := settings{namespaces: []string{s.namespace}}
+	operator := s.ownOperator(only)
+	s.deploy("hello", kit.Greet("before"))
+	lift := s.refuse(admissionregistrationv1.Update, "apps", "deployments", "Deployments stay", func() error {
+		deployment := &appsv1.Deployment{}
+		s.get(deployment, "hello")
+		deployment.Labels["example.com/probe"] = "yes"
+		return env.Client.Update(ctx, deployment, client.DryRunAll)
+	})
+	s.edit("hello", kit.Greet("after"))
+	s.awaitReason("hello", "Rejected", "Deployments stay")
+	comesBack := func() {
+		t.Helper()
+		service := &corev1.Service{}
+		s.get(service, "hello")
+		s.must(env.Client.Delete(ctx, service))
+		start, was := time.Now(), service.UID
+		s.await("the Service is back", func() error {
+			if err := s.find(service, "hello"); err != nil {
+				return err
+			}
+			if service.UID == was {
+				return errors.New("it is not deleted yet")
+			}
+			return nil
+		})
+		if took := time.Since(start); took > 15*time.Second { // the next try may be a minute away
+			t.Errorf("the Service is back after %s", took)
+		}
+	}
+	for range 3 {
+		comesBack()
+	}
+	operator.Kill()
+	operator = s.ownOperator(only)
+	s.await("the operator works", func() error { return atLeast(operator.reconciles(t), 1) })
+	comesBack()
+	s.awaitReason("hello", "Rejected", "Deployments stay")
+	lift()
+	s.awaitGreeting("hello", "after")
+	s.awaitDeployed("hello")
+}
+
+// Helm's own commands take off what they do not know of the records that they write. The release goes on, after each of them and at each later edit.
+func TestHelmByHand(t *testing.T) {
+	s := newScene(t)
+	s.operator()
+	s.deploy("hello", kit.Greet("one"))
+	s.edit("hello", kit.Greet("two"))
+	s.awaitGreeting("hello", "two")
+	s.awaitDeployed("hello")
+	config := s.helm("configmap")
+	for i, command := range []func() error{
+		func() error { return action.NewRollback(config).Run("hello") },
+		func() error {
+			uninstall := action.NewUninstall(config)
+			uninstall.KeepHistory = true
+			_, err := uninstall.Run("hello")
+			return err
+		},
+		func() error { // by somebody who tidies up
+			records := s.records("hello")
+			newest := records[len(records)-1].DeepCopy()
+			newest.OwnerReferences = nil
+			return env.Client.Update(ctx, newest)
+		},
+	} {
+		s.must(command())
+		for _, what := range []string{"first", "second", "third"} {
+			greeting := fmt.Sprint(what, "-", i)
+			s.edit("hello", kit.Greet(greeting))
+			s.awaitGreeting("hello", greeting)
+			s.awaitDeployed("hello")
+		}
+	}
 }
 
 // A pod of a chart stays with what admission and the scheduler put into it, and gets the chart's next image.

@@ -1,6 +1,6 @@
 // Command rung runs one rung of the ladder of tests, and says in one line what it proved and how long it took.
 //
-//	go run ./tests/rung run -name test-e2e -proves '…' [-v] [-aside …] [-since …] <arguments of go test>
+//	go run ./tests/rung run -name test-e2e -proves '…' [-v] [-parts …] [-since …] <arguments of go test>
 //	go run ./tests/rung table test-unit test-e2e …
 //
 // What a test logs after "proved: " goes into that line, too. The table is made of what the last run of each rung came to.
@@ -41,19 +41,22 @@ func run(args []string) error {
 	name := flags.String("name", "", "of the rung")
 	proves := flags.String("proves", "", "what it proves, in a few words")
 	verbose := flags.Bool("v", false, "show what all tests print, not only those that fail")
-	aside := flags.String("aside", "", "run the tests whose names match this `expression` in a process of their own, at the same time as the others")
+	parts := flags.String("parts", "", "run the tests that match each of these `expressions`, with commas between them, in a process of its own, all at the same time")
 	since := flags.Int64("since", time.Now().Unix(), "when the rung began to prepare, in Unix `seconds`")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	parts := [][]string{flags.Args()}
-	if *aside != "" {
-		parts = [][]string{slices.Concat(flags.Args(), []string{"-run=" + *aside}), slices.Concat(flags.Args(), []string{"-skip=" + *aside})}
+	processes := [][]string{flags.Args()}
+	if *parts != "" {
+		processes = nil
+		for part := range strings.SplitSeq(*parts, ",") {
+			processes = append(processes, slices.Concat(flags.Args(), []string{"-run=" + part}))
+		}
 	}
 	events, lines := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		ended <- goTest(parts, lines)
+		ended <- goTest(processes, lines)
 		_ = lines.Close() // it never fails
 	}()
 	w := &watcher{out: os.Stdout, verbose: *verbose}
