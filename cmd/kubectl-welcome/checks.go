@@ -162,12 +162,7 @@ func differing(path string, a, b *apiextensionsv1.JSONSchemaProps) (paths []stri
 	if !equality.Semantic.DeepEqual(own(a), own(b)) {
 		paths = append(paths, strings.TrimPrefix(path, "."))
 	}
-	names := maps.Clone(a.Properties)
-	if names == nil {
-		names = map[string]apiextensionsv1.JSONSchemaProps{}
-	}
-	maps.Copy(names, b.Properties)
-	for _, name := range slices.Sorted(maps.Keys(names)) {
+	for _, name := range union(a.Properties, b.Properties) {
 		in, hasIn := a.Properties[name]
 		out, hasOut := b.Properties[name]
 		if hasIn && hasOut {

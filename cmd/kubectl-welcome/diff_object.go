@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/base64"
 	"fmt"
-	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -59,7 +58,7 @@ func newChange(owner *unstructured.Unstructured, outlook guard.Outlook, preview 
 		mask(before, after, path, preview.IsUnknown())
 	}
 	if object.IsSecret(known) {
-		for key := range keysOf(field(before, "data"), field(after, "data")) {
+		for _, key := range union(field(before, "data"), field(after, "data")) {
 			mask(before, after, []string{"data", key}, false)
 		}
 	}
@@ -216,15 +215,6 @@ func put(content any, path []string, value string) any {
 func field(content map[string]any, name string) map[string]any {
 	value, _ := content[name].(map[string]any)
 	return value
-}
-
-func keysOf(a, b map[string]any) map[string]any {
-	all := maps.Clone(a)
-	if all == nil {
-		all = map[string]any{}
-	}
-	maps.Copy(all, b)
-	return all
 }
 
 // template of the pods of a workload that replaces them when it changes.

@@ -211,14 +211,9 @@ func flatten(path string, values any, into map[string]string) {
 
 // union of the keys of two maps, sorted.
 func union[V any](a, b map[string]V) []string {
-	keys := slices.Sorted(maps.Keys(a))
-	for key := range b {
-		if _, has := a[key]; !has {
-			keys = append(keys, key)
-		}
-	}
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
 	slices.Sort(keys)
-	return keys
+	return slices.Compact(keys)
 }
 
 // showHistory prints revisions, newest first.

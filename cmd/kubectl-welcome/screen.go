@@ -227,12 +227,7 @@ func summary(reports []*report) string {
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
 		all = append(all, counted(kinds[kind], kind))
 	}
-	for _, reason := range slices.SortedFunc(maps.Keys(reasons), func(a, b string) int {
-		if reasons[a] != reasons[b] {
-			return reasons[b] - reasons[a]
-		}
-		return strings.Compare(a, b)
-	}) {
+	for _, reason := range mostCommon(reasons) {
 		why = append(why, fmt.Sprintf("%d %s", reasons[reason], reason))
 	}
 	text := fmt.Sprintf("%s: %d ready", strings.Join(all, ", "), ready)

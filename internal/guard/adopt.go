@@ -46,10 +46,6 @@ func (g *Guard) Judge(manifest string) error {
 	return err
 }
 
-func (g *Guard) noteAdopted(live *unstructured.Unstructured) {
-	g.adopted = append(g.adopted, nameOf(live))
-}
-
 // giveBack undoes what made an object, which nobody owned, the owner's: nothing has come of the release for which it was taken over. What is in it stays.
 func (g *Guard) giveBack(helper *resource.Helper, info *resource.Info, live *unstructured.Unstructured) error {
 	returned := live.DeepCopy()

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -158,7 +159,7 @@ func (g *Guard) shape(info *resource.Info) *unstructured.Unstructured {
 
 // bringAll brings each object to what it should be, up to the first failure in an upgrade.
 func (g *Guard) bringAll(targets []*target, upgrade, dryRun bool) ([]Change, error) {
-	g.changed = g.changed || !dryRun
+	g.Changed = g.Changed || !dryRun
 	g.applied = nil
 	var changes []Change
 	var errs []error
@@ -276,7 +277,7 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 			return answer, nil // nothing is stored that could be looked at again
 		default:
 			if given {
-				g.noteAdopted(answer)
+				g.Adopted = append(g.Adopted, nameOf(answer))
 			}
 			t.live, sent = answer, patch
 		}
@@ -316,17 +317,10 @@ func (g *Guard) patch(helper *resource.Helper, t target, patch map[string]any) (
 
 func withUID(patch map[string]any, uid types.UID) map[string]any {
 	metadata := map[string]any{"uid": string(uid)}
-	if changed, ok := patch["metadata"].(map[string]any); ok {
-		for key, value := range changed {
-			metadata[key] = value
-		}
-	}
-	with := map[string]any{"metadata": metadata}
-	for key, value := range patch {
-		if key != "metadata" {
-			with[key] = value
-		}
-	}
+	changed, _ := patch["metadata"].(map[string]any)
+	maps.Copy(metadata, changed)
+	with := maps.Clone(patch)
+	with["metadata"] = metadata
 	return with
 }
 
@@ -420,8 +414,8 @@ func (g *Guard) isMarked(live *unstructured.Unstructured) bool {
 
 func (g *Guard) noteKept(live *unstructured.Unstructured) {
 	child := nameOf(live)
-	if !slices.ContainsFunc(g.kept, child.Same) {
-		g.kept = append(g.kept, child)
+	if !slices.ContainsFunc(g.Kept, child.Same) {
+		g.Kept = append(g.Kept, child)
 	}
 }
 

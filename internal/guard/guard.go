@@ -35,6 +35,17 @@ type Guard struct {
 	// Unasked is whether Helm is told of no object that is there when it asks, before it hands them over: the guard finds out by itself.
 	Unasked bool
 
+	// Changed is whether the action has come so far as to change an object of the release.
+	Changed bool
+	// Adopted is what was given to the owner, and taken over.
+	Adopted []object.Child
+	// Kept is what was not deleted because it is to be kept.
+	Kept []object.Child
+	// Undeleted is why objects could not be deleted, which Helm does not pass on.
+	Undeleted error
+	// TookBack is whether an object was in the way of an installation, of which nothing is left.
+	TookBack bool
+
 	ctx   context.Context // of the reconcile: Helm's interface has none
 	owner client.Object
 	slots Slots // one of them is held
@@ -46,15 +57,8 @@ type Guard struct {
 	proven  kube.ResourceList // the objects of the manifest that Plan.Applied knows
 	unowned []types.UID       // of the owner's objects that carry no owner reference
 	applied []object.Child
-	kept    []object.Child // what was not deleted
-	adopted []object.Child // what was given to the owner, and is taken over
-	changed bool
 	// rollsBack is whether what a failed upgrade has applied counts as what others have: a claim that it made grow stays so.
 	rollsBack bool
-	// tookBack is whether nothing is left of what an installation has made.
-	tookBack bool
-	// undeleted is why objects could not be deleted, which Helm does not pass on.
-	undeleted error
 }
 
 // Plan is what an action knows beforehand.
@@ -108,21 +112,6 @@ func (g *Guard) Children() []object.Child {
 	slices.SortFunc(children, object.Child.Compare)
 	return children
 }
-
-// Kept lists what was not deleted because it is to be kept.
-func (g *Guard) Kept() []object.Child { return g.kept }
-
-// Adopted lists what was given to the owner, and taken over.
-func (g *Guard) Adopted() []object.Child { return g.adopted }
-
-// Changed is whether the action has come so far as to change an object of the release.
-func (g *Guard) Changed() bool { return g.changed }
-
-// TookBack is whether an object was in the way of an installation, of which nothing is left.
-func (g *Guard) TookBack() bool { return g.tookBack }
-
-// Undeleted is why objects could not be deleted.
-func (g *Guard) Undeleted() error { return g.undeleted }
 
 // IsReachable answers at once: an API server that is away fails the next request just as well.
 func (g *Guard) IsReachable() error { return nil }
@@ -294,11 +283,11 @@ func (g *Guard) Delete(resources kube.ResourceList) (*kube.Result, []error) {
 // DeleteWithPropagationPolicy is Delete with a choice of what happens to dependents. Helm asks for hooks, and for what
 // the manifest of the record does not keep.
 func (g *Guard) DeleteWithPropagationPolicy(resources kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
-	g.undeleted = g.try(func() error {
+	g.Undeleted = g.try(func() error {
 		return g.removeAll(resources, policy, false, func(*unstructured.Unstructured) bool { return false })
 	})
-	if g.undeleted != nil {
-		return &kube.Result{}, []error{g.undeleted}
+	if g.Undeleted != nil {
+		return &kube.Result{}, []error{g.Undeleted}
 	}
 	return &kube.Result{Deleted: resources}, nil
 }

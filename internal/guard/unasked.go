@@ -85,6 +85,6 @@ func (g *Guard) takeBack(targets []*target, why error) error {
 			return errors.Join(why, fmt.Errorf("take back %s: %w", describe(t.info), said(t.info, err)))
 		}
 	}
-	g.tookBack, g.changed = true, false
+	g.TookBack, g.Changed = true, false
 	return why
 }

@@ -69,7 +69,7 @@ func (a Allow) InNoNamespace(owner metav1.Object, kind schema.GroupKind, name st
 
 // suggestion is what would allow a cluster-scoped object of owner. The error goes on from "by allow.cluster, and".
 func suggestion(owner metav1.Object, kind schema.GroupKind, name string) (ClusterKind, error) {
-	pattern, ok := PatternOf(owner, name)
+	pattern, ok := patternOf(owner, name)
 	if !ok {
 		return ClusterKind{}, fmt.Errorf(`by names with namespace and name of the custom resource: overrideValues: {fullnameOverride: "%s-%s"} for most charts`, hostNamespace, ownerName)
 	}
@@ -80,8 +80,8 @@ func suggestion(owner metav1.Object, kind schema.GroupKind, name string) (Cluste
 	return one, nil
 }
 
-// PatternOf is a pattern by which a cluster-scoped object of owner can be allowed, false if its name does not tell for which custom resource it is.
-func PatternOf(owner metav1.Object, name string) (pattern string, ok bool) {
+// patternOf is a pattern by which a cluster-scoped object of owner can be allowed, false if its name does not tell for which custom resource it is.
+func patternOf(owner metav1.Object, name string) (pattern string, ok bool) {
 	namespaced, named := [2]string{owner.GetNamespace(), "\x00"}, [2]string{owner.GetName(), "\x01"}
 	for _, order := range [][2][2]string{{namespaced, named}, {named, namespaced}} { // one may be in the other
 		pattern = name

@@ -47,7 +47,7 @@ func TestPatternOf(t *testing.T) {
 		{"a", "a", "a-a", "{namespace}-{name}"},
 	} {
 		owner := &metav1.ObjectMeta{Namespace: c.namespace, Name: c.name}
-		pattern, ok := PatternOf(owner, c.object)
+		pattern, ok := patternOf(owner, c.object)
 		if pattern != c.want || ok != (c.want != "") {
 			t.Errorf("%v: %q, %t", c, pattern, ok)
 		}

@@ -45,24 +45,14 @@ const (
 // Published is what an operator tells of how it was started, in a ConfigMap beside its lease, and called like that: whoever may read it can render as
 // the operator does. There is no secret in it.
 type Published struct {
-	// Operator is the name by which it claims custom resources.
-	Operator string `json:"operator"`
-	Version  string `json:"version"`
 	// Namespaces that it watches, none for all.
 	Namespaces []string         `json:"namespaces,omitempty"`
-	Rollout    PublishedRollout `json:"rollout"`
 	Entries    []PublishedEntry `json:"entries"`
 
 	charts map[string][]byte // packed, by the names of files
 }
 
-// PublishedRollout is how new charts go to custom resources.
-type PublishedRollout struct {
-	MaxConcurrent int `json:"maxConcurrent"`
-	MaxFailures   int `json:"maxFailures"`
-}
-
-// PublishedEntry is an entry of the watches file that is served, in its words, with what the operator takes where it says nothing.
+// PublishedEntry is an entry of the watches file that is served, in its words, with what the operator takes where it says nothing: what a rendering depends on.
 type PublishedEntry struct {
 	Group   string         `json:"group"`
 	Version string         `json:"version"`
@@ -76,14 +66,8 @@ type PublishedEntry struct {
 	ReleaseName     record.Names          `json:"releaseName"`
 	Allow           object.Allow          `json:"allow"`
 	Secrets         bool                  `json:"secrets,omitempty"`
-	Tests           bool                  `json:"tests,omitempty"`
-	CRDs            bool                  `json:"crds,omitempty"`
 	DriftDetection  driftDetection        `json:"driftDetection"`
 	Recreate        object.Kinds          `json:"recreate,omitempty"`
-
-	WatchDependentResources *bool            `json:"watchDependentResources,omitempty"`
-	ReconcilePeriod         *metav1.Duration `json:"reconcilePeriod,omitempty"`
-	MaxConcurrentReconciles *int             `json:"maxConcurrentReconciles,omitempty"`
 }
 
 // PublishedChart tells which chart it is, and in which file of the ConfigMap, empty if it is too large for that.
@@ -100,20 +84,16 @@ func (e PublishedEntry) GroupVersionKind() schema.GroupVersionKind {
 }
 
 // publish makes what is published of entries.
-func publish(name string, entries []Entry, options Options) (*Published, error) {
-	p := &Published{
-		Operator: name, Version: version, Namespaces: options.WatchNamespaces, charts: map[string][]byte{},
-		Rollout: PublishedRollout{options.RolloutLimits.MaxConcurrent, options.RolloutLimits.MaxFailures},
-	}
+func publish(entries []Entry, options Options) (*Published, error) {
+	p := &Published{Namespaces: options.WatchNamespaces, charts: map[string][]byte{}}
 	size := 0
 	for _, entry := range entries {
 		said := PublishedEntry{
 			Group: entry.Group, Version: entry.Version, Kind: entry.Kind,
 			Chart:          PublishedChart{Name: entry.Chart.Name(), Version: entry.Chart.Metadata.Version, Digest: release.ChartDigest(entry.Chart)},
 			OverrideValues: map[string]string{}, FromEnvironment: map[string]string{},
-			Selector: entry.Selector, ReleaseName: entry.ReleaseName, Allow: entry.Allow, Secrets: entry.Secrets, Tests: entry.Tests, CRDs: entry.CRDs,
+			Selector: entry.Selector, ReleaseName: entry.ReleaseName, Allow: entry.Allow, Secrets: entry.Secrets,
 			DriftDetection: entry.DriftDetection, Recreate: entry.Recreate,
-			WatchDependentResources: entry.WatchDependentResources, ReconcilePeriod: entry.ReconcilePeriod, MaxConcurrentReconciles: entry.MaxConcurrentReconciles,
 		}
 		for key, value := range entry.OverrideValues {
 			if written := entry.written[key]; mayBeSecret(written) {
@@ -182,11 +162,7 @@ func setUpPublished(mgr ctrl.Manager, entries []Entry, options Options) error {
 		log.Info(without+". Outside of a cluster, say where by --leader-election-namespace", "reason", "the operator has no namespace")
 		return nil
 	}
-	name, err := options.operator()
-	if err != nil {
-		return err
-	}
-	published, err := publish(name, entries, options)
+	published, err := publish(entries, options)
 	if err != nil {
 		return err
 	}
@@ -248,16 +224,11 @@ func (p *Published) ChartOf(e PublishedEntry) (*chart.Chart, error) {
 
 // KindOptions are those by which an operator that has this entry serves the kind with a chart, or why it would not.
 func (p *Published) KindOptions(e PublishedEntry, c *chart.Chart) (release.KindOptions, error) {
-	entry := Entry{
-		ReleaseName: e.ReleaseName, Allow: e.Allow, Secrets: e.Secrets, Tests: e.Tests, CRDs: e.CRDs, DriftDetection: e.DriftDetection, Recreate: e.Recreate,
-	}
+	entry := Entry{ReleaseName: e.ReleaseName, Allow: e.Allow, Secrets: e.Secrets, DriftDetection: e.DriftDetection, Recreate: e.Recreate}
 	entry.GroupVersionKind, entry.Chart, entry.ChartPath, entry.OverrideValues = e.GroupVersionKind(), c, c.Name(), maps.Clone(e.OverrideValues)
-	entry.Selector, entry.WatchDependentResources, entry.ReconcilePeriod, entry.MaxConcurrentReconciles = e.Selector, e.WatchDependentResources, e.ReconcilePeriod, e.MaxConcurrentReconciles
-	if entry.Selector == nil {
-		entry.Selector = &metav1.LabelSelector{}
-	}
+	entry.Selector = cmp.Or(e.Selector, &metav1.LabelSelector{})
 	if err := validateEntry(&entry); err != nil {
 		return release.KindOptions{}, err
 	}
-	return entry.kindOptions(Options{WatchNamespaces: p.Namespaces, RolloutLimits: release.Limits(p.Rollout)}), nil
+	return entry.kindOptions(Options{WatchNamespaces: p.Namespaces}), nil
 }

@@ -39,8 +39,8 @@ func TestPublished(t *testing.T) {
 	if err != nil || len(refused) > 0 {
 		t.Fatal(err, refused)
 	}
-	options := Options{WatchNamespaces: []string{"a"}, RolloutLimits: release.Limits{MaxConcurrent: 3, MaxFailures: 2}}
-	p, err := publish("system/lease", entries, options)
+	options := Options{WatchNamespaces: []string{"a"}}
+	p, err := publish(entries, options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestPublished(t *testing.T) {
 	for name, pair := range map[string][2]any{
 		"overrides": {got.Overrides, want.Overrides}, "allow": {got.Allow, want.Allow}, "selector": {got.Selector, want.Selector}, "recreate": {got.Recreate, want.Recreate},
 		"drift": {got.DriftDetection.Mode, want.DriftDetection.Mode}, "names": {got.Names, want.Names}, "secrets": {got.Secrets, want.Secrets},
-		"limits": {got.Limits, want.Limits}, "namespaces": {got.Namespaces, want.Namespaces}, "chart": {release.ChartDigest(got.Chart), release.ChartDigest(want.Chart)},
+		"namespaces": {got.Namespaces, want.Namespaces}, "chart": {release.ChartDigest(got.Chart), release.ChartDigest(want.Chart)},
 		"ignored": {len(got.DriftDetection.Ignored), len(want.DriftDetection.Ignored)},
 	} {
 		a, _ := yaml.Marshal(pair[0])

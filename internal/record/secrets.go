@@ -136,7 +136,7 @@ func (r *Store) copyEarlier(ctx context.Context, name string, key object.Key) er
 		return err
 	}
 	whole, err := r.earlier.ConfigMapInterface.Get(object.Quietly(ctx), name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || err == nil && len(r.owned([]corev1.ConfigMap{*whole})) == 0 {
+	if apierrors.IsNotFound(err) || err == nil && !r.isOwned(whole) {
 		return nil // the cache is behind
 	}
 	if err != nil {

@@ -153,7 +153,7 @@ func (r *Store) labelled() labels.Selector {
 // of somebody's may keep it for ever.
 func (r *Store) cached(ctx context.Context, selector labels.Selector) ([]corev1.ConfigMap, error) {
 	items, err := r.recordsOf(ctx, r.release, selector)
-	owned := slices.DeleteFunc(r.owned(items), func(record corev1.ConfigMap) bool { return record.DeletionTimestamp != nil })
+	owned := slices.DeleteFunc(items, func(record corev1.ConfigMap) bool { return record.DeletionTimestamp != nil || !r.isOwned(&record) })
 	revisions := make(map[string]int, len(owned)) // read once: there may be thousands
 	for i := range owned {
 		revisions[owned[i].Name], _ = revisionOf(owned[i].Name, r.release)
@@ -186,14 +186,9 @@ func (r *Store) recordsOf(ctx context.Context, release string, selector labels.S
 	return list.Items, nil
 }
 
-func (r *Store) owned(items []corev1.ConfigMap) []corev1.ConfigMap {
-	var owned []corev1.ConfigMap
-	for i := range items {
-		if _, named := revisionOf(items[i].Name, r.release); named && metav1.IsControlledBy(&items[i], r.owner) {
-			owned = append(owned, items[i])
-		}
-	}
-	return owned
+func (r *Store) isOwned(record *corev1.ConfigMap) bool {
+	_, named := revisionOf(record.Name, r.release)
+	return named && metav1.IsControlledBy(record, r.owner)
 }
 
 // Get reads a whole record from the API server.
@@ -204,7 +199,7 @@ func (r *Store) Get(ctx context.Context, name string, opts metav1.GetOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	if len(r.owned([]corev1.ConfigMap{*record})) == 0 {
+	if !r.isOwned(record) {
 		return nil, apierrors.NewNotFound(r.resource(), name)
 	}
 	return r.sanitizer.sanitize(record)
@@ -312,7 +307,7 @@ func (r *Store) adopt(record *corev1.ConfigMap) {
 // hasUnlabelled is whether a record of the owner lacks labels by which Helm and the operator find it. It is not asked of Get, which drops the operator's.
 func (r *Store) hasUnlabelled(ctx context.Context, name string) bool {
 	record, err := r.live(ctx, name)
-	if err != nil || len(r.owned([]corev1.ConfigMap{*record})) == 0 {
+	if err != nil || !r.isOwned(record) {
 		return false
 	}
 	return !r.labelled().Matches(labels.Set(record.Labels)) || !object.ManagedBy().Matches(labels.Set(record.Labels))
@@ -443,7 +438,7 @@ func (r *Store) known(ctx context.Context, name string) (*corev1.ConfigMap, erro
 	if err != nil {
 		return &corev1.ConfigMap{}, client.IgnoreNotFound(err)
 	}
-	if len(r.owned([]corev1.ConfigMap{*cached})) == 0 {
+	if !r.isOwned(cached) {
 		return nil, apierrors.NewConflict(r.resource(), name, errors.New("it is a record of another custom resource by now"))
 	}
 	return cached, nil

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -62,9 +63,7 @@ func (a *actionClient) heed() {
 		return
 	}
 	last := a.clients.ledger.answer(a.owner.GetUID())
-	if last.Asked == "" {
-		last.Asked = textInStatus(a.owner, "reconciled")
-	}
+	last.Asked = cmp.Or(last.Asked, textInStatus(a.owner, "reconciled"))
 	if asked == last.Asked {
 		return
 	}

@@ -165,7 +165,7 @@ func deployed(rel *release.Release, description string) *release.Release {
 // its first object, as if it had succeeded: the status of the custom resource tells whether it did, and an attempt that was interrupted is gone on from as
 // from objects that somebody has deleted. Where nothing is left of an installation, its record goes, too: the next attempt is one again.
 func (d hookDriver) Update(key string, rel *release.Release) error {
-	if d.op.guard.TookBack() {
+	if d.op.guard.TookBack {
 		return d.op.store.Discard(d.op.client.ctx)
 	}
 	if d.op.once && rel.Info.Status == release.StatusDeployed {

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -20,20 +21,14 @@ import (
 // the operator started, the custom resource's status knows it. Whoever can edit release records can
 // not write there, so what has this digest can be trusted.
 func (a *actionClient) appliedDigest() string {
-	if digest := a.clients.ledger.state(a.owner.GetUID()).Digest; digest != "" {
-		return digest
-	}
-	return a.inStatus("digest")
+	return cmp.Or(a.clients.ledger.state(a.owner.GetUID()).Digest, a.inStatus("digest"))
 }
 
 // prove finds out whether the metadata of the newest record is as the operator wrote it when it last knew that its objects are what the chart
 // wants. If not, what it says of inputs and children are hints: the chart is rendered, and the objects are looked at. So it is also where
 // the operator was killed after the record was written and before the status was, and where version 0.1.0 wrote the status.
 func (a *actionClient) prove() {
-	proof := a.clients.ledger.state(a.owner.GetUID()).Record
-	if proof == "" {
-		proof = a.inStatus("record")
-	}
+	proof := cmp.Or(a.clients.ledger.state(a.owner.GetUID()).Record, a.inStatus("record"))
 	var withChildren bool
 	if a.proven, withChildren = a.current.IsProven(proof); a.proven && !withChildren {
 		a.current.Children = a.knownChildren() // whatever somebody has written there
@@ -77,10 +72,7 @@ func (a *actionClient) checkRecords() error {
 // trustInputs has the record say what it was made from as the status knows it, if that is what is wanted, and returns whether it is. So nobody
 // who edits a record has a chart rendered anew, with another password perhaps.
 func (a *actionClient) trustInputs() bool {
-	applied := a.clients.ledger.state(a.owner.GetUID()).Inputs
-	if applied == "" {
-		applied = a.inStatus("inputs")
-	}
+	applied := cmp.Or(a.clients.ledger.state(a.owner.GetUID()).Inputs, a.inStatus("inputs"))
 	digests := strings.Split(applied, "/")
 	if len(digests) != 3 || digests[0] != a.wanted && digests[0] != a.plain {
 		return false
@@ -154,10 +146,7 @@ const maxAhead = 1_000_000
 
 // appliedRevision is the revision that was applied last, 0 if none is known.
 func (a *actionClient) appliedRevision() int {
-	if revision := a.clients.ledger.state(a.owner.GetUID()).Revision; revision != 0 {
-		return revision
-	}
-	return int(a.numberInStatus("revision"))
+	return cmp.Or(a.clients.ledger.state(a.owner.GetUID()).Revision, int(a.numberInStatus("revision")))
 }
 
 // lost is whether there was a release of which there is no record any more. Its hooks have run: who may delete records need not be allowed to make what hooks make.

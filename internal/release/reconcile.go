@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -375,10 +376,7 @@ func (a *actionClient) admit() (waitFor string, err error) {
 // first success since the operator started, the status knows it, unless an older version wrote
 // that. The answer is 0 then, which counts as edited.
 func (a *actionClient) appliedGeneration() int64 {
-	if state := a.clients.ledger.state(a.owner.GetUID()); state.Generation != 0 {
-		return state.Generation
-	}
-	return a.numberInStatus("generation")
+	return cmp.Or(a.clients.ledger.state(a.owner.GetUID()).Generation, a.numberInStatus("generation"))
 }
 
 // compare renders the chart and says whether that is what the newest record holds. If so, the record is to say that it holds for these inputs
@@ -515,7 +513,7 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 		u.SkipSchemaValidation = a.source.accepts(a.whole)
 		return nil
 	})...)
-	if err != nil && rel != nil && op.guard.Changed() && a.ctx.Err() == nil { // else this operator stops in the middle of it, and the next one goes on
+	if err != nil && rel != nil && op.guard.Changed && a.ctx.Err() == nil { // else this operator stops in the middle of it, and the next one goes on
 		err = errors.Join(err, a.rollBack(op, rel))
 	}
 	if op.store.HasCreated() {
@@ -612,7 +610,7 @@ func (a *actionClient) conclude(op *operation, done string, rel *release.Release
 	}
 	a.clients.ledger.setOutdated(a.owner.GetUID(), "")
 	what := fmt.Sprintf("Revision %d from chart %s %s: %s", rel.Version, a.chart.Name(), a.chart.Metadata.Version, object.List(children))
-	if adopted := op.guard.Adopted(); len(adopted) > 0 {
+	if adopted := op.guard.Adopted; len(adopted) > 0 {
 		what += "; taken over: " + object.List(adopted)
 	}
 	a.did(what)
@@ -711,11 +709,11 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 	if err == nil {
 		a.acted(Uninstall, time.Since(start), nil)
 		a.Forget(a.owner)
-		a.tell(Uninstalled, "%s", deleted(a.current.Children, op.guard.Kept()))
+		a.tell(Uninstalled, "%s", deleted(a.current.Children, op.guard.Kept))
 		response.Release = a.light() // the reconciler logs the manifest, if it logs much
 		return response, err
 	}
-	if cause := op.guard.Undeleted(); cause != nil {
+	if cause := op.guard.Undeleted; cause != nil {
 		err = fmt.Errorf("%w: %w", err, cause)
 	}
 	a.acted(Uninstall, time.Since(start), err)

@@ -386,20 +386,11 @@ func (r *Reporter) await(ctx context.Context, owner client.Object, child object.
 // find reads an object that perhaps does not exist. That the cache does not have it is no proof:
 // it may have lost the label by which the cache selects.
 func (r *Reporter) find(ctx context.Context, owner client.Object, child object.Child) (live *unstructured.Unstructured, gone bool) {
-	live, err := r.read(ctx, owner, child)
-	if apierrors.IsNotFound(err) {
+	live, err := get(ctx, r.Client, owner, child, client.UnsafeDisableDeepCopy)
+	if uncached := (&cache.ErrResourceNotCached{}); apierrors.IsNotFound(err) || errors.As(err, &uncached) {
 		live, err = get(ctx, r.live, owner, child)
 	}
 	return live, apierrors.IsNotFound(err)
-}
-
-// read reads an object from the cache, and from the API server if its kind is not watched.
-func (r *Reporter) read(ctx context.Context, owner client.Object, child object.Child) (*unstructured.Unstructured, error) {
-	live, err := get(ctx, r.Client, owner, child, client.UnsafeDisableDeepCopy)
-	if uncached := (&cache.ErrResourceNotCached{}); errors.As(err, &uncached) {
-		return get(ctx, r.live, owner, child)
-	}
-	return live, err
 }
 
 func get(ctx context.Context, from client.Reader, owner client.Object, child object.Child, opts ...client.GetOption) (*unstructured.Unstructured, error) {

@@ -130,16 +130,8 @@ func (s Status) condition(conditionType string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// clone returns a status of which nothing is s's that is written in place.
+// clone returns a status with conditions of its own: nothing else is written in place.
 func (s Status) clone() Status {
 	s.Conditions = append([]metav1.Condition(nil), s.Conditions...)
-	if s.Release != nil {
-		copied := *s.Release
-		s.Release = &copied
-	}
-	if s.DeployedRelease != nil {
-		deployed := *s.DeployedRelease
-		s.DeployedRelease = &deployed
-	}
 	return s
 }
