@@ -148,7 +148,7 @@ test-unit: $(BIN)/kustomize ## Run every test that needs no cluster (hack/setup.
 CONTROL_PLANE := $(BIN)$(if $(filter-out $(TOOLS_KUBERNETES_VERSION),$(KUBERNETES_VERSION)),/kubernetes-$(KUBERNETES_VERSION))
 .PHONY: test-integration
 test-integration: $(addprefix $(CONTROL_PLANE)/,kube-apiserver etcd) $(addprefix $(BIN)/,kube-controller-manager kubectl helm helm-operator helm-operator-plugins) ## Run the operator against a real kube-apiserver and etcd [KUBERNETES_VERSION=1.32.13]
-	@KUBEBUILDER_ASSETS=$(ROOT)/$(CONTROL_PLANE) $(RUNG) -parts='^Test[A-F],^Test[^A-F]' \
+	@KUBEBUILDER_ASSETS=$(ROOT)/$(CONTROL_PLANE) $(RUNG) -parts='^Test[A-H],^Test[^A-H]' \
 		-proves="the operator's binary and rights on a real API server $(KUBERNETES_VERSION): install, update, drift, records, hostile neighbours" \
 		./tests/integration -count=1 -parallel=6 -timeout=40m
 

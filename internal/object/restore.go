@@ -335,23 +335,17 @@ func Canonical(rendered *unstructured.Unstructured) *unstructured.Unstructured {
 	if typed, err := scheme.Scheme.New(rendered.GroupVersionKind()); err == nil {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(canonical.Object, typed, true); err == nil {
 			if content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed); err == nil {
-				canonical.Object = withoutUnsaid(content, rendered.Object)
+				canonical.Object = content
 				canonical.SetGroupVersionKind(rendered.GroupVersionKind())
 			}
 		}
 	}
 	unstructured.RemoveNestedField(canonical.Object, "status")
 	unstructured.RemoveNestedField(canonical.Object, "metadata", "creationTimestamp")
+	if canonical.Object["aggregationRule"] != nil && canonical.GetKind() == "ClusterRole" {
+		delete(canonical.Object, "rules") // they are collected from others
+	}
 	return canonical
-}
-
-// withoutUnsaid drops what is empty only because its type has it: the rules of a ClusterRole that are collected from others are not the chart's.
-func withoutUnsaid(content, rendered map[string]any) map[string]any {
-	maps.DeleteFunc(content, func(key string, value any) bool {
-		_, said := rendered[key]
-		return value == nil && !said
-	})
-	return content
 }
 
 // Patch is the JSON merge patch that makes live what restored is, empty where nothing differs.

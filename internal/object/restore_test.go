@@ -175,6 +175,10 @@ func TestRestoreDropsWhatTheChartHasDropped(t *testing.T) {
 
 func TestCanonical(t *testing.T) {
 	for name, c := range map[string]struct{ rendered, want string }{
+		"rules that the cluster collects": {
+			"{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: x}, aggregationRule: {clusterRoleSelectors: [{matchLabels: {a: b}}]}, rules: []}",
+			"{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: x}, aggregationRule: {clusterRoleSelectors: [{matchLabels: {a: b}}]}}",
+		},
 		"a quantity": {
 			"{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: a, resources: {requests: {cpu: 0.1}}}]}}",
 			"{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: a, resources: {requests: {cpu: 100m}}}]}}",

@@ -63,6 +63,7 @@ func Changes(before, after map[string]any) []string {
 		b, _, _ := unstructured.NestedFieldNoCopy(after, "metadata", key)
 		walk("metadata."+key, a, b)
 	}
+	paths = slices.DeleteFunc(paths, func(path string) bool { return path == "metadata.annotations."+adopted }) // which only the operator writes
 	for _, key := range slices.Sorted(maps.Keys(both(before, after))) {
 		if key != "metadata" && key != "status" {
 			walk(key, before[key], after[key])

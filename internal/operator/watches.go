@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -145,8 +146,8 @@ func validateEntry(entry *Entry) error {
 	if !slices.Contains([]string{"", "client", "server"}, entry.DryRunOption) {
 		return fmt.Errorf("dryRunOption must be client or server, not %q; what a chart looks up is always looked up", entry.DryRunOption)
 	}
-	if entry.Timeout.Duration < 0 {
-		return fmt.Errorf("timeout must not be negative, as %s is", entry.Timeout.Duration)
+	if timeout := entry.Timeout.Duration; timeout != 0 && timeout < time.Second {
+		return fmt.Errorf("timeout must be at least 1s, not %s", timeout)
 	}
 	if err := entry.Recreate.Validate(); err != nil {
 		return fmt.Errorf("recreate: %w", err)

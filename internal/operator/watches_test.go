@@ -179,6 +179,7 @@ func TestLoadWatchesErrors(t *testing.T) {
 		"override template":   {entry + "  overrideValues: {image: \"{{ nonsense }}\"}\n", []string{"entry 1", "override"}},
 		"negative period":     {entry + "  reconcilePeriod: -1s\n", []string{"entry 1", "Welcome", "reconcilePeriod", "-1s"}},
 		"period without unit": {entry + "  reconcilePeriod: 5x\n", []string{"entry 1", "unit"}},
+		"timeout too short":   {entry + "  timeout: 30ms\n", []string{"entry 1", "Welcome", "timeout", "1s", "30ms"}},
 		"no workers":          {entry + "  maxConcurrentReconciles: 0\n", []string{"entry 1", "maxConcurrentReconciles", "0"}},
 		"allowed host":        {entry + "  allow: {hosts: [\"https://a.b\"]}\n", []string{"entry 1", "Welcome", "allow.hosts", "https://a.b", "*.{namespace}.example.com"}},
 		"allowed what":        {entry + "  allow: {ips: [192.0.2.1]}\n", []string{"entry 1", "Welcome", "ips"}},

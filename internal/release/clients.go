@@ -44,7 +44,7 @@ type Clients struct {
 	operator     string
 	capabilities *Capabilities
 	ledger       *ledger
-	trials       *places
+	trials       *Places
 	records      record.Live
 	library      helmclient.ActionClientGetter
 	events       eventrecord.EventRecorder
@@ -54,7 +54,7 @@ type Clients struct {
 // NewClients connects to the cluster of mgr. Records name operator; secrets is whether a kind has them in Secrets.
 func NewClients(mgr manager.Manager, operator string, capabilities *Capabilities, secrets bool) (*Clients, error) {
 	c := &Clients{
-		mgr: mgr, mapper: mgr.GetRESTMapper(), cached: mgr.GetCache(), live: mgr.GetAPIReader(), operator: operator, capabilities: capabilities, ledger: newLedger(), trials: newPlaces(1, maxTrials),
+		mgr: mgr, mapper: mgr.GetRESTMapper(), cached: mgr.GetCache(), live: mgr.GetAPIReader(), operator: operator, capabilities: capabilities, ledger: newLedger(), trials: NewPlaces(1, maxTrials),
 		events: mgr.GetEventRecorderFor("welcome-operator"),
 	}
 	if err := record.IndexReleases(context.Background(), mgr.GetFieldIndexer(), secrets); err != nil {

@@ -63,6 +63,9 @@ type drift struct {
 	fights   map[string]*fight // by the object in words
 	compared string            // what the objects were like when they were compared last
 	told     Drift
+	// While what is wanted fails, what was applied last is put back so many times in a row without a change or with an error, and next at that time.
+	tries   int
+	nextTry time.Time
 }
 
 // fight is how an object fares that was put back a short while ago.
@@ -146,7 +149,7 @@ func (l *ledger) drift(uid types.UID) drift {
 func (l *ledger) setDrift(uid types.UID, d drift) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(d.fights) == 0 && d.told == (Drift{}) && d.compared == "" {
+	if len(d.fights) == 0 && d.told == (Drift{}) && d.compared == "" && d.tries == 0 {
 		delete(l.drifts, uid)
 		return
 	}
@@ -157,6 +160,7 @@ func (l *ledger) setDrift(uid types.UID, d drift) {
 func (a *actionClient) correct() error {
 	d := a.clients.ledger.drift(a.owner.GetUID())
 	before := d.told
+	d.tries, d.nextTry = 0, time.Time{}
 	var err error
 	switch mode := a.drift.Mode; {
 	case a.forced(), a.isUnfinished(): // as an edit would have it, whatever is done about a drift

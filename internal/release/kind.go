@@ -40,8 +40,8 @@ type Kind struct {
 	rollout    *rollout
 	drift      DriftDetection
 	slots      guard.Slots
-	testPlaces *places
-	hookPlaces *places
+	testPlaces *Places
+	hookPlaces *Places
 	vanished   *vanished
 	watches    *watches // nil if nobody asked for them
 	// overrides, allow, secrets, names, recreate and timeout are as in KindOptions, and mayTest is its Tests.
@@ -103,7 +103,7 @@ type KindOptions struct {
 func (c *Clients) Kind(o KindOptions) *Kind {
 	k := &Kind{
 		clients: c, gvk: o.GroupVersionKind, chart: o.Chart, selector: o.Selector, schedule: &schedule{period: o.Period}, rollout: newRollout(o.Limits), drift: o.DriftDetection,
-		slots: make(guard.Slots, o.MaxConcurrent), testPlaces: newPlaces(1, maxTests), hookPlaces: newPlaces(maxHooks, allHooks), vanished: newVanished(), overrides: o.Overrides, allow: o.Allow, secrets: o.Secrets, mayTest: o.Tests, names: o.Names, recreate: o.Recreate, timeout: o.Timeout, changing: o.Changing, acted: o.Acted,
+		slots: make(guard.Slots, o.MaxConcurrent), testPlaces: NewPlaces(1, maxTests), hookPlaces: NewPlaces(maxHooks, allHooks), vanished: newVanished(), overrides: o.Overrides, allow: o.Allow, secrets: o.Secrets, mayTest: o.Tests, names: o.Names, recreate: o.Recreate, timeout: o.Timeout, changing: o.Changing, acted: o.Acted,
 	}
 	if o.WatchDependents {
 		if len(o.Namespaces) == 0 {

@@ -93,7 +93,7 @@ func (a *actionClient) upToDate() error {
 func (op *operation) end() {
 	op.slots.Give()
 	if op.hooked {
-		op.hookPlaces.give(op.client.owner.GetNamespace())
+		op.hookPlaces.Give(op.client.owner.GetNamespace())
 	}
 }
 
@@ -102,7 +102,7 @@ func (op *operation) placeForHooks() error {
 	if op.hooked {
 		return nil
 	}
-	if op.hooked = op.hookPlaces.take(op.client.owner.GetNamespace()); op.hooked {
+	if op.hooked = op.hookPlaces.Take(op.client.owner.GetNamespace()); op.hooked {
 		return nil
 	}
 	return noPlace{fmt.Errorf("not begun: the hooks of %d other custom resources in this namespace, or of %d in all, are waited for", maxHooks, allHooks)}

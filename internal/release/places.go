@@ -15,8 +15,8 @@ const (
 	allHooks = guard.HookWaits - maxTests
 )
 
-// places are what the namespaces may take at once of something, each so many and all together so many.
-type places struct {
+// Places are what the namespaces may take at once of something, each so many and all together so many.
+type Places struct {
 	each, all int
 
 	mu    sync.Mutex
@@ -24,10 +24,11 @@ type places struct {
 	sum   int
 }
 
-func newPlaces(each, all int) *places { return &places{each: each, all: all, taken: map[string]int{}} }
+// NewPlaces returns so many for each namespace, and all in all.
+func NewPlaces(each, all int) *Places { return &Places{each: each, all: all, taken: map[string]int{}} }
 
-// take takes a place for a namespace, if there is one.
-func (p *places) take(namespace string) bool {
+// Take takes a place for a namespace, if there is one.
+func (p *Places) Take(namespace string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.taken[namespace] >= p.each || p.sum >= p.all {
@@ -38,8 +39,8 @@ func (p *places) take(namespace string) bool {
 	return true
 }
 
-// give ends what take began.
-func (p *places) give(namespace string) {
+// Give ends what Take began.
+func (p *Places) Give(namespace string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.taken[namespace]--; p.taken[namespace] == 0 {

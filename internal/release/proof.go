@@ -173,7 +173,7 @@ func (a *actionClient) expired() (gone []object.Child) {
 			}
 			child.Expired = apierrors.IsNotFound(err)
 		}
-		if child.Expired && !(child.Failed && a.forced()) {
+		if child.Expired && (!child.Failed || !a.forced()) {
 			gone = append(gone, child)
 		}
 	}

@@ -59,6 +59,7 @@ type actionClient struct {
 	digest  string         // proof of the record's manifest, if the chart was rendered and is the same
 	waitFor string         // why an upgrade is put off
 	held    error          // the failure of a moment ago, while the same is not to be tried again
+	unread  error          // why Get has failed
 
 	// Reconcile finds out:
 	resting []object.Child // objects that others change again each time that they are put back, until it is time to try again
@@ -73,9 +74,10 @@ type actionClient struct {
 func (a *actionClient) Get(string, ...helmclient.GetOption) (*release.Release, error) {
 	current, err := a.newest()
 	if err != nil {
+		a.unread = err
 		return nil, err
 	}
-	a.current = current
+	a.current, a.unread = current, nil
 	if current == nil || a.recordedElsewhere() {
 		a.current = nil
 		return nil, driver.ErrReleaseNotFound
@@ -115,7 +117,8 @@ func (a *actionClient) newest() (*record.Record, error) {
 			return nil, fmt.Errorf("delete release record %s: %w", current.Name, err)
 		}
 	}
-	return nil, fmt.Errorf("somebody has written more than %d release records that are nobody's: the next reconcile goes on to delete them", record.MaxHistory)
+	a.schedule.after(a.owner, time.Second)
+	return nil, fmt.Errorf("somebody has written release records that are nobody's: %d are deleted, and the next reconcile goes on", record.MaxHistory)
 }
 
 // light is the current release as far as the reconciler needs to know it.
@@ -218,11 +221,13 @@ func (a *actionClient) observe() observation {
 	o.proven = a.known
 	o.status, o.recorded = a.current.Status, a.current.Inputs
 	o.outdated = a.brake == "" && a.clients.ledger.outdatedBy(a.owner.GetUID()) == a.outdated()
-	o.asks = a.current.Capabilities != a.around.Capabilities || a.asks.objects && a.looksAgain(o.now)
-	if a.asks.capabilities && a.asked == "" && !a.clients.capabilities.Settled() {
-		o.asks = false
-	}
+	o.asks = a.current.Capabilities != a.around.Capabilities && !a.unsettled() || a.asks.objects && a.looksAgain(o.now)
 	return o
+}
+
+// unsettled is whether the chart asks for what the cluster can do while an API does not answer of which nothing is known.
+func (a *actionClient) unsettled() bool {
+	return a.asks.capabilities && a.asked == "" && !a.clients.capabilities.Settled()
 }
 
 // outdated names what renders something else than what was applied, for the ledger.
@@ -335,7 +340,11 @@ func (a *actionClient) Upgrade(name, namespace string, chrt *chart.Chart, values
 	}
 	if !held {
 		var err error
-		if a.waitFor = a.brake; a.brake == "" {
+		switch a.waitFor = a.brake; {
+		case a.brake != "":
+		case a.unsettled() && a.appliedGeneration() == a.owner.GetGeneration():
+			a.waitFor = "an API of the cluster does not answer, and the chart asks which there are"
+		default:
 			a.waitFor, err = a.admit()
 		}
 		if err != nil || a.waitFor != "" {
@@ -657,6 +666,9 @@ func (a *actionClient) failed(err error) {
 // Uninstall deletes the release with its objects and its history.
 func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption) (*release.UninstallReleaseResponse, error) {
 	a.leaveRollout(a.owner) // whether that succeeds or not
+	if a.unread != nil {    // the library asks Get, and deletes whatever it says
+		return nil, a.unread
+	}
 	if a.current == nil || orphans(a.owner) {
 		return nil, a.letGo(nil)
 	}

@@ -207,33 +207,58 @@ func (a *actionClient) repairStanding() error {
 	if ours || a.drift.Mode != DriftEnabled || a.appliedDigest() == "" || errors.As(a.held, &notAllowed{}) {
 		return nil
 	}
+	if err := a.watch(a.ctx, a.owner, children); err != nil {
+		return err
+	}
 	now, d := time.Now(), a.clients.ledger.drift(a.owner.GetUID())
 	due, shown, resting := a.restless(&d, now, children)
-	if !due {
-		return nil
+	var changes []guard.Change
+	var err error
+	switch {
+	case due && now.Before(d.nextTry):
+		a.schedule.after(a.owner, d.nextTry.Sub(now))
+	case due:
+		changes, err = a.applyStanding()
+		if err == nil && len(changes) > 0 {
+			d.tries, d.nextTry = 0, time.Time{}
+		} else {
+			d.tries++
+			d.nextTry = now.Add(retryDelay(d.tries))
+		}
 	}
+	if err != nil || len(changes) == 0 {
+		shown = nil
+	}
+	a.note(&d, now, shown, changes, resting)
+	d.tell()
+	a.clients.ledger.setDrift(a.owner.GetUID(), d)
+	return err
+}
+
+// applyStanding applies once more what was applied last.
+func (a *actionClient) applyStanding() ([]guard.Change, error) {
 	op, err := a.begin(nil, false)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer op.end()
 	standing, err := a.store.Releases().Deployed(a.owner.GetName())
 	if err != nil {
-		return fmt.Errorf("read the release that was applied last: %w", err)
+		return nil, fmt.Errorf("read the release that was applied last: %w", err)
 	}
 	if !a.isApplied(standing.Manifest) {
-		return nil // it would be made of what somebody has written
+		return nil, nil // it would be made of what somebody has written
+	}
+	if err := op.judge(standing.Manifest); err != nil { // what is allowed may have changed since
+		return nil, err
 	}
 	changes, err := op.guard.Apply(standing.Manifest, standing.Manifest, false)
 	a.tellChanges(changes)
-	a.note(&d, now, shown, changes, resting)
-	d.tell()
-	a.clients.ledger.setDrift(a.owner.GetUID(), d)
 	if err != nil {
-		return fmt.Errorf("repair drift: %w", err)
+		return changes, fmt.Errorf("repair drift: %w", err)
 	}
 	a.clients.ledger.restored(a.owner.GetUID(), op.guard.Children())
-	return nil
+	return changes, nil
 }
 
 // restorable is the manifest whose objects should exist: that which was applied, as the record has it. If the record was changed, it is what

@@ -54,11 +54,11 @@ func (a *actionClient) test() {
 		a.schedule.after(a.owner, testPause)
 		return
 	}
-	if a.health() != healthy || !a.testPlaces.take(a.owner.GetNamespace()) {
+	if a.health() != healthy || !a.testPlaces.Take(a.owner.GetNamespace()) {
 		a.schedule.after(a.owner, testPause)
 		return
 	}
-	defer a.testPlaces.give(a.owner.GetNamespace())
+	defer a.testPlaces.Give(a.owner.GetNamespace())
 	tests := Tests{Asked: asked, Generation: a.owner.GetGeneration()}
 	var err error
 	tests.Run, tests.Err, err = a.runTests()

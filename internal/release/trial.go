@@ -64,7 +64,7 @@ type trial struct {
 	Spec            map[string]any
 	KubeVersion     chartutil.KubeVersion
 	APIVersions     []string
-	IsUpgrade       bool
+	Upgrades        []bool // whether it is rendered as an upgrade, for each rendering
 }
 
 // tried is try of what is to be released.
@@ -77,17 +77,21 @@ func (a *actionClient) try(source chartSource, spec map[string]any, whole string
 	if runs := source.runsValues && m.templates; !runs && !m.isMuch(source.loops, source.costly) {
 		return nil
 	}
-	inputs := object.Plain.Digest(fmt.Appendf(nil, "%s %t %s", source.digest, a.current != nil, whole))
+	upgrades := []bool{a.current != nil}
+	if a.current != nil && a.current.Revision == 1 { // see render
+		upgrades = []bool{false, true}
+	}
+	inputs := object.Plain.Digest(fmt.Appendf(nil, "%s %t %s", source.digest, upgrades, whole))
 	if tried, err := a.clients.ledger.tried(a.owner.GetUID(), inputs); tried && (err == nil || a.asked == "") {
 		return err
 	}
 	namespace := a.owner.GetNamespace()
-	if !a.clients.trials.take(namespace) {
+	if !a.clients.trials.Take(namespace) {
 		return noPlace{fmt.Errorf("not begun: another spec with large numbers, long lists or templates is being tried in this namespace, or %d in others", maxTrials)}
 	}
-	defer a.clients.trials.give(namespace)
+	defer a.clients.trials.Give(namespace)
 	capabilities := a.clients.capabilities.Get()
-	ended, err := trial{a.owner.GetName(), namespace, a.Kind.chart.Raw, spec, capabilities.KubeVersion, capabilities.APIVersions, a.current != nil}.run(a.ctx)
+	ended, err := trial{a.owner.GetName(), namespace, a.Kind.chart.Raw, spec, capabilities.KubeVersion, capabilities.APIVersions, upgrades}.run(a.ctx)
 	if err != nil {
 		return noPlace{fmt.Errorf("not begun: the trial of this spec has come to no end: %w", err)}
 	}
@@ -152,7 +156,9 @@ func serveTrial(input io.Reader) {
 		return
 	}
 	render := func(spec map[string]any) {
-		_, _ = renderWith(&metav1.ObjectMeta{Name: t.Name, Namespace: t.Namespace}, c, spec, &t.KubeVersion, t.APIVersions, t.IsUpgrade)
+		for _, upgrade := range t.Upgrades {
+			_, _ = renderWith(&metav1.ObjectMeta{Name: t.Name, Namespace: t.Namespace}, c, spec, &t.KubeVersion, t.APIVersions, upgrade)
+		}
 	}
 	render(map[string]any{}) // what the chart takes by itself is nobody's fault
 	bound()

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -404,50 +403,4 @@ func get(ctx context.Context, from client.Reader, owner client.Object, child obj
 		return nil, err
 	}
 	return live, nil
-}
-
-// pods lists those of the workloads that are not healthy, one request for each. To watch all
-// pods would cost more memory than all else, for something that is asked for when things go wrong.
-func (r *Reporter) pods(ctx context.Context, seen observation) []corev1.Pod {
-	var pods []corev1.Pod
-	for _, o := range seen.objects {
-		if o.live != nil && o.isWorkload() && o.health() != nil {
-			pods = append(pods, r.podsOf(ctx, seen.namespace, o)...)
-		}
-	}
-	return pods
-}
-
-// Pods are read so many at a time, by all workers, and so many of one workload at most: each may be as large as somebody could make it.
-const podsAtOnce, mostPods = 20, 200
-
-var readingPods = make(chan struct{}, 1)
-
-// podsOf lists the pods of a workload, with no more of each than is read.
-func (r *Reporter) podsOf(ctx context.Context, namespace string, o childState) (pods []corev1.Pod) {
-	list := &corev1.PodList{}
-	ctx, cancel := context.WithTimeout(ctx, cacheLag)
-	defer cancel()
-	page := func() error {
-		select {
-		case readingPods <- struct{}{}:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		defer func() { <-readingPods }()
-		next := list.Continue
-		list = &corev1.PodList{}
-		return r.live.List(ctx, list, client.InNamespace(namespace), client.Limit(podsAtOnce), client.Continue(next), &client.ListOptions{Raw: &metav1.ListOptions{LabelSelector: podSelector(o.live)}})
-	}
-	for more := true; more && len(pods) < mostPods; more = list.Continue != "" {
-		if err := page(); err != nil {
-			logf.FromContext(ctx).Error(err, "Cannot look at pods", "object", o.String())
-			return pods
-		}
-		for i := range list.Items {
-			pod := &list.Items[i]
-			pods = append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, DeletionTimestamp: pod.DeletionTimestamp}, Status: pod.Status})
-		}
-	}
-	return pods
 }

@@ -140,7 +140,8 @@ func TestAllowedHostsAndAnnotations(t *testing.T) {
 // objects stay as they are, their Welcomes say so, and they stop no rollout to others.
 func TestHostsThatNobodyAllowsAnyLonger(t *testing.T) {
 	s := newScene(t)
-	allowing := settings{namespaces: []string{s.namespace}, watches: watchesWith("  allow: {hosts: ['*.example.com']}\n")}
+	watches := watchesWithMore(t, `{{ if eq .Values.name "broken" }}{{ fail "out of order" }}{{ end }}`)
+	allowing := settings{namespaces: []string{s.namespace}, watches: watches + "  allow: {hosts: ['*.example.com']}\n"}
 	first := s.ownOperator(allowing)
 	for i := range 3 {
 		s.deploy(fmt.Sprintf("with-%d", i), asksFor("hello.example.com"))
@@ -162,7 +163,7 @@ func TestHostsThatNobodyAllowsAnyLonger(t *testing.T) {
 	before := read()
 	first.Stop()
 
-	second := s.ownOperator(settings{namespaces: []string{s.namespace}, args: []string{"--rollout-max-concurrent=1", "--rollout-max-failures=1"}})
+	second := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watches, args: []string{"--rollout-max-concurrent=1", "--rollout-max-failures=1"}})
 	for i := range 3 {
 		s.awaitReason(fmt.Sprintf("with-%d", i), "NotAllowed", `host "hello.example.com"`)
 	}
@@ -185,7 +186,19 @@ func TestHostsThatNobodyAllowsAnyLonger(t *testing.T) {
 	if err := s.find(ingress, "with-0"); !apierrors.IsNotFound(err) {
 		t.Errorf("it is there again: %v", err)
 	}
+	// Nor one of a Welcome that fails for another reason, while what it had otherwise is kept.
+	s.edit("with-1", kit.Greet("broken"))
+	s.awaitReason("with-1", "InvalidValues", "out of order")
+	s.must(env.Client.Delete(ctx, &networkingv1.Ingress{ObjectMeta: objectMeta(s.namespace, "with-1")}))
+	reconciles = second.reconciles(t)
+	s.edit("with-1", kit.Annotate("example.com/poke", "1"))
+	s.await("its deletion is seen", func() error { return atLeast(second.reconciles(t)-reconciles, 2) })
+	s.settled(second)
+	if err := s.find(ingress, "with-1"); !apierrors.IsNotFound(err) {
+		t.Errorf("it is there again: %v", err)
+	}
 	second.Stop()
+	s.edit("with-1", kit.Greet("mended"))
 
 	s.ownOperator(allowing)
 	for i := range 3 {

@@ -617,6 +617,17 @@ func TestWorkThatStaysCostsLittle(t *testing.T) {
 	})
 }
 
+// refuseAutoscalers has what an upgrade makes last refused: what comes before it is taken back.
+func (s *scene) refuseAutoscalers() (lift func()) {
+	s.Helper()
+	return s.refuse(admissionregistrationv1.Create, "autoscaling", "horizontalpodautoscalers", "nothing scales here", func() error {
+		return env.Client.Create(ctx, &autoscalingv1.HorizontalPodAutoscaler{
+			ObjectMeta: objectMeta(s.namespace, "probe"),
+			Spec:       autoscalingv1.HorizontalPodAutoscalerSpec{ScaleTargetRef: autoscalingv1.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "hello"}, MaxReplicas: 1},
+		}, client.DryRunAll)
+	})
+}
+
 // A claim that somebody has made grow stays so, through upgrades, and also where claims may be made anew; and it grows further when the chart wants more.
 func TestGrownClaim(t *testing.T) {
 	s := newScene(t)
@@ -664,12 +675,7 @@ func TestGrownClaim(t *testing.T) {
 	is("9Gi")
 	s.awaitDeployed("hello")
 	// Nor does what takes back a failed upgrade, which has made it grow, want it to shrink, or make it anew.
-	lift := s.refuse(admissionregistrationv1.Create, "autoscaling", "horizontalpodautoscalers", "nothing scales here", func() error {
-		return env.Client.Create(ctx, &autoscalingv1.HorizontalPodAutoscaler{
-			ObjectMeta: objectMeta(s.namespace, "probe"),
-			Spec:       autoscalingv1.HorizontalPodAutoscalerSpec{ScaleTargetRef: autoscalingv1.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "hello"}, MaxReplicas: 1},
-		}, client.DryRunAll)
-	})
+	lift := s.refuseAutoscalers()
 	s.edit("hello", kit.Set("autoscaling.enabled", true), kit.Set("podLabels", map[string]any{"size": "12Gi"}))
 	s.awaitReason("hello", "Rejected", "nothing scales here")
 	is("12Gi")
@@ -687,14 +693,9 @@ func TestRepairsWhileTheSpecFails(t *testing.T) {
 	only := settings{namespaces: []string{s.namespace}}
 	operator := s.ownOperator(only)
 	s.deploy("hello", kit.Greet("before"))
-	lift := s.refuse(admissionregistrationv1.Update, "apps", "deployments", "Deployments stay", func() error {
-		deployment := &appsv1.Deployment{}
-		s.get(deployment, "hello")
-		deployment.Labels["example.com/probe"] = "yes"
-		return env.Client.Update(ctx, deployment, client.DryRunAll)
-	})
-	s.edit("hello", kit.Greet("after"))
-	s.awaitReason("hello", "Rejected", "Deployments stay")
+	lift := s.refuseAutoscalers()
+	s.edit("hello", kit.Greet("after"), kit.Set("autoscaling.enabled", true))
+	s.awaitReason("hello", "Rejected", "nothing scales here")
 	comesBack := func() {
 		t.Helper()
 		service := &corev1.Service{}
@@ -721,7 +722,7 @@ func TestRepairsWhileTheSpecFails(t *testing.T) {
 	operator = s.ownOperator(only)
 	s.await("the operator works", func() error { return atLeast(operator.reconciles(t), 1) })
 	comesBack()
-	s.awaitReason("hello", "Rejected", "Deployments stay")
+	s.awaitReason("hello", "Rejected", "nothing scales here")
 	lift()
 	s.awaitGreeting("hello", "after")
 	s.awaitDeployed("hello")

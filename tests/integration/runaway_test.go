@@ -8,7 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
@@ -59,12 +61,13 @@ func TestSpecsThatMakeTooMuch(t *testing.T) {
 	s.serveKind("Counter")
 	chart := chartOf(t, map[string]string{
 		"Chart.yaml":  "{apiVersion: v2, name: counter, version: 0.1.0}",
-		"values.yaml": "{count: 1, list: [], users: [], text: x, noted: 1}",
+		"values.yaml": "{count: 1, list: [], users: [], text: x, noted: 1, first: 1}",
 		"templates/it.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}-it'}\ndata:\n{{- $root := . }}{{- $count := int $root.Values.count }}{{- range until $count }}\n  key-{{ . }}: x\n{{- end }}" +
-			"{{- range $root.Values.list }}\n  of-list: {{ $root.Values.text }}\n{{- end }}{{- range $i, $name := .Values.users }}\n  user-{{ $i }}: {{ htpasswd $name \"secret\" }}\n{{- end }}\n",
+			"{{- if .Release.IsInstall }}{{ range until (int .Values.first) }}\n  first-{{ . }}: x\n{{- end }}{{ end }}{{- range $root.Values.list }}\n  of-list: {{ $root.Values.text }}\n{{- end }}{{- range $i, $name := .Values.users }}\n  user-{{ $i }}: {{ htpasswd $name \"secret\" }}\n{{- end }}\n",
 		"templates/NOTES.txt": "{{ range until (int .Values.noted) }}{{ . }} {{ end }}",
 	})
-	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: entryOf("Counter", chart, "  allow: {values: [count]}\n")})
+	only := settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: entryOf("Counter", chart, "  allow: {values: [count]}\n")}
+	operator := s.ownOperator(only)
 	text := strings.Repeat("x", 500_000)
 	for name, c := range map[string]struct {
 		edits []kit.Edit
@@ -90,9 +93,20 @@ func TestSpecsThatMakeTooMuch(t *testing.T) {
 	s.editOf("Counter", "mended", kit.Set("count", "2"))
 	s.awaitOf("Counter", "mended", "Ready")
 	config := &corev1.ConfigMap{}
-	if s.get(config, "mended-it"); len(config.Data) != 2 {
+	if s.get(config, "mended-it"); len(config.Data) != 3 {
 		t.Errorf("it has %d", len(config.Data))
 	}
+	if operator.HasEnded() {
+		t.Errorf("the operator has ended:\n%s", operator.LastLines(20))
+	}
+	// What is compared with a first revision is rendered as an installation.
+	operator.Stop()
+	for _, record := range s.records("fine") {
+		s.must(env.Client.Patch(ctx, &record, client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"annotations": {"`+inputsOfRecord+`": "forged"}}}`))))
+	}
+	s.editOf("Counter", "fine", kit.Set("first", 500_000_000))
+	operator = s.ownOperator(only)
+	s.awaitOf("Counter", "fine", "Stalled", "NotAllowed")
 	if operator.HasEnded() {
 		t.Errorf("the operator has ended:\n%s", operator.LastLines(20))
 	}

@@ -1,0 +1,67 @@
+package status
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"demo.welcome.domain/welcome-operator/internal/release"
+)
+
+const (
+	// podsAtOnce are read by one request, and mostPods of one workload: each may be as large as somebody could make it.
+	podsAtOnce, mostPods = 20, 200
+	// podsPatience is for all pods of a custom resource, with the wait for a place.
+	podsPatience = 10 * time.Second
+	// placePoll is how often a place is asked for.
+	placePoll = 20 * time.Millisecond
+)
+
+// podPlaces are for those who read pods: one in each namespace, or one with large pods would keep all others waiting.
+var podPlaces = release.NewPlaces(1, 4)
+
+// pods lists those of the workloads that are not healthy. To watch all
+// pods would cost more memory than all else, for something that is asked for when things go wrong.
+func (r *Reporter) pods(ctx context.Context, seen observation) []corev1.Pod {
+	ctx, cancel := context.WithTimeout(ctx, podsPatience)
+	defer cancel()
+	var pods []corev1.Pod
+	for _, o := range seen.objects {
+		if o.live != nil && o.isWorkload() && o.health() != nil {
+			pods = append(pods, r.podsOf(ctx, seen.namespace, o)...)
+		}
+	}
+	return pods
+}
+
+// podsOf lists the pods of a workload, with no more of each than is read.
+func (r *Reporter) podsOf(ctx context.Context, namespace string, o childState) (pods []corev1.Pod) {
+	list := &corev1.PodList{}
+	for more := true; more && len(pods) < mostPods; more = list.Continue != "" {
+		next := list.Continue
+		list = &corev1.PodList{}
+		if err := r.pageOfPods(ctx, list, namespace, podSelector(o.live), next); err != nil {
+			logf.FromContext(ctx).Error(err, "Cannot look at pods", "object", o.String())
+			return pods
+		}
+		for i := range list.Items {
+			pod := &list.Items[i]
+			pods = append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace, DeletionTimestamp: pod.DeletionTimestamp}, Status: pod.Status})
+		}
+	}
+	return pods
+}
+
+func (r *Reporter) pageOfPods(ctx context.Context, list *corev1.PodList, namespace, selector, next string) error {
+	err := wait.PollUntilContextCancel(ctx, placePoll, true, func(context.Context) (bool, error) { return podPlaces.Take(namespace), nil })
+	if err != nil {
+		return err
+	}
+	defer podPlaces.Give(namespace)
+	return r.live.List(ctx, list, client.InNamespace(namespace), client.Limit(podsAtOnce), client.Continue(next), &client.ListOptions{Raw: &metav1.ListOptions{LabelSelector: selector}})
+}
