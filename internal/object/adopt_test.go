@@ -45,7 +45,7 @@ func TestGiveBack(t *testing.T) {
 		t.Errorf("taken over: %v", obj)
 	}
 	GiveBack(obj, owner)
-	if len(Changes(before.Object, obj.Object)) > 0 || len(obj.GetOwnerReferences()) > 0 {
+	if len(Changes(before.Object, obj.Object)) > 0 || obj.GetAnnotations()[adopted] != "" || len(obj.GetOwnerReferences()) > 0 {
 		t.Errorf("given back: %v, not %v", obj, before)
 	}
 }

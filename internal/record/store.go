@@ -253,10 +253,11 @@ func (r *Store) newest(ctx context.Context, known *corev1.ConfigMap) (*corev1.Co
 // Create writes the record of a new revision and returns when the cache shows it.
 func (r *Store) Create(ctx context.Context, record *corev1.ConfigMap, opts metav1.CreateOptions) (*corev1.ConfigMap, error) {
 	r.adopt(record)
+	r.created = record.Name // which it is stamped for
 	if err := r.annotate(ctx, record); err != nil {
+		r.created = ""
 		return nil, err
 	}
-	r.created = record.Name
 	written, err := r.ConfigMapInterface.Create(ctx, record, opts)
 	if apierrors.IsAlreadyExists(err) && r.applied() > 0 {
 		if err := r.removeHelms(ctx, record.Name); err != nil {

@@ -37,6 +37,12 @@ func (s *shaky) Update(_ context.Context, record *corev1.ConfigMap, _ metav1.Upd
 	return written, nil
 }
 
+func (s *shaky) Create(_ context.Context, record *corev1.ConfigMap, _ metav1.CreateOptions) (*corev1.ConfigMap, error) {
+	written := record.DeepCopy()
+	written.ResourceVersion = "1"
+	return written, nil
+}
+
 // cached is a cache that has one record.
 type cached struct {
 	client.Reader
@@ -46,6 +52,19 @@ type cached struct {
 func (c cached) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
 	c.record.DeepCopyInto(into.(*corev1.ConfigMap))
 	return nil
+}
+
+// A new record says from the beginning what it was made from, and by whom: an operator that is killed right after it leaves it to the next one.
+func TestNewRecordIsStamped(t *testing.T) {
+	record := recordOf(t, nil)
+	there := record.DeepCopy()
+	there.ResourceVersion = "1"
+	store := NewStore(context.Background(), everywhere{configMaps: &shaky{}}, cached{record: there}, nil, owner(), Options{Names: NamesPlain}).
+		Stamping(func() Record { return Record{Inputs: "digest", Operator: "mine"} })
+	written, err := store.Create(context.Background(), record, metav1.CreateOptions{})
+	if err != nil || written.Annotations[inputsAnnotation] != "digest" || written.Annotations[operatorAnnotation] != "mine" || !store.HasCreated() {
+		t.Errorf("it has %v: %v", written.GetAnnotations(), err)
+	}
 }
 
 func TestUpdateOutlastsAnOutage(t *testing.T) {

@@ -73,7 +73,7 @@ func (a *actionClient) tryParting() (parts bool, err error) {
 	}
 	err = a.checkTemplates(source, values, string(text))
 	if err == nil {
-		err = a.try(source, values, string(text))
+		err = a.try(source, values, string(text), false)
 	}
 	if err != nil {
 		return false, fmt.Errorf("render the hooks of the deletion: %w (or annotate with %s=true)", err, WithoutHooks)

@@ -166,14 +166,13 @@ func (l *ledger) fail(owner client.Object, inputs string, err error) time.Durati
 	return delay
 }
 
-// restored notes what the objects are like that were put back to what was applied last, while what is wanted now fails.
-func (l *ledger) restored(uid types.UID, children []object.Child) {
+// restored notes what the objects are like that were put back to what was applied last, of which the record has that proof, while what is wanted now fails.
+func (l *ledger) restored(uid types.UID, proof string, children []object.Child) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if state, known := l.states[uid]; known && state.Record != "" {
-		state.Children, state.applied = children, children
-		l.states[uid] = state
-	}
+	state := l.states[uid]
+	state.Children, state.applied, state.Record = children, children, proof
+	l.states[uid] = state
 }
 
 // postpone notes why the release stays as it is for now.

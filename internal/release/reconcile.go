@@ -342,7 +342,7 @@ func (a *actionClient) Upgrade(name, namespace string, chrt *chart.Chart, values
 		var err error
 		switch a.waitFor = a.brake; {
 		case a.brake != "":
-		case a.unsettled() && a.appliedGeneration() == a.owner.GetGeneration():
+		case a.unsettled() && a.current.Status == release.StatusDeployed && a.appliedGeneration() == a.owner.GetGeneration():
 			a.waitFor = "an API of the cluster does not answer, and the chart asks which there are"
 		default:
 			a.waitFor, err = a.admit()
@@ -667,6 +667,7 @@ func (a *actionClient) failed(err error) {
 func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption) (*release.UninstallReleaseResponse, error) {
 	a.leaveRollout(a.owner) // whether that succeeds or not
 	if a.unread != nil {    // the library asks Get, and deletes whatever it says
+		a.failed(a.unread)
 		return nil, a.unread
 	}
 	if a.current == nil || orphans(a.owner) {

@@ -64,22 +64,23 @@ type trial struct {
 	Spec            map[string]any
 	KubeVersion     chartutil.KubeVersion
 	APIVersions     []string
-	Upgrades        []bool // whether it is rendered as an upgrade, for each rendering
+	IsUpgrade       bool
 }
 
-// tried is try of what is to be released.
-func (a *actionClient) tried() error { return a.try(a.source, a.values, a.text) }
+// tried is try of what is to be released. What is compared with a first revision is rendered as an installation.
+func (a *actionClient) tried() error {
+	if a.current != nil && a.current.Revision == 1 {
+		return a.try(a.source, a.values, a.text, false, true)
+	}
+	return a.try(a.source, a.values, a.text, a.current != nil)
+}
 
-// try fails if to render the chart with a spec takes more than is good of the operator. What was tried once is not tried again, unless somebody asks for it.
-func (a *actionClient) try(source chartSource, spec map[string]any, whole string) error {
+// try fails if to render the chart with a spec, as an upgrade or not, takes more than is good of the operator. What was tried once is not tried again, unless somebody asks for it.
+func (a *actionClient) try(source chartSource, spec map[string]any, whole string, upgrades ...bool) error {
 	m := measure{}
 	m.look(spec, "")
 	if runs := source.runsValues && m.templates; !runs && !m.isMuch(source.loops, source.costly) {
 		return nil
-	}
-	upgrades := []bool{a.current != nil}
-	if a.current != nil && a.current.Revision == 1 { // see render
-		upgrades = []bool{false, true}
 	}
 	inputs := object.Plain.Digest(fmt.Appendf(nil, "%s %t %s", source.digest, upgrades, whole))
 	if tried, err := a.clients.ledger.tried(a.owner.GetUID(), inputs); tried && (err == nil || a.asked == "") {
@@ -91,11 +92,15 @@ func (a *actionClient) try(source chartSource, spec map[string]any, whole string
 	}
 	defer a.clients.trials.Give(namespace)
 	capabilities := a.clients.capabilities.Get()
-	ended, err := trial{a.owner.GetName(), namespace, a.Kind.chart.Raw, spec, capabilities.KubeVersion, capabilities.APIVersions, upgrades}.run(a.ctx)
-	if err != nil {
-		return noPlace{fmt.Errorf("not begun: the trial of this spec has come to no end: %w", err)}
-	}
-	if ended {
+	var err error
+	for _, upgrade := range upgrades {
+		ended, failed := trial{a.owner.GetName(), namespace, a.Kind.chart.Raw, spec, capabilities.KubeVersion, capabilities.APIVersions, upgrade}.run(a.ctx)
+		if failed != nil {
+			return noPlace{fmt.Errorf("not begun: the trial of this spec has come to no end: %w", failed)}
+		}
+		if !ended {
+			continue
+		}
 		err = notAllowed{fmt.Errorf("not allowed: to render the chart with this spec takes more than %d MiB of memory, or %s of a processor: its largest number, or longest list or map, is %.100s (%.0f), its longest text has %d bytes; change that",
 			trialMemory>>20, trialTime, m.most, m.size, m.longest)}
 	}
@@ -156,9 +161,7 @@ func serveTrial(input io.Reader) {
 		return
 	}
 	render := func(spec map[string]any) {
-		for _, upgrade := range t.Upgrades {
-			_, _ = renderWith(&metav1.ObjectMeta{Name: t.Name, Namespace: t.Namespace}, c, spec, &t.KubeVersion, t.APIVersions, upgrade)
-		}
+		_, _ = renderWith(&metav1.ObjectMeta{Name: t.Name, Namespace: t.Namespace}, c, spec, &t.KubeVersion, t.APIVersions, t.IsUpgrade)
 	}
 	render(map[string]any{}) // what the chart takes by itself is nobody's fault
 	bound()

@@ -16,10 +16,8 @@ import (
 const (
 	// podsAtOnce are read by one request, and mostPods of one workload: each may be as large as somebody could make it.
 	podsAtOnce, mostPods = 20, 200
-	// podsPatience is for all pods of a custom resource, with the wait for a place.
-	podsPatience = 10 * time.Second
-	// placePoll is how often a place is asked for.
-	placePoll = 20 * time.Millisecond
+	// podsPatience is for all pods of a custom resource. A worker waits so long for a place at most, which it asks for so often.
+	podsPatience, placePatience, placePoll = 10 * time.Second, time.Second, 20 * time.Millisecond
 )
 
 // podPlaces are for those who read pods: one in each namespace, or one with large pods would keep all others waiting.
@@ -58,7 +56,7 @@ func (r *Reporter) podsOf(ctx context.Context, namespace string, o childState) (
 }
 
 func (r *Reporter) pageOfPods(ctx context.Context, list *corev1.PodList, namespace, selector, next string) error {
-	err := wait.PollUntilContextCancel(ctx, placePoll, true, func(context.Context) (bool, error) { return podPlaces.Take(namespace), nil })
+	err := wait.PollUntilContextTimeout(ctx, placePoll, placePatience, true, func(context.Context) (bool, error) { return podPlaces.Take(namespace), nil })
 	if err != nil {
 		return err
 	}
