@@ -12,7 +12,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // Allow is what the authors of custom resources of a kind may ask of controllers that serve others, too. By default, that is
@@ -251,7 +250,7 @@ func hostsOf(o *unstructured.Unstructured) (hosts []string, known bool) {
 			claim(fields(endpoint)["addresses"])
 		}
 	default:
-		return nil, scheme.Scheme.Recognizes(o.GroupVersionKind())
+		return nil, builtIn.Recognizes(o.GroupVersionKind())
 	}
 	return hosts, true
 }

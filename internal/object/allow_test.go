@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 )
 
@@ -34,6 +36,17 @@ func words(asks []Ask) string {
 		all = append(all, strings.TrimSuffix(strings.SplitN(ask.String(), " (", 2)[0], " "))
 	}
 	return strings.ReplaceAll(strings.Join(all, " "), `"`, "")
+}
+
+// What others add to client-go's scheme, as Helm and the library do while objects are judged, is read by nobody, and makes no kind one of Kubernetes' own.
+func TestAsksOfAKindThatOthersRegister(t *testing.T) {
+	kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Registered"}
+	scheme.Scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
+	o := &unstructured.Unstructured{}
+	o.SetGroupVersionKind(kind)
+	if asks := Asks(o); len(asks) != 1 || asks[0].what != "kind" {
+		t.Errorf("it asks for %v", asks)
+	}
 }
 
 func TestAsks(t *testing.T) {

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
-	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -137,7 +136,7 @@ func Restore(previous, live, desired *unstructured.Unstructured, left Left) *uns
 	if live.GroupVersionKind().GroupKind() == (schema.GroupKind{Kind: "Pod"}) {
 		desired.Object = withInjected(before, live.Object, desired.Object).(map[string]any)
 	}
-	content := dropsEmpty(scheme.Scheme.Recognizes(desired.GroupVersionKind())).mergeMap(before, live.Object, desired.Object)
+	content := dropsEmpty(builtIn.Recognizes(desired.GroupVersionKind())).mergeMap(before, live.Object, desired.Object)
 	wanted, hasSpec := desired.Object["spec"].(map[string]any)
 	if others, known := othersUnlessSet[live.GroupVersionKind().GroupKind()]; known && hasSpec {
 		spec := maps.Clone(wanted)
@@ -332,7 +331,7 @@ func Canonical(rendered *unstructured.Unstructured) *unstructured.Unstructured {
 	if IsSecret(rendered) {
 		withData(canonical)
 	}
-	if typed, err := scheme.Scheme.New(rendered.GroupVersionKind()); err == nil {
+	if typed, err := builtIn.New(rendered.GroupVersionKind()); err == nil {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(canonical.Object, typed, true); err == nil {
 			if content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed); err == nil {
 				canonical.Object = content

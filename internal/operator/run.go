@@ -122,6 +122,7 @@ func newManager(cluster *rest.Config, mapper meta.RESTMapper, entries []Entry, o
 		(&fence{name: options.LeaderElectionID, lease: options.LeaseDuration, start: time.Now()}).around(cluster)
 	}
 	mgr, err := ctrl.NewManager(cluster, ctrl.Options{
+		Scheme:         object.NewScheme(),
 		MapperProvider: func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil },
 		Cache:          cacheOptions(entries, options.WatchNamespaces),
 		NewCache: func(cluster *rest.Config, options cache.Options) (cache.Cache, error) {
