@@ -44,7 +44,7 @@ func TestAsksOfAKindThatOthersRegister(t *testing.T) {
 	scheme.Scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
 	o := &unstructured.Unstructured{}
 	o.SetGroupVersionKind(kind)
-	if asks := Asks(o); len(asks) != 1 || asks[0].what != "kind" {
+	if asks := Asks(o); len(asks) == 0 || asks[0].what != "kind" {
 		t.Errorf("it asks for %v", asks)
 	}
 }
