@@ -296,7 +296,7 @@ func leasesAreHeld(ctx context.Context, p *patient) (string, []finding, error) {
 			found = append(found, finding{fmt.Sprintf("lease %s of %s is held by pod %s, which is gone since %s, and no other has taken it", lease.Name, o, holder, age), fmt.Sprintf("kubectl -n %s rollout restart deployment/%s", o.Namespace, o.Name)})
 		}
 	}
-	return strings.Join(holders, ", "), found, nil
+	return cmp.Or(strings.Join(holders, ", "), "nobody holds one"), found, nil
 }
 
 // operatorsAreAlone looks whether each custom resource has one operator, which is there.
@@ -321,7 +321,7 @@ func operatorsAreAlone(ctx context.Context, p *patient) (string, []finding, erro
 			return o.Namespace == namespace && o.Status.AvailableReplicas > 0 && o.options.LeaderElectionID == lease
 		}) {
 			found = append(found, finding{
-				fmt.Sprintf("%d custom resources are served by operator %q, of which no Deployment runs in namespace %s", served[name], name, namespace),
+				fmt.Sprintf("%s served by operator %q, of which no Deployment runs in namespace %s", counted(served[name], "custom resource"), name, namespace),
 				"start it again, or, if it is gone for good, wait: another one that watches them takes them over within a minute. One that runs elsewhere (make run) is no problem",
 			})
 		}
@@ -349,7 +349,7 @@ func operatorsAreAlone(ctx context.Context, p *patient) (string, []finding, erro
 				"kubectl get deployments -A -l " + operatorLabel + " shows operators (a stock one has no such label): delete one, or have WATCH_NAMESPACE of each name its own"})
 		}
 	}
-	return fmt.Sprintf("%d custom resources, served by %s", len(p.customResources), strings.Join(slices.Sorted(maps.Keys(served)), ", ")), found, nil
+	return fmt.Sprintf("%s, served by %s", counted(len(p.customResources), "custom resource"), cmp.Or(strings.Join(slices.Sorted(maps.Keys(served)), ", "), "nobody")), found, nil
 }
 
 // admissionLets has the API server admit, by a dry run, what the operator makes, in each namespace that has custom resources.
@@ -387,7 +387,7 @@ func admissionLets(ctx context.Context, p *patient) (string, []finding, error) {
 		found = append(found, finding{fmt.Sprintf("in namespace %s, the API server refuses a dry run of what operators make: %s", few(by[refusal]), refusal),
 			"have whoever owns the policy, webhook or quota that is named let it pass; all there are: kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicies,resourcequotas -A"})
 	}
-	return fmt.Sprintf("a ConfigMap, a Service and a Deployment pass in %d namespaces", len(namespaces)), found, nil
+	return "a ConfigMap, a Service and a Deployment pass in " + counted(len(namespaces), "namespace"), found, nil
 }
 
 // samples are objects as the operator makes them, of a restricted pod that does nothing.
@@ -478,7 +478,7 @@ func imagesArePulled(_ context.Context, p *patient) (string, []finding, error) {
 		found = append(found, finding{fmt.Sprintf("%d custom resources have pods without their image %s, as %s in namespace %s", len(by[image]), image, label(first), first.GetNamespace()),
 			fmt.Sprintf("push it to where the cluster pulls from (make images push), or give the operator the right name; what the node says: kubectl welcome status %s -n %s", label(first), first.GetNamespace())})
 	}
-	return fmt.Sprintf("of %d custom resources", len(p.customResources)), found, nil
+	return "of " + counted(len(p.customResources), "custom resource"), found, nil
 }
 
 // deletionsEnd looks which custom resources are being deleted for too long, and who keeps them.
