@@ -456,14 +456,17 @@ func (a *actionClient) rerender(op *operation, opts ...helmclient.UpgradeOption)
 // render returns what an upgrade would apply now.
 func (a *actionClient) render(op *operation, opts ...helmclient.UpgradeOption) (*release.Release, error) {
 	op.guard.Unasked = true
+	var rel *release.Release
+	var err error
 	if op.asIs && a.current.Revision == 1 {
-		return a.renderInstall(op)
+		rel, err = a.renderInstall(op)
+	} else {
+		rel, err = op.helm.Upgrade(a.owner.GetName(), a.owner.GetNamespace(), a.chart, a.values, append(opts, func(u *action.Upgrade) error {
+			u.DryRun, u.DryRunOption, u.PostRenderer = true, "server", op
+			u.SkipSchemaValidation = a.source.accepts(a.whole)
+			return nil
+		})...)
 	}
-	rel, err := op.helm.Upgrade(a.owner.GetName(), a.owner.GetNamespace(), a.chart, a.values, append(opts, func(u *action.Upgrade) error {
-		u.DryRun, u.DryRunOption, u.PostRenderer = true, "server", op
-		u.SkipSchemaValidation = a.source.accepts(a.whole)
-		return nil
-	})...)
 	if err != nil && a.secrets {
 		err = object.DiscreetRendering(err)
 	}
@@ -477,11 +480,7 @@ func (a *actionClient) renderInstall(op *operation) (*release.Release, error) {
 	install.DryRun, install.DryRunOption, install.PostRenderer = true, "server", op
 	install.SkipCRDs, install.DisableOpenAPIValidation, install.TakeOwnership = true, true, true
 	install.SkipSchemaValidation = a.source.accepts(a.whole)
-	rel, err := install.RunWithContext(a.ctx, a.chart, a.values)
-	if err != nil && a.secrets {
-		err = object.DiscreetRendering(err)
-	}
-	return rel, err
+	return install.RunWithContext(a.ctx, a.chart, a.values)
 }
 
 func (a *actionClient) upgrade(name, namespace string, opts []helmclient.UpgradeOption) (*release.Release, error) {

@@ -98,11 +98,11 @@ func (a *actionClient) try(source chartSource, spec map[string]any, whole string
 		if failed != nil {
 			return noPlace{fmt.Errorf("not begun: the trial of this spec has come to no end: %w", failed)}
 		}
-		if !ended {
-			continue
+		if ended {
+			err = notAllowed{fmt.Errorf("not allowed: to render the chart with this spec takes more than %d MiB of memory, or %s of a processor: its largest number, or longest list or map, is %.100s (%.0f), its longest text has %d bytes; change that",
+				trialMemory>>20, trialTime, m.most, m.size, m.longest)}
+			break
 		}
-		err = notAllowed{fmt.Errorf("not allowed: to render the chart with this spec takes more than %d MiB of memory, or %s of a processor: its largest number, or longest list or map, is %.100s (%.0f), its longest text has %d bytes; change that",
-			trialMemory>>20, trialTime, m.most, m.size, m.longest)}
 	}
 	a.clients.ledger.try(a.owner.GetUID(), inputs, err)
 	return err

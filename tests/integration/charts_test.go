@@ -83,11 +83,8 @@ spec:
 	}
 }
 
-// A Job that has failed has not been run when Kubernetes has deleted it: that is said until somebody has it made again.
-func TestJobThatFailsAndExpires(t *testing.T) {
-	s := newScene(t)
-	s.grantJobs()
-	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+// expiringJob is one that Kubernetes deletes when it is done.
+const expiringJob = `
 apiVersion: batch/v1
 kind: Job
 metadata: {name: {{ .Release.Name }}}
@@ -96,7 +93,13 @@ spec:
   template:
     spec:
       restartPolicy: Never
-      containers: [{name: once, image: "example.com/once:{{ .Values.replicas }}"}]`)})
+      containers: [{name: once, image: "example.com/once:{{ .Values.replicas }}"}]`
+
+// A Job that has failed has not been run when Kubernetes has deleted it: that is said until somebody has it made again.
+func TestJobThatFailsAndExpires(t *testing.T) {
+	s := newScene(t)
+	s.grantJobs()
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, expiringJob)})
 	s.deploy("hello")
 	job := &batchv1.Job{}
 	s.get(job, "hello")
@@ -119,16 +122,7 @@ spec:
 func TestJobThatExpires(t *testing.T) {
 	s := newScene(t)
 	s.grantJobs()
-	own := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
-apiVersion: batch/v1
-kind: Job
-metadata: {name: {{ .Release.Name }}}
-spec:
-  ttlSecondsAfterFinished: 0
-  template:
-    spec:
-      restartPolicy: Never
-      containers: [{name: once, image: "example.com/once:{{ .Values.replicas }}"}]`)}
+	own := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, expiringJob)}
 	operator := s.publisher(own)
 	own.namespaces, own.args = []string{s.namespace}, publishing
 	s.deploy("hello", kit.Greet("before"))
