@@ -77,7 +77,7 @@ func run(ctx context.Context, o options) error {
 }
 
 // serverMemory is GOMEMLIMIT of kube-apiserver where there are very many Welcomes.
-const serverMemory = "13GiB"
+const serverMemory = "15GiB"
 
 // onControlPlane does something on a new control plane, of which the audit log has the requests of users, of all if none are named.
 func onControlPlane(ctx context.Context, users []string, do func(*bench) error) (err error) {

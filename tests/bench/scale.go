@@ -181,7 +181,7 @@ func memoryLimit(welcomes int) int64 {
 	if welcomes <= deployedFor {
 		return 768 << 20
 	}
-	return 100<<20 + 30<<10*int64(welcomes)
+	return 100<<20 + 34<<10*int64(welcomes)
 }
 
 // scaling is a run of it.
