@@ -38,7 +38,7 @@ func (k Key) Proof(text string) string {
 	if k != Plain {
 		prefix = sealed
 	}
-	block := make([]byte, 4096) // a text may be large: it is not copied as a whole
+	block := make([]byte, min(4096, len(text))) // a text may be large: it is not copied as a whole
 	for len(text) > 0 {
 		n := copy(block, text)
 		sum.Write(block[:n])

@@ -8,16 +8,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
-	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/storage"
-	"helm.sh/helm/v3/pkg/storage/driver"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -478,7 +474,9 @@ func (r *Store) awaitCached(ctx context.Context, written *corev1.ConfigMap) erro
 }
 
 func (r *Store) await(ctx context.Context, name string, seen func(*corev1.ConfigMap, error) (bool, error)) error {
-	err := wait.PollUntilContextTimeout(ctx, time.Millisecond, cacheLag, true, func(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, cacheLag)
+	defer cancel()
+	err := object.AwaitCached(ctx, func(ctx context.Context) (bool, error) {
 		select {
 		case <-r.reconcile.Done():
 			return true, nil // the operator stops: its caches have already stopped, and there is no next reconcile
@@ -504,77 +502,4 @@ func (r *Store) cachedRecord(ctx context.Context, name string) (*corev1.ConfigMa
 	record := &corev1.ConfigMap{}
 	err := r.cache.Get(ctx, key, record)
 	return record, err
-}
-
-// Driver returns Helm's driver over the store.
-func (r *Store) Driver() driver.Driver {
-	return slimDriver{Driver: driver.NewConfigMaps(r), name: r.owner.GetName(), recorded: r.release}
-}
-
-// Releases returns Helm's storage over the store.
-func (r *Store) Releases() *storage.Storage { return storage.Init(r.Driver()) }
-
-// slimDriver stores a release without the files of its chart. Nothing reads them back, they are
-// most of a record, and to compress them takes a third of the time of an install.
-//
-// Helm knows the release by the name of its custom resource, which is what .Release.Name is in charts. It is recorded by the name that no other
-// release has. Of the methods of a driver, Helm's actions do not use List.
-type slimDriver struct {
-	driver.Driver
-	name, recorded string
-}
-
-// Create stores a new revision.
-func (d slimDriver) Create(key string, rel *release.Release) error {
-	return d.Driver.Create(d.key(key), renamed(d.recorded, withoutFiles(rel)))
-}
-
-// Update stores what became of a revision.
-func (d slimDriver) Update(key string, rel *release.Release) error {
-	return d.Driver.Update(d.key(key), renamed(d.recorded, withoutFiles(rel)))
-}
-
-// Get reads a revision.
-func (d slimDriver) Get(key string) (*release.Release, error) {
-	rel, err := d.Driver.Get(d.key(key))
-	return renamed(d.name, rel), err
-}
-
-// Query reads the revisions that have the labels.
-func (d slimDriver) Query(labels map[string]string) ([]*release.Release, error) {
-	labels = maps.Clone(labels)
-	labels["name"] = d.recorded
-	found, err := d.Driver.Query(labels)
-	for i, rel := range found {
-		found[i] = renamed(d.name, rel)
-	}
-	return found, err
-}
-
-// Delete deletes a revision.
-func (d slimDriver) Delete(key string) (*release.Release, error) {
-	rel, err := d.Driver.Delete(d.key(key))
-	return renamed(d.name, rel), err
-}
-
-// key of the record for a key of Helm's, which both end with the revision.
-func (d slimDriver) key(key string) string {
-	return namePrefix + d.recorded + strings.TrimPrefix(key, namePrefix+d.name)
-}
-
-func renamed(name string, rel *release.Release) *release.Release {
-	if rel == nil {
-		return nil
-	}
-	named := *rel
-	named.Name = name
-	return &named
-}
-
-func withoutFiles(rel *release.Release) *release.Release {
-	slim := *rel
-	if rel.Chart != nil {
-		slim.Chart = &chart.Chart{Metadata: rel.Chart.Metadata, Values: rel.Chart.Values}
-	}
-	return &slim
 }

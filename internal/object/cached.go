@@ -1,0 +1,13 @@
+package object
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// AwaitCached asks seen until it says true or fails, or ctx ends: soon at first, for a cache shows what was written within milliseconds, and then ever more rarely.
+func AwaitCached(ctx context.Context, seen wait.ConditionWithContextFunc) error {
+	return wait.Backoff{Duration: time.Millisecond, Factor: 1.5, Steps: 10, Cap: 20 * time.Millisecond}.DelayFunc().Until(ctx, true, false, seen)
+}
