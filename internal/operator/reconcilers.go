@@ -44,7 +44,7 @@ func setUpReconcilers(mgr ctrl.Manager, entries []Entry, options Options) error 
 		return err
 	}
 	for _, entry := range entries {
-		settings, reporter, err := reconcilerOptions(mgr, entry, options, clients, operator, changing)
+		settings, err := reconcilerOptions(mgr, entry, options, clients, operator, changing)
 		if err != nil {
 			return fmt.Errorf("%s: entry %s: %w", options.WatchesFile, entry.Kind, err)
 		}
@@ -52,7 +52,7 @@ func setUpReconcilers(mgr ctrl.Manager, entries []Entry, options Options) error 
 		if err != nil {
 			return fmt.Errorf("%s: entry %s: %w", options.WatchesFile, entry.Kind, err)
 		}
-		if err := r.SetupWithManager(withoutEchoes{mgr, reporter.IsEcho}); err != nil {
+		if err := r.SetupWithManager(mgr); err != nil {
 			return fmt.Errorf("set up the reconciler of %s: %w", entry.Kind, err)
 		}
 	}
@@ -62,17 +62,17 @@ func setUpReconcilers(mgr ctrl.Manager, entries []Entry, options Options) error 
 // reconcilerOptions translates a watches entry. The library's own run command ignores
 // reconcilePeriod and maxConcurrentReconciles of an entry and takes
 // watchDependentResources for its opposite.
-func reconcilerOptions(mgr ctrl.Manager, entry Entry, options Options, clients *release.Clients, operator string, changing func(retry bool) (done func())) ([]reconciler.Option, *status.Reporter, error) {
+func reconcilerOptions(mgr ctrl.Manager, entry Entry, options Options, clients *release.Clients, operator string, changing func(retry bool) (done func())) ([]reconciler.Option, error) {
 	settings := entry.kindOptions(options)
 	settings.Changing, settings.Acted = changing, countAction(entry.GroupVersionKind)
 	kind := clients.Kind(settings)
 	serves, err := metav1.LabelSelectorAsSelector(entry.Selector)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the selector: %w", err)
+		return nil, fmt.Errorf("read the selector: %w", err)
 	}
 	reporter, err := status.NewReporter(mgr, kind, entry.GroupVersionKind, operator, serves)
 	if err != nil {
-		return nil, nil, fmt.Errorf("set up the claims: %w", err)
+		return nil, fmt.Errorf("set up the claims: %w", err)
 	}
 	return []reconciler.Option{
 		reconciler.WithLog(mgr.GetLogger().WithName("reconciler").WithName(entry.Kind)),
@@ -93,7 +93,7 @@ func reconcilerOptions(mgr ctrl.Manager, entry Entry, options Options, clients *
 			kind.Paused(obj)
 			return true, nil
 		}),
-	}, reporter, nil
+	}, nil
 }
 
 // kindOptions are what an entry says of how its kind is served.

@@ -39,7 +39,6 @@ type actionClient struct {
 	done  []string
 
 	// Get finds out:
-	read    bool           // whether it has
 	current *record.Record // nil if there is none
 	proven  bool           // whether the record is known to be the operator's
 	stored  string         // proof of the record as it is stored
@@ -73,9 +72,6 @@ type actionClient struct {
 // of an action counts as failed from here on, which makes the reconciler upgrade it: objects
 // that exist are adopted, what is missing is made.
 func (a *actionClient) Get(string, ...helmclient.GetOption) (*release.Release, error) {
-	if a.read { // the library asks twice
-		return a.light(), nil
-	}
 	current, err := a.newest()
 	if err != nil {
 		a.unread = err
@@ -90,7 +86,6 @@ func (a *actionClient) Get(string, ...helmclient.GetOption) (*release.Release, e
 	current.Key = a.key // whatever somebody has written there
 	a.prove()
 	if a.owner.GetDeletionTimestamp() != nil {
-		a.read = true
 		return a.light(), nil
 	}
 	if (orphaned(current.Status) || a.isUnfinished()) && a.isOthers() {
@@ -101,7 +96,6 @@ func (a *actionClient) Get(string, ...helmclient.GetOption) (*release.Release, e
 			return nil, err
 		}
 	}
-	a.read = true
 	return a.light(), nil
 }
 

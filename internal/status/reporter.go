@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -60,7 +58,6 @@ type Reporter struct {
 
 	mu      sync.Mutex
 	outages map[types.UID]outage
-	written map[types.UID]map[string]any // statuses of which the cache has not told yet, see IsEcho
 }
 
 // outage of a release: its objects are not healthy. An edit begins a new one, lest the operator is
@@ -90,7 +87,7 @@ func NewReporter(mgr manager.Manager, kind *release.Kind, gvk schema.GroupVersio
 		Client: mgr.GetClient(), cache: mgr.GetCache(), kind: gvk, self: operator, serves: serves, releases: kind, events: events,
 		others: map[place]*other{}, free: map[types.UID]time.Time{}, questions: map[client.ObjectKey]bool{}, asked: make(chan struct{}, 1),
 	}
-	return &Reporter{Client: mgr.GetClient(), live: mgr.GetAPIReader(), releases: kind, events: events, claims: claims, stocks: newStocks(mgr.GetClient(), kind, events), outages: map[types.UID]outage{}, written: map[types.UID]map[string]any{}}, mgr.Add(claims)
+	return &Reporter{Client: mgr.GetClient(), live: mgr.GetAPIReader(), releases: kind, events: events, claims: claims, stocks: newStocks(mgr.GetClient(), kind, events), outages: map[types.UID]outage{}}, mgr.Add(claims)
 }
 
 // Get hides the conditions from the library. It asks for a status update only when its own
@@ -147,30 +144,6 @@ func (r *Reporter) Update(ctx context.Context, obj client.Object, _ ...client.Up
 	return nil
 }
 
-// IsEcho is whether an update of a custom resource, of which the cache tells, is nothing but a status that a reconcile has just written itself which has done nothing to the
-// release: the next one would find the same. If the cache tells of it before or together with something else, the next one comes all the same.
-func (r *Reporter) IsEcho(before, after any) bool {
-	was, wasOne := before.(*unstructured.Unstructured)
-	is, isOne := after.(*unstructured.Unstructured)
-	if !wasOne || !isOne {
-		return false
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	status, written := r.written[is.GetUID()]
-	if !written {
-		return false
-	}
-	would, metadata := maps.Clone(was.Object), maps.Clone(was.Object["metadata"].(map[string]any))
-	metadata["resourceVersion"] = is.GetResourceVersion()
-	would["metadata"], would["status"] = metadata, status
-	echo := reflect.DeepEqual(would, is.Object)
-	if echo {
-		delete(r.written, is.GetUID())
-	}
-	return echo
-}
-
 func hideConditions(obj client.Object) {
 	if u, ok := obj.(*unstructured.Unstructured); ok {
 		unstructured.RemoveNestedField(u.Object, "status", "conditions")
@@ -219,11 +192,6 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	}
 	stored = stored.DeepCopy()
 	stored.Object["status"] = content
-	if equality.Semantic.DeepEqual(previous.Release, status.Release) {
-		w.reporter.mu.Lock()
-		w.reporter.written[stored.GetUID()] = runtime.DeepCopyJSON(content) // the library's is changed below
-		w.reporter.mu.Unlock()
-	}
 	err = w.SubResourceWriter.Update(ctx, stored, opts...)
 	if apierrors.IsConflict(err) {
 		logf.FromContext(ctx).V(1).Info("Left the status to the next reconcile: the object has changed meanwhile")
@@ -233,7 +201,7 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 		return err
 	}
 	// stored is the API server's answer. Without a status, whoever deletes the custom resource need not wait for a better CRD.
-	if conditions, _, _ := unstructured.NestedFieldNoCopy(stored.Object, "status", "conditions"); conditions == nil && owner.GetDeletionTimestamp() == nil {
+	if len(Of(stored).Conditions) == 0 && owner.GetDeletionTimestamp() == nil {
 		return errors.New("the CRD drops the status: write status: {type: object, x-kubernetes-preserve-unknown-fields: true} in its schema")
 	}
 	w.reporter.stocks.learn(stored)
@@ -254,9 +222,7 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 func (r *Reporter) shown(ctx context.Context, version *unstructured.Unstructured) (shown *unstructured.Unstructured, order int, err error) {
 	shown = &unstructured.Unstructured{}
 	shown.SetGroupVersionKind(version.GroupVersionKind())
-	ctx, cancel := context.WithTimeout(ctx, cacheLag)
-	defer cancel()
-	err = object.AwaitCached(ctx, func(ctx context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(ctx, time.Millisecond, cacheLag, true, func(ctx context.Context) (bool, error) {
 		// Mostly there is nothing to write: the copy is made when there is.
 		err := r.Client.Get(ctx, client.ObjectKeyFromObject(version), shown, client.UnsafeDisableDeepCopy)
 		if err == nil {
@@ -348,7 +314,6 @@ func (r *Reporter) forget(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.outages, uid)
-	delete(r.written, uid)
 }
 
 func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured, reported []metav1.Condition) observation {
@@ -389,7 +354,7 @@ func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured
 // not in time, or the object is gone.
 func (r *Reporter) await(ctx context.Context, owner client.Object, child object.Child) (live *unstructured.Unstructured, gone bool) {
 	asked, watched := time.Now(), true
-	err := object.AwaitCached(ctx, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		var err error
 		if watched {
 			live, err = get(ctx, r.Client, owner, child, client.UnsafeDisableDeepCopy)

@@ -101,7 +101,7 @@ func newStage(t *testing.T) *stage {
 				return c.SubResource(subresource).Update(ctx, obj, opts...)
 			},
 		}).Build()
-	s.Reporter = &Reporter{Client: s.server, live: s.server, releases: s, events: record.NewFakeRecorder(100), claims: s.rival("here/lease"), outages: map[types.UID]outage{}, written: map[types.UID]map[string]any{}}
+	s.Reporter = &Reporter{Client: s.server, live: s.server, releases: s, events: record.NewFakeRecorder(100), claims: s.rival("here/lease"), outages: map[types.UID]outage{}}
 	s.stocks = newStocks(s.server, s, s.events)
 	s.state = release.State{Generation: 3, Revision: 1, Children: []object.Child{
 		{APIVersion: "apps/v1", Kind: "Deployment", Name: "hello", ResourceVersion: "1"},
@@ -214,50 +214,6 @@ func TestReporterAfterUpdate(t *testing.T) {
 	s.report(welcome)
 	if got := s.stored(); got.Release.Revision != 2 {
 		t.Errorf("the status was not written after a finalizer: %+v", got.Release)
-	}
-}
-
-// The status of a reconcile that has done nothing to the release causes no other one: once, and only if nobody has written with it.
-func TestReporterKnowsItsEchoes(t *testing.T) {
-	s := newStage(t)
-	live := func() *unstructured.Unstructured {
-		t.Helper()
-		welcome := &unstructured.Unstructured{}
-		welcome.SetGroupVersionKind(welcomeKind)
-		if err := s.server.Get(t.Context(), client.ObjectKey{Namespace: "test", Name: "hello"}, welcome); err != nil {
-			t.Fatal(err)
-		}
-		return welcome
-	}
-	created := live()
-	s.setDeployment("readyReplicas", 0)
-	s.report(s.read())
-	installed := live()
-	if s.IsEcho(created, installed) {
-		t.Error("nobody looks at what came of an installation")
-	}
-	s.setDeployment("readyReplicas", 2)
-	s.report(s.read())
-	ready := live()
-	for what, change := range map[string]func(*unstructured.Unstructured){
-		"a label":        func(w *unstructured.Unstructured) { w.SetLabels(map[string]string{"a": "b"}) },
-		"a spec":         func(w *unstructured.Unstructured) { w.Object["spec"] = map[string]any{"replicas": int64(2)} },
-		"a status":       func(w *unstructured.Unstructured) { w.Object["status"].(map[string]any)["challenger"] = "another" },
-		"a finalizer":    func(w *unstructured.Unstructured) { w.SetFinalizers([]string{"example.com/keep"}) },
-		"a deletion":     func(w *unstructured.Unstructured) { now := metav1.Now(); w.SetDeletionTimestamp(&now) },
-		"another object": func(w *unstructured.Unstructured) { w.SetUID("another") },
-	} {
-		with := ready.DeepCopy()
-		change(with)
-		if s.IsEcho(installed, with) {
-			t.Errorf("%s of somebody's causes no reconcile", what)
-		}
-	}
-	if !s.IsEcho(installed, ready) {
-		t.Error("its status causes a reconcile")
-	}
-	if s.IsEcho(installed, ready) {
-		t.Error("what somebody writes later passes for its own")
 	}
 }
 
