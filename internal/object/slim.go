@@ -71,7 +71,7 @@ func (k IgnoredByKind) Slim(object any) (any, error) {
 		}
 	}
 	whole.Object = slim.Object
-	return Share(whole)
+	return Pack(whole)
 }
 
 func slimFields(fields map[string]any, read []string) map[string]any {

@@ -60,10 +60,10 @@ func TestSlimKeepsTheFingerprintAndDropsTheBulk(t *testing.T) {
 			t.Errorf("fingerprint %q, want %q", got, want)
 		}
 	}
-	if _, found, _ := unstructured.NestedMap(whole.Object, "spec", "template"); found {
+	if _, found, _ := unstructured.NestedMap(Unpack(whole).Object, "spec", "template"); found {
 		t.Error("the pod template is still in memory")
 	}
-	if _, found, _ := unstructured.NestedFieldNoCopy(whole.Object, "status", "replicas"); !found {
+	if _, found, _ := unstructured.NestedFieldNoCopy(Unpack(whole).Object, "status", "replicas"); !found {
 		t.Error("the status is gone")
 	}
 }
@@ -86,7 +86,7 @@ func TestSlimKeepsLittleOfWhatIsLarge(t *testing.T) {
 		if err != nil || len(text) > 2048 {
 			t.Errorf("of a %s, %d bytes are kept: %v", kind, len(text), err)
 		}
-		if replicas, _, _ := unstructured.NestedInt64(whole.Object, "status", "replicas"); replicas != 2 {
+		if replicas, _, _ := unstructured.NestedInt64(Unpack(whole).Object, "status", "replicas"); replicas != 2 {
 			t.Errorf("of a %s, the replicas are gone: %v", kind, whole.Object)
 		}
 	}

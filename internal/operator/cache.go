@@ -102,41 +102,46 @@ func (c promptCache) WaitForCacheSync(ctx context.Context) bool {
 // cachePatience is how long an answer may take. The cache has it, unless it is still reading.
 const cachePatience = 100 * time.Millisecond
 
-// Get answers that a kind is not cached if it is still being read.
-func (c promptCache) Get(ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+// Get reads a whole object, and answers that a kind is not cached if it is still being read.
+func (c promptCache) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	patient, cancel := context.WithTimeout(ctx, cachePatience)
 	defer cancel()
-	err := c.Cache.Get(patient, key, object, opts...)
+	err := c.Cache.Get(patient, key, obj, opts...)
 	if apierrors.IsTimeout(err) && ctx.Err() == nil {
-		return &cache.ErrResourceNotCached{GVK: object.GetObjectKind().GroupVersionKind()}
+		return &cache.ErrResourceNotCached{GVK: obj.GetObjectKind().GroupVersionKind()}
+	}
+	if cached, untyped := obj.(*unstructured.Unstructured); untyped && err == nil {
+		*cached = *object.Unpack(cached)
 	}
 	return err
 }
 
 // slimOwner keeps of a custom resource all but its managed fields and the annotations that nobody reads.
-func slimOwner(owner any) (any, error) {
-	if owner, ok := owner.(*unstructured.Unstructured); ok {
-		var annotations map[string]string // an empty one would be kept, too, by each custom resource
-		for _, read := range []string{release.Pause, release.WithoutHooks} {
-			if owner.GetAnnotations()[read] == "true" {
-				annotations = labels.Merge(annotations, map[string]string{read: "true"})
-			}
-		}
-		for _, read := range []string{release.RunTests, release.AskReconcile} {
-			if asked := owner.GetAnnotations()[read]; asked != "" {
-				asked = strings.ToValidUTF8(asked[:min(len(asked), release.MaxRequest)], "")
-				annotations = labels.Merge(annotations, map[string]string{read: asked})
-			}
-		}
-		for _, option := range release.StockAnnotations {
-			if value, set := owner.GetAnnotations()[option]; set {
-				value = strings.ToValidUTF8(value[:min(len(value), release.MaxStockAnnotation)], "")
-				annotations = labels.Merge(annotations, map[string]string{option: value})
-			}
-		}
-		owner.SetAnnotations(annotations)
+func slimOwner(whole any) (any, error) {
+	owner, ok := whole.(*unstructured.Unstructured)
+	if !ok {
+		return whole, nil
 	}
-	return object.Share(owner)
+	var annotations map[string]string // an empty one would be kept, too, by each custom resource
+	for _, read := range []string{release.Pause, release.WithoutHooks} {
+		if owner.GetAnnotations()[read] == "true" {
+			annotations = labels.Merge(annotations, map[string]string{read: "true"})
+		}
+	}
+	for _, read := range []string{release.RunTests, release.AskReconcile} {
+		if asked := owner.GetAnnotations()[read]; asked != "" {
+			asked = strings.ToValidUTF8(asked[:min(len(asked), release.MaxRequest)], "")
+			annotations = labels.Merge(annotations, map[string]string{read: asked})
+		}
+	}
+	for _, option := range release.StockAnnotations {
+		if value, set := owner.GetAnnotations()[option]; set {
+			value = strings.ToValidUTF8(value[:min(len(value), release.MaxStockAnnotation)], "")
+			annotations = labels.Merge(annotations, map[string]string{option: value})
+		}
+	}
+	owner.SetAnnotations(annotations)
+	return object.Pack(owner)
 }
 
 func customResource(entry Entry) *unstructured.Unstructured {

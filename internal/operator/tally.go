@@ -8,6 +8,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // tally keeps what the metrics tell of each object of a kind, by the events of the cache. To go through the objects themselves at each scrape would take seconds with
@@ -29,29 +31,29 @@ func newTally[T any](informer cache.Informer, of func(*unstructured.Unstructured
 }
 
 // OnAdd implements toolscache.ResourceEventHandler.
-func (t *tally[T]) OnAdd(object any, _ bool) { t.set(object) }
+func (t *tally[T]) OnAdd(told any, _ bool) { t.set(told) }
 
 // OnUpdate implements toolscache.ResourceEventHandler.
-func (t *tally[T]) OnUpdate(_, object any) { t.set(object) }
+func (t *tally[T]) OnUpdate(_, told any) { t.set(told) }
 
 // OnDelete implements toolscache.ResourceEventHandler.
-func (t *tally[T]) OnDelete(object any) {
-	if last, missed := object.(toolscache.DeletedFinalStateUnknown); missed {
-		object = last.Obj
+func (t *tally[T]) OnDelete(told any) {
+	if last, missed := told.(toolscache.DeletedFinalStateUnknown); missed {
+		told = last.Obj
 	}
-	if object, ok := object.(*unstructured.Unstructured); ok {
+	if cached, ok := told.(*unstructured.Unstructured); ok {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		delete(t.each, client.ObjectKeyFromObject(object))
+		delete(t.each, client.ObjectKeyFromObject(cached))
 	}
 }
 
-func (t *tally[T]) set(object any) {
-	if object, ok := object.(*unstructured.Unstructured); ok {
-		kept := t.of(object)
+func (t *tally[T]) set(told any) {
+	if cached, ok := told.(*unstructured.Unstructured); ok {
+		kept := t.of(object.Unpack(cached))
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.each[client.ObjectKeyFromObject(object)] = kept
+		t.each[client.ObjectKeyFromObject(cached)] = kept
 	}
 }
 

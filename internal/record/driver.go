@@ -74,8 +74,11 @@ func (d slimDriver) pack(key string, rel *release.Release, written string) (*cor
 	}
 	var packed bytes.Buffer
 	compressor := compressors.Get().(*gzip.Writer)
-	defer compressors.Put(compressor)
 	compressor.Reset(&packed)
+	defer func() {
+		compressor.Reset(io.Discard) // or it would keep the record
+		compressors.Put(compressor)
+	}()
 	if _, err = compressor.Write(raw); err == nil {
 		err = compressor.Close()
 	}

@@ -140,8 +140,10 @@ func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
 	kind.SetGroupVersionKind(k.gvk)
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	leave := func(obj *unstructured.Unstructured, q queue) {
-		operator, told, _ := unstructured.NestedString(obj.Object, "status", "operator")
-		if !selector.Matches(labels.Set(obj.GetLabels())) && (!told || operator == k.clients.operator) {
+		if selector.Matches(labels.Set(obj.GetLabels())) {
+			return
+		}
+		if operator, told, _ := unstructured.NestedString(object.Unpack(obj).Object, "status", "operator"); !told || operator == k.clients.operator {
 			q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
 		}
 	}
@@ -180,7 +182,7 @@ func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
 
 // waits is whether something was asked for of a custom resource that no operator has seen.
 func waits(obj *unstructured.Unstructured) bool {
-	observed, _, _ := unstructured.NestedInt64(obj.Object, "status", "observedGeneration")
+	observed, _, _ := unstructured.NestedInt64(object.Unpack(obj).Object, "status", "observedGeneration")
 	return obj.GetDeletionTimestamp() != nil || observed != obj.GetGeneration()
 }
 

@@ -31,7 +31,7 @@ type vanished struct {
 	gone map[client.ObjectKey][]lost
 }
 
-// lost is a custom resource that is gone, as it was last seen.
+// lost is a custom resource that is gone, as the cache had it last.
 type lost struct {
 	*unstructured.Unstructured
 	since, next time.Time // next is when to try again
@@ -63,7 +63,7 @@ func (k *Kind) Bury(ctx context.Context, key client.ObjectKey) (forgotten []type
 			k.schedule.after(owner, wait) // the queue has the earliest time only, and that was this one
 			continue
 		}
-		if err := k.bury(ctx, owner.Unstructured); err != nil {
+		if err := k.bury(ctx, object.Unpack(owner.Unstructured)); err != nil {
 			again := time.Since(owner.since) < buryPatience
 			logf.FromContext(ctx).Error(err, "Could not delete what a custom resource has left that is gone", "trying again", again)
 			if again {

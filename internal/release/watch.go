@@ -144,7 +144,7 @@ func (w *watches) readiness(*http.Request) error {
 func kindsOf(owners []unstructured.Unstructured) []schema.GroupVersionKind {
 	kinds := map[schema.GroupVersionKind]bool{}
 	for i := range owners {
-		for _, child := range object.Children(textInStatus(&owners[i], "release", "children")) {
+		for _, child := range object.Children(textInStatus(object.Unpack(&owners[i]), "release", "children")) {
 			kinds[schema.FromAPIVersionAndKind(child.APIVersion, child.Kind)] = true
 		}
 	}
@@ -280,7 +280,7 @@ func childChanged() predicate.TypedPredicate[*unstructured.Unstructured] {
 		GenericFunc: func(event.TypedGenericEvent[*unstructured.Unstructured]) bool { return false },
 		UpdateFunc: func(e event.TypedUpdateEvent[*unstructured.Unstructured]) bool {
 			return object.CachedFingerprint(e.ObjectOld) != object.CachedFingerprint(e.ObjectNew) ||
-				!reflect.DeepEqual(e.ObjectOld.Object["status"], e.ObjectNew.Object["status"])
+				!reflect.DeepEqual(object.Unpack(e.ObjectOld).Object["status"], object.Unpack(e.ObjectNew).Object["status"])
 		},
 	}
 }

@@ -21,6 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 const (
@@ -290,7 +292,7 @@ func (c *claims) Start(ctx context.Context) error {
 // notice takes down who has to be answered.
 func (c *claims) notice(obj any) {
 	asked, ok := obj.(*unstructured.Unstructured)
-	if !ok || challenger(asked) == "" {
+	if !ok || challenger(object.Unpack(asked)) == "" {
 		return
 	}
 	c.mu.Lock()

@@ -164,14 +164,17 @@ type statusWriter struct {
 // Update writes the status that follows from the conditions in obj and from the cluster,
 // unless that is what is stored. It gives way to other writers: what the status was computed
 // from is outdated then, and the change of theirs brings the next reconcile.
-func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...client.SubResourceUpdateOption) (err error) {
 	owner, ok := obj.(*unstructured.Unstructured)
 	if !ok {
 		return fmt.Errorf("update the status of a %T: only unstructured objects are supported", obj)
 	}
 	reported := Of(owner).Conditions
-	defer hideConditions(owner)
-	// The library updates twice after a failed uninstall, and the second time would undo the first.
+	defer func() {
+		if err == nil { // else the library tries again with the same object, and what it has reported would be gone
+			hideConditions(owner) // it updates twice after a failed uninstall, and the second time would undo the first
+		}
+	}()
 	stored, order, err := w.reporter.shown(ctx, owner)
 	if err != nil {
 		return err
@@ -222,7 +225,9 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 func (r *Reporter) shown(ctx context.Context, version *unstructured.Unstructured) (shown *unstructured.Unstructured, order int, err error) {
 	shown = &unstructured.Unstructured{}
 	shown.SetGroupVersionKind(version.GroupVersionKind())
-	err = wait.PollUntilContextTimeout(ctx, time.Millisecond, cacheLag, true, func(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, cacheLag)
+	defer cancel()
+	err = object.AwaitCached(ctx, func(ctx context.Context) (bool, error) {
 		// Mostly there is nothing to write: the copy is made when there is.
 		err := r.Client.Get(ctx, client.ObjectKeyFromObject(version), shown, client.UnsafeDisableDeepCopy)
 		if err == nil {
@@ -354,7 +359,7 @@ func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured
 // not in time, or the object is gone.
 func (r *Reporter) await(ctx context.Context, owner client.Object, child object.Child) (live *unstructured.Unstructured, gone bool) {
 	asked, watched := time.Now(), true
-	err := wait.PollUntilContextCancel(ctx, time.Millisecond, true, func(ctx context.Context) (bool, error) {
+	err := object.AwaitCached(ctx, func(ctx context.Context) (bool, error) {
 		var err error
 		if watched {
 			live, err = get(ctx, r.Client, owner, child, client.UnsafeDisableDeepCopy)

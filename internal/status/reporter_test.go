@@ -187,6 +187,32 @@ func TestReporterWritesChangesOnly(t *testing.T) {
 	}
 }
 
+// The library tries again with the same object when the API server fails, and what it has reported is still in that.
+func TestReporterIsAskedAgain(t *testing.T) {
+	s := newStage(t)
+	failed := false
+	s.Client = interceptor.NewClient(s.server, interceptor.Funcs{
+		SubResourceUpdate: func(ctx context.Context, c client.Client, subresource string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+			if !failed {
+				failed = true
+				return apierrors.NewInternalError(errors.New("etcd is away"))
+			}
+			return c.SubResource(subresource).Update(ctx, obj, opts...)
+		},
+	})
+	welcome := s.read()
+	welcome.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "ReleaseFailed", "status": "True", "reason": "UpgradeError", "message": "no room"}}}
+	if err := s.Reporter.Status().Update(t.Context(), welcome); !apierrors.IsInternalError(err) {
+		t.Fatalf("the first write: %v", err)
+	}
+	if err := s.Reporter.Status().Update(t.Context(), welcome); err != nil {
+		t.Fatal(err)
+	}
+	if ready := s.stored().condition(Ready); ready.Status != metav1.ConditionFalse || ready.Message != "no room" {
+		t.Errorf("it says %s: %s", ready.Status, ready.Message)
+	}
+}
+
 func TestReporterHidesConditions(t *testing.T) {
 	s := newStage(t)
 	s.report(s.read())

@@ -17,6 +17,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -744,9 +745,7 @@ func TestHelmByHand(t *testing.T) {
 		},
 		func() error { // by somebody who tidies up
 			records := s.records("hello")
-			newest := records[len(records)-1].DeepCopy()
-			newest.OwnerReferences = nil
-			return env.Client.Update(ctx, newest)
+			return env.Client.Patch(ctx, &records[len(records)-1], client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"ownerReferences": null}}`)))
 		},
 	} {
 		s.must(command())

@@ -1,0 +1,33 @@
+package object
+
+import (
+	"math"
+	"reflect"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Nothing is lost, and nothing can pass for what was packed.
+func TestPack(t *testing.T) {
+	fresh := func() *unstructured.Unstructured {
+		return &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "example.com/v1", "kind": "Greeting", "metadata": map[string]any{"name": "hello", "generation": int64(2)},
+			"spec":   map[string]any{"number": int64(math.MaxInt64), "ratio": 0.1, "large": 1e300, "text": "<ä>&\u2028", "list": []any{nil, true, map[string]any{}}},
+			"packed": `{"status": {"operator": "somebody"}}`,
+		}}
+	}
+	cached, whole := fresh(), fresh()
+	if _, err := Pack(cached); err != nil {
+		t.Fatal(err)
+	}
+	if got := cached.Object; len(got) != 4 || !reflect.DeepEqual(got["metadata"], whole.Object["metadata"]) || cached.GroupVersionKind() != whole.GroupVersionKind() {
+		t.Errorf("the cache finds it by %v", got)
+	}
+	if got := Unpack(cached); !reflect.DeepEqual(got, whole) {
+		t.Errorf("it is read as %v", got)
+	}
+	if got := Unpack(Unpack(&unstructured.Unstructured{Object: map[string]any{"kind": "Pod"}})); len(got.Object) != 1 {
+		t.Errorf("one that is whole is read as %v", got)
+	}
+}
