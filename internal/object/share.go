@@ -6,8 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Share is a transform of the cache for objects that are kept whole, but for their managed fields,
-// which are the larger part of a small object, and which nothing reads. The strings that many
+// Share is a transform of the cache that drops the managed fields, which are the larger part of a small object, and which nothing reads. The strings that many
 // objects have, field names above all, are then in memory only once.
 func Share(object any) (any, error) {
 	if object, ok := object.(*unstructured.Unstructured); ok {

@@ -31,11 +31,11 @@ const maxRead = 32 << 10
 // is, where it is reached and what its pods request, and a fingerprint of the rest. Of what says of no custom
 // resource of the served kinds to be made for it, it keeps hardly more than the name: it only wears the label, as what another operator makes of other
 // kinds does, and could be anybody's bulk.
-// With thousands of custom resources, pod templates are most of the memory.
+// With thousands of custom resources, pod templates are most of the memory. The result is packed.
 func (k IgnoredByKind) Slim(object any) (any, error) {
 	whole, ok := object.(*unstructured.Unstructured)
 	if !ok || whole.GetLabels() == nil {
-		// A resync passes the cached object through again. One from the cluster has the label by which
+		// It is slim: what is listed at first comes twice (see Pack). One from the cluster has the label by which
 		// the cache selects; an annotation could be anybody's.
 		return object, nil
 	}

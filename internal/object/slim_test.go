@@ -33,7 +33,7 @@ func TestSlimKeepsWhatAPodRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			workload := parse(t, strings.Replace(deploymentYAML, "[{name: welcome, image: i}]", c.containers, 1))
-			for range 2 { // a resync does it again
+			for range 2 { // what is listed at first comes twice
 				if _, err := slim(workload); err != nil {
 					t.Fatal(err)
 				}
@@ -52,7 +52,7 @@ func TestSlimKeepsWhatAPodRequests(t *testing.T) {
 func TestSlimKeepsTheFingerprintAndDropsTheBulk(t *testing.T) {
 	whole := parse(t, deploymentYAML)
 	want := Fingerprint(whole, nil)
-	for range 2 { // a resync does it again
+	for range 2 { // what is listed at first comes twice
 		if _, err := slim(whole); err != nil {
 			t.Fatal(err)
 		}

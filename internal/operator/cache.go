@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -102,7 +103,7 @@ func (c promptCache) WaitForCacheSync(ctx context.Context) bool {
 // cachePatience is how long an answer may take. The cache has it, unless it is still reading.
 const cachePatience = 100 * time.Millisecond
 
-// Get reads a whole object, and answers that a kind is not cached if it is still being read.
+// Get answers that a kind is not cached if it is still being read. A copy of an object is whole.
 func (c promptCache) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	patient, cancel := context.WithTimeout(ctx, cachePatience)
 	defer cancel()
@@ -110,13 +111,15 @@ func (c promptCache) Get(ctx context.Context, key client.ObjectKey, obj client.O
 	if apierrors.IsTimeout(err) && ctx.Err() == nil {
 		return &cache.ErrResourceNotCached{GVK: obj.GetObjectKind().GroupVersionKind()}
 	}
-	if cached, untyped := obj.(*unstructured.Unstructured); untyped && err == nil {
-		*cached = *object.Unpack(cached)
+	options := client.GetOptions{}
+	options.ApplyOptions(opts)
+	if copied, untyped := obj.(*unstructured.Unstructured); untyped && err == nil && !ptr.Deref(options.UnsafeDisableDeepCopy, false) {
+		*copied = *object.Unpack(copied)
 	}
 	return err
 }
 
-// slimOwner keeps of a custom resource all but its managed fields and the annotations that nobody reads.
+// slimOwner keeps of a custom resource, packed, all but its managed fields and the annotations that nobody reads.
 func slimOwner(whole any) (any, error) {
 	owner, ok := whole.(*unstructured.Unstructured)
 	if !ok {

@@ -163,7 +163,7 @@ func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
 				return
 			}
 			leave(e.Object, q)
-			if prior, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok && waits(e.Object) && selector.Matches(labels.Set(e.Object.GetLabels())) {
+			if prior, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok && selector.Matches(labels.Set(e.Object.GetLabels())) && waits(e.Object) {
 				prior.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(0)}, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)})
 			}
 		},
@@ -182,8 +182,11 @@ func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
 
 // waits is whether something was asked for of a custom resource that no operator has seen.
 func waits(obj *unstructured.Unstructured) bool {
+	if obj.GetDeletionTimestamp() != nil {
+		return true
+	}
 	observed, _, _ := unstructured.NestedInt64(object.Unpack(obj).Object, "status", "observedGeneration")
-	return obj.GetDeletionTimestamp() != nil || observed != obj.GetGeneration()
+	return observed != obj.GetGeneration()
 }
 
 // State is what is known of the release of owner, the zero value if it was not reconciled since

@@ -193,7 +193,7 @@ func (a *actionClient) expire() {
 			continue
 		}
 		if live, err := a.cachedChild(*child); err == nil {
-			result, err := object.Health(live)
+			result, err := object.Health(object.Unpack(live))
 			child.Failed = err == nil && result.Status == status.FailedStatus
 		}
 	}

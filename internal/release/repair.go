@@ -118,7 +118,7 @@ func (a *actionClient) health() health {
 		if err != nil || !child.ShownBy(live) {
 			return progressing
 		}
-		result, err := object.Health(live)
+		result, err := object.Health(object.Unpack(live))
 		switch {
 		case err != nil || result.Status == status.FailedStatus:
 			return broken
@@ -129,6 +129,7 @@ func (a *actionClient) health() health {
 	return worst
 }
 
+// cachedChild is an object as the cache has it.
 func (a *actionClient) cachedChild(child object.Child) (*unstructured.Unstructured, error) {
 	cached := &unstructured.Unstructured{}
 	cached.SetAPIVersion(child.APIVersion)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -76,7 +75,7 @@ func (w *watches) Start(ctx context.Context) error {
 }
 
 const (
-	// warmPeriod is after how long a standby looks for kinds that are new. It goes through all custom resources for that: half a second of CPU with 100,000.
+	// warmPeriod is after how long a standby looks for kinds that are new. It goes through all custom resources for that: some two seconds of CPU with 100,000.
 	warmPeriod = 5 * time.Minute
 	// warmPatience is how long the readiness of the process waits for the objects of a kind.
 	warmPatience = time.Minute
@@ -279,8 +278,7 @@ func childChanged() predicate.TypedPredicate[*unstructured.Unstructured] {
 		DeleteFunc:  func(event.TypedDeleteEvent[*unstructured.Unstructured]) bool { return true },
 		GenericFunc: func(event.TypedGenericEvent[*unstructured.Unstructured]) bool { return false },
 		UpdateFunc: func(e event.TypedUpdateEvent[*unstructured.Unstructured]) bool {
-			return object.CachedFingerprint(e.ObjectOld) != object.CachedFingerprint(e.ObjectNew) ||
-				!reflect.DeepEqual(object.Unpack(e.ObjectOld).Object["status"], object.Unpack(e.ObjectNew).Object["status"])
+			return object.CachedFingerprint(e.ObjectOld) != object.CachedFingerprint(e.ObjectNew) || !object.SameStatus(e.ObjectOld, e.ObjectNew)
 		},
 	}
 }

@@ -79,11 +79,17 @@ type place struct{ operator, namespace string }
 
 // other is another operator in one place.
 type other struct {
-	left     map[string]types.UID // the custom resources that are left to it, by name
-	question string               // the name of the one in which it was asked and has not answered, empty if there is none
-	version  string               // the resource version of that one with the question
-	asked    time.Time            // when
-	gone     bool                 // it has not answered: the rest of what it had is taken over
+	left     map[string]left // the custom resources that are left to it, by name
+	question string          // the name of the one in which it was asked and has not answered, empty if there is none
+	version  string          // the resource version of that one with the question
+	asked    time.Time       // when
+	gone     bool            // it has not answered: the rest of what it had is taken over
+}
+
+// left is a custom resource that is left to another operator.
+type left struct {
+	uid     types.UID
+	version string // the resource version in which it was seen to be that one's: it is not read again, for there may be thousands
 }
 
 // admit says whether this operator serves a custom resource. One that another operator has claimed is left to it, and taken over if that is gone. One that
@@ -176,19 +182,19 @@ func (c *claims) leave(holder string, obj *unstructured.Unstructured) bool {
 	defer c.mu.Unlock()
 	at := place{holder, obj.GetNamespace()}
 	there := c.others[at]
-	if there == nil || !there.gone && there.left[obj.GetName()] != obj.GetUID() {
+	if there == nil || !there.gone && there.left[obj.GetName()].uid != obj.GetUID() {
 		if !c.serves.Empty() && c.mayBeLetGo(obj) {
 			return true
 		}
 	}
 	if there == nil {
-		there = &other{left: map[string]types.UID{}}
+		there = &other{left: map[string]left{}}
 		c.others[at] = there
 	}
-	if there.left[obj.GetName()] != obj.GetUID() {
+	if there.left[obj.GetName()].uid != obj.GetUID() {
 		delete(c.free, obj.GetUID())
 		c.tell(holder, obj)
-		there.left[obj.GetName()] = obj.GetUID()
+		there.left[obj.GetName()] = left{uid: obj.GetUID()}
 	}
 	return !there.gone
 }
@@ -311,8 +317,11 @@ func (c *claims) answer(ctx context.Context) {
 	c.questions = map[client.ObjectKey]bool{}
 	c.mu.Unlock()
 	for key := range questions {
-		obj, holder := c.read(ctx, key)
-		if holder != c.self || challenger(obj) == "" {
+		obj := c.cached(ctx, key)
+		if obj == nil {
+			continue
+		}
+		if obj = object.Unpack(obj); challenger(obj) == "" || !c.isHeldBy(ctx, c.self, obj) {
 			continue
 		}
 		if !c.serves.Matches(labels.Set(obj.GetLabels())) {
@@ -331,18 +340,20 @@ func (c *claims) answer(ctx context.Context) {
 	}
 }
 
-// read returns a custom resource from the cache, and whose it is; nobody's if it is not there.
-func (c *claims) read(ctx context.Context, key client.ObjectKey) (obj *unstructured.Unstructured, holder string) {
-	obj = &unstructured.Unstructured{}
+// cached is a custom resource as the cache has it, nil if it is not there.
+func (c *claims) cached(ctx context.Context, key client.ObjectKey) *unstructured.Unstructured {
+	obj := &unstructured.Unstructured{}
 	obj.SetGroupVersionKind(c.kind)
 	if err := c.Get(ctx, key, obj, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, ""
+		return nil
 	}
+	return obj
+}
+
+// isHeldBy is whether operator has claimed a custom resource.
+func (c *claims) isHeldBy(ctx context.Context, operator string, obj *unstructured.Unstructured) bool {
 	holder, err := c.holder(ctx, obj)
-	if err != nil {
-		return nil, ""
-	}
-	return obj, holder
+	return err == nil && holder == operator
 }
 
 // ask asks other operators whether they live, and takes over from those that have not answered.
@@ -413,7 +424,7 @@ func (c *claims) look(ctx context.Context, now time.Time) (ask, gone map[place]*
 		}
 		for name := range there.left {
 			if obj := c.leftTo(ctx, at, there, name); obj != nil {
-				ask[at], waiting[at.operator] = obj, true
+				ask[at], waiting[at.operator] = object.Unpack(obj), true
 				break
 			}
 		}
@@ -427,11 +438,13 @@ func (c *claims) hear(ctx context.Context, at place, there *other) *unstructured
 		return nil
 	}
 	obj := c.leftTo(ctx, at, there, there.question)
-	switch {
-	case obj == nil: // it is gone, or somebody else's by now: that is no answer
+	if obj == nil { // it is gone, or somebody else's by now: that is no answer
 		there.question, there.asked = "", time.Time{}
-	case challenger(obj) == "" && newer(obj.GetResourceVersion(), there.version):
-		there.question, obj = "", nil
+		return nil
+	}
+	if obj = object.Unpack(obj); challenger(obj) == "" && newer(obj.GetResourceVersion(), there.version) {
+		there.question = ""
+		return nil
 	}
 	return obj
 }
@@ -450,11 +463,18 @@ func (c *claims) wake(ctx context.Context, at place, there *other) {
 	}
 }
 
-// leftTo returns a custom resource that is left to an operator. One that no longer is, is forgotten, and the operator with the last one.
+// leftTo returns a custom resource that is left to an operator, as the cache has it. One that no longer is, is forgotten, and the operator with the last one.
 func (c *claims) leftTo(ctx context.Context, at place, there *other, name string) *unstructured.Unstructured {
-	obj, holder := c.read(ctx, client.ObjectKey{Namespace: at.namespace, Name: name})
-	if holder == at.operator && c.serves.Matches(labels.Set(obj.GetLabels())) {
-		return obj
+	obj := c.cached(ctx, client.ObjectKey{Namespace: at.namespace, Name: name})
+	if obj != nil && c.serves.Matches(labels.Set(obj.GetLabels())) {
+		known := there.left[name]
+		if known.version == obj.GetResourceVersion() {
+			return obj
+		}
+		if c.isHeldBy(ctx, at.operator, object.Unpack(obj)) {
+			there.left[name] = left{uid: known.uid, version: obj.GetResourceVersion()}
+			return obj
+		}
 	}
 	delete(there.left, name)
 	if len(there.left) == 0 {

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -184,6 +183,7 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 		return err // somebody has changed it, or another operator was faster
 	}
 	previous := Of(stored)
+	before, known := w.reporter.outage(stored.GetUID())
 	status, changed := w.reporter.status(ctx, owner, previous, reported)
 	if !changed {
 		w.reporter.stocks.written(stored)
@@ -195,7 +195,11 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	}
 	stored = stored.DeepCopy()
 	stored.Object["status"] = content
-	err = w.SubResourceWriter.Update(ctx, stored, opts...)
+	if err = w.SubResourceWriter.Update(ctx, stored, opts...); err != nil && known {
+		w.reporter.remember(owner.GetUID(), before) // or the next one would take for written what is not
+	} else if err != nil {
+		w.reporter.forget(owner.GetUID())
+	}
 	if apierrors.IsConflict(err) {
 		logf.FromContext(ctx).V(1).Info("Left the status to the next reconcile: the object has changed meanwhile")
 		return nil
@@ -215,9 +219,7 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	owner.SetResourceVersion(stored.GetResourceVersion())
 	owner.Object["status"] = stored.Object["status"]
 	// What the next reconcile computes from an older one would be refused. Whoever deletes it meanwhile has it gone from the cache.
-	if _, _, err := w.reporter.shown(ctx, stored); !apierrors.IsNotFound(err) && !wait.Interrupted(err) {
-		return err
-	}
+	_, _, _ = w.reporter.shown(ctx, stored)
 	return nil
 }
 
@@ -228,14 +230,13 @@ func (r *Reporter) shown(ctx context.Context, version *unstructured.Unstructured
 	ctx, cancel := context.WithTimeout(ctx, cacheLag)
 	defer cancel()
 	err = object.AwaitCached(ctx, func(ctx context.Context) (bool, error) {
-		// Mostly there is nothing to write: the copy is made when there is.
 		err := r.Client.Get(ctx, client.ObjectKeyFromObject(version), shown, client.UnsafeDisableDeepCopy)
 		if err == nil {
 			order, err = resourceversion.CompareResourceVersion(shown.GetResourceVersion(), version.GetResourceVersion())
 		}
 		return order >= 0, err
 	})
-	return shown, order, err
+	return object.Unpack(shown), order, err // mostly there is nothing to write: a copy is made when there is
 }
 
 // status computes the status that follows previous, and whether it is to be written.
@@ -349,6 +350,9 @@ func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured
 			if o.live, o.gone = r.await(ctx, owner, child); o.gone {
 				cancel() // the next reconcile, which its deletion brings, waits for the others
 			}
+		}
+		if o.live != nil {
+			o.live = object.Unpack(o.live)
 		}
 		seen.objects = append(seen.objects, o)
 	}

@@ -187,30 +187,49 @@ func TestReporterWritesChangesOnly(t *testing.T) {
 	}
 }
 
-// The library tries again with the same object when the API server fails, and what it has reported is still in that.
+// The library tries again with the same object when the API server fails: what it has reported is still in that, and nothing counts as written.
 func TestReporterIsAskedAgain(t *testing.T) {
-	s := newStage(t)
-	failed := false
-	s.Client = interceptor.NewClient(s.server, interceptor.Funcs{
-		SubResourceUpdate: func(ctx context.Context, c client.Client, subresource string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
-			if !failed {
-				failed = true
+	again := func(s *stage, condition map[string]any) {
+		s.Helper()
+		away := s.Client
+		s.Client = interceptor.NewClient(s.server, interceptor.Funcs{
+			SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
 				return apierrors.NewInternalError(errors.New("etcd is away"))
-			}
-			return c.SubResource(subresource).Update(ctx, obj, opts...)
-		},
+			},
+		})
+		welcome := s.read()
+		welcome.Object["status"] = map[string]any{"conditions": []any{condition}}
+		if err := s.Reporter.Status().Update(s.Context(), welcome); !apierrors.IsInternalError(err) {
+			s.Fatalf("the first write: %v", err)
+		}
+		s.Client = away
+		if err := s.Reporter.Status().Update(s.Context(), welcome); err != nil {
+			s.Fatal(err)
+		}
+	}
+	t.Run("after a failure", func(t *testing.T) {
+		s := newStage(t)
+		again(s, map[string]any{"type": "ReleaseFailed", "status": "True", "reason": "UpgradeError", "message": "no room"})
+		if ready := s.stored().condition(Ready); ready.Status != metav1.ConditionFalse || ready.Message != "no room" {
+			t.Errorf("it says %s: %s", ready.Status, ready.Message)
+		}
 	})
-	welcome := s.read()
-	welcome.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "ReleaseFailed", "status": "True", "reason": "UpgradeError", "message": "no room"}}}
-	if err := s.Reporter.Status().Update(t.Context(), welcome); !apierrors.IsInternalError(err) {
-		t.Fatalf("the first write: %v", err)
-	}
-	if err := s.Reporter.Status().Update(t.Context(), welcome); err != nil {
-		t.Fatal(err)
-	}
-	if ready := s.stored().condition(Ready); ready.Status != metav1.ConditionFalse || ready.Message != "no room" {
-		t.Errorf("it says %s: %s", ready.Status, ready.Message)
-	}
+	t.Run("when pods fail for another reason", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStage(t)
+			s.report(s.read())
+			s.homeless(true)
+			s.setDeployment("updatedReplicas", 1)
+			s.work(2*time.Hour, nil)
+			s.homeless(false)
+			s.crash()
+			time.Sleep(lastLook)
+			again(s, map[string]any{"type": "Deployed", "status": "True"})
+			if got := s.stored().condition(Ready).Reason; got != "CrashLooping" {
+				t.Errorf("it says %s", got)
+			}
+		})
+	})
 }
 
 func TestReporterHidesConditions(t *testing.T) {
