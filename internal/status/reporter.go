@@ -183,7 +183,6 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 		return err // somebody has changed it, or another operator was faster
 	}
 	previous := Of(stored)
-	before, known := w.reporter.outage(stored.GetUID())
 	status, changed := w.reporter.status(ctx, owner, previous, reported)
 	if !changed {
 		w.reporter.stocks.written(stored)
@@ -195,10 +194,8 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	}
 	stored = stored.DeepCopy()
 	stored.Object["status"] = content
-	if err = w.SubResourceWriter.Update(ctx, stored, opts...); err != nil && known {
-		w.reporter.remember(owner.GetUID(), before) // or the next one would take for written what is not
-	} else if err != nil {
-		w.reporter.forget(owner.GetUID())
+	if err = w.SubResourceWriter.Update(ctx, stored, opts...); err != nil {
+		w.reporter.lookAgain(owner.GetUID())
 	}
 	if apierrors.IsConflict(err) {
 		logf.FromContext(ctx).V(1).Info("Left the status to the next reconcile: the object has changed meanwhile")
@@ -314,6 +311,16 @@ func (r *Reporter) remember(uid types.UID, o outage) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.outages[uid] = o
+}
+
+// lookAgain has the next status of an outage computed and written at once: the last one could not be.
+func (r *Reporter) lookAgain(uid types.UID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if o, known := r.outages[uid]; known {
+		o.look, o.details = time.Time{}, time.Time{}
+		r.outages[uid] = o
+	}
 }
 
 func (r *Reporter) forget(uid types.UID) {

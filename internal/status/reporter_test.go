@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -71,11 +72,19 @@ func newStage(t *testing.T) *stage {
 		WithObjects(welcome, parse(t, healthyDeployment), parse(t, healthyService)).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-				if u, ok := obj.(*unstructured.Unstructured); ok && s.cached != nil && u.GetKind() == "Welcome" {
+				options := client.GetOptions{}
+				options.ApplyOptions(opts)
+				u, ok := obj.(*unstructured.Unstructured)
+				if ok && s.cached != nil && u.GetKind() == "Welcome" {
 					s.cached.DeepCopyInto(u)
-					return nil
+				} else if err := c.Get(ctx, key, obj, opts...); err != nil {
+					return err
 				}
-				return c.Get(ctx, key, obj, opts...)
+				if ok && ptr.Deref(options.UnsafeDisableDeepCopy, false) { // as the cache has it
+					_, err := object.Pack(u)
+					return err
+				}
+				return nil
 			},
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 				if _, ok := list.(*corev1.PodList); ok {
