@@ -178,6 +178,7 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	if err != nil {
 		return err
 	}
+	stored = object.Unpack(stored) // mostly there is nothing to write: a copy is made when there is
 	holder, err := w.reporter.claims.holder(ctx, stored)
 	if err != nil || order > 0 && !w.reporter.claims.parts(holder, stored) || holder != "" && holder != w.reporter.claims.self {
 		return err // somebody has changed it, or another operator was faster
@@ -233,7 +234,7 @@ func (r *Reporter) shown(ctx context.Context, version *unstructured.Unstructured
 		}
 		return order >= 0, err
 	})
-	return object.Unpack(shown), order, err // mostly there is nothing to write: a copy is made when there is
+	return shown, order, err
 }
 
 // status computes the status that follows previous, and whether it is to be written.
