@@ -220,7 +220,7 @@ func (a *actionClient) observe() observation {
 	}
 	o.proven = a.known
 	o.status, o.recorded = a.current.Status, a.current.Inputs
-	o.outdated = a.brake == "" && a.clients.ledger.outdatedBy(a.owner.GetUID()) == a.outdated()
+	o.outdated = a.brake == "" && (a.clients.ledger.outdatedBy(a.owner.GetUID()) == a.outdated() || a.clients.ledger.inheritedBy(a.owner.GetUID()) != "")
 	o.asks = a.current.Capabilities != a.around.Capabilities && !a.unsettled() || a.asks.objects && a.looksAgain(o.now)
 	return o
 }

@@ -3,6 +3,7 @@ package release
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -104,9 +105,12 @@ func (k *Kind) bury(ctx context.Context, owner *unstructured.Unstructured) error
 		return err
 	}
 	logf.FromContext(ctx).Info("The custom resource went before it was uninstalled: deleting what it has left")
-	if named != nil { // what is in no namespace is known by the name, too: the other one takes over what it wants of it
+	if named != nil { // what is in no namespace is known by the name, too: the other one takes over what it wants of it, or has done so
 		children, err := a.remaining()
-		k.Inherit(named, object.BareManifest(children))
+		has := k.State(named).Children
+		k.Inherit(named, object.BareManifest(slices.DeleteFunc(children, func(child object.Child) bool {
+			return slices.ContainsFunc(has, child.Same)
+		})))
 		return err
 	}
 	_, err = a.Get(gone.GetName())

@@ -295,6 +295,47 @@ func TestForgedRecordInNoNamespace(t *testing.T) {
 	s.delete(s.of("Forger", "other"))
 }
 
+// What one of the same name has left goes also if that is found out after the next one was made. That has no revision more for what it wants of it itself.
+func TestSuccessorThatWasFaster(t *testing.T) {
+	s := newScene(t)
+	operator := s.serveClusterScoped("Hasty", s.accountForCharts(), inCluster(t))
+	says := func(what string) {
+		s.Helper()
+		s.await(fmt.Sprintf("the operator has said of both: %s", what), func() error {
+			if text := operator.Text(); strings.Count(text, what) < 2 {
+				return errors.New(operator.LastLines(20))
+			}
+			return nil
+		})
+	}
+	successors := map[string][]kit.Edit{"hello": {kit.Set("class", false)}, "same": nil}
+	for name := range successors {
+		s.createOf("Hasty", name)
+		s.awaitOf("Hasty", name, "Ready")
+	}
+	rights := &rbacv1.ClusterRoleBinding{}
+	s.get(rights, s.namespace)
+	s.must(env.Client.Delete(ctx, rights)) // so that the operator cannot look for a while
+	for name := range successors {
+		s.editOf("Hasty", name, func(hasty *unstructured.Unstructured) { hasty.SetFinalizers(nil) })
+		s.delete(s.of("Hasty", name))
+	}
+	says("Could not delete what a custom resource has left")
+	rights.ResourceVersion = ""
+	s.must(env.Client.Create(ctx, rights))
+	for name, edits := range successors {
+		s.createOf("Hasty", name, edits...)
+		s.awaitOf("Hasty", name, "Ready")
+	}
+	says("The custom resource went before it was uninstalled")
+	s.awaitGone(&networkingv1.IngressClass{}, s.namespace+".hello-class")
+	s.settled(operator)
+	s.get(&networkingv1.IngressClass{}, s.namespace+".same-class")
+	if revision, _, _ := unstructured.NestedInt64(s.of("Hasty", "same").Object, "status", "release", "revision"); revision != 1 {
+		t.Errorf("the one that is the same has revision %d", revision)
+	}
+}
+
 // However a custom resource goes, nothing of it is left in no namespace, but for who wants to keep it: one of the same name has that then. What the platform no
 // longer allows is left as it is, and told.
 func TestEndsOfClusterScopedObjects(t *testing.T) {
