@@ -72,6 +72,13 @@ func (c Child) Same(other Child) bool {
 	return c.APIVersion == other.APIVersion && c.Kind == other.Kind && c.Name == other.Name
 }
 
+// SameInAnyVersion is whether two children stand for the same object, which may have been made by different versions of its API.
+func (c Child) SameInAnyVersion(other Child) bool {
+	group, _, _ := strings.Cut(c.APIVersion, "/")
+	otherGroup, _, _ := strings.Cut(other.APIVersion, "/")
+	return group == otherGroup && c.Kind == other.Kind && c.Name == other.Name
+}
+
 // SameContent is whether two children stand for the same content of the same object, and it is known by the same UID.
 func (c Child) SameContent(other Child) bool {
 	return c.Same(other) && c.Fingerprint == other.Fingerprint && c.UID == other.UID && c.Expired == other.Expired && c.Failed == other.Failed

@@ -79,7 +79,7 @@ func (a *actionClient) letGo(op *operation) error {
 		})
 	}
 	if err == nil && !orphaned {
-		err = a.deleteUnowned(op)
+		err = a.deleteUnowned(op, nil)
 	}
 	if err != nil {
 		a.failed(err)
@@ -95,9 +95,11 @@ func (a *actionClient) letGo(op *operation) error {
 	return driver.ErrReleaseNotFound
 }
 
-// deleteUnowned deletes the objects in no namespace of a release that nothing tells of but the status and the objects. What else carries no owner reference is kept.
-func (a *actionClient) deleteUnowned(op *operation) error {
+// deleteUnowned deletes the objects in no namespace of a release that nothing tells of but the status and the objects, all but spared. What else carries no owner
+// reference is kept.
+func (a *actionClient) deleteUnowned(op *operation, spared []object.Child) error {
 	children, err := a.remaining()
+	children = slices.DeleteFunc(children, func(child object.Child) bool { return slices.ContainsFunc(spared, child.SameInAnyVersion) })
 	if err != nil || len(children) == 0 {
 		return err
 	}

@@ -226,7 +226,7 @@ func (l *ledger) tried(uid types.UID, inputs string) (bool, error) {
 func (l *ledger) inherit(uid types.UID, manifest string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.inherited[uid] = manifest
+	l.inherited[uid] += "\n" + manifest // from a namesake that is gone, and from a stock operator
 }
 
 func (l *ledger) inheritedBy(uid types.UID) string {

@@ -220,7 +220,7 @@ func (a *actionClient) observe() observation {
 	}
 	o.proven = a.known
 	o.status, o.recorded = a.current.Status, a.current.Inputs
-	o.outdated = a.brake == "" && (a.clients.ledger.outdatedBy(a.owner.GetUID()) == a.outdated() || a.clients.ledger.inheritedBy(a.owner.GetUID()) != "")
+	o.outdated = a.brake == "" && a.clients.ledger.outdatedBy(a.owner.GetUID()) == a.outdated()
 	o.asks = a.current.Capabilities != a.around.Capabilities && !a.unsettled() || a.asks.objects && a.looksAgain(o.now)
 	return o
 }
@@ -741,7 +741,7 @@ func (a *actionClient) uninstall(op *operation, name string, opts []helmclient.U
 		return nil, err
 	}
 	if !a.isApplied(recorded.Manifest) { // somebody has edited it: nobody else deletes what it does not name in no namespace, or says is kept
-		if err := a.deleteUnowned(op); err != nil {
+		if err := a.deleteUnowned(op, nil); err != nil {
 			return nil, err
 		}
 	}
