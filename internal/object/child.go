@@ -74,9 +74,8 @@ func (c Child) Same(other Child) bool {
 
 // SameInAnyVersion is whether two children stand for the same object, which may have been made by different versions of its API.
 func (c Child) SameInAnyVersion(other Child) bool {
-	group, _, _ := strings.Cut(c.APIVersion, "/")
-	otherGroup, _, _ := strings.Cut(other.APIVersion, "/")
-	return group == otherGroup && c.Kind == other.Kind && c.Name == other.Name
+	kind := func(c Child) schema.GroupKind { return schema.FromAPIVersionAndKind(c.APIVersion, c.Kind).GroupKind() }
+	return kind(c) == kind(other) && c.Name == other.Name
 }
 
 // SameContent is whether two children stand for the same content of the same object, and it is known by the same UID.

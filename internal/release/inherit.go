@@ -79,7 +79,7 @@ func (a *actionClient) letGo(op *operation) error {
 		})
 	}
 	if err == nil && !orphaned {
-		err = a.deleteUnowned(op, nil)
+		err = a.deleteUnowned(op)
 	}
 	if err != nil {
 		a.failed(err)
@@ -97,7 +97,7 @@ func (a *actionClient) letGo(op *operation) error {
 
 // deleteUnowned deletes the objects in no namespace of a release that nothing tells of but the status and the objects, all but spared. What else carries no owner
 // reference is kept.
-func (a *actionClient) deleteUnowned(op *operation, spared []object.Child) error {
+func (a *actionClient) deleteUnowned(op *operation, spared ...object.Child) error {
 	children, err := a.remaining()
 	children = slices.DeleteFunc(children, func(child object.Child) bool { return slices.ContainsFunc(spared, child.SameInAnyVersion) })
 	if err != nil || len(children) == 0 {

@@ -74,8 +74,8 @@ type ledger struct {
 	orphaned map[types.UID]bool // those that somebody has deleted who wants to keep their objects
 	sources  map[*chart.Chart]chartSource
 	trials   map[types.UID]tried
-	// inherited are manifests that other operators have applied, until there is a revision of this one.
-	inherited map[types.UID]string
+	// inherited are manifests that other operators have applied, or name what a namesake has left, until there is a revision of this one.
+	inherited map[types.UID][]string
 }
 
 // failure is the last failed action of a custom resource.
@@ -93,7 +93,7 @@ type tried struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{states: map[types.UID]State{}, failures: map[types.UID]failure{}, drifts: map[types.UID]*drift{}, churns: map[types.UID]*churn{}, tests: map[types.UID]Tests{}, answers: map[types.UID]Answer{}, outdated: map[types.UID]string{}, keys: map[types.UID]object.Key{}, orphaned: map[types.UID]bool{}, sources: map[*chart.Chart]chartSource{}, trials: map[types.UID]tried{}, inherited: map[types.UID]string{}}
+	return &ledger{states: map[types.UID]State{}, failures: map[types.UID]failure{}, drifts: map[types.UID]*drift{}, churns: map[types.UID]*churn{}, tests: map[types.UID]Tests{}, answers: map[types.UID]Answer{}, outdated: map[types.UID]string{}, keys: map[types.UID]object.Key{}, orphaned: map[types.UID]bool{}, sources: map[*chart.Chart]chartSource{}, trials: map[types.UID]tried{}, inherited: map[types.UID][]string{}}
 }
 
 // state of the release of the custom resource with that UID, the zero value if it was not
@@ -226,10 +226,10 @@ func (l *ledger) tried(uid types.UID, inputs string) (bool, error) {
 func (l *ledger) inherit(uid types.UID, manifest string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.inherited[uid] += "\n" + manifest // from a namesake that is gone, and from a stock operator
+	l.inherited[uid] = append(l.inherited[uid], manifest)
 }
 
-func (l *ledger) inheritedBy(uid types.UID) string {
+func (l *ledger) inheritedBy(uid types.UID) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.inherited[uid]

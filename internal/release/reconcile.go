@@ -556,8 +556,10 @@ func (a *actionClient) left() (left []string, err error) {
 		}
 		return err
 	}
-	if err := name(a.clients.ledger.inheritedBy(a.owner.GetUID())); err != nil {
-		return nil, fmt.Errorf("read what another operator has applied: %w", err)
+	for _, manifest := range a.clients.ledger.inheritedBy(a.owner.GetUID()) {
+		if err := name(manifest); err != nil {
+			return nil, fmt.Errorf("read what another operator has applied: %w", err)
+		}
 	}
 	if a.current != nil && a.proven && a.current.Status == release.StatusDeployed || a.current == nil && a.appliedDigest() == "" {
 		return left, nil
@@ -741,7 +743,7 @@ func (a *actionClient) uninstall(op *operation, name string, opts []helmclient.U
 		return nil, err
 	}
 	if !a.isApplied(recorded.Manifest) { // somebody has edited it: nobody else deletes what it does not name in no namespace, or says is kept
-		if err := a.deleteUnowned(op, nil); err != nil {
+		if err := a.deleteUnowned(op); err != nil {
 			return nil, err
 		}
 	}

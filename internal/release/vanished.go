@@ -106,15 +106,17 @@ func (k *Kind) bury(ctx context.Context, owner *unstructured.Unstructured) error
 	logf.FromContext(ctx).Info("The custom resource went before it was uninstalled: deleting what it has left")
 	if named != nil { // what is in no namespace is known by the name, too: the other one takes over what it wants of it
 		if next := k.State(named); next.Revision != 0 && next.Err == nil { // it has done so
-			return a.deleteUnowned(nil, next.Children)
+			return a.deleteUnowned(nil, next.Children...)
 		}
 		children, err := a.remaining()
-		k.Inherit(named, object.BareManifest(children))
+		if err == nil {
+			k.Inherit(named, object.BareManifest(children))
+		}
 		return err
 	}
 	_, err = a.Get(gone.GetName())
 	if errors.Is(err, driver.ErrReleaseNotFound) { // the garbage collector was faster
-		return a.deleteUnowned(nil, nil)
+		return a.deleteUnowned(nil)
 	}
 	if err != nil {
 		return err

@@ -302,7 +302,7 @@ func TestSuccessorThatWasFaster(t *testing.T) {
 	says := func(what string) {
 		s.Helper()
 		s.await(fmt.Sprintf("the operator has said of both: %s", what), func() error {
-			if text := operator.Text(); strings.Count(text, what) < 2 {
+			if strings.Count(operator.Text(), what) < 2 {
 				return errors.New(operator.LastLines(20))
 			}
 			return nil
