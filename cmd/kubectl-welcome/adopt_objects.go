@@ -6,22 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"path"
 	"slices"
 	"strings"
 
 	helmrelease "helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/releaseutil"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"demo.welcome.domain/welcome-operator/internal/guard"
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -29,35 +25,11 @@ import (
 
 // manifestObjects are the objects of a manifest, and of lists in it.
 func manifestObjects(manifest string) ([]*unstructured.Unstructured, error) {
-	var objects []*unstructured.Unstructured
-	manifests := releaseutil.SplitManifests(manifest)
-	for _, key := range slices.Sorted(maps.Keys(manifests)) {
-		obj := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(manifests[key]), &obj.Object); err != nil {
-			return nil, fmt.Errorf("read the manifest: %w", err)
-		}
-		found, err := objectsIn(obj)
-		if err != nil {
-			return nil, fmt.Errorf("read the manifest: %w", err)
-		}
-		objects = append(objects, found...)
+	objects, err := object.Documents(strings.NewReader(manifest))
+	if err != nil {
+		return nil, fmt.Errorf("read the manifest: %w", err)
 	}
 	return objects, nil
-}
-
-// objectsIn are the objects of a document: itself, those of a list, or none if it is empty.
-func objectsIn(document *unstructured.Unstructured) (objects []*unstructured.Unstructured, err error) {
-	switch {
-	case len(document.Object) == 0:
-	case document.IsList():
-		err = document.EachListItem(func(item runtime.Object) error {
-			objects = append(objects, item.(*unstructured.Unstructured)) // it iterates over no other type
-			return nil
-		})
-	default:
-		objects = append(objects, document)
-	}
-	return objects, err
 }
 
 // liveOf reads an object of a release in a namespace, nil if it is not there.

@@ -239,8 +239,12 @@ func changedLines(diff string) string {
 
 // plainly is a text without what only says of which custom resource it is.
 func plainly(owner *unstructured.Unstructured, text string) string {
-	for word, stands := range map[string]string{owner.GetName(): "{name}", owner.GetNamespace(): "{namespace}"} {
-		text = regexp.MustCompile(`(^|[^-\w])`+regexp.QuoteMeta(word)+`($|[^\w])`).ReplaceAllString(text, "${1}"+stands+"${2}")
+	words := [][2]string{{owner.GetNamespace(), "{namespace}"}, {owner.GetName(), "{name}"}}
+	if len(owner.GetName()) > len(owner.GetNamespace()) {
+		slices.Reverse(words) // the one may begin with the other
+	}
+	for _, word := range words {
+		text = regexp.MustCompile(`(^|[^-\w])`+regexp.QuoteMeta(word[0])+`($|[^\w])`).ReplaceAllString(text, "${1}"+word[1]+"${2}")
 	}
 	return text
 }

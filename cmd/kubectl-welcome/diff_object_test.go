@@ -56,6 +56,23 @@ func TestAlike(t *testing.T) {
 	}
 }
 
+// A namespace that begins with the name of its custom resource, or the other way round, is one word.
+func TestPlainly(t *testing.T) {
+	for _, c := range []struct{ name, namespace, want string }{
+		{"hello", "hello-prod", "{name}-config of {name} in {namespace}"},
+		{"hello-prod", "hello", "{name}-config of {name} in {namespace}"},
+	} {
+		owner := &unstructured.Unstructured{}
+		owner.SetName(c.name)
+		owner.SetNamespace(c.namespace)
+		for range 20 { // no order of a map decides
+			if got := plainly(owner, c.name+"-config of "+c.name+" in "+c.namespace); got != c.want {
+				t.Fatalf("%s, want %s", got, c.want)
+			}
+		}
+	}
+}
+
 // Only what was asked for is shown of a new object, in the words of the API server.
 func TestShared(t *testing.T) {
 	got := text(shared(map[string]any{"asked": []any{map[string]any{"cpu": "100m", "default": true}}, "default": 1}, map[string]any{"asked": []any{map[string]any{"cpu": "0.1"}}, "dropped": ""}).(map[string]any))

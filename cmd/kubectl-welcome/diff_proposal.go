@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -15,8 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // proposals are the custom resources that are meant, with what is to become of them.
@@ -69,19 +69,9 @@ func (c *cluster) read(file string) (objects []*unstructured.Unstructured, err e
 		defer func() { _ = opened.Close() }() // it was only read
 		in = opened
 	}
-	decoder := yaml.NewYAMLOrJSONDecoder(in, 4096)
-	for {
-		obj := &unstructured.Unstructured{}
-		if err := decoder.Decode(&obj.Object); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		found, err := objectsIn(obj)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", file, err)
-		}
-		objects = append(objects, found...)
+	objects, err = object.Documents(in)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	if len(objects) == 0 {
 		return nil, fmt.Errorf("%s has no custom resource", file)

@@ -52,11 +52,7 @@ func (g *Guard) giveBack(helper *resource.Helper, info *resource.Info, live *uns
 	object.GiveBack(returned, g.owner)
 	patch, err := object.Patch(live, returned)
 	if err == nil {
-		_, err = g.patch(helper, target{info: info, live: live}, patch)
+		_, err = g.patch(helper, info, live, patch)
 	}
 	return err
-}
-
-func nameOf(live *unstructured.Unstructured) object.Child {
-	return object.Child{APIVersion: live.GetAPIVersion(), Kind: live.GetKind(), Name: live.GetName()}
 }

@@ -124,8 +124,7 @@ func (g *Guard) intact(t *target) *object.Child {
 	if t.previous == nil || !reflect.DeepEqual(t.previous.Object, t.desired.Object) {
 		return nil
 	}
-	wanted := object.Child{APIVersion: t.desired.GetAPIVersion(), Kind: t.desired.GetKind(), Name: t.desired.GetName()}
-	if i := slices.IndexFunc(g.plan.Intact, wanted.Same); i >= 0 {
+	if i := slices.IndexFunc(g.plan.Intact, object.Named(t.desired).Same); i >= 0 {
 		return &g.plan.Intact[i]
 	}
 	return nil
@@ -256,7 +255,7 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 		if t.seen == nil {
 			t.seen, t.wanted = t.live, restored
 		}
-		answer, err := g.patch(helper, *t, patch)
+		answer, err := g.patch(helper, t.info, t.live, patch)
 		switch {
 		case apierrors.IsNotFound(err), isAbout(err, "metadata.uid"), apierrors.IsConflict(err):
 			// It was deleted, made anew or, before it was the owner's, changed by somebody, since it was looked at.
@@ -277,7 +276,7 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 			return answer, nil // nothing is stored that could be looked at again
 		default:
 			if given {
-				g.Adopted = append(g.Adopted, nameOf(answer))
+				g.Adopted = append(g.Adopted, object.Named(answer))
 			}
 			t.live, sent = answer, patch
 		}
@@ -299,18 +298,18 @@ func (g *Guard) create(helper *resource.Helper, info *resource.Info) (*unstructu
 
 // patch, and not an update, which would fail whenever the object's controller writes its status meanwhile. The UID in it
 // has the API server refuse it for an object that is no longer the one that was looked at.
-func (g *Guard) patch(helper *resource.Helper, t target, patch map[string]any) (*unstructured.Unstructured, error) {
-	patch = withUID(patch, t.live.GetUID())
-	if !metav1.IsControlledBy(t.live, g.owner) { // it is taken over, unless somebody else has done so
-		patch["metadata"].(map[string]any)["resourceVersion"] = t.live.GetResourceVersion()
+func (g *Guard) patch(helper *resource.Helper, info *resource.Info, live *unstructured.Unstructured, patch map[string]any) (*unstructured.Unstructured, error) {
+	patch = withUID(patch, live.GetUID())
+	if !metav1.IsControlledBy(live, g.owner) { // it is taken over, unless somebody else has done so
+		patch["metadata"].(map[string]any)["resourceVersion"] = live.GetResourceVersion()
 	}
 	text, err := json.Marshal(patch)
 	if err != nil {
-		return nil, fmt.Errorf("patch %s: %w", describe(t.info), err)
+		return nil, fmt.Errorf("patch %s: %w", describe(info), err)
 	}
-	answer, err := helper.Patch(t.info.Namespace, t.info.Name, types.MergePatchType, text, nil)
+	answer, err := helper.Patch(info.Namespace, info.Name, types.MergePatchType, text, nil)
 	if err != nil {
-		return nil, fmt.Errorf("patch %s: %w", describe(t.info), said(t.info, err))
+		return nil, fmt.Errorf("patch %s: %w", describe(info), said(info, err))
 	}
 	return content(answer), nil
 }
@@ -413,7 +412,7 @@ func (g *Guard) isMarked(live *unstructured.Unstructured) bool {
 }
 
 func (g *Guard) noteKept(live *unstructured.Unstructured) {
-	child := nameOf(live)
+	child := object.Named(live)
 	if !slices.ContainsFunc(g.Kept, child.Same) {
 		g.Kept = append(g.Kept, child)
 	}
@@ -431,7 +430,7 @@ func (g *Guard) disown(helper *resource.Helper, info *resource.Info, live *unstr
 	g.adopt(kept)
 	patch, err := object.Patch(live, kept)
 	if err == nil {
-		_, err = g.patch(helper, target{info: info, live: live}, patch)
+		_, err = g.patch(helper, info, live, patch)
 	}
 	return err
 }

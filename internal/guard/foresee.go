@@ -48,7 +48,7 @@ func (g *Guard) Foresee(previous, before, desired string) ([]Outlook, error) {
 			continue
 		}
 		if err == nil {
-			err = g.removeAll(kube.ResourceList{info}, metav1.DeletePropagationBackground, true, isHook)
+			err = g.remove(info, metav1.DeletePropagationBackground, true, isHook)
 		}
 		if live == nil {
 			live = content(info.Object)

@@ -78,7 +78,7 @@ type Plan struct {
 	Rehearse bool
 	// Unowned are the owner's objects that carry no owner reference.
 	Unowned []types.UID
-	// Allow is what the platform allows in no namespace.
+	// Allow is what the platform allows: objects in no namespace, and that what is given is taken over.
 	Allow object.Allow
 	// Begins is whether nothing of the owner was deployed yet. What nobody owns, and is marked as of its release, may then be taken over. What
 	// is kept may be at any time.

@@ -31,14 +31,17 @@ type Child struct {
 	Failed  bool `json:"failed,omitempty"`
 }
 
+// Named is the child that stands for an object, whatever is in it.
+func Named(o *unstructured.Unstructured) Child {
+	return Child{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Name: o.GetName()}
+}
+
 // ChildOf describes an object as the API server answered after it was brought to what the chart wants in what is not left
 // to others. The fingerprint of a Secret is made with key.
 func ChildOf(applied, desired *unstructured.Unstructured, left Left, rules Ignored, key Key) Child {
-	child := Child{
-		APIVersion: applied.GetAPIVersion(), Kind: applied.GetKind(), Name: applied.GetName(),
-		Fingerprint:     fingerprint(applied, rules, func(p pointer) bool { return isTheCharts(p, desired, left) }),
-		ResourceVersion: applied.GetResourceVersion(),
-	}
+	child := Named(applied)
+	child.Fingerprint = fingerprint(applied, rules, func(p pointer) bool { return isTheCharts(p, desired, left) })
+	child.ResourceVersion = applied.GetResourceVersion()
 	if IsSecret(applied) {
 		child.Fingerprint = key.seal(child.Fingerprint)
 	}

@@ -68,7 +68,7 @@ func fingerprint(object *unstructured.Unstructured, rules Ignored, counts func(p
 			blank(p)
 		}
 	}
-	text, err := json.Marshal(withoutGiven(withoutChallenges(content), object.GetName()))
+	text, err := json.Marshal(withoutAccountSecrets(withoutChallenges(content), object.GetName()))
 	if err != nil {
 		return "" // cannot happen for what was JSON before; it would look like a drift
 	}

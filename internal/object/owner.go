@@ -155,8 +155,7 @@ func Disown(obj metav1.Object) {
 // Inheritable is whether nobody owns obj: it has no owner, as what was restored from a backup or orphaned, or only one of
 // the name of owner, which is gone, for the name is owner's now.
 func Inheritable(obj metav1.Object, owner client.Object) bool {
-	isNamesake := func(ref metav1.OwnerReference) bool { return namesake(ref, owner) }
-	return obj.GetDeletionTimestamp() == nil && len(slices.DeleteFunc(slices.Clone(obj.GetOwnerReferences()), isNamesake)) == 0
+	return obj.GetDeletionTimestamp() == nil && len(withoutNamesakes(obj, owner)) == 0
 }
 
 // MarkedFor is whether an inheritable object is marked, whatever the chart adds to that, as of the release of owner: a namesake has left it, or a backup had it.
@@ -175,9 +174,13 @@ func stockMadeFor(obj metav1.Object, owner client.Object) bool {
 
 // Inherit makes an inheritable object owner's.
 func Inherit(obj metav1.Object, owner client.Object) {
-	isNamesake := func(ref metav1.OwnerReference) bool { return namesake(ref, owner) }
-	obj.SetOwnerReferences(slices.DeleteFunc(obj.GetOwnerReferences(), isNamesake))
+	obj.SetOwnerReferences(withoutNamesakes(obj, owner))
 	Adopt(obj, owner)
+}
+
+// withoutNamesakes are the owners of obj but for those of the name of owner.
+func withoutNamesakes(obj metav1.Object, owner client.Object) []metav1.OwnerReference {
+	return slices.DeleteFunc(slices.Clone(obj.GetOwnerReferences()), func(ref metav1.OwnerReference) bool { return namesake(ref, owner) })
 }
 
 func namesake(ref metav1.OwnerReference, owner client.Object) bool {

@@ -156,7 +156,7 @@ func Restore(previous, live, desired *unstructured.Unstructured, left Left) *uns
 		}
 	}
 	if live.GetKind() == "ServiceAccount" {
-		content = withGiven(content, live.Object, live.GetName())
+		content = withAccountSecrets(content, live.Object, live.GetName())
 	}
 	restored := &unstructured.Unstructured{Object: left.keep(content, live.Object)}
 	restored.SetOwnerReferences(live.GetOwnerReferences())

@@ -23,7 +23,7 @@ func (s *servable) await(ctx context.Context, entries []Entry, refused []broken,
 	log := ctrl.Log.WithName("start")
 	told := ""
 	for waiting := false; ; {
-		served, unserved, err := s.parts(ctx, entries, slices.Clone(refused))
+		served, unserved, err := s.split(ctx, entries, slices.Clone(refused))
 		none := noneLeft(served, unserved)
 		lacks := slices.ContainsFunc(unserved, func(each broken) bool { return each.lacks })
 		if err != nil && !waiting || err == nil && (none == nil || !lacks) {

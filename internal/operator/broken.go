@@ -89,8 +89,8 @@ func newServable(cluster *rest.Config, namespaces []string) (*servable, error) {
 	return &servable{mapper, api, discovery, namespaces}, nil
 }
 
-// parts the entries that can be served from the others. There is an error if the cluster cannot be asked.
-func (s *servable) parts(ctx context.Context, entries []Entry, refused []broken) ([]Entry, []broken, error) {
+// split tells the entries that can be served from the others. There is an error if the cluster cannot be asked.
+func (s *servable) split(ctx context.Context, entries []Entry, refused []broken) ([]Entry, []broken, error) {
 	var served []Entry
 	for _, entry := range entries {
 		lack, err := s.lack(ctx, entry, len(entries) > 1)

@@ -15,7 +15,7 @@ import (
 // RemoveLeft deletes the records of the release's name that nobody owns: those that were restored from a backup, or orphaned.
 // mayInherit is asked first, if there are any, and fails if they are not the owner's to delete.
 func (r *Store) RemoveLeft(ctx context.Context, mayInherit func() error) error {
-	named, err := r.recordsOf(ctx, r.release, labels.Everything())
+	named, err := r.recordsOf(ctx, labels.Everything())
 	if err != nil {
 		return err
 	}

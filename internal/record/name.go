@@ -62,7 +62,7 @@ func (r *Store) CheckName(ctx context.Context) error {
 		return fmt.Errorf("release name %q is longer than the %d characters that Helm allows: make the custom resource anew, with a name of at most %d",
 			r.release, maxName, r.names.MaxLength(r.owner.GetObjectKind().GroupVersionKind().Kind))
 	}
-	records, err := r.recordsOf(ctx, r.release, labels.Everything())
+	records, err := r.recordsOf(ctx, labels.Everything())
 	if err != nil {
 		return err
 	}

@@ -160,7 +160,7 @@ func (s *sanitizer) children(manifest string) (kept []object.Child, left []strin
 				left = append(left, fmt.Sprintf("left out %s %q: %s", obj.GetKind(), obj.GetName(), reason))
 				continue
 			}
-			kept = append(kept, object.Child{APIVersion: obj.GetAPIVersion(), Kind: obj.GetKind(), Name: obj.GetName()})
+			kept = append(kept, object.Named(obj))
 		}
 	}
 	return kept, left, nil

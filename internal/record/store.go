@@ -62,8 +62,8 @@ type Store struct {
 	read *corev1.ConfigMap
 	// created is the name of the record that an action has made, empty while there is none.
 	created string
-	// left is why the revision before that is not marked as superseded, nil if it is or was not to be.
-	left error
+	// notSuperseded is why the revision before that is not marked as superseded, nil if it is or was not to be.
+	notSuperseded error
 }
 
 // Options of a store.
@@ -148,7 +148,7 @@ func (r *Store) labelled() labels.Selector {
 // have made thousands. A record of a deleted namesake, which the garbage collector has yet to remove, is not among them, nor one that is being deleted: a finalizer
 // of somebody's may keep it for ever.
 func (r *Store) cached(ctx context.Context, selector labels.Selector) ([]corev1.ConfigMap, error) {
-	items, err := r.recordsOf(ctx, r.release, selector)
+	items, err := r.recordsOf(ctx, selector)
 	owned := slices.DeleteFunc(items, func(record corev1.ConfigMap) bool { return record.DeletionTimestamp != nil || !r.isOwned(&record) })
 	revisions := make(map[string]int, len(owned)) // read once: there may be thousands
 	for i := range owned {
@@ -158,9 +158,9 @@ func (r *Store) cached(ctx context.Context, selector labels.Selector) ([]corev1.
 	return owned[:min(len(owned), MaxHistory+1)], err
 }
 
-// recordsOf lists the metadata of the records of a release, whosever they are.
-func (r *Store) recordsOf(ctx context.Context, release string, selector labels.Selector) ([]corev1.ConfigMap, error) {
-	of := []client.ListOption{client.InNamespace(r.owner.GetNamespace()), client.MatchingFields{releaseIndex: release},
+// recordsOf lists the metadata of the records of the release, whosever they are.
+func (r *Store) recordsOf(ctx context.Context, selector labels.Selector) ([]corev1.ConfigMap, error) {
+	of := []client.ListOption{client.InNamespace(r.owner.GetNamespace()), client.MatchingFields{releaseIndex: r.release},
 		client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy}
 	list, secrets := &corev1.ConfigMapList{}, &unstructured.UnstructuredList{}
 	var err error
@@ -321,8 +321,8 @@ func (r *Store) live(ctx context.Context, name string) (*corev1.ConfigMap, error
 // Update writes a record and returns when the cache shows it. It does not if another operator has gone on from the record as it was known: a process that stood still
 // in the middle of a request sends the rest of it when it goes on.
 func (r *Store) Update(ctx context.Context, record *corev1.ConfigMap, opts metav1.UpdateOptions) (*corev1.ConfigMap, error) {
-	if r.left != nil && record.Name == r.created && record.Labels["status"] == string(release.StatusDeployed) {
-		return nil, fmt.Errorf("the revision before is not superseded: %w", r.left) // Helm does not pass that on, and two would be deployed
+	if r.notSuperseded != nil && record.Name == r.created && record.Labels["status"] == string(release.StatusDeployed) {
+		return nil, fmt.Errorf("the revision before is not superseded: %w", r.notSuperseded) // Helm does not pass that on, and two would be deployed
 	}
 	r.adopt(record)
 	if err := r.annotate(ctx, record); err != nil {
@@ -352,7 +352,7 @@ func (r *Store) Update(ctx context.Context, record *corev1.ConfigMap, opts metav
 	}
 	if err != nil {
 		if r.created != "" && record.Name != r.created {
-			r.left = err
+			r.notSuperseded = err
 		}
 		return nil, err
 	}

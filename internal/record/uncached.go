@@ -26,10 +26,10 @@ type uncached struct {
 }
 
 type answer struct {
-	once  sync.Once
-	items []*corev1.ConfigMap // or Secrets
-	raw   []unstructured.Unstructured
-	err   error
+	once       sync.Once
+	configMaps []*corev1.ConfigMap
+	secrets    []unstructured.Unstructured
+	err        error
 }
 
 // List answers for records of a release, which it is asked for by the index of the cache.
@@ -42,17 +42,17 @@ func (u *uncached) List(ctx context.Context, list client.ObjectList, opts ...cli
 	a := u.answer(o.Namespace + "/" + release + "/" + o.LabelSelector.String() + map[bool]string{true: " Secrets"}[isSecrets])
 	a.once.Do(func() {
 		if isSecrets {
-			a.raw, a.err = u.secrets(ctx, release, o)
+			a.secrets, a.err = u.secrets(ctx, release, o)
 		} else {
-			a.items, a.err = u.configMaps(ctx, release, o)
+			a.configMaps, a.err = u.configMaps(ctx, release, o)
 		}
 	})
 	if isSecrets {
-		secrets.Items = append(secrets.Items, a.raw...)
+		secrets.Items = append(secrets.Items, a.secrets...)
 		return a.err
 	}
 	configMaps := list.(*corev1.ConfigMapList) // a store asks for nothing else
-	for _, item := range a.items {
+	for _, item := range a.configMaps {
 		configMaps.Items = append(configMaps.Items, *item.DeepCopy())
 	}
 	return a.err

@@ -54,7 +54,11 @@ func (op *operation) judge(manifest string) error {
 		return op.refused
 	}
 	namespace := op.client.owner.GetNamespace()
-	refused := op.allow.Refused(namespace, asksOf(resources))
+	var asks []object.Ask
+	for _, info := range resources {
+		asks = append(asks, object.Asks(info.Object.(*unstructured.Unstructured))...) // Build knows no other type
+	}
+	refused := op.allow.Refused(namespace, asks)
 	if len(refused) == 0 {
 		return nil
 	}
@@ -134,16 +138,15 @@ func noSecrets(what string) error {
 // own is what the chart asks for, whoever writes its custom resource: with the name and namespace of this one, and an empty
 // spec. A chart that can't be rendered so has nothing of its own.
 func (op *operation) own() []object.Ask {
-	rel, err := op.renderAlone(map[string]any{})
+	objects, err := op.clients.capabilities.ByDefault(op.clients.mapper, op.client.owner, op.chart, op.overrides)
 	if err != nil {
 		return nil
 	}
-	own, _ := op.asks(rel.Manifest)
-	for _, hook := range rel.Hooks {
-		asks, _ := op.asks(hook.Manifest)
-		own = append(own, asks...)
+	var asks []object.Ask
+	for _, obj := range objects {
+		asks = append(asks, object.Asks(obj)...)
 	}
-	return own
+	return asks
 }
 
 func (op *operation) judgeHooks(hooks []*release.Hook) error {
@@ -153,21 +156,4 @@ func (op *operation) judgeHooks(hooks []*release.Hook) error {
 		}
 	}
 	return nil
-}
-
-// asks are those of all objects of a manifest.
-func (op *operation) asks(manifest string) ([]object.Ask, error) {
-	resources, err := op.guard.Peek(manifest)
-	if err != nil {
-		return nil, err
-	}
-	return asksOf(resources), nil
-}
-
-func asksOf(resources kube.ResourceList) []object.Ask {
-	var asks []object.Ask
-	for _, info := range resources {
-		asks = append(asks, object.Asks(info.Object.(*unstructured.Unstructured))...) // Build knows no other type
-	}
-	return asks
 }

@@ -1,8 +1,6 @@
 package release
 
 import (
-	"errors"
-	"io"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/action"
@@ -12,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // render renders a chart for owner with a spec and the overrides. It asks the cluster nothing: lookup finds nothing.
@@ -44,41 +42,14 @@ func (c *Capabilities) ByDefault(mapper meta.RESTMapper, owner metav1.Object, ch
 	for _, hook := range rel.Hooks {
 		all += "\n---\n" + hook.Manifest
 	}
-	objects, err := documents(strings.NewReader(all))
-	for _, object := range objects {
-		kind := object.GroupVersionKind()
+	objects, err := object.Documents(strings.NewReader(all))
+	for _, obj := range objects {
+		kind := obj.GroupVersionKind()
 		if mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version); err == nil && mapping.Scope.Name() == meta.RESTScopeNameRoot {
-			object.SetNamespace("")
-		} else if object.GetNamespace() == "" {
-			object.SetNamespace(owner.GetNamespace())
+			obj.SetNamespace("")
+		} else if obj.GetNamespace() == "" {
+			obj.SetNamespace(owner.GetNamespace())
 		}
 	}
 	return objects, err
-}
-
-// documents are the objects of a YAML stream, and those in lists.
-func documents(stream io.Reader) (objects []*unstructured.Unstructured, err error) {
-	decoder := yaml.NewYAMLOrJSONDecoder(stream, 4096)
-	for {
-		document := &unstructured.Unstructured{}
-		if err := decoder.Decode(&document.Object); errors.Is(err, io.EOF) {
-			return objects, nil
-		} else if err != nil {
-			return nil, err
-		}
-		if len(document.Object) == 0 {
-			continue // a comment, or what a condition has left out
-		}
-		if !document.IsList() {
-			objects = append(objects, document)
-			continue
-		}
-		err := document.EachListItem(func(item runtime.Object) error {
-			objects = append(objects, item.(*unstructured.Unstructured)) // it iterates over no other type
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
 }

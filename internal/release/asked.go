@@ -17,9 +17,6 @@ const (
 	ForceReconcile = "force"
 )
 
-// Outdated begins what Ready says of a release whose upgrade to a new chart is put off, before it says why.
-const Outdated = "The chart is not up to date: "
-
 // askPause is the time from one answer to the next: whoever may annotate a custom resource can ask as often as they like.
 const askPause = time.Minute
 
@@ -62,7 +59,7 @@ func (a *actionClient) heed() {
 	if asked == "" {
 		return
 	}
-	last := a.clients.ledger.answer(a.owner.GetUID())
+	last := a.clients.ledger.state(a.owner.GetUID()).Answer
 	last.Asked = cmp.Or(last.Asked, textInStatus(a.owner, "reconciled"))
 	if asked == last.Asked {
 		return
@@ -102,14 +99,6 @@ func (a *actionClient) answerFailure(err *error) {
 	}
 }
 
-func (l *ledger) answer(uid types.UID) Answer {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.answers[uid]
-}
-
 func (l *ledger) setAnswer(uid types.UID, answer Answer) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.answers[uid] = answer
+	l.write(uid, func(n *note) { n.state.Answer = answer })
 }

@@ -32,7 +32,7 @@ func TestHeed(t *testing.T) {
 		}
 	}
 	past := func(by time.Duration) {
-		answer := kind.clients.ledger.answer("1")
+		answer := kind.clients.ledger.state("1").Answer
 		answer.at = answer.at.Add(-by)
 		kind.clients.ledger.setAnswer("1", answer)
 	}
@@ -41,7 +41,7 @@ func TestHeed(t *testing.T) {
 	is("the first", first, "force-1", true)
 	first.done = []string{"one"}
 	first.answer(nil)
-	if answer := kind.clients.ledger.answer("1"); answer.Asked != "force-1" || answer.String() != "one" {
+	if answer := kind.clients.ledger.state("1").Answer; answer.Asked != "force-1" || answer.String() != "one" {
 		t.Errorf("it answers %+v", answer)
 	}
 	past(time.Hour)

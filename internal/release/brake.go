@@ -64,13 +64,12 @@ func (c *churn) holds(now time.Time, generation int64, chart string) string {
 }
 
 // churn of the release of a custom resource whose chart asks the cluster, for its reconcile to read and write.
-func (l *ledger) churn(uid types.UID) *churn {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	c := l.churns[uid]
-	if c == nil {
-		c = &churn{}
-		l.churns[uid] = c
-	}
+func (l *ledger) churn(uid types.UID) (c *churn) {
+	l.write(uid, func(n *note) {
+		if n.churn == nil {
+			n.churn = &churn{}
+		}
+		c = n.churn
+	})
 	return c
 }

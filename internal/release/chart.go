@@ -26,8 +26,8 @@ var (
 	tpl     = regexp.MustCompile(`^tpl$`)
 	running = regexp.MustCompile(`\btpl\b`)
 
-	// parting finds the hooks of a deletion, which a template or a value says in words.
-	parting = regexp.MustCompile(`(pre|post)-delete`)
+	// deleteHook finds the hooks of a deletion, which a template or a value says in words.
+	deleteHook = regexp.MustCompile(`(pre|post)-delete`)
 	// chancy finds what Helm's functions make anew each time that somebody might keep: passwords, keys, times.
 	chancy = regexp.MustCompile(`\b(rand[A-Z]\w*|gen[A-Z]\w*|uuidv4|htpasswd|bcrypt|encryptAES|shuffle|now)\b`)
 	// hooking finds hooks.
@@ -36,6 +36,10 @@ var (
 	capableText = regexp.MustCompile(`\{\{[^{}]*\.Capabilities\b`)
 	lookingText = regexp.MustCompile(`\{\{[^{}]*\blookup\b`)
 )
+
+// pagePathAnnotation in a Chart.yaml tells the path of the URL at which people see what the chart
+// deploys. Without it, that is /.
+const pagePathAnnotation = "webapp.demo.welcome.domain/page-path"
 
 // chartSource is a chart as a source of releases.
 type chartSource struct {
@@ -47,8 +51,8 @@ type chartSource struct {
 	runsValues bool
 	// incomplete is whether charts/ lacks a subchart, which the values may enable.
 	incomplete bool
-	// parting is whether the chart may have hooks that run when a custom resource goes, and hooking whether it may have any.
-	parting, hooking bool
+	// deleteHooks is whether the chart may have hooks that run when a custom resource goes, and hooking whether it may have any.
+	deleteHooks, hooking bool
 	// chancy is whether the chart may render something else each time.
 	chancy bool
 	// loops is whether the chart has loops that numbers bound, and costly whether it has costly functions.
@@ -60,6 +64,10 @@ type chartSource struct {
 // questions are whether the cluster's version and APIs, and its objects, decide about a rendering besides the inputs. For other
 // charts, a new CRD or an aggregated API that is down would have every release rendered.
 type questions struct{ capabilities, objects bool }
+
+func pagePath(c *chart.Chart) string {
+	return "/" + strings.TrimPrefix(c.Metadata.Annotations[pagePathAnnotation], "/")
+}
 
 // ChartDigest is the digest of a chart's files.
 func ChartDigest(c *chart.Chart) string {
@@ -75,7 +83,7 @@ func ChartDigest(c *chart.Chart) string {
 func newChartSource(c *chart.Chart) chartSource {
 	source := chartSource{
 		digest: ChartDigest(c), asks: questions{mentions(c, capable), mentions(c, looking)},
-		valuesAsk: mentions(c, tpl), runsValues: says(c, running), incomplete: len(missing(c, "")) > 0, parting: says(c, parting), hooking: says(c, hooking), chancy: says(c, chancy), loops: says(c, looping), costly: says(c, costly), schema: valuesSchema(c),
+		valuesAsk: mentions(c, tpl), runsValues: says(c, running), incomplete: len(missing(c, "")) > 0, deleteHooks: says(c, deleteHook), hooking: says(c, hooking), chancy: says(c, chancy), loops: says(c, looping), costly: says(c, costly), schema: valuesSchema(c),
 	}
 	source.asks = source.questions(defaults(c))
 	return source
@@ -114,8 +122,10 @@ func valuesSchema(c *chart.Chart) *jsonschema.Schema {
 	return schema
 }
 
-// parts is whether the chart may have hooks that run when a custom resource with these values goes.
-func (s chartSource) parts(values map[string]any) bool { return s.parting || s.mayRun(values, parting) }
+// hasDeleteHooks is whether the chart may have hooks that run when a custom resource with these values goes.
+func (s chartSource) hasDeleteHooks(values map[string]any) bool {
+	return s.deleteHooks || s.mayRun(values, deleteHook)
+}
 
 // hooks is whether the chart with these values may have hooks.
 func (s chartSource) hooks(values map[string]any) bool { return s.hooking || s.mayRun(values, hooking) }

@@ -7,6 +7,8 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // CRDs are the CustomResourceDefinitions that a chart brings in crds/, with its subcharts that a custom resource has which says nothing. Helm makes them
@@ -19,13 +21,13 @@ func CRDs(c *chart.Chart, overrides map[string]string) ([]*unstructured.Unstruct
 	}
 	var crds []*unstructured.Unstructured
 	for _, file := range enabled.CRDObjects() {
-		objects, err := documents(bytes.NewReader(file.File.Data))
+		objects, err := object.Documents(bytes.NewReader(file.File.Data))
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", file.Filename, err)
 		}
-		for _, object := range objects {
-			if object.GetKind() == "CustomResourceDefinition" { // Helm would make no other
-				crds = append(crds, object)
+		for _, obj := range objects {
+			if obj.GetKind() == "CustomResourceDefinition" { // Helm would make no other
+				crds = append(crds, obj)
 			}
 		}
 	}

@@ -138,22 +138,18 @@ func (d *drift) tell() {
 
 // drift of the objects of a custom resource, for its reconcile to read and write. What others read is set by setDrift.
 func (l *ledger) drift(uid types.UID) drift {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if d := l.drifts[uid]; d != nil {
+	if d := l.read(uid).drift; d != nil {
 		return *d
 	}
 	return drift{fights: map[string]*fight{}}
 }
 
 func (l *ledger) setDrift(uid types.UID, d drift) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(d.fights) == 0 && d.told == (Drift{}) && d.compared == "" && d.tries == 0 {
-		delete(l.drifts, uid)
-		return
-	}
-	l.drifts[uid] = &d
+	l.write(uid, func(n *note) {
+		if n.drift = &d; len(d.fights) == 0 && d.told == (Drift{}) && d.compared == "" && d.tries == 0 {
+			n.drift = nil
+		}
+	})
 }
 
 // correct does about a drift what the kind wants to be done.

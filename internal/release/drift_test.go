@@ -96,11 +96,11 @@ func TestDriftIsForgotten(t *testing.T) {
 	d.fights["it"] = &fight{lost: true, change: "it was deleted"}
 	d.tell()
 	l.setDrift("other", d)
-	if got := l.state("other").Drift; got.Type != DriftLoop || len(l.drifts) != 1 {
-		t.Errorf("%v of %v", got, l.drifts)
+	if got := l.state("other").Drift; got.Type != DriftLoop || l.read("calm").drift != nil {
+		t.Errorf("%v, and of what fares well %v", got, l.read("calm").drift)
 	}
 	l.forget("other")
-	if len(l.drifts) > 0 || l.state("other").Drift != (Drift{}) {
-		t.Errorf("left are %v", l.drifts)
+	if _, left := l.notes["other"]; left || l.state("other").Drift != (Drift{}) {
+		t.Errorf("left are %v", l.notes)
 	}
 }

@@ -52,15 +52,15 @@ func (op *operation) runHooks(hooks []*release.Hook, event release.HookEvent) er
 	return nil
 }
 
-// tryParting is whether the chart may have hooks for the deletion of the custom resource, of which something could come. It fails if they can't be rendered for what the spec would take:
+// tryDeleteHooks is whether the chart may have hooks for the deletion of the custom resource, of which something could come. It fails if they can't be rendered for what the spec would take:
 // a trial waits, and holds nobody up, for nothing has begun.
-func (a *actionClient) tryParting() (parts bool, err error) {
+func (a *actionClient) tryDeleteHooks() (hasHooks bool, err error) {
 	values, err := a.spec()
 	if err != nil {
 		return false, err
 	}
 	source := a.clients.ledger.source(a.Kind.chart)
-	if !source.parts(values) || a.owner.GetAnnotations()[WithoutHooks] == "true" {
+	if !source.hasDeleteHooks(values) || a.owner.GetAnnotations()[WithoutHooks] == "true" {
 		return false, nil
 	}
 	if controllerutil.ContainsFinalizer(a.owner, metav1.FinalizerDeleteDependents) {
@@ -81,8 +81,8 @@ func (a *actionClient) tryParting() (parts bool, err error) {
 	return true, nil
 }
 
-// partingHooks are those of the chart as it is now, with what the custom resource says now, for its deletion.
-func (a *actionClient) partingHooks(op *operation) ([]*release.Hook, error) {
+// deleteHooks are those of the chart as it is now, with what the custom resource says now, for its deletion.
+func (a *actionClient) deleteHooks(op *operation) ([]*release.Hook, error) {
 	values, err := a.spec()
 	if err != nil {
 		return nil, err
@@ -94,22 +94,22 @@ func (a *actionClient) partingHooks(op *operation) ([]*release.Hook, error) {
 	return rel.Hooks, op.judgeHooks(rel.Hooks)
 }
 
-// part runs the hooks of a deletion. Where the namespace is deleted, too, nothing can be made any more.
-func (a *actionClient) part(op *operation, hooks []*release.Hook, event release.HookEvent) error {
+// runDeleteHooks runs the hooks of a deletion. Where the namespace is deleted, too, nothing can be made any more.
+func (a *actionClient) runDeleteHooks(op *operation, hooks []*release.Hook, event release.HookEvent) error {
 	err := op.runHooks(hooks, event)
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		a.warn(HooksSkipped, fmt.Sprintf("The namespace is being deleted, so that no %s hooks of the chart can run", event))
 		return nil
 	}
 	if err != nil {
-		a.wanted = a.partingInputs()
+		a.wanted = a.deleteHookInputs()
 		return fmt.Errorf("%w (to delete without hooks, annotate with %s=true)", err, WithoutHooks)
 	}
 	return nil
 }
 
-// partingInputs are those of hooks of a deletion, which are not run again for a while after they have failed.
-func (a *actionClient) partingInputs() string {
+// deleteHookInputs are those of hooks of a deletion, which are not run again for a while after they have failed.
+func (a *actionClient) deleteHookInputs() string {
 	return fmt.Sprintf("hooks of generation %d, without: %s", a.owner.GetGeneration(), a.owner.GetAnnotations()[WithoutHooks])
 }
 

@@ -1,7 +1,6 @@
 package release
 
 import (
-	"strings"
 	"sync"
 	"time"
 
@@ -13,10 +12,6 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/record"
 )
-
-// pagePathAnnotation in a Chart.yaml tells the path of the URL at which people see what the chart
-// deploys. Without it, that is /.
-const pagePathAnnotation = "webapp.demo.welcome.domain/page-path"
 
 // State is what is known of the release of one custom resource.
 type State struct {
@@ -62,20 +57,24 @@ type State struct {
 // ledger remembers, from one reconcile to the next, how the releases are. It is lost with the
 // process and filled again by the first reconciles of the next one.
 type ledger struct {
-	mu       sync.Mutex
-	states   map[types.UID]State
-	failures map[types.UID]failure
-	drifts   map[types.UID]*drift
-	churns   map[types.UID]*churn
-	tests    map[types.UID]Tests
-	answers  map[types.UID]Answer
-	outdated map[types.UID]string // the inputs and surroundings that are known to render something else than what was applied
-	keys     map[types.UID]object.Key
-	orphaned map[types.UID]bool // those that somebody has deleted who wants to keep their objects
-	sources  map[*chart.Chart]chartSource
-	trials   map[types.UID]tried
+	mu      sync.Mutex
+	notes   map[types.UID]*note
+	sources map[*chart.Chart]chartSource
+}
+
+// note is what is remembered of one custom resource until that is gone.
+type note struct {
+	state    State // without its drift
+	acted    bool  // whether this operator has acted on it since it started
+	failure  failure
+	trial    tried
+	drift    *drift // nil if there is nothing to remember
+	churn    *churn // nil if its chart asks the cluster nothing
+	key      object.Key
+	outdated string // the inputs and surroundings that are known to render something else than what was applied
+	orphaned bool   // whether somebody has deleted it who wants to keep its objects
 	// inherited are manifests that other operators have applied, or name what a namesake has left, until there is a revision of this one.
-	inherited map[types.UID][]string
+	inherited []string
 }
 
 // failure is the last failed action of a custom resource.
@@ -93,194 +92,164 @@ type tried struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{states: map[types.UID]State{}, failures: map[types.UID]failure{}, drifts: map[types.UID]*drift{}, churns: map[types.UID]*churn{}, tests: map[types.UID]Tests{}, answers: map[types.UID]Answer{}, outdated: map[types.UID]string{}, keys: map[types.UID]object.Key{}, orphaned: map[types.UID]bool{}, sources: map[*chart.Chart]chartSource{}, trials: map[types.UID]tried{}, inherited: map[types.UID][]string{}}
+	return &ledger{notes: map[types.UID]*note{}, sources: map[*chart.Chart]chartSource{}}
 }
 
-// state of the release of the custom resource with that UID, the zero value if it was not
-// reconciled since the operator started.
-func (l *ledger) state(uid types.UID) State {
+// read is what is noted of a custom resource, for who changes nothing of it.
+func (l *ledger) read(uid types.UID) note {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	state := l.states[uid]
-	if d := l.drifts[uid]; d != nil {
-		state.Drift = d.told
+	if n := l.notes[uid]; n != nil {
+		return *n
 	}
-	state.Tests, state.Answer = l.tests[uid], l.answers[uid]
-	return state
+	return note{}
 }
 
-// knows is whether this operator has acted on that custom resource, and not forgotten it since.
-func (l *ledger) knows(uid types.UID) bool {
+// write changes what is noted of a custom resource.
+func (l *ledger) write(uid types.UID, change func(*note)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, known := l.states[uid]
-	return known
-}
-
-func (l *ledger) succeed(owner client.Object, chrt *chart.Chart, current *record.Record, digest string, applied []object.Child) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.failures, owner.GetUID())
-	delete(l.inherited, owner.GetUID())
-	children := applied
-	if applied == nil {
-		children, applied = current.Children, l.states[owner.GetUID()].applied
+	if l.notes[uid] == nil {
+		l.notes[uid] = &note{}
 	}
-	l.states[owner.GetUID()] = State{
-		applied:      applied,
-		Name:         current.Release(),
-		Revision:     current.Revision,
-		Status:       current.Status,
-		Chart:        chrt.Name(),
-		ChartVersion: chrt.Metadata.Version,
-		PagePath:     pagePath(chrt),
-		LastApplied:  current.Created,
-		Generation:   owner.GetGeneration(),
-		Digest:       digest,
-		Record:       current.Proof(),
-		Inputs:       inputsOf(current),
-		Children:     children,
-	}
-}
-
-func pagePath(c *chart.Chart) string {
-	return "/" + strings.TrimPrefix(c.Metadata.Annotations[pagePathAnnotation], "/")
-}
-
-// fail remembers a failed action, and returns how long to leave the same inputs alone.
-func (l *ledger) fail(owner client.Object, inputs string, err error) time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	f := l.failures[owner.GetUID()]
-	if f.inputs != inputs {
-		f = failure{inputs: inputs}
-	}
-	f.count++
-	f.err = err
-	delay := retryDelay(f.count)
-	f.until = time.Now().Add(delay)
-	l.failures[owner.GetUID()] = f
-	state := l.states[owner.GetUID()]
-	state.Err = err
-	l.states[owner.GetUID()] = state
-	return delay
-}
-
-// restored notes what the objects are like that were put back to what was applied last, of which the record has that proof, while what is wanted now fails.
-func (l *ledger) restored(uid types.UID, proof string, children []object.Child) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	state := l.states[uid]
-	state.Children, state.applied, state.Record = children, children, proof
-	l.states[uid] = state
-}
-
-// postpone notes why the release stays as it is for now.
-func (l *ledger) postpone(owner client.Object, current *record.Record, proven bool, waitFor, brake string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	state := l.states[owner.GetUID()]
-	state.WaitFor, state.Brake, state.Children, state.Err = waitFor, brake, current.Children, nil
-	if proven {
-		state.Record = current.Proof()
-	}
-	l.states[owner.GetUID()] = state
-}
-
-func (l *ledger) failure(uid types.UID) failure {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.failures[uid]
+	change(l.notes[uid])
 }
 
 func (l *ledger) forget(uid types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.states, uid)
-	delete(l.failures, uid)
-	delete(l.drifts, uid)
-	delete(l.churns, uid)
-	delete(l.tests, uid)
-	delete(l.answers, uid)
-	delete(l.outdated, uid)
-	delete(l.keys, uid)
-	delete(l.orphaned, uid)
-	delete(l.inherited, uid)
-	delete(l.trials, uid)
+	delete(l.notes, uid)
 }
 
-func (l *ledger) try(uid types.UID, inputs string, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.trials[uid] = tried{inputs, err}
+// state of the release of the custom resource with that UID, the zero value if it was not
+// reconciled since the operator started.
+func (l *ledger) state(uid types.UID) State {
+	n := l.read(uid)
+	state := n.state
+	if n.drift != nil {
+		state.Drift = n.drift.told
+	}
+	return state
+}
+
+// knows is whether this operator has acted on that custom resource, and not forgotten it since.
+func (l *ledger) knows(uid types.UID) bool { return l.read(uid).acted }
+
+// setState changes what is known of a release.
+func (l *ledger) setState(uid types.UID, change func(*State)) {
+	l.write(uid, func(n *note) {
+		n.acted = true
+		change(&n.state)
+	})
+}
+
+func (l *ledger) succeed(owner client.Object, chrt *chart.Chart, current *record.Record, digest string, applied []object.Child) {
+	l.write(owner.GetUID(), func(n *note) {
+		children := applied
+		if applied == nil {
+			children, applied = current.Children, n.state.applied
+		}
+		n.failure, n.inherited, n.acted = failure{}, nil, true
+		n.state = State{
+			applied:      applied,
+			Name:         current.Release(),
+			Revision:     current.Revision,
+			Status:       current.Status,
+			Chart:        chrt.Name(),
+			ChartVersion: chrt.Metadata.Version,
+			PagePath:     pagePath(chrt),
+			LastApplied:  current.Created,
+			Generation:   owner.GetGeneration(),
+			Digest:       digest,
+			Record:       current.Proof(),
+			Inputs:       inputsOf(current),
+			Children:     children,
+			Tests:        n.state.Tests,
+			Answer:       n.state.Answer,
+		}
+	})
+}
+
+// fail remembers a failed action, and returns how long to leave the same inputs alone.
+func (l *ledger) fail(owner client.Object, inputs string, err error) (delay time.Duration) {
+	l.write(owner.GetUID(), func(n *note) {
+		if n.failure.inputs != inputs {
+			n.failure = failure{inputs: inputs}
+		}
+		n.failure.count++
+		delay = retryDelay(n.failure.count)
+		n.failure.err, n.failure.until = err, time.Now().Add(delay)
+		n.state.Err, n.acted = err, true
+	})
+	return delay
+}
+
+// restored notes what the objects are like that were put back to what was applied last, of which the record has that proof, while what is wanted now fails.
+func (l *ledger) restored(uid types.UID, proof string, children []object.Child) {
+	l.setState(uid, func(state *State) {
+		state.Children, state.applied, state.Record = children, children, proof
+	})
+}
+
+// postpone notes why the release stays as it is for now.
+func (l *ledger) postpone(owner client.Object, current *record.Record, proven bool, waitFor, brake string) {
+	l.setState(owner.GetUID(), func(state *State) {
+		state.WaitFor, state.Brake, state.Children, state.Err = waitFor, brake, current.Children, nil
+		if proven {
+			state.Record = current.Proof()
+		}
+	})
+}
+
+func (l *ledger) failure(uid types.UID) failure { return l.read(uid).failure }
+
+func (l *ledger) setTried(uid types.UID, inputs string, err error) {
+	l.write(uid, func(n *note) { n.trial = tried{inputs, err} })
 }
 
 // tried is whether these inputs were tried last, and what came of it.
 func (l *ledger) tried(uid types.UID, inputs string) (bool, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	last, ok := l.trials[uid]
-	return ok && last.inputs == inputs, last.err
+	last := l.read(uid).trial
+	return last.inputs == inputs, last.err
 }
 
 func (l *ledger) inherit(uid types.UID, manifest string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.inherited[uid] = append(l.inherited[uid], manifest)
+	l.write(uid, func(n *note) { n.inherited = append(n.inherited, manifest) })
 }
 
-func (l *ledger) inheritedBy(uid types.UID) []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.inherited[uid]
-}
+func (l *ledger) inheritedBy(uid types.UID) []string { return l.read(uid).inherited }
 
 // key is that of the digests of a custom resource: the one it had so far, or else that of its record, or else a new one.
-func (l *ledger) key(uid types.UID, newest *record.Record) object.Key {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.keys[uid] == "" {
-		l.keys[uid] = object.NewKey()
-		if newest != nil && len(newest.Key) == object.KeyLength {
-			l.keys[uid] = newest.Key
+func (l *ledger) key(uid types.UID, newest *record.Record) (key object.Key) {
+	l.write(uid, func(n *note) {
+		if n.key == "" {
+			n.key = object.NewKey()
+			if newest != nil && len(newest.Key) == object.KeyLength {
+				n.key = newest.Key
+			}
 		}
-	}
-	return l.keys[uid]
+		key = n.key
+	})
+	return key
 }
 
 func (l *ledger) setTests(uid types.UID, tests Tests) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.tests[uid] = tests
+	l.write(uid, func(n *note) { n.state.Tests = tests })
 }
 
 // setOrphaned remembers what the garbage collector may take off a custom resource before the operator has left it.
 func (l *ledger) setOrphaned(uid types.UID) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.orphaned[uid] = true
+	l.write(uid, func(n *note) { n.orphaned = true })
 }
 
-func (l *ledger) isOrphaned(uid types.UID) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.orphaned[uid]
-}
+func (l *ledger) isOrphaned(uid types.UID) bool { return l.read(uid).orphaned }
 
 // setOutdated remembers that a rendering differs, lest there is one at each reconcile until it is applied. Empty, it is.
 func (l *ledger) setOutdated(uid types.UID, by string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.outdated[uid] = by; by == "" {
-		delete(l.outdated, uid)
-	}
+	l.write(uid, func(n *note) { n.outdated = by })
 }
 
-func (l *ledger) outdatedBy(uid types.UID) string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.outdated[uid]
-}
+func (l *ledger) outdatedBy(uid types.UID) string { return l.read(uid).outdated }
 
 // source digests a chart once.
 func (l *ledger) source(c *chart.Chart) chartSource {

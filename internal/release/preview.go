@@ -79,11 +79,11 @@ var ErrInTheMiddle = errors.New("its release is in the middle of an action, or w
 // with is taken, and where nothing tells that, something that means nothing. An error is why nothing would be done, or why that can't be told.
 func (k *Kind) Preview(ctx context.Context, owner *unstructured.Unstructured, unknown []string) (*Preview, error) {
 	preview := &Preview{}
-	rendered, err := k.rehearse(ctx, owner.DeepCopy(), unknown, false, preview)
+	rendered, err := k.outlook(ctx, owner.DeepCopy(), unknown, preview)
 	if err != nil || rendered == "" || len(preview.Objects) == 0 || len(unknown) == 0 && !preview.chancy {
 		return preview, err
 	}
-	again, err := k.rehearse(ctx, owner.DeepCopy(), unknown, true, nil)
+	again, err := k.outlook(ctx, owner.DeepCopy(), unknown, nil)
 	if err != nil {
 		return preview, fmt.Errorf("render with something else for what the operator has from its environment: %w", err)
 	}
@@ -102,17 +102,17 @@ func (k *Kind) Preview(ctx context.Context, owner *unstructured.Unstructured, un
 	return preview, nil
 }
 
-// rehearse goes the way of a reconcile up to where objects would be applied, and returns what would be, empty if that is the last manifest. If otherwise, it only
+// outlook goes the way of a reconcile up to where objects would be applied, and returns what would be, empty if that is the last manifest. Without a preview, it only
 // renders, with other values for what is unknown.
-func (k *Kind) rehearse(ctx context.Context, owner *unstructured.Unstructured, unknown []string, otherwise bool, preview *Preview) (string, error) {
-	a, err := k.beforeAction(ctx, owner, unknown, otherwise, preview)
+func (k *Kind) outlook(ctx context.Context, owner *unstructured.Unstructured, unknown []string, preview *Preview) (string, error) {
+	a, err := k.beforeAction(ctx, owner, unknown, preview == nil, preview)
 	if err != nil {
 		return "", err
 	}
 	if a.held != nil {
 		return "", a.held
 	}
-	if err := a.tried(); err != nil {
+	if err := a.tryWanted(); err != nil {
 		return "", err
 	}
 	seen := a.observe()

@@ -259,7 +259,7 @@ func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values
 	if a.held != nil {
 		return nil, a.held
 	}
-	if err := a.prepare(a.checkRecords, a.tried); err != nil {
+	if err := a.prepare(a.checkRecords, a.tryWanted); err != nil {
 		return nil, err
 	}
 	left, err := a.left()
@@ -278,7 +278,7 @@ func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values
 	// What is in the way is found by making the objects, unless it is likely, or hooks would have run by then.
 	op.guard.Unasked = !a.retries() && a.appliedDigest() == "" && len(left) == 0 && !a.source.hooks(a.whole)
 	// Where objects may be taken over, a record that says too early that the installation has succeeded would have them deleted, should it be interrupted.
-	op.once = op.guard.Unasked && a.asks == questions{} && !a.source.chances(a.whole) && !a.allow.Adopt
+	op.once = op.guard.Unasked && a.asks == (questions{}) && !a.source.chances(a.whole) && !a.allow.Adopt
 	op.looks = a.allow.Adopt && !op.guard.Unasked
 	if a.lost() && a.source.hooks(a.whole) {
 		a.warn(HooksSkipped, "The records of the release are gone, whose hooks have run: it is made anew without them")
@@ -358,7 +358,7 @@ func (a *actionClient) Upgrade(name, namespace string, chrt *chart.Chart, values
 
 // braked is why there is no further revision for now, empty if there may be one.
 func (a *actionClient) braked() string {
-	if !a.asks.capabilities && !a.asks.objects {
+	if a.asks == (questions{}) {
 		return ""
 	}
 	return a.clients.ledger.churn(a.owner.GetUID()).holds(time.Now(), a.owner.GetGeneration(), a.source.digest)
@@ -391,7 +391,7 @@ func (a *actionClient) appliedGeneration() int64 {
 // compare renders the chart and says whether that is what the newest record holds. If so, the record is to say that it holds for these inputs
 // and surroundings, too.
 func (a *actionClient) compare(opts []helmclient.UpgradeOption) (same bool, err error) {
-	err = a.tried()
+	err = a.tryWanted()
 	if errors.As(err, &noPlace{}) && a.asked == "" && a.current.Status == release.StatusDeployed && a.known && a.current.Inputs == a.wanted {
 		a.schedule.after(a.owner, lastRetry) // what is released runs, and is looked at when there is a place
 		return true, nil
@@ -419,7 +419,7 @@ func (a *actionClient) compare(opts []helmclient.UpgradeOption) (same bool, err 
 		return false, fmt.Errorf("read release record %s: %w", a.current.Name, err)
 	}
 	begun := a.hasBegun(recorded.Manifest) && !a.source.hooks(a.whole) // which have to run, if they have not
-	same = rendered.Manifest == recorded.Manifest || begun && a.asks == questions{}
+	same = rendered.Manifest == recorded.Manifest || begun && a.asks == (questions{})
 	if !same && (begun || a.isApplied(recorded.Manifest)) {
 		again, err := a.rerender(op, opts...)
 		if err != nil {
@@ -438,7 +438,7 @@ func (a *actionClient) compare(opts []helmclient.UpgradeOption) (same bool, err 
 
 // noticed remembers what a rendering has found in the cluster.
 func (a *actionClient) noticed(op *operation) {
-	if !a.asks.capabilities && !a.asks.objects {
+	if a.asks == (questions{}) {
 		return
 	}
 	now, churn := time.Now(), a.clients.ledger.churn(a.owner.GetUID())
@@ -487,7 +487,7 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	if a.held != nil {
 		return nil, a.heldBack()
 	}
-	if err := a.prepare(a.tried, a.repairWhatIsLookedUp); err != nil {
+	if err := a.prepare(a.tryWanted, a.repairWhatIsLookedUp); err != nil {
 		return nil, err
 	}
 	left, err := a.left()
@@ -615,7 +615,7 @@ func (a *actionClient) conclude(op *operation, done string, rel *release.Release
 	a.current = &stamp
 	a.current.Name, a.current.Revision, a.current.Status, a.current.Created = created.Name, rel.Version, rel.Info.Status, created.CreationTimestamp.Time
 	a.noticed(op)
-	if done == Upgraded && (a.asks.capabilities || a.asks.objects) {
+	if done == Upgraded && a.asks != (questions{}) {
 		a.clients.ledger.churn(a.owner.GetUID()).upgraded(time.Now(), a.owner.GetGeneration(), a.source.digest)
 	}
 	a.clients.ledger.setOutdated(a.owner.GetUID(), "")
@@ -674,12 +674,12 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 	if a.current == nil || orphans(a.owner) {
 		return nil, a.letGo(nil)
 	}
-	if failed := a.clients.ledger.failure(a.owner.GetUID()); failed.inputs == a.partingInputs() && time.Now().Before(failed.until) {
+	if failed := a.clients.ledger.failure(a.owner.GetUID()); failed.inputs == a.deleteHookInputs() && time.Now().Before(failed.until) {
 		return nil, a.hold(failed)
 	}
-	parts, err := a.tryParting()
+	hasHooks, err := a.tryDeleteHooks()
 	if err != nil {
-		a.wanted = a.partingInputs()
+		a.wanted = a.deleteHookInputs()
 		a.failed(err)
 		return nil, err
 	}
@@ -696,22 +696,22 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 	defer a.changing(a.retries())()
 	start := time.Now()
 	var hooks []*release.Hook
-	if parts {
-		hooks, err = a.partingHooks(op)
+	if hasHooks {
+		hooks, err = a.deleteHooks(op)
 	}
 	if err == nil && len(hooks) > 0 {
 		if err = op.placeForHooks(); err != nil {
-			a.wanted = a.partingInputs()
+			a.wanted = a.deleteHookInputs()
 		}
 	}
 	if err == nil && a.current.Status != release.StatusUninstalling { // else those before it have run
-		err = a.part(op, hooks, release.HookPreDelete)
+		err = a.runDeleteHooks(op, hooks, release.HookPreDelete)
 	}
 	if err != nil {
 		a.failed(err)
 		return nil, err
 	}
-	op.beforePurge = func() error { return a.part(op, hooks, release.HookPostDelete) }
+	op.beforePurge = func() error { return a.runDeleteHooks(op, hooks, release.HookPostDelete) }
 	if err := op.guard.DeleteLeft(); err != nil {
 		a.failed(err)
 		return nil, err

@@ -20,10 +20,6 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// rolloutPoll is how often a release that waits for its turn asks again, should the one that was to
-// wake it not have done so. Often would cost a processor: thousands may wait.
-const rolloutPoll = 2 * time.Minute
-
 // Reconcile repairs what became of the objects of a release whose inputs have not changed.
 // Whether there is anything to repair is decided against the cache.
 func (a *actionClient) Reconcile(*release.Release) (err error) {

@@ -32,7 +32,13 @@ const (
 	placeTime = 15 * time.Minute
 	// lastDelay is how long one that is not ready waits at least: at a start, those that are ready have asked by then.
 	lastDelay = 5 * time.Second
+	// rolloutPoll is how often a release that waits for its turn asks again, should the one that was to
+	// wake it not have done so. Often would cost a processor: thousands may wait.
+	rolloutPoll = 2 * time.Minute
 )
+
+// Outdated begins what Ready says of a release whose upgrade to a new chart is put off, before it says why.
+const Outdated = "The chart is not up to date: "
 
 // rollout counts the custom resources of one kind on their way to a new version of the chart or of
 // what the operator pins. A custom resource that somebody edits does not wait for it.

@@ -67,8 +67,8 @@ type trial struct {
 	IsUpgrade       bool
 }
 
-// tried is try of what is to be released. What is compared with a first revision is rendered as an installation.
-func (a *actionClient) tried() error {
+// tryWanted is try of what is to be released. What is compared with a first revision is rendered as an installation.
+func (a *actionClient) tryWanted() error {
 	if a.current != nil && a.current.Revision == 1 {
 		return a.try(a.source, a.values, a.text, false, true)
 	}
@@ -104,7 +104,7 @@ func (a *actionClient) try(source chartSource, spec map[string]any, whole string
 			break
 		}
 	}
-	a.clients.ledger.try(a.owner.GetUID(), inputs, err)
+	a.clients.ledger.setTried(a.owner.GetUID(), inputs, err)
 	return err
 }
 

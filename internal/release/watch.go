@@ -264,7 +264,7 @@ func (w *watches) owned(ctx context.Context, owner client.Object, unowned []type
 		}
 		for _, item := range list.Items {
 			if object.Owned(&item, owner, unowned) {
-				owned = append(owned, object.Child{APIVersion: item.GetAPIVersion(), Kind: item.GetKind(), Name: item.GetName()})
+				owned = append(owned, object.Named(&item))
 			}
 		}
 	}

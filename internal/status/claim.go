@@ -148,9 +148,9 @@ func (c *claims) letGo(ctx context.Context, holder string, obj *unstructured.Uns
 	return nil
 }
 
-// parts is whether this operator, if it is the holder, lets a custom resource go next, whose label was moved while it was acted on. The status that follows from that is
+// letsGoNext is whether this operator, if it is the holder, lets a custom resource go next, whose label was moved while it was acted on. The status that follows from that is
 // written all the same: the next operator would take for unproven what nothing proves, and make another password, or run hooks once more.
-func (c *claims) parts(holder string, obj *unstructured.Unstructured) bool {
+func (c *claims) letsGoNext(holder string, obj *unstructured.Unstructured) bool {
 	return holder == c.self && !c.serves.Matches(labels.Set(obj.GetLabels()))
 }
 

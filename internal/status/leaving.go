@@ -62,7 +62,7 @@ func (o childState) mayLeave(now time.Time) time.Duration {
 }
 
 // ending is how many pods of a Deployment are ending, and whether its controller counts them: since Kubernetes 1.35 it does. Where
-// it does not, it is what count has found.
+// it does not, it is what countEnding has found.
 func (o childState) ending() (pods int64, counted bool) {
 	pods, counted, _ = unstructured.NestedInt64(o.live.Object, "status", "terminatingReplicas")
 	if !counted {

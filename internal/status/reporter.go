@@ -180,7 +180,7 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	}
 	stored = object.Unpack(stored) // mostly there is nothing to write: a copy is made when there is
 	holder, err := w.reporter.claims.holder(ctx, stored)
-	if err != nil || order > 0 && !w.reporter.claims.parts(holder, stored) || holder != "" && holder != w.reporter.claims.self {
+	if err != nil || order > 0 && !w.reporter.claims.letsGoNext(holder, stored) || holder != "" && holder != w.reporter.claims.self {
 		return err // somebody has changed it, or another operator was faster
 	}
 	previous := Of(stored)
