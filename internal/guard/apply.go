@@ -230,6 +230,7 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 			continue // it was made since it was looked for
 		}
 		restored := restore(t.previous, t.live, t.desired, t.left)
+		object.ForgetHook(restored, t.desired)
 		object.Inherit(restored, g.owner)
 		object.ForgetAdopted(restored, g.owner, g.plan.Revision)
 		given := !g.owns(t.live) && g.isGiven(t.live)

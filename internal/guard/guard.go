@@ -176,6 +176,11 @@ func (g *Guard) Create(resources kube.ResourceList) (result *kube.Result, err er
 	}
 	if hooks { // which are no part of the release: they come and go
 		made, err := g.Client.Create(resources)
+		if apierrors.IsAlreadyExists(err) {
+			if err = g.clearRun(resources); err == nil {
+				made, err = g.Client.Create(resources)
+			}
+		}
 		for _, info := range resources {
 			err = said(info, err)
 		}

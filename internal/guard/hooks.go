@@ -8,7 +8,30 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
+
+// clearRun deletes Jobs and Pods of hooks that have run before. Helm does so where the hook says before-hook-creation, or nothing. Where it says something else, what an
+// attempt that failed, or was killed, has left is in the way of each further one.
+func (g *Guard) clearRun(hooks kube.ResourceList) error {
+	for _, info := range hooks {
+		live, err := g.live(info)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		kind := info.Mapping.GroupVersionKind.GroupKind()
+		if kind != (schema.GroupKind{Group: "batch", Kind: "Job"}) && kind != (schema.GroupKind{Kind: "Pod"}) || !g.owns(live) || !isHook(live) {
+			continue
+		}
+		if err := g.takeOut(&target{info: info, live: live}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // WatchUntilReady waits for the end of a hook.
 func (g *Guard) WatchUntilReady(resources kube.ResourceList, timeout time.Duration) error {

@@ -56,11 +56,7 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 		made.SetName(t.info.Name)
 		return made, nil
 	}
-	// In the background: what belongs to the old object goes, too, and nothing of it is kept for the new one.
-	if err := g.remove(t.info, metav1.DeletePropagationBackground, false, func(*unstructured.Unstructured) bool { return false }); err != nil {
-		return nil, err
-	}
-	if err := g.awaitGone(t); err != nil {
+	if err := g.takeOut(t); err != nil {
 		return nil, err
 	}
 	created, err := resource.NewHelper(t.info.Client, t.info.Mapping).Create(t.info.Namespace, false, anew)
@@ -71,8 +67,12 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 	return content(created), nil
 }
 
-// awaitGone waits until a deleted object is.
-func (g *Guard) awaitGone(t *target) error {
+// takeOut deletes an object that is to be made anew, and waits until it is gone.
+func (g *Guard) takeOut(t *target) error {
+	// In the background: what belongs to the old object goes, too, and nothing of it is kept for the new one.
+	if err := g.remove(t.info, metav1.DeletePropagationBackground, false, func(*unstructured.Unstructured) bool { return false }); err != nil {
+		return err
+	}
 	last := t.live
 	gone := func(timeout time.Duration) error {
 		return wait.PollUntilContextTimeout(g.ctx, gonePoll, timeout, true, func(context.Context) (bool, error) {
@@ -88,7 +88,7 @@ func (g *Guard) awaitGone(t *target) error {
 	}
 	return g.await(func() error {
 		err := gone(soonGone)
-		if wait.Interrupted(err) {
+		if wait.Interrupted(err) && g.ctx.Err() == nil { // else the action has ended by now
 			if noPlace := g.plan.Wait(); noPlace == nil {
 				err = gone(goneTimeout)
 			}

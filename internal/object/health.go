@@ -2,6 +2,7 @@ package object
 
 import (
 	"cmp"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -15,6 +16,7 @@ import (
 //   - The pods of a ReplicationController count as those of a ReplicaSet.
 //   - A PersistentVolumeClaim may wait for its first pod, of which there may be none yet. Where there is one, that is not ready before it is bound.
 //   - A Job that is suspended has nothing to do.
+//   - The observed generation of some kinds is a text (Argo Rollouts), and what it cannot read of a kind that is not Kubernetes' own says nothing of its health.
 func Health(live *unstructured.Unstructured) (*status.Result, error) {
 	text := func(path ...string) string {
 		text, _, _ := unstructured.NestedString(live.Object, path...)
@@ -54,5 +56,12 @@ func Health(live *unstructured.Unstructured) (*status.Result, error) {
 			return &status.Result{Status: status.CurrentStatus, Message: "it is suspended"}, nil
 		}
 	}
-	return status.Compute(live)
+	if observed, err := strconv.ParseInt(text("status", "observedGeneration"), 10, 64); err == nil {
+		set(observed, "status", "observedGeneration")
+	}
+	result, err := status.Compute(live)
+	if err != nil && !builtIn.Recognizes(live.GroupVersionKind()) {
+		return &status.Result{Status: status.CurrentStatus, Message: "its status cannot be read"}, nil
+	}
+	return result, err
 }

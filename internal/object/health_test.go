@@ -27,6 +27,9 @@ func TestHealth(t *testing.T) {
 		"a claim that has lost its volume":          {"{apiVersion: v1, kind: PersistentVolumeClaim, status: {phase: Lost}}", status.InProgressStatus},
 		"a claim that goes":                         {"{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {deletionTimestamp: '2026-01-01T00:00:00Z'}, status: {phase: Pending}}", status.TerminatingStatus},
 		"a suspended Job":                           {"{apiVersion: batch/v1, kind: Job, spec: {suspend: true}}", status.CurrentStatus},
+		"an observed generation that is a text":     {"{apiVersion: argoproj.io/v1alpha1, kind: Rollout, metadata: {generation: 2}, status: {observedGeneration: '2', conditions: [{type: Ready, status: 'True'}]}}", status.CurrentStatus},
+		"one before in a text":                      {"{apiVersion: argoproj.io/v1alpha1, kind: Rollout, metadata: {generation: 2}, status: {observedGeneration: '1'}}", status.InProgressStatus},
+		"another status than that of Kubernetes":    {"{apiVersion: example.com/v1, kind: Odd, metadata: {generation: 2}, status: {observedGeneration: [2], conditions: fine}}", status.CurrentStatus},
 		"a Job that has not begun":                  {"{apiVersion: batch/v1, kind: Job}", status.InProgressStatus},
 	} {
 		t.Run(name, func(t *testing.T) {

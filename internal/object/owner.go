@@ -68,6 +68,16 @@ func ManagedBy() labels.Selector { return labels.SelectorFromSet(ManagedByLabels
 // ManagedByLabels are the labels that ManagedBy selects.
 func ManagedByLabels() labels.Set { return labels.Set{managedByLabel: managedByValue} }
 
+// ForgetHook takes off obj what made a hook of it, where the chart no longer has it as one: it would be spared for ever, and not kept where the chart says so.
+func ForgetHook(obj, desired metav1.Object) {
+	annotations, wanted := obj.GetAnnotations(), desired.GetAnnotations()
+	maps.DeleteFunc(annotations, func(key, _ string) bool {
+		_, is := wanted[key]
+		return strings.HasPrefix(key, hook) && !is
+	})
+	obj.SetAnnotations(annotations)
+}
+
 // InNoNamespace is whether obj, as the cluster has it or is to have it, is cluster-scoped. An owner reference to a custom resource, which is in a
 // namespace, would have the garbage collector delete it.
 func InNoNamespace(obj metav1.Object) bool { return obj.GetNamespace() == "" }

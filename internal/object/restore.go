@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -93,16 +92,16 @@ func LeftTo(previous, live, desired *unstructured.Unstructured, rules Ignored, s
 
 // isGrown is whether a claim asks for more than the chart wants, and not because the chart wanted that before: to want less then is a mistake, of which the API server tells.
 func isGrown(previous, live, desired *unstructured.Unstructured) bool {
-	asked := func(object *unstructured.Unstructured) (quantity resource.Quantity) {
+	asked := func(object *unstructured.Unstructured) (quantity float64) {
 		if object == nil {
-			return quantity
+			return 0
 		}
 		value, _, _ := storage.in(object.Object)
-		quantity, _ = resource.ParseQuantity(fmt.Sprint(value)) // else it is zero
+		quantity, _ = quantityOf(fmt.Sprint(value)) // else it is zero
 		return quantity
 	}
 	now, wanted, before := asked(live), asked(desired), asked(previous)
-	return wanted.Sign() > 0 && now.Cmp(wanted) > 0 && now.Cmp(before) != 0
+	return wanted > 0 && now > wanted && now != before
 }
 
 // isScaled is whether the replicas were last set by the scale subresource.
@@ -279,35 +278,34 @@ func (drops dropsEmpty) mergeValue(previous, live, desired any) any {
 // mergeList keeps the order and the elements of desired, each with the fields of its counterparts:
 // the element of that name, or of that place where names do not tell.
 func (drops dropsEmpty) mergeList(previous, live, desired []any) []any {
-	merged := make([]any, len(desired))
+	merged, names, before, now := make([]any, len(desired)), named(desired), named(previous), named(live)
 	for i, element := range desired {
-		merged[i] = drops.mergeValue(counterpart(previous, desired, i), counterpart(live, desired, i), element)
+		counterpart := func(others []any, at map[string][]int) any {
+			name, _ := field(element, "name").(string)
+			switch {
+			case name != "" && len(names[name]) == 1 && len(at[name]) <= 1:
+				if len(at[name]) == 1 {
+					return others[at[name][0]]
+				}
+			case i < len(others):
+				return others[i]
+			}
+			return nil
+		}
+		merged[i] = drops.mergeValue(counterpart(previous, before), counterpart(live, now), element)
 	}
 	return merged
 }
 
-func counterpart(others, desired []any, place int) any {
-	name, _ := field(desired[place], "name").(string)
-	named := func(element any) bool { return field(element, "name") == name }
-	at := slices.IndexFunc(others, named)
-	switch {
-	case name != "" && count(desired, named) == 1 && count(others, named) <= 1:
-		if at >= 0 {
-			return others[at]
-		}
-	case place < len(others):
-		return others[place]
-	}
-	return nil
-}
-
-func count(elements []any, is func(any) bool) (n int) {
-	for _, element := range elements {
-		if is(element) {
-			n++
+// named are the places of the elements that have a name, by that: to look for each anew would take minutes where somebody has made a list of ten thousands.
+func named(elements []any) map[string][]int {
+	places := map[string][]int{}
+	for i, element := range elements {
+		if name, _ := field(element, "name").(string); name != "" {
+			places[name] = append(places[name], i)
 		}
 	}
-	return n
+	return places
 }
 
 func isEmpty(value any) bool {

@@ -2,8 +2,8 @@ package object
 
 import (
 	"slices"
+	"strconv"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -117,7 +117,7 @@ func slimAnnotations(object *unstructured.Unstructured, rules Ignored) map[strin
 	containers, isWorkload, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "template", "spec", "containers")
 	for _, name := range []string{"cpu", "memory"} {
 		if isWorkload {
-			annotations[requestsAnnotation+name] = sumOfRequests(list(containers), name)
+			annotations[requestsAnnotation+name] = strconv.FormatFloat(sumOfRequests(list(containers), name), 'g', -1, 64)
 		}
 	}
 	return annotations
@@ -125,28 +125,24 @@ func slimAnnotations(object *unstructured.Unstructured, rules Ignored) map[strin
 
 // sumOfRequests takes the limit where a container requests nothing, as the API server does when it
 // makes the pod.
-func sumOfRequests(containers []any, name string) string {
-	var sum resource.Quantity
+func sumOfRequests(containers []any, name string) (sum float64) {
 	for _, container := range containers {
 		fields, _ := container.(map[string]any)
 		for _, kind := range []string{"requests", "limits"} {
 			text, _, _ := unstructured.NestedString(fields, "resources", kind, name)
-			if quantity, err := resource.ParseQuantity(text); err == nil {
-				sum.Add(quantity)
+			if quantity, ok := quantityOf(text); ok {
+				sum += quantity
 				break
 			}
 		}
 	}
-	return sum.String()
+	return sum
 }
 
 // Requested is what the containers of one pod of a workload in the cache request of a resource, cpu
 // or memory, together.
 func Requested(workload *unstructured.Unstructured, name string) float64 {
 	text, _, _ := unstructured.NestedString(workload.Object, "metadata", "annotations", requestsAnnotation+name)
-	quantity, err := resource.ParseQuantity(text)
-	if err != nil {
-		return 0 // it has no containers
-	}
-	return quantity.AsApproximateFloat64()
+	sum, _ := strconv.ParseFloat(text, 64) // else it has no containers
+	return sum
 }

@@ -32,8 +32,17 @@ func Writer(live, wanted *unstructured.Unstructured) string {
 	return last.Manager
 }
 
-// differs is whether one of the fields that a manager owns has another value in a than in b.
+// maxElements bounds the lists whose elements are told apart: each is looked for among all, and somebody may have put ten thousands into one.
+const maxElements = 1000
+
+// differs is whether one of the fields that a manager owns has another value in a than in b. Of a list that is too long, all counts as owned.
 func differs(owned map[string]any, a, b any) bool {
+	if reflect.DeepEqual(a, b) {
+		return false
+	}
+	if max(len(list(a)), len(list(b))) > maxElements {
+		return true
+	}
 	for key, inner := range owned {
 		kind, name, _ := strings.Cut(key, ":")
 		var left, right any

@@ -47,6 +47,12 @@ func (op *operation) judge(manifest string) error {
 	if err != nil {
 		return err
 	}
+	for _, info := range resources {
+		if err := object.Check(info.Object.(*unstructured.Unstructured)); err != nil { // Build knows no other type
+			op.refused = notAllowed{fmt.Errorf("not allowed: %w", err)}
+			return op.refused
+		}
+	}
 	if op.refused = op.refuseSecrets(resources); op.refused != nil {
 		return op.refused
 	}
@@ -54,11 +60,7 @@ func (op *operation) judge(manifest string) error {
 		return op.refused
 	}
 	namespace := op.client.owner.GetNamespace()
-	var asks []object.Ask
-	for _, info := range resources {
-		asks = append(asks, object.Asks(info.Object.(*unstructured.Unstructured))...) // Build knows no other type
-	}
-	refused := op.allow.Refused(namespace, asks)
+	refused := op.allow.Refused(namespace, asksOf(resources))
 	if len(refused) == 0 {
 		return nil
 	}
@@ -137,16 +139,21 @@ func noSecrets(what string) error {
 
 // own is what the chart asks for, whoever writes its custom resource: with the name and namespace of this one, and an empty
 // spec. A chart that can't be rendered so has nothing of its own.
-func (op *operation) own() []object.Ask {
-	objects, err := op.clients.capabilities.ByDefault(op.clients.mapper, op.client.owner, op.chart, op.overrides)
+func (op *operation) own() (own []object.Ask) {
+	rel, err := op.renderAlone(map[string]any{})
 	if err != nil {
 		return nil
 	}
-	var asks []object.Ask
-	for _, obj := range objects {
-		asks = append(asks, object.Asks(obj)...)
+	manifests := []string{rel.Manifest}
+	for _, hook := range rel.Hooks {
+		manifests = append(manifests, hook.Manifest)
 	}
-	return asks
+	for _, manifest := range manifests {
+		if resources, err := op.guard.Peek(manifest); err == nil {
+			own = append(own, asksOf(resources)...)
+		}
+	}
+	return own
 }
 
 func (op *operation) judgeHooks(hooks []*release.Hook) error {
@@ -156,4 +163,12 @@ func (op *operation) judgeHooks(hooks []*release.Hook) error {
 		}
 	}
 	return nil
+}
+
+// asksOf are what all objects of a manifest ask for.
+func asksOf(resources kube.ResourceList) (asks []object.Ask) {
+	for _, info := range resources {
+		asks = append(asks, object.Asks(info.Object.(*unstructured.Unstructured))...) // Build knows no other type
+	}
+	return asks
 }

@@ -29,6 +29,11 @@ func (a *actionClient) sayBegun(manifest string) error {
 		if read.GetGeneration() != a.owner.GetGeneration() || read.GetDeletionTimestamp() != nil || holder != "" && holder != a.clients.operator {
 			return errors.New("the custom resource has changed since it was read")
 		}
+		for _, field := range [][]string{{"begun"}, {"release", "digest"}, {"release", "record"}} { // a leader before this one has written them, of whom the cache has not heard
+			if textInStatus(read, field...) != textInStatus(a.owner, field...) {
+				return errors.New("the status of the custom resource tells of an action that the cache does not show yet")
+			}
+		}
 		if err := unstructured.SetNestedField(read.Object, a.begunWith(manifest), "status", "begun"); err != nil {
 			return err
 		}

@@ -194,7 +194,7 @@ func (a *actionClient) restless(d *drift, now time.Time, children []object.Child
 			continue
 		}
 		due = true
-		if err == nil && object.CachedFingerprint(cached) != "" { // else nobody knows whether it has changed
+		if err == nil && object.Owned(cached, a.owner, []types.UID{child.UID}) { // else nobody knows whether it has changed
 			shown = append(shown, name)
 		}
 	}

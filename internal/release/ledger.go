@@ -170,14 +170,14 @@ func (l *ledger) succeed(owner client.Object, chrt *chart.Chart, current *record
 	})
 }
 
-// fail remembers a failed action, and returns how long to leave the same inputs alone.
-func (l *ledger) fail(owner client.Object, inputs string, err error) (delay time.Duration) {
+// fail remembers a failed action, and returns how long to leave the same inputs alone, at most last.
+func (l *ledger) fail(owner client.Object, inputs string, err error, last time.Duration) (delay time.Duration) {
 	l.write(owner.GetUID(), func(n *note) {
 		if n.failure.inputs != inputs {
 			n.failure = failure{inputs: inputs}
 		}
 		n.failure.count++
-		delay = retryDelay(n.failure.count)
+		delay = retryDelay(n.failure.count, last)
 		n.failure.err, n.failure.until = err, time.Now().Add(delay)
 		n.state.Err, n.acted = err, true
 	})

@@ -61,6 +61,8 @@ type actionClient struct {
 	held    error          // the failure of a moment ago, while the same is not to be tried again
 	unread  error          // why Get has failed
 
+	rolledBack bool // whether a failed upgrade has changed objects, which were put back
+
 	// Reconcile finds out:
 	resting []object.Child // objects that others change again each time that they are put back, until it is time to try again
 
@@ -131,7 +133,7 @@ func (a *actionClient) light() *release.Release {
 	}
 }
 
-// recover marks an orphaned release as failed.
+// recover marks an orphaned release as failed, or as deployed where it is known to be: of an installation, Helm passes on no failure to write that.
 func (a *actionClient) recover() error {
 	storage := a.store.Releases()
 	rel, err := storage.Get(a.owner.GetName(), a.current.Revision)
@@ -144,10 +146,13 @@ func (a *actionClient) recover() error {
 	}
 	logf.FromContext(a.ctx).Info("Recovering a release that was interrupted", "record", a.current.Name, "status", rel.Info.Status)
 	rel.SetStatus(release.StatusFailed, "Interrupted; the operator goes on from here")
+	if a.appliedRevision() == rel.Version && a.isApplied(rel.Manifest) {
+		rel.SetStatus(release.StatusDeployed, "Its record was not brought to its end; the release was")
+	}
 	if err := storage.Update(rel); err != nil {
 		return fmt.Errorf("recover the interrupted release %s: %w", a.current.Name, err)
 	}
-	a.current.Status = release.StatusFailed
+	a.current.Status = rel.Info.Status
 	return nil
 }
 
@@ -418,7 +423,7 @@ func (a *actionClient) compare(opts []helmclient.UpgradeOption) (same bool, err 
 	if err != nil {
 		return false, fmt.Errorf("read release record %s: %w", a.current.Name, err)
 	}
-	begun := a.hasBegun(recorded.Manifest) && !a.source.hooks(a.whole) // which have to run, if they have not
+	begun := a.hasBegun(recorded.Manifest) // and, as it is recorded as deployed, its hooks have run
 	same = rendered.Manifest == recorded.Manifest || begun && a.asks == (questions{})
 	if !same && (begun || a.isApplied(recorded.Manifest)) {
 		again, err := a.rerender(op, opts...)
@@ -514,7 +519,7 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 		change()
 	}
 	defer func() { done() }()
-	op.guard.Unasked = true
+	op.guard.Unasked, op.looks = true, a.source.hooks(a.whole) // or they would have run, and run again, for an upgrade that is refused
 	start := time.Now()
 	rel, err := op.helm.Upgrade(name, namespace, a.chart, a.values, append(opts, a.asUpgrade(), func(u *action.Upgrade) error {
 		u.PostRenderer = op
@@ -660,7 +665,11 @@ func (a *actionClient) failed(err error) {
 	default:
 		a.observed(broken)
 	}
-	a.schedule.after(a.owner, a.clients.ledger.fail(a.owner, a.wanted, err))
+	last := lastRetry
+	if a.rolledBack {
+		last = lastRollout
+	}
+	a.schedule.after(a.owner, a.clients.ledger.fail(a.owner, a.wanted, err, last))
 	a.answer(err)
 }
 

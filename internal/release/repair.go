@@ -220,7 +220,7 @@ func (a *actionClient) repairStanding() error {
 			d.tries, d.nextTry = 0, time.Time{}
 		} else {
 			d.tries++
-			d.nextTry = now.Add(retryDelay(d.tries))
+			d.nextTry = now.Add(retryDelay(d.tries, lastRetry))
 		}
 	}
 	if err != nil || len(changes) == 0 {

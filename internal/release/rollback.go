@@ -31,6 +31,7 @@ func (a *actionClient) rollBack(op *operation, failed *release.Release) error {
 	if err := op.runHooks(hooks, release.HookPreRollback); err != nil {
 		return fmt.Errorf("roll back: %w", err)
 	}
+	a.rolledBack = true
 	if err := op.guard.RollBack(failed.Manifest, previous.Manifest); err != nil {
 		return fmt.Errorf("roll back: %w", err)
 	}

@@ -37,8 +37,10 @@ func (s *Status) describeObjects(seen observation) {
 		}
 	}
 	switch {
-	case workloads == 0:
-		return
+	case workloads == 0 && seen.state.Children == nil:
+		return // not known yet
+	case workloads == 0: // there is none, or no more
+		selector = ""
 	case workloads > 1: // no selector has all of their pods, and only them
 		selector = ""
 	}

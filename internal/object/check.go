@@ -1,0 +1,68 @@
+package object
+
+import (
+	"fmt"
+	"regexp"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// endless finds quantities that take seconds to minutes, and up to gigabytes, to be parsed: resource.ParseQuantity writes all of their digits out. Short ones with
+// a large exponent it does not, so that the API server stores them, until they are added or compared.
+var endless = regexp.MustCompile(`^[+-]?[0-9.]+[eE]-[0-9]{5,}$|^[+-]?[0-9.]{18,}[eE]\+?[0-9]{5,}$`)
+
+// exponent finds quantities that are not to be added or compared.
+var exponent = regexp.MustCompile(`[eE][+-]?[0-9]{3,}$`)
+
+// maxQuantity bounds the text of a quantity.
+const maxQuantity = 64
+
+// quantityOf is about what a quantity says, false if that is nonsense.
+func quantityOf(text string) (float64, bool) {
+	if len(text) > maxQuantity || exponent.MatchString(text) {
+		return 0, false
+	}
+	quantity, err := resource.ParseQuantity(text)
+	return quantity.AsApproximateFloat64(), err == nil
+}
+
+// Check is why an object is not to be made as a chart has it, nil if it may be: for what the API server refuses, and would not be told, and for what nobody should
+// have to read.
+func Check(o *unstructured.Unstructured) error {
+	labels, _ := field(o.Object["metadata"], "labels").(map[string]any)
+	for key, value := range labels {
+		switch value.(type) {
+		case string, nil:
+		default: // with one of these, GetLabels has none
+			return fmt.Errorf("%s %q: the value %v of the label %s is no text: quote it in the chart", o.GetKind(), o.GetName(), value, key)
+		}
+	}
+	if text := endlessIn(o.Object); text != "" {
+		return fmt.Errorf("%s %q: %.40s is no number that can be handled: change that", o.GetKind(), o.GetName(), text)
+	}
+	return nil
+}
+
+// endlessIn is an endless quantity in a value, empty if there is none.
+func endlessIn(value any) string {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, inner := range value {
+			if text := endlessIn(inner); text != "" {
+				return text
+			}
+		}
+	case []any:
+		for _, inner := range value {
+			if text := endlessIn(inner); text != "" {
+				return text
+			}
+		}
+	case string:
+		if endless.MatchString(value) {
+			return value
+		}
+	}
+	return ""
+}

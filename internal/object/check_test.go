@@ -1,0 +1,69 @@
+package object
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+func TestCheck(t *testing.T) {
+	const deployment = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, labels: {b: "
+	for text, want := range map[string]string{
+		deployment + "'1.10'}}}": "",
+		deployment + "null}}}":   "",
+		deployment + "1.10}}}":   `Deployment "a": the value 1.1 of the label b is no text: quote it in the chart`,
+		deployment + "true}}}":   `Deployment "a": the value true of the label b is no text: quote it in the chart`,
+		deployment + "c}}, spec: {template: {spec: {containers: [{resources: {requests: {cpu: 123456789012345678901e300000000}}}]}}}}": `Deployment "a": 123456789012345678901e300000000 is no number`,
+		deployment + "c}}, spec: {a: '1e-300000000'}}":                             `Deployment "a": 1e-300000000 is no number`,
+		deployment + "c}}, spec: {image: 'a:1234567e89', b: 1e-10, c: e-1234567}}": "",
+	} {
+		err := Check(parse(t, text))
+		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// What a tenant writes into an object of the operator's costs no more than it is long.
+func TestQuantities(t *testing.T) {
+	start := time.Now()
+	for text, want := range map[string]float64{"100m": 0.1, "1Gi": 1 << 30, "1e3": 1000, "": 0, "1e300000000": 0, "1e-300000000": 0, "123456789012345678901e300000000": 0, strings.Repeat("9", 1<<20): 0} {
+		if got, _ := quantityOf(text); got != want {
+			t.Errorf("%.40s is %v, want %v", text, got, want)
+		}
+	}
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("it takes %s", took)
+	}
+}
+
+// Nor does it take long to find who has written what, or what others have set, in lists of ten thousands.
+func TestLongLists(t *testing.T) {
+	finalizers, owned, tolerations, others := make([]any, 50_000), strings.Builder{}, make([]any, 30_000), make([]any, 30_000)
+	for i := range finalizers {
+		name := "a.b/" + strings.Repeat("x", 5) + string(rune('a'+i%26)) + time.Duration(i).String()
+		finalizers[i] = name
+		owned.WriteString(`,"v:\"` + name + `\"":{}`)
+	}
+	for i := range tolerations {
+		tolerations[i] = map[string]any{"key": time.Duration(i).String()}
+		others[i] = map[string]any{"key": time.Duration(i).String(), "operator": "Exists"}
+	}
+	live := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"finalizers": finalizers}, "spec": map[string]any{"replicas": int64(7), "tolerations": others}}}
+	wanted := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"finalizers": finalizers[1:]}, "spec": map[string]any{"replicas": int64(1), "tolerations": tolerations}}}
+	live.Object["metadata"].(map[string]any)["managedFields"] = []any{map[string]any{"manager": "theirs", "operation": "Update", "fieldsType": "FieldsV1", "time": "2026-01-01T00:00:00Z",
+		"fieldsV1": map[string]any{"f:metadata": map[string]any{"f:finalizers": parse(t, "{"+owned.String()[1:]+"}").Object}}}}
+	start := time.Now()
+	if writer := Writer(live, wanted); writer != "theirs" {
+		t.Errorf("it was %q", writer)
+	}
+	merged := dropsEmpty(true).mergeList(tolerations, others, tolerations)
+	if first, _ := merged[0].(map[string]any); first["operator"] != "Exists" {
+		t.Errorf("what others have set is lost: %v", first)
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("it takes %s", took)
+	}
+}
