@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"time"
 
@@ -91,12 +90,17 @@ func base(entries []Entry) []client.Object {
 
 // WaitForCacheSync waits for the kinds of base. controller-runtime has the controllers, which ask this before they start, wait for all that anybody has begun to read.
 func (c promptCache) WaitForCacheSync(ctx context.Context) bool {
+	informers := make([]cache.Informer, len(c.base)) // asked for once: of several namespaces, each takes a goroutine until it has synced
 	return wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-		// There is an error where the API server is away for a moment.
-		return !slices.ContainsFunc(c.base, func(kind client.Object) bool {
-			informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
-			return err != nil || !informer.HasSynced()
-		}), nil
+		for i, kind := range c.base {
+			if informers[i] == nil {
+				informers[i], _ = c.GetInformer(ctx, kind, cache.BlockUntilSynced(false)) // an error if the API server is away for a moment
+			}
+			if informers[i] == nil || !informers[i].HasSynced() {
+				return false, nil
+			}
+		}
+		return true, nil
 	}) == nil
 }
 

@@ -248,7 +248,7 @@ func (w *watches) madeFor(_ context.Context, child *unstructured.Unstructured) [
 	return []reconcile.Request{{NamespacedName: of}}
 }
 
-// owned lists the objects that are owner's, of all kinds that are watched. It goes through all of the namespace: an index
+// owned lists the objects that are owner's, of all kinds that are watched. It goes through all of the namespace, or of those in none: an index
 // would cost more memory than what is kept of most objects.
 func (w *watches) owned(ctx context.Context, owner client.Object, unowned []types.UID) ([]object.Child, error) {
 	w.mu.Lock()
@@ -258,7 +258,11 @@ func (w *watches) owned(ctx context.Context, owner client.Object, unowned []type
 	for _, gvk := range kinds {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(gvk)
-		err := w.mgr.GetCache().List(ctx, list, client.InNamespace(owner.GetNamespace()), client.UnsafeDisableDeepCopy)
+		namespace := owner.GetNamespace()
+		if mapping, err := w.mgr.GetRESTMapper().RESTMapping(gvk.GroupKind(), gvk.Version); err == nil && mapping.Scope.Name() == meta.RESTScopeNameRoot {
+			namespace = "" // or the cache finds none
+		}
+		err := w.mgr.GetCache().List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy)
 		if err != nil {
 			return nil, fmt.Errorf("list what the custom resource owns: %w", err)
 		}
