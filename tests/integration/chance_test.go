@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -259,6 +260,56 @@ data:
 	if made := s.generated("password"); told.Data["password"] != made {
 		t.Errorf("the hook was told the password %q, which is %q", told.Data["password"], made)
 	}
+}
+
+// A release that has come to its end is not made again, with other passwords and with its hooks, if the operator is killed before the status says so, or the record
+// cannot be written as deployed, of which Helm tells nobody.
+func TestChanceAtTheEnd(t *testing.T) {
+	chart := withPassword + "\n---\n" + fmt.Sprintf(hookNote, "post-install") + "\n---\n" + fmt.Sprintf(hookNote, "post-upgrade")
+	same := func(s *scene, before string) {
+		s.Helper()
+		operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(s.T, chart)})
+		s.awaitDeployed("hello")
+		s.settled(operator)
+		s.isRevision(1)
+		if now := s.generated("password"); now != before {
+			s.Errorf("the password %q became %q", before, now)
+		}
+		s.must(s.isGone(&corev1.ConfigMap{}, "hello-post-upgrade"))
+	}
+	t.Run("killed before the last status", func(t *testing.T) {
+		s := newScene(t)
+		asked, letGo := s.holdDeployments()
+		operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, chart)})
+		s.create("hello")
+		<-asked
+		statusAsked, statusLetGo := s.holdStatuses()
+		letGo()
+		<-statusAsked
+		operator.Kill()
+		statusLetGo()
+		s.awaitExists(&corev1.ConfigMap{}, "hello-post-install")
+		same(s, s.generated("password"))
+	})
+	t.Run("with a record that cannot be written", func(t *testing.T) {
+		s := newScene(t)
+		probe := &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "probe")}
+		s.must(env.Client.Create(ctx, probe))
+		lift := s.refuse(admissionregistrationv1.Update, "", "configmaps", "not now", func() error { return env.Client.Update(ctx, probe, client.DryRunAll) })
+		operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, chart)})
+		s.create("hello")
+		s.awaitExists(&corev1.ConfigMap{}, "hello-post-install")
+		s.await("the status tells of a release", func() error {
+			if digest, _, _ := unstructured.NestedString(s.welcome("hello").Object, "status", "release", "digest"); digest == "" {
+				return errors.New("it does not")
+			}
+			return nil
+		})
+		before := s.generated("password")
+		lift()
+		operator.Stop()
+		same(s, before)
+	})
 }
 
 // What chance has made, and the API server does not take, is made anew: here, the time has to pass that the Welcome names.

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -229,5 +230,85 @@ func TestHooksOfLostRecords(t *testing.T) {
 		if note.UID != uid {
 			t.Errorf("%s has run again", name)
 		}
+	}
+}
+
+// What a hook has left that failed, and whose policy does not delete it before it is made anew, is no reason why it never runs again.
+func TestHookThatRanBefore(t *testing.T) {
+	s := newScene(t)
+	s.grantJobs()
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {{ .Release.Name }}-migrate
+  annotations: {helm.sh/hook: pre-upgrade, helm.sh/hook-delete-policy: hook-succeeded}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: migrate, image: "example.com/migrate:1"}]`)})
+	s.deploy("hello")
+	s.edit("hello", kit.Greet("after"))
+	failed, again := &batchv1.Job{}, &batchv1.Job{}
+	s.awaitExists(failed, "hello-migrate")
+	s.endHook(failed, batchv1.JobFailureTarget, batchv1.JobFailed)
+	s.await("the hook is made anew", func() error {
+		if err := s.find(again, "hello-migrate"); err != nil {
+			return err
+		}
+		if again.UID == failed.UID {
+			return errors.New("it is the one that failed")
+		}
+		return nil
+	})
+	s.endHook(again, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.awaitGreeting("hello", "after")
+	s.awaitDeployed("hello")
+}
+
+// No hook runs, let alone once a minute, for an upgrade that is refused because an object is in its way.
+func TestNoHookOfARefusedUpgrade(t *testing.T) {
+	s := newScene(t)
+	s.grantJobs()
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, fmt.Sprintf(hookJob, "pre-upgrade")+`
+---
+{{- if eq .Values.name "after" }}
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .Release.Name }}-more}
+{{- end }}`)})
+	s.deploy("hello")
+	theirs := &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "hello-more")}
+	s.must(env.Client.Create(ctx, theirs))
+	s.edit("hello", kit.Greet("after"))
+	s.awaitCondition("hello", "Ready", "False", "hello-more")
+	s.must(s.isGone(&batchv1.Job{}, "hello-pre-upgrade"))
+	s.must(env.Client.Delete(ctx, theirs))
+	hook := &batchv1.Job{}
+	s.ran(hook, "pre-upgrade", "after")
+	s.endHook(hook, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.awaitGreeting("hello", "after")
+	s.awaitDeployed("hello")
+}
+
+// What was a hook and is an object of the release by now is kept if the chart says so, and no longer spared as a hook.
+func TestHookThatBecomesAnObject(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}-kept
+  annotations: {{ if eq .Values.name "before" }}{helm.sh/hook: pre-install}{{ else }}{helm.sh/resource-policy: keep}{{ end }}`)})
+	s.deploy("hello", kit.Greet("before"))
+	s.settled(operator)
+	s.edit("hello", kit.Greet("after"))
+	s.awaitGreeting("hello", "after")
+	s.awaitDeployed("hello")
+	kept := &corev1.ConfigMap{}
+	s.get(kept, "hello-kept")
+	if _, hooks := kept.Annotations["helm.sh/hook"]; hooks || len(kept.OwnerReferences) > 0 {
+		t.Errorf("the garbage collector would delete it with its custom resource: %v", kept.ObjectMeta)
 	}
 }
