@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
@@ -86,6 +87,26 @@ func TestCountsOfAWorkload(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			after, _ := next(before, observed(t, func(o *observation) { o.objects[0].live, o.objects[0].gone = nil, c.gone }))
 			if after.Replicas != c.replicas || after.ReadyReplicas != c.replicas || after.Selector != before.Selector {
+				t.Errorf("got %+v", after)
+			}
+		})
+	}
+}
+
+// Where the chart no longer has a workload, the scale subresource tells of no pods; where it is not known what there is, the counts stay.
+func TestCountsWithoutAWorkload(t *testing.T) {
+	before, _ := next(Status{}, observed(t, nil))
+	for name, c := range map[string]struct {
+		children []object.Child
+		replicas int32
+		selector string
+	}{
+		"any more": {[]object.Child{{APIVersion: "v1", Kind: "Service", Name: "hello"}}, 0, ""},
+		"known":    {nil, before.Replicas, before.Selector},
+	} {
+		t.Run(name, func(t *testing.T) {
+			after, _ := next(before, observed(t, func(o *observation) { o.state.Children, o.objects = c.children, nil }))
+			if after.Replicas != c.replicas || after.ReadyReplicas != c.replicas || after.Selector != c.selector {
 				t.Errorf("got %+v", after)
 			}
 		})
