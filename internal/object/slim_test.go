@@ -29,6 +29,7 @@ func TestSlimKeepsWhatAPodRequests(t *testing.T) {
 	}{
 		"no requests":             {"[{name: a}]", 0, 0},
 		"the sum":                 {"[{resources: {requests: {cpu: 100m, memory: 32Mi}}}, {resources: {requests: {cpu: '1'}}}]", 1.1, 32 << 20},
+		"what nobody can add up":  {"[{resources: {requests: {cpu: '1e3000000', memory: '1e3000000'}}}, {resources: {requests: {cpu: 1m, memory: '1'}}}]", 0.001, 1},
 		"a limit without request": {"[{resources: {limits: {cpu: '2', memory: 1Gi}, requests: {cpu: 500m}}}]", 0.5, 1 << 30},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,9 +1,13 @@
 package integration
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -69,4 +73,34 @@ func TestHostileWelcomes(t *testing.T) {
 		own.awaitGone(welcomes[name], welcomes[name].GetName())
 	}
 	t.Logf("%d refused, %d deployed", len(hostile.Cases)-len(accepted), len(accepted))
+}
+
+// Numbers whose digits nobody can write down take neither the operator's time nor its memory: in a spec they are refused, and in an object of a tenant's not added up.
+func TestEndlessNumbers(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
+	cr := s.deploy("hello")
+	before, err := operator.RSS()
+	s.must(err)
+	s.create("endless", kit.Greet("1e-300000000"))
+	s.awaitCondition("endless", "Ready", "False", "1e-300000000 is no number that can be handled")
+	requesting := func(name, request string) corev1.Container {
+		return corev1.Container{Name: name, Image: image, Resources: corev1.ResourceRequirements{
+			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(request), corev1.ResourceMemory: resource.MustParse(request)},
+		}}
+	}
+	for i := range 20 {
+		theirs := probeDeployment(s.namespace)
+		theirs.Name = fmt.Sprintf("theirs-%d", i)
+		theirs.Labels = map[string]string{"webapp.demo.welcome.domain/managed-by": "welcome-operator"}
+		theirs.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(cr, cr.GroupVersionKind())}
+		theirs.Spec.Template.Spec.Containers = []corev1.Container{requesting("a", "1e3000000"), requesting("b", "1")}
+		s.must(env.Client.Create(ctx, theirs))
+	}
+	s.deploy("other")
+	after, err := operator.RSS()
+	s.must(err)
+	if grown := (after - before) >> 20; grown > 50 {
+		t.Errorf("it takes %d MiB more", grown)
+	}
 }
