@@ -35,11 +35,11 @@ func Check(o *unstructured.Unstructured) error {
 		switch value.(type) {
 		case string, nil:
 		default: // with one of these, GetLabels has none
-			return fmt.Errorf("%s %q: the value %v of the label %s is no text: quote it in the chart", o.GetKind(), o.GetName(), value, key)
+			return fmt.Errorf("%s %q: the value %v of the label %s is no text", o.GetKind(), o.GetName(), value, key)
 		}
 	}
 	if text := endlessIn(o.Object); text != "" {
-		return fmt.Errorf("%s %q: %.40s is no number that can be handled: change that", o.GetKind(), o.GetName(), text)
+		return fmt.Errorf("%s %q: %.40s is no number that can be handled", o.GetKind(), o.GetName(), text)
 	}
 	return nil
 }

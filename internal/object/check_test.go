@@ -13,8 +13,8 @@ func TestCheck(t *testing.T) {
 	for text, want := range map[string]string{
 		deployment + "'1.10'}}}": "",
 		deployment + "null}}}":   "",
-		deployment + "1.10}}}":   `Deployment "a": the value 1.1 of the label b is no text: quote it in the chart`,
-		deployment + "true}}}":   `Deployment "a": the value true of the label b is no text: quote it in the chart`,
+		deployment + "1.10}}}":   `Deployment "a": the value 1.1 of the label b is no text`,
+		deployment + "true}}}":   `Deployment "a": the value true of the label b is no text`,
 		deployment + "c}}, spec: {template: {spec: {containers: [{resources: {requests: {cpu: 123456789012345678901e300000000}}}]}}}}": `Deployment "a": 123456789012345678901e300000000 is no number`,
 		deployment + "c}}, spec: {a: '1e-300000000'}}":                             `Deployment "a": 1e-300000000 is no number`,
 		deployment + "c}}, spec: {image: 'a:1234567e89', b: 1e-10, c: e-1234567}}": "",

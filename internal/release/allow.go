@@ -48,8 +48,7 @@ func (op *operation) judge(manifest string) error {
 		return err
 	}
 	for _, info := range resources {
-		if err := object.Check(info.Object.(*unstructured.Unstructured)); err != nil { // Build knows no other type
-			op.refused = notAllowed{fmt.Errorf("not allowed: %w", err)}
+		if op.refused = object.Check(info.Object.(*unstructured.Unstructured)); op.refused != nil { // Build knows no other type
 			return op.refused
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // resource tells of it: an action that was interrupted, or failed, goes on with what it has begun, which the record holds, and not with another password.
 
 // sayBegun writes into the status that objects are about to be made from a manifest. It fails, and nothing may be made, if what the custom resource asks for, or
-// who serves it, has changed since it was read.
+// who serves it, has changed since it was read, or the cache is behind a status that tells of another action.
 func (a *actionClient) sayBegun(manifest string) error {
 	var err error
 	for range 3 { // others may annotate it meanwhile

@@ -56,8 +56,11 @@ func TestOrphaned(t *testing.T) {
 
 func TestRetryDelayGrowsUpToItsCap(t *testing.T) {
 	for failures, want := range map[int]time.Duration{1: time.Second, 2: 2 * time.Second, 6: 32 * time.Second, 7: time.Minute, 1000: time.Minute} {
-		if got := retryDelay(failures, time.Minute); got != want {
+		if got := retryDelay(failures, lastRetry); got != want {
 			t.Errorf("after %d failures wait %s, want %s", failures, got, want)
 		}
+	}
+	if got := retryDelay(1000, lastRollout); got != 10*time.Minute {
+		t.Errorf("what is rolled back each time is tried again after %s", got)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"helm.sh/helm/v3/pkg/release"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -53,6 +54,15 @@ func (a *actionClient) isUnfinished() bool {
 // isApplied is whether a manifest is the one that was applied last.
 func (a *actionClient) isApplied(manifest string) bool {
 	return a.key.Proves(a.appliedDigest(), manifest)
+}
+
+// isOfTheApplied is whether the record is as old as what was applied last, and not one that was begun anew under its number after it was lost.
+func (a *actionClient) isOfTheApplied() bool {
+	applied := a.inStatus("lastApplied")
+	if known := a.clients.ledger.state(a.owner.GetUID()).LastApplied; !known.IsZero() {
+		applied = known.UTC().Format(time.RFC3339)
+	}
+	return applied == a.current.Created.UTC().Format(time.RFC3339)
 }
 
 // recordedElsewhere is whether the records are Secrets, which the kind may no longer have: the operator need not have a right to see them.

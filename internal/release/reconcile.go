@@ -61,7 +61,7 @@ type actionClient struct {
 	held    error          // the failure of a moment ago, while the same is not to be tried again
 	unread  error          // why Get has failed
 
-	rolledBack bool // whether a failed upgrade has changed objects, which were put back
+	rolledBack bool // whether objects that the API server would all take were put back after an upgrade that failed again
 
 	// Reconcile finds out:
 	resting []object.Child // objects that others change again each time that they are put back, until it is time to try again
@@ -71,7 +71,7 @@ type actionClient struct {
 }
 
 // Get returns the newest release without its manifest. A release that was left in the middle
-// of an action counts as failed from here on, which makes the reconciler upgrade it: objects
+// of an action counts as failed from here on, unless it is known to have come to its end, which makes the reconciler upgrade it: objects
 // that exist are adopted, what is missing is made.
 func (a *actionClient) Get(string, ...helmclient.GetOption) (*release.Release, error) {
 	current, err := a.newest()
@@ -146,7 +146,7 @@ func (a *actionClient) recover() error {
 	}
 	logf.FromContext(a.ctx).Info("Recovering a release that was interrupted", "record", a.current.Name, "status", rel.Info.Status)
 	rel.SetStatus(release.StatusFailed, "Interrupted; the operator goes on from here")
-	if a.appliedRevision() == rel.Version && a.isApplied(rel.Manifest) {
+	if a.appliedRevision() == rel.Version && a.isApplied(rel.Manifest) && a.isOfTheApplied() {
 		rel.SetStatus(release.StatusDeployed, "Its record was not brought to its end; the release was")
 	}
 	if err := storage.Update(rel); err != nil {

@@ -29,6 +29,8 @@ func TestExplain(t *testing.T) {
 		{`template: welcome/templates/service.yaml:3:5: executing "welcome/templates/service.yaml" at <nope>: nil pointer`, "ChartError", "service.yaml", true},
 		{`YAML parse error on welcome/templates/service.yaml: error converting YAML to JSON`, "ChartError", "service.yaml", true},
 		{`unable to build kubernetes objects from release manifest: resource mapping not found for name: "x": no matches for kind "Gateway" in version "v1"`, "ChartError", "Gateway", true},
+		{`error while running post render on files: Deployment "a": the value 1.1 of the label b is no text`, "ChartError", "Quote it, in the chart or in the spec.", true},
+		{`error while running post render on files: Deployment "a": 1e-300000000 is no number that can be handled`, "InvalidValues", `Deployment "a": 1e-300000000 is no number`, true},
 		{`chart x: charts/ lacks y, which the values enable: run helm dependency build`, "ChartError", "build. Or disable it in the spec.", true},
 		{`Deployment.apps "x" is invalid: spec.selector: field is immutable`, "Rejected", `"x"`, true},
 		{`Job "x" in namespace "a" cannot be changed to what the chart wants (spec.template: field is immutable): delete it`, "Rejected", "): delete it", true},
