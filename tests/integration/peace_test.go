@@ -618,6 +618,31 @@ func TestWorkThatStaysCostsLittle(t *testing.T) {
 	})
 }
 
+// So does an object into which somebody has put so much that nobody can tell whether it has changed, however often its custom resource is looked at.
+func TestLooksAtACrowdedObject(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
+	s.deploy("hello")
+	s.settled(operator)
+	crowded := &appsv1.Deployment{}
+	s.as("other", crowded, func() {
+		for i := range 1400 {
+			crowded.Annotations[fmt.Sprintf("a%04d", i)] = ""
+		}
+	})
+	s.seen(operator)
+	before, reconciles := s.record(), operator.reconciles(t)
+	for i := range 100 {
+		_, err := s.kubectl("", "label", "welcome", "hello", fmt.Sprintf("x=%d", i), "--overwrite")
+		s.must(err)
+	}
+	s.await("it was noticed often", func() error { return atLeast(operator.reconciles(t)-reconciles, 50) })
+	if requests := ofDrift(before.of(operator)); len(requests) > 60 {
+		t.Errorf("100 labels of a custom resource cost %s", requests)
+	}
+}
+
 // refuseAutoscalers has what an upgrade makes last refused: what comes before it is taken back.
 func (s *scene) refuseAutoscalers() (lift func()) {
 	s.Helper()
