@@ -16,9 +16,9 @@ func TestCheck(t *testing.T) {
 		deployment + "1.10}}}":   `Deployment "a": the value 1.1 of the label b is no text`,
 		deployment + "true}}}":   `Deployment "a": the value true of the label b is no text`,
 		deployment + "c}}, spec: {template: {spec: {containers: [{resources: {requests: {cpu: 123456789012345678901e300000000}}}]}}}}": `Deployment "a": 123456789012345678901e300000000 is no number`,
-		"{apiVersion: v1, kind: Secret, metadata: {name: a}, stringData: {b: '1e-300000000'}}": "",
-		deployment + "c}}, spec: {a: '1e-300000000'}}":                             `Deployment "a": 1e-300000000 is no number`,
-		deployment + "c}}, spec: {image: 'a:1234567e89', b: 1e-10, c: e-1234567}}": "",
+		"{apiVersion: v1, kind: Secret, metadata: {name: a}, stringData: {b: '1e-300000000'}}":                                         "",
+		deployment + "c}}, spec: {a: '1e-300000000'}}":                                                                                 `Deployment "a": 1e-300000000 is no number`,
+		deployment + "c}}, spec: {image: 'a:1234567e89', b: 1e-10, c: e-1234567}}":                                                     "",
 	} {
 		err := Check(parse(t, text))
 		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
