@@ -39,6 +39,7 @@ func statusSchema() apiextensionsv1.JSONSchemaProps {
 			"record":      text("SHA-256, or HMAC, of what the metadata of the release record says: from what the manifest was rendered."),
 			"inputs":      text("Digests of chart and values, and of what the chart has asked the cluster for, that the manifest was rendered from."),
 			"children":    text("The objects of the release as they were applied: a JSON list of their kinds and names, with digests of what the chart wants in them."),
+			"expiring":    text("Where there are too many for that, those that go by themselves, as Jobs with ttlSecondsAfterFinished do."),
 			"generation":  integer("The metadata.generation whose spec the revision was made from.", "int64"),
 			"unowned": {
 				Description: "The objects of the release that carry no owner reference, for they are to outlive it (helm.sh/resource-policy: keep), or are in no namespace. It is by their UIDs that they are its own.",

@@ -175,7 +175,11 @@ func (a *actionClient) numberInStatus(field string) int64 {
 // expired are the objects that have gone by themselves, as they are to, or are known to have. Their kinds' watches only hint at it: an object without the operator's
 // label is none to them.
 func (a *actionClient) expired() (gone []object.Child) {
-	for _, child := range a.knownChildren() {
+	children := a.knownChildren()
+	if children == nil {
+		children = object.Children(a.inStatus("expiring"))
+	}
+	for _, child := range children {
 		if child.Expires && !child.Expired {
 			live, err := a.cachedChild(child)
 			if err != nil {

@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -179,6 +180,9 @@ func (s *Status) describeRelease(seen observation) {
 		Children:    object.Text(seen.state.Children),
 		Generation:  seen.state.Generation,
 		Unowned:     unowned(seen.state.Children),
+	}
+	if expiring := slices.DeleteFunc(slices.Clone(seen.state.Children), func(child object.Child) bool { return !child.Expires }); s.Release.Children == "" && len(expiring) > 0 {
+		s.Release.Expiring = object.Text(expiring)
 	}
 	s.DeployedRelease = &DeployedRelease{Name: seen.name}
 }

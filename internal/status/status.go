@@ -90,6 +90,8 @@ type Release struct {
 	Inputs      string      `json:"inputs,omitempty"`
 	// Children are the objects of the release as they were applied, in object.Text.
 	Children string `json:"children,omitempty"`
+	// Expiring are, where there are too many for that, those that go by themselves: without, a Job that has run would run again after a restart.
+	Expiring string `json:"expiring,omitempty"`
 	// Generation is 0 if an older version of the operator wrote this.
 	Generation int64 `json:"generation,omitempty"`
 	// Unowned are the objects of the release that carry no owner reference.

@@ -13,6 +13,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -94,6 +95,36 @@ spec:
     spec:
       restartPolicy: Never
       containers: [{name: once, image: "example.com/once:{{ .Values.replicas }}"}]`
+
+// A Job that has run does not run again when the operator is started again, also where the release has more objects than its status can tell of.
+func TestJobThatExpiresAmongMany(t *testing.T) {
+	s := newScene(t)
+	s.grantJobs()
+	own := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, expiringJob+`
+{{- range $i := until 300 }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ $.Release.Name }}-{{ $i }}}
+{{- end }}`)}
+	operator := s.ownOperator(own)
+	s.deploy("hello")
+	job := &batchv1.Job{}
+	s.get(job, "hello")
+	s.endHook(job, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.settled(operator)
+	s.must(env.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	s.await("it is known to have expired", func() error {
+		expiring, _, _ := unstructured.NestedString(s.welcome("hello").Object, "status", "release", "expiring")
+		return says(expiring, []string{`"expired":true`})
+	})
+	operator.Kill()
+	s.must(env.Client.Delete(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, "hello")}))
+	operator = s.ownOperator(own)
+	s.awaitExists(&corev1.Service{}, "hello")
+	s.settled(operator)
+	s.must(s.isGone(job, "hello"))
+}
 
 // A Job that has failed has not been run when Kubernetes has deleted it: that is said until somebody has it made again.
 func TestJobThatFailsAndExpires(t *testing.T) {
