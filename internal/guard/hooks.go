@@ -8,7 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // clearRun deletes Jobs and Pods of hooks that have run before. Helm does so where the hook says before-hook-creation, or nothing. Where it says something else, what an
@@ -23,7 +24,7 @@ func (g *Guard) clearRun(hooks kube.ResourceList) error {
 			return err
 		}
 		kind := info.Mapping.GroupVersionKind.GroupKind()
-		if kind != (schema.GroupKind{Group: "batch", Kind: "Job"}) && kind != (schema.GroupKind{Kind: "Pod"}) || !g.owns(live) || !isHook(live) {
+		if kind != object.Job && kind != object.Pod || !g.owns(live) || !isHook(live) {
 			continue
 		}
 		if err := g.takeOut(&target{info: info, live: live}); err != nil {

@@ -48,7 +48,7 @@ func ChildOf(applied, desired *unstructured.Unstructured, left Left, rules Ignor
 	if metav1.GetControllerOfNoCopy(applied) == nil {
 		child.UID = applied.GetUID()
 	}
-	if applied.GroupVersionKind().GroupKind() == (schema.GroupKind{Group: "batch", Kind: "Job"}) {
+	if applied.GroupVersionKind().GroupKind() == Job {
 		_, child.Expires, _ = unstructured.NestedFieldNoCopy(applied.Object, "spec", "ttlSecondsAfterFinished")
 	}
 	return child

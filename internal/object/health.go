@@ -43,7 +43,7 @@ func Health(live *unstructured.Unstructured) (*status.Result, error) {
 	case schema.GroupKind{Kind: "ReplicationController"}:
 		live = live.DeepCopy()
 		live.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "ReplicaSet"})
-	case schema.GroupKind{Kind: "Pod"}:
+	case Pod:
 		if text("status", "phase") == "Failed" {
 			return &status.Result{Status: status.FailedStatus, Message: "it has ended in failure: " + cmp.Or(text("status", "reason"), "its log says why"), Conditions: []status.Condition{{Reason: "PodFailed"}}}, nil
 		}
@@ -51,7 +51,7 @@ func Health(live *unstructured.Unstructured) (*status.Result, error) {
 		if text("status", "phase") == "Pending" {
 			return &status.Result{Status: status.CurrentStatus, Message: "it waits for its first pod, or for its volume"}, nil
 		}
-	case schema.GroupKind{Group: "batch", Kind: "Job"}:
+	case Job:
 		if suspended, _, _ := unstructured.NestedBool(live.Object, "spec", "suspend"); suspended {
 			return &status.Result{Status: status.CurrentStatus, Message: "it is suspended"}, nil
 		}

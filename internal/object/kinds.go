@@ -8,6 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
+// Kinds of what runs, and comes to an end.
+var (
+	Job = schema.GroupKind{Group: "batch", Kind: "Job"}
+	Pod = schema.GroupKind{Kind: "Pod"}
+)
+
 // Kinds names kinds of objects: Job for those of any group, Deployment.apps for that of one.
 type Kinds []string
 

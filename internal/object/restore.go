@@ -132,7 +132,7 @@ func Restore(previous, live, desired *unstructured.Unstructured, left Left) *uns
 	if previous != nil && previous.GroupVersionKind() == desired.GroupVersionKind() {
 		before = previous.Object
 	}
-	if live.GroupVersionKind().GroupKind() == (schema.GroupKind{Kind: "Pod"}) {
+	if live.GroupVersionKind().GroupKind() == Pod {
 		desired.Object = withInjected(before, live.Object, desired.Object).(map[string]any)
 	}
 	content := dropsEmpty(builtIn.Recognizes(desired.GroupVersionKind())).mergeMap(before, live.Object, desired.Object)

@@ -8,9 +8,9 @@ import (
 
 	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/record"
@@ -127,8 +127,8 @@ func (op *operation) isNamespaced(resource schema.GroupResource) bool {
 	if err != nil {
 		return false
 	}
-	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
-	return err == nil && mapping.Scope.Name() == meta.RESTScopeNameNamespace
+	namespaced, err := apiutil.IsGVKNamespaced(kind, mapper)
+	return err == nil && namespaced
 }
 
 // noSecrets refuses what is about a Secret to a kind that has none.

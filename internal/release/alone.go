@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
@@ -44,8 +45,7 @@ func (c *Capabilities) ByDefault(mapper meta.RESTMapper, owner metav1.Object, ch
 	}
 	objects, err := object.Documents(strings.NewReader(all))
 	for _, obj := range objects {
-		kind := obj.GroupVersionKind()
-		if mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version); err == nil && mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		if namespaced, err := apiutil.IsGVKNamespaced(obj.GroupVersionKind(), mapper); err == nil && !namespaced {
 			obj.SetNamespace("")
 		} else if obj.GetNamespace() == "" {
 			obj.SetNamespace(owner.GetNamespace())

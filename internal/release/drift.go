@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"demo.welcome.domain/welcome-operator/internal/guard"
@@ -320,8 +320,8 @@ func writtenBy(change guard.Change) string {
 
 // describe names a child as the guard does.
 func (a *actionClient) describe(child object.Child) string {
-	kind, namespace := schema.FromAPIVersionAndKind(child.APIVersion, child.Kind), a.owner.GetNamespace()
-	if mapping, err := a.clients.mapper.RESTMapping(kind.GroupKind(), kind.Version); err == nil && mapping.Scope.Name() == meta.RESTScopeNameRoot {
+	namespace := a.owner.GetNamespace()
+	if namespaced, err := apiutil.IsGVKNamespaced(schema.FromAPIVersionAndKind(child.APIVersion, child.Kind), a.clients.mapper); err == nil && !namespaced {
 		namespace = ""
 	}
 	return object.Describe(child.Kind, namespace, child.Name)

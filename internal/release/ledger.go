@@ -132,9 +132,6 @@ func (l *ledger) state(uid types.UID) State {
 	return state
 }
 
-// knows is whether this operator has acted on that custom resource, and not forgotten it since.
-func (l *ledger) knows(uid types.UID) bool { return l.read(uid).acted }
-
 // setState changes what is known of a release.
 func (l *ledger) setState(uid types.UID, change func(*State)) {
 	l.write(uid, func(n *note) {
@@ -217,8 +214,6 @@ func (l *ledger) inherit(uid types.UID, manifest string) {
 	l.write(uid, func(n *note) { n.inherited = append(n.inherited, manifest) })
 }
 
-func (l *ledger) inheritedBy(uid types.UID) []string { return l.read(uid).inherited }
-
 // key is that of the digests of a custom resource: the one it had so far, or else that of its record, or else a new one.
 func (l *ledger) key(uid types.UID, newest *record.Record) (key object.Key) {
 	l.write(uid, func(n *note) {
@@ -248,8 +243,6 @@ func (l *ledger) isOrphaned(uid types.UID) bool { return l.read(uid).orphaned }
 func (l *ledger) setOutdated(uid types.UID, by string) {
 	l.write(uid, func(n *note) { n.outdated = by })
 }
-
-func (l *ledger) outdatedBy(uid types.UID) string { return l.read(uid).outdated }
 
 // source digests a chart once.
 func (l *ledger) source(c *chart.Chart) chartSource {

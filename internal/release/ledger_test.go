@@ -10,10 +10,10 @@ func TestInheritedFromTwo(t *testing.T) {
 	l := newLedger()
 	l.inherit("heir", "of a namesake")
 	l.inherit("heir", "of a stock operator")
-	if got, want := l.inheritedBy("heir"), []string{"of a namesake", "of a stock operator"}; !slices.Equal(got, want) {
+	if got, want := l.read("heir").inherited, []string{"of a namesake", "of a stock operator"}; !slices.Equal(got, want) {
 		t.Errorf("it inherits %q, not %q", got, want)
 	}
-	if l.forget("heir"); len(l.inheritedBy("heir")) > 0 {
+	if l.forget("heir"); len(l.read("heir").inherited) > 0 {
 		t.Error("what it inherits is kept when it is gone")
 	}
 }

@@ -225,7 +225,7 @@ func (a *actionClient) observe() observation {
 	}
 	o.proven = a.known
 	o.status, o.recorded = a.current.Status, a.current.Inputs
-	o.outdated = a.brake == "" && a.clients.ledger.outdatedBy(a.owner.GetUID()) == a.outdated()
+	o.outdated = a.brake == "" && a.clients.ledger.read(a.owner.GetUID()).outdated == a.outdated()
 	o.asks = a.current.Capabilities != a.around.Capabilities && !a.unsettled() || a.asks.objects && a.looksAgain(o.now)
 	return o
 }
@@ -561,7 +561,7 @@ func (a *actionClient) left() (left []string, err error) {
 		}
 		return err
 	}
-	for _, manifest := range a.clients.ledger.inheritedBy(a.owner.GetUID()) {
+	for _, manifest := range a.clients.ledger.read(a.owner.GetUID()).inherited {
 		if err := name(manifest); err != nil {
 			return nil, fmt.Errorf("read what another operator has applied: %w", err)
 		}

@@ -31,7 +31,7 @@ func (a *actionClient) rollBack(op *operation, failed *release.Release) error {
 	if err := op.runHooks(hooks, release.HookPreRollback); err != nil {
 		return fmt.Errorf("roll back: %w", err)
 	}
-	a.rolledBack = op.plan.Rehearse
+	a.rolledBack = op.plan.Rehearse // else the next attempt is rehearsed, and may replace no pod
 	if err := op.guard.RollBack(failed.Manifest, previous.Manifest); err != nil {
 		return fmt.Errorf("roll back: %w", err)
 	}

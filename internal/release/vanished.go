@@ -86,7 +86,7 @@ func (k *Kind) bury(ctx context.Context, owner *unstructured.Unstructured) error
 		return nil
 	case operator != "" && operator != k.clients.operator || orphans(owner) || k.clients.ledger.isOrphaned(uid):
 		return nil
-	case !k.clients.ledger.knows(uid) && (operator == "" || owner.GetDeletionTimestamp() != nil): // one that was not being deleted was uninstalled by nobody
+	case !k.clients.ledger.read(uid).acted && (operator == "" || owner.GetDeletionTimestamp() != nil): // one that was not being deleted was uninstalled by nobody
 		return nil
 	}
 	named, err := k.namesake(ctx, owner)

@@ -2,7 +2,6 @@ package status
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -181,10 +180,19 @@ func (s *Status) describeRelease(seen observation) {
 		Generation:  seen.state.Generation,
 		Unowned:     unowned(seen.state.Children),
 	}
-	if expiring := slices.DeleteFunc(slices.Clone(seen.state.Children), func(child object.Child) bool { return !child.Expires }); s.Release.Children == "" && len(expiring) > 0 {
-		s.Release.Expiring = object.Text(expiring)
+	if s.Release.Children == "" {
+		s.Release.Expiring = object.Text(expiring(seen.state.Children))
 	}
 	s.DeployedRelease = &DeployedRelease{Name: seen.name}
+}
+
+func expiring(children []object.Child) (expiring []object.Child) {
+	for _, child := range children {
+		if child.Expires {
+			expiring = append(expiring, child)
+		}
+	}
+	return expiring
 }
 
 func unowned(children []object.Child) (unowned []Unowned) {

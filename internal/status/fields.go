@@ -39,9 +39,7 @@ func (s *Status) describeObjects(seen observation) {
 	switch {
 	case workloads == 0 && seen.state.Children == nil:
 		return // not known yet
-	case workloads == 0: // there is none, or no more
-		selector = ""
-	case workloads > 1: // no selector has all of their pods, and only them
+	case workloads != 1: // no selector has all of their pods, and only them
 		selector = ""
 	}
 	s.Replicas, s.ReadyReplicas, s.Selector = replicas, ready, selector

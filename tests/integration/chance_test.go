@@ -39,6 +39,19 @@ func (s *scene) generated(key string) string {
 	return config.Data[key]
 }
 
+// killBeforeTheLastStatus kills the operator when it has done what ask asks for, and is about to say so.
+func (s *scene) killBeforeTheLastStatus(operator *process, ask func()) {
+	s.Helper()
+	asked, letGo := s.holdDeployments()
+	ask()
+	<-asked
+	statusAsked, statusLetGo := s.holdStatuses()
+	letGo()
+	<-statusAsked
+	operator.Kill()
+	statusLetGo()
+}
+
 // isRevision fails if hello has other revisions than those up to that one.
 func (s *scene) isRevision(revision int) {
 	s.Helper()
@@ -128,14 +141,7 @@ func TestChanceInTheMiddle(t *testing.T) {
 			return password(s)
 		},
 		"killed before the last status": func(s *scene, operator *process, ask func()) string {
-			asked, letGo := s.holdDeployments()
-			ask()
-			<-asked
-			statusAsked, statusLetGo := s.holdStatuses()
-			letGo()
-			<-statusAsked
-			operator.Kill()
-			statusLetGo()
+			s.killBeforeTheLastStatus(operator, ask)
 			return password(s)
 		},
 	}
@@ -279,15 +285,8 @@ func TestChanceAtTheEnd(t *testing.T) {
 	}
 	t.Run("killed before the last status", func(t *testing.T) {
 		s := newScene(t)
-		asked, letGo := s.holdDeployments()
 		operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, chart)})
-		s.create("hello")
-		<-asked
-		statusAsked, statusLetGo := s.holdStatuses()
-		letGo()
-		<-statusAsked
-		operator.Kill()
-		statusLetGo()
+		s.killBeforeTheLastStatus(operator, func() { s.create("hello") })
 		s.awaitExists(&corev1.ConfigMap{}, "hello-post-install")
 		same(s, s.generated("password"))
 	})
