@@ -59,7 +59,7 @@ func (op *operation) judge(manifest string) error {
 		return op.refused
 	}
 	namespace := op.client.owner.GetNamespace()
-	refused := op.allow.Refused(namespace, asksOf(resources))
+	refused := op.Allow.Refused(namespace, asksOf(resources))
 	if len(refused) == 0 {
 		return nil
 	}
@@ -68,14 +68,14 @@ func (op *operation) judge(manifest string) error {
 	if len(refused) == 0 {
 		return nil
 	}
-	op.refused = notAllowed{op.allow.Refusal(namespace, refused)}
+	op.refused = notAllowed{op.Allow.Refusal(namespace, refused)}
 	return op.refused
 }
 
 // refuseSecrets is why a rendering with Secrets may not be applied, nil if it may. That the operator has the right to Secrets, for another kind, is not enough:
 // the record of this release would show them to whoever may read ConfigMaps.
 func (op *operation) refuseSecrets(resources kube.ResourceList) error {
-	if op.secrets {
+	if op.Secrets {
 		return nil
 	}
 	for _, info := range resources {
@@ -95,7 +95,7 @@ func (op *operation) refuseInNoNamespace(resources kube.ResourceList) error {
 			continue
 		}
 		made := info.Object.(*unstructured.Unstructured) // Build knows no other type
-		err := op.allow.InNoNamespace(owner, info.Mapping.GroupVersionKind.GroupKind(), info.Name)
+		err := op.Allow.InNoNamespace(owner, info.Mapping.GroupVersionKind.GroupKind(), info.Name)
 		if err == nil {
 			err = object.CheckReach(made, owner.GetNamespace(), op.isNamespaced)
 		}

@@ -158,7 +158,7 @@ func (a *actionClient) correct() error {
 	before := d.told
 	d.tries, d.nextTry = 0, time.Time{}
 	var err error
-	switch mode := a.drift.Mode; {
+	switch mode := a.DriftDetection.Mode; {
 	case a.forced(), a.isUnfinished(): // as an edit would have it, whatever is done about a drift
 		err = a.repairRested(&d)
 		d.tell()
@@ -334,7 +334,7 @@ func (a *actionClient) scalable(desired *unstructured.Unstructured) bool {
 	if !ok || a.chart == nil {
 		return false
 	}
-	byDefault, err := a.clients.capabilities.ByDefault(a.clients.mapper, a.owner, a.chart, a.overrides)
+	byDefault, err := a.clients.capabilities.ByDefault(a.clients.mapper, a.owner, a.chart, a.Overrides)
 	i := slices.IndexFunc(byDefault, func(obj *unstructured.Unstructured) bool {
 		return obj.GetKind() == desired.GetKind() && obj.GetName() == desired.GetName()
 	})

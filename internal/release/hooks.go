@@ -43,7 +43,7 @@ func (op *operation) runHooks(hooks []*release.Hook, event release.HookEvent) er
 	})
 	if err == nil {
 		run := action.NewReleaseTesting(config)
-		run.Timeout, run.Namespace = op.timeout, owner.GetNamespace()
+		run.Timeout, run.Namespace = op.Timeout, owner.GetNamespace()
 		_, err = run.Run(owner.GetName())
 	}
 	if err != nil {
@@ -59,7 +59,7 @@ func (a *actionClient) tryDeleteHooks() (hasHooks bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	source := a.clients.ledger.source(a.Kind.chart)
+	source := a.clients.ledger.source(a.Chart)
 	if !source.hasDeleteHooks(values) || a.owner.GetAnnotations()[WithoutHooks] == "true" {
 		return false, nil
 	}

@@ -32,28 +32,16 @@ const Pause = "webapp.demo.welcome.domain/paused"
 
 // Kind is a kind of custom resources, and how its releases are kept.
 type Kind struct {
+	KindOptions
+
 	clients    *Clients
-	gvk        schema.GroupVersionKind
-	chart      *chart.Chart
-	selector   metav1.LabelSelector
 	schedule   *schedule
 	rollout    *rollout
-	drift      DriftDetection
 	slots      guard.Slots
 	testPlaces *Places
 	hookPlaces *Places
 	vanished   *vanished
 	watches    *watches // nil if nobody asked for them
-	// overrides, allow, secrets, names, recreate and timeout are as in KindOptions, and mayTest is its Tests.
-	overrides map[string]string
-	allow     object.Allow
-	secrets   bool
-	mayTest   bool
-	names     record.Names
-	recreate  object.Kinds
-	timeout   time.Duration
-	changing  func(retry bool) (done func())
-	acted     func(action string, took time.Duration, err error)
 }
 
 // KindOptions are the settings of a kind.
@@ -102,8 +90,8 @@ type KindOptions struct {
 // Kind returns the action clients of one kind of custom resources.
 func (c *Clients) Kind(o KindOptions) *Kind {
 	k := &Kind{
-		clients: c, gvk: o.GroupVersionKind, chart: o.Chart, selector: o.Selector, schedule: &schedule{period: o.Period}, rollout: newRollout(o.Limits), drift: o.DriftDetection,
-		slots: make(guard.Slots, o.MaxConcurrent), testPlaces: NewPlaces(1, maxTests), hookPlaces: NewPlaces(maxHooks, allHooks), vanished: newVanished(), overrides: o.Overrides, allow: o.Allow, secrets: o.Secrets, mayTest: o.Tests, names: o.Names, recreate: o.Recreate, timeout: o.Timeout, changing: o.Changing, acted: o.Acted,
+		KindOptions: o, clients: c, schedule: &schedule{period: o.Period}, rollout: newRollout(o.Limits), slots: make(guard.Slots, o.MaxConcurrent),
+		testPlaces: NewPlaces(1, maxTests), hookPlaces: NewPlaces(maxHooks, allHooks), vanished: newVanished(),
 	}
 	if o.WatchDependents {
 		if len(o.Namespaces) == 0 {
@@ -118,8 +106,8 @@ func (c *Clients) Kind(o KindOptions) *Kind {
 func (k *Kind) SetUp(c reconciler.ControllerSetup) error {
 	if k.watches != nil {
 		k.watches.controller = c
-		if err := errors.Join(k.clients.mgr.Add(k.watches), k.clients.mgr.AddReadyzCheck("objects of "+k.gvk.GroupKind().String(), k.watches.readiness)); err != nil {
-			return fmt.Errorf("watch the objects of %s: %w", k.gvk.Kind, err)
+		if err := errors.Join(k.clients.mgr.Add(k.watches), k.clients.mgr.AddReadyzCheck("objects of "+k.GroupVersionKind.GroupKind().String(), k.watches.readiness)); err != nil {
+			return fmt.Errorf("watch the objects of %s: %w", k.GroupVersionKind.Kind, err)
 		}
 	}
 	if err := c.Watch(k.schedule.source()); err != nil {
@@ -132,12 +120,12 @@ func (k *Kind) SetUp(c reconciler.ControllerSetup) error {
 // no longer matches, it has reconciled once more if it may be this operator's: to be let go. What was asked for before this operator began to work goes before
 // all that it only has to look at: with thousands, that takes longer than to replace a leader.
 func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
-	selector, err := metav1.LabelSelectorAsSelector(&k.selector)
+	selector, err := metav1.LabelSelectorAsSelector(&k.Selector)
 	if err != nil {
-		return fmt.Errorf("read the selector of %s: %w", k.gvk.Kind, err)
+		return fmt.Errorf("read the selector of %s: %w", k.GroupVersionKind.Kind, err)
 	}
 	kind := &unstructured.Unstructured{}
-	kind.SetGroupVersionKind(k.gvk)
+	kind.SetGroupVersionKind(k.GroupVersionKind)
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	leave := func(obj *unstructured.Unstructured, q queue) {
 		if selector.Matches(labels.Set(obj.GetLabels())) {
@@ -259,14 +247,14 @@ func (k *Kind) ActionClientFor(ctx context.Context, owner client.Object) (helmcl
 func (k *Kind) client(ctx context.Context, owner client.Object) (*actionClient, error) {
 	report := k.clients.reporter(ctx, owner)
 	a := &actionClient{Kind: k, ctx: ctx, owner: owner, report: report}
-	a.store = k.store(ctx, owner, record.Options{Allow: k.allow, Applied: a.appliedRevision, Children: a.knownChildren, IsApplied: func(manifest string) bool { return a.isApplied(manifest) || a.wasBegun(manifest) }, Report: report})
+	a.store = k.store(ctx, owner, record.Options{Allow: k.Allow, Applied: a.appliedRevision, Children: a.knownChildren, IsApplied: func(manifest string) bool { return a.isApplied(manifest) || a.wasBegun(manifest) }, Report: report})
 	if owner.GetDeletionTimestamp() != nil {
 		var err error
 		if a.store, err = a.store.AsRecorded(ctx); err != nil {
 			return nil, err
 		}
 	}
-	if !k.secrets {
+	if !k.Secrets {
 		return a, nil
 	}
 	newest, err := a.store.Newest(ctx)
@@ -278,6 +266,6 @@ func (k *Kind) client(ctx context.Context, owner client.Object) (*actionClient, 
 }
 
 func (k *Kind) store(ctx context.Context, owner client.Object, o record.Options) *record.Store {
-	o.Names, o.Secrets = k.names, k.secrets
+	o.Names, o.Secrets = k.Names, k.Secrets
 	return record.NewStore(ctx, k.clients.records, k.clients.cached, k.clients.mapper, owner, o)
 }

@@ -48,10 +48,10 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 	if err := a.slots.Take(a.ctx); err != nil {
 		return nil, err
 	}
-	op := &operation{Kind: a.Kind, client: a, lookups: newLookups(a.owner, a.unowned(), a.secrets, a.begins(), a.allow.Adopt), beforePurge: nothing, plan: guard.Plan{
+	op := &operation{Kind: a.Kind, client: a, lookups: newLookups(a.owner, a.unowned(), a.Secrets, a.begins(), a.Allow.Adopt), beforePurge: nothing, plan: guard.Plan{
 		Applied: a.isApplied, Key: a.key, Intact: slices.Concat(a.expired(), a.untouched(), a.resting), Left: left, Rehearse: rehearse, Report: a.report,
-		Ignored: a.drift.Ignored, Scalable: a.scalable, Unowned: a.unowned(), Allow: a.allow, Begins: a.begins(), MayInherit: a.mayInherit, Revision: a.appliedRevision(),
-		Recreate: a.recreate, Recreated: func(message string) { a.tell(Recreated, "%s", message) },
+		Ignored: a.DriftDetection.Ignored, Scalable: a.scalable, Unowned: a.unowned(), Allow: a.Allow, Begins: a.begins(), MayInherit: a.mayInherit, Revision: a.appliedRevision(),
+		Recreate: a.Recreate, Recreated: func(message string) { a.tell(Recreated, "%s", message) },
 	}}
 	op.plan.Wait = op.placeForHooks
 	op.store = a.store.Stamping(op.stamp)
@@ -65,8 +65,8 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 
 // renderAlone renders the chart, in its present version, with a spec and the overrides. It asks the cluster nothing: lookup finds nothing.
 func (op *operation) renderAlone(spec map[string]any) (*release.Release, error) {
-	rel, err := op.clients.capabilities.render(op.client.owner, op.chart, op.overrides, spec)
-	if err != nil && op.secrets {
+	rel, err := op.clients.capabilities.render(op.client.owner, op.Chart, op.Overrides, spec)
+	if err != nil && op.Secrets {
 		err = object.DiscreetRendering(err)
 	}
 	return rel, err

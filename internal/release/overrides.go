@@ -15,7 +15,7 @@ import (
 // Translate puts the overrides into the spec of a custom resource, and returns it as values.
 func (k *Kind) Translate(_ context.Context, owner *unstructured.Unstructured) (chartutil.Values, error) {
 	spec := owner.Object["spec"].(map[string]any) // the library has looked
-	return spec, pin(owner, spec, k.overrides)
+	return spec, pin(owner, spec, k.Overrides)
 }
 
 // pin puts overrides into values, with namespace and name of owner where they have {namespace} or {name}.

@@ -180,12 +180,12 @@ func (k *Kind) Applied(ctx context.Context, owner *unstructured.Unstructured, un
 func (k *Kind) beforeAction(ctx context.Context, owner *unstructured.Unstructured, unknown []string, otherwise bool, preview *Preview) (*actionClient, error) {
 	pinned := *k
 	a := &actionClient{Kind: &pinned, ctx: ctx, owner: owner, report: func(string) {}}
-	a.store = k.store(ctx, owner, record.Options{Allow: k.allow, Children: a.knownChildren, IsApplied: a.isApplied, Report: a.report})
+	a.store = k.store(ctx, owner, record.Options{Allow: k.Allow, Children: a.knownChildren, IsApplied: a.isApplied, Report: a.report})
 	newest, err := a.store.Newest(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if k.secrets {
+	if k.Secrets {
 		a.key = k.clients.ledger.key(owner.GetUID(), newest)
 	}
 	if newest != nil && !a.recordedElsewhere() {
@@ -206,11 +206,11 @@ func (k *Kind) beforeAction(ctx context.Context, owner *unstructured.Unstructure
 	if err != nil {
 		return nil, err
 	}
-	values, err := chartutil.CoalesceValues(k.chart, spec)
+	values, err := chartutil.CoalesceValues(k.Chart, spec)
 	if err != nil {
 		return nil, err
 	}
-	return a, a.want(k.chart, values)
+	return a, a.want(k.Chart, values)
 }
 
 // pinUnknown adds to the overrides those that only the operator knows.
@@ -218,9 +218,9 @@ func (a *actionClient) pinUnknown(unknown []string, otherwise bool, preview *Pre
 	if len(unknown) == 0 {
 		return nil
 	}
-	a.overrides = maps.Clone(a.overrides)
-	if a.overrides == nil {
-		a.overrides = map[string]string{}
+	a.Overrides = maps.Clone(a.Overrides)
+	if a.Overrides == nil {
+		a.Overrides = map[string]string{}
 	}
 	applied := chartutil.Values{}
 	if a.current != nil {
@@ -252,7 +252,7 @@ func (a *actionClient) pinUnknown(unknown []string, otherwise bool, preview *Pre
 				preview.guessed = true
 			}
 		}
-		a.overrides[key] = strings.NewReplacer(`\`, `\\`, `,`, `\,`, `{`, `\{`).Replace(fmt.Sprint(value))
+		a.Overrides[key] = strings.NewReplacer(`\`, `\\`, `,`, `\,`, `{`, `\{`).Replace(fmt.Sprint(value))
 	}
 	return nil
 }
@@ -274,7 +274,7 @@ func (a *actionClient) foresee(op *operation, verdict verdict, preview *Preview)
 	}
 	if verdict == isUnchanged && preview != nil {
 		children := a.provenChildren()
-		if a.drift.Mode != DriftEnabled || children != nil && !slices.ContainsFunc(children, func(child object.Child) bool { return !a.intact(child) }) {
+		if a.DriftDetection.Mode != DriftEnabled || children != nil && !slices.ContainsFunc(children, func(child object.Child) bool { return !a.intact(child) }) {
 			return "", nil
 		}
 		if manifest, err := a.restorable(op); err != nil || manifest != "" {

@@ -67,7 +67,7 @@ func (a *actionClient) isOfTheApplied() bool {
 
 // recordedElsewhere is whether the records are Secrets, which the kind may no longer have: the operator need not have a right to see them.
 func (a *actionClient) recordedElsewhere() bool {
-	return !a.secrets && object.Sealed(a.inStatus("digest"))
+	return !a.Secrets && object.Sealed(a.inStatus("digest"))
 }
 
 // checkRecords fails if there can be no release for the owner, which has none where it would be recorded.

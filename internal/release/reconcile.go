@@ -45,7 +45,7 @@ type actionClient struct {
 	key     object.Key     // of digests, empty if the kind has no Secrets
 
 	// Install, or Upgrade as a dry run, finds out:
-	chart   *chart.Chart
+	chart   *chart.Chart // the kind's, or a copy where Helm would take subcharts out of that
 	source  chartSource
 	asks    questions // of the chart with these values
 	values  map[string]any
@@ -165,7 +165,7 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 		return err
 	}
 	a.chart, a.source, a.values, a.whole = private(chrt), a.clients.ledger.source(chrt), spec, coalesced
-	allow := a.allow
+	allow := a.Allow
 	allow.Options, allow.Adopt = nil, false // they say how an action goes, and not what it makes
 	text, err := inputs{Chart: a.source.digest, Allow: allow, Values: coalesced}.text()
 	if err != nil {
@@ -279,12 +279,12 @@ func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values
 		return nil, err
 	}
 	defer op.end()
-	defer a.changing(a.retries())()
+	defer a.Changing(a.retries())()
 	// What is in the way is found by making the objects, unless it is likely, or hooks would have run by then.
 	op.guard.Unasked = !a.retries() && a.appliedDigest() == "" && len(left) == 0 && !a.source.hooks(a.whole)
 	// Where objects may be taken over, a record that says too early that the installation has succeeded would have them deleted, should it be interrupted.
-	op.once = op.guard.Unasked && a.asks == (questions{}) && !a.source.chances(a.whole) && !a.allow.Adopt
-	op.looks = a.allow.Adopt && !op.guard.Unasked
+	op.once = op.guard.Unasked && a.asks == (questions{}) && !a.source.chances(a.whole) && !a.Allow.Adopt
+	op.looks = a.Allow.Adopt && !op.guard.Unasked
 	if a.lost() && a.source.hooks(a.whole) {
 		a.warn(HooksSkipped, "The records of the release are gone, whose hooks have run: it is made anew without them")
 	}
@@ -293,7 +293,7 @@ func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values
 	if err != nil && rel == nil && op.refused == nil && op.rendered != "" {
 		op.refused = op.guard.Judge(op.rendered) // if so, in words that say what can be done
 	}
-	a.acted(Install, time.Since(start), err)
+	a.Acted(Install, time.Since(start), err)
 	return a.conclude(op, Installed, rel, err)
 }
 
@@ -301,7 +301,7 @@ func (a *actionClient) installing(op *operation) helmclient.InstallOption {
 	return func(install *action.Install) error {
 		// Helm refuses what is there without its annotations, before it writes a record. If only the records were
 		// lost, what is there is ours, and the guard judges. So it does where what is there may be given to the owner.
-		install.TakeOwnership = a.appliedDigest() != "" || a.allow.Adopt
+		install.TakeOwnership = a.appliedDigest() != "" || a.Allow.Adopt
 		install.PostRenderer = op
 		install.SkipSchemaValidation = a.source.accepts(a.whole)
 		return nil
@@ -472,7 +472,7 @@ func (a *actionClient) render(op *operation, opts ...helmclient.UpgradeOption) (
 			return nil
 		})...)
 	}
-	if err != nil && a.secrets {
+	if err != nil && a.Secrets {
 		err = object.DiscreetRendering(err)
 	}
 	return rel, err
@@ -512,7 +512,7 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	defer op.end()
 	op.begun = begun
 	done := func() {}
-	change := func() { done = a.changing(a.retries()) }
+	change := func() { done = a.Changing(a.retries()) }
 	if rehearse {
 		op.guard.Rehearsed = change
 	} else {
@@ -532,7 +532,7 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	if op.store.HasCreated() {
 		err = errors.Join(err, a.dropFailedTwin())
 	}
-	a.acted(Upgrade, time.Since(start), err)
+	a.Acted(Upgrade, time.Since(start), err)
 	return a.conclude(op, Upgraded, rel, err)
 }
 
@@ -540,7 +540,7 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 // it finds in its own Secrets and ConfigMaps for what it has made.
 func (a *actionClient) repairWhatIsLookedUp() error {
 	children := a.provenChildren()
-	if !a.asks.objects || a.drift.Mode != DriftEnabled || a.current.Status != release.StatusDeployed || !slices.ContainsFunc(children, func(child object.Child) bool { return !a.intact(child) }) {
+	if !a.asks.objects || a.DriftDetection.Mode != DriftEnabled || a.current.Status != release.StatusDeployed || !slices.ContainsFunc(children, func(child object.Child) bool { return !a.intact(child) }) {
 		return nil
 	}
 	_, err := a.repair()
@@ -639,7 +639,7 @@ func (a *actionClient) worded(op *operation, err error) error {
 	switch {
 	case op.refused != nil:
 		return op.refused // without what Helm says around it
-	case a.secrets:
+	case a.Secrets:
 		return object.DiscreetRendering(plain(err))
 	}
 	return plain(err)
@@ -702,7 +702,7 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 		return nil, err
 	}
 	defer op.end()
-	defer a.changing(a.retries())()
+	defer a.Changing(a.retries())()
 	start := time.Now()
 	var hooks []*release.Hook
 	if hasHooks {
@@ -730,7 +730,7 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 		return nil, a.letGo(op)
 	}
 	if err == nil {
-		a.acted(Uninstall, time.Since(start), nil)
+		a.Acted(Uninstall, time.Since(start), nil)
 		a.Forget(a.owner)
 		a.tell(Uninstalled, "%s", deleted(a.current.Children, op.guard.Kept))
 		response.Release = a.light() // the reconciler logs the manifest, if it logs much
@@ -739,7 +739,7 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 	if cause := op.guard.Undeleted; cause != nil {
 		err = fmt.Errorf("%w: %w", err, cause)
 	}
-	a.acted(Uninstall, time.Since(start), err)
+	a.Acted(Uninstall, time.Since(start), err)
 	err = plain(err)
 	a.failed(err)
 	return nil, err

@@ -35,7 +35,7 @@ func (a *actionClient) Reconcile(*release.Release) (err error) {
 	a.expire()
 	start := time.Now()
 	if err := a.correct(); err != nil {
-		a.acted(DriftCorrection, time.Since(start), err)
+		a.Acted(DriftCorrection, time.Since(start), err)
 		a.failed(err)
 		return err
 	}
@@ -186,7 +186,7 @@ func (a *actionClient) tellChanges(changes []guard.Change) {
 		}
 		a.did(what)
 		a.tell(DriftCorrected, "%s", what)
-		a.acted(DriftCorrection, change.Took, nil)
+		a.Acted(DriftCorrection, change.Took, nil)
 	}
 }
 
@@ -201,7 +201,7 @@ func (a *actionClient) heldBack() error {
 // repairStanding puts the objects back to what was applied last, if the failure is of something else, and not that the platform allows it no longer.
 func (a *actionClient) repairStanding() error {
 	children, ours := a.knownChildren(), a.current.Status == release.StatusDeployed && a.current.Inputs == a.wanted
-	if ours || a.drift.Mode != DriftEnabled || a.appliedDigest() == "" || errors.As(a.held, &notAllowed{}) {
+	if ours || a.DriftDetection.Mode != DriftEnabled || a.appliedDigest() == "" || errors.As(a.held, &notAllowed{}) {
 		return nil
 	}
 	if err := a.watch(a.ctx, a.owner, children); err != nil {

@@ -45,7 +45,7 @@ func (k *Kind) checkTemplates(source chartSource, spec map[string]any, whole str
 	if !source.runsValues || !strings.Contains(whole, "{{") {
 		return nil
 	}
-	t := templates{allowed: sets.New(k.allow.Values...).Insert(slices.Collect(maps.Keys(k.overrides))...), each: len(whole), deep: depth(spec)}
+	t := templates{allowed: sets.New(k.Allow.Values...).Insert(slices.Collect(maps.Keys(k.Overrides))...), each: len(whole), deep: depth(spec)}
 	if t.look(spec, ""); t.why == "" && t.made*max(t.includes, 1) > maxExpanded { // what includes use may run others of them
 		t.where, t.why = "the spec", "could make more than is good of it"
 	}

@@ -21,7 +21,7 @@ func TestRunaway(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		kind := &Kind{allow: object.Allow{Values: []string{"config", "image.tag"}}, overrides: map[string]string{"pinned": "x"}}
+		kind := &Kind{KindOptions: KindOptions{Allow: object.Allow{Values: []string{"config", "image.tag"}}, Overrides: map[string]string{"pinned": "x"}}}
 		return kind.checkTemplates(chartSource{runsValues: true}, spec, string(whole))
 	}
 	for text, want := range map[string]string{

@@ -56,14 +56,14 @@ func (k *Kind) ignored(owner client.Object) string {
 	consent := func(word string) string {
 		return "the operator's watches.yaml has to allow it: allow: {options: [" + word + "]}"
 	}
-	hooks := slices.Contains(k.allow.Options, object.OptionDisableHooks)
+	hooks := slices.Contains(k.Allow.Options, object.OptionDisableHooks)
 	for _, option := range StockAnnotations {
 		value, set := owner.GetAnnotations()[option]
 		switch {
 		case !set:
 		case option == uninstallDescription:
 			ignore(option, "no record of a deleted release is kept")
-		case option == reconcilePeriod && !slices.Contains(k.allow.Options, object.OptionReconcilePeriod):
+		case option == reconcilePeriod && !slices.Contains(k.Allow.Options, object.OptionReconcilePeriod):
 			ignore(option, consent(object.OptionReconcilePeriod))
 		case option == reconcilePeriod:
 			if period, err := time.ParseDuration(value); err != nil || period < 0 {
@@ -74,7 +74,7 @@ func (k *Kind) ignored(owner client.Object) string {
 		case !isOn(owner, option):
 		case (option == installDisableHooks || option == upgradeDisableHooks) && !hooks:
 			ignore(option, consent(object.OptionDisableHooks))
-		case (option == upgradeForce || option == rollbackForce) && len(k.recreate) == 0:
+		case (option == upgradeForce || option == rollbackForce) && len(k.Recreate) == 0:
 			ignore(option, "recreate in the operator's watches.yaml says what may be made anew")
 		case option == uninstallWait:
 			ignore(option, "kubectl delete --cascade=foreground waits until all is gone")
@@ -86,7 +86,7 @@ func (k *Kind) ignored(owner client.Object) string {
 // period is the time between two reconciles of the owner to which nothing happens, 0 for never.
 func (a *actionClient) period() time.Duration {
 	asked, err := time.ParseDuration(a.owner.GetAnnotations()[reconcilePeriod])
-	if err != nil || asked < 0 || !slices.Contains(a.allow.Options, object.OptionReconcilePeriod) {
+	if err != nil || asked < 0 || !slices.Contains(a.Allow.Options, object.OptionReconcilePeriod) {
 		return a.schedule.period
 	}
 	if asked > 0 {
@@ -101,13 +101,13 @@ func (a *actionClient) skipsHooks() bool {
 	if a.current == nil {
 		option = installDisableHooks
 	}
-	return isOn(a.owner, option) && slices.Contains(a.allow.Options, object.OptionDisableHooks) || a.lost()
+	return isOn(a.owner, option) && slices.Contains(a.Allow.Options, object.OptionDisableHooks) || a.lost()
 }
 
 // asInstall and asUpgrade have Helm do as the annotations of the owner say.
 func (a *actionClient) asInstall() helmclient.InstallOption {
 	return func(install *action.Install) error {
-		install.Timeout = a.timeout
+		install.Timeout = a.Timeout
 		install.Description, install.DisableHooks = a.owner.GetAnnotations()[installDescription], a.skipsHooks()
 		return nil
 	}
@@ -115,7 +115,7 @@ func (a *actionClient) asInstall() helmclient.InstallOption {
 
 func (a *actionClient) asUpgrade() helmclient.UpgradeOption {
 	return func(upgrade *action.Upgrade) error {
-		upgrade.Timeout = a.timeout
+		upgrade.Timeout = a.Timeout
 		upgrade.Description, upgrade.DisableHooks = a.owner.GetAnnotations()[upgradeDescription], a.skipsHooks()
 		return nil
 	}

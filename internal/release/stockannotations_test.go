@@ -43,7 +43,7 @@ func TestIgnoredAnnotations(t *testing.T) {
 		"without":                   {WithoutHooks, "true", object.Allow{}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kind := &Kind{allow: test.allow, recreate: test.recreate}
+			kind := &Kind{KindOptions: KindOptions{Allow: test.allow, Recreate: test.recreate}}
 			got := kind.ignored(annotated(map[string]string{test.annotation: test.value}))
 			if (got == "") != (test.want == "") || !strings.Contains(got, test.want) || got != "" && !strings.Contains(got, test.annotation) {
 				t.Errorf("%q", got)
@@ -61,7 +61,7 @@ func TestPeriod(t *testing.T) {
 			kind := &Kind{schedule: &schedule{period: time.Hour}}
 			want := want
 			if allowed {
-				kind.allow.Options = []string{object.OptionReconcilePeriod}
+				kind.Allow.Options = []string{object.OptionReconcilePeriod}
 			} else {
 				want = time.Hour
 			}

@@ -84,7 +84,7 @@ func (a *actionClient) tested() string {
 
 // runTests runs those of the chart as it is now, with what the custom resource says now, and names their objects. An error is that they could not be begun.
 func (a *actionClient) runTests() (run []string, failed, err error) {
-	if !a.mayTest {
+	if !a.Tests {
 		return nil, errors.New("not allowed: without tests: true, the operator's watches.yaml allows this kind no tests"), nil
 	}
 	op, err := a.begin(nil, false)
@@ -103,7 +103,7 @@ func (a *actionClient) runTests() (run []string, failed, err error) {
 	if failed = op.judgeHooks(due); failed == nil {
 		failed = op.runHooks(due, release.HookTest)
 	}
-	if failed != nil && a.secrets {
+	if failed != nil && a.Secrets {
 		failed = object.DiscreetRendering(failed)
 	}
 	return run, failed, nil

@@ -94,7 +94,7 @@ func (a *actionClient) try(source chartSource, spec map[string]any, whole string
 	capabilities := a.clients.capabilities.Get()
 	var err error
 	for _, upgrade := range upgrades {
-		ended, failed := trial{a.owner.GetName(), namespace, a.Kind.chart.Raw, spec, capabilities.KubeVersion, capabilities.APIVersions, upgrade}.run(a.ctx)
+		ended, failed := trial{a.owner.GetName(), namespace, a.Chart.Raw, spec, capabilities.KubeVersion, capabilities.APIVersions, upgrade}.run(a.ctx)
 		if failed != nil {
 			return noPlace{fmt.Errorf("not begun: the trial of this spec has come to no end: %w", failed)}
 		}

@@ -82,7 +82,7 @@ func (k *Kind) Bury(ctx context.Context, key client.ObjectKey) (forgotten []type
 func (k *Kind) bury(ctx context.Context, owner *unstructured.Unstructured) error {
 	operator, uid := claimedBy(owner), owner.GetUID()
 	switch {
-	case len(k.allow.Cluster) == 0: // the garbage collector deletes all that it has left
+	case len(k.Allow.Cluster) == 0: // the garbage collector deletes all that it has left
 		return nil
 	case operator != "" && operator != k.clients.operator || orphans(owner) || k.clients.ledger.isOrphaned(uid):
 		return nil

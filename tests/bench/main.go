@@ -38,7 +38,7 @@ func main() {
 	flag.IntVar(&o.count, "welcomes", 1000, "`Welcomes` for ours and the hand-written operator")
 	flag.IntVar(&o.peers, "peer-welcomes", 300, "`Welcomes` for the stock Helm operators, which take longer")
 	flag.IntVar(&o.many, "many", 10000, "`Welcomes` for the restart of ours, 0 to leave it out")
-	flag.StringVar(&o.only, "only", "", "measure only the contender of that `name`")
+	flag.StringVar(&o.only, "only", "", "measure only the contender of that `name`, such as welcome-operator")
 	flag.BoolVar(&o.trace, "trace", false, "show the steps of one idle reconcile instead")
 	flag.BoolVar(&o.charts, "charts", false, "have the Helm operators take each chart of tests/charts through its life instead")
 	flag.IntVar(&o.failover, "failover", 0, "have the leader of two replicas die so `often`, and be told to stop so often, instead")
@@ -129,8 +129,9 @@ func (b *bench) run(ctx context.Context, o options) error {
 		return tell(o, failoverMarks, table, "", "")
 	}
 	var results []result
+	var names []string
 	for _, c := range contenders(o) {
-		if o.only != "" && o.only != c.user {
+		if names = append(names, c.user); o.only != "" && o.only != c.user {
 			continue
 		}
 		if len(results) > 0 { // the last one's go with the control plane
@@ -144,6 +145,9 @@ func (b *bench) run(ctx context.Context, o options) error {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
 		results = append(results, r)
+	}
+	if len(results) == 0 {
+		return fmt.Errorf("-only=%s is none of %s", o.only, strings.Join(names, ", "))
 	}
 	return tell(o, benchMarks, table(results), "benchmark.svg", plot(results))
 }
