@@ -204,9 +204,13 @@ func (i *inference) leave(path []string, why string, powerful bool) {
 	i.left = append(i.left, leftOut{dotted(path), why, powerful})
 }
 
-// dotted is a path as people write it: ingress.hosts[].host.
+// dotted is a path as people write it: ingress.hosts[].host. A dot within a key is escaped, as in overrideValues.
 func dotted(path []string) string {
-	return strings.ReplaceAll(strings.Join(path, "."), ".[]", "[]")
+	escaped := make([]string, len(path))
+	for i, key := range path {
+		escaped[i] = strings.ReplaceAll(key, ".", `\.`)
+	}
+	return strings.ReplaceAll(strings.Join(escaped, "."), ".[]", "[]")
 }
 
 // isAllowed is whether the entry lists a value, or one that it is a part of.
@@ -233,7 +237,7 @@ func (i *inference) text(path, at []string, of func(text string) any, schema api
 	if i.runsText {
 		o.reached = first(i.try(at, of(template)).templated(), o.reached)
 	}
-	if schema.Pattern != "" && len(schema.Enum) > 0 {
+	if len(schema.Enum) > 0 || i.isAllowed(path) { // who lists it in watches.yaml trusts its authors with lines of a configuration, too
 		schema.Pattern = ""
 	}
 	return i.judge(path, o, schema)
@@ -407,7 +411,16 @@ func (i *inference) list(path []string, value []any) *apiextensionsv1.JSONSchema
 	}
 	items.Description = ""
 	schema.Items = &apiextensionsv1.JSONSchemaPropsOrArray{Schema: items}
+	if hasRules(items) { // which the API server reckons with as many elements as there may be: too much without a bound
+		schema.MaxItems = ptr.To[int64](64)
+	}
 	return &schema
+}
+
+// hasRules is whether a schema, or one in it, has rules in CEL.
+func hasRules(schema *apiextensionsv1.JSONSchemaProps) bool {
+	return len(schema.XValidations) > 0 || schema.Items != nil && hasRules(schema.Items.Schema) ||
+		slices.ContainsFunc(slices.Collect(maps.Values(schema.Properties)), func(property apiextensionsv1.JSONSchemaProps) bool { return hasRules(&property) })
 }
 
 // unknown is a value without a default that says what it may be. What the chart takes is tried.

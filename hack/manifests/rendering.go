@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"errors"
@@ -23,7 +22,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
 	obj "demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/operator"
@@ -40,8 +38,11 @@ type rendered struct {
 	object *unstructured.Unstructured
 }
 
-// sampleRelease is that as which charts are tried.
-var sampleRelease = &metav1.ObjectMeta{Name: "sample", Namespace: "default"}
+// sampleRelease is that as which charts are tried, otherRelease one to see what follows from its name.
+var (
+	sampleRelease = &metav1.ObjectMeta{Name: "sample", Namespace: "default"}
+	otherRelease  = &metav1.ObjectMeta{Name: "other", Namespace: "elsewhere"}
+)
 
 // trial renders the chart of an entry with values of its choice.
 type trial struct {
@@ -180,7 +181,8 @@ func (t *trial) render(s scenario, leniently bool) ([]rendered, error) {
 	if s.everyAPI {
 		capabilities.APIVersions = append(slices.Clone(chartutil.DefaultVersionSet), t.asked...)
 	}
-	options := chartutil.ReleaseOptions{Name: sampleRelease.Name, Namespace: sampleRelease.Namespace, Revision: 1, IsInstall: true}
+	release := cmp.Or(s.release, sampleRelease)
+	options := chartutil.ReleaseOptions{Name: release.Name, Namespace: release.Namespace, Revision: 1, IsInstall: true}
 	all, err := chartutil.ToRenderValuesWithSchemaValidation(c, values, options, &capabilities, true)
 	if err != nil {
 		return nil, err
@@ -194,15 +196,12 @@ func (t *trial) render(s scenario, leniently bool) ([]rendered, error) {
 		if base := path.Base(file); strings.HasPrefix(base, "_") || base == "NOTES.txt" {
 			continue
 		}
-		decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewBufferString(files[file]), 4096)
-		for {
-			object := &unstructured.Unstructured{}
-			if err := decoder.Decode(&object.Object); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				return nil, fmt.Errorf("%s %w: %w", file, errNoYAML, err)
-			}
-			if len(object.Object) > 0 && (t.tests || !isTest(object)) {
+		documents, err := obj.Documents(strings.NewReader(files[file]))
+		if err != nil {
+			return nil, fmt.Errorf("%s %w: %w", file, errNoYAML, err)
+		}
+		for _, object := range documents {
+			if t.tests || !isTest(object) {
 				objects = append(objects, rendered{file, object})
 			}
 		}
@@ -221,6 +220,8 @@ func isTest(object *unstructured.Unstructured) bool {
 // scenario is a state of all values in which a chart is tried.
 type scenario struct {
 	values map[string]any
+	// release is nil for sampleRelease.
+	release *metav1.ObjectMeta
 	// everyAPI is whether the cluster has each that the chart looks for, and not only Kubernetes' own.
 	everyAPI bool
 	// why is the value that makes it differ from the one before, empty for the first ones.

@@ -219,7 +219,7 @@ func makeRules(kinds []kind, inNoNamespace bool) (text string) {
 }
 
 // handedOut are the rules of those roles of a kind, Role or ClusterRole, that the operator may make: nobody may hand out rights that they have not. They are those
-// of a custom resource that says nothing, for no other's are made. Of what is too much for a chart to ask for, a comment tells instead.
+// of a custom resource that says nothing, for no other's are made; a rule for resources whose names follow from the release's is one for all names. Of what is too much for a chart to ask for, a comment tells instead.
 func handedOut(kinds []kind, role string) (text string, err error) {
 	for _, k := range kinds {
 		if !slices.ContainsFunc(k.api.kinds, func(m made) bool {
@@ -235,26 +235,35 @@ func handedOut(kinds []kind, role string) (text string, err error) {
 		if err != nil {
 			return "", err
 		}
-		for _, r := range objects {
+		others, err := k.api.trial.render(scenario{values: values, release: otherRelease}, false)
+		if err != nil {
+			return "", err
+		}
+		for i, r := range objects {
 			if r.object.GetKind() != role || !obj.HandsOut(r.object.GroupVersionKind().GroupKind()) {
 				continue
 			}
 			what := fmt.Sprintf("%s %s of each %s may", role, line(r.object.GetName()), k.entry.Kind)
 			file := line(path.Base(r.file))
-			var given rbacv1.ClusterRole // a Role's rules are the same
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"rules": r.object.Object["rules"]}, &given); err != nil {
+			given, err := rulesOf(r)
+			if err != nil {
 				return "", fmt.Errorf("%s, by %s: %w", what, file, err)
 			}
+			if i < len(others) {
+				if of, err := rulesOf(others[i]); err == nil {
+					given = underAnyName(given, of)
+				}
+			}
 			refused := map[string]bool{}
-			given.Rules = slices.DeleteFunc(given.Rules, func(rule rbacv1.PolicyRule) bool {
+			given = slices.DeleteFunc(given, func(rule rbacv1.PolicyRule) bool {
 				why := k.tooMuch(rule)
 				if why != "" {
 					refused[why] = true
 				}
 				return why != ""
 			})
-			if len(given.Rules) > 0 {
-				list, err := yaml.Marshal(given.Rules)
+			if len(given) > 0 {
+				list, err := yaml.Marshal(given)
 				if err != nil {
 					return "", err
 				}
@@ -266,6 +275,23 @@ func handedOut(kinds []kind, role string) (text string, err error) {
 		}
 	}
 	return text, nil
+}
+
+// rulesOf are the rules of a Role or a ClusterRole.
+func rulesOf(r rendered) ([]rbacv1.PolicyRule, error) {
+	var role rbacv1.ClusterRole // a Role's rules are the same
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"rules": r.object.Object["rules"]}, &role)
+	return role.Rules, err
+}
+
+// underAnyName are rules without the names of resources that are others in another release: no rule can say those of all custom resources.
+func underAnyName(rules, ofAnother []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	for i := range rules {
+		if i >= len(ofAnother) || !slices.Equal(rules[i].ResourceNames, ofAnother[i].ResourceNames) {
+			rules[i].ResourceNames = nil
+		}
+	}
+	return rules
 }
 
 // tooMuch is why the operator does not get a right that a chart's role hands out, empty if it does. The API server then refuses that role, unless the platform

@@ -59,13 +59,13 @@ func TestRightsThatAnEntryAllows(t *testing.T) {
 	const rbac = "rbac.authorization.k8s.io"
 	name := "'{{ .Release.Namespace }}-{{ .Release.Name }}'"
 	rules := func(all ...string) string { return "rules: [" + strings.Join(all, ", ") + "]\n" }
-	leases := "{apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get]}"
+	leases := "{apiGroups: [coordination.k8s.io], resources: [leases], resourceNames: ['{{ .Release.Name }}-leader'], verbs: [get]}" // another name for each
 	dir := chartAt(t, map[string]string{
 		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "a: 1\n",
 		"templates/x.yaml": "---\n{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: " + name + "}}\n" +
 			"---\napiVersion: " + rbac + "/v1\nkind: Role\nmetadata: {name: x}\n" + rules(leases,
 			"{apiGroups: ['', apps], resources: [pods, secrets], verbs: [get]}", "{apiGroups: ['*'], resources: ['*'], verbs: [list]}", "{apiGroups: [''], resources: [secrets/x], verbs: [watch]}",
-			"{apiGroups: [apps], resources: ['*'], verbs: ['*']}", "{apiGroups: ["+rbac+"], resources: [roles], verbs: [escalate]}") +
+			"{apiGroups: [apps], resources: ['*'], resourceNames: [fixed], verbs: ['*']}", "{apiGroups: ["+rbac+"], resources: [roles], verbs: [escalate]}") +
 			"---\napiVersion: " + rbac + "/v1\nkind: ClusterRole\nmetadata: {name: " + name + "}\n" + rules(leases,
 			"{apiGroups: [''], resources: [users], verbs: [impersonate]}", "{apiGroups: ["+rbac+"], resources: [clusterroles], verbs: ['*']}", "{apiGroups: ['*'], resources: [pods], verbs: ['*']}"),
 	})
@@ -76,7 +76,7 @@ func TestRightsThatAnEntryAllows(t *testing.T) {
 		"    - {kind: ClusterRole." + rbac + ", name: '{namespace}-{name}'}\n    - {kind: ClusterPolicy.kyverno.io, name: '{namespace}-{name}'}\n"
 	const (
 		handed      = "- apiGroups:\n  - coordination.k8s.io\n  resources:\n  - leases\n  verbs:\n  - get\n"
-		apps        = "- apiGroups:\n  - apps\n  resources:\n  - '*'\n  verbs:\n  - '*'\n"
+		apps        = "- apiGroups:\n  - apps\n  resourceNames:\n  - fixed\n  resources:\n  - '*'\n  verbs:\n  - '*'\n"
 		withSecrets = "- apiGroups:\n  - \"\"\n  - apps\n  resources:\n  - pods\n  - secrets\n  verbs:\n  - get\n- apiGroups:\n  - '*'\n  resources:\n  - '*'\n  verbs:\n  - list\n" +
 			"- apiGroups:\n  - \"\"\n  resources:\n  - secrets/x\n  verbs:\n  - watch\n"
 		ofRole  = "# No right to hand out what Role x of each Goodbye may (by x.yaml): "

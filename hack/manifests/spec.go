@@ -18,13 +18,13 @@ const replicasPath = ".spec.replicas"
 func (a *API) spec() (spec, checked apiextensionsv1.JSONSchemaProps, err error) {
 	spec = *a.values.DeepCopy()
 	for _, path := range a.pinned {
-		if !remove(&spec, pathElements(path)) {
+		if !remove(&spec, pathElements(path), false) {
 			return spec, checked, fmt.Errorf("overrideValues pins %q, which %s does not have: correct the path in watches.yaml", path, a.schemaFile)
 		}
 	}
 	for _, left := range a.left {
 		if value, _, _ := strings.Cut(left.path, "[]"); left.powerful && !a.inferred {
-			remove(&spec, pathElements(value))
+			remove(&spec, pathElements(value), true)
 		}
 	}
 	describe(&spec)
@@ -94,8 +94,9 @@ func pathElements(path string) []string {
 	return elements
 }
 
-// remove takes the property at path out of schema, and objects that have nothing left. It reports whether path exists.
-func remove(schema *apiextensionsv1.JSONSchemaProps, path []string) bool {
+// remove takes the property at path out of schema, and objects that have nothing left: maps whose keys are free, too, if nobody is to write any
+// of them. It reports whether path exists.
+func remove(schema *apiextensionsv1.JSONSchemaProps, path []string, withMaps bool) bool {
 	if schema.AdditionalProperties != nil {
 		// One key of a free map: the operator's value wins over the user's, other keys stay the user's.
 		return true
@@ -104,8 +105,8 @@ func remove(schema *apiextensionsv1.JSONSchemaProps, path []string) bool {
 	if !ok {
 		return false
 	}
-	if len(path) > 1 {
-		if !remove(&property, path[1:]) {
+	if len(path) > 1 && (!withMaps || property.AdditionalProperties == nil) {
+		if !remove(&property, path[1:], withMaps) {
 			return false
 		}
 		schema.Properties[path[0]] = property

@@ -181,10 +181,10 @@ func ownerOf(object *unstructured.Unstructured, selector labels.Selector) owner 
 		held:     slices.Contains(object.GetFinalizers(), status.Finalizer),
 	}
 	for i, condition := range countedConditions {
-		text, _ := conditionOf(object, condition)["status"].(string)
+		text, _ := status.ConditionOf(object, condition)["status"].(string)
 		o.conditions[i] = uint8(max(0, slices.Index(conditionStatuses, text)))
 	}
-	if loop := conditionOf(object, status.DriftLoop); loop["status"] == "True" {
+	if loop := status.ConditionOf(object, status.DriftLoop); loop["status"] == "True" {
 		o.loop, _ = loop["message"].(string)
 	}
 	if since := notReadySince(object); !since.IsZero() {
@@ -456,7 +456,7 @@ func gauge(desc *prometheus.Desc, value float64, labels ...string) prometheus.Me
 
 // notReadySince is zero for what is ready or paused. What nobody has looked at yet is not ready.
 func notReadySince(item *unstructured.Unstructured) (since time.Time) {
-	ready := conditionOf(item, status.Ready)
+	ready := status.ConditionOf(item, status.Ready)
 	switch {
 	case ready == nil:
 		since = item.GetCreationTimestamp().Time
@@ -465,15 +465,4 @@ func notReadySince(item *unstructured.Unstructured) (since time.Time) {
 		since, _ = time.Parse(time.RFC3339, text) // the CRD lets nothing else in
 	}
 	return since
-}
-
-func conditionOf(item *unstructured.Unstructured, conditionType string) map[string]any {
-	content, _ := item.Object["status"].(map[string]any)
-	conditions, _ := content["conditions"].([]any)
-	for _, c := range conditions {
-		if c, ok := c.(map[string]any); ok && c["type"] == conditionType {
-			return c
-		}
-	}
-	return nil
 }

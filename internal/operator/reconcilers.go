@@ -87,7 +87,7 @@ func reconcilerOptions(mgr ctrl.Manager, entry Entry, options Options, clients *
 		reconciler.WithActionClientGetter(kind),
 		reconciler.WithControllerSetupFunc(kind.SetUp),
 		reconciler.WithPauseReconcileHandler(func(_ context.Context, obj *unstructured.Unstructured) (bool, error) {
-			if !paused(obj) {
+			if !release.IsPaused(obj) {
 				return false, nil
 			}
 			kind.Paused(obj)
@@ -123,10 +123,4 @@ func (e Entry) kindOptions(options Options) release.KindOptions {
 		Namespaces:       options.WatchNamespaces,
 		WatchDependents:  e.WatchDependentResources == nil || *e.WatchDependentResources,
 	}
-}
-
-// paused lets a deletion through: the library asks before it looks at the deletion, and the
-// finalizer of a paused custom resource would stay for ever.
-func paused(obj *unstructured.Unstructured) bool {
-	return obj.GetAnnotations()[release.Pause] == "true" && obj.GetDeletionTimestamp() == nil
 }

@@ -20,12 +20,13 @@ type tally[T any] struct {
 	// read says whether all objects that there were have been told of.
 	read toolscache.ResourceEventHandlerRegistration
 
-	mu   sync.Mutex
-	each map[types.NamespacedName]T
+	mu sync.Mutex
+	// each has pointers: a map keeps its room, twice what it needs right after it has grown, also for what has gone.
+	each map[types.NamespacedName]*T
 }
 
 func newTally[T any](informer cache.Informer, of func(*unstructured.Unstructured) T) (t *tally[T], err error) {
-	t = &tally[T]{of: of, each: map[types.NamespacedName]T{}}
+	t = &tally[T]{of: of, each: map[types.NamespacedName]*T{}}
 	t.read, err = informer.AddEventHandler(t)
 	return t, err
 }
@@ -53,7 +54,7 @@ func (t *tally[T]) set(told any) {
 		kept := t.of(object.Unpack(cached))
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		t.each[client.ObjectKeyFromObject(cached)] = kept
+		t.each[client.ObjectKeyFromObject(cached)] = &kept
 	}
 }
 
@@ -62,6 +63,6 @@ func (t *tally[T]) forEach(do func(types.NamespacedName, T)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for name, kept := range t.each {
-		do(name, kept)
+		do(name, *kept)
 	}
 }

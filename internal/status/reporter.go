@@ -129,7 +129,12 @@ func (r *Reporter) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 	if obj.GetDeletionTimestamp() != nil {
 		controllerutil.AddFinalizer(obj, Finalizer) // one of a stock operator's calls for the same
 	}
+	owner, ok := obj.(*unstructured.Unstructured)
+	wasPaused := ok && !release.IsPaused(owner) && owner.GetDeletionTimestamp() == nil && ConditionOf(owner, Ready)["reason"] == reasonPaused
 	hideConditions(obj)
+	if wasPaused {
+		return r.resumed(ctx, owner)
+	}
 	return nil
 }
 
@@ -141,6 +146,16 @@ func (r *Reporter) Update(ctx context.Context, obj client.Object, _ ...client.Up
 	}
 	hideConditions(obj)
 	return nil
+}
+
+// resumed has the status say that a custom resource is no longer paused. What is done then may take minutes, and who pauses it meanwhile must not
+// take for an answer what the status says of the last time.
+func (r *Reporter) resumed(ctx context.Context, owner *unstructured.Unstructured) error {
+	ended := []any{map[string]any{"type": pausedType, "status": string(metav1.ConditionFalse)}}
+	if err := unstructured.SetNestedSlice(owner.Object, ended, "status", "conditions"); err != nil {
+		return err
+	}
+	return r.Status().Update(ctx, owner)
 }
 
 func hideConditions(obj client.Object) {

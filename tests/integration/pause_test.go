@@ -3,7 +3,9 @@ package integration
 import (
 	"testing"
 
+	"helm.sh/helm/v3/pkg/release"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
@@ -43,4 +45,28 @@ func TestPauseDoesNotBlockDeletion(t *testing.T) {
 	s.pause()
 	s.delete(cr)
 	s.awaitGone(&appsv1.Deployment{}, "hello")
+}
+
+// What is done after a resume may take minutes. The status does not say meanwhile that the Welcome is paused, and who pauses it again
+// and waits for that has it left alone afterwards.
+func TestPauseAgainMidAction(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(s.hooked([]string{"post-upgrade"}, nil))
+	s.deploy("hello", kit.Greet("before"))
+	s.pause()
+	s.edit("hello", kit.Greet("after"))
+	s.edit("hello", kit.Pause(false))
+	job := &batchv1.Job{}
+	s.ran(job, "post-upgrade", "after")
+	s.awaitReason("hello", "Progressing")
+	s.awaitCondition("hello", "Paused", "False")
+	s.awaitEvent("hello", "Resumed", "")
+
+	got := s.plugin("pause", "hello", "--wait", "--timeout=3s")
+	s.expect(got, 1, "not done after 3s")
+	s.endHook(job, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.expect(s.plugin("pause", "hello", "--wait"), 0, "paused already")
+	if newest := s.records("hello"); newest[len(newest)-1].Labels["status"] != string(release.StatusDeployed) {
+		t.Errorf("the operator was not done: %v", names(newest))
+	}
 }

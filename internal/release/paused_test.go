@@ -1,15 +1,13 @@
-package operator
+package release
 
 import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
-func TestPaused(t *testing.T) {
+func TestIsPaused(t *testing.T) {
 	for name, c := range map[string]struct {
 		annotation string
 		deleting   bool
@@ -24,13 +22,13 @@ func TestPaused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			object := &unstructured.Unstructured{Object: map[string]any{}}
 			if c.annotation != "" {
-				object.SetAnnotations(map[string]string{release.Pause: c.annotation})
+				object.SetAnnotations(map[string]string{Pause: c.annotation})
 			}
 			if c.deleting {
 				now := metav1.Now()
 				object.SetDeletionTimestamp(&now)
 			}
-			if got := paused(object); got != c.want {
+			if got := IsPaused(object); got != c.want {
 				t.Errorf("got %v", got)
 			}
 		})
