@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -178,7 +179,14 @@ func differing(path string, a, b *apiextensionsv1.JSONSchemaProps) (paths []stri
 func rightsSuffice(ctx context.Context, p *patient) (string, []finding, error) {
 	asked := 0
 	var found []finding
+	kinds, err := p.kinds()
+	if err != nil {
+		return "", nil, err
+	}
 	for _, o := range p.operators {
+		if len(kinds) > 0 && len(o.serves) > 0 && !kinds.HasAny(o.serves.UnsortedList()...) {
+			continue // another operator, of other kinds
+		}
 		var all []authorizationv1.SubjectAccessReview
 		for _, need := range p.needs {
 			all = append(all, questions(need, p.needs, o)...)
@@ -322,7 +330,7 @@ func operatorsAreAlone(ctx context.Context, p *patient) (string, []finding, erro
 		}) {
 			found = append(found, finding{
 				fmt.Sprintf("%s served by operator %q, of which no Deployment runs in namespace %s", counted(served[name], "custom resource"), name, namespace),
-				"start it again, or, if it is gone for good, wait: another one that watches them takes them over within a minute. One that runs elsewhere (make run) is no problem",
+				"start it again. If it is gone for good, another one that watches them takes them over within a minute; where it was a shard, once one of the others selects them (docs/shards.md). One that runs elsewhere (make run) is no problem",
 			})
 		}
 	}
@@ -503,8 +511,18 @@ func deletionsEnd(_ context.Context, p *patient) (string, []finding, error) {
 		if ready := meta.FindStatusCondition(status.Of(obj).Conditions, status.Ready); ready != nil {
 			problem += ": " + ready.Message
 		}
-		if !slices.ContainsFunc(p.operators, func(o operator) bool { return o.watches(obj.GetNamespace()) && o.Status.AvailableReplicas > 0 }) {
-			remedy = fmt.Sprintf("no operator that runs watches it: start one, or give it up and keep what it made: kubectl -n %s patch %s --type=merge -p '{\"metadata\":{\"finalizers\":null}}'", obj.GetNamespace(), label(obj))
+		waits := slices.Contains(obj.GetFinalizers(), status.Finalizer)
+		if waits && !slices.ContainsFunc(p.operators, func(o operator) bool { return o.watches(obj.GetNamespace()) && o.Status.AvailableReplicas > 0 }) {
+			others := slices.DeleteFunc(obj.GetFinalizers(), func(finalizer string) bool { return finalizer == status.Finalizer })
+			becomes := "Kubernetes deletes what it has made in its namespace, its data too, without hooks; what is in none stays"
+			if slices.Contains(others, metav1.FinalizerOrphanDependents) {
+				becomes = "what it has made stays"
+			}
+			left, err := json.Marshal(append([]string{}, others...))
+			if err != nil {
+				return "", nil, err
+			}
+			remedy = fmt.Sprintf("no operator that runs watches it: start one. Or give it up, and %s: kubectl -n %s patch %s --type=merge -p '{\"metadata\":{\"finalizers\":%s}}'", becomes, obj.GetNamespace(), label(obj), left)
 		}
 		found = append(found, finding{problem, remedy})
 	}

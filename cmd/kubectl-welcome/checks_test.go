@@ -55,7 +55,7 @@ func TestDeletionsEnd(t *testing.T) {
 		remedy    string
 	}{
 		"an operator runs": {[]operator{watching()}, "kubectl welcome status welcome/stuck -n team-a says why"},
-		"none watches it":  {[]operator{watching(corev1.EnvVar{Name: "WATCH_NAMESPACE", Value: "team-b"})}, `kubectl -n team-a patch welcome/stuck --type=merge -p '{"metadata":{"finalizers":null}}'`},
+		"none watches it":  {[]operator{watching(corev1.EnvVar{Name: "WATCH_NAMESPACE", Value: "team-b"})}, `Kubernetes deletes what it has made in its namespace, its data too, without hooks; what is in none stays: kubectl -n team-a patch welcome/stuck --type=merge -p '{"metadata":{"finalizers":[]}}'`},
 		"there is none":    {nil, "no operator that runs watches it"},
 	} {
 		p.operators = test.operators
@@ -69,6 +69,18 @@ func TestDeletionsEnd(t *testing.T) {
 		if !strings.Contains(found[0].remedy, test.remedy) {
 			t.Errorf("%s: %s", name, found[0].remedy)
 		}
+	}
+}
+
+// Who deletes one and leaves its objects, and then gives it up, has them left.
+func TestGivenUpWhileOrphaned(t *testing.T) {
+	p := &patient{cluster: &cluster{}, customResources: []unstructured.Unstructured{welcome("stuck", func(obj *unstructured.Unstructured) {
+		obj.SetDeletionTimestamp(&metav1.Time{Time: time.Now().Add(-time.Hour)})
+		obj.SetFinalizers([]string{"orphan", "uninstall-helm-release"})
+	})}}
+	_, found, err := deletionsEnd(context.Background(), p)
+	if err != nil || len(found) != 1 || !strings.Contains(found[0].remedy, `what it has made stays: kubectl -n team-a patch welcome/stuck --type=merge -p '{"metadata":{"finalizers":["orphan"]}}'`) {
+		t.Error(found, err)
 	}
 }
 

@@ -13,7 +13,11 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -43,6 +47,8 @@ type operator struct {
 	appsv1.Deployment
 	// options are what its flags and its environment say.
 	options boot.Options
+	// serves are the kinds of the custom resources that say that it serves them.
+	serves sets.Set[schema.GroupKind]
 	// refused is why it would not start with them, or one of another version than the plugin's might.
 	refused error
 }
@@ -103,14 +109,18 @@ func (c *cluster) examine(ctx context.Context, files []string) (*patient, error)
 		return nil, fmt.Errorf("look for operators: %w\nThe doctor looks at the whole cluster: have somebody call it who may", err)
 	}
 	p.customResources, p.unlisted = c.find(ctx, selection{all: true}, nil)
-	serving := map[string]bool{} // by namespace
+	serving := map[string]sets.Set[schema.GroupKind]{} // by the operator's namespace
 	for i := range p.customResources {
 		namespace, _, _ := strings.Cut(status.Operator(&p.customResources[i]), "/")
-		serving[namespace] = true
+		if serving[namespace] == nil {
+			serving[namespace] = sets.New[schema.GroupKind]()
+		}
+		serving[namespace].Insert(p.customResources[i].GroupVersionKind().GroupKind())
 	}
 	var others []operator
 	for _, deployment := range deployments.Items {
-		if o := newOperator(deployment); serving[o.Namespace] {
+		o := newOperator(deployment)
+		if o.serves = serving[o.Namespace]; len(o.serves) > 0 {
 			p.operators = append(p.operators, o)
 		} else {
 			others = append(others, o)
@@ -121,6 +131,22 @@ func (c *cluster) examine(ctx context.Context, files []string) (*patient, error)
 		p.operators = others
 	}
 	return p, nil
+}
+
+// kinds are those of the CRDs in needs.
+func (p *patient) kinds() (sets.Set[schema.GroupKind], error) {
+	kinds := sets.New[schema.GroupKind]()
+	for _, need := range p.needs {
+		if need.GetKind() != "CustomResourceDefinition" {
+			continue
+		}
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(need.Object, crd); err != nil {
+			return nil, err
+		}
+		kinds.Insert(schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind})
+	}
+	return kinds, nil
 }
 
 // needs are the objects in files, or those of config/.

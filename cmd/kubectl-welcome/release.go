@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -159,10 +160,20 @@ func (c *cluster) hand(ctx context.Context, o releaseOptions, secrets corev1clie
 	if err != nil {
 		return err
 	}
-	if obj.GetDeletionTimestamp() != nil && (!orphaned || existing == nil) {
-		return fmt.Errorf("%s is being deleted: too late to keep what it has made", label(obj))
-	}
-	if !orphaned {
+	if obj.GetDeletionTimestamp() != nil {
+		kept := orphaned
+		if existing != nil && !kept { // those that an earlier run has told to leave it may have done so since
+			if kept, err = c.areKept(ctx, existing, obj); err != nil {
+				return err
+			}
+		}
+		switch {
+		case !kept:
+			return fmt.Errorf("%s is being deleted: too late to keep what it has made", label(obj))
+		case existing == nil:
+			return fmt.Errorf("somebody deletes %s, and leaves its objects: too late to make a release of them", label(obj))
+		}
+	} else {
 		// What would be in the way is said before anything is written.
 		if err := c.recordFor(ctx, o, trialSecrets{secrets, map[string]bool{}}, obj); err != nil {
 			return err
@@ -183,11 +194,42 @@ func (c *cluster) hand(ctx context.Context, o releaseOptions, secrets corev1clie
 			return fmt.Errorf("%w\n%s is paused. To go on, run it again. To go back: kubectl welcome resume %s", err, label(obj), typed(obj))
 		}
 	}
-	uid := obj.GetUID()
 	return c.await(ctx, o.wait, func(ctx context.Context) (string, bool, error) {
-		err := c.again(ctx, obj)
-		return label(obj) + " goes, and leaves its objects", apierrors.IsNotFound(err) || err == nil && obj.GetUID() != uid, client.IgnoreNotFound(err)
+		now := obj.DeepCopy()
+		if err := c.again(ctx, now); err != nil {
+			return "", apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+		}
+		if now.GetUID() != obj.GetUID() {
+			return "", false, fmt.Errorf("somebody has made another %s, which takes over what this one leaves: see to it that nobody does (GitOps?); Helm's record goes by kubectl delete secret -n %s -l %s=%s",
+				label(obj), obj.GetNamespace(), releasedFrom, obj.GetUID())
+		}
+		return fmt.Sprintf("%s goes, and leaves its objects, when who has set its finalizers is done: %s", label(obj), strings.Join(now.GetFinalizers(), ", ")), false, nil
 	})
+}
+
+// areKept is whether all objects of a record are there, and are no longer owner's: what goes with it is either gone or still owned.
+func (c *cluster) areKept(ctx context.Context, secret *corev1.Secret, owner *unstructured.Unstructured) (bool, error) {
+	_, objects, err := recorded(secret)
+	if err != nil {
+		return false, err
+	}
+	for _, obj := range objects {
+		live, err := c.liveOf(ctx, obj, owner.GetNamespace())
+		if err != nil || live == nil || slices.ContainsFunc(live.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() }) {
+			return false, err
+		}
+	}
+	return len(objects) > 0, nil
+}
+
+// recorded is what a record of Helm's has.
+func recorded(secret *corev1.Secret) (*helmrelease.Release, []*unstructured.Unstructured, error) {
+	rel, err := record.Decode(string(secret.Data["release"]), maxHelmRecord)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read Secret %s: %w", secret.Name, err)
+	}
+	objects, err := manifestObjects(rel.Manifest)
+	return rel, objects, err
 }
 
 // handPaused is the way from the pause to the deletion.
@@ -277,7 +319,11 @@ func (c *cluster) recordFor(ctx context.Context, o releaseOptions, secrets corev
 	}
 	for _, secret := range list.Items {
 		if !metav1.IsControlledBy(&secret, obj) && secret.Labels[releasedFrom] != string(obj.GetUID()) {
-			return fmt.Errorf("there is a Helm release %s already (Secret %s), which is not of %s", rel.Name, secret.Name, label(obj))
+			err := fmt.Errorf("there is a Helm release %s already (Secret %s), which is not of %s", rel.Name, secret.Name, label(obj))
+			if from := secret.Labels[releasedFrom]; from != "" {
+				err = fmt.Errorf("%w, but of one with the UID %s, whose kubectl welcome release has not come to its end. If that is gone: kubectl delete secret -n %s %s", err, from, obj.GetNamespace(), secret.Name)
+			}
+			return err
 		}
 	}
 	existing, highest, err := c.handed(ctx, secrets, obj)
@@ -316,11 +362,7 @@ func (c *cluster) finish(ctx context.Context, secrets corev1client.SecretInterfa
 	if secret == nil {
 		return nil, "", fmt.Errorf("the record of the Helm release %s is gone: somebody has deleted it", owner.GetName())
 	}
-	rel, err := record.Decode(string(secret.Data["release"]), maxHelmRecord)
-	if err != nil {
-		return nil, "", fmt.Errorf("read Secret %s: %w", secret.Name, err)
-	}
-	objects, err := manifestObjects(rel.Manifest)
+	rel, objects, err := recorded(secret)
 	if err != nil {
 		return nil, "", err
 	}

@@ -27,9 +27,8 @@ func retryPeriod(lease time.Duration) time.Duration { return lease * 2 / 25 }
 type fence struct {
 	name    string // of the lease
 	lease   time.Duration
-	start   time.Time
-	renewed atomic.Int64 // the time since start when the last renewal that succeeded began, 0 if there was none
-	refused atomic.Bool  // whether the API server refused the last renewal
+	renewed atomic.Pointer[time.Time] // when the last renewal that succeeded began, nil if there was none
+	refused atomic.Bool               // whether the API server refused the last renewal
 }
 
 // around has all requests of clients of config pass the fence.
@@ -47,23 +46,27 @@ func (f fenced) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method == http.MethodGet {
 		return f.next.RoundTrip(request)
 	}
-	now := time.Since(f.start)
+	now := time.Now()
 	// Leader election alone updates: a lease that a chart has is patched, and is no renewal, whatever it is called.
 	renews := request.Method == http.MethodPut && strings.HasSuffix(request.URL.Path, "/leases/"+f.name)
-	if renewed := time.Duration(f.renewed.Load()); renewed > 0 && (now-renewed > f.lease || f.refused.Load() && !renews) {
+	if renewed := f.renewed.Load(); renewed != nil && (between(*renewed, now) > f.lease || f.refused.Load() && !renews) {
 		if request.Body != nil {
 			_ = request.Body.Close() // as whoever sends a request does
 		}
-		return nil, fmt.Errorf("not sent: the lease was last renewed %s ago, and somebody else may be at work by now", (now - renewed).Round(time.Second))
+		return nil, fmt.Errorf("not sent: the lease was last renewed %s ago, and somebody else may be at work by now", between(*renewed, now).Round(time.Second))
 	}
 	response, err := f.next.RoundTrip(request)
 	switch {
 	case !renews || err != nil:
 	case response.StatusCode < http.StatusMultipleChoices:
-		f.renewed.Store(int64(now))
+		f.renewed.Store(&now)
 		f.refused.Store(false)
 	case response.StatusCode == http.StatusConflict: // one that is gone is made anew, by this process or another one
 		f.refused.Store(true)
 	}
 	return response, err
 }
+
+// between is the time from a to b by whichever of the two clocks says more: the monotonic one stands still while a machine is suspended, and the other one may be
+// set back. One that is set forward by more than a lease ends the process, which starts again.
+func between(a, b time.Time) time.Duration { return max(b.Sub(a), b.Round(0).Sub(a.Round(0))) }

@@ -16,7 +16,7 @@ func TestFence(t *testing.T) {
 	const lease, object = "https://cluster/apis/coordination.k8s.io/v1/namespaces/a/leases/b", "https://cluster/api/v1/namespaces/a/configmaps"
 	synctest.Test(t, func(t *testing.T) {
 		answer, takes := http.StatusOK, time.Duration(0)
-		through := fenced{&fence{name: "b", lease: leaseDuration, start: time.Now()}, sender(func(*http.Request) (*http.Response, error) {
+		through := fenced{&fence{name: "b", lease: leaseDuration}, sender(func(*http.Request) (*http.Response, error) {
 			time.Sleep(takes)
 			return &http.Response{StatusCode: answer, Body: http.NoBody}, nil
 		})}
@@ -64,7 +64,7 @@ func TestFence(t *testing.T) {
 			t.Error("leader election can't look who has it")
 		}
 
-		through.fence = &fence{name: "b", lease: leaseDuration, start: time.Now()}
+		through.fence = &fence{name: "b", lease: leaseDuration}
 		answer = http.StatusConflict
 		passes(http.MethodPut, lease)
 		answer = http.StatusOK

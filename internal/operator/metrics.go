@@ -284,7 +284,7 @@ func (r *resources) collectUnserved(ctx context.Context, out chan<- prometheus.M
 		}
 	})
 	counts := map[string]float64{"unclaimed": 0, "deleted": 0, "lapsed": 0}
-	lapsed := map[string]bool{r.operator: true} // what it does not select any more, it lets go
+	lapsed := map[string]bool{r.operator: false} // what it does not select any more, it lets go once it is done with it
 	for group, count := range groups {
 		if _, known := lapsed[group.operator]; group.operator != "" && !known {
 			lapsed[group.operator] = r.hasLapsed(ctx, group.operator)

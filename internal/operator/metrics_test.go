@@ -208,8 +208,9 @@ func TestResourcesOfAShard(t *testing.T) {
 	}
 	r := testResources(t, false, []unstructured.Unstructured{
 		thing("a", "mine", "True"), other("new", "", false), other("served", "n/lives", false), other("left", "n/lapsed", false), other("lost", "n/none", false),
-		other("going", "n/lives", true), other("hanging", "", true),
+		other("going", "n/lives", true), other("hanging", "", true), other("at-work", "n/self", false), other("uninstalled", "n/self", true), // by this one, for as long as a hook takes
 	}, []unstructured.Unstructured{deploymentFor(t, "a", "Thing", "mine", 2, "500m", "32Mi"), deploymentFor(t, "a", "Thing", "served", 5, "500m", "32Mi")})
+	r.operator = "n/self"
 	r.live = leases{lease("lives", time.Second), lease("lapsed", time.Hour)}
 	got := gather(t, r)
 	for sample, want := range map[string]float64{

@@ -119,7 +119,7 @@ func newManager(cluster *rest.Config, mapper meta.RESTMapper, entries []Entry, o
 	// The library's finalizer draws a warning from the API server for every custom resource.
 	cluster.WarningHandlerWithContext = log.NewKubeAPIWarningLogger(log.KubeAPIWarningLoggerOptions{Deduplicate: true})
 	if options.LeaderElect {
-		(&fence{name: options.LeaderElectionID, lease: options.LeaseDuration, start: time.Now()}).around(cluster)
+		(&fence{name: options.LeaderElectionID, lease: options.LeaseDuration}).around(cluster)
 	}
 	mgr, err := ctrl.NewManager(cluster, ctrl.Options{
 		Scheme:         object.NewScheme(),

@@ -132,11 +132,12 @@ func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
 	kind := &unstructured.Unstructured{}
 	kind.SetGroupVersionKind(k.GroupVersionKind)
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	leave := func(obj *unstructured.Unstructured, q queue) {
-		if selector.Matches(labels.Set(obj.GetLabels())) {
-			return
-		}
-		if operator, told, _ := unstructured.NestedString(object.Unpack(obj).Object, "status", "operator"); !told || operator == k.clients.operator {
+	mine := func(obj *unstructured.Unstructured) bool {
+		operator, told, _ := unstructured.NestedString(object.Unpack(obj).Object, "status", "operator")
+		return !told || operator == k.clients.operator
+	}
+	leave := func(before, obj *unstructured.Unstructured, q queue) { // before: another operator may just have taken it over
+		if !selector.Matches(labels.Set(obj.GetLabels())) && (mine(obj) || mine(before)) {
 			q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
 		}
 	}
@@ -155,7 +156,7 @@ func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
 			if !e.IsInInitialList {
 				return
 			}
-			leave(e.Object, q)
+			leave(e.Object, e.Object, q)
 			if prior, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok && selector.Matches(labels.Set(e.Object.GetLabels())) && waits(e.Object) {
 				prior.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(0)}, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)})
 			}
@@ -165,7 +166,7 @@ func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
 				bury(e.ObjectOld, q)
 			}
 			orphan(e.ObjectNew)
-			leave(e.ObjectNew, q)
+			leave(e.ObjectOld, e.ObjectNew, q)
 		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*unstructured.Unstructured], q queue) {
 			bury(e.Object, q)

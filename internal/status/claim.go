@@ -102,6 +102,7 @@ func (c *claims) admit(ctx context.Context, obj *unstructured.Unstructured) (boo
 	case !c.serves.Matches(labels.Set(obj.GetLabels())):
 		return false, c.letGo(ctx, holder, obj)
 	case holder == "" && wasLetGo(obj):
+		c.releases.Forget(obj) // what this operator may know of it is from before another one had it
 		return c.takeOver(ctx, "", obj)
 	case holder == "":
 		return !c.yield(obj), nil
@@ -132,7 +133,8 @@ func wasLetGo(obj *unstructured.Unstructured) bool {
 // letGo takes the name of this operator off a custom resource whose label is another one by now. It is called by a reconcile, and so after the one that was
 // at it: whoever selects it finds no action under way.
 func (c *claims) letGo(ctx context.Context, holder string, obj *unstructured.Unstructured) error {
-	if holder != c.self {
+	if holder != c.self { // it may have been, and another operator has taken it over
+		c.releases.Forget(obj)
 		return nil
 	}
 	free := obj.DeepCopy()
@@ -281,18 +283,27 @@ func (c *claims) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("watch claims: %w", err)
 	}
-	ticks := time.NewTicker(lookPeriod)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-c.asked:
-		case <-ticks.C:
-			c.ask(ctx, time.Now())
+	var both sync.WaitGroup
+	defer both.Wait()
+	both.Go(func() { // who asks this operator does not wait until it has asked others, which may take seconds for each
+		for c.again(ctx, c.asked) {
+			c.answer(ctx)
 		}
-		c.answer(ctx)
+	})
+	for c.again(ctx, nil) {
+		c.ask(ctx, time.Now())
 	}
+	return nil
+}
+
+// again waits for the next look, or for told, and is false once ctx ends.
+func (c *claims) again(ctx context.Context, told <-chan struct{}) bool {
+	select {
+	case <-ctx.Done():
+	case <-told:
+	case <-time.After(lookPeriod):
+	}
+	return ctx.Err() == nil
 }
 
 // notice takes down who has to be answered.
@@ -359,6 +370,7 @@ func (c *claims) isHeldBy(ctx context.Context, operator string, obj *unstructure
 // ask asks other operators whether they live, and takes over from those that have not answered.
 func (c *claims) ask(ctx context.Context, now time.Time) {
 	ask, gone := c.look(ctx, now)
+	began := time.Now()
 	for at, obj := range gone {
 		// Only if nobody has written here since the question: it could be this operator that does not hear.
 		_, err := c.write(ctx, obj, c.self, "")
@@ -375,11 +387,13 @@ func (c *claims) ask(ctx context.Context, now time.Time) {
 		if challenger(obj) == "" {
 			obj, err = c.write(ctx, obj, Operator(obj), c.self)
 		}
+		written := now.Add(time.Since(began).Truncate(lookPeriod)) // with many places, long after now: the last ones have as long to answer as the first
 		if err == nil {
 			c.concerning(at, func(there *other) {
-				there.question, there.version, there.asked = obj.GetName(), obj.GetResourceVersion(), now
+				there.question, there.version, there.asked = obj.GetName(), obj.GetResourceVersion(), written
 			})
 		} else if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
+			c.concerning(at, func(there *other) { there.asked = written })
 			c.log().Error(err, "Could not ask another operator whether it lives; trying again", "other", at.operator, "namespace", at.namespace)
 		}
 	}

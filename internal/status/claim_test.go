@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -127,6 +128,31 @@ func TestClaimOfAnOperatorThatIsGone(t *testing.T) {
 	if len(s.claims.others) > 0 {
 		t.Errorf("remembered: %v", s.claims.others)
 	}
+}
+
+// Whoever asks in many namespaces, and needs long for each, gives the last one as long to answer as the first.
+func TestSlowQuestions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		for n := range 10 {
+			s.claim(fmt.Sprintf("team-%d", n), "theirs")
+			s.admits(s.claims, fmt.Sprintf("team-%d", n), "theirs")
+		}
+		s.slow = 3 * time.Second
+		s.claims.ask(t.Context(), time.Now())
+		time.Sleep(suspicion)
+		s.claims.ask(t.Context(), time.Now())
+		s.claims.ask(t.Context(), time.Now())
+		gone := 0
+		for _, there := range s.claims.others {
+			if there.gone {
+				gone++
+			}
+		}
+		if gone > 2 { // the first ones
+			t.Errorf("%d of %d places count as gone half a minute after the first question", gone, len(s.claims.others))
+		}
+	})
 }
 
 // That it no longer answers in one namespace does not take away what it has in another one.

@@ -37,7 +37,8 @@ var causes = []struct {
 	{regexp.MustCompile(`(?s)^.*?(not begun: the hooks of .*)$`), "WaitingForHooks", "$1", "", false},
 	{regexp.MustCompile(`(?s)^.*?(not begun: (?:another spec|the trial) .*)$`), "WaitingForTrial", "$1", "", false},
 	{regexp.MustCompile(`because it is being terminated`), "NamespaceTerminating", "", "", false},
-	{regexp.MustCompile(`User "[^"]*" cannot `), "Forbidden", "", "Give the operator's ServiceAccount this right, see config/rbac/role.yaml.", true},
+	{regexp.MustCompile(`User "[^"]*" cannot |is attempting to grant RBAC permissions not currently held`), "Forbidden", "",
+		"Give the operator's ServiceAccount this right, see config/rbac/role.yaml: make manifests adds it if one of config/samples makes this object.", true},
 	{regexp.MustCompile(`^spec not found$`), "InvalidValues", "There is no spec", "Write spec: {}, or have the CRD do so (default: {}).", true},
 	{regexp.MustCompile(`don't meet the specifications of the schema`), "InvalidValues", "", "Correct the spec.", true},
 	// What a chart refuses with its functions fail and required. Where in a template it does

@@ -34,9 +34,10 @@ type stage struct {
 	server    client.WithWatch
 	state     release.State
 	requeued  []time.Duration
-	writes    int    // of the status
-	lists     int    // of pods
-	recorder  string // the operator that the record names
+	writes    int           // of the status
+	slow      time.Duration // of each of them
+	lists     int           // of pods
+	recorder  string        // the operator that the record names
 	forgotten int
 	inherited []string // manifests
 	dropped   []string // fields of the status that the CRD does not have
@@ -95,6 +96,7 @@ func newStage(t *testing.T) *stage {
 			SubResourceUpdate: func(ctx context.Context, c client.Client, subresource string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
 				if obj.GetObjectKind().GroupVersionKind() == welcomeKind {
 					s.writes++
+					time.Sleep(s.slow)
 					// The fake does not look at the resource version of a status.
 					stored := &unstructured.Unstructured{}
 					stored.SetGroupVersionKind(welcomeKind)

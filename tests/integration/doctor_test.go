@@ -73,6 +73,9 @@ func TestDoctor(t *testing.T) {
 		deployment.Spec.Template.Spec.ServiceAccountName = operatorAccount
 		s.must(env.Client.Patch(ctx, &deployment, client.MergeFrom(before)))
 	})
+	t.Run("another operator of other kinds", func(t *testing.T) {
+		s.expect(s.plugin("doctor", "--files="+kit.File("examples/crontab-operator/operator.yaml")), 2, "OK       rights: 0 asked for")
+	})
 	t.Run("a lease that nobody renews", func(t *testing.T) {
 		before := deployment.DeepCopy()
 		deployment.Spec.Template.Spec.Containers[0].Args = []string{"--leader-elect"}

@@ -146,6 +146,9 @@ func TestRelease(t *testing.T) {
 	foreign.Labels = map[string]string{"owner": "helm", "name": "hello", "version": "3"}
 	s.must(env.Client.Update(ctx, foreign))
 	s.expect(s.plugin("release", "hello", "--yes"), 1, "there is a Helm release hello already")
+	foreign.Labels[kit.Group+"/released-from"] = "6d1f9c1e-one-before"
+	s.must(env.Client.Update(ctx, foreign))
+	s.expect(s.plugin("release", "hello", "--yes"), 1, "one with the UID 6d1f9c1e-one-before", "kubectl delete secret -n "+s.namespace+" "+foreign.Name)
 	s.must(env.Client.Delete(ctx, foreign))
 	deletion := func() error { return env.Client.Delete(ctx, s.welcome("hello"), client.DryRunAll) }
 	lift := s.refuse(admissionregistrationv1.Delete, kit.Group, "welcomes", "it stays", deletion)
@@ -172,6 +175,13 @@ func TestRelease(t *testing.T) {
 		}
 		return nil
 	})
+	s.await("nobody else keeps it", func() error {
+		if got := s.welcome("hello").GetFinalizers(); len(got) != 1 {
+			return fmt.Errorf("these do: %v", got)
+		}
+		return nil
+	})
+	s.expect(s.plugin("release", "hello", "--yes", "--timeout=1s"), 1, "not done after 1s", "when who has set its finalizers is done: example.com/theirs")
 	s.keptSince(before, nil)
 	s.must(env.Client.Patch(ctx, s.welcome("hello"), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
 	s.awaitGone(hello, "hello")
