@@ -207,19 +207,22 @@ func (c *cluster) hand(ctx context.Context, o releaseOptions, secrets corev1clie
 	})
 }
 
-// areKept is whether all objects of a record are there, and are no longer owner's: what goes with it is either gone or still owned.
+// areKept is whether all objects of a record are there, and are no longer owner's: what goes with it is either gone or still owned. What is in no namespace
+// never was, and tells nothing.
 func (c *cluster) areKept(ctx context.Context, secret *corev1.Secret, owner *unstructured.Unstructured) (bool, error) {
 	_, objects, err := recorded(secret)
 	if err != nil {
 		return false, err
 	}
+	told := false
 	for _, obj := range objects {
 		live, err := c.liveOf(ctx, obj, owner.GetNamespace())
 		if err != nil || live == nil || slices.ContainsFunc(live.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() }) {
 			return false, err
 		}
+		told = told || live.GetNamespace() != ""
 	}
-	return len(objects) > 0, nil
+	return told, nil
 }
 
 // recorded is what a record of Helm's has.
