@@ -21,8 +21,8 @@ func renewDeadline(lease time.Duration) time.Duration { return lease * 4 / 5 }
 func retryPeriod(lease time.Duration) time.Duration { return lease * 2 / 25 }
 
 // fence keeps a leader that has not renewed its lease in time from writing: it stood still, frozen or without a processor, and another one may be at
-// work. So it does from when the API server refuses a renewal, because somebody else has written the lease, until another renewal succeeds: a machine that was suspended
-// does not know for how long. Leader election ends the process, too, but only after it has tried for some seconds to get the lease back, with everything going on meanwhile.
+// work. So it does from when the API server refuses a renewal, because somebody else has written the lease, until another renewal succeeds.
+// Leader election ends the process, too, but only after it has tried for some seconds to get the lease back, with everything going on meanwhile.
 // A lease that has lapsed is not renewed either, even if nobody has taken it: what was going on when the process stood still goes by old facts.
 type fence struct {
 	name    string // of the lease
