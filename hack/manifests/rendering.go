@@ -47,7 +47,9 @@ var (
 // trial renders the chart of an entry with values of its choice.
 type trial struct {
 	chart *chart.Chart
-	pins  map[string]any
+	// release is that as which it is tried, pins are what the entry pins then.
+	release *metav1.ObjectMeta
+	pins    map[string]any
 	// asked are the APIs that the chart looks for: what it would make where they are counts, too.
 	asked []string
 	// words are all that templates might take for the name of a value.
@@ -73,12 +75,31 @@ var (
 	action      = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
 )
 
-func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
-	t := &trial{chart: c, pins: map[string]any{}, alternatives: map[string][]any{}, tests: entry.Tests}
+// as is the same with another release.
+func (t *trial) as(release *metav1.ObjectMeta, entry operator.Entry) (*trial, error) {
+	other := *t
+	other.release, other.pins = release, map[string]any{}
 	for _, key := range slices.Sorted(maps.Keys(entry.OverrideValues)) {
-		if err := strvals.ParseInto(key+"="+obj.Of(sampleRelease, entry.OverrideValues[key]), t.pins); err != nil {
+		if err := strvals.ParseInto(key+"="+obj.Of(release, entry.OverrideValues[key]), other.pins); err != nil {
 			return nil, fmt.Errorf("overrideValues, %s: %w", key, err)
 		}
+	}
+	return &other, nil
+}
+
+// byDefault is what the chart makes where a spec says nothing.
+func (t *trial) byDefault() ([]rendered, error) {
+	values, err := t.values()
+	if err != nil {
+		return nil, err
+	}
+	return t.render(scenario{values: values}, false)
+}
+
+func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
+	t, err := (&trial{chart: c, alternatives: map[string][]any{}, tests: entry.Tests}).as(sampleRelease, entry)
+	if err != nil {
+		return nil, err
 	}
 	words := map[string]bool{}
 	for _, source := range sources(c) {
@@ -181,8 +202,7 @@ func (t *trial) render(s scenario, leniently bool) ([]rendered, error) {
 	if s.everyAPI {
 		capabilities.APIVersions = append(slices.Clone(chartutil.DefaultVersionSet), t.asked...)
 	}
-	release := cmp.Or(s.release, sampleRelease)
-	options := chartutil.ReleaseOptions{Name: release.Name, Namespace: release.Namespace, Revision: 1, IsInstall: true}
+	options := chartutil.ReleaseOptions{Name: t.release.Name, Namespace: t.release.Namespace, Revision: 1, IsInstall: true}
 	all, err := chartutil.ToRenderValuesWithSchemaValidation(c, values, options, &capabilities, true)
 	if err != nil {
 		return nil, err
@@ -220,8 +240,6 @@ func isTest(object *unstructured.Unstructured) bool {
 // scenario is a state of all values in which a chart is tried.
 type scenario struct {
 	values map[string]any
-	// release is nil for sampleRelease.
-	release *metav1.ObjectMeta
 	// everyAPI is whether the cluster has each that the chart looks for, and not only Kubernetes' own.
 	everyAPI bool
 	// why is the value that makes it differ from the one before, empty for the first ones.

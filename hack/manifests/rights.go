@@ -227,15 +227,15 @@ func handedOut(kinds []kind, role string) (text string, err error) {
 		}) {
 			continue
 		}
-		values, err := k.api.trial.values()
+		objects, err := k.api.trial.byDefault()
 		if err != nil {
 			return "", err
 		}
-		objects, err := k.api.trial.render(scenario{values: values}, false)
+		another, err := k.api.trial.as(otherRelease, k.entry)
 		if err != nil {
 			return "", err
 		}
-		others, err := k.api.trial.render(scenario{values: values, release: otherRelease}, false)
+		others, err := another.byDefault()
 		if err != nil {
 			return "", err
 		}
@@ -249,7 +249,7 @@ func handedOut(kinds []kind, role string) (text string, err error) {
 			if err != nil {
 				return "", fmt.Errorf("%s, by %s: %w", what, file, err)
 			}
-			if i < len(others) {
+			if i < len(others) && others[i].file == r.file && others[i].object.GetKind() == role {
 				if of, err := rulesOf(others[i]); err == nil {
 					given = underAnyName(given, of)
 				}

@@ -59,9 +59,9 @@ func TestRightsThatAnEntryAllows(t *testing.T) {
 	const rbac = "rbac.authorization.k8s.io"
 	name := "'{{ .Release.Namespace }}-{{ .Release.Name }}'"
 	rules := func(all ...string) string { return "rules: [" + strings.Join(all, ", ") + "]\n" }
-	leases := "{apiGroups: [coordination.k8s.io], resources: [leases], resourceNames: ['{{ .Release.Name }}-leader'], verbs: [get]}" // another name for each
+	leases := "{apiGroups: [coordination.k8s.io], resources: [leases], resourceNames: ['{{ .Values.called }}-leader'], verbs: [get]}" // another name for each
 	dir := chartAt(t, map[string]string{
-		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "a: 1\n",
+		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "a: 1\ncalled: \"\"\n",
 		"templates/x.yaml": "---\n{apiVersion: kyverno.io/v1, kind: ClusterPolicy, metadata: {name: " + name + "}}\n" +
 			"---\napiVersion: " + rbac + "/v1\nkind: Role\nmetadata: {name: x}\n" + rules(leases,
 			"{apiGroups: ['', apps], resources: [pods, secrets], verbs: [get]}", "{apiGroups: ['*'], resources: ['*'], verbs: [list]}", "{apiGroups: [''], resources: [secrets/x], verbs: [watch]}",
@@ -72,7 +72,7 @@ func TestRightsThatAnEntryAllows(t *testing.T) {
 	if err := makeKind(wanted{chart: dir, gvk: goodbyes}); err != nil {
 		t.Fatal(err)
 	}
-	watches := read(t, watchesFile) + "  allow:\n    kinds: [Role." + rbac + "]\n    cluster:\n" +
+	watches := read(t, watchesFile) + "  overrideValues: {called: '{name}'}\n  allow:\n    kinds: [Role." + rbac + "]\n    cluster:\n" +
 		"    - {kind: ClusterRole." + rbac + ", name: '{namespace}-{name}'}\n    - {kind: ClusterPolicy.kyverno.io, name: '{namespace}-{name}'}\n"
 	const (
 		handed      = "- apiGroups:\n  - coordination.k8s.io\n  resources:\n  - leases\n  verbs:\n  - get\n"

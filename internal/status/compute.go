@@ -138,6 +138,8 @@ func judge(previous Status, seen observation) verdict {
 		return verdict{ready: metav1.ConditionUnknown, reason: reasonPaused, message: "Nothing is applied, repaired or looked at until the pause annotation is removed."}
 	case failed:
 		return verdict{ready: metav1.ConditionFalse, reason: problem.reason, message: problem.message, reconciling: !problem.permanent, stalled: problem.permanent}
+	case previous.condition(Ready).Reason == reasonPaused && meta.FindStatusCondition(seen.reported, deployedType) == nil: // [Reporter.resumed]: nobody has looked yet
+		return verdict{ready: metav1.ConditionFalse, reason: reasonProgressing, message: "The release of this generation is not applied yet, or may have drifted: a pause has just ended.", reconciling: true}
 	case !applied(previous, seen):
 		return verdict{ready: metav1.ConditionFalse, reason: reasonProgressing, message: "The release of this generation is not applied yet.", reconciling: true}
 	}

@@ -227,6 +227,23 @@ func TestNextKeepsWhatStays(t *testing.T) {
 	})
 }
 
+// Right after a pause nobody has looked yet whether something has drifted: who waits for Ready does not get it for that.
+func TestNextAfterPause(t *testing.T) {
+	paused, _ := next(Status{}, observed(t, nil))
+	paused, _ = next(paused, observed(t, func(o *observation) {
+		meta.SetStatusCondition(&o.reported, metav1.Condition{Type: pausedType, Status: metav1.ConditionTrue})
+	}))
+	resumed, _ := next(paused, observed(t, func(o *observation) {
+		o.reported = []metav1.Condition{{Type: pausedType, Status: metav1.ConditionFalse}}
+	}))
+	if ready := resumed.condition(Ready); ready.Status != metav1.ConditionFalse || ready.Reason != reasonProgressing || !strings.Contains(ready.Message, "pause") {
+		t.Errorf("it is %+v", ready)
+	}
+	if looked, _ := next(resumed, observed(t, nil)); looked.condition(Ready).Status != metav1.ConditionTrue {
+		t.Errorf("afterwards it is %+v", looked.condition(Ready))
+	}
+}
+
 // A restart forgets which generation was applied, and a release that waits for its turn does not tell: the status does.
 func TestNextAfterRestartDuringRollout(t *testing.T) {
 	failed := func(o *observation) {

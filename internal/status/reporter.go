@@ -133,7 +133,10 @@ func (r *Reporter) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 	wasPaused := ok && !release.IsPaused(owner) && owner.GetDeletionTimestamp() == nil && ConditionOf(owner, Ready)["reason"] == reasonPaused
 	hideConditions(obj)
 	if wasPaused {
-		return r.resumed(ctx, owner)
+		if err := r.resumed(ctx, owner); err != nil {
+			r.releases.Requeue(owner, lastLook)
+			return err
+		}
 	}
 	return nil
 }
