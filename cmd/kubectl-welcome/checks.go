@@ -26,6 +26,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/internal/status"
@@ -110,20 +112,18 @@ func unready(pod corev1.Pod) string {
 
 // crdsFit looks whether the CRDs are those that this plugin was made with: one without a field drops what people write there.
 func crdsFit(ctx context.Context, p *patient) (string, []finding, error) {
+	crds, err := p.crds()
+	if err != nil {
+		return "", nil, err
+	}
 	var names []string
 	var found []finding
-	for _, need := range p.needs {
-		if need.GetKind() != "CustomResourceDefinition" {
-			continue
-		}
-		want, is := &apiextensionsv1.CustomResourceDefinition{}, &apiextensionsv1.CustomResourceDefinition{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(need.Object, want); err != nil {
-			return "", nil, err
-		}
+	for _, want := range crds {
+		is := &apiextensionsv1.CustomResourceDefinition{}
 		names = append(names, want.Name)
 		const remedy = "make install, or kubectl apply --server-side -f config/crd/bases; under OLM: upgrade the operator"
 		live := &unstructured.Unstructured{}
-		live.SetGroupVersionKind(need.GroupVersionKind())
+		live.SetGroupVersionKind(want.GroupVersionKind())
 		err := p.Get(ctx, client.ObjectKeyFromObject(want), live)
 		if apierrors.IsNotFound(err) {
 			found = append(found, finding{want.Name + " is not there", remedy})
@@ -179,9 +179,13 @@ func differing(path string, a, b *apiextensionsv1.JSONSchemaProps) (paths []stri
 func rightsSuffice(ctx context.Context, p *patient) (string, []finding, error) {
 	asked := 0
 	var found []finding
-	kinds, err := p.kinds()
+	crds, err := p.crds()
 	if err != nil {
 		return "", nil, err
+	}
+	kinds := sets.New[schema.GroupKind]()
+	for _, crd := range crds {
+		kinds.Insert(schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind})
 	}
 	for _, o := range p.operators {
 		if len(kinds) > 0 && len(o.serves) > 0 && !kinds.HasAny(o.serves.UnsortedList()...) {

@@ -133,9 +133,8 @@ func (c *cluster) examine(ctx context.Context, files []string) (*patient, error)
 	return p, nil
 }
 
-// kinds are those of the CRDs in needs.
-func (p *patient) kinds() (sets.Set[schema.GroupKind], error) {
-	kinds := sets.New[schema.GroupKind]()
+// crds are those in needs.
+func (p *patient) crds() (crds []*apiextensionsv1.CustomResourceDefinition, err error) {
 	for _, need := range p.needs {
 		if need.GetKind() != "CustomResourceDefinition" {
 			continue
@@ -144,9 +143,9 @@ func (p *patient) kinds() (sets.Set[schema.GroupKind], error) {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(need.Object, crd); err != nil {
 			return nil, err
 		}
-		kinds.Insert(schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind})
+		crds = append(crds, crd)
 	}
-	return kinds, nil
+	return crds, nil
 }
 
 // needs are the objects in files, or those of config/.

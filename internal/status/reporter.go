@@ -110,7 +110,8 @@ func (r *Reporter) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 		return err
 	}
 	done := obj.GetDeletionTimestamp() != nil && !hasFinalizer(obj) || known != "" && obj.GetUID() != known
-	if owner, ok := obj.(*unstructured.Unstructured); ok && !done {
+	owner, ok := obj.(*unstructured.Unstructured)
+	if ok && !done {
 		served, err := r.claims.admit(ctx, owner)
 		if served && err == nil {
 			served, err = r.stocks.admit(ctx, owner)
@@ -129,7 +130,6 @@ func (r *Reporter) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 	if obj.GetDeletionTimestamp() != nil {
 		controllerutil.AddFinalizer(obj, Finalizer) // one of a stock operator's calls for the same
 	}
-	owner, ok := obj.(*unstructured.Unstructured)
 	wasPaused := ok && !release.IsPaused(owner) && owner.GetDeletionTimestamp() == nil && ConditionOf(owner, Ready)["reason"] == reasonPaused
 	hideConditions(obj)
 	if wasPaused {
