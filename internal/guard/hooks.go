@@ -2,9 +2,11 @@ package guard
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/release"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,8 +14,8 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// clearRun deletes Jobs and Pods of hooks that have run before. Helm does so where the hook says before-hook-creation, or nothing. Where it says something else, what an
-// attempt that failed, or was killed, has left is in the way of each further one.
+// clearRun deletes Jobs and Pods of hooks that have run before, and what else of hooks was not to stay when they had succeeded. Helm does so where the hook says
+// before-hook-creation, or nothing. Where it says something else, what an attempt that failed, or was killed, has left is in the way of each further one.
 func (g *Guard) clearRun(hooks kube.ResourceList) error {
 	for _, info := range hooks {
 		live, err := g.live(info)
@@ -24,7 +26,8 @@ func (g *Guard) clearRun(hooks kube.ResourceList) error {
 			return err
 		}
 		kind := info.Mapping.GroupVersionKind.GroupKind()
-		if kind != object.Job && kind != object.Pod || !g.owns(live) || !isHook(live) {
+		goes := kind == object.Job || kind == object.Pod || strings.Contains(live.GetAnnotations()[release.HookDeleteAnnotation], release.HookSucceeded.String())
+		if !goes || !g.owns(live) || !isHook(live) {
 			continue
 		}
 		if err := g.takeOut(&target{info: info, live: live}); err != nil {

@@ -72,6 +72,9 @@ func (d slimDriver) pack(key string, rel *release.Release, written string) (*cor
 	if err != nil {
 		return nil, fmt.Errorf("encode release record %s: %w", d.key(key), err)
 	}
+	if err := CheckSize(len(raw)); err != nil { // it could not be read back
+		return nil, err
+	}
 	var packed bytes.Buffer
 	compressor := compressors.Get().(*gzip.Writer)
 	compressor.Reset(&packed)

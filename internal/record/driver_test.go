@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"reflect"
+	"strings"
 	"testing"
 
 	"helm.sh/helm/v3/pkg/chart"
@@ -77,5 +78,15 @@ func TestRecordsAreAsHelmWritesThem(t *testing.T) {
 		if len(ours.written.Labels) != len(helms.written.Labels)+len(object.ManagedByLabels()) {
 			t.Errorf("%s: it has the labels %v, and Helm's %v", name, ours.written.Labels, helms.written.Labels)
 		}
+	}
+}
+
+// What could not be read back is not written.
+func TestRecordThatIsTooLarge(t *testing.T) {
+	written := &noted{}
+	store := NewStore(context.Background(), everywhere{configMaps: written}, cached{}, nil, owner(), Options{Names: NamesPlain})
+	rel := &release.Release{Name: "hello", Version: 1, Info: &release.Info{}, Hooks: []*release.Hook{{Manifest: strings.Repeat("a", MaxRecord)}}}
+	if err := store.Driver().Create("sh.helm.release.v1.hello.v1", rel); err == nil || written.written != nil {
+		t.Errorf("it was written: %v", err)
 	}
 }

@@ -234,6 +234,14 @@ func revisionOf(name, release string) (int, bool) {
 	return revision, ok && err == nil && revision > 0 && strconv.Itoa(revision) == number // as Helm writes it: two of a number, and history ends with neither
 }
 
+// CheckSize fails if a release of so many bytes is more than a record can hold.
+func CheckSize(size int) error {
+	if size > MaxRecord {
+		return fmt.Errorf("a release of %d KiB is more than its record can hold, which is %d KiB: ask for less, or have the chart make less", size>>10, MaxRecord>>10)
+	}
+	return nil
+}
+
 // unpack reads the release of a record as Helm's storage drivers do, but no more of it than is bounded. whole is whether that is all.
 func (s *sanitizer) unpack(data string) (rel *release.Release, whole bool, err error) {
 	raw, err := inflate(data, MaxRecord)

@@ -27,8 +27,8 @@ func (op *operation) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 	if op.begun != "" {
 		rendered = bytes.NewBufferString(op.begun)
 	}
-	if rendered.Len() > record.MaxRecord {
-		return rendered, fmt.Errorf("the chart makes %d MB of this spec, and a release record holds %d", rendered.Len()>>20, record.MaxRecord>>20)
+	if err := record.CheckSize(rendered.Len()); err != nil {
+		return rendered, err
 	}
 	if err := op.judge(rendered.String()); err != nil {
 		return rendered, err

@@ -8,6 +8,7 @@ import (
 
 	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
 	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -71,25 +72,55 @@ func (a *actionClient) hasBegun(manifest string) bool {
 	return inputs != "" && inputs == a.wanted && a.wasBegun(manifest)
 }
 
-// begun is the manifest that is to be applied once more, since an action has begun with it and was not brought to its end; empty if the chart is to be rendered:
-// so it is where what chance has made cannot be applied, and where hooks, which are rendered in any case, would have another password.
+// begun is the manifest that is to be applied once more, where chance has a part in it: since an action has begun with it and was not brought to its end, or since it
+// is what was applied last from what is wanted again, after something else has failed. It is empty if the chart is to be rendered: so it is where what chance has
+// made cannot be applied, and where hooks, which are rendered in any case, would have another password.
 func (a *actionClient) begun(opts []helmclient.UpgradeOption) (string, error) {
-	if _, inputs := a.saidBegun(); inputs == "" || inputs != a.wanted || a.forced() || refusesField(a.clients.ledger.failure(a.owner.GetUID()).err) {
+	failed := a.clients.ledger.failure(a.owner.GetUID())
+	if a.forced() || failed.inputs == a.wanted && refusesField(failed.err) {
 		return "", nil
 	}
-	recorded, err := a.store.Releases().Get(a.owner.GetName(), a.current.Revision)
-	if err != nil {
-		return "", fmt.Errorf("read release record %s: %w", a.current.Name, err)
+	manifest, err := a.unfinished()
+	if err == nil && manifest == "" {
+		manifest, err = a.standing()
 	}
-	if !a.hasBegun(recorded.Manifest) {
-		return "", nil
-	}
-	if a.source.hooks(a.whole) {
-		if same, err := a.hooksStay(opts); err != nil || !same {
-			return "", err
+	if err == nil && manifest != "" && a.source.hooks(a.whole) {
+		var same bool
+		if same, err = a.hooksStay(opts); !same {
+			manifest = ""
 		}
 	}
+	return manifest, err
+}
+
+// unfinished is the manifest that an action has begun with from what is wanted, and was not brought to its end; empty if there is none.
+func (a *actionClient) unfinished() (string, error) {
+	if _, inputs := a.saidBegun(); inputs == "" || inputs != a.wanted {
+		return "", nil
+	}
+	recorded, err := a.recorded()
+	if err != nil || !a.hasBegun(recorded.Manifest) {
+		return "", err
+	}
 	return recorded.Manifest, nil
+}
+
+// standing is the manifest that was applied last, if it was made from what is wanted, and chance has a part in it; else empty. What is looked up may be another by now.
+func (a *actionClient) standing() (string, error) {
+	if applied, ok := a.appliedAsWanted(); !ok || applied.Capabilities != a.around.Capabilities || a.asks.objects || !a.source.chances(a.whole) {
+		return "", nil
+	}
+	standing, err := a.store.Releases().Deployed(a.owner.GetName())
+	if errors.Is(err, driver.ErrNoDeployedReleases) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the release that was applied last: %w", err)
+	}
+	if !a.isApplied(standing.Manifest) {
+		return "", nil
+	}
+	return standing.Manifest, nil
 }
 
 // hooksStay is whether chance has no part in the hooks.

@@ -30,6 +30,10 @@ var (
 	deleteHook = regexp.MustCompile(`(pre|post)-delete`)
 	// chancy finds what Helm's functions make anew each time that somebody might keep: passwords, keys, times.
 	chancy = regexp.MustCompile(`\b(rand[A-Z]\w*|gen[A-Z]\w*|uuidv4|htpasswd|bcrypt|encryptAES|shuffle|now)\b`)
+	// timed finds what tells the time.
+	timed = regexp.MustCompile(`\bnow\b`)
+	// reading finds what reads files of the chart.
+	reading = regexp.MustCompile(`\.Files\b`)
 	// hooking finds hooks.
 	hooking = regexp.MustCompile(`helm\.sh/hook`)
 
@@ -53,8 +57,8 @@ type chartSource struct {
 	incomplete bool
 	// deleteHooks is whether the chart may have hooks that run when a custom resource goes, and hooking whether it may have any.
 	deleteHooks, hooking bool
-	// chancy is whether the chart may render something else each time.
-	chancy bool
+	// chancy is whether the chart may render something else each time, and timed whether it may each second.
+	chancy, timed bool
 	// loops is whether the chart has loops that numbers bound, and costly whether it has costly functions.
 	loops, costly bool
 	// schema of the values, nil where Helm is to look.
@@ -81,11 +85,18 @@ func ChartDigest(c *chart.Chart) string {
 }
 
 func newChartSource(c *chart.Chart) chartSource {
+	read := readFiles(c)
+	// What runs does so in braces. Without them, every dashboard would have the word now.
+	runs := func(words *regexp.Regexp) bool {
+		return says(c, words) || regexp.MustCompile(`\{\{[^{}]*(?:`+words.String()+`)`).MatchString(read)
+	}
 	source := chartSource{
 		digest: ChartDigest(c), asks: questions{mentions(c, capable), mentions(c, looking)},
-		valuesAsk: mentions(c, tpl), runsValues: says(c, running), incomplete: len(missing(c, "")) > 0, deleteHooks: says(c, deleteHook), hooking: says(c, hooking), chancy: says(c, chancy), loops: says(c, looping), costly: says(c, costly), schema: valuesSchema(c),
+		valuesAsk: mentions(c, tpl), runsValues: runs(running), incomplete: len(missing(c, "")) > 0,
+		deleteHooks: says(c, deleteHook) || deleteHook.MatchString(read), hooking: says(c, hooking) || hooking.MatchString(read),
+		chancy: runs(chancy), timed: runs(timed), loops: runs(looping), costly: runs(costly), schema: valuesSchema(c),
 	}
-	source.asks = source.questions(defaults(c))
+	source.asks = source.questions(defaults(c) + read)
 	return source
 }
 
@@ -146,6 +157,22 @@ func (s chartSource) mayRun(values map[string]any, words *regexp.Regexp) bool {
 func says(c *chart.Chart, words *regexp.Regexp) bool {
 	return words.MatchString(defaults(c)) || slices.ContainsFunc(c.Templates, func(t *chart.File) bool { return words.Match(t.Data) }) ||
 		slices.ContainsFunc(c.Dependencies(), func(d *chart.Chart) bool { return says(d, words) })
+}
+
+// readFiles are the files of c and of its subcharts beside templates and values, as a text, where a template reads any: what it makes of them are objects of the release.
+// What is for people is not among them.
+func readFiles(c *chart.Chart) (text string) {
+	if says(c, reading) {
+		for _, file := range c.Files {
+			if path.Ext(file.Name) != ".md" {
+				text += string(file.Data) + "\n"
+			}
+		}
+	}
+	for _, subchart := range c.Dependencies() {
+		text += readFiles(subchart)
+	}
+	return text
 }
 
 // defaults are the values of a chart and its subcharts, as a text.

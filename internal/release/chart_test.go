@@ -44,6 +44,30 @@ func TestSource(t *testing.T) {
 	}
 }
 
+// What templates read of a chart's other files are objects of the release, and may ask as well.
+func TestFilesThatTemplatesRead(t *testing.T) {
+	of := func(template, name, text string) chartSource {
+		return newChartSource(&chart.Chart{
+			Metadata: &chart.Metadata{Name: "c"}, Templates: []*chart.File{{Name: "templates/a.yaml", Data: []byte(template)}}, Files: []*chart.File{{Name: name, Data: []byte(text)}},
+		})
+	}
+	const (
+		reads = `{{ range $path, $_ := .Files.Glob "files/*" }}{{ tpl ($.Files.Get $path) $ }}{{ end }}`
+		text  = `{helm.sh/hook: pre-delete}: {{ randAlphaNum 8 }}{{ lookup "v1" "Secret" "" "" }}{{ .Capabilities.KubeVersion }}`
+	)
+	source := of(reads, "files/a.yaml", text)
+	if !source.hooking || !source.deleteHooks || !source.chancy || source.asks != (questions{capabilities: true, objects: true}) {
+		t.Errorf("files that are read: %+v", source)
+	}
+	for name, other := range map[string]chartSource{
+		"files that nothing reads": of("a: b", "files/a.yaml", text), "what is for people": of(reads, "README.md", text), "a word": of(reads, "files/dashboard.json", `{"to": "now"}`),
+	} {
+		if other.hooking || other.deleteHooks || other.chancy || other.asks != (questions{}) {
+			t.Errorf("%s: %+v", name, other)
+		}
+	}
+}
+
 // What a template gives to tpl may ask as well.
 func TestValuesThatAsk(t *testing.T) {
 	of := func(template, defaults string) chartSource {

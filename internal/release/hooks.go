@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
@@ -76,9 +77,24 @@ func (a *actionClient) tryDeleteHooks() (hasHooks bool, err error) {
 		err = a.try(source, values, string(text), false)
 	}
 	if err != nil {
-		return false, fmt.Errorf("render the hooks of the deletion: %w (or annotate with %s=true)", err, WithoutHooks)
+		return false, a.unlessTerminating(fmt.Errorf("render the hooks of the deletion: %w (or annotate with %s=true)", err, WithoutHooks))
 	}
 	return true, nil
+}
+
+// unlessTerminating is why there are no hooks for a deletion, nil where they could not run anyway: nothing can be made any more in a namespace that is being deleted, too.
+func (a *actionClient) unlessTerminating(err error) error {
+	probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: a.owner.GetNamespace(), GenerateName: "probe-"}}
+	if !isTerminating(a.clients.mgr.GetClient().Create(a.ctx, probe, client.DryRunAll)) {
+		return err
+	}
+	a.warn(HooksSkipped, "The namespace is being deleted, so that no hooks of the chart can run")
+	return nil
+}
+
+// isTerminating is whether the API server has refused to make something because the namespace is being deleted.
+func isTerminating(err error) bool {
+	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
 // deleteHooks are those of the chart as it is now, with what the custom resource says now, for its deletion.
@@ -89,15 +105,18 @@ func (a *actionClient) deleteHooks(op *operation) ([]*release.Hook, error) {
 	}
 	rel, err := op.renderAlone(values)
 	if err != nil {
-		return nil, fmt.Errorf("render the hooks of the deletion (mend the spec, or annotate with %s=true): %w", WithoutHooks, err)
+		return nil, a.unlessTerminating(fmt.Errorf("render the hooks of the deletion (mend the spec, or annotate with %s=true): %w", WithoutHooks, err))
 	}
-	return rel.Hooks, op.judgeHooks(rel.Hooks)
+	if err := op.judgeHooks(rel.Hooks); err != nil {
+		return nil, a.unlessTerminating(err)
+	}
+	return rel.Hooks, nil
 }
 
 // runDeleteHooks runs the hooks of a deletion. Where the namespace is deleted, too, nothing can be made any more.
 func (a *actionClient) runDeleteHooks(op *operation, hooks []*release.Hook, event release.HookEvent) error {
 	err := op.runHooks(hooks, event)
-	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+	if isTerminating(err) {
 		a.warn(HooksSkipped, fmt.Sprintf("The namespace is being deleted, so that no %s hooks of the chart can run", event))
 		return nil
 	}
@@ -133,10 +152,13 @@ func (d hookDriver) Create(key string, rel *release.Release) error {
 	if d.op.once {
 		rel = deployed(rel, cmp.Or(d.op.client.owner.GetAnnotations()[installDescription], "Install complete"))
 	}
+	a := d.op.client
 	if err := d.Driver.Create(key, rel); err != nil {
+		if rel.Version == 1 && d.op.store.HasCreated() { // though somebody says that it failed, and of an installation nothing is left
+			err = errors.Join(err, d.op.store.Discard(a.ctx))
+		}
 		return err
 	}
-	a := d.op.client
 	if !a.source.chances(a.whole) || a.hasBegun(rel.Manifest) {
 		return nil
 	}
@@ -144,6 +166,13 @@ func (d hookDriver) Create(key string, rel *release.Release) error {
 		return errors.Join(err, d.op.store.Discard(a.ctx))
 	}
 	return nil
+}
+
+// beforeObjects is whether an installation was interrupted before all of its hooks had succeeded that come before its first object.
+func beforeObjects(rel *release.Release) bool {
+	return rel.Version == 1 && rel.Info.Status == release.StatusPendingInstall && slices.ContainsFunc(rel.Hooks, func(hook *release.Hook) bool {
+		return slices.Contains(hook.Events, release.HookPreInstall) && hook.LastRun.Phase != release.HookPhaseSucceeded
+	})
 }
 
 // awaited is whether an installation, or an upgrade or what takes it back, may have a hook run.
@@ -163,10 +192,13 @@ func deployed(rel *release.Release, description string) *release.Release {
 
 // Update stores what became of a revision. An installation that can be repeated, for the chart renders the same again and has no hooks, is recorded once, before
 // its first object, as if it had succeeded: the status of the custom resource tells whether it did, and an attempt that was interrupted is gone on from as
-// from objects that somebody has deleted. Where nothing is left of an installation, its record goes, too: the next attempt is one again.
+// from objects that somebody has deleted. Where nothing is left of an installation, or it failed before its first object, its record goes, too: the next attempt is one again.
 func (d hookDriver) Update(key string, rel *release.Release) error {
-	if d.op.guard.TookBack {
-		return d.op.store.Discard(d.op.client.ctx)
+	ctx := d.op.client.ctx
+	if begins := rel.Version == 1 && rel.Info.Status == release.StatusFailed && !d.op.guard.Changed; begins && ctx.Err() != nil {
+		return nil // the next operator finds it interrupted
+	} else if begins || d.op.guard.TookBack {
+		return d.op.store.Discard(ctx)
 	}
 	if d.op.once && rel.Info.Status == release.StatusDeployed {
 		return nil

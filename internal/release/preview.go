@@ -224,9 +224,9 @@ func (a *actionClient) pinUnknown(unknown []string, otherwise bool, preview *Pre
 	}
 	applied := chartutil.Values{}
 	if a.current != nil {
-		recorded, err := a.store.Releases().Get(a.owner.GetName(), a.current.Revision)
+		recorded, err := a.recorded()
 		if err != nil {
-			return fmt.Errorf("read release record %s: %w", a.current.Name, err)
+			return err
 		}
 		applied = recorded.Config
 	}
@@ -291,9 +291,9 @@ func (a *actionClient) foresee(op *operation, verdict verdict, preview *Preview)
 	if err := op.judgeHooks(rendered.Hooks); err != nil {
 		return "", err
 	}
-	recorded, err := a.store.Releases().Get(a.owner.GetName(), a.current.Revision)
+	recorded, err := a.recorded()
 	if err != nil {
-		return "", fmt.Errorf("read release record %s: %w", a.current.Name, err)
+		return "", err
 	}
 	left, err := a.left()
 	if err != nil {

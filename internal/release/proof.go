@@ -82,16 +82,23 @@ func (a *actionClient) checkRecords() error {
 // trustInputs has the record say what it was made from as the status knows it, if that is what is wanted, and returns whether it is. So nobody
 // who edits a record has a chart rendered anew, with another password perhaps.
 func (a *actionClient) trustInputs() bool {
-	applied := cmp.Or(a.clients.ledger.state(a.owner.GetUID()).Inputs, a.inStatus("inputs"))
-	digests := strings.Split(applied, "/")
-	if len(digests) != 3 || digests[0] != a.wanted && digests[0] != a.plain {
-		return false
+	applied, ok := a.appliedAsWanted()
+	if ok && a.current.Status == release.StatusDeployed { // else the record is of something else, which has failed
+		a.current.Inputs, a.current.Capabilities, a.current.Lookups = applied.Inputs, applied.Capabilities, applied.Lookups
 	}
-	a.current.Inputs, a.current.Capabilities, a.current.Lookups = digests[0], digests[1], digests[2]
-	return true
+	return ok
 }
 
-// inputsOf are the digests that trustInputs reads.
+// appliedAsWanted is what was applied last as far as inputsOf tells of it, and whether it was made from what is wanted.
+func (a *actionClient) appliedAsWanted() (applied record.Record, ok bool) {
+	digests := strings.Split(cmp.Or(a.clients.ledger.state(a.owner.GetUID()).Inputs, a.inStatus("inputs")), "/")
+	if len(digests) != 3 || digests[0] != a.wanted && digests[0] != a.plain {
+		return record.Record{}, false
+	}
+	return record.Record{Inputs: digests[0], Capabilities: digests[1], Lookups: digests[2]}, true
+}
+
+// inputsOf are the digests that appliedAsWanted reads.
 func inputsOf(r *record.Record) string {
 	return strings.Join([]string{r.Inputs, r.Capabilities, r.Lookups}, "/")
 }

@@ -43,6 +43,7 @@ type actionClient struct {
 	proven  bool           // whether the record is known to be the operator's
 	stored  string         // proof of the record as it is stored
 	key     object.Key     // of digests, empty if the kind has no Secrets
+	unread  error          // why it has failed
 
 	// Install, or Upgrade as a dry run, finds out:
 	chart   *chart.Chart // the kind's, or a copy where Helm would take subcharts out of that
@@ -59,7 +60,8 @@ type actionClient struct {
 	digest  string         // proof of the record's manifest, if the chart was rendered and is the same
 	waitFor string         // why an upgrade is put off
 	held    error          // the failure of a moment ago, while the same is not to be tried again
-	unread  error          // why Get has failed
+	// why what is wanted cannot be compared with what was applied, which is repaired all the same
+	unrendered error
 
 	rolledBack bool // whether objects that the API server would all take were put back after an upgrade that failed again
 
@@ -98,6 +100,9 @@ func (a *actionClient) Get(string, ...helmclient.GetOption) (*release.Release, e
 			return nil, err
 		}
 	}
+	if a.current == nil {
+		return nil, driver.ErrReleaseNotFound
+	}
 	return a.light(), nil
 }
 
@@ -133,7 +138,17 @@ func (a *actionClient) light() *release.Release {
 	}
 }
 
-// recover marks an orphaned release as failed, or as deployed where it is known to be: of an installation, Helm passes on no failure to write that.
+// recorded is the newest record, whole.
+func (a *actionClient) recorded() (*release.Release, error) {
+	rel, err := a.store.Releases().Get(a.owner.GetName(), a.current.Revision)
+	if err != nil {
+		return nil, fmt.Errorf("read release record %s: %w", a.current.Name, err)
+	}
+	return rel, nil
+}
+
+// recover marks an orphaned release as failed, or as deployed where it is known to be: of an installation, Helm passes on no failure to write that. Where one has
+// made no object yet, there is no release.
 func (a *actionClient) recover() error {
 	storage := a.store.Releases()
 	rel, err := storage.Get(a.owner.GetName(), a.current.Revision)
@@ -145,6 +160,13 @@ func (a *actionClient) recover() error {
 		return nil
 	}
 	logf.FromContext(a.ctx).Info("Recovering a release that was interrupted", "record", a.current.Name, "status", rel.Info.Status)
+	if a.appliedRevision() == 0 && beforeObjects(rel) { // it is to be an installation again, or its hooks would never run
+		if err := a.store.Delete(a.ctx, a.current.Name, metav1.DeleteOptions{}); err != nil {
+			return fmt.Errorf("delete the record of the interrupted installation %s: %w", a.current.Name, err)
+		}
+		a.current = nil
+		return nil
+	}
 	rel.SetStatus(release.StatusFailed, "Interrupted; the operator goes on from here")
 	if a.appliedRevision() == rel.Version && a.isApplied(rel.Manifest) && a.isOfTheApplied() {
 		rel.SetStatus(release.StatusDeployed, "Its record was not brought to its end; the release was")
@@ -331,7 +353,14 @@ func (a *actionClient) Upgrade(name, namespace string, chrt *chart.Chart, values
 	seen.failed = ""
 	verdict := decide(seen)
 	if verdict == needsRender && !held {
+		if err := a.prepare(a.repairWhatIsLookedUp); err != nil {
+			return nil, err
+		}
 		same, err := a.compare(opts)
+		if unfit := errors.As(err, &notAllowed{}) || errors.As(err, &noPlace{}); err != nil && !unfit && a.known && a.current.Inputs == a.wanted {
+			a.unrendered = err
+			return a.light(), nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -419,13 +448,16 @@ func (a *actionClient) compare(opts []helmclient.UpgradeOption) (same bool, err 
 	if a.known && a.current.Inputs == a.wanted && a.current.Capabilities == a.around.Capabilities && a.current.Lookups == a.around.Lookups {
 		return true, nil
 	}
-	recorded, err := a.store.Releases().Get(a.owner.GetName(), a.current.Revision)
+	recorded, err := a.recorded()
 	if err != nil {
-		return false, fmt.Errorf("read release record %s: %w", a.current.Name, err)
+		return false, err
 	}
 	begun := a.hasBegun(recorded.Manifest) // and, as it is recorded as deployed, its hooks have run
 	same = rendered.Manifest == recorded.Manifest || begun && a.asks == (questions{})
 	if !same && (begun || a.isApplied(recorded.Manifest)) {
+		if a.source.timed { // within a second, the time passes for what the chart wants
+			time.Sleep(time.Second)
+		}
 		again, err := a.rerender(op, opts...)
 		if err != nil {
 			return false, err
@@ -747,7 +779,7 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 
 // uninstall deletes the release by Helm, which says nothing to the guard of what the manifest keeps.
 func (a *actionClient) uninstall(op *operation, name string, opts []helmclient.UninstallOption) (*release.UninstallReleaseResponse, error) {
-	recorded, err := a.store.Releases().Get(name, a.current.Revision)
+	recorded, err := a.recorded()
 	if err != nil {
 		return nil, err
 	}

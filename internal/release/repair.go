@@ -44,6 +44,9 @@ func (a *actionClient) Reconcile(*release.Release) (err error) {
 			return err
 		}
 	}
+	if a.unrendered != nil {
+		return a.unrendered
+	}
 	if err := a.restamp(); err != nil {
 		a.failed(err)
 		return err
@@ -73,9 +76,9 @@ func (a *actionClient) sealedDigest() (string, error) {
 	if a.key == "" || digest == "" || object.Sealed(digest) {
 		return digest, nil
 	}
-	recorded, err := a.store.Releases().Get(a.owner.GetName(), a.current.Revision)
+	recorded, err := a.recorded()
 	if err != nil {
-		return "", fmt.Errorf("read release record %s: %w", a.current.Name, err)
+		return "", err
 	}
 	if !a.isApplied(recorded.Manifest) {
 		return digest, nil
@@ -262,9 +265,9 @@ func (a *actionClient) applyStanding() ([]guard.Change, error) {
 // the chart renders, if that is the same, but while a new chart waits for its turn. It is empty if nothing tells. Then nothing is put back: the
 // release is to be made anew or, while it waits, its objects are those of the new chart that are there.
 func (a *actionClient) restorable(op *operation) (manifest string, err error) {
-	recorded, err := a.store.Releases().Get(a.owner.GetName(), a.current.Revision)
+	recorded, err := a.recorded()
 	if err != nil {
-		return "", fmt.Errorf("read release record %s: %w", a.current.Name, err)
+		return "", err
 	}
 	if recorded.Info.Status != a.current.Status { // superseded, perhaps: there is a newer one
 		return "", fmt.Errorf("the cache is behind: it has release record %s as %q, and that is %q", a.current.Name, a.current.Status, recorded.Info.Status)

@@ -2,6 +2,7 @@ package status
 
 import (
 	"regexp"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -70,8 +71,8 @@ func explain(libraryReason, message string) problem {
 		if !cause.pattern.MatchString(message) {
 			continue
 		}
-		if cause.message != "" {
-			message = cause.pattern.ReplaceAllString(message, cause.message)
+		if cause.message != "" { // charts begin what they say with an empty line, which is all that a table would show of it
+			message = strings.TrimSpace(cause.pattern.ReplaceAllString(message, cause.message))
 		}
 		if cause.advice != "" {
 			message += ". " + cause.advice

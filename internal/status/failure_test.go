@@ -27,6 +27,7 @@ func TestExplain(t *testing.T) {
 		{"values don't meet the specifications of the schema(s) in the following chart(s):\nwelcome:\n- replicas: must be >= 0", "InvalidValues", "replicas", true},
 		{`spec not found`, "InvalidValues", "There is no spec. Write spec: {}, or have the CRD", true},
 		{`execution error at (welcome/templates/ingress.yaml:14:15): ingress.host must be set while ingress.enabled is true`, "InvalidValues", "ingress.host must be set while ingress.enabled is true. Correct", true},
+		{"execution error at (x/templates/NOTES.txt:9:4): \nPASSWORDS ERROR: provide your passwords\n", "InvalidValues", "PASSWORDS ERROR: provide your passwords. Correct", true},
 		{`template: welcome/templates/service.yaml:3:5: executing "welcome/templates/service.yaml" at <nope>: nil pointer`, "ChartError", "service.yaml", true},
 		{`YAML parse error on welcome/templates/service.yaml: error converting YAML to JSON`, "ChartError", "service.yaml", true},
 		{`unable to build kubernetes objects from release manifest: resource mapping not found for name: "x": no matches for kind "Gateway" in version "v1"`, "ChartError", "Gateway", true},
@@ -39,7 +40,7 @@ func TestExplain(t *testing.T) {
 		{`dial tcp 10.0.0.1:443: connect: connection refused`, "UpgradeError", "refused", false},
 	} {
 		p := explain("UpgradeError", c.message)
-		if p.reason != c.reason || p.permanent != c.stalled || !strings.Contains(p.message, c.says) {
+		if p.reason != c.reason || p.permanent != c.stalled || !strings.Contains(p.message, c.says) || strings.TrimSpace(p.message) != p.message {
 			t.Errorf("%s\nis %+v\nwant reason %s, permanent %t, a message with %q", c.message, p, c.reason, c.stalled, c.says)
 		}
 	}

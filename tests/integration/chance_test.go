@@ -311,6 +311,23 @@ func TestChanceAtTheEnd(t *testing.T) {
 	})
 }
 
+// An edit that fails, and is taken back, leaves the password that there was.
+func TestChanceAfterAnEditThatIsTakenBack(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withPassword+`
+  {{ .Values.name | quote }}: greeted`)})
+	s.deploy("hello", kit.Greet("good"))
+	password := s.generated("password")
+	s.edit("hello", kit.Greet("no key of a ConfigMap"))
+	s.awaitCondition("hello", "Ready", "False", "data[no key of a ConfigMap]")
+	s.edit("hello", kit.Greet("good"))
+	s.awaitDeployed("hello")
+	s.settled(operator)
+	if got := s.generated("password"); got != password {
+		t.Error("another password")
+	}
+}
+
 // What chance has made, and the API server does not take, is made anew: here, the time has to pass that the Welcome names.
 func TestChanceThatIsRefused(t *testing.T) {
 	s := newScene(t)
@@ -436,6 +453,37 @@ func TestLookup(t *testing.T) {
 	s.isRevision(2)
 }
 
+// What a chart looks up may be what somebody has deleted: a release that cannot be rendered for that is repaired all the same.
+func TestLookupOfWhatIsGone(t *testing.T) {
+	s := newScene(t)
+	settings := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+{{- if and .Release.IsUpgrade (not (lookup "v1" "ConfigMap" .Release.Namespace (printf "%s-generated" .Release.Name))) }}{{ fail "the password is gone" }}{{ end }}
+{{- if not (lookup "v1" "ConfigMap" .Release.Namespace "settings") }}{{ fail "the settings are gone" }}{{ end }}`+withLookups) + "  reconcilePeriod: 1s\n"}
+	s.setting("one", "")
+	operator := s.ownOperator(settings)
+	s.deploy("hello")
+	s.edit("hello", kit.Greet("again")) // an installation looks for no password
+	s.awaitGreeting("hello", "again")
+	s.awaitDeployed("hello")
+	s.settled(operator)
+	password := s.generated("password")
+
+	operator.Stop()
+	s.must(env.Client.Delete(ctx, &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "hello-generated")}))
+	s.ownOperator(settings)
+	s.awaitExists(&corev1.ConfigMap{}, "hello-generated")
+	if got := s.generated("password"); got != password {
+		t.Errorf("the password %q became %q", password, got)
+	}
+
+	s.must(env.Client.Delete(ctx, &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "settings")}))
+	s.awaitCondition("hello", "Ready", "False", "the settings are gone")
+	s.deleteService("hello")
+	s.awaitExists(&corev1.Service{}, "hello")
+	s.setting("one", "")
+	s.awaitDeployed("hello")
+}
+
 // Nothing is found outside of the namespace of the Welcome, whatever the operator may see: its author may say what is looked up.
 func TestLookupOfOthers(t *testing.T) {
 	s := newScene(t)
@@ -496,6 +544,7 @@ func TestNewKindOfTheCluster(t *testing.T) {
 	s := newScene(t)
 	settings := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withPassword+`
   known: {{ .Capabilities.APIVersions.Has "`+s.namespace+`.known.example.com/v1" | quote }}
+  rendered: {{ now | unixEpoch | quote }}
   revision: {{ .Release.Revision | quote }}
   installed: {{ .Release.IsInstall | quote }}`)}
 	operator := s.ownOperator(settings)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"helm.sh/helm/v3/pkg/release"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -136,6 +137,13 @@ func TestDeletionHooksAreSkipped(t *testing.T) {
 			_, err := s.kubectl("", "delete", "welcome", "hello", "--wait=false")
 			s.must(err)
 		},
+		"the namespace goes, too, and nothing can be rendered": func(s *scene) {
+			s.edit("hello", kit.Greet("nobody"))
+			s.awaitCondition("hello", "Ready", "False", "nobody is to be greeted")
+			s.must(env.Client.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}))
+			_, err := s.kubectl("", "delete", "welcome", "hello", "--wait=false")
+			s.must(err)
+		},
 		"in the foreground": func(s *scene) {
 			s.collectGarbage()
 			_, err := s.kubectl("", "delete", "welcome", "hello", "--cascade=foreground", "--wait=false")
@@ -144,7 +152,11 @@ func TestDeletionHooksAreSkipped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
-			operator := s.ownOperator(s.hooked([]string{"pre-delete"}, []string{"post-delete"}))
+			hooked := s.hooked([]string{"pre-delete"}, []string{"post-delete"})
+			hooked.watches = watchesWithMore(t, fmt.Sprintf(hookJob, "pre-delete")+`
+---
+{{- if eq .Values.name "nobody" }}{{ fail "nobody is to be greeted" }}{{ end }}`)
+			operator := s.ownOperator(hooked)
 			cr := s.deploy("hello")
 			remove(s)
 			s.awaitGone(cr, "hello")
@@ -203,6 +215,68 @@ func TestStoppedInAHookOfAnUpgrade(t *testing.T) {
 		t.Errorf("it greets %q, and has generation %d after %d", got, now.Generation, deployment.Generation)
 	}
 	s.must(s.isGone(&corev1.ConfigMap{}, "hello-pre-rollback"))
+}
+
+// A hook that comes before the first object of an installation runs until it has succeeded, though it has failed, or the operator was killed or told to stop meanwhile.
+func TestInstallHookUntilItSucceeds(t *testing.T) {
+	s := newScene(t)
+	hooked := s.hooked([]string{"pre-install"}, nil)
+	operator := s.ownOperator(hooked)
+	s.create("hello")
+	another := func(before *batchv1.Job) *batchv1.Job {
+		t.Helper()
+		job := &batchv1.Job{}
+		s.await("the hook is made anew", func() error {
+			if err := s.find(job, "hello-pre-install"); err != nil {
+				return err
+			}
+			if job.UID == before.UID {
+				return errors.New("it is the one of before")
+			}
+			return nil
+		})
+		return job
+	}
+	job := another(&batchv1.Job{})
+	s.endHook(job, batchv1.JobFailureTarget, batchv1.JobFailed)
+	job = another(job)
+	operator.Kill()
+	operator = s.ownOperator(hooked)
+	job = another(job)
+	operator.Stop()
+	s.ownOperator(hooked)
+	job = another(job)
+	s.must(s.isGone(&appsv1.Deployment{}, "hello"))
+	s.endHook(job, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.awaitExists(&appsv1.Deployment{}, "hello")
+	s.awaitDeployed("hello")
+	s.must(s.hasRecords("hello", 1))
+}
+
+// What else than Jobs hooks have made, and an attempt that failed has left, is in the way of none.
+func TestHookThatIsLeft(t *testing.T) {
+	s := newScene(t)
+	s.grantJobs()
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}-migration
+  annotations: {helm.sh/hook: pre-upgrade, helm.sh/hook-weight: "-5", helm.sh/hook-delete-policy: "hook-succeeded,hook-failed"}
+---`+fmt.Sprintf(hookJob, "pre-upgrade"))})
+	s.deploy("hello")
+	job := &batchv1.Job{ObjectMeta: objectMeta(s.namespace, "probe"), Spec: batchv1.JobSpec{
+		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "a", Image: "a"}}}},
+	}}
+	lift := s.refuse(admissionregistrationv1.Create, "batch", "jobs", "no Jobs now", func() error { return env.Client.Create(ctx, job.DeepCopy(), client.DryRunAll) })
+	s.edit("hello", kit.Greet("after"))
+	s.awaitCondition("hello", "Ready", "False", "no Jobs now")
+	lift()
+	hook := &batchv1.Job{}
+	s.ran(hook, "pre-upgrade", "after")
+	s.endHook(hook, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.awaitGreeting("hello", "after")
+	s.awaitDeployed("hello")
 }
 
 // Whoever may delete the records of a release has no hook of its installation run again by that.
