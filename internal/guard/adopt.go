@@ -36,13 +36,16 @@ func (g *Guard) rehearseAdoption(t target) error {
 	return err
 }
 
-// Judge fails if an object of a manifest may not be brought to what it says, because it is somebody else's.
+// Judge fails if an object of a manifest may not be brought to what it says, because it is somebody else's or, where that is rehearsed, the API server would not take it.
 func (g *Guard) Judge(manifest string) error {
 	resources, err := g.Peek(manifest)
 	if err != nil {
 		return fmt.Errorf("parse the manifest: %w", err)
 	}
-	_, err = g.look(nil, resources)
+	targets, err := g.look(nil, resources)
+	if err == nil && g.plan.Rehearse {
+		_, err = g.bringAll(targets, true, true)
+	}
 	return err
 }
 

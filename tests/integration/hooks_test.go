@@ -366,6 +366,40 @@ metadata: {name: {{ .Release.Name }}-more}
 	s.awaitDeployed("hello")
 }
 
+// Nor do they once a minute for one that the API server refuses: it is asked first by then.
+func TestNoMoreHooksOfARefusedUpgrade(t *testing.T) {
+	s := newScene(t)
+	s.grantJobs()
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, fmt.Sprintf(hookJob, "pre-upgrade")+`
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .Release.Name }}-more}
+data: {{ dict .Values.name "a" | toJson }}`)})
+	s.deploy("hello", kit.Greet("before"))
+	s.edit("hello", kit.Greet("no key of a ConfigMap"))
+	hook := &batchv1.Job{}
+	s.ran(hook, "pre-upgrade", "no key of a ConfigMap")
+	s.endHook(hook, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.awaitCondition("hello", "Ready", "False", "data[no key of a ConfigMap]")
+	s.await("it is tried again, and again", func() error {
+		return atLeast(int(operator.metric(t, "welcome_operator_release_actions_total", `action="upgrade".*result="failure"`)), 3)
+	})
+	again := &batchv1.Job{}
+	if s.get(again, "hello-pre-upgrade"); again.UID != hook.UID {
+		t.Error("the hook runs again")
+	}
+	s.edit("hello", kit.Greet("after"))
+	s.await("it runs for what is edited", func() error {
+		if s.find(again, "hello-pre-upgrade") != nil || again.UID == hook.UID {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+	s.endHook(again, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.awaitGreeting("hello", "after")
+}
+
 // What was a hook and is an object of the release by now is kept if the chart says so, and no longer spared as a hook.
 func TestHookThatBecomesAnObject(t *testing.T) {
 	s := newScene(t)
