@@ -66,6 +66,10 @@ func TestLongLists(t *testing.T) {
 	if first, _ := merged[0].(map[string]any); first["operator"] != "Exists" {
 		t.Errorf("what others have set is lost: %v", first)
 	}
+	merged = dropsEmpty(true).mergeList(tolerations, append([]any{map[string]any{"key": "theirs"}}, others...), tolerations)
+	if first, _ := merged[0].(map[string]any); first["key"] != tolerations[0].(map[string]any)["key"] {
+		t.Errorf("an element that somebody has put before stays: %v", first)
+	}
 	if took := time.Since(start); took > 5*time.Second {
 		t.Errorf("it takes %s", took)
 	}

@@ -275,26 +275,62 @@ func (drops dropsEmpty) mergeValue(previous, live, desired any) any {
 	return desired
 }
 
-// mergeList keeps the order and the elements of desired, each with the fields of its counterparts:
-// the element of that name, or of that place where names do not tell.
+// mergeList keeps the order and the elements of desired, each with the fields of its counterparts.
 func (drops dropsEmpty) mergeList(previous, live, desired []any) []any {
-	merged, names, before, now := make([]any, len(desired)), named(desired), named(previous), named(live)
+	merged, before, now := make([]any, len(desired)), counterparts(previous, desired), counterparts(live, desired)
 	for i, element := range desired {
-		counterpart := func(others []any, at map[string][]int) any {
-			name, _ := field(element, "name").(string)
-			switch {
-			case name != "" && len(names[name]) == 1 && len(at[name]) <= 1:
-				if len(at[name]) == 1 {
-					return others[at[name][0]]
-				}
-			case i < len(others):
-				return others[i]
-			}
-			return nil
-		}
-		merged[i] = drops.mergeValue(counterpart(previous, before), counterpart(live, now), element)
+		merged[i] = drops.mergeValue(before[i], now[i], element)
 	}
 	return merged
+}
+
+// maxMoved bounds the elements of a list that are looked for where they are not in their places. Each costs a look at all of them.
+const maxMoved = 100
+
+// counterparts are, for each element of desired, the one among others that it is, nil if nothing tells: the one of its name; without a name of its own, the one in
+// its place, if all in their places say what is desired; or else the one that says it, if that is no other's. By the place alone, an element before that somebody
+// has put in or taken out would give each the fields of another one, and a rule of a Role its resourceNames.
+func counterparts(others, desired []any) []any {
+	found, names, at := make([]any, len(desired)), named(desired), named(others)
+	isNamed := func(element any) bool {
+		name, _ := field(element, "name").(string)
+		return len(names[name]) == 1 && len(at[name]) <= 1
+	}
+	var rest []int
+	for i, element := range desired {
+		if !isNamed(element) {
+			rest = append(rest, i)
+		} else if places := at[field(element, "name").(string)]; len(places) == 1 {
+			found[i] = others[places[0]]
+		}
+	}
+	switch {
+	case len(rest) == 0:
+	case says(others, desired):
+		for _, i := range rest {
+			found[i] = others[i]
+		}
+	case len(desired) <= maxMoved && len(others) <= maxMoved:
+		said := make([]int, len(desired)) // how many say it
+		for _, other := range others {
+			if isNamed(other) {
+				continue
+			}
+			saying := slices.DeleteFunc(slices.Clone(rest), func(i int) bool { return !says(other, desired[i]) })
+			for _, i := range saying {
+				said[i]++
+			}
+			if len(saying) == 1 {
+				found[saying[0]] = other
+			}
+		}
+		for _, i := range rest {
+			if said[i] > 1 {
+				found[i] = nil
+			}
+		}
+	}
+	return found
 }
 
 // named are the places of the elements that have a name, by that: to look for each anew would take minutes where somebody has made a list of ten thousands.

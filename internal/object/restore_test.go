@@ -96,7 +96,37 @@ func TestRestore(t *testing.T) {
 			"{apiVersion: v1, kind: Pod, spec: {tolerations: [{key: ours}], volumes: [{name: v, projected: {sources: [{serviceAccountToken: {path: t}}, {downwardAPI: {items: [{path: p, fieldRef: {fieldPath: f}}]}}]}}], containers: [{name: it, image: 'i:1', args: [a], volumeMounts: [{name: d, mountPath: /a}, {name: d, mountPath: /b}, {name: d, mountPath: /c}]}]}}",
 			"{apiVersion: v1, kind: Pod, spec: {nodeName: n, initContainers: [{name: sidecar}], tolerations: [{key: ours, operator: Exists}, {key: theirs}], volumes: [{name: v, projected: {sources: [{serviceAccountToken: {path: t, expirationSeconds: 3600}}, {downwardAPI: {items: [{path: p, fieldRef: {apiVersion: v1, fieldPath: f}}]}}]}}, {name: theirs}], containers: [{name: it, image: 'i:1', args: [a], volumeMounts: [{name: d, mountPath: /b, readOnly: true}, {name: d, mountPath: /a}, {name: token, mountPath: /t}, {name: d, mountPath: /c}]}, {name: proxy}]}}",
 		},
-		"elements of one name are matched by place": {
+		"an element before that is gone comes back without fields of the next": {
+			"{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, rules: [{resources: [deployments], resourceNames: [x], theirs: 1}]}",
+			"{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, rules: [{resources: [configmaps]}, {resources: [deployments], resourceNames: [x]}]}",
+			"{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, rules: [{resources: [configmaps]}, {resources: [deployments], resourceNames: [x], theirs: 1}]}",
+		},
+		"an element that somebody has put before goes, and gives none its fields": {
+			"{apiVersion: example.com/v1, kind: Thing, spec: {http: [{fault: theirs}, {route: [{to: a, weight: 1}], default: 1}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {http: [{route: [{to: a}]}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {http: [{route: [{to: a, weight: 1}], default: 1}]}}",
+		},
+		"elements in another order come back with their own fields": {
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{a: 2, b: 2}, {a: 1, c: 1}, {name: x, d: 1}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{name: x}, {a: 1}, {a: 2}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{name: x, d: 1}, {a: 1, c: 1}, {a: 2, b: 2}]}}",
+		},
+		"of an element that may be one of two nothing is taken": {
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{a: 1, b: 1}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{}, {a: 1}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{}, {a: 1}]}}",
+		},
+		"of two elements that may be one nothing is taken": {
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{a: 1, b: 1}, {a: 1, b: 2}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{a: 1}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{a: 1}]}}",
+		},
+		"an element with a name is not one without": {
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{name: x, a: 1, b: 1}, {a: 2}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{name: x, b: 2}, {a: 1}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{name: x, a: 1, b: 2}, {a: 1}]}}",
+		},
+		"elements of one name are told apart by what they say": {
 			"{apiVersion: example.com/v1, kind: Thing, spec: {mounts: [{name: d, path: /a, subPath: a}, {name: d, path: /b}]}}",
 			"{apiVersion: example.com/v1, kind: Thing, spec: {mounts: [{name: d, path: /a, subPath: a}, {name: d, path: /c}]}}",
 			"{apiVersion: example.com/v1, kind: Thing, spec: {mounts: [{name: d, path: /a, subPath: a}, {name: d, path: /c}]}}",
