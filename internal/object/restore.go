@@ -166,7 +166,7 @@ func Restore(previous, live, desired *unstructured.Unstructured, left Left) *uns
 // keep returns content with what of it is left to others as live has it.
 func (left Left) keep(content, live map[string]any) map[string]any {
 	for _, p := range left {
-		value, ok, whole := p.in(live)
+		value, ok, whole := p.across(content, live).in(live)
 		if _, set, _ := p.in(content); whole && (ok || set) {
 			content = p.set(content, value, ok).(map[string]any)
 		}

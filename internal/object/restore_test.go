@@ -299,6 +299,12 @@ func TestRestoreLeavesWhatIsIgnored(t *testing.T) {
 			if !has(Fingerprint(restored, rules), child.Fingerprint) {
 				t.Error("what was restored has drifted")
 			}
+		"a field of an element with a name, wherever they have put that": {
+			"/spec/list/0/a/b", "{spec: {list: [{name: sidecar, a: {b: drifted}}, {name: it, a: {b: theirs}}]}}", "{spec: {list: [{name: it, a: {b: wanted}}]}}", "{spec: {list: [{name: it, a: {b: theirs}}]}}",
+		},
+		"a field of an element with a name that is gone comes back with it": {
+			"/spec/list/0/a", "{spec: {list: [{name: other, a: drifted}]}}", "{spec: {list: [{name: it, a: wanted}]}}", "{spec: {list: [{name: it, a: wanted}]}}",
+		},
 			if drifted := !reflect.DeepEqual(live.Object, restored.Object); drifted == has(Fingerprint(live, rules), child.Fingerprint) {
 				t.Errorf("a drift is seen: %v", !drifted)
 			}
