@@ -32,6 +32,10 @@ var othersUnlessSet = map[schema.GroupKind][]pointer{
 }
 
 // othersIn are the fields of an object that can be others': those of othersUnlessSet, the node ports of a Service, and how much a claim asks for.
+// notAssigned are those of them that no cluster assigns, so that they go where the chart itself had set them, and no longer does. The others stay: an Ingress that
+// loses its class gets no default one, which is for new ones, and replicas are whose who scales from now on.
+var notAssigned = pointers("/spec/paused", restartedAt, "/spec/loadBalancerIP")
+
 func othersIn(object *unstructured.Unstructured) []pointer {
 	kind := object.GroupVersionKind().GroupKind()
 	others := slices.Clip(othersUnlessSet[kind])
@@ -149,7 +153,10 @@ func Restore(previous, live, desired *unstructured.Unstructured, left Left) *uns
 		content["spec"] = spec
 		for _, p := range others {
 			_, set, _ := p.in(content)
-			if value, ok, _ := p.in(live.Object); ok && !set {
+			value, ok, _ := p.in(live.Object)
+			was, had, _ := p.in(before)
+			dropped := had && reflect.DeepEqual(was, value) && slices.ContainsFunc(notAssigned, func(other pointer) bool { return slices.Equal(other, p) })
+			if ok && !set && !dropped {
 				content = p.set(content, value, true).(map[string]any)
 			}
 		}

@@ -175,6 +175,30 @@ func TestRestoreDropsWhatTheChartHasDropped(t *testing.T) {
 			"{apiVersion: v1, kind: ConfigMap, metadata: {finalizers: [ours, theirs]}, data: {a: '1', theirs: x}}",
 			"{apiVersion: v1, kind: ConfigMap, metadata: {}}",
 			"{apiVersion: v1, kind: ConfigMap, metadata: {finalizers: [ours, theirs]}, data: {theirs: x}}",
+		"a pause": {
+			"{apiVersion: apps/v1, kind: Deployment, spec: {paused: true, replicas: 3}}",
+			"{apiVersion: apps/v1, kind: Deployment, spec: {paused: true, replicas: 3}}",
+			"{apiVersion: apps/v1, kind: Deployment, spec: {}}",
+			"{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 3}}", // an autoscaler's from now on
+		},
+		"the address of a load balancer, but for what the cluster has assigned": {
+			"{apiVersion: v1, kind: Service, spec: {loadBalancerIP: 10.9.9.9, clusterIP: None}}",
+			"{apiVersion: v1, kind: Service, spec: {loadBalancerIP: 10.9.9.9, clusterIP: None}}",
+			"{apiVersion: v1, kind: Service, spec: {}}",
+			"{apiVersion: v1, kind: Service, spec: {clusterIP: None}}",
+		},
+		"not the address that somebody else has set": {
+			"{apiVersion: v1, kind: Service, spec: {loadBalancerIP: 10.9.9.8}}",
+			"{apiVersion: v1, kind: Service, spec: {loadBalancerIP: 10.9.9.9}}",
+			"{apiVersion: v1, kind: Service, spec: {}}",
+			"{apiVersion: v1, kind: Service, spec: {loadBalancerIP: 10.9.9.9}}",
+		},
+		"not the class of an Ingress, for the API server gives the default one to new ones only": {
+			"{apiVersion: networking.k8s.io/v1, kind: Ingress, spec: {ingressClassName: a}}",
+			"{apiVersion: networking.k8s.io/v1, kind: Ingress, spec: {ingressClassName: a}}",
+			"{apiVersion: networking.k8s.io/v1, kind: Ingress, spec: {}}",
+			"{apiVersion: networking.k8s.io/v1, kind: Ingress, spec: {ingressClassName: a}}",
+		},
 		},
 		"a container of a pod, which was no sidecar": {
 			"{apiVersion: v1, kind: Pod, spec: {containers: [{name: a, env: [{name: x}]}, {name: b}]}}",
