@@ -23,6 +23,7 @@ var othersUnlessSet = map[schema.GroupKind][]pointer{
 	{Group: "apps", Kind: "Deployment"}:                     pointers(replicas, "/spec/paused", restartedAt), // kubectl rollout pause, restart
 	{Group: "apps", Kind: "StatefulSet"}:                    pointers(replicas, restartedAt),
 	{Group: "apps", Kind: "DaemonSet"}:                      pointers(restartedAt),
+	{Group: "batch", Kind: "CronJob"}:                       pointers("/spec/suspend"), // kubectl patch, before a maintenance
 	{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}: {},
 	{Group: "networking.k8s.io", Kind: "Ingress"}:           pointers("/spec/ingressClassName"), // the default class
 	{Group: "networking.k8s.io", Kind: "NetworkPolicy"}:     {},
@@ -31,11 +32,11 @@ var othersUnlessSet = map[schema.GroupKind][]pointer{
 		"/spec/loadBalancerClass", "/spec/loadBalancerIP"), // controllers of load balancers write the last
 }
 
-// othersIn are the fields of an object that can be others': those of othersUnlessSet, the node ports of a Service, and how much a claim asks for.
 // notAssigned are those of them that no cluster assigns, so that they go where the chart itself had set them, and no longer does. The others stay: an Ingress that
 // loses its class gets no default one, which is for new ones, and replicas are whose who scales from now on.
-var notAssigned = pointers("/spec/paused", restartedAt, "/spec/loadBalancerIP")
+var notAssigned = pointers("/spec/paused", "/spec/suspend", restartedAt, "/spec/loadBalancerIP")
 
+// othersIn are the fields of an object that can be others': those of othersUnlessSet, the node ports of a Service, and how much a claim asks for.
 func othersIn(object *unstructured.Unstructured) []pointer {
 	kind := object.GroupVersionKind().GroupKind()
 	others := slices.Clip(othersUnlessSet[kind])

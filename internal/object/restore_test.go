@@ -62,9 +62,14 @@ func TestRestore(t *testing.T) {
 			"{apiVersion: cert-manager.io/v1, kind: Issuer, spec: {selfSigned: {}, acme: {}}}",
 		},
 		"and is dropped where the API server drops it": {
-			"{apiVersion: batch/v1, kind: CronJob, spec: {jobTemplate: {}}}",
-			"{apiVersion: batch/v1, kind: CronJob, spec: {jobTemplate: {metadata: {}}}}",
-			"{apiVersion: batch/v1, kind: CronJob, spec: {jobTemplate: {}}}",
+			"{apiVersion: batch/v1, kind: Job, spec: {template: {}}}",
+			"{apiVersion: batch/v1, kind: Job, spec: {template: {metadata: {}}}}",
+			"{apiVersion: batch/v1, kind: Job, spec: {template: {}}}",
+		},
+		"what others have put into the pods of a CronJob goes, and a suspension stays": {
+			"{apiVersion: batch/v1, kind: CronJob, spec: {suspend: true, jobTemplate: {spec: {template: {spec: {hostNetwork: true, volumes: [{name: a, hostPath: {path: /}}]}}}}}}",
+			"{apiVersion: batch/v1, kind: CronJob, spec: {jobTemplate: {spec: {template: {spec: {volumes: [{name: a, emptyDir: {}}]}}}}}}",
+			"{apiVersion: batch/v1, kind: CronJob, spec: {suspend: true, jobTemplate: {spec: {template: {spec: {volumes: [{name: a, emptyDir: {}}]}}}}}}",
 		},
 		"replicas of the chart come back": {
 			"{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 4}}",
@@ -170,16 +175,17 @@ func TestRestoreDropsWhatTheChartHasDropped(t *testing.T) {
 			"{apiVersion: v1, kind: Service, spec: {ports: [{name: web, port: 80}]}}",
 			"{apiVersion: v1, kind: Service, spec: {ports: [{name: web, port: 80, nodePort: 30000}]}}",
 		},
-		"all of a map, but for what others have put there": {
-			"{apiVersion: v1, kind: ConfigMap, metadata: {finalizers: [ours]}, data: {a: '1'}}",
-			"{apiVersion: v1, kind: ConfigMap, metadata: {finalizers: [ours, theirs]}, data: {a: '1', theirs: x}}",
-			"{apiVersion: v1, kind: ConfigMap, metadata: {}}",
-			"{apiVersion: v1, kind: ConfigMap, metadata: {finalizers: [ours, theirs]}, data: {theirs: x}}",
 		"a pause": {
 			"{apiVersion: apps/v1, kind: Deployment, spec: {paused: true, replicas: 3}}",
 			"{apiVersion: apps/v1, kind: Deployment, spec: {paused: true, replicas: 3}}",
 			"{apiVersion: apps/v1, kind: Deployment, spec: {}}",
 			"{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 3}}", // an autoscaler's from now on
+		},
+		"a suspension": {
+			"{apiVersion: batch/v1, kind: CronJob, spec: {suspend: true}}",
+			"{apiVersion: batch/v1, kind: CronJob, spec: {suspend: true}}",
+			"{apiVersion: batch/v1, kind: CronJob, spec: {schedule: '@daily'}}",
+			"{apiVersion: batch/v1, kind: CronJob, spec: {schedule: '@daily'}}",
 		},
 		"the address of a load balancer, but for what the cluster has assigned": {
 			"{apiVersion: v1, kind: Service, spec: {loadBalancerIP: 10.9.9.9, clusterIP: None}}",
@@ -199,6 +205,11 @@ func TestRestoreDropsWhatTheChartHasDropped(t *testing.T) {
 			"{apiVersion: networking.k8s.io/v1, kind: Ingress, spec: {}}",
 			"{apiVersion: networking.k8s.io/v1, kind: Ingress, spec: {ingressClassName: a}}",
 		},
+		"all of a map, but for what others have put there": {
+			"{apiVersion: v1, kind: ConfigMap, metadata: {finalizers: [ours]}, data: {a: '1'}}",
+			"{apiVersion: v1, kind: ConfigMap, metadata: {finalizers: [ours, theirs]}, data: {a: '1', theirs: x}}",
+			"{apiVersion: v1, kind: ConfigMap, metadata: {}}",
+			"{apiVersion: v1, kind: ConfigMap, metadata: {finalizers: [ours, theirs]}, data: {theirs: x}}",
 		},
 		"a container of a pod, which was no sidecar": {
 			"{apiVersion: v1, kind: Pod, spec: {containers: [{name: a, env: [{name: x}]}, {name: b}]}}",
@@ -294,6 +305,12 @@ func TestRestoreLeavesWhatIsIgnored(t *testing.T) {
 		"a field of an element that is gone comes back with it": {
 			"/spec/list/1/a", "{spec: {list: [{a: 1}]}}", "{spec: {list: [{a: 1}, {a: wanted}]}}", "{spec: {list: [{a: 1}, {a: wanted}]}}",
 		},
+		"a field of an element with a name, wherever they have put that": {
+			"/spec/list/0/a/b", "{spec: {list: [{name: sidecar, a: {b: drifted}}, {name: it, a: {b: theirs}}]}}", "{spec: {list: [{name: it, a: {b: wanted}}]}}", "{spec: {list: [{name: it, a: {b: theirs}}]}}",
+		},
+		"a field of an element with a name that is gone comes back with it": {
+			"/spec/list/0/a", "{spec: {list: [{name: other, a: drifted}]}}", "{spec: {list: [{name: it, a: wanted}]}}", "{spec: {list: [{name: it, a: wanted}]}}",
+		},
 		"an element that they have added": {
 			"/spec/list/1", "{spec: {list: [{a: drifted}, {a: theirs}]}}", "{spec: {list: [{a: wanted}]}}", "{spec: {list: [{a: wanted}, {a: theirs}]}}",
 		},
@@ -323,12 +340,6 @@ func TestRestoreLeavesWhatIsIgnored(t *testing.T) {
 			if !has(Fingerprint(restored, rules), child.Fingerprint) {
 				t.Error("what was restored has drifted")
 			}
-		"a field of an element with a name, wherever they have put that": {
-			"/spec/list/0/a/b", "{spec: {list: [{name: sidecar, a: {b: drifted}}, {name: it, a: {b: theirs}}]}}", "{spec: {list: [{name: it, a: {b: wanted}}]}}", "{spec: {list: [{name: it, a: {b: theirs}}]}}",
-		},
-		"a field of an element with a name that is gone comes back with it": {
-			"/spec/list/0/a", "{spec: {list: [{name: other, a: drifted}]}}", "{spec: {list: [{name: it, a: wanted}]}}", "{spec: {list: [{name: it, a: wanted}]}}",
-		},
 			if drifted := !reflect.DeepEqual(live.Object, restored.Object); drifted == has(Fingerprint(live, rules), child.Fingerprint) {
 				t.Errorf("a drift is seen: %v", !drifted)
 			}
