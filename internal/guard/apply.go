@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"time"
 
@@ -264,10 +265,12 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 				return nil, err
 			}
 			sent, t.seen = nil, nil
-		case apierrors.IsInvalid(err) && refused == nil:
+		case (apierrors.IsInvalid(err) || isDenied(err)) && refused == nil:
 			// Perhaps for what others have set in it, which does not go together with what the chart wants.
 			restore, refused, crowded, sent, t.seen = object.Reset, err, isAbout(err, "metadata.annotations"), nil, nil
 		case apierrors.IsInvalid(err):
+		case isDenied(refused) && (apierrors.IsInvalid(err) || isDenied(err)):
+			return nil, refused // and it is not deleted for a policy: who made that may well mean that it stays as it is
 			return g.recreate(t, refused, dryRun)
 		case err != nil:
 			return nil, err
@@ -332,6 +335,15 @@ func isAbout(err error, field string) bool {
 }
 
 func isHook(obj *unstructured.Unstructured) bool {
+// denied finds who has refused a request, in the message of the API server: code and reason are theirs to choose.
+var denied = regexp.MustCompile(`admission webhook "[^"]*" denied|ValidatingAdmissionPolicy '[^']*' with binding '[^']*' denied`)
+
+// isDenied is whether a webhook or a policy has refused a request, and does not call it invalid.
+func isDenied(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && !apierrors.IsInvalid(err) && denied.MatchString(status.Status().Message)
+}
+
 	return obj.GetAnnotations()[release.HookAnnotation] != ""
 }
 
