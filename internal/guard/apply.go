@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/utils/ptr"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
@@ -69,7 +71,7 @@ func (g *Guard) apply(previous, before, desired kube.ResourceList, upgrade bool)
 		if _, err := g.bringAll(targets, upgrade, true); err != nil {
 			return nil, err
 		}
-		if err := g.removeAll(gone, metav1.DeletePropagationBackground, true, isHook); err != nil {
+		if err := g.removeAll(gone, true, isHook); err != nil {
 			return nil, err
 		}
 		g.Rehearsed()
@@ -78,7 +80,7 @@ func (g *Guard) apply(previous, before, desired kube.ResourceList, upgrade bool)
 	if err := errors.Join(err, bringErr); err != nil {
 		return changes, err
 	}
-	return changes, g.removeAll(gone, metav1.DeletePropagationBackground, false, isHook) // hooks come and go
+	return changes, g.removeAll(gone, false, isHook) // hooks come and go
 }
 
 // absent are objects that are not there, as far as is known.
@@ -264,9 +266,11 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 				return nil, err
 			}
 			sent, t.seen = nil, nil
-		case apierrors.IsInvalid(err) && refused == nil:
+		case (apierrors.IsInvalid(err) || isDenied(err)) && refused == nil:
 			// Perhaps for what others have set in it, which does not go together with what the chart wants.
 			restore, refused, crowded, sent, t.seen = object.Reset, err, isAbout(err, "metadata.annotations"), nil, nil
+		case isDenied(refused) && (apierrors.IsInvalid(err) || isDenied(err)):
+			return nil, refused // and it is not deleted for a policy: who made that may well mean that it stays as it is
 		case apierrors.IsInvalid(err):
 			return g.recreate(t, refused, dryRun)
 		case err != nil:
@@ -282,7 +286,7 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 			t.live, sent = answer, patch
 		}
 	}
-	return nil, fmt.Errorf("%s is changed again by somebody else each time that it is put right", describe(t.info))
+	return nil, fmt.Errorf("%s is changed again by somebody else each time that it is put right: end that (kubectl get -o yaml --show-managed-fields says who it is), or leave the fields to them (driftDetection.ignore in watches.yaml)", describe(t.info))
 }
 
 func (g *Guard) create(helper *resource.Helper, info *resource.Info) (*unstructured.Unstructured, error) {
@@ -331,20 +335,33 @@ func isAbout(err error, field string) bool {
 		slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == field })
 }
 
+// denied finds who has refused a request, in the message of the API server: code and reason are theirs to choose.
+var denied = regexp.MustCompile(`admission webhook "[^"]*" denied|ValidatingAdmissionPolicy '[^']*' with binding '[^']*' denied`)
+
+// isDenied is whether a webhook or a policy has refused a request, and does not call it invalid.
+func isDenied(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && !apierrors.IsInvalid(err) && denied.MatchString(status.Status().Message)
+}
+
 func isHook(obj *unstructured.Unstructured) bool {
 	return obj.GetAnnotations()[release.HookAnnotation] != ""
 }
 
-func (g *Guard) removeAll(resources kube.ResourceList, policy metav1.DeletionPropagation, dryRun bool, spare func(*unstructured.Unstructured) bool) error {
+// none of the objects is meant.
+func none(*unstructured.Unstructured) bool { return false }
+
+func (g *Guard) removeAll(resources kube.ResourceList, dryRun bool, spare func(*unstructured.Unstructured) bool) error {
 	var errs []error
 	for _, info := range resources {
-		errs = append(errs, g.remove(info, policy, dryRun, spare))
+		errs = append(errs, g.remove(info, dryRun, spare))
 	}
 	return errors.Join(errs...)
 }
 
-// remove deletes an object if it is the owner's, unless it is to be spared or kept, and reports it if it is not the owner's.
-func (g *Guard) remove(info *resource.Info, policy metav1.DeletionPropagation, dryRun bool, spare func(*unstructured.Unstructured) bool) error {
+// remove deletes an object if it is the owner's, unless it is to be spared or kept, and reports it if it is not the owner's. What belongs to the
+// object goes with it, in the background.
+func (g *Guard) remove(info *resource.Info, dryRun bool, spare func(*unstructured.Unstructured) bool) error {
 	if err := g.checkPlace(info); err != nil {
 		g.plan.Report(err.Error())
 		return nil
@@ -386,7 +403,7 @@ func (g *Guard) remove(info *resource.Info, policy metav1.DeletionPropagation, d
 		default:
 			uid, version := live.GetUID(), live.GetResourceVersion()
 			_, err = helper.DeleteWithOptions(info.Namespace, info.Name, &metav1.DeleteOptions{
-				PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
+				PropagationPolicy: ptr.To(metav1.DeletePropagationBackground), Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
 			})
 		}
 		if !apierrors.IsConflict(err) && !isAbout(err, "metadata.uid") {

@@ -5,7 +5,6 @@ import (
 
 	"helm.sh/helm/v3/pkg/kube"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -48,7 +47,7 @@ func (g *Guard) Foresee(previous, before, desired string) ([]Outlook, error) {
 			continue
 		}
 		if err == nil {
-			err = g.remove(info, metav1.DeletePropagationBackground, true, isHook)
+			err = g.remove(info, true, isHook)
 		}
 		if live == nil {
 			live = content(info.Object)

@@ -280,21 +280,18 @@ func (g *Guard) Present(manifest string) ([]object.Child, error) {
 	return present, nil
 }
 
-// Delete removes those of resources that the owner owns, and reports the others.
+// Delete removes those of resources that the owner owns, and reports the others. Helm asks for hooks, and for what the manifest of the record does not keep.
 func (g *Guard) Delete(resources kube.ResourceList) (*kube.Result, []error) {
-	return g.DeleteWithPropagationPolicy(resources, metav1.DeletePropagationBackground)
-}
-
-// DeleteWithPropagationPolicy is Delete with a choice of what happens to dependents. Helm asks for hooks, and for what
-// the manifest of the record does not keep.
-func (g *Guard) DeleteWithPropagationPolicy(resources kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
-	g.Undeleted = g.try(func() error {
-		return g.removeAll(resources, policy, false, func(*unstructured.Unstructured) bool { return false })
-	})
+	g.Undeleted = g.try(func() error { return g.removeAll(resources, false, none) })
 	if g.Undeleted != nil {
 		return &kube.Result{}, []error{g.Undeleted}
 	}
 	return &kube.Result{Deleted: resources}, nil
+}
+
+// DeleteWithPropagationPolicy is Delete: by default, which is all that is asked for, Helm deletes in the background, too.
+func (g *Guard) DeleteWithPropagationPolicy(resources kube.ResourceList, _ metav1.DeletionPropagation) (*kube.Result, []error) {
+	return g.Delete(resources)
 }
 
 // Keep takes the owner references off those objects of a manifest that are to be kept, before an uninstallation: what an older version of the
@@ -305,7 +302,7 @@ func (g *Guard) Keep(manifest string) error {
 		return fmt.Errorf("parse the manifest: %w", err)
 	}
 	kept := resources.Filter(func(info *resource.Info) bool { return object.Kept(content(info.Object)) })
-	return g.removeAll(kept, metav1.DeletePropagationBackground, false, func(*unstructured.Unstructured) bool { return true })
+	return g.removeAll(kept, false, func(*unstructured.Unstructured) bool { return true })
 }
 
 // DeleteLeft deletes the objects of Plan.Left before an uninstallation, which deletes those of the newest revision.
@@ -326,7 +323,7 @@ func (g *Guard) Remove(manifest string) error {
 	if err != nil {
 		return fmt.Errorf("parse a list of objects: %w", err)
 	}
-	return g.removeAll(resources, metav1.DeletePropagationBackground, false, isHook)
+	return g.removeAll(resources, false, isHook)
 }
 
 // left are the objects of Plan.Left.

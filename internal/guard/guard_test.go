@@ -2,6 +2,7 @@ package guard
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 	"helm.sh/helm/v3/pkg/kube"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -78,6 +80,28 @@ func TestPanicIsAnError(t *testing.T) {
 		}
 		if !strings.Contains(log.String(), "guard_test.go") {
 			t.Errorf("the log does not say where %s failed: %s", name, &log)
+		}
+	}
+}
+
+func TestIsDenied(t *testing.T) {
+	resource := schema.GroupResource{Group: "example.com", Resource: "things"}
+	said := func(message string, reason metav1.StatusReason) error {
+		return fmt.Errorf("patch it: %w", &apierrors.StatusError{ErrStatus: metav1.Status{Reason: reason, Message: message}})
+	}
+	for name, c := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"by a webhook":               {said(`admission webhook "a.example.com" denied the request: both are set`, metav1.StatusReasonForbidden), true},
+		"by one with another reason": {said(`admission webhook "a.example.com" denied the request without explanation`, ""), true},
+		"by a policy":                {apierrors.NewForbidden(resource, "x", errors.New("ValidatingAdmissionPolicy 'a' with binding 'b' denied request: both are set")), true},
+		"as invalid":                 {said(`admission webhook "a.example.com" denied the request: both are set`, metav1.StatusReasonInvalid), false},
+		"no right":                   {apierrors.NewForbidden(resource, "x", errors.New(`User "u" cannot patch resource "things"`)), false},
+		"by nobody":                  {nil, false},
+	} {
+		if got := isDenied(c.err); got != c.want {
+			t.Errorf("%s: %t", name, got)
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/resource"
@@ -49,6 +49,8 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 		return nil, fmt.Errorf("%s, and what is taken over is not made anew: have the spec say the same, or delete it by hand", refusal)
 	case g.keeps(t.info, t.live) || object.Kept(t.desired):
 		return nil, fmt.Errorf("%s, and the chart asks to keep it: leave these fields to others (driftDetection.ignore in watches.yaml), or delete it by hand", refusal)
+	case takesClaims(t.live):
+		return nil, fmt.Errorf("%s, and what its pods have stored would go with it (persistentVolumeClaimRetentionPolicy.whenDeleted: Delete): have it say Retain first, which can be changed, or leave these fields to others (driftDetection.ignore in watches.yaml)", refusal)
 	case !g.plan.Recreate.Has(kind):
 		return nil, fmt.Errorf("%s: leave these fields to others (driftDetection.ignore in watches.yaml), have the operator delete it and make it anew (recreate: [%s] there), or delete it by hand", refusal, kind)
 	case dryRun:
@@ -67,10 +69,15 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 	return content(created), nil
 }
 
+// takesClaims is whether the claims of a StatefulSet, which are owned by it then, are deleted with it.
+func takesClaims(live *unstructured.Unstructured) bool {
+	policy, _, _ := unstructured.NestedString(live.Object, "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted")
+	return policy == string(appsv1.DeletePersistentVolumeClaimRetentionPolicyType)
+}
+
 // takeOut deletes an object that is to be made anew, and waits until it is gone.
 func (g *Guard) takeOut(t *target) error {
-	// In the background: what belongs to the old object goes, too, and nothing of it is kept for the new one.
-	if err := g.remove(t.info, metav1.DeletePropagationBackground, false, func(*unstructured.Unstructured) bool { return false }); err != nil {
+	if err := g.remove(t.info, false, none); err != nil {
 		return err
 	}
 	last := t.live

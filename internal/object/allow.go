@@ -236,6 +236,11 @@ func hostsOf(o *unstructured.Unstructured) (hosts []string, known bool) {
 			claim(everyHost)
 		}
 	case schema.GroupKind{Kind: "Service"}:
+		for _, ip := range append(elements(spec["clusterIP"]), elements(spec["clusterIPs"])...) {
+			if ip != "None" {
+				claim(ip)
+			}
+		}
 		claim(spec["externalIPs"])
 		claim(spec["loadBalancerIP"])
 		claim(spec["externalName"])

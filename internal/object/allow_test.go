@@ -61,6 +61,8 @@ func TestAsks(t *testing.T) {
 		"Ingress of a version of the future":    {"apiVersion: networking.k8s.io/v7\nkind: Ingress\nspec: {rules: [{host: a.b}]}", "host a.b"},
 		"Service":                               {serviceOf + "{type: LoadBalancer, ports: [{port: 80}]}", ""},
 		"Service with other people's addresses": {serviceOf + "{externalIPs: [192.0.2.1], loadBalancerIP: 192.0.2.2}", "host 192.0.2.1 host 192.0.2.2"},
+		"Service with addresses in the cluster": {serviceOf + "{clusterIP: 10.0.0.7, clusterIPs: [10.0.0.7, 'fd00::7']}", "host 10.0.0.7 host fd00::7"},
+		"Service without one":                   {serviceOf + "{clusterIP: None, clusterIPs: [None]}", ""},
 		"Service that is a name":                {serviceOf + "{type: ExternalName, externalName: metadata.example.com.}", "host metadata.example.com"},
 		"EndpointSlice":                         {"apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nendpoints: [{addresses: [192.0.2.1]}]", "host 192.0.2.1"},
 		"Endpoints":                             {"apiVersion: v1\nkind: Endpoints\nsubsets: [{addresses: [{ip: 192.0.2.1}], notReadyAddresses: [{ip: 192.0.2.2}]}]", "host 192.0.2.1 host 192.0.2.2"},

@@ -30,12 +30,14 @@ func quantityOf(text string) (float64, bool) {
 // Check is why an object is not to be made as a chart has it, nil if it may be: for what the API server refuses, and would not be told, and for what nobody should
 // have to read.
 func Check(o *unstructured.Unstructured) error {
-	labels, _ := field(o.Object["metadata"], "labels").(map[string]any)
-	for key, value := range labels {
-		switch value.(type) {
-		case string, nil:
-		default: // with one of these, GetLabels has none
-			return fmt.Errorf("%s %q: the value %v of the label %s is no text", o.GetKind(), o.GetName(), value, key)
+	for in, what := range map[string]string{"labels": "label", "annotations": "annotation"} {
+		texts, _ := field(o.Object["metadata"], in).(map[string]any)
+		for key, value := range texts {
+			switch value.(type) {
+			case string, nil:
+			default: // with one of these, GetLabels or GetAnnotations has none
+				return fmt.Errorf("%s %q: the value %v of the %s %s is no text", o.GetKind(), o.GetName(), value, what, key)
+			}
 		}
 	}
 	if kind := o.GetKind(); kind == "ConfigMap" || kind == "Secret" {

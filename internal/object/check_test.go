@@ -15,6 +15,8 @@ func TestCheck(t *testing.T) {
 		deployment + "null}}}":   "",
 		deployment + "1.10}}}":   `Deployment "a": the value 1.1 of the label b is no text`,
 		deployment + "true}}}":   `Deployment "a": the value true of the label b is no text`,
+		"{kind: PersistentVolumeClaim, metadata: {name: a, annotations: {helm.sh/resource-policy: keep, b: 3}}}":                       `PersistentVolumeClaim "a": the value 3 of the annotation b is no text`,
+		"{kind: PersistentVolumeClaim, metadata: {name: a, annotations: {helm.sh/resource-policy: keep, b: null}}}":                    "",
 		deployment + "c}}, spec: {template: {spec: {containers: [{resources: {requests: {cpu: 123456789012345678901e300000000}}}]}}}}": `Deployment "a": 123456789012345678901e300000000 is no number`,
 		"{apiVersion: v1, kind: Secret, metadata: {name: a}, stringData: {b: '1e-300000000'}}":                                         "",
 		deployment + "c}}, spec: {a: '1e-300000000'}}":                                                                                 `Deployment "a": 1e-300000000 is no number`,
@@ -63,6 +65,10 @@ func TestLongLists(t *testing.T) {
 	merged := dropsEmpty(true).mergeList(tolerations, others, tolerations)
 	if first, _ := merged[0].(map[string]any); first["operator"] != "Exists" {
 		t.Errorf("what others have set is lost: %v", first)
+	}
+	merged = dropsEmpty(true).mergeList(tolerations, append([]any{map[string]any{"key": "theirs"}}, others...), tolerations)
+	if first, _ := merged[0].(map[string]any); first["key"] != tolerations[0].(map[string]any)["key"] {
+		t.Errorf("an element that somebody has put before stays: %v", first)
 	}
 	if took := time.Since(start); took > 5*time.Second {
 		t.Errorf("it takes %s", took)

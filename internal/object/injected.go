@@ -71,10 +71,7 @@ func says(live, wanted any) bool {
 		}
 		return true
 	case []any:
-		is := list(live)
-		return len(is) == len(wanted) && !slices.ContainsFunc(wanted, func(element any) bool {
-			return !slices.ContainsFunc(is, func(one any) bool { return says(one, element) })
-		})
+		return slices.EqualFunc(list(live), wanted, says)
 	}
 	return reflect.DeepEqual(live, wanted)
 }

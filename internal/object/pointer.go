@@ -74,6 +74,23 @@ func (p pointer) in(value any) (found any, ok, whole bool) {
 	return value, true, true
 }
 
+// across is p as it leads through other to what it leads to in value: where somebody has put another element before one with a name, the place of that is another one.
+func (p pointer) across(value, other any) pointer {
+	q := slices.Clone(p)
+	for i, token := range p[:len(p)-1] {
+		next, _, _ := pointer{token}.in(value)
+		if name, _ := field(next, "name").(string); name != "" && len(list(value)) > 0 {
+			q[i] = strconv.Itoa(len(list(other))) // where there is none
+			if places := named(list(other))[name]; len(places) > 0 {
+				q[i] = strconv.Itoa(places[0])
+			}
+		}
+		value = next
+		other, _, _ = pointer{q[i]}.in(other)
+	}
+	return q
+}
+
 // set returns content with a value at p, or without one if there is to be none. What is on the way to it is copied, and the
 // rest is shared. Where an element of a list on the way is missing, content stays as it is.
 func (p pointer) set(content, value any, present bool) any {

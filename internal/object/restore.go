@@ -23,6 +23,7 @@ var othersUnlessSet = map[schema.GroupKind][]pointer{
 	{Group: "apps", Kind: "Deployment"}:                     pointers(replicas, "/spec/paused", restartedAt), // kubectl rollout pause, restart
 	{Group: "apps", Kind: "StatefulSet"}:                    pointers(replicas, restartedAt),
 	{Group: "apps", Kind: "DaemonSet"}:                      pointers(restartedAt),
+	{Group: "batch", Kind: "CronJob"}:                       pointers("/spec/suspend"), // kubectl patch, before a maintenance
 	{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}: {},
 	{Group: "networking.k8s.io", Kind: "Ingress"}:           pointers("/spec/ingressClassName"), // the default class
 	{Group: "networking.k8s.io", Kind: "NetworkPolicy"}:     {},
@@ -30,6 +31,10 @@ var othersUnlessSet = map[schema.GroupKind][]pointer{
 	service: pointers("/spec/clusterIP", "/spec/clusterIPs", "/spec/ipFamilies", "/spec/ipFamilyPolicy", "/spec/healthCheckNodePort",
 		"/spec/loadBalancerClass", "/spec/loadBalancerIP"), // controllers of load balancers write the last
 }
+
+// notAssigned are those of them that no cluster assigns, so that they go where the chart itself had set them, and no longer does. The others stay: an Ingress that
+// loses its class gets no default one, which is for new ones, and replicas are whose who scales from now on.
+var notAssigned = pointers("/spec/paused", "/spec/suspend", restartedAt, "/spec/loadBalancerIP")
 
 // othersIn are the fields of an object that can be others': those of othersUnlessSet, the node ports of a Service, and how much a claim asks for.
 func othersIn(object *unstructured.Unstructured) []pointer {
@@ -149,7 +154,10 @@ func Restore(previous, live, desired *unstructured.Unstructured, left Left) *uns
 		content["spec"] = spec
 		for _, p := range others {
 			_, set, _ := p.in(content)
-			if value, ok, _ := p.in(live.Object); ok && !set {
+			value, ok, _ := p.in(live.Object)
+			was, had, _ := p.in(before)
+			dropped := had && reflect.DeepEqual(was, value) && slices.ContainsFunc(notAssigned, func(other pointer) bool { return slices.Equal(other, p) })
+			if ok && !set && !dropped {
 				content = p.set(content, value, true).(map[string]any)
 			}
 		}
@@ -166,7 +174,7 @@ func Restore(previous, live, desired *unstructured.Unstructured, left Left) *uns
 // keep returns content with what of it is left to others as live has it.
 func (left Left) keep(content, live map[string]any) map[string]any {
 	for _, p := range left {
-		value, ok, whole := p.in(live)
+		value, ok, whole := p.across(content, live).in(live)
 		if _, set, _ := p.in(content); whole && (ok || set) {
 			content = p.set(content, value, ok).(map[string]any)
 		}
@@ -275,26 +283,62 @@ func (drops dropsEmpty) mergeValue(previous, live, desired any) any {
 	return desired
 }
 
-// mergeList keeps the order and the elements of desired, each with the fields of its counterparts:
-// the element of that name, or of that place where names do not tell.
+// mergeList keeps the order and the elements of desired, each with the fields of its counterparts.
 func (drops dropsEmpty) mergeList(previous, live, desired []any) []any {
-	merged, names, before, now := make([]any, len(desired)), named(desired), named(previous), named(live)
+	merged, before, now := make([]any, len(desired)), counterparts(previous, desired), counterparts(live, desired)
 	for i, element := range desired {
-		counterpart := func(others []any, at map[string][]int) any {
-			name, _ := field(element, "name").(string)
-			switch {
-			case name != "" && len(names[name]) == 1 && len(at[name]) <= 1:
-				if len(at[name]) == 1 {
-					return others[at[name][0]]
-				}
-			case i < len(others):
-				return others[i]
-			}
-			return nil
-		}
-		merged[i] = drops.mergeValue(counterpart(previous, before), counterpart(live, now), element)
+		merged[i] = drops.mergeValue(before[i], now[i], element)
 	}
 	return merged
+}
+
+// maxMoved bounds the elements of a list that are looked for where they are not in their places. Each costs a look at all of them.
+const maxMoved = 100
+
+// counterparts are, for each element of desired, the one among others that it is, nil if nothing tells: the one of its name; without a name of its own, the one in
+// its place, if all in their places say what is desired; or else the one that says it, if that is no other's. By the place alone, an element before that somebody
+// has put in or taken out would give each the fields of another one, and a rule of a Role its resourceNames.
+func counterparts(others, desired []any) []any {
+	found, names, at := make([]any, len(desired)), named(desired), named(others)
+	isNamed := func(element any) bool {
+		name, _ := field(element, "name").(string)
+		return len(names[name]) == 1 && len(at[name]) <= 1
+	}
+	var rest []int
+	for i, element := range desired {
+		if !isNamed(element) {
+			rest = append(rest, i)
+		} else if places := at[field(element, "name").(string)]; len(places) == 1 {
+			found[i] = others[places[0]]
+		}
+	}
+	switch {
+	case len(rest) == 0:
+	case says(others, desired):
+		for _, i := range rest {
+			found[i] = others[i]
+		}
+	case len(desired) <= maxMoved && len(others) <= maxMoved:
+		said := make([]int, len(desired)) // how many say it
+		for _, other := range others {
+			if isNamed(other) {
+				continue
+			}
+			saying := slices.DeleteFunc(slices.Clone(rest), func(i int) bool { return !says(other, desired[i]) })
+			for _, i := range saying {
+				said[i]++
+			}
+			if len(saying) == 1 {
+				found[saying[0]] = other
+			}
+		}
+		for _, i := range rest {
+			if said[i] > 1 {
+				found[i] = nil
+			}
+		}
+	}
+	return found
 }
 
 // named are the places of the elements that have a name, by that: to look for each anew would take minutes where somebody has made a list of ten thousands.

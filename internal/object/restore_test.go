@@ -62,9 +62,14 @@ func TestRestore(t *testing.T) {
 			"{apiVersion: cert-manager.io/v1, kind: Issuer, spec: {selfSigned: {}, acme: {}}}",
 		},
 		"and is dropped where the API server drops it": {
-			"{apiVersion: batch/v1, kind: CronJob, spec: {jobTemplate: {}}}",
-			"{apiVersion: batch/v1, kind: CronJob, spec: {jobTemplate: {metadata: {}}}}",
-			"{apiVersion: batch/v1, kind: CronJob, spec: {jobTemplate: {}}}",
+			"{apiVersion: batch/v1, kind: Job, spec: {template: {}}}",
+			"{apiVersion: batch/v1, kind: Job, spec: {template: {metadata: {}}}}",
+			"{apiVersion: batch/v1, kind: Job, spec: {template: {}}}",
+		},
+		"what others have put into the pods of a CronJob goes, and a suspension stays": {
+			"{apiVersion: batch/v1, kind: CronJob, spec: {suspend: true, jobTemplate: {spec: {template: {spec: {hostNetwork: true, volumes: [{name: a, hostPath: {path: /}}]}}}}}}",
+			"{apiVersion: batch/v1, kind: CronJob, spec: {jobTemplate: {spec: {template: {spec: {volumes: [{name: a, emptyDir: {}}]}}}}}}",
+			"{apiVersion: batch/v1, kind: CronJob, spec: {suspend: true, jobTemplate: {spec: {template: {spec: {volumes: [{name: a, emptyDir: {}}]}}}}}}",
 		},
 		"replicas of the chart come back": {
 			"{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 4}}",
@@ -96,7 +101,37 @@ func TestRestore(t *testing.T) {
 			"{apiVersion: v1, kind: Pod, spec: {tolerations: [{key: ours}], volumes: [{name: v, projected: {sources: [{serviceAccountToken: {path: t}}, {downwardAPI: {items: [{path: p, fieldRef: {fieldPath: f}}]}}]}}], containers: [{name: it, image: 'i:1', args: [a], volumeMounts: [{name: d, mountPath: /a}, {name: d, mountPath: /b}, {name: d, mountPath: /c}]}]}}",
 			"{apiVersion: v1, kind: Pod, spec: {nodeName: n, initContainers: [{name: sidecar}], tolerations: [{key: ours, operator: Exists}, {key: theirs}], volumes: [{name: v, projected: {sources: [{serviceAccountToken: {path: t, expirationSeconds: 3600}}, {downwardAPI: {items: [{path: p, fieldRef: {apiVersion: v1, fieldPath: f}}]}}]}}, {name: theirs}], containers: [{name: it, image: 'i:1', args: [a], volumeMounts: [{name: d, mountPath: /b, readOnly: true}, {name: d, mountPath: /a}, {name: token, mountPath: /t}, {name: d, mountPath: /c}]}, {name: proxy}]}}",
 		},
-		"elements of one name are matched by place": {
+		"an element before that is gone comes back without fields of the next": {
+			"{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, rules: [{resources: [deployments], resourceNames: [x], theirs: 1}]}",
+			"{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, rules: [{resources: [configmaps]}, {resources: [deployments], resourceNames: [x]}]}",
+			"{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, rules: [{resources: [configmaps]}, {resources: [deployments], resourceNames: [x], theirs: 1}]}",
+		},
+		"an element that somebody has put before goes, and gives none its fields": {
+			"{apiVersion: example.com/v1, kind: Thing, spec: {http: [{fault: theirs}, {route: [{to: a, weight: 1}], default: 1}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {http: [{route: [{to: a}]}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {http: [{route: [{to: a, weight: 1}], default: 1}]}}",
+		},
+		"elements in another order come back with their own fields": {
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{a: 2, b: 2}, {a: 1, c: 1}, {name: x, d: 1}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{name: x}, {a: 1}, {a: 2}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{name: x, d: 1}, {a: 1, c: 1}, {a: 2, b: 2}]}}",
+		},
+		"of an element that may be one of two nothing is taken": {
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{a: 1, b: 1}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{}, {a: 1}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{}, {a: 1}]}}",
+		},
+		"of two elements that may be one nothing is taken": {
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{a: 1, b: 1}, {a: 1, b: 2}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{a: 1}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{a: 1}]}}",
+		},
+		"an element with a name is not one without": {
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{name: x, a: 1, b: 1}, {a: 2}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{name: x, b: 2}, {a: 1}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {list: [{name: x, a: 1, b: 2}, {a: 1}]}}",
+		},
+		"elements of one name are told apart by what they say": {
 			"{apiVersion: example.com/v1, kind: Thing, spec: {mounts: [{name: d, path: /a, subPath: a}, {name: d, path: /b}]}}",
 			"{apiVersion: example.com/v1, kind: Thing, spec: {mounts: [{name: d, path: /a, subPath: a}, {name: d, path: /c}]}}",
 			"{apiVersion: example.com/v1, kind: Thing, spec: {mounts: [{name: d, path: /a, subPath: a}, {name: d, path: /c}]}}",
@@ -139,6 +174,36 @@ func TestRestoreDropsWhatTheChartHasDropped(t *testing.T) {
 			"{apiVersion: v1, kind: Service, spec: {ports: [{name: http, port: 80, appProtocol: http, nodePort: 30000}]}}",
 			"{apiVersion: v1, kind: Service, spec: {ports: [{name: web, port: 80}]}}",
 			"{apiVersion: v1, kind: Service, spec: {ports: [{name: web, port: 80, nodePort: 30000}]}}",
+		},
+		"a pause": {
+			"{apiVersion: apps/v1, kind: Deployment, spec: {paused: true, replicas: 3}}",
+			"{apiVersion: apps/v1, kind: Deployment, spec: {paused: true, replicas: 3}}",
+			"{apiVersion: apps/v1, kind: Deployment, spec: {}}",
+			"{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 3}}", // an autoscaler's from now on
+		},
+		"a suspension": {
+			"{apiVersion: batch/v1, kind: CronJob, spec: {suspend: true}}",
+			"{apiVersion: batch/v1, kind: CronJob, spec: {suspend: true}}",
+			"{apiVersion: batch/v1, kind: CronJob, spec: {schedule: '@daily'}}",
+			"{apiVersion: batch/v1, kind: CronJob, spec: {schedule: '@daily'}}",
+		},
+		"the address of a load balancer, but for what the cluster has assigned": {
+			"{apiVersion: v1, kind: Service, spec: {loadBalancerIP: 10.9.9.9, clusterIP: None}}",
+			"{apiVersion: v1, kind: Service, spec: {loadBalancerIP: 10.9.9.9, clusterIP: None}}",
+			"{apiVersion: v1, kind: Service, spec: {}}",
+			"{apiVersion: v1, kind: Service, spec: {clusterIP: None}}",
+		},
+		"not the address that somebody else has set": {
+			"{apiVersion: v1, kind: Service, spec: {loadBalancerIP: 10.9.9.8}}",
+			"{apiVersion: v1, kind: Service, spec: {loadBalancerIP: 10.9.9.9}}",
+			"{apiVersion: v1, kind: Service, spec: {}}",
+			"{apiVersion: v1, kind: Service, spec: {loadBalancerIP: 10.9.9.9}}",
+		},
+		"not the class of an Ingress, for the API server gives the default one to new ones only": {
+			"{apiVersion: networking.k8s.io/v1, kind: Ingress, spec: {ingressClassName: a}}",
+			"{apiVersion: networking.k8s.io/v1, kind: Ingress, spec: {ingressClassName: a}}",
+			"{apiVersion: networking.k8s.io/v1, kind: Ingress, spec: {}}",
+			"{apiVersion: networking.k8s.io/v1, kind: Ingress, spec: {ingressClassName: a}}",
 		},
 		"all of a map, but for what others have put there": {
 			"{apiVersion: v1, kind: ConfigMap, metadata: {finalizers: [ours]}, data: {a: '1'}}",
@@ -239,6 +304,12 @@ func TestRestoreLeavesWhatIsIgnored(t *testing.T) {
 		},
 		"a field of an element that is gone comes back with it": {
 			"/spec/list/1/a", "{spec: {list: [{a: 1}]}}", "{spec: {list: [{a: 1}, {a: wanted}]}}", "{spec: {list: [{a: 1}, {a: wanted}]}}",
+		},
+		"a field of an element with a name, wherever they have put that": {
+			"/spec/list/0/a/b", "{spec: {list: [{name: sidecar, a: {b: drifted}}, {name: it, a: {b: theirs}}]}}", "{spec: {list: [{name: it, a: {b: wanted}}]}}", "{spec: {list: [{name: it, a: {b: theirs}}]}}",
+		},
+		"a field of an element with a name that is gone comes back with it": {
+			"/spec/list/0/a", "{spec: {list: [{name: other, a: drifted}]}}", "{spec: {list: [{name: it, a: wanted}]}}", "{spec: {list: [{name: it, a: wanted}]}}",
 		},
 		"an element that they have added": {
 			"/spec/list/1", "{spec: {list: [{a: drifted}, {a: theirs}]}}", "{spec: {list: [{a: wanted}]}}", "{spec: {list: [{a: wanted}, {a: theirs}]}}",

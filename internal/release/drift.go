@@ -328,21 +328,53 @@ func (a *actionClient) describe(child object.Child) string {
 }
 
 // scalable is whether the custom resource leaves the replicas of a workload to who scales that: it sets none, or as many as the chart
-// does by default. Which value sets them, only a rendering tells: a chart may have several workloads, and a value replicas be that of one.
+// does by default. Which value sets them, only a rendering tells: a chart may have several workloads, and a value replicas be that of one. Where an
+// option makes the workload, it takes one of the spec, without its numbers.
 func (a *actionClient) scalable(desired *unstructured.Unstructured) bool {
-	owner, ok := a.owner.(*unstructured.Unstructured)
-	if !ok || a.chart == nil {
+	if a.chart == nil {
 		return false
 	}
-	byDefault, err := a.clients.capabilities.ByDefault(a.clients.mapper, a.owner, a.chart, a.Overrides)
-	i := slices.IndexFunc(byDefault, func(obj *unstructured.Unstructured) bool {
-		return obj.GetKind() == desired.GetKind() && obj.GetName() == desired.GetName()
-	})
-	if err != nil || i < 0 { // without a spec, the chart makes no such workload
-		replicas, set, _ := unstructured.NestedFieldNoCopy(owner.Object, "spec", "replicas")
-		return !set || fmt.Sprint(replicas) == fmt.Sprint(a.chart.Values["replicas"])
+	spec, _ := withoutNumbers(a.values).(map[string]any)
+	for _, spec := range []map[string]any{{}, spec} {
+		made, err := a.clients.capabilities.made(a.clients.mapper, a.owner, a.chart, a.Overrides, spec)
+		i := slices.IndexFunc(made, func(obj *unstructured.Unstructured) bool {
+			return obj.GetKind() == desired.GetKind() && obj.GetName() == desired.GetName()
+		})
+		if err == nil && i >= 0 {
+			wanted, set, _ := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas")
+			usual, usuallySet, _ := unstructured.NestedFieldNoCopy(made[i].Object, "spec", "replicas")
+			return set == usuallySet && fmt.Sprint(wanted) == fmt.Sprint(usual)
+		}
 	}
-	wanted, set, _ := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas")
-	usual, usuallySet, _ := unstructured.NestedFieldNoCopy(byDefault[i].Object, "spec", "replicas")
-	return set == usuallySet && fmt.Sprint(wanted) == fmt.Sprint(usual)
+	return false
+}
+
+// withoutNumbers is a copy of what is in a spec without its numbers. Nor has it templates: that of the spec with its numbers, which was tried, comes to an end, and
+// another one need not.
+func withoutNumbers(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		rest := map[string]any{}
+		for key, inner := range value {
+			if inner = withoutNumbers(inner); inner != nil && !strings.Contains(key, "{{") {
+				rest[key] = inner
+			}
+		}
+		return rest
+	case []any:
+		rest := []any{}
+		for _, inner := range value {
+			if inner = withoutNumbers(inner); inner != nil {
+				rest = append(rest, inner)
+			}
+		}
+		return rest
+	case bool:
+		return value
+	case string:
+		if !strings.Contains(value, "{{") {
+			return value
+		}
+	}
+	return nil
 }

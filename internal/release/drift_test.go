@@ -2,8 +2,14 @@ package release
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"demo.welcome.domain/welcome-operator/internal/guard"
 )
@@ -102,5 +108,46 @@ func TestDriftIsForgotten(t *testing.T) {
 	l.forget("other")
 	if _, left := l.notes["other"]; left || l.state("other").Drift != (Drift{}) {
 		t.Errorf("left are %v", l.notes)
+	}
+}
+
+// The replicas of a workload are whose who scales it, unless the custom resource sets them: also of one that only an option makes.
+func TestScalable(t *testing.T) {
+	workload := func(name, replicas string) string {
+		return "\n---\n{apiVersion: apps/v1, kind: Deployment, metadata: {name: " + name + "}, spec: {replicas: " + replicas + "}}"
+	}
+	c := &chart.Chart{
+		Metadata: &chart.Metadata{APIVersion: "v2", Name: "c", Version: "1.0.0"},
+		Values:   map[string]any{"replicas": 1, "text": "", "worker": map[string]any{"enabled": false, "replicas": 2}},
+		Templates: []*chart.File{{Name: "templates/all.yaml", Data: []byte(workload("main", "{{ .Values.replicas }}") +
+			"{{ if .Values.worker.enabled }}" + workload("worker", "{{ .Values.worker.replicas }}") + "{{ end }}{{ tpl .Values.text . }}")}},
+	}
+	cluster := &Capabilities{}
+	cluster.current.Store(&capabilities{Capabilities: chartutil.DefaultCapabilities.Copy()})
+	kind := &Kind{clients: &Clients{capabilities: cluster, mapper: meta.NewDefaultRESTMapper(nil)}}
+	of := func(replicas int64) map[string]any { return map[string]any{"enabled": true, "replicas": replicas} }
+	for name, test := range map[string]struct {
+		spec     map[string]any
+		workload string
+		replicas int64
+		want     bool
+	}{
+		"by default":                          {nil, "main", 1, true},
+		"set":                                 {map[string]any{"replicas": int64(5)}, "main", 5, false},
+		"set as by default":                   {map[string]any{"replicas": int64(1)}, "main", 1, true},
+		"by an option":                        {map[string]any{"worker": map[string]any{"enabled": true}}, "worker", 2, true},
+		"by an option, and set":               {map[string]any{"worker": of(5)}, "worker", 5, false},
+		"by an option, set as by default":     {map[string]any{"worker": of(2)}, "worker", 2, true},
+		"by an option, beside a template":     {map[string]any{"worker": of(2), "text": "{{ range until 99 }}{{ else }}{{ end }}"}, "worker", 2, true},
+		"nobody can say how it is by default": {map[string]any{"text": strings.TrimSpace(workload("third", "{{ 3 }}"))}, "third", 3, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			owner := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "a", "namespace": "b"}, "spec": test.spec}}
+			a := &actionClient{Kind: kind, owner: owner, chart: c, values: test.spec}
+			desired := &unstructured.Unstructured{Object: map[string]any{"kind": "Deployment", "metadata": map[string]any{"name": test.workload}, "spec": map[string]any{"replicas": test.replicas}}}
+			if got := a.scalable(desired); got != test.want {
+				t.Errorf("it is %t", got)
+			}
+		})
 	}
 }

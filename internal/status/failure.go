@@ -46,7 +46,7 @@ var causes = []struct {
 	// helps nobody to correct a spec.
 	{regexp.MustCompile(`(?s)^.*execution error at \([^)]*\): (.*)$`), "InvalidValues", "$1", "Correct the spec.", true},
 	{regexp.MustCompile(`^chart \S+: charts/ lacks `), "ChartError", "", "Or disable it in the spec.", true},
-	{regexp.MustCompile(`(?s)^.*?(\w+ "[^"]*": the value .* of the label .* is no text)$`), "ChartError", "$1", "Quote it, in the chart or in the spec.", true},
+	{regexp.MustCompile(`(?s)^.*?(\w+ "[^"]*": the value .* of the (?:label|annotation) .* is no text)$`), "ChartError", "$1", "Quote it, in the chart or in the spec.", true},
 	{regexp.MustCompile(`(?s)^.*?(\w+ "[^"]*": .* is no number that can be handled)$`), "InvalidValues", "$1", "Correct the spec.", true},
 	{regexp.MustCompile(`(^|[^.])template: |parse error|error converting YAML|is outside of namespace|no matches for kind`), "ChartError", "", "Correct the chart: the spec is not the cause.", true},
 	{regexp.MustCompile(`admission webhook "[^"]*" denied|is invalid: |is forbidden: |field is immutable`), "Rejected", "", "Correct the spec, or the policy that refuses the object.", true},

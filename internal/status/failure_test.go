@@ -32,6 +32,7 @@ func TestExplain(t *testing.T) {
 		{`YAML parse error on welcome/templates/service.yaml: error converting YAML to JSON`, "ChartError", "service.yaml", true},
 		{`unable to build kubernetes objects from release manifest: resource mapping not found for name: "x": no matches for kind "Gateway" in version "v1"`, "ChartError", "Gateway", true},
 		{`error while running post render on files: Deployment "a": the value 1.1 of the label b is no text`, "ChartError", "Quote it, in the chart or in the spec.", true},
+		{`error while running post render on files: Deployment "a": the value true of the annotation b is no text`, "ChartError", "Quote it, in the chart or in the spec.", true},
 		{`error while running post render on files: Deployment "a": 1e-300000000 is no number that can be handled`, "InvalidValues", `Deployment "a": 1e-300000000 is no number`, true},
 		{`chart x: charts/ lacks y, which the values enable: run helm dependency build`, "ChartError", "build. Or disable it in the spec.", true},
 		{`Deployment.apps "x" is invalid: spec.selector: field is immutable`, "Rejected", `"x"`, true},

@@ -26,6 +26,12 @@ import (
 // try is such an operation, as a dry run.
 func (s *scene) refuse(operation admissionregistrationv1.OperationType, group, resource, message string, try func() error) (lift func()) {
 	s.Helper()
+	return s.deny(admissionregistrationv1.Validation{Expression: "false", Message: message}, operation, group, resource, try)
+}
+
+// deny is refuse of what does not pass a validation.
+func (s *scene) deny(validation admissionregistrationv1.Validation, operation admissionregistrationv1.OperationType, group, resource string, try func() error) (lift func()) {
+	s.Helper()
 	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
 		ObjectMeta: objectMeta("", s.namespace),
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
@@ -36,7 +42,7 @@ func (s *scene) refuse(operation admissionregistrationv1.OperationType, group, r
 					Rule:       admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{"v1"}, Resources: []string{resource}},
 				}}},
 			},
-			Validations: []admissionregistrationv1.Validation{{Expression: "false", Message: message}},
+			Validations: []admissionregistrationv1.Validation{validation},
 		},
 	}
 	s.must(env.Client.Create(ctx, policy))

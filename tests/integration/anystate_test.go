@@ -46,12 +46,13 @@ var zooKinds = []struct {
 }{
 	{"apps/v1", "Deployment", true}, {"apps/v1", "StatefulSet", true}, {"apps/v1", "DaemonSet", true}, {"v1", "Service", true},
 	{"networking.k8s.io/v1", "Ingress", true}, {"networking.k8s.io/v1", "NetworkPolicy", true}, {"policy/v1", "PodDisruptionBudget", true},
-	{"autoscaling/v2", "HorizontalPodAutoscaler", true}, {"batch/v1", "CronJob", false}, {"batch/v1", "Job", false}, {"v1", "ConfigMap", false},
+	{"autoscaling/v2", "HorizontalPodAutoscaler", true}, {"batch/v1", "CronJob", true}, {"batch/v1", "Job", false}, {"v1", "ConfigMap", false},
 	{"v1", "ServiceAccount", false}, {"v1", "PersistentVolumeClaim", false}, {"rbac.authorization.k8s.io/v1", "Role", false}, {"rbac.authorization.k8s.io/v1", "RoleBinding", false},
 }
 
 // othersInSpec are the fields of a whole spec that stay as others have set them, or are assigned.
 var othersInSpec = map[string][]string{
+	"CronJob":    {"suspend"},
 	"Deployment": {"paused"},
 	"Ingress":    {"ingressClassName"},
 	"Service":    {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "loadBalancerClass", "loadBalancerIP"},

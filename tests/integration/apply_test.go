@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	"helm.sh/helm/v3/pkg/release"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
@@ -86,6 +88,31 @@ func TestUpgradeOverWhatOthersChanged(t *testing.T) {
 				t.Errorf("the Service has the ports %v", p)
 			}
 		})
+	}
+}
+
+// What others have set goes where a policy denies it beside what the chart wants. What it denies anyway stays as it was: nothing is deleted for it.
+func TestUpgradeThatAPolicyDenies(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: configured(t, "  recreate: [ConfigMap]\n")})
+	s.deploy("hello", kit.Greet("before"))
+	config := &corev1.ConfigMap{}
+	s.get(config, "hello")
+	config.Data["theirs"] = "set"
+	s.must(env.Client.Update(ctx, config))
+	probe := &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "probe"), Data: map[string]string{"never": ""}}
+	lift := s.deny(admissionregistrationv1.Validation{
+		Expression: "!has(object.data) || !('never' in object.data) && !('after' in object.data && 'theirs' in object.data)", Message: "not both", Reason: ptr.To(metav1.StatusReasonForbidden),
+	}, admissionregistrationv1.OperationAll, "", "configmaps", func() error { return env.Client.Create(ctx, probe, client.DryRunAll) })
+	defer lift()
+	s.edit("hello", kit.Greet("after"))
+	s.awaitDeployed("hello")
+	s.awaitGreeting("hello", "after")
+	s.edit("hello", kit.Greet("never"))
+	s.awaitCondition("hello", "Ready", "False", "patch ConfigMap", "not both")
+	before := config.UID
+	if s.get(config, "hello"); config.UID != before || config.Data["after"] == "" || config.Data["theirs"] != "" {
+		t.Errorf("it is %s with %v", config.UID, config.Data)
 	}
 }
 

@@ -180,3 +180,41 @@ func TestRecreateDeployment(t *testing.T) {
 	s.awaitEvent("hello", "Recreated", `Deployment "hello"`, "spec.selector", "immutable")
 	pods("after", 2)
 }
+
+// With a StatefulSet goes what its pods have stored, if that says so. Then it is not made anew.
+func TestRecreateLosesNoClaims(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Stored")
+	chart := chartOf(t, map[string]string{
+		"Chart.yaml":  "{apiVersion: v2, name: stored, version: 1.0.0}",
+		"values.yaml": "{service: before, whenDeleted: Delete}",
+		"templates/all.yaml": `
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: {{ .Release.Name }}}
+spec:
+  serviceName: {{ .Values.service }}
+  persistentVolumeClaimRetentionPolicy: {whenDeleted: {{ .Values.whenDeleted }}}
+  selector: {matchLabels: {app: {{ .Release.Name }}}}
+  template:
+    metadata: {labels: {app: {{ .Release.Name }}}}
+    spec: {containers: [{name: main, image: "example.com/main:1"}]}
+`})
+	s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: entryOf("Stored", chart, "  recreate: [StatefulSet.apps]\n")})
+	s.createOf("Stored", "hello")
+	s.awaitOf("Stored", "hello", "Deployed")
+	before, now := &appsv1.StatefulSet{}, &appsv1.StatefulSet{}
+	s.get(before, "hello")
+	s.editOf("Stored", "hello", kit.Set("service", "after"), kit.Set("whenDeleted", "Retain"))
+	s.awaitOf("Stored", "hello", "Stalled", `StatefulSet "hello"`, "would go with it", "say Retain first")
+	s.editOf("Stored", "hello", kit.Set("service", "before"))
+	s.awaitOf("Stored", "hello", "Deployed")
+	if s.get(now, "hello"); now.UID != before.UID {
+		t.Error("it was made anew")
+	}
+	s.editOf("Stored", "hello", kit.Set("service", "after"))
+	s.awaitOf("Stored", "hello", "Deployed")
+	if s.get(now, "hello"); now.UID == before.UID || now.Spec.ServiceName != "after" {
+		t.Errorf("it is %s of the Service %s", now.UID, now.Spec.ServiceName)
+	}
+}
