@@ -717,6 +717,7 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 		err = a.runDeleteHooks(op, hooks, release.HookPreDelete)
 	}
 	if err != nil {
+		a.Acted(Uninstall, time.Since(start), err)
 		a.failed(err)
 		return nil, err
 	}
