@@ -56,6 +56,10 @@ var (
 		Name: "welcome_operator_entry_broken",
 		Help: "1 for an entry of watches.yaml that is not served, which the message says why.",
 	}, []string{"entry", "kind", "message"})
+	watchErrors = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "welcome_operator_watch_errors_total",
+		Help: "Failures to list or watch the objects of a kind, of which this operator sees no change meanwhile.",
+	}, []string{"kind"})
 	buildInfo = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "welcome_operator_build_info",
 		Help:        "Always 1; what runs is in the labels.",
@@ -87,7 +91,7 @@ func setUpMetrics(ctx context.Context, mgr manager.Manager, entries []Entry, ref
 		return err
 	}
 	for _, collector := range []prometheus.Collector{
-		actions, durations, buildInfo, entryBroken, memoryRatio,
+		actions, durations, buildInfo, entryBroken, watchErrors, memoryRatio,
 		resources,
 	} {
 		if err := registry.Register(collector); err != nil {
