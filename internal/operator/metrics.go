@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strconv"
@@ -404,7 +405,7 @@ func workloadOf(counted *unstructured.Unstructured) workload {
 
 func (r *resources) collect(out chan<- prometheus.Metric, kind *servedKind, used map[owners]usage) {
 	var conditions [len(countedConditions)][3]float64
-	now, longest, left, counts, loops := time.Now(), time.Duration(0), 0.0, map[string]float64{}, 0
+	now, longest, left, counts, loops := time.Now(), time.Duration(0), 0.0, map[string]float64{}, map[types.NamespacedName]string{}
 	kind.owners.forEach(func(name types.NamespacedName, o owner) {
 		if !o.selected {
 			return
@@ -419,9 +420,8 @@ func (r *resources) collect(out chan<- prometheus.Metric, kind *servedKind, used
 				out <- gauge(perResourceDesc, isTrue, kind.Kind, name.Namespace, name.Name, condition)
 			}
 		}
-		if o.loop != "" && loops < mostDriftLoops {
-			loops++
-			out <- gauge(driftLoopDesc, 1, kind.Kind, name.Namespace, name.Name, o.loop)
+		if o.loop != "" {
+			loops[name] = o.loop
 		}
 		if o.notReadySince != 0 {
 			longest = max(longest, now.Sub(time.Unix(o.notReadySince, 0)))
@@ -431,6 +431,10 @@ func (r *resources) collect(out chan<- prometheus.Metric, kind *servedKind, used
 		}
 		counts[name.Namespace]++
 	})
+	byName := slices.SortedFunc(maps.Keys(loops), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	for _, name := range byName[:min(len(byName), mostDriftLoops)] { // the same at each scrape, or the alert of each would come and go
+		out <- gauge(driftLoopDesc, 1, kind.Kind, name.Namespace, name.Name, loops[name])
+	}
 	for i, condition := range countedConditions {
 		for status, count := range conditions[i] { // those that nobody has, too: a series that is there can be alerted on
 			out <- gauge(conditionDesc, count, kind.Kind, condition, conditionStatuses[status])
