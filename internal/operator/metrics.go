@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -57,6 +58,10 @@ var (
 		Name: "welcome_operator_entry_broken",
 		Help: "1 for an entry of watches.yaml that is not served, which the message says why.",
 	}, []string{"entry", "kind", "message"})
+	rolloutStopped = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "welcome_operator_rollout_stopped",
+		Help: "1 while the rollout of a new chart version has stopped, and custom resources keep what they have, since too many of the upgraded ones are broken.",
+	}, []string{"kind"})
 	watchErrors = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "welcome_operator_watch_errors_total",
 		Help: "Failures to list or watch the objects of a kind, of which this operator sees no change meanwhile.",
@@ -92,7 +97,7 @@ func setUpMetrics(ctx context.Context, mgr manager.Manager, entries []Entry, ref
 		return err
 	}
 	for _, collector := range []prometheus.Collector{
-		actions, durations, buildInfo, entryBroken, watchErrors, memoryRatio,
+		actions, durations, buildInfo, entryBroken, rolloutStopped, watchErrors, memoryRatio,
 		resources,
 	} {
 		if err := registry.Register(collector); err != nil {
@@ -111,6 +116,20 @@ func countAction(gvk schema.GroupVersionKind) func(action string, took time.Dura
 		}
 		actions.WithLabelValues(gvk.Kind, action, result, reason).Inc()
 		durations.WithLabelValues(gvk.Kind, action).Observe(took.Seconds())
+	}
+}
+
+// tellRollout returns what release.KindOptions tells when a rollout stops and when it goes on.
+func tellRollout(log logr.Logger, kind string) func(stopped bool) {
+	metric := rolloutStopped.WithLabelValues(kind)
+	return func(stopped bool) {
+		if stopped {
+			metric.Set(1)
+			log.Info("The rollout of the new version has stopped: too many of the upgraded ones are broken", "kind", kind)
+			return
+		}
+		metric.Set(0)
+		log.Info("The rollout of the new version goes on", "kind", kind)
 	}
 }
 
