@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -39,7 +40,25 @@ func (g *Guard) clearRun(hooks kube.ResourceList) error {
 
 // WatchUntilReady waits for the end of a hook.
 func (g *Guard) WatchUntilReady(resources kube.ResourceList, timeout time.Duration) error {
-	return g.await(func() error { return g.Client.WatchUntilReady(resources, timeout) })
+	return g.await(func() error { return hookFailed(resources, timeout, g.Client.WatchUntilReady(resources, timeout)) })
+}
+
+// hookFailed says which hook it was, and where to look: of one that takes too long, Helm says only that it timed out.
+func hookFailed(hooks kube.ResourceList, timeout time.Duration, err error) error {
+	var awaited, logs []string
+	for _, info := range hooks {
+		if kind := info.Mapping.GroupVersionKind.GroupKind(); kind == object.Job || kind == object.Pod {
+			awaited = append(awaited, describe(info))
+			logs = append(logs, fmt.Sprintf("kubectl -n %s logs %s/%s", info.Namespace, strings.ToLower(kind.Kind), info.Name))
+		}
+	}
+	if err == nil || len(awaited) == 0 {
+		return err
+	}
+	if first := errors.Unwrap(err); first != nil {
+		err = first // without the number of errors, and in one line
+	}
+	return fmt.Errorf("hook %s has not succeeded within %s: %w: see %s", strings.Join(awaited, ", "), timeout, err, strings.Join(logs, ", "))
 }
 
 // WaitForDelete waits until an old hook is gone, if it is the owner's: of another's, nothing was deleted.

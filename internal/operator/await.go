@@ -35,7 +35,7 @@ func (s *servable) await(ctx context.Context, entries []Entry, refused []broken,
 		}
 		if !waiting {
 			waiting = true
-			log.Info("Waiting, and going on by itself then: " + none.Error())
+			log.Info("Nothing can be served yet. The operator continues by itself once this is fixed: " + none.Error())
 			listener, err := net.Listen("tcp", probes)
 			if err != nil {
 				return nil, nil, fmt.Errorf("serve --health-probe-bind-address: %w", err)

@@ -2,6 +2,8 @@ package operator
 
 import (
 	"context"
+	"errors"
+	"io"
 	"strings"
 	"time"
 
@@ -43,6 +45,7 @@ func cacheOptions(entries []Entry, namespaces []string) cache.Options {
 		// forged release record names, and wait for ever where rights are missing.
 		ReaderFailOnMissingInformer: true,
 		NewInformer:                 newInformer,
+		DefaultWatchErrorHandler:    watchFailed,
 	}
 	if haveSecrets(entries) {
 		options.ByObject[&corev1.Secret{}] = cache.ByObject{Transform: func(secret any) (any, error) {
@@ -165,6 +168,24 @@ func newInformer(source toolscache.ListerWatcher, object runtime.Object, resync 
 		source = noSecrets{}
 	}
 	return toolscache.NewSharedIndexInformer(source, object, resync, indexers)
+}
+
+// watchFailed counts what keeps a watch from going on. Once its cache is filled, nothing else tells of that: the cache goes on to answer, with what there was.
+func watchFailed(ctx context.Context, r *toolscache.Reflector, err error) {
+	if failsWatch(err) {
+		watchErrors.WithLabelValues(watchedKind(r.TypeDescription())).Inc()
+	}
+	toolscache.DefaultWatchErrorHandler(ctx, r, err)
+}
+
+// failsWatch is whether it is an error that a watch has ended with, and not the way in which each ends at times.
+func failsWatch(err error) bool {
+	return !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err)
+}
+
+// watchedKind is the kind in what a reflector calls its objects: "apps/v1, Kind=Deployment", or "*v1.ConfigMap".
+func watchedKind(description string) string {
+	return description[strings.LastIndexAny(description, "=.")+1:]
 }
 
 type noSecrets struct{}

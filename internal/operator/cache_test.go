@@ -1,15 +1,20 @@
 package operator
 
 import (
+	"errors"
+	"fmt"
+	"io"
 	"maps"
 	"strings"
 	"testing"
 
 	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -48,5 +53,36 @@ func TestAnnotationsOfCustomResourcesAreSlim(t *testing.T) {
 	want := map[string]string{release.RunTests: strings.Repeat("ä", 31), release.StockAnnotations[0]: strings.Repeat("ä", 64)}
 	if got := slim.(*unstructured.Unstructured).GetAnnotations(); !maps.Equal(got, want) {
 		t.Errorf("it keeps %q", got)
+	}
+}
+
+// A watch ends now and then, which is no failure of it.
+func TestFailsWatch(t *testing.T) {
+	for _, c := range []struct {
+		err   error
+		fails bool
+	}{
+		{io.EOF, false},
+		{fmt.Errorf("watch: %w", io.ErrUnexpectedEOF), false},
+		{apierrors.NewResourceExpired("too old"), false},
+		{apierrors.NewGone("too old"), false},
+		{apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "", errors.New("no")), true},
+		{apierrors.NewGenericServerResponse(404, "list", schema.GroupResource{Resource: "things"}, "", "", 0, true), true},
+		{errors.New("conversion webhook for example.com/v2, Kind=Thing failed"), true},
+	} {
+		if fails := failsWatch(c.err); fails != c.fails {
+			t.Errorf("%v: %v", c.err, fails)
+		}
+	}
+}
+
+func TestWatchedKind(t *testing.T) {
+	things := &unstructured.Unstructured{}
+	things.SetGroupVersionKind(testKind)
+	for kind, object := range map[string]any{"Thing": things, "ConfigMap": &corev1.ConfigMap{}} {
+		description := toolscache.NewReflector(noSecrets{}, object, nil, 0).TypeDescription()
+		if got := watchedKind(description); got != kind {
+			t.Errorf("%s: %s", description, got)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -56,6 +58,14 @@ var (
 		Name: "welcome_operator_entry_broken",
 		Help: "1 for an entry of watches.yaml that is not served, which the message says why.",
 	}, []string{"entry", "kind", "message"})
+	rolloutStopped = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "welcome_operator_rollout_stopped",
+		Help: "1 while the rollout of a new chart version has stopped, and custom resources keep what they have, since too many of the upgraded ones are broken.",
+	}, []string{"kind"})
+	watchErrors = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "welcome_operator_watch_errors_total",
+		Help: "Failures to list or watch the objects of a kind, of which this operator sees no change meanwhile.",
+	}, []string{"kind"})
 	buildInfo = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name:        "welcome_operator_build_info",
 		Help:        "Always 1; what runs is in the labels.",
@@ -87,7 +97,7 @@ func setUpMetrics(ctx context.Context, mgr manager.Manager, entries []Entry, ref
 		return err
 	}
 	for _, collector := range []prometheus.Collector{
-		actions, durations, buildInfo, entryBroken, memoryRatio,
+		actions, durations, buildInfo, entryBroken, rolloutStopped, watchErrors, memoryRatio,
 		resources,
 	} {
 		if err := registry.Register(collector); err != nil {
@@ -106,6 +116,20 @@ func countAction(gvk schema.GroupVersionKind) func(action string, took time.Dura
 		}
 		actions.WithLabelValues(gvk.Kind, action, result, reason).Inc()
 		durations.WithLabelValues(gvk.Kind, action).Observe(took.Seconds())
+	}
+}
+
+// tellRollout returns what release.KindOptions tells when a rollout stops and when it goes on.
+func tellRollout(log logr.Logger, kind string) func(stopped bool) {
+	metric := rolloutStopped.WithLabelValues(kind)
+	return func(stopped bool) {
+		if stopped {
+			metric.Set(1)
+			log.Info("The rollout of the new version has stopped: too many of the upgraded ones are broken", "kind", kind)
+			return
+		}
+		metric.Set(0)
+		log.Info("The rollout of the new version goes on", "kind", kind)
 	}
 }
 
@@ -400,7 +424,7 @@ func workloadOf(counted *unstructured.Unstructured) workload {
 
 func (r *resources) collect(out chan<- prometheus.Metric, kind *servedKind, used map[owners]usage) {
 	var conditions [len(countedConditions)][3]float64
-	now, longest, left, counts, loops := time.Now(), time.Duration(0), 0.0, map[string]float64{}, 0
+	now, longest, left, counts, loops := time.Now(), time.Duration(0), 0.0, map[string]float64{}, map[types.NamespacedName]string{}
 	kind.owners.forEach(func(name types.NamespacedName, o owner) {
 		if !o.selected {
 			return
@@ -415,9 +439,8 @@ func (r *resources) collect(out chan<- prometheus.Metric, kind *servedKind, used
 				out <- gauge(perResourceDesc, isTrue, kind.Kind, name.Namespace, name.Name, condition)
 			}
 		}
-		if o.loop != "" && loops < mostDriftLoops {
-			loops++
-			out <- gauge(driftLoopDesc, 1, kind.Kind, name.Namespace, name.Name, o.loop)
+		if o.loop != "" {
+			loops[name] = o.loop
 		}
 		if o.notReadySince != 0 {
 			longest = max(longest, now.Sub(time.Unix(o.notReadySince, 0)))
@@ -427,6 +450,10 @@ func (r *resources) collect(out chan<- prometheus.Metric, kind *servedKind, used
 		}
 		counts[name.Namespace]++
 	})
+	byName := slices.SortedFunc(maps.Keys(loops), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	for _, name := range byName[:min(len(byName), mostDriftLoops)] { // the same at each scrape, or the alert of each would come and go
+		out <- gauge(driftLoopDesc, 1, kind.Kind, name.Namespace, name.Name, loops[name])
+	}
 	for i, condition := range countedConditions {
 		for status, count := range conditions[i] { // those that nobody has, too: a series that is there can be alerted on
 			out <- gauge(conditionDesc, count, kind.Kind, condition, conditionStatuses[status])

@@ -300,6 +300,27 @@ func TestResourcesPerResource(t *testing.T) {
 	}
 }
 
+// Of more fights than are told of, it is always the same that are: an alert is there for each.
+func TestDriftLoopsThatAreTold(t *testing.T) {
+	var items []unstructured.Unstructured
+	for i := range 3 * mostDriftLoops {
+		item := thing("a", fmt.Sprintf("fought-%02d", i), "True")
+		if err := unstructured.SetNestedSlice(item.Object, []any{map[string]any{"type": "DriftLoop", "status": "True", "message": "Service"}}, "status", "conditions"); err != nil {
+			t.Fatal(err)
+		}
+		items = append(items, item)
+	}
+	r := testResources(t, false, items, nil)
+	for range 10 {
+		got := gather(t, r)
+		for i := range 3 * mostDriftLoops {
+			if _, told := got[fmt.Sprintf("drift_loop{Thing,Service,fought-%02d,a}", i)]; told != (i < mostDriftLoops) {
+				t.Fatalf("fight %d is told of: %v", i, told)
+			}
+		}
+	}
+}
+
 // A standby counts nothing, or everything would be counted twice.
 func TestResourcesOfStandby(t *testing.T) {
 	standby := testResources(t, false, []unstructured.Unstructured{thing("a", "one", "True")}, nil)

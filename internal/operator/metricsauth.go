@@ -61,7 +61,7 @@ func metricsAuth(config *rest.Config, httpClient *http.Client) (metricsserver.Fi
 			token, _ := strings.CutPrefix(request.Header.Get("Authorization"), "Bearer ")
 			user, err := authenticate(request, asked, tokens.TokenReviews(), token)
 			if err != nil {
-				refuse(w, log, err, "authenticat", "")
+				refuse(w, log, err, "authenticate", "")
 				return
 			}
 			if user == nil {
@@ -70,7 +70,7 @@ func metricsAuth(config *rest.Config, httpClient *http.Client) (metricsserver.Fi
 			}
 			allowed, err := authorize(request, asked, access.SubjectAccessReviews(), *user)
 			if err != nil {
-				refuse(w, log, err, "authoriz", user.Username)
+				refuse(w, log, err, "authorize", user.Username)
 				return
 			}
 			if !allowed {
@@ -83,13 +83,13 @@ func metricsAuth(config *rest.Config, httpClient *http.Client) (metricsserver.Fi
 }
 
 // refuse answers where the API server did not, or was not asked.
-func refuse(w http.ResponseWriter, log logr.Logger, err error, what, user string) {
+func refuse(w http.ResponseWriter, log logr.Logger, err error, verb, user string) {
 	if errors.Is(err, errTooMany) {
 		http.Error(w, err.Error(), http.StatusTooManyRequests)
 		return
 	}
-	log.Error(err, "Cannot "+what+"e a request for metrics", "user", user)
-	http.Error(w, what+"ion failed", http.StatusInternalServerError)
+	log.Error(err, "Cannot "+verb+" a request for metrics", "user", user)
+	http.Error(w, "cannot "+verb+" the request: the log of the operator says why", http.StatusInternalServerError)
 }
 
 // authenticate returns whose token it is, nil if nobody's.

@@ -65,6 +65,7 @@ func setUpReconcilers(mgr ctrl.Manager, entries []Entry, options Options) error 
 func reconcilerOptions(mgr ctrl.Manager, entry Entry, options Options, clients *release.Clients, operator string, changing func(retry bool) (done func())) ([]reconciler.Option, error) {
 	settings := entry.kindOptions(options)
 	settings.Changing, settings.Acted = changing, countAction(entry.GroupVersionKind)
+	settings.RolloutStopped = tellRollout(mgr.GetLogger(), entry.Kind)
 	kind := clients.Kind(settings)
 	serves, err := metav1.LabelSelectorAsSelector(entry.Selector)
 	if err != nil {

@@ -90,12 +90,14 @@ type KindOptions struct {
 	// Acted is told of each action on a release: which (Install, Upgrade, Uninstall or
 	// DriftCorrection), how long it took, and why it failed.
 	Acted func(action string, took time.Duration, err error)
+	// RolloutStopped is told when the rollout of a new chart version has stopped, so that custom resources wait for broken ones, and when it goes on.
+	RolloutStopped func(stopped bool)
 }
 
 // Kind returns the action clients of one kind of custom resources.
 func (c *Clients) Kind(o KindOptions) *Kind {
 	k := &Kind{
-		KindOptions: o, clients: c, schedule: &schedule{period: o.Period}, rollout: newRollout(o.Limits), slots: make(guard.Slots, o.MaxConcurrent),
+		KindOptions: o, clients: c, schedule: &schedule{period: o.Period}, rollout: newRollout(o.Limits, o.RolloutStopped), slots: make(guard.Slots, o.MaxConcurrent),
 		testPlaces: NewPlaces(1, maxTests), hookPlaces: NewPlaces(maxHooks, allHooks), vanished: newVanished(),
 	}
 	if o.WatchDependents {

@@ -749,6 +749,7 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 		err = a.runDeleteHooks(op, hooks, release.HookPreDelete)
 	}
 	if err != nil {
+		a.Acted(Uninstall, time.Since(start), err)
 		a.failed(err)
 		return nil, err
 	}

@@ -47,8 +47,10 @@ const Outdated = "The chart is not up to date: "
 // waited for. Of one namespace many may be broken, for reasons of its own: they stop that namespace, and count as one for the others.
 type rollout struct {
 	limits Limits
+	tell   func(stopped bool)
 
 	mu       sync.Mutex
+	stopped  bool // as it was told last
 	underway map[types.UID]place
 	failed   map[types.UID]string // the namespace
 	waiting  map[types.UID]waiter
@@ -67,8 +69,8 @@ type waiter struct {
 	since, asked time.Time
 }
 
-func newRollout(limits Limits) *rollout {
-	return &rollout{limits: limits, underway: map[types.UID]place{}, failed: map[types.UID]string{}, waiting: map[types.UID]waiter{}, last: map[types.UID]waiter{}}
+func newRollout(limits Limits, tell func(stopped bool)) *rollout {
+	return &rollout{limits: limits, tell: tell, underway: map[types.UID]place{}, failed: map[types.UID]string{}, waiting: map[types.UID]waiter{}, last: map[types.UID]waiter{}}
 }
 
 // admit lets a custom resource go over to the new version, or says why it has to wait. How many
@@ -89,6 +91,7 @@ func (r *rollout) admit(owner client.Object, ready bool) (waitFor string) {
 	stops := r.stops()
 	switch {
 	case stops.at(w.key.Namespace):
+		r.say(true)
 		waitFor = "the rollout of the new version has stopped, because too many of the upgraded ones are broken"
 	case len(r.underway) >= r.limits.MaxConcurrent, !ready && (now.Sub(w.since) < lastDelay || r.othersFirst(stops, now)):
 		waitFor = "waiting for the rollout of the new version to others"
@@ -149,6 +152,24 @@ func (r *rollout) stops() stops {
 func (s stops) at(namespace string) bool {
 	own := s.broken[namespace]
 	return len(s.broken)-min(own, 1)+own >= s.limit
+}
+
+// anywhere is whether the rollout has stopped in one of them.
+func (s stops) anywhere() bool {
+	for namespace := range s.broken {
+		if s.at(namespace) {
+			return true
+		}
+	}
+	return false
+}
+
+// say tells, once, that the rollout has stopped, and somebody waits for that, or that it goes on everywhere.
+func (r *rollout) say(stopped bool) {
+	if r.stopped != stopped {
+		r.stopped = stopped
+		r.tell(stopped)
+	}
 }
 
 // follows is whether it matters how a custom resource fares, which does not wait.
@@ -234,6 +255,9 @@ func (r *rollout) leave(owner client.Object) (next []client.ObjectKey) {
 
 func (r *rollout) next(before stops) (next []client.ObjectKey) {
 	now := r.stops()
+	if !now.anywhere() {
+		r.say(false)
+	}
 	told := maps.Equal(before.broken, now.broken)
 	free := r.limits.MaxConcurrent - len(r.underway)
 	wake := func(waiting map[types.UID]waiter, goes bool) {

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -22,7 +23,7 @@ func named(name string) *unstructured.Unstructured {
 }
 
 func TestRolloutAdmitsAFewAtATime(t *testing.T) {
-	r := newRollout(Limits{MaxConcurrent: 2, MaxFailures: 2})
+	r := newRollout(Limits{MaxConcurrent: 2, MaxFailures: 2}, func(bool) {})
 	for _, uid := range []string{"a", "b", "a"} {
 		if wait := r.admit(named(uid), true); wait != "" {
 			t.Fatalf("%s has to wait: %s", uid, wait)
@@ -42,7 +43,7 @@ func TestRolloutAdmitsAFewAtATime(t *testing.T) {
 }
 
 func TestRolloutStopsAfterFailuresAndGoesOn(t *testing.T) {
-	r := newRollout(Limits{MaxConcurrent: 2, MaxFailures: 2})
+	r := newRollout(Limits{MaxConcurrent: 2, MaxFailures: 2}, func(bool) {})
 	r.admit(named("a"), true)
 	r.admit(named("b"), true)
 	r.observe(named("a"), broken)
@@ -67,8 +68,35 @@ func TestRolloutStopsAfterFailuresAndGoesOn(t *testing.T) {
 	}
 }
 
+// That a rollout has stopped is told once, when somebody has to wait for that, and that it goes on, when nobody has to in any namespace.
+func TestRolloutTellsThatItStopsAndGoesOn(t *testing.T) {
+	var told []bool
+	r := newRollout(Limits{MaxConcurrent: 4, MaxFailures: 2}, func(stopped bool) { told = append(told, stopped) })
+	steps := []struct {
+		what string
+		do   func()
+		told []bool
+	}{
+		{"two of a namespace are broken", func() {
+			for _, name := range []string{"a", "b"} {
+				r.admit(named(name), true)
+				r.observe(named(name), broken)
+			}
+		}, nil},
+		{"two others wait", func() { r.admit(named("c"), true); r.admit(named("d"), true) }, []bool{true}},
+		{"another one leaves", func() { r.leave(named("d")) }, []bool{true}},
+		{"one recovers", func() { r.observe(named("a"), healthy) }, []bool{true, false}},
+		{"the other one does", func() { r.observe(named("b"), healthy) }, []bool{true, false}},
+	}
+	for _, step := range steps {
+		if step.do(); !slices.Equal(told, step.told) {
+			t.Fatalf("%s: told %v, not %v", step.what, told, step.told)
+		}
+	}
+}
+
 func TestRolloutIgnoresWhatItDidNotAdmit(t *testing.T) {
-	r := newRollout(Limits{MaxConcurrent: 1, MaxFailures: 1})
+	r := newRollout(Limits{MaxConcurrent: 1, MaxFailures: 1}, func(bool) {})
 	r.observe(named("x"), broken)
 	if wait := r.admit(named("a"), true); wait != "" {
 		t.Fatalf("one that was broken before stops the rollout: %s", wait)
@@ -76,7 +104,7 @@ func TestRolloutIgnoresWhatItDidNotAdmit(t *testing.T) {
 }
 
 func TestRolloutWakesWhoseTurnItIs(t *testing.T) {
-	r := newRollout(Limits{MaxConcurrent: 1, MaxFailures: 1})
+	r := newRollout(Limits{MaxConcurrent: 1, MaxFailures: 1}, func(bool) {})
 	r.admit(named("a"), true)
 	for _, waiting := range []string{"b", "c"} {
 		if r.admit(named(waiting), true) == "" {
@@ -110,7 +138,7 @@ func in(namespace, name string) *unstructured.Unstructured {
 
 // What is broken in one namespace, whoever made it so, counts as one elsewhere.
 func TestNamespaceStopsItselfOnly(t *testing.T) {
-	r := newRollout(Limits{MaxConcurrent: 9, MaxFailures: 3})
+	r := newRollout(Limits{MaxConcurrent: 9, MaxFailures: 3}, func(bool) {})
 	breaks := func(namespace, name string) {
 		t.Helper()
 		if wait := r.admit(in(namespace, name), true); wait != "" {
@@ -151,7 +179,7 @@ func TestNamespaceStopsItselfOnly(t *testing.T) {
 // Those that are not ready wait until the others have gone, and nobody waits for them.
 func TestThoseNotReadyGoLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRollout(Limits{MaxConcurrent: 1, MaxFailures: 1})
+		r := newRollout(Limits{MaxConcurrent: 1, MaxFailures: 1}, func(bool) {})
 		goes := func(name string, ready, want bool) {
 			t.Helper()
 			if wait := r.admit(named(name), ready); (wait == "") != want {
@@ -192,7 +220,7 @@ func TestThoseNotReadyGoLast(t *testing.T) {
 // A place is no possession: who does not become healthy loses it, and whoever does not ask again holds up nobody.
 func TestPlacesEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRollout(Limits{MaxConcurrent: 1, MaxFailures: 2})
+		r := newRollout(Limits{MaxConcurrent: 1, MaxFailures: 2}, func(bool) {})
 		r.admit(in("a", "slow"), true)
 		r.admit(in("b", "silent"), true)
 		r.admit(in("b", "last"), false)
@@ -213,7 +241,7 @@ func TestPlacesEnd(t *testing.T) {
 // One whose upgrade could not begin gives its place to another one, and is never broken by that; what is broken stays so.
 func TestWhatHasNotBegunIsNotBroken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRollout(Limits{MaxConcurrent: 1, MaxFailures: 1})
+		r := newRollout(Limits{MaxConcurrent: 1, MaxFailures: 1}, func(bool) {})
 		r.admit(in("a", "waits"), true)
 		r.admit(in("b", "next"), true)
 		if next := r.notBegun(in("a", "waits")); len(next) != 1 || next[0].Name != in("b", "next").GetName() {
@@ -234,7 +262,7 @@ func TestWhatHasNotBegunIsNotBroken(t *testing.T) {
 
 // What a custom resource becomes after an edit, the edit has done, unless it was broken before.
 func TestEditsDoNotCount(t *testing.T) {
-	r := newRollout(Limits{MaxConcurrent: 2, MaxFailures: 1})
+	r := newRollout(Limits{MaxConcurrent: 2, MaxFailures: 1}, func(bool) {})
 	r.admit(named("a"), true)
 	r.edited(named("a"))
 	r.observe(named("a"), broken)
@@ -264,7 +292,7 @@ func TestAdmitLetsEditsPass(t *testing.T) {
 			owner.SetUID("waiting")
 			owner.SetGeneration(2)
 			client := &actionClient{
-				Kind:    &Kind{clients: &Clients{ledger: newLedger()}, rollout: newRollout(Limits{MaxConcurrent: 1, MaxFailures: 1})},
+				Kind:    &Kind{clients: &Clients{ledger: newLedger()}, rollout: newRollout(Limits{MaxConcurrent: 1, MaxFailures: 1}, func(bool) {})},
 				owner:   owner,
 				current: &record.Record{Status: release.StatusDeployed},
 			}

@@ -38,6 +38,9 @@ func TestExplain(t *testing.T) {
 		{`Deployment.apps "x" is invalid: spec.selector: field is immutable`, "Rejected", `"x"`, true},
 		{`Job "x" in namespace "a" cannot be changed to what the chart wants (spec.template: field is immutable): delete it`, "Rejected", "): delete it", true},
 		{`admission webhook "no.example.com" denied the request: not on Sundays`, "Rejected", "not on Sundays", true},
+		{`pre-upgrade hooks failed: hook Job "m" in namespace "a" has not succeeded within 5m0s: timed out waiting for the condition: see kubectl -n a logs job/m`, "HookFailed", "logs job/m", false},
+		{`run the pre-delete hooks of the chart: hook Pod "m" in namespace "a" has not succeeded within 5m0s: pod m failed: see kubectl -n a logs pod/m`, "HookFailed", "logs pod/m", false},
+		{`run the test hooks of the chart: hook Job "m" in namespace "a" has not succeeded within 5m0s: timed out waiting for the condition`, "UpgradeError", "timed out", false},
 		{`dial tcp 10.0.0.1:443: connect: connection refused`, "UpgradeError", "refused", false},
 	} {
 		p := explain("UpgradeError", c.message)

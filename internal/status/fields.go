@@ -48,8 +48,11 @@ func (s *Status) describeObjects(seen observation) {
 // isWorkload is whether an object counts its pods in the way of Deployments, StatefulSets
 // and ReplicaSets.
 func (o childState) isWorkload() bool {
-	return strings.HasPrefix(o.APIVersion, "apps/") && o.Kind != "DaemonSet"
+	return o.hasPods() && o.Kind != "DaemonSet"
 }
+
+// hasPods is whether an object keeps pods running, which its selector finds.
+func (o childState) hasPods() bool { return strings.HasPrefix(o.APIVersion, "apps/") }
 
 func count(o *unstructured.Unstructured, field string) int32 {
 	n, _, _ := unstructured.NestedInt64(o.Object, "status", field)

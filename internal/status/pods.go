@@ -30,7 +30,7 @@ func (r *Reporter) pods(ctx context.Context, seen observation) []corev1.Pod {
 	defer cancel()
 	var pods []corev1.Pod
 	for _, o := range seen.objects {
-		if o.live != nil && o.isWorkload() && o.health() != nil {
+		if o.live != nil && o.hasPods() && o.health() != nil {
 			pods = append(pods, r.podsOf(ctx, seen.namespace, o)...)
 		}
 	}

@@ -476,6 +476,30 @@ func TestReporterTellsCrashesSoon(t *testing.T) {
 	}
 }
 
+// The pods of a DaemonSet say why it does not get on, too, though their number is none that anybody asks for.
+func TestReporterLooksAtThePodsOfADaemonSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		if err := s.server.Create(t.Context(), parse(t, `
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {name: agent, namespace: test, generation: 1}
+spec: {selector: {matchLabels: {welcome: hello}}}
+status: {observedGeneration: 1, desiredNumberScheduled: 3, currentNumberScheduled: 3, updatedNumberScheduled: 3}`)); err != nil {
+			t.Fatal(err)
+		}
+		s.state.Children = []object.Child{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "agent", ResourceVersion: "1"}}
+		stuck := pod("agent-1", corev1.ContainerStatus{State: waiting("ImagePullBackOff", "not found")})
+		if err := s.server.Create(t.Context(), &stuck); err != nil {
+			t.Fatal(err)
+		}
+		s.work(20*time.Second, nil)
+		if got := s.stored(); got.condition(Ready).Reason != "ImagePullFailed" || got.Replicas != 0 {
+			t.Errorf("%d replicas, %+v", got.Replicas, got.condition(Ready))
+		}
+	})
+}
+
 // What is broken for long costs a look once a minute, however much its counts change.
 func TestReporterDuringOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

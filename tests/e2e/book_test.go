@@ -63,7 +63,7 @@ func TestBook(t *testing.T) {
 		t.Fatalf("docs/book.md has %d rows, and starts the operator: %v", rows, run != nil)
 	}
 	s.must(run.shows([]string{"kubectl create serviceaccount metrics", "INFO", "Going on", "Installed", "Upgraded"}))
-	if log := run.shown.String(); strings.Count(log, "Waiting, and") != 1 || strings.Contains(log, `{"level"`) {
+	if log := run.shown.String(); strings.Count(log, "Nothing can be served yet") != 1 || strings.Contains(log, `{"level"`) {
 		t.Errorf("it tells more than once what it waits for, or tells it to machines:\n%s", log)
 	}
 }

@@ -108,14 +108,17 @@ func TestDeletionHooks(t *testing.T) {
 // Where a hook of the deletion fails, nothing is deleted, and the Welcome says why and how to do without.
 func TestFailingDeletionHook(t *testing.T) {
 	s := newScene(t)
-	s.ownOperator(s.hooked([]string{"pre-delete"}, []string{"post-delete"}))
+	operator := s.ownOperator(s.hooked([]string{"pre-delete"}, []string{"post-delete"}))
 	cr := s.deploy("hello", kit.Greet("all"))
 	_, err := s.kubectl("", "delete", "welcome", "hello", "--wait=false")
 	s.must(err)
 	job := &batchv1.Job{}
 	s.ran(job, "pre-delete", "all")
 	s.endHook(job, batchv1.JobFailureTarget, batchv1.JobFailed)
-	s.awaitCondition("hello", "Ready", "False", "pre-delete", "annotate", withoutHooks)
+	s.awaitReason("hello", "HookFailed", "pre-delete", `hook Job "hello-pre-delete"`, "logs job/hello-pre-delete", "annotate", withoutHooks)
+	if operator.metric(t, "welcome_operator_release_actions_total", `action="uninstall",.*reason="HookFailed"`) == 0 {
+		t.Error("the failure is not counted")
+	}
 	s.children()
 
 	s.edit("hello", kit.Annotate(withoutHooks, "true"))
@@ -327,6 +330,7 @@ spec:
 	failed, again := &batchv1.Job{}, &batchv1.Job{}
 	s.awaitExists(failed, "hello-migrate")
 	s.endHook(failed, batchv1.JobFailureTarget, batchv1.JobFailed)
+	s.awaitReason("hello", "HookFailed", `hook Job "hello-migrate"`, "job hello-migrate failed: Played", "kubectl -n "+s.namespace+" logs job/hello-migrate")
 	s.await("the hook is made anew", func() error {
 		if err := s.find(again, "hello-migrate"); err != nil {
 			return err

@@ -83,7 +83,7 @@ func TestRolloutOfANewChart(t *testing.T) {
 	first.Stop()
 
 	only.watches = watchesWithChart(t, "revisionHistoryLimit: 3", "revisionHistoryLimit: 7")
-	s.ownOperator(only)
+	operator := s.ownOperator(only)
 	const round = 3 * time.Second // the next is woken at once, if it is
 	// exactly waits until so many are upgraded, and then whether it stays so.
 	exactly := func(count int) []string {
@@ -118,6 +118,9 @@ func TestRolloutOfANewChart(t *testing.T) {
 		}
 	}
 	s.awaitCondition(waiting, "Ready", "True", "the rollout of the new version has stopped")
+	if told := operator.metric(t, "welcome_operator_rollout_stopped", `kind="Welcome"`); told != 1 {
+		t.Errorf("the metric is %v", told)
+	}
 	t.Log("its objects are looked after all the same")
 	s.deleteService(waiting)
 	s.awaitExists(&corev1.Service{}, waiting)

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"net/http"
 	"slices"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -143,4 +145,39 @@ spec: {schedule: "@yearly", jobTemplate: {spec: {template: {spec: {restartPolicy
 	s.get(&batchv1.CronJob{}, "job-more")
 	s.deploy("other")
 	s.must(operator.ready())
+}
+
+// An operator whose right to see a kind is taken away while it runs is ready, and goes on with the others. That it no longer sees anything of that kind, a metric tells.
+func TestRightThatIsTakenAway(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.serveKind("Overlooked")
+	operator := s.ownOperator(settings{account: s.accountForKinds(), namespaces: []string{s.namespace}, watches: watchesWith("") + entryOf("Overlooked", noteChart(t), "")})
+	s.createOf("Overlooked", "seen")
+	s.awaitOf("Overlooked", "seen", "Ready")
+	const failures = "welcome_operator_watch_errors_total"
+	if before := operator.metric(t, failures, ""); before != 0 {
+		t.Errorf("%v watches have failed", before)
+	}
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: objectMeta("", s.namespace+"-"+s.namespace)}
+	s.get(binding, binding.Name)
+	s.must(env.Client.Delete(ctx, binding))
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	s.get(crd, "overlookeds."+kindsGroup)
+	crd.Spec.Names.ShortNames = []string{"over"}
+	s.must(env.Client.Update(ctx, crd)) // which ends the watch, that would go on for minutes
+	s.await("the operator tells that it sees nothing", func() error {
+		if operator.metric(t, failures, `kind="Overlooked"`) == 0 {
+			return errors.New("it does not")
+		}
+		return nil
+	})
+	s.must(operator.ready())
+	s.deploy("hello")
+	if others := operator.metric(t, failures, `kind="(Welcome|ConfigMap)"`); others != 0 {
+		t.Errorf("%v watches of others have failed", others)
+	}
+	binding.ResourceVersion = ""
+	s.must(env.Client.Create(ctx, binding))
+	s.delete(s.of("Overlooked", "seen"))
 }
