@@ -43,7 +43,7 @@ type own struct {
 }
 
 var (
-	ownName  = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$`) // a namespace is called by it
+	ownName  = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,26}[a-z0-9])?$`) // with -controller-manager-metrics-service, it is that of a Service: 63 characters
 	ownImage = regexp.MustCompile(`(?m)^        image: (\S+/)welcome-operator:(\S+)$`)
 	ownLabel = `app\.kubernetes\.io/name: welcome-operator`
 	comments = regexp.MustCompile(`^(#.*\n)+`)
@@ -57,7 +57,7 @@ func inOwn(dir string, do func() error) (err error) {
 	}
 	o := own{dir: dir, name: filepath.Base(dir)}
 	if !ownName.MatchString(o.name) {
-		return fmt.Errorf("INTO ends in %q, the name of the operator: write lowercase letters, digits and '-', as ../myapp-operator", o.name)
+		return fmt.Errorf("INTO ends in %q, the name of the operator: write at most 28 lowercase letters, digits and '-', with a letter first, as ../myapp-operator", o.name)
 	}
 	here, err := os.Getwd()
 	if err != nil {

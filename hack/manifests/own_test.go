@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 var memos = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Memo"}
@@ -131,7 +132,7 @@ func TestOwnOperatorThatCannotBe(t *testing.T) {
 	if err := (wanted{chart: chart, gvk: goodbyes, into: dir}).make(); err != nil {
 		t.Error(err)
 	}
-	if err := (wanted{chart: chart, gvk: memos, into: filepath.Join(dir, "My_Operator")}).make(); err == nil || !strings.Contains(err.Error(), `"My_Operator"`) {
+	if err := (wanted{chart: chart, gvk: memos, into: filepath.Join(dir, "My_Operator")}).make(); err == nil || !strings.Contains(err.Error(), `"My_Operator", the name of the operator: write at most 28 `) {
 		t.Errorf("error is %v", err)
 	}
 	if err := (wanted{chart: chart, gvk: memos, into: "."}).make(); err == nil {
@@ -139,6 +140,16 @@ func TestOwnOperatorThatCannotBe(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, files(t)); diff != "" {
 		t.Errorf("this repository has changed:\n%s", diff)
+	}
+}
+
+// The API server takes the objects of an operator whose name is taken.
+func TestNameOfOwnOperator(t *testing.T) {
+	service := nameIn(read(t, "../../config/manager/metrics_service.yaml"))
+	for name, want := range map[string]bool{"a": true, "my-operator2": true, strings.Repeat("a", 28): true, strings.Repeat("a", 29): false, "2-operators": false, "my-": false, "My": false, "": false} {
+		if problems := validation.IsDNS1035Label(name + "-" + service); ownName.MatchString(name) != want || want && len(problems) > 0 {
+			t.Errorf("%q is a name: %v, want %v; its Service: %v", name, !want, want, problems)
+		}
 	}
 }
 
