@@ -12,6 +12,8 @@ import (
 
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"demo.welcome.domain/welcome-operator/internal/operator"
 )
 
 // An operator of its own is a directory with what makes another operator of the image of this one: watches.yaml and charts, and one file with all that
@@ -107,6 +109,7 @@ func (o *own) read() error {
 	for _, edit := range []struct{ file, pattern, text string }{
 		{"config/default/kustomization.yaml", "welcome-operator", o.name},
 		{managerFile, regexp.QuoteMeta(o.base), o.image + ":" + o.tag},
+		{managerFile, `args: \[--leader-elect\]`, "args: [--leader-elect, --leader-election-id=" + o.name + "]"},
 		{managerFile, ownLabel, "app.kubernetes.io/name: " + o.name},
 		{"config/manager/disruption_budget.yaml", ownLabel, "app.kubernetes.io/name: " + o.name},
 		{"config/manager/metrics_service.yaml", ownLabel, "app.kubernetes.io/name: " + o.name},
@@ -153,6 +156,8 @@ func (o *own) write() error {
 	if err != nil {
 		return err
 	}
+	// The name of the lease is that of what it publishes, by a right to that name and in the bounds of the policy.
+	manifest = strings.ReplaceAll(manifest, operator.LeaderElectionID, o.name)
 	if err := os.WriteFile(filepath.Join(o.dir, "operator.yaml"), []byte(fmt.Sprintf(ownManifest, o.name)+manifest), 0o644); err != nil {
 		return err
 	}
