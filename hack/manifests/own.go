@@ -30,6 +30,19 @@ resources:
 images:
 - name: %s
   newTag: %s
+# The policy names the operator's ServiceAccount in a text that kustomize does not know. With these, it follows another namespace or namePrefix here. An overlay
+# of this that has one needs them, too: else the policy bounds nobody.
+replacements:
+- source: {kind: ServiceAccount, name: %[3]s-controller-manager, fieldPath: metadata.namespace}
+  targets:
+  - select: {kind: ValidatingAdmissionPolicy, name: %[3]s-controller-manager}
+    fieldPaths: [spec.matchConditions.0.expression]
+    options: {delimiter: ":", index: 2}
+- source: {kind: ServiceAccount, name: %[3]s-controller-manager, fieldPath: metadata.name}
+  targets:
+  - select: {kind: ValidatingAdmissionPolicy, name: %[3]s-controller-manager}
+    fieldPaths: [spec.matchConditions.0.expression]
+    options: {delimiter: ":", index: 3}
 `
 	ownManifest = generated + `.
 #
@@ -172,7 +185,7 @@ func (o *own) write() error {
 	}
 	for file, text := range map[string]string{
 		"Dockerfile":         fmt.Sprintf(ownDockerfile, o.name, o.base),
-		"kustomization.yaml": fmt.Sprintf(ownKustomization, o.image, o.tag),
+		"kustomization.yaml": fmt.Sprintf(ownKustomization, o.image, o.tag, o.name),
 	} {
 		if _, err := os.Stat(filepath.Join(o.dir, file)); errors.Is(err, fs.ErrNotExist) { // else it is somebody's
 			if err := os.WriteFile(filepath.Join(o.dir, file), []byte(text), 0o644); err != nil {

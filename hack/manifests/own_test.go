@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
 var memos = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Memo"}
@@ -80,6 +82,16 @@ func TestOwnOperator(t *testing.T) {
 	}
 	if strings.Contains(own["operator.yaml"], "elcomes") || strings.Contains(own["operator.yaml"], "RELATED_IMAGE") || strings.Contains(own["operator.yaml"], "welcome-operator.webapp") {
 		t.Errorf("it has something of Welcomes:\n%s", own["operator.yaml"])
+	}
+
+	// Where its kustomization has another namespace and prefix, the policy is about the account that the operator has then.
+	write(t, filepath.Join(dir, "kustomization.yaml"), "namespace: elsewhere\nnamePrefix: my-\n"+own["kustomization.yaml"])
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := built.AsYaml(); err != nil || !strings.Contains(string(text), "system:serviceaccount:elsewhere:my-notes-operator-controller-manager:") {
+		t.Errorf("%v: the policy bounds nobody:\n%s", err, text)
 	}
 
 	// It may have more kinds, what is somebody's stays, and nothing else follows from the same.
