@@ -187,10 +187,15 @@ func (o *own) write() error {
 		"Dockerfile":         fmt.Sprintf(ownDockerfile, o.name, o.base),
 		"kustomization.yaml": fmt.Sprintf(ownKustomization, o.image, o.tag, o.name),
 	} {
-		if _, err := os.Stat(filepath.Join(o.dir, file)); errors.Is(err, fs.ErrNotExist) { // else it is somebody's
-			if err := os.WriteFile(filepath.Join(o.dir, file), []byte(text), 0o644); err != nil {
-				return err
-			}
+		there, err := os.ReadFile(filepath.Join(o.dir, file))
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // else it is somebody's
+			err = os.WriteFile(filepath.Join(o.dir, file), []byte(text), 0o644)
+		case err == nil && file == "Dockerfile" && !strings.Contains(string(there), ":"+o.tag): // the tag in kustomization.yaml is for them to count
+			fmt.Printf("%s does not name the base image that operator.yaml is made for: FROM %s\n", filepath.Join(o.dir, file), o.base)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return copyFile(watchesFile, filepath.Join(o.dir, watchesFile))

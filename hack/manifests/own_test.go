@@ -98,8 +98,15 @@ func TestOwnOperator(t *testing.T) {
 	write(t, filepath.Join(dir, "kustomization.yaml"), "mine: true\n")
 	write(t, filepath.Join(dir, "Dockerfile"), "FROM mine\n")
 	write(t, filepath.Join(dir, "watches.yaml"), own["watches.yaml"]+"  # mine\n")
-	if err := (wanted{chart: plainChart(t), gvk: memos, into: dir}).make(); err != nil {
+	said := filepath.Join(t.TempDir(), "said")
+	stdout := os.Stdout
+	if os.Stdout, err = os.Create(said); err != nil {
 		t.Fatal(err)
+	}
+	err = (wanted{chart: plainChart(t), gvk: memos, into: dir}).make()
+	os.Stdout = stdout
+	if err != nil || !strings.Contains(read(t, said), "/Dockerfile does not name the base image that operator.yaml is made for: FROM demo.welcome.domain/welcome-operator:v") {
+		t.Fatalf("%v: of another FROM it says nothing:\n%s", err, read(t, said))
 	}
 	more := filesIn(t, dir)
 	if more["kustomization.yaml"] != "mine: true\n" || more["Dockerfile"] != "FROM mine\n" || !strings.HasPrefix(more["watches.yaml"], own["watches.yaml"]+"  # mine\n- group: example.com\n  version: v1\n  kind: Memo\n") {
