@@ -175,14 +175,37 @@ func TestSamplesAreOfWatchedKinds(t *testing.T) {
 	}
 }
 
-// Each release in the catalog has its bundle, and replaces one before it; nothing has replaced the Makefile's version.
-func TestCatalogHasItsReleases(t *testing.T) {
+// makefileVersion is the VERSION of the Makefile.
+func makefileVersion(t *testing.T) string {
+	t.Helper()
 	makefile, err := os.ReadFile("../Makefile")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, version, _ := strings.Cut(string(makefile), "\nVERSION            ?= ")
 	version, _, _ = strings.Cut(version, "\n")
+	return version
+}
+
+// What is deployed by kustomize alone, and what operators of their own are made from, is of the Makefile's version.
+func TestImagesAreOfTheVersion(t *testing.T) {
+	var manager appsv1.Deployment
+	read(t, "config/manager/manager.yaml", &manager)
+	container := manager.Spec.Template.Spec.Containers[0]
+	images := []string{container.Image}
+	for _, variable := range container.Env {
+		if variable.Name == "RELATED_IMAGE_WELCOME" {
+			images = append(images, variable.Value)
+		}
+	}
+	if want := []string{"demo.welcome.domain/welcome-operator:v" + makefileVersion(t), "demo.welcome.domain/welcome:v" + makefileVersion(t)}; !slices.Equal(images, want) {
+		t.Errorf("config/manager/manager.yaml has the images %q, not %q", images, want)
+	}
+}
+
+// Each release in the catalog has its bundle, and replaces one before it; nothing has replaced the Makefile's version.
+func TestCatalogHasItsReleases(t *testing.T) {
+	version := makefileVersion(t)
 	var template struct {
 		Entries []struct {
 			Schema, Image string

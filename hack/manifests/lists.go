@@ -29,13 +29,10 @@ func writeLists(kinds []kind) error {
 	if err != nil {
 		return err
 	}
-	inNoNamespace, err := writeClusterRole(kinds)
-	if err != nil {
+	if err := writeClusterRole(kinds); err != nil {
 		return err
 	}
-	if inNoNamespace {
-		roles = append(roles, clusterRoleFile)
-	}
+	roles = append(roles, clusterRoleFile)
 	if err := removeStale(filepath.Join(rightsDir, "*_role.yaml"), append(slices.Clone(roles), roleFile)); err != nil {
 		return err
 	}

@@ -12,6 +12,8 @@ import (
 
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"demo.welcome.domain/welcome-operator/internal/operator"
 )
 
 // An operator of its own is a directory with what makes another operator of the image of this one: watches.yaml and charts, and one file with all that
@@ -28,6 +30,19 @@ resources:
 images:
 - name: %s
   newTag: %s
+# The policy names the operator's ServiceAccount in a text that kustomize does not know. With these, it follows another namespace or namePrefix here. An overlay
+# of this that has one needs them, too: else the policy bounds nobody.
+replacements:
+- source: {kind: ServiceAccount, name: %[3]s-controller-manager, fieldPath: metadata.namespace}
+  targets:
+  - select: {kind: ValidatingAdmissionPolicy, name: %[3]s-controller-manager}
+    fieldPaths: [spec.matchConditions.0.expression]
+    options: {delimiter: ":", index: 2}
+- source: {kind: ServiceAccount, name: %[3]s-controller-manager, fieldPath: metadata.name}
+  targets:
+  - select: {kind: ValidatingAdmissionPolicy, name: %[3]s-controller-manager}
+    fieldPaths: [spec.matchConditions.0.expression]
+    options: {delimiter: ":", index: 3}
 `
 	ownManifest = generated + `.
 #
@@ -43,7 +58,7 @@ type own struct {
 }
 
 var (
-	ownName  = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,38}[a-z0-9])?$`) // a namespace is called by it
+	ownName  = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,26}[a-z0-9])?$`) // with -controller-manager-metrics-service, it is that of a Service: 63 characters
 	ownImage = regexp.MustCompile(`(?m)^        image: (\S+/)welcome-operator:(\S+)$`)
 	ownLabel = `app\.kubernetes\.io/name: welcome-operator`
 	comments = regexp.MustCompile(`^(#.*\n)+`)
@@ -57,7 +72,7 @@ func inOwn(dir string, do func() error) (err error) {
 	}
 	o := own{dir: dir, name: filepath.Base(dir)}
 	if !ownName.MatchString(o.name) {
-		return fmt.Errorf("INTO ends in %q, the name of the operator: write lowercase letters, digits and '-', as ../myapp-operator", o.name)
+		return fmt.Errorf("INTO ends in %q, the name of the operator: write at most 28 lowercase letters, digits and '-', with a letter first, as ../myapp-operator", o.name)
 	}
 	here, err := os.Getwd()
 	if err != nil {
@@ -107,6 +122,7 @@ func (o *own) read() error {
 	for _, edit := range []struct{ file, pattern, text string }{
 		{"config/default/kustomization.yaml", "welcome-operator", o.name},
 		{managerFile, regexp.QuoteMeta(o.base), o.image + ":" + o.tag},
+		{managerFile, `args: \[--leader-elect\]`, "args: [--leader-elect, --leader-election-id=" + o.name + "]"},
 		{managerFile, ownLabel, "app.kubernetes.io/name: " + o.name},
 		{"config/manager/disruption_budget.yaml", ownLabel, "app.kubernetes.io/name: " + o.name},
 		{"config/manager/metrics_service.yaml", ownLabel, "app.kubernetes.io/name: " + o.name},
@@ -153,6 +169,8 @@ func (o *own) write() error {
 	if err != nil {
 		return err
 	}
+	// The name of the lease is that of what it publishes, by a right to that name and in the bounds of the policy.
+	manifest = strings.ReplaceAll(manifest, operator.LeaderElectionID, o.name)
 	if err := os.WriteFile(filepath.Join(o.dir, "operator.yaml"), []byte(fmt.Sprintf(ownManifest, o.name)+manifest), 0o644); err != nil {
 		return err
 	}
@@ -167,12 +185,17 @@ func (o *own) write() error {
 	}
 	for file, text := range map[string]string{
 		"Dockerfile":         fmt.Sprintf(ownDockerfile, o.name, o.base),
-		"kustomization.yaml": fmt.Sprintf(ownKustomization, o.image, o.tag),
+		"kustomization.yaml": fmt.Sprintf(ownKustomization, o.image, o.tag, o.name),
 	} {
-		if _, err := os.Stat(filepath.Join(o.dir, file)); errors.Is(err, fs.ErrNotExist) { // else it is somebody's
-			if err := os.WriteFile(filepath.Join(o.dir, file), []byte(text), 0o644); err != nil {
-				return err
-			}
+		there, err := os.ReadFile(filepath.Join(o.dir, file))
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // else it is somebody's
+			err = os.WriteFile(filepath.Join(o.dir, file), []byte(text), 0o644)
+		case err == nil && file == "Dockerfile" && !strings.Contains(string(there), ":"+o.tag): // the tag in kustomization.yaml is for them to count
+			fmt.Printf("%s does not name the base image that operator.yaml is made for: FROM %s\n", filepath.Join(o.dir, file), o.base)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return copyFile(watchesFile, filepath.Join(o.dir, watchesFile))

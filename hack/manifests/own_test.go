@@ -9,6 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
 var memos = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Memo"}
@@ -66,7 +69,7 @@ func TestOwnOperator(t *testing.T) {
 		"samples/example_v1_goodbye.yaml":        {"spec:\n  text: hello\n"},
 		"helm-charts/goodbye/README.md":          {"The text."},
 		"helm-charts/goodbye/values.yaml":        {"image: example.com/one:v1"},
-		"operator.yaml":                          {"name: goodbyes.example.com\n", "name: notes-operator-system\n", "# - Goodbye: job.yaml\n- apiGroups: [batch]", "image: demo.welcome.domain/notes-operator:v", "notes-operator-system:notes-operator-controller-manager:"},
+		"operator.yaml":                          {"name: goodbyes.example.com\n", "name: notes-operator-system\n", "# - Goodbye: job.yaml\n- apiGroups: [batch]", "image: demo.welcome.domain/notes-operator:v", "notes-operator-system:notes-operator-controller-manager:", "- --leader-election-id=notes-operator\n", "  resourceNames:\n  - notes-operator\n", `request.name == "notes-operator"`},
 		"kustomization.yaml":                     {"- name: demo.welcome.domain/notes-operator\n"},
 		"helm-charts/goodbye/Chart.yaml":         {"name: plain"},
 		"helm-charts/goodbye/templates/job.yaml": {"CronJob"},
@@ -77,16 +80,33 @@ func TestOwnOperator(t *testing.T) {
 			}
 		}
 	}
-	if strings.Contains(own["operator.yaml"], "elcomes") || strings.Contains(own["operator.yaml"], "RELATED_IMAGE") {
+	if strings.Contains(own["operator.yaml"], "elcomes") || strings.Contains(own["operator.yaml"], "RELATED_IMAGE") || strings.Contains(own["operator.yaml"], "welcome-operator.webapp") {
 		t.Errorf("it has something of Welcomes:\n%s", own["operator.yaml"])
+	}
+
+	// Where its kustomization has another namespace and prefix, the policy is about the account that the operator has then.
+	write(t, filepath.Join(dir, "kustomization.yaml"), "namespace: elsewhere\nnamePrefix: my-\n"+own["kustomization.yaml"])
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := built.AsYaml(); err != nil || !strings.Contains(string(text), "system:serviceaccount:elsewhere:my-notes-operator-controller-manager:") {
+		t.Errorf("%v: the policy bounds nobody:\n%s", err, text)
 	}
 
 	// It may have more kinds, what is somebody's stays, and nothing else follows from the same.
 	write(t, filepath.Join(dir, "kustomization.yaml"), "mine: true\n")
 	write(t, filepath.Join(dir, "Dockerfile"), "FROM mine\n")
 	write(t, filepath.Join(dir, "watches.yaml"), own["watches.yaml"]+"  # mine\n")
-	if err := (wanted{chart: plainChart(t), gvk: memos, into: dir}).make(); err != nil {
+	said := filepath.Join(t.TempDir(), "said")
+	stdout := os.Stdout
+	if os.Stdout, err = os.Create(said); err != nil {
 		t.Fatal(err)
+	}
+	err = (wanted{chart: plainChart(t), gvk: memos, into: dir}).make()
+	os.Stdout = stdout
+	if err != nil || !strings.Contains(read(t, said), "/Dockerfile does not name the base image that operator.yaml is made for: FROM demo.welcome.domain/welcome-operator:v") {
+		t.Fatalf("%v: of another FROM it says nothing:\n%s", err, read(t, said))
 	}
 	more := filesIn(t, dir)
 	if more["kustomization.yaml"] != "mine: true\n" || more["Dockerfile"] != "FROM mine\n" || !strings.HasPrefix(more["watches.yaml"], own["watches.yaml"]+"  # mine\n- group: example.com\n  version: v1\n  kind: Memo\n") {
@@ -131,7 +151,7 @@ func TestOwnOperatorThatCannotBe(t *testing.T) {
 	if err := (wanted{chart: chart, gvk: goodbyes, into: dir}).make(); err != nil {
 		t.Error(err)
 	}
-	if err := (wanted{chart: chart, gvk: memos, into: filepath.Join(dir, "My_Operator")}).make(); err == nil || !strings.Contains(err.Error(), `"My_Operator"`) {
+	if err := (wanted{chart: chart, gvk: memos, into: filepath.Join(dir, "My_Operator")}).make(); err == nil || !strings.Contains(err.Error(), `"My_Operator", the name of the operator: write at most 28 `) {
 		t.Errorf("error is %v", err)
 	}
 	if err := (wanted{chart: chart, gvk: memos, into: "."}).make(); err == nil {
@@ -139,6 +159,16 @@ func TestOwnOperatorThatCannotBe(t *testing.T) {
 	}
 	if diff := cmp.Diff(before, files(t)); diff != "" {
 		t.Errorf("this repository has changed:\n%s", diff)
+	}
+}
+
+// The API server takes the objects of an operator whose name is taken.
+func TestNameOfOwnOperator(t *testing.T) {
+	service := nameIn(read(t, "../../config/manager/metrics_service.yaml"))
+	for name, want := range map[string]bool{"a": true, "my-operator2": true, strings.Repeat("a", 28): true, strings.Repeat("a", 29): false, "2-operators": false, "my-": false, "My": false, "": false} {
+		if problems := validation.IsDNS1035Label(name + "-" + service); ownName.MatchString(name) != want || want && len(problems) > 0 {
+			t.Errorf("%q is a name: %v, want %v; its Service: %v", name, !want, want, problems)
+		}
 	}
 }
 

@@ -316,29 +316,27 @@ const (
 	clusterRoleFile = "cluster_role.yaml"
 )
 
-// writeClusterRole writes what the operator may in no namespace, if it may anything, and returns whether it does.
-func writeClusterRole(kinds []kind) (bool, error) {
+// writeClusterRole writes what the operator may in no namespace.
+func writeClusterRole(kinds []kind) error {
 	rules := makeRules(kinds, true)
 	handed, err := handedOut(kinds, "ClusterRole")
 	if err != nil {
-		return false, err
+		return err
 	}
 	rules += handed
 	if i := slices.IndexFunc(kinds, func(k kind) bool { return k.entry.CRDs }); i >= 0 {
 		rules += rule("Make the CRDs of charts ("+kinds[i].entry.Kind+": crds: true).", "apiextensions.k8s.io", []string{"customresourcedefinitions"}, "create")
 	}
-	if rules == "" {
-		return false, nil
-	}
 	text := generated + `, or hack/manifests/rights.go.
 #
-# What the operator may do beyond namespaces, for kinds with allow.cluster or crds: true: the bundle turns it into clusterPermissions.
+# What the operator may do beyond namespaces, for kinds with allow.cluster or crds: true: the bundle turns it into clusterPermissions. It is
+# there without a rule, too: kubectl apply takes a right away that is not in it, and would leave a role that is not there.
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata:
   name: manager-cluster-role
-rules:
-` + rules + `---
+rules:` + first(strings.TrimSuffix("\n"+rules, "\n"), " []") + `
+---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata:
@@ -352,7 +350,7 @@ subjects:
   name: controller-manager
   namespace: system
 `
-	return true, os.WriteFile(filepath.Join(rightsDir, clusterRoleFile), []byte(text), 0o644)
+	return os.WriteFile(filepath.Join(rightsDir, clusterRoleFile), []byte(text), 0o644)
 }
 
 // userRoles are for people who have custom resources of a kind, by the word in the names of their files.

@@ -103,4 +103,13 @@ func TestRightsThatAnEntryAllows(t *testing.T) {
 			}
 		}
 	}
+	// What is applied over it takes the rights away: kubectl apply deletes no role that is no longer there.
+	without, _, _ := strings.Cut(watches, "    cluster:\n")
+	write(t, watchesFile, without)
+	if err := run(); err != nil {
+		t.Fatal(err)
+	}
+	if role := read(t, "config/rbac/cluster_role.yaml"); !strings.Contains(role, "name: manager-cluster-role\nrules: []\n---\n") {
+		t.Errorf("the role in no namespace still has rights:\n%s", role)
+	}
 }

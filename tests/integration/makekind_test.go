@@ -102,9 +102,8 @@ func (s *scene) operatorOf(dir string) {
 	s.must(err)
 	policy = []byte(strings.ReplaceAll(string(policy), "system:controller-manager:", "system:"+account+":"))
 	beyond, err := os.ReadFile(filepath.Join(dir, "config/rbac/cluster_role.yaml"))
-	if err == nil {
-		policy = slices.Concat(policy, []byte("---\n"), []byte(strings.ReplaceAll(strings.ReplaceAll(string(beyond), "namespace: system", "namespace: "+operatorNamespace), "manager-cluster-role", account+"-beyond")))
-	}
+	s.must(err)
+	policy = slices.Concat(policy, []byte("---\n"), []byte(strings.ReplaceAll(strings.ReplaceAll(string(beyond), "namespace: system", "namespace: "+operatorNamespace), "manager-cluster-role", account+"-beyond")))
 	bounds, err := kit.Objects([]byte(strings.ReplaceAll(string(policy), "controller-manager", account)))
 	s.must(err)
 	crds, err := filepath.Glob(filepath.Join(dir, "config/crd/bases", kindsGroup+"_*.yaml"))

@@ -22,7 +22,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// TestUninstall runs what docs/olm.md says, while there are custom resources of every kind, and another operator that OLM shows in the same namespace.
+// TestUninstall runs what docs/olm.md says, while there are custom resources of every kind, and another operator in the same namespace.
 func TestUninstall(t *testing.T) {
 	catalog(t, releasedCatalog)
 	ns := namespace(t, "olm-uninstall", "restricted")
@@ -55,9 +55,9 @@ func TestUninstall(t *testing.T) {
 		return err
 	})
 	var err error
-	for _, kind := range []string{"csv", "subscription"} {
-		if left := run(t, "kubectl", "-n", ns, "get", kind, "-l", "!olm.copiedFrom", "-o", "name"); left != "" {
-			err = errors.Join(err, fmt.Errorf("left: %s", left))
+	for kind, want := range map[string]string{"csv": "neighbour.v1.0.0", "subscription": "neighbour"} {
+		if left := run(t, "kubectl", "-n", ns, "get", kind, "-l", "!olm.copiedFrom", "-o", "jsonpath={.items[*].metadata.name}"); left != want {
+			err = errors.Join(err, fmt.Errorf("left of kind %s: %q, not %q", kind, left, want))
 		}
 	}
 	for _, example := range shown(t) {
@@ -74,11 +74,9 @@ func TestUninstall(t *testing.T) {
 	}
 }
 
-// installNeighbour installs another operator, for all namespaces, and returns its CRD when OLM shows it in ns.
+// installNeighbour has another operator in ns, with a Subscription, and returns its CRD.
 func installNeighbour(t *testing.T, ns string) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
-	home := namespace(t, "olm-neighbour", "restricted")
-	group(t, home)
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "neighbours.example.com"}, Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 		Group: "example.com", Scope: apiextensionsv1.NamespaceScoped,
 		Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: "Neighbour", ListKind: "NeighbourList", Plural: "neighbours", Singular: "neighbour"},
@@ -92,7 +90,7 @@ func installNeighbour(t *testing.T, ns string) *apiextensionsv1.CustomResourceDe
 		remove(t, &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: crd.Name}})
 	})
 	labels := map[string]string{"app": "neighbour"}
-	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: "neighbour.v1.0.0", Namespace: home}, Spec: operatorsv1alpha1.ClusterServiceVersionSpec{
+	csv := &operatorsv1alpha1.ClusterServiceVersion{ObjectMeta: metav1.ObjectMeta{Name: "neighbour.v1.0.0", Namespace: ns}, Spec: operatorsv1alpha1.ClusterServiceVersionSpec{
 		DisplayName:  "Neighbour",
 		InstallModes: []operatorsv1alpha1.InstallMode{{Type: operatorsv1alpha1.InstallModeTypeAllNamespaces, Supported: true}},
 		CustomResourceDefinitions: operatorsv1alpha1.CustomResourceDefinitions{
@@ -107,8 +105,9 @@ func installNeighbour(t *testing.T, ns string) *apiextensionsv1.CustomResourceDe
 		}},
 	}}
 	create(t, csv)
-	await(t, 2*time.Minute, "OLM shows the other operator", func(ctx context.Context) error {
-		return api.Get(ctx, client.ObjectKey{Namespace: ns, Name: csv.Name}, &operatorsv1alpha1.ClusterServiceVersion{})
+	create(t, &operatorsv1alpha1.Subscription{
+		ObjectMeta: metav1.ObjectMeta{Name: "neighbour", Namespace: ns},
+		Spec:       &operatorsv1alpha1.SubscriptionSpec{CatalogSource: catalogName, CatalogSourceNamespace: olmNamespace, Package: "neighbour", Channel: "stable"},
 	})
 	return crd
 }
