@@ -20,7 +20,7 @@ func TestHookFailed(t *testing.T) {
 		return &resource.Info{Namespace: "a", Name: name, Mapping: &meta.RESTMapping{GroupVersionKind: group.WithKind(kind)}}
 	}
 	job, pod, config := hook(batchv1.SchemeGroupVersion, "Job", "m"), hook(corev1.SchemeGroupVersion, "Pod", "n"), hook(corev1.SchemeGroupVersion, "ConfigMap", "c")
-	timedOut := fmt.Errorf("1 error occurred:\n\t* %w\n\n", errors.New("timed out waiting for the condition"))
+	timedOut := fmt.Errorf("1 error occurred:\n\t* %w", errors.New("timed out waiting for the condition"))
 	for _, c := range []struct {
 		hooks kube.ResourceList
 		err   error

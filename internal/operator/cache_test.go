@@ -65,7 +65,6 @@ func TestFailsWatch(t *testing.T) {
 		{io.EOF, false},
 		{fmt.Errorf("watch: %w", io.ErrUnexpectedEOF), false},
 		{apierrors.NewResourceExpired("too old"), false},
-		{apierrors.NewGone("too old"), false},
 		{apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "", errors.New("no")), true},
 		{apierrors.NewGenericServerResponse(404, "list", schema.GroupResource{Resource: "things"}, "", "", 0, true), true},
 		{errors.New("conversion webhook for example.com/v2, Kind=Thing failed"), true},

@@ -195,12 +195,13 @@ func deployed(rel *release.Release, description string) *release.Release {
 // from objects that somebody has deleted. Where nothing is left of an installation, or it failed before its first object, its record goes, too: the next attempt is one again.
 func (d hookDriver) Update(key string, rel *release.Release) error {
 	ctx := d.op.client.ctx
-	if begins := rel.Version == 1 && rel.Info.Status == release.StatusFailed && !d.op.guard.Changed; begins && ctx.Err() != nil {
-		return nil // the next operator finds it interrupted
-	} else if begins || d.op.guard.TookBack {
+	begins := rel.Version == 1 && rel.Info.Status == release.StatusFailed && !d.op.guard.Changed
+	switch stops := ctx.Err() != nil; {
+	case d.op.guard.TookBack, begins && !stops:
 		return d.op.store.Discard(ctx)
-	}
-	if d.op.once && rel.Info.Status == release.StatusDeployed {
+	case begins: // the next operator finds it interrupted
+		return nil
+	case d.op.once && rel.Info.Status == release.StatusDeployed:
 		return nil
 	}
 	return d.Driver.Update(key, rel)
