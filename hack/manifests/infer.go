@@ -47,6 +47,9 @@ const oneWord = `^([A-Za-z0-9/.]([-A-Za-z0-9._/:@+=,~]*[A-Za-z0-9/])?)?$`
 // oneWordOrPercent is the like for a field of Kubernetes that takes 25%, too.
 const oneWordOrPercent = `^([A-Za-z0-9/.]([-A-Za-z0-9._/:@+=,~]*[A-Za-z0-9/%])?)?$`
 
+// noVariable is a text in which Kubernetes finds no $(NAME) to expand, whatever a template writes around it.
+const noVariable = `^([^$]|\$+[^$(])*$`
+
 // evaluated is what is left of a text that is run as a template.
 const evaluated, template = markText + "eval", `{{ print "` + markText + `" "eval" }}`
 
@@ -110,6 +113,11 @@ func first(texts ...string) string {
 		}
 	}
 	return ""
+}
+
+// gets is whether a value gets to a place of a kind, whole or not.
+func (o outcome) gets(to func(place) bool) bool {
+	return slices.ContainsFunc(o.places, to) || slices.ContainsFunc(o.changed, to)
 }
 
 // try gives a value to the chart in each scenario. What else it changes counts as what it reaches: a template may write a part of it.
@@ -228,7 +236,10 @@ func (i *inference) text(path, at []string, of func(text string) any, schema api
 		plain.reached = first(plain.reached, o.reached)
 		o, schema.Pattern = plain, oneWord
 	}
-	if slices.ContainsFunc(o.places, func(p place) bool { return inText(p) && strings.TrimSpace(textOf(p)) != wild }) {
+	if schema.Pattern == "" && o.gets(inEnv) {
+		schema.Pattern = noVariable // it might name one that has a Secret
+	}
+	if slices.ContainsFunc(o.places, func(p place) bool { return inText(p) && strings.TrimSpace(p.text) != wild }) {
 		schema.Pattern = oneWord // a line of a configuration must not become two
 	}
 	if schema.Pattern != "" && slices.ContainsFunc(o.places, takesBoth) {
@@ -348,7 +359,7 @@ func (i *inference) object(path []string, value map[string]any) *apiextensionsv1
 		all := i.more(wildKey, wild)
 		maps.Copy(all, value)
 		more := i.try(path, all)
-		if handsOn := slices.ContainsFunc(more.places, isOpen); handsOn && more.whole && more.reached == "" || i.isAllowed(path) {
+		if handsOn := slices.ContainsFunc(more.places, isOpen); handsOn && more.whole && more.reached == "" && !more.gets(isBounded) || i.isAllowed(path) {
 			i.open(&schema, more.places)
 		}
 	}
@@ -448,9 +459,9 @@ func (i *inference) unknown(path []string, kind string) *apiextensionsv1.JSONSch
 		fields.reached = first(i.try(path, of(i.more(markKey, template))).templated(), fields.reached)
 		text.reached = first(i.try(path, of(template)).templated(), text.reached)
 	}
-	o := fields
+	o, bounded := fields, fields.gets(isBounded) && !i.isAllowed(path)
 	switch {
-	case text.accepted && fields.accepted:
+	case text.accepted && fields.accepted && !bounded:
 		o = text.and(fields)
 	case text.accepted && kind == "array":
 		return i.listOfTexts(path, schema)
@@ -463,6 +474,10 @@ func (i *inference) unknown(path []string, kind string) *apiextensionsv1.JSONSch
 	}
 	if o.accepted && !o.whole && o.reached == "" && !i.isAllowed(path) {
 		i.leave(path, "a template writes what it has without quotes: it could be more than a value", false)
+		return nil
+	}
+	if o.accepted && bounded && o.reached == "" {
+		i.leave(path, "a template writes what it has into a text: no bound can be given for that", false)
 		return nil
 	}
 	if kind == "array" {
@@ -486,6 +501,11 @@ func (i *inference) listOfTexts(path []string, schema apiextensionsv1.JSONSchema
 }
 
 func isOpen(p place) bool { return p.open }
+
+// isBounded is whether what an author writes gets to a text where not all may be: no schema says that of what it does not know.
+func isBounded(p place) bool {
+	return inEnv(p) && strings.Contains(strings.ToLower(p.text), markText)
+}
 
 // open lets an author choose the fields of an object, as far as the places that these get to do.
 func (i *inference) open(schema *apiextensionsv1.JSONSchemaProps, places []place) {

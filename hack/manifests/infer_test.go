@@ -47,6 +47,13 @@ level: info
 settings: ""
 unused: ""
 args: []
+options: ""
+told: ""
+passedOn: ""
+named: x
+hosts: []
+nothing: null
+heap: 64
 `,
 	"templates/all.yaml": `
 apiVersion: apps/v1
@@ -69,10 +76,18 @@ spec:
         - {name: UPPER, value: {{ .Values.upper | quote }}}
         - {name: TIMES, value: {{ .Values.times | quote }}}
         - {name: RUN, value: {{ tpl .Values.run . | quote }}}
+        - {name: JAVA_OPTS, value: {{ printf "-Xmx%vm %s" .Values.heap .Values.options | quote }}}
+        - {name: TOLD, value: {{ .Values.told | quote }}}
+        - {name: PASSED_ON, value: {{ .Values.passedOn | upper | quote }}}
+        - {name: AGAIN, value: "it is $(PASSED_ON)"}
+        - {name: NAMED, value: "$({{ .Values.named }})"}
+        - {name: HOSTS, value: {{ join "," .Values.hosts | quote }}}
+        - {name: NOTHING, value: {{ .Values.nothing | quote }}}
         {{- range $key, $value := .Values.env }}
         - {name: {{ $key | quote }}, value: {{ $value | quote }}}
         {{- end }}
         readinessProbe: {httpGet: {{ .Values.probe | toJson }}}
+        livenessProbe: {exec: {command: [sh, -c, "$(TOLD) $(AGAIN)"]}}
         lifecycle:
           postStart: {exec: {command: [{{ .Values.upper | upper | quote }}, {{ mul .Values.times 1024 | quote }}, {{ .Values.part | trunc 3 | quote }}]}}
         {{- if eq .Values.mode "each" }}
@@ -171,6 +186,10 @@ func TestInference(t *testing.T) {
 		"part":        "reaches a command", // of which it is a part,
 		"upper":       "reaches a command", // or made of it
 		"times":       "reaches a command",
+		"options":     "reaches a command", // as what an interpreter runs
+		"told":        "reaches a command", // which names the variable
+		"passedOn":    "reaches a command", // or one that has it
+		"named":       "reaches the environment, and so any Secret",
 		"notes":       "a template writes what it has without quotes: it could be more than a value",
 		"unused":      unseen,
 		"args":        unseen,
@@ -182,8 +201,17 @@ func TestInference(t *testing.T) {
 	if got := properties["replicas"]; got.Type != "integer" || got.Description != "How many there are." || string(got.Default.Raw) != "1" {
 		t.Errorf("replicas is %+v", got)
 	}
-	if got := properties["text"]; got.Type != "string" || got.Description != "What is said, to everybody." || got.Pattern != "" {
+	if got := properties["text"]; got.Type != "string" || got.Description != "What is said, to everybody." || got.Pattern != noVariable {
 		t.Errorf("text is %+v", got)
+	}
+	if got := properties["hosts"].Items; got == nil || got.Schema.Type != "string" || got.Schema.Pattern != noVariable {
+		t.Errorf("hosts are %+v", got)
+	}
+	if got := properties["nothing"]; got.Type != "string" || got.Pattern != noVariable {
+		t.Errorf("nothing is %+v", got)
+	}
+	if got := properties["heap"]; got.Type != "integer" {
+		t.Errorf("heap is %+v", got)
 	}
 	if got := properties["unquoted"]; got.Pattern != oneWord {
 		t.Errorf("unquoted may be %q", got.Pattern)
@@ -438,6 +466,16 @@ func TestOneWordOrPercent(t *testing.T) {
 	for text, want := range map[string]bool{"": true, "http": true, "500m": true, "5%": true, "25%": true, "%": false, "%a": false, "2%5": false, "25% ": false, "a: b": false, "25%\n": false} {
 		if got := pattern.MatchString(text); got != want {
 			t.Errorf("%q is one: %v", text, got)
+		}
+	}
+}
+
+// No text names a variable, alone or after another one.
+func TestNoVariable(t *testing.T) {
+	pattern := regexp.MustCompile(noVariable)
+	for text, want := range map[string]bool{"": true, "a b\nc": true, "$5 (a)": true, "${a}": true, "$$a": true, "$(A)": false, "a $$(A)": false, "a$": false, "\n$(A)\n": false, "$": false, "(a)": true} {
+		if got := pattern.MatchString(text); got != want {
+			t.Errorf("%q names none: %v", text, got)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -18,6 +19,8 @@ type place struct {
 	object *unstructured.Unstructured
 	// path has the keys, and [] for the elements of a list.
 	path []string
+	// text is what is there, of an open place its key.
+	text string
 	// open is whether the author of a custom resource says which fields there are, not only what one is.
 	open bool
 	// number is whether no more than a number got there.
@@ -44,7 +47,7 @@ var harmlessInPods = []string{
 }
 
 // harmlessInContainers are those of a container, of which a value may be a part that is not said by its author.
-var harmlessInContainers = []string{"name", "env.[].value", "ports.[].name", "ports.[].containerPort", "ports.[].protocol"}
+var harmlessInContainers = []string{"name", "ports.[].name", "ports.[].containerPort", "ports.[].protocol"}
 
 // reaches is what a value reaches at a place that its author must not have a say in, empty if that is nothing.
 func reaches(p place) string {
@@ -63,11 +66,11 @@ func reaches(p place) string {
 		return ""
 	case kind == "ConfigMap" && p.path[0] == "data" && (p.open || isScript(p.object, p.path[1])):
 		return "a command"
-	case isFile(p) && slices.Contains([]string{wild, markText}, strings.TrimSpace(textOf(p))):
+	case isFile(p) && slices.Contains([]string{wild, markText}, strings.TrimSpace(p.text)):
 		return "a configuration file"
 	}
 	if template, ok := obj.PodsOf[kind]; ok && hasPrefix(p.path, template) {
-		return reachesInPods(p.path[len(template):], p.open)
+		return reachesInPods(p, template)
 	}
 	if slices.Contains(p.path, "volumeClaimTemplates") || kind == "PersistentVolumeClaim" {
 		field := p.path[len(p.path)-1]
@@ -90,7 +93,8 @@ func reaches(p place) string {
 	return ""
 }
 
-func reachesInPods(path []string, open bool) string {
+func reachesInPods(p place, template []string) string {
+	path, open := p.path[len(template):], p.open
 	begins := func(field string) bool { return strings.HasPrefix(strings.Join(path, ".")+".", field+".") }
 	if slices.ContainsFunc(harmlessInPods, begins) {
 		return ""
@@ -106,6 +110,8 @@ func reachesInPods(path []string, open bool) string {
 			return ""
 		case strings.HasSuffix(within[0], "Probe") && len(within) > 1 && !open && !slices.Contains(within, "exec") && !slices.Contains(within, "host"):
 			return ""
+		case inEnv(p):
+			return reachesFromEnv(p, append(slices.Clone(template), path[:2]...))
 		case !open && slices.Contains(harmlessInContainers, field):
 			return ""
 		case within[0] == "env" || within[0] == "envFrom":
@@ -123,6 +129,50 @@ func reachesInPods(path []string, open bool) string {
 	return "its pods' " + cmp.Or(strings.Join(path, "."), "template")
 }
 
+// inEnv is whether a place is what a variable of the environment holds, in which Kubernetes expands $(NAME).
+func inEnv(p place) bool {
+	return len(p.path) > 3 && slices.Equal(p.path[len(p.path)-3:], []string{"env", "[]", "value"})
+}
+
+var (
+	// named is the name of a variable that an author can choose.
+	named = regexp.MustCompile(`\$(\([^)]*)?` + markText)
+	// isCode is the name of a variable that interpreters run, or take for their arguments.
+	isCode = regexp.MustCompile(`^(PATH|LD_\w+|BASH_ENV|NODE_PATH|PYTHON(PATH|HOME|STARTUP)|PERL5LIB|RUBYLIB|DOTNET_STARTUP_HOOKS)$|(OPTS?|OPTIONS|ARGS|EXTRA_FLAGS)$`)
+)
+
+// reachesFromEnv is what a variable gets to: Kubernetes writes what it holds wherever a container, or a later variable, says $(NAME).
+func reachesFromEnv(p place, containers []string) string {
+	if p.number {
+		return ""
+	}
+	if named.MatchString(p.text) {
+		return "the environment, and so any Secret"
+	}
+	all, _, _ := unstructured.NestedSlice(p.object.Object, containers...)
+	for _, each := range all {
+		container, _ := each.(map[string]any)
+		variables, _ := container["env"].([]any)
+		delete(container, "env") // of a copy
+		says := compact(container)
+		var holding []string
+		for _, each := range variables {
+			variable, _ := each.(map[string]any)
+			value := fmt.Sprint(variable["value"])
+			if value != p.text && !slices.ContainsFunc(holding, func(expanded string) bool { return strings.Contains(value, expanded) }) {
+				continue
+			}
+			name := fmt.Sprint(variable["name"])
+			expanded := "$(" + name + ")"
+			if isCode.MatchString(name) || strings.Contains(says, expanded) {
+				return "a command"
+			}
+			holding = append(holding, expanded)
+		}
+	}
+	return ""
+}
+
 // takesBoth is whether a place is a field of Kubernetes for a number or a text: 1 or 25%, a port or its name, 2 or 500m.
 func takesBoth(p place) bool {
 	last := func(n int) string { return p.path[max(len(p.path)-n, 0)] }
@@ -133,12 +183,6 @@ func takesBoth(p place) bool {
 		return last(2) == "httpGet" || last(2) == "tcpSocket" || p.object.GetKind() == "NetworkPolicy"
 	}
 	return last(3) == "resources" && (last(2) == "limits" || last(2) == "requests")
-}
-
-// textOf is what a key of a ConfigMap or Secret holds.
-func textOf(p place) string {
-	text, _, _ := unstructured.NestedString(p.object.Object, p.path...)
-	return text
 }
 
 // isFile is whether a place is what pods have as a file, by its name. A program may do whatever its configuration says.
@@ -183,7 +227,8 @@ func places(objects []rendered) []place {
 
 func placeOf(r rendered, path []string, value any, key bool) place {
 	_, isText := value.(string)
-	return place{r.object, slices.Clone(path), key, strings.Contains(fmt.Sprint(value), fmt.Sprint(markNumber)), !isText}
+	text := fmt.Sprint(value)
+	return place{r.object, slices.Clone(path), text, key, strings.Contains(text, fmt.Sprint(markNumber)), !isText}
 }
 
 // walk visits each value that is no map or list. Of a map whose fields the author chooses, it visits no more than that.

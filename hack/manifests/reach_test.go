@@ -63,7 +63,8 @@ func TestReaches(t *testing.T) {
 		if path[0] == "data" {
 			path = strings.SplitN(c.path, ".", 2)
 		}
-		if got := reaches(place{object, path, c.open, false, false}); got != c.want {
+		text, _, _ := unstructured.NestedString(object.Object, path...)
+		if got := reaches(place{object: object, path: path, text: text, open: c.open}); got != c.want {
 			t.Errorf("%s of a %s, open %v: reaches %q, want %q", c.path, c.kind, c.open, got, c.want)
 		}
 	}
