@@ -82,6 +82,10 @@ func (i *inference) schema(path []string, value any) *apiextensionsv1.JSONSchema
 	case bool:
 		return i.judge(path, i.boolean(path), i.described(path, "boolean"))
 	case string:
+		if strings.HasPrefix(strings.TrimSpace(value), "#!") && !i.isAllowed(path) { // wherever somebody runs it
+			i.leave(path, "reaches a command", true)
+			return nil
+		}
 		return i.text(path, path, func(text string) any { return text }, i.described(path, "string"))
 	default:
 		return i.number(path, value)
@@ -239,8 +243,8 @@ func (i *inference) text(path, at []string, of func(text string) any, schema api
 	if schema.Pattern == "" && o.gets(inEnv) {
 		schema.Pattern = noVariable // it might name one that has a Secret
 	}
-	if slices.ContainsFunc(o.places, func(p place) bool { return inText(p) && strings.TrimSpace(p.text) != wild }) {
-		schema.Pattern = oneWord // a line of a configuration must not become two
+	if slices.ContainsFunc(o.places, inLines) {
+		schema.Pattern = oneWord
 	}
 	if schema.Pattern != "" && slices.ContainsFunc(o.places, takesBoth) {
 		schema.Pattern = oneWordOrPercent

@@ -54,6 +54,10 @@ named: x
 hosts: []
 nothing: null
 heap: 64
+script: echo
+password: ""
+tool: "#!/bin/sh"
+note: ""
 `,
 	"templates/all.yaml": `
 apiVersion: apps/v1
@@ -87,12 +91,22 @@ spec:
         - {name: {{ $key | quote }}, value: {{ $value | quote }}}
         {{- end }}
         readinessProbe: {httpGet: {{ .Values.probe | toJson }}}
+        envFrom: [{configMapRef: {name: told}}]
         livenessProbe: {exec: {command: [sh, -c, "$(TOLD) $(AGAIN)"]}}
         lifecycle:
           postStart: {exec: {command: [{{ .Values.upper | upper | quote }}, {{ mul .Values.times 1024 | quote }}, {{ .Values.part | trunc 3 | quote }}]}}
         {{- if eq .Values.mode "each" }}
         args: [{{ .Values.secretOf | quote }}]
         {{- end }}
+      volumes:
+      - {name: files, projected: {sources: [{configMap: {name: scripts}}]}}
+      - {name: passwords, secret: {secretName: passwords}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: told}, data: {note: {{ .Values.note | quote }}, tool: {{ .Values.tool | quote }}}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: scripts}, data: {script: {{ .Values.script | quote }}}}
+---
+{apiVersion: v1, kind: Secret, metadata: {name: passwords}, stringData: {password: {{ .Values.password | quote }}}}
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -183,8 +197,10 @@ func TestInference(t *testing.T) {
 		"run":         "reaches a template (tpl)",
 		"secretOf":    "reaches a command", // in a DaemonSet only
 		"settings":    "reaches a configuration file",
-		"part":        "reaches a command", // of which it is a part,
-		"upper":       "reaches a command", // or made of it
+		"script":      "reaches a configuration file", // by a volume
+		"tool":        "reaches a command",            // by what it is
+		"part":        "reaches a command",            // of which it is a part,
+		"upper":       "reaches a command",            // or made of it
 		"times":       "reaches a command",
 		"options":     "reaches a command", // as what an interpreter runs
 		"told":        "reaches a command", // which names the variable
@@ -218,6 +234,12 @@ func TestInference(t *testing.T) {
 	}
 	if got := properties["level"]; got.Pattern != oneWord {
 		t.Errorf("level, of a file with more in it, may be %q", got.Pattern)
+	}
+	if got := properties["password"]; got.Pattern != oneWord {
+		t.Errorf("password, of a file, may be %q", got.Pattern)
+	}
+	if got := properties["note"]; got.Type != "string" || got.Pattern != "" {
+		t.Errorf("note, of no file, is %+v", got)
 	}
 	if got := properties["labels"]; got.AdditionalProperties == nil || len(got.XValidations) != 1 {
 		t.Errorf("labels of pods are %+v", got)

@@ -27,6 +27,8 @@ type place struct {
 	number bool
 	// noText is whether what is there is none.
 	noText bool
+	// mounted is whether a volume in the same rendering has the name of the object: pods have what is in it as files.
+	mounted bool
 }
 
 // What a value reaches that makes its author more powerful, by the name of a field, wherever that is. Pods are stricter: see harmlessInPods.
@@ -185,10 +187,14 @@ func takesBoth(p place) bool {
 	return last(3) == "resources" && (last(2) == "limits" || last(2) == "requests")
 }
 
-// isFile is whether a place is what pods have as a file, by its name. A program may do whatever its configuration says.
+// isFile is whether a place is what pods have as a file, by its name or a volume. A program may do whatever its configuration says. In a Secret, what has no
+// dot is most often a password: that may be one word, see inLines.
 func isFile(p place) bool {
-	return inText(p) && strings.Contains(p.path[1], ".")
+	return inText(p) && (strings.Contains(p.path[1], ".") || p.mounted && p.object.GetKind() == "ConfigMap")
 }
+
+// inLines is whether a place is in a text with more in it, or in a file: there, a line must not become two.
+func inLines(p place) bool { return inText(p) && (strings.TrimSpace(p.text) != wild || p.mounted) }
 
 // inText is whether a place is in a text of a ConfigMap or Secret.
 func inText(p place) bool {
@@ -215,20 +221,34 @@ const (
 // places are those in the objects that a mark got to.
 func places(objects []rendered) []place {
 	var all []place
+	files := mounted(objects)
 	for _, r := range objects {
 		walk(r.object.Object, nil, func(path []string, value any, key bool) {
 			if key || strings.Contains(fmt.Sprint(value), markText) || strings.Contains(fmt.Sprint(value), markKey) || strings.Contains(fmt.Sprint(value), fmt.Sprint(markNumber)) {
-				all = append(all, placeOf(r, path, value, key))
+				all = append(all, placeOf(r, files, path, value, key))
 			}
 		})
 	}
 	return all
 }
 
-func placeOf(r rendered, path []string, value any, key bool) place {
+// mounted are the names that volumes have in them.
+func mounted(objects []rendered) map[string]bool {
+	names := map[string]bool{}
+	for _, r := range objects {
+		walk(r.object.Object, nil, func(path []string, value any, _ bool) {
+			if slices.Contains(path, "volumes") {
+				names[fmt.Sprint(value)] = true
+			}
+		})
+	}
+	return names
+}
+
+func placeOf(r rendered, files map[string]bool, path []string, value any, key bool) place {
 	_, isText := value.(string)
 	text := fmt.Sprint(value)
-	return place{r.object, slices.Clone(path), text, key, strings.Contains(text, fmt.Sprint(markNumber)), !isText}
+	return place{r.object, slices.Clone(path), text, key, strings.Contains(text, fmt.Sprint(markNumber)), !isText, files[r.object.GetName()]}
 }
 
 // walk visits each value that is no map or list. Of a map whose fields the author chooses, it visits no more than that.
@@ -281,10 +301,11 @@ func factsOf(a, b []rendered) facts {
 }
 
 func eachFact(objects []rendered, visit func(template, at, value string, p place)) {
+	files := mounted(objects)
 	for _, r := range objects {
 		template := r.file + " " + r.object.GetKind()
 		walk(r.object.Object, nil, func(path []string, value any, key bool) {
-			visit(template, template+" "+strings.Join(path, "\x00")+"\x01", fmt.Sprint(value), placeOf(r, path, value, key))
+			visit(template, template+" "+strings.Join(path, "\x00")+"\x01", fmt.Sprint(value), placeOf(r, files, path, value, key))
 		})
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 func TestReaches(t *testing.T) {
 	for _, c := range []struct {
-		kind, path string
+		kind, path string // after an @, where that is mounted
 		open       bool
 		want       string
 	}{
@@ -24,6 +24,7 @@ func TestReaches(t *testing.T) {
 		{"Service", "spec.zqkey", true, ""},
 		{"Service", "spec.type", false, ""},
 		{"ConfigMap", "data.settings", false, ""},
+		{"@Secret", "data.settings", false, ""},
 		{"StatefulSet", "spec.volumeClaimTemplates.[].spec.resources.requests.storage", false, ""},
 
 		{"Deployment", "spec.template.spec.containers.[].image", false, "an image"},
@@ -37,6 +38,7 @@ func TestReaches(t *testing.T) {
 		{"ConfigMap", "data.script", false, "a command"},
 		{"ConfigMap", "data.zqkey", true, "a command"},
 		{"ConfigMap", "data.app.conf", false, "a configuration file"},
+		{"@ConfigMap", "data.settings", false, "a configuration file"},
 		{"Deployment", "spec.template.spec.serviceAccountName", false, "a service account"},
 		{"ServiceAccount", "metadata.name", false, "a service account"},
 		{"RoleBinding", "subjects.[].name", false, "a service account"},
@@ -58,13 +60,14 @@ func TestReaches(t *testing.T) {
 		{"Service", "metadata.namespace", false, "another namespace"},
 		{"Service", "metadata.ownerReferences.[].zqkey", true, "an owner"},
 	} {
-		object := &unstructured.Unstructured{Object: map[string]any{"kind": c.kind, "data": map[string]any{"script": "#!/bin/sh\n" + markText, "settings": markText, "app.conf": wild + "\n"}}}
+		kind, mounted := strings.CutPrefix(c.kind, "@")
+		object := &unstructured.Unstructured{Object: map[string]any{"kind": kind, "data": map[string]any{"script": "#!/bin/sh\n" + markText, "settings": markText, "app.conf": wild + "\n"}}}
 		path := strings.Split(c.path, ".")
 		if path[0] == "data" {
 			path = strings.SplitN(c.path, ".", 2)
 		}
 		text, _, _ := unstructured.NestedString(object.Object, path...)
-		if got := reaches(place{object: object, path: path, text: text, open: c.open}); got != c.want {
+		if got := reaches(place{object: object, path: path, text: text, open: c.open, mounted: mounted}); got != c.want {
 			t.Errorf("%s of a %s, open %v: reaches %q, want %q", c.path, c.kind, c.open, got, c.want)
 		}
 	}
