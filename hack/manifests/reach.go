@@ -68,11 +68,20 @@ func reaches(p place) string {
 		return ""
 	case kind == "ConfigMap" && p.path[0] == "data" && (p.open || isScript(p.object, p.path[1])):
 		return "a command"
+	case p.open && p.path[len(p.path)-2] == "metadata":
+		return "an owner"
 	case isFile(p) && slices.Contains([]string{wild, markText}, strings.TrimSpace(p.text)):
 		return "a configuration file"
 	}
-	if template, ok := obj.PodsOf[kind]; ok && hasPrefix(p.path, template) {
+	template, hasPods := templateOf(p.object)
+	if hasPods && hasPrefix(p.path, template) {
 		return reachesInPods(p, template)
+	}
+	if hasPods && p.open && hasPrefix(template, p.path[:len(p.path)-1]) {
+		return "all of its pods"
+	}
+	if p.open && !hasPods && slices.ContainsFunc(p.path, func(field string) bool { return slices.Contains([]string{"template", "containers", "initContainers"}, field) }) {
+		return "a command" // as far as anybody can tell of a kind that is not Kubernetes' own
 	}
 	if slices.Contains(p.path, "volumeClaimTemplates") || kind == "PersistentVolumeClaim" {
 		field := p.path[len(p.path)-1]
@@ -80,9 +89,6 @@ func reaches(p place) string {
 			return ""
 		}
 		return "a volume"
-	}
-	if _, ok := obj.PodsOf[kind]; ok && p.open && len(p.path) < 3 {
-		return "all of its pods"
 	}
 	if kind == "Secret" || kind == "ConfigMap" {
 		return ""
@@ -93,6 +99,16 @@ func reaches(p place) string {
 		}
 	}
 	return ""
+}
+
+// templateOf is where an object has a template of pods: one of another kind than Kubernetes' own, as an Argo Rollout, where most have it.
+func templateOf(o *unstructured.Unstructured) ([]string, bool) {
+	if template, ok := obj.PodsOf[o.GetKind()]; ok {
+		return template, true
+	}
+	template := []string{"spec", "template"}
+	_, ok, _ := unstructured.NestedMap(o.Object, append(template, "spec")...)
+	return template, ok
 }
 
 func reachesInPods(p place, template []string) string {

@@ -55,13 +55,27 @@ func TestReaches(t *testing.T) {
 		{"Deployment", "spec.template.spec.priorityClassName", false, "its pods' spec.priorityClassName"},
 		{"Deployment", "spec.template.spec.zqkey", true, "its pods' spec"},
 		{"Deployment", "spec.zqkey", true, "all of its pods"},
+		{"CronJob", "spec.jobTemplate.zqkey", true, "all of its pods"},
+		{"CronJob", "spec.jobTemplate.spec.zqkey", true, "all of its pods"},
+		{"CronJob", "spec.jobTemplate.metadata.labels.zqkey", true, ""},
+		{"Deployment", "spec.strategy.rollingUpdate.zqkey", true, ""},
+		{"Rollout", "spec.zqkey", true, "all of its pods"},
+		{"Rollout", "spec.template.spec.containers.[].command.[]", false, "a command"},
+		{"Rollout", "spec.template.spec.priorityClassName", false, "its pods' spec.priorityClassName"},
+		{"Rollout", "spec.template.metadata.labels.zqkey", true, ""},
+		{"Prometheus", "spec.containers.[].zqkey", true, "a command"},
+		{"ScaledJob", "spec.jobTargetRef.template.zqkey", true, "a command"},
 		{"Deployment", "zqkey", true, "an extra object"},
 		{"zqmark", "kind", false, "an extra object"},
 		{"Service", "metadata.namespace", false, "another namespace"},
 		{"Service", "metadata.ownerReferences.[].zqkey", true, "an owner"},
+		{"Service", "metadata.zqkey", true, "an owner"},
 	} {
 		kind, mounted := strings.CutPrefix(c.kind, "@")
 		object := &unstructured.Unstructured{Object: map[string]any{"kind": kind, "data": map[string]any{"script": "#!/bin/sh\n" + markText, "settings": markText, "app.conf": wild + "\n"}}}
+		if kind == "Rollout" {
+			object.Object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{}}}
+		}
 		path := strings.Split(c.path, ".")
 		if path[0] == "data" {
 			path = strings.SplitN(c.path, ".", 2)
