@@ -243,7 +243,7 @@ func (i *inference) text(path, at []string, of func(text string) any, schema api
 	if schema.Pattern == "" && o.gets(inEnv) {
 		schema.Pattern = noVariable // it might name one that has a Secret
 	}
-	if slices.ContainsFunc(o.places, inLines) {
+	if o.gets(inLines) {
 		schema.Pattern = oneWord
 	}
 	if schema.Pattern != "" && slices.ContainsFunc(o.places, takesBoth) {

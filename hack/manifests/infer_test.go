@@ -58,6 +58,9 @@ script: echo
 password: ""
 tool: "#!/bin/sh"
 note: ""
+encoded: ""
+shouted: word
+passed: {user: x}
 `,
 	"templates/all.yaml": `
 apiVersion: apps/v1
@@ -107,6 +110,10 @@ spec:
 {apiVersion: v1, kind: ConfigMap, metadata: {name: scripts}, data: {script: {{ .Values.script | quote }}}}
 ---
 {apiVersion: v1, kind: Secret, metadata: {name: passwords}, stringData: {password: {{ .Values.password | quote }}}}
+---
+{apiVersion: v1, kind: Secret, metadata: {name: encoded}, data: {app.conf: {{ .Values.encoded | b64enc }}}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: encoded}, binaryData: {users: {{ printf "name=%s" .Values.passed.user | b64enc }}}, data: {level: {{ printf "level=%s" (upper .Values.shouted) | quote }}}}
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -198,9 +205,10 @@ func TestInference(t *testing.T) {
 		"secretOf":    "reaches a command", // in a DaemonSet only
 		"settings":    "reaches a configuration file",
 		"script":      "reaches a configuration file", // by a volume
-		"tool":        "reaches a command",            // by what it is
-		"part":        "reaches a command",            // of which it is a part,
-		"upper":       "reaches a command",            // or made of it
+		"encoded":     "reaches a configuration file",
+		"tool":        "reaches a command", // by what it is
+		"part":        "reaches a command", // of which it is a part,
+		"upper":       "reaches a command", // or made of it
 		"times":       "reaches a command",
 		"options":     "reaches a command", // as what an interpreter runs
 		"told":        "reaches a command", // which names the variable
@@ -237,6 +245,9 @@ func TestInference(t *testing.T) {
 	}
 	if got := properties["password"]; got.Pattern != oneWord {
 		t.Errorf("password, of a file, may be %q", got.Pattern)
+	}
+	if got, shouted := properties["passed"].Properties["user"], properties["shouted"]; got.Pattern != oneWord || shouted.Pattern != oneWord {
+		t.Errorf("what is written in base64 may be %q, and in capitals %q", got.Pattern, shouted.Pattern)
 	}
 	if got := properties["note"]; got.Type != "string" || got.Pattern != "" {
 		t.Errorf("note, of no file, is %+v", got)

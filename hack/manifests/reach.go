@@ -66,7 +66,7 @@ func reaches(p place) string {
 		return "a service account"
 	case inMetadata:
 		return ""
-	case kind == "ConfigMap" && p.path[0] == "data" && (p.open || isScript(p.object, p.path[1])):
+	case inText(p) && (p.open || isScript(p)):
 		return "a command"
 	case p.open && p.path[len(p.path)-2] == "metadata":
 		return "an owner"
@@ -80,7 +80,9 @@ func reaches(p place) string {
 	if hasPods && p.open && hasPrefix(template, p.path[:len(p.path)-1]) {
 		return "all of its pods"
 	}
-	if p.open && !hasPods && slices.ContainsFunc(p.path, func(field string) bool { return slices.Contains([]string{"template", "containers", "initContainers"}, field) }) {
+	if p.open && !hasPods && slices.ContainsFunc(p.path, func(field string) bool {
+		return slices.Contains([]string{"template", "containers", "initContainers"}, field)
+	}) {
 		return "a command" // as far as anybody can tell of a kind that is not Kubernetes' own
 	}
 	if slices.Contains(p.path, "volumeClaimTemplates") || kind == "PersistentVolumeClaim" {
@@ -214,13 +216,12 @@ func inLines(p place) bool { return inText(p) && (strings.TrimSpace(p.text) != w
 
 // inText is whether a place is in a text of a ConfigMap or Secret.
 func inText(p place) bool {
-	return slices.Contains([]string{"ConfigMap", "Secret"}, p.object.GetKind()) && len(p.path) == 2 && slices.Contains([]string{"data", "stringData"}, p.path[0])
+	return slices.Contains([]string{"ConfigMap", "Secret"}, p.object.GetKind()) && len(p.path) == 2 && slices.Contains([]string{"data", "stringData", "binaryData"}, p.path[0])
 }
 
-// isScript is whether somebody might run what a key of a ConfigMap holds.
-func isScript(o *unstructured.Unstructured, key string) bool {
-	text, _, _ := unstructured.NestedString(o.Object, "data", key)
-	return strings.HasPrefix(strings.TrimSpace(text), "#!") || slices.Contains([]string{".sh", ".bash", ".py", ".rb", ".pl", ".js", ".lua", ".php"}, path.Ext(key))
+// isScript is whether somebody might run what a key of a ConfigMap or Secret holds.
+func isScript(p place) bool {
+	return strings.HasPrefix(strings.TrimSpace(p.text), "#!") || slices.Contains([]string{".sh", ".bash", ".py", ".rb", ".pl", ".js", ".lua", ".php"}, path.Ext(p.path[1]))
 }
 
 func hasPrefix(path, prefix []string) bool {

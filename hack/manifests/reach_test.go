@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,6 +38,9 @@ func TestReaches(t *testing.T) {
 		{"ConfigMap", "data.run.sh", false, "a command"},
 		{"ConfigMap", "data.script", false, "a command"},
 		{"ConfigMap", "data.zqkey", true, "a command"},
+		{"Secret", "stringData.zqkey", true, "a command"},
+		{"ConfigMap", "binaryData.run.sh", false, "a command"},
+		{"Secret", "data.app.conf", false, "a configuration file"},
 		{"ConfigMap", "data.app.conf", false, "a configuration file"},
 		{"@ConfigMap", "data.settings", false, "a configuration file"},
 		{"Deployment", "spec.template.spec.serviceAccountName", false, "a service account"},
@@ -77,7 +81,7 @@ func TestReaches(t *testing.T) {
 			object.Object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{}}}
 		}
 		path := strings.Split(c.path, ".")
-		if path[0] == "data" {
+		if slices.Contains([]string{"data", "stringData", "binaryData"}, path[0]) {
 			path = strings.SplitN(c.path, ".", 2)
 		}
 		text, _, _ := unstructured.NestedString(object.Object, path...)
