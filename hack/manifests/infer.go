@@ -508,7 +508,7 @@ func isOpen(p place) bool { return p.open }
 
 // isBounded is whether what an author writes gets to a text where not all may be: no schema says that of what it does not know.
 func isBounded(p place) bool {
-	return inEnv(p) && strings.Contains(strings.ToLower(p.text), markText)
+	return (inEnv(p) || inLines(p)) && strings.Contains(strings.ToLower(p.text), markText)
 }
 
 // open lets an author choose the fields of an object, as far as the places that these get to do.

@@ -61,6 +61,9 @@ note: ""
 encoded: ""
 shouted: word
 passed: {user: x}
+lines: {}
+servers: []
+one: null
 `,
 	"templates/all.yaml": `
 apiVersion: apps/v1
@@ -121,6 +124,15 @@ metadata: {name: x}
 data:
   all.conf: |
     {{- .Values.settings | nindent 4 }}
+  lines.conf: |
+    [all]
+    {{- range $key, $value := .Values.lines }}
+    {{- printf "%s = %s" $key $value | nindent 4 }}
+    {{- end }}
+    servers = {{ join " " .Values.servers | nindent 4 }}
+    {{- with .Values.one }}
+    one = {{ . | toString | nindent 4 }}
+    {{- end }}
   some.conf: |
     level = {{ .Values.level | nindent 4 }}
 ---
@@ -205,6 +217,7 @@ func TestInference(t *testing.T) {
 		"secretOf":    "reaches a command", // in a DaemonSet only
 		"settings":    "reaches a configuration file",
 		"script":      "reaches a configuration file", // by a volume
+		"lines":       "a template writes what it has into a text: no bound can be given for that",
 		"encoded":     "reaches a configuration file",
 		"tool":        "reaches a command", // by what it is
 		"part":        "reaches a command", // of which it is a part,
@@ -242,6 +255,9 @@ func TestInference(t *testing.T) {
 	}
 	if got := properties["level"]; got.Pattern != oneWord {
 		t.Errorf("level, of a file with more in it, may be %q", got.Pattern)
+	}
+	if servers, one := properties["servers"].Items, properties["one"]; servers == nil || servers.Schema.Pattern != oneWord || one.Pattern != oneWord {
+		t.Errorf("servers of a configuration are %+v, one %+v", servers, one)
 	}
 	if got := properties["password"]; got.Pattern != oneWord {
 		t.Errorf("password, of a file, may be %q", got.Pattern)
