@@ -22,10 +22,12 @@ type inference struct {
 	*trial
 	scenarios []scenario
 	// before is what each scenario is without a trial.
-	before  []facts
-	docs    docs
-	allowed []string
-	left    []leftOut
+	before []facts
+	// nodeByDefault is whether pods of the chart use the node, whatever an author says.
+	nodeByDefault bool
+	docs          docs
+	allowed       []string
+	left          []leftOut
 }
 
 // leftOut is a value that is no field of the kind.
@@ -60,6 +62,7 @@ func newInference(t *trial, scenarios []scenario, allowed []string) *inference {
 		objects, _ := t.render(s, true)
 		again, _ := t.render(s, true)
 		i.before = append(i.before, factsOf(objects, again))
+		i.nodeByDefault = i.nodeByDefault || len(i.before) == 1 && useNode(objects)
 	}
 	return i
 }
@@ -252,6 +255,11 @@ func (i *inference) text(path, at []string, of func(text string) any, schema api
 	if i.runsText {
 		o.reached = first(i.try(at, of(template)).templated(), o.reached)
 	}
+	if texts := i.alternatives[path[len(path)-1]]; len(texts) > 0 {
+		for _, text := range append([]any{markText}, texts...) {
+			o.reached = first(o.reached, i.power(at, of(text.(string))))
+		}
+	}
 	if len(schema.Enum) > 0 || i.isAllowed(path) { // who lists it in watches.yaml trusts its authors with lines of a configuration, too
 		schema.Pattern = ""
 	}
@@ -294,20 +302,34 @@ func (o outcome) templated() string {
 	return ""
 }
 
-// boolean looks at what true and false make different, too: a template may ask for it, and write what makes pods powerful.
+// boolean looks at what true and false make different, too.
 func (i *inference) boolean(path []string) outcome {
 	o := i.turn(path, markText)
 	for _, value := range []bool{true, false} {
 		o = o.and(i.turn(path, value))
-		for _, s := range i.scenarios {
-			turned, there := s.with(path, value)
-			if objects, err := i.render(turned, true); err == nil && there {
-				before, _ := i.render(s, true)
-				o.reached = first(o.reached, changedPower(before, objects))
+		o.reached = first(o.reached, i.power(path, value))
+	}
+	return o
+}
+
+// power is what of the power of pods another value changes: a template may ask for it, and write what makes pods powerful.
+func (i *inference) power(path []string, value any) (reached string) {
+	for _, s := range i.scenarios {
+		turned, there := s.with(path, value)
+		if objects, err := i.render(turned, true); err == nil && there {
+			before, _ := i.render(s, true)
+			reached = first(reached, changedPower(before, objects))
+			if reached == "" && useNode(objects) && !useNode(before) && !i.nodeByDefault {
+				reached = "the node"
 			}
 		}
 	}
-	return o
+	return reached
+}
+
+// useNode is whether pods in a rendering do.
+func useNode(objects []rendered) bool {
+	return slices.ContainsFunc(objects, func(r rendered) bool { return slices.Contains(obj.PodWords(r.object), obj.PodHost) })
 }
 
 // changedPower is what of the power of pods differs between two renderings, in the objects that both have.

@@ -64,6 +64,10 @@ passed: {user: x}
 lines: {}
 servers: []
 one: null
+network: own
+profile: restricted
+agent: none
+flavour: more
 `,
 	"templates/all.yaml": `
 apiVersion: apps/v1
@@ -75,6 +79,12 @@ spec:
     metadata: {labels: {{ .Values.labels | toJson }}}
     spec:
       nodeSelector: {{ .Values.selector | toJson }}
+      {{- if eq .Values.profile "restricted" }}
+      securityContext: {runAsNonRoot: true}
+      {{- end }}
+      {{- if eq .Values.network "node" }}
+      hostPID: true
+      {{- end }}
       {{- if .Values.hostNetwork }}
       hostNetwork: true
       {{- end }}
@@ -107,6 +117,14 @@ spec:
       volumes:
       - {name: files, projected: {sources: [{configMap: {name: scripts}}]}}
       - {name: passwords, secret: {secretName: passwords}}
+{{- if eq .Values.agent "node" }}
+---
+{apiVersion: batch/v1, kind: Job, metadata: {name: agent}, spec: {template: {spec: {containers: [{name: x, image: x, securityContext: {privileged: true}}]}}}}
+{{- end }}
+{{- if eq .Values.flavour "more" }}
+---
+{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: more}, spec: {template: {spec: {containers: [{name: x, image: x, securityContext: {runAsNonRoot: true}}]}}}}
+{{- end }}
 ---
 {apiVersion: v1, kind: ConfigMap, metadata: {name: told}, data: {note: {{ .Values.note | quote }}, tool: {{ .Values.tool | quote }}}}
 ---
@@ -142,6 +160,7 @@ metadata:
   name: {{ .Values.name | default "x" | quote }}
   annotations:
     word: {{ .Values.unquoted }}
+    modes: {{ printf "%s, %s" .Values.network .Values.agent | quote }}
     {{- range $key, $value := .Values.notes }}
     {{ $key }}: {{ $value | quote }}
     {{- end }}
@@ -211,6 +230,9 @@ func TestInference(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{
 		"image":       "reaches an image", // which a template asks for by a name that values.yaml has not
 		"hostNetwork": "reaches the node", // which is not its text
+		"network":     "reaches the node", // by a text that a template asks for
+		"agent":       "reaches the node", // in pods that there are only then
+		"profile":     "reaches a security context",
 		"env":         "reaches the environment, and so any Secret",
 		"extra":       "reaches an extra object",
 		"run":         "reaches a template (tpl)",
@@ -264,6 +286,9 @@ func TestInference(t *testing.T) {
 	}
 	if got, shouted := properties["passed"].Properties["user"], properties["shouted"]; got.Pattern != oneWord || shouted.Pattern != oneWord {
 		t.Errorf("what is written in base64 may be %q, and in capitals %q", got.Pattern, shouted.Pattern)
+	}
+	if got := properties["flavour"]; got.Type != "string" {
+		t.Errorf("flavour, with more pods of the same power, is %+v", got)
 	}
 	if got := properties["note"]; got.Type != "string" || got.Pattern != "" {
 		t.Errorf("note, of no file, is %+v", got)
