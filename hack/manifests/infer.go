@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -110,16 +111,7 @@ type outcome struct {
 }
 
 func (o outcome) and(other outcome) outcome {
-	return outcome{o.accepted || other.accepted, o.seen || other.seen, append(o.places, other.places...), nil, first(o.reached, other.reached), o.whole && other.whole}
-}
-
-func first(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
+	return outcome{o.accepted || other.accepted, o.seen || other.seen, append(o.places, other.places...), nil, cmp.Or(o.reached, other.reached), o.whole && other.whole}
 }
 
 // gets is whether a value gets to a place of a kind, whole or not.
@@ -131,7 +123,7 @@ func (o outcome) gets(to func(place) bool) bool {
 func (i *inference) try(path []string, value any) outcome {
 	o := i.turn(path, value)
 	for _, p := range o.changed {
-		o.reached = first(o.reached, reaches(p))
+		o.reached = cmp.Or(o.reached, reaches(p))
 	}
 	return o
 }
@@ -155,7 +147,7 @@ func (i *inference) turn(path []string, value any) outcome {
 		o.changed = append(o.changed, changed...)
 		o.seen = o.seen || len(found) > 0 || differs
 		for _, p := range found {
-			o.reached = first(o.reached, reaches(p))
+			o.reached = cmp.Or(o.reached, reaches(p))
 		}
 		o.places = append(o.places, found...)
 		for _, r := range objects {
@@ -240,7 +232,7 @@ func (i *inference) text(path, at []string, of func(text string) any, schema api
 	o := i.try(at, of(wild))
 	if !o.accepted || !o.whole {
 		plain := i.try(at, of(markText))
-		plain.reached = first(plain.reached, o.reached)
+		plain.reached = cmp.Or(plain.reached, o.reached)
 		o, schema.Pattern = plain, oneWord
 	}
 	if schema.Pattern == "" && o.gets(inEnv) {
@@ -253,11 +245,11 @@ func (i *inference) text(path, at []string, of func(text string) any, schema api
 		schema.Pattern = oneWordOrPercent
 	}
 	if i.runsText {
-		o.reached = first(i.try(at, of(template)).templated(), o.reached)
+		o.reached = cmp.Or(i.try(at, of(template)).templated(), o.reached)
 	}
 	if texts := i.alternatives[path[len(path)-1]]; len(texts) > 0 {
 		for _, text := range append([]any{markText}, texts...) {
-			o.reached = first(o.reached, i.power(at, of(text.(string))))
+			o.reached = cmp.Or(o.reached, i.power(at, of(text.(string))))
 		}
 	}
 	if len(schema.Enum) > 0 || i.isAllowed(path) { // who lists it in watches.yaml trusts its authors with lines of a configuration, too
@@ -307,7 +299,7 @@ func (i *inference) boolean(path []string) outcome {
 	o := i.turn(path, markText)
 	for _, value := range []bool{true, false} {
 		o = o.and(i.turn(path, value))
-		o.reached = first(o.reached, i.power(path, value))
+		o.reached = cmp.Or(o.reached, i.power(path, value))
 	}
 	return o
 }
@@ -318,7 +310,7 @@ func (i *inference) power(path []string, value any) (reached string) {
 		turned, there := s.with(path, value)
 		if objects, err := i.render(turned, true); err == nil && there {
 			before, _ := i.render(s, true)
-			reached = first(reached, changedPower(before, objects))
+			reached = cmp.Or(reached, changedPower(before, objects))
 			if reached == "" && useNode(objects) && !useNode(before) && !i.nodeByDefault {
 				reached = "the node"
 			}
@@ -482,8 +474,8 @@ func (i *inference) unknown(path []string, kind string) *apiextensionsv1.JSONSch
 		fields = i.try(path, of(i.more(wildKey, map[string]any{wildKey: wild})))
 	}
 	if i.runsText {
-		fields.reached = first(i.try(path, of(i.more(markKey, template))).templated(), fields.reached)
-		text.reached = first(i.try(path, of(template)).templated(), text.reached)
+		fields.reached = cmp.Or(i.try(path, of(i.more(markKey, template))).templated(), fields.reached)
+		text.reached = cmp.Or(i.try(path, of(template)).templated(), text.reached)
 	}
 	o, bounded := fields, fields.gets(isBounded) && !i.isAllowed(path)
 	switch {
