@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -246,6 +247,13 @@ func (i *inference) text(path, at []string, of func(text string) any, schema api
 	}
 	if i.runsText {
 		o.reached = cmp.Or(i.try(at, of(template)).templated(), o.reached)
+	}
+	if o.gets(inText) { // which may be decoded on the way: one word can be anything then
+		decoded := i.try(at, of(base64.StdEncoding.EncodeToString([]byte(wild))))
+		o.reached = cmp.Or(o.reached, decoded.reached)
+		if o.reached == "" && decoded.gets(isBounded) {
+			o.reached = "a configuration file"
+		}
 	}
 	if texts := i.alternatives[path[len(path)-1]]; len(texts) > 0 {
 		for _, text := range append([]any{markText}, texts...) {

@@ -68,6 +68,8 @@ network: own
 profile: restricted
 agent: none
 flavour: more
+decoded: ""
+raw: ""
 `,
 	"templates/all.yaml": `
 apiVersion: apps/v1
@@ -130,11 +132,11 @@ spec:
 ---
 {apiVersion: v1, kind: ConfigMap, metadata: {name: scripts}, data: {script: {{ .Values.script | quote }}}}
 ---
-{apiVersion: v1, kind: Secret, metadata: {name: passwords}, stringData: {password: {{ .Values.password | quote }}}}
+{apiVersion: v1, kind: Secret, metadata: {name: passwords}, stringData: {password: {{ .Values.password | quote }}}, data: {raw: {{ .Values.raw | quote }}}}
 ---
 {apiVersion: v1, kind: Secret, metadata: {name: encoded}, data: {app.conf: {{ .Values.encoded | b64enc }}}}
 ---
-{apiVersion: v1, kind: ConfigMap, metadata: {name: encoded}, binaryData: {users: {{ printf "name=%s" .Values.passed.user | b64enc }}}, data: {level: {{ printf "level=%s" (upper .Values.shouted) | quote }}}}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: encoded}, binaryData: {users: {{ printf "name=%s" .Values.passed.user | b64enc }}}, data: {level: {{ printf "level=%s" (upper .Values.shouted) | quote }}, decoded: {{ printf "decoded=%s" (b64dec .Values.decoded) | quote }}}}
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -241,9 +243,11 @@ func TestInference(t *testing.T) {
 		"script":      "reaches a configuration file", // by a volume
 		"lines":       "a template writes what it has into a text: no bound can be given for that",
 		"encoded":     "reaches a configuration file",
-		"tool":        "reaches a command", // by what it is
-		"part":        "reaches a command", // of which it is a part,
-		"upper":       "reaches a command", // or made of it
+		"decoded":     "reaches a configuration file",
+		"raw":         "reaches a configuration file", // as Kubernetes decodes it
+		"tool":        "reaches a command",            // by what it is
+		"part":        "reaches a command",            // of which it is a part,
+		"upper":       "reaches a command",            // or made of it
 		"times":       "reaches a command",
 		"options":     "reaches a command", // as what an interpreter runs
 		"told":        "reaches a command", // which names the variable
