@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"regexp"
 	"strings"
@@ -43,7 +44,7 @@ func (d docs) collect(node *yaml.Node, path []string) {
 		for i := 0; i+1 < len(node.Content); i += 2 {
 			key, value := node.Content[i], node.Content[i+1]
 			below := append(path, key.Value)
-			if text := first(fromComment(key.HeadComment), fromComment(value.LineComment), fromComment(key.LineComment)); text != "" {
+			if text := cmp.Or(fromComment(key.HeadComment), fromComment(value.LineComment), fromComment(key.LineComment)); text != "" {
 				d.comments[dotted(below)] = text
 			}
 			d.collect(value, below)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -22,10 +24,12 @@ type inference struct {
 	*trial
 	scenarios []scenario
 	// before is what each scenario is without a trial.
-	before  []facts
-	docs    docs
-	allowed []string
-	left    []leftOut
+	before []facts
+	// nodeByDefault is whether pods of the chart use the node, whatever an author says.
+	nodeByDefault bool
+	docs          docs
+	allowed       []string
+	left          []leftOut
 }
 
 // leftOut is a value that is no field of the kind.
@@ -47,6 +51,9 @@ const oneWord = `^([A-Za-z0-9/.]([-A-Za-z0-9._/:@+=,~]*[A-Za-z0-9/])?)?$`
 // oneWordOrPercent is the like for a field of Kubernetes that takes 25%, too.
 const oneWordOrPercent = `^([A-Za-z0-9/.]([-A-Za-z0-9._/:@+=,~]*[A-Za-z0-9/%])?)?$`
 
+// noVariable is a text in which Kubernetes finds no $(NAME) to expand, whatever a template writes around it.
+const noVariable = `^([^$]|\$+[^$(])*$`
+
 // evaluated is what is left of a text that is run as a template.
 const evaluated, template = markText + "eval", `{{ print "` + markText + `" "eval" }}`
 
@@ -57,6 +64,7 @@ func newInference(t *trial, scenarios []scenario, allowed []string) *inference {
 		objects, _ := t.render(s, true)
 		again, _ := t.render(s, true)
 		i.before = append(i.before, factsOf(objects, again))
+		i.nodeByDefault = i.nodeByDefault || len(i.before) == 1 && useNode(objects)
 	}
 	return i
 }
@@ -79,6 +87,10 @@ func (i *inference) schema(path []string, value any) *apiextensionsv1.JSONSchema
 	case bool:
 		return i.judge(path, i.boolean(path), i.described(path, "boolean"))
 	case string:
+		if strings.HasPrefix(strings.TrimSpace(value), "#!") && !i.isAllowed(path) { // wherever somebody runs it
+			i.leave(path, "reaches a command", true)
+			return nil
+		}
 		return i.text(path, path, func(text string) any { return text }, i.described(path, "string"))
 	default:
 		return i.number(path, value)
@@ -100,23 +112,19 @@ type outcome struct {
 }
 
 func (o outcome) and(other outcome) outcome {
-	return outcome{o.accepted || other.accepted, o.seen || other.seen, append(o.places, other.places...), nil, first(o.reached, other.reached), o.whole && other.whole}
+	return outcome{o.accepted || other.accepted, o.seen || other.seen, append(o.places, other.places...), nil, cmp.Or(o.reached, other.reached), o.whole && other.whole}
 }
 
-func first(texts ...string) string {
-	for _, text := range texts {
-		if text != "" {
-			return text
-		}
-	}
-	return ""
+// gets is whether a value gets to a place of a kind, whole or not.
+func (o outcome) gets(to func(place) bool) bool {
+	return slices.ContainsFunc(o.places, to) || slices.ContainsFunc(o.changed, to)
 }
 
 // try gives a value to the chart in each scenario. What else it changes counts as what it reaches: a template may write a part of it.
 func (i *inference) try(path []string, value any) outcome {
 	o := i.turn(path, value)
 	for _, p := range o.changed {
-		o.reached = first(o.reached, reaches(p))
+		o.reached = cmp.Or(o.reached, reaches(p))
 	}
 	return o
 }
@@ -140,7 +148,7 @@ func (i *inference) turn(path []string, value any) outcome {
 		o.changed = append(o.changed, changed...)
 		o.seen = o.seen || len(found) > 0 || differs
 		for _, p := range found {
-			o.reached = first(o.reached, reaches(p))
+			o.reached = cmp.Or(o.reached, reaches(p))
 		}
 		o.places = append(o.places, found...)
 		for _, r := range objects {
@@ -225,17 +233,32 @@ func (i *inference) text(path, at []string, of func(text string) any, schema api
 	o := i.try(at, of(wild))
 	if !o.accepted || !o.whole {
 		plain := i.try(at, of(markText))
-		plain.reached = first(plain.reached, o.reached)
+		plain.reached = cmp.Or(plain.reached, o.reached)
 		o, schema.Pattern = plain, oneWord
 	}
-	if slices.ContainsFunc(o.places, func(p place) bool { return inText(p) && strings.TrimSpace(textOf(p)) != wild }) {
-		schema.Pattern = oneWord // a line of a configuration must not become two
+	if schema.Pattern == "" && o.gets(inEnv) {
+		schema.Pattern = noVariable // it might name one that has a Secret
+	}
+	if o.gets(inLines) {
+		schema.Pattern = oneWord
 	}
 	if schema.Pattern != "" && slices.ContainsFunc(o.places, takesBoth) {
 		schema.Pattern = oneWordOrPercent
 	}
 	if i.runsText {
-		o.reached = first(i.try(at, of(template)).templated(), o.reached)
+		o.reached = cmp.Or(i.try(at, of(template)).templated(), o.reached)
+	}
+	if o.gets(inText) { // which may be decoded on the way: one word can be anything then
+		decoded := i.try(at, of(base64.StdEncoding.EncodeToString([]byte(wild))))
+		o.reached = cmp.Or(o.reached, decoded.reached)
+		if o.reached == "" && decoded.gets(isBounded) {
+			o.reached = "a configuration file"
+		}
+	}
+	if texts := i.alternatives[path[len(path)-1]]; len(texts) > 0 {
+		for _, text := range append([]any{markText}, texts...) {
+			o.reached = cmp.Or(o.reached, i.power(at, of(text.(string))))
+		}
 	}
 	if len(schema.Enum) > 0 || i.isAllowed(path) { // who lists it in watches.yaml trusts its authors with lines of a configuration, too
 		schema.Pattern = ""
@@ -279,20 +302,34 @@ func (o outcome) templated() string {
 	return ""
 }
 
-// boolean looks at what true and false make different, too: a template may ask for it, and write what makes pods powerful.
+// boolean looks at what true and false make different, too.
 func (i *inference) boolean(path []string) outcome {
 	o := i.turn(path, markText)
 	for _, value := range []bool{true, false} {
 		o = o.and(i.turn(path, value))
-		for _, s := range i.scenarios {
-			turned, there := s.with(path, value)
-			if objects, err := i.render(turned, true); err == nil && there {
-				before, _ := i.render(s, true)
-				o.reached = first(o.reached, changedPower(before, objects))
+		o.reached = cmp.Or(o.reached, i.power(path, value))
+	}
+	return o
+}
+
+// power is what of the power of pods another value changes: a template may ask for it, and write what makes pods powerful.
+func (i *inference) power(path []string, value any) (reached string) {
+	for _, s := range i.scenarios {
+		turned, there := s.with(path, value)
+		if objects, err := i.render(turned, true); err == nil && there {
+			before, _ := i.render(s, true)
+			reached = cmp.Or(reached, changedPower(before, objects))
+			if reached == "" && useNode(objects) && !useNode(before) && !i.nodeByDefault {
+				reached = "the node"
 			}
 		}
 	}
-	return o
+	return reached
+}
+
+// useNode is whether pods in a rendering do.
+func useNode(objects []rendered) bool {
+	return slices.ContainsFunc(objects, func(r rendered) bool { return slices.Contains(obj.PodWords(r.object), obj.PodHost) })
 }
 
 // changedPower is what of the power of pods differs between two renderings, in the objects that both have.
@@ -348,7 +385,7 @@ func (i *inference) object(path []string, value map[string]any) *apiextensionsv1
 		all := i.more(wildKey, wild)
 		maps.Copy(all, value)
 		more := i.try(path, all)
-		if handsOn := slices.ContainsFunc(more.places, isOpen); handsOn && more.whole && more.reached == "" || i.isAllowed(path) {
+		if handsOn := slices.ContainsFunc(more.places, isOpen); handsOn && more.whole && more.reached == "" && !more.gets(isBounded) || i.isAllowed(path) {
 			i.open(&schema, more.places)
 		}
 	}
@@ -445,12 +482,12 @@ func (i *inference) unknown(path []string, kind string) *apiextensionsv1.JSONSch
 		fields = i.try(path, of(i.more(wildKey, map[string]any{wildKey: wild})))
 	}
 	if i.runsText {
-		fields.reached = first(i.try(path, of(i.more(markKey, template))).templated(), fields.reached)
-		text.reached = first(i.try(path, of(template)).templated(), text.reached)
+		fields.reached = cmp.Or(i.try(path, of(i.more(markKey, template))).templated(), fields.reached)
+		text.reached = cmp.Or(i.try(path, of(template)).templated(), text.reached)
 	}
-	o := fields
+	o, bounded := fields, fields.gets(isBounded) && !i.isAllowed(path)
 	switch {
-	case text.accepted && fields.accepted:
+	case text.accepted && fields.accepted && !bounded:
 		o = text.and(fields)
 	case text.accepted && kind == "array":
 		return i.listOfTexts(path, schema)
@@ -463,6 +500,10 @@ func (i *inference) unknown(path []string, kind string) *apiextensionsv1.JSONSch
 	}
 	if o.accepted && !o.whole && o.reached == "" && !i.isAllowed(path) {
 		i.leave(path, "a template writes what it has without quotes: it could be more than a value", false)
+		return nil
+	}
+	if o.accepted && bounded && o.reached == "" {
+		i.leave(path, "a template writes what it has into a text: no bound can be given for that", false)
 		return nil
 	}
 	if kind == "array" {
@@ -486,6 +527,11 @@ func (i *inference) listOfTexts(path []string, schema apiextensionsv1.JSONSchema
 }
 
 func isOpen(p place) bool { return p.open }
+
+// isBounded is whether what an author writes gets to a text where not all may be: no schema says that of what it does not know.
+func isBounded(p place) bool {
+	return (inEnv(p) || inLines(p)) && strings.Contains(strings.ToLower(p.text), markText)
+}
 
 // open lets an author choose the fields of an object, as far as the places that these get to do.
 func (i *inference) open(schema *apiextensionsv1.JSONSchemaProps, places []place) {

@@ -47,6 +47,29 @@ level: info
 settings: ""
 unused: ""
 args: []
+options: ""
+told: ""
+passedOn: ""
+named: x
+hosts: []
+nothing: null
+heap: 64
+script: echo
+password: ""
+tool: "#!/bin/sh"
+note: ""
+encoded: ""
+shouted: word
+passed: {user: x}
+lines: {}
+servers: []
+one: null
+network: own
+profile: restricted
+agent: none
+flavour: more
+decoded: ""
+raw: ""
 `,
 	"templates/all.yaml": `
 apiVersion: apps/v1
@@ -58,6 +81,12 @@ spec:
     metadata: {labels: {{ .Values.labels | toJson }}}
     spec:
       nodeSelector: {{ .Values.selector | toJson }}
+      {{- if eq .Values.profile "restricted" }}
+      securityContext: {runAsNonRoot: true}
+      {{- end }}
+      {{- if eq .Values.network "node" }}
+      hostPID: true
+      {{- end }}
       {{- if .Values.hostNetwork }}
       hostNetwork: true
       {{- end }}
@@ -69,15 +98,45 @@ spec:
         - {name: UPPER, value: {{ .Values.upper | quote }}}
         - {name: TIMES, value: {{ .Values.times | quote }}}
         - {name: RUN, value: {{ tpl .Values.run . | quote }}}
+        - {name: JAVA_OPTS, value: {{ printf "-Xmx%vm %s" .Values.heap .Values.options | quote }}}
+        - {name: TOLD, value: {{ .Values.told | quote }}}
+        - {name: PASSED_ON, value: {{ .Values.passedOn | upper | quote }}}
+        - {name: AGAIN, value: "it is $(PASSED_ON)"}
+        - {name: NAMED, value: "$({{ .Values.named }})"}
+        - {name: HOSTS, value: {{ join "," .Values.hosts | quote }}}
+        - {name: NOTHING, value: {{ .Values.nothing | quote }}}
         {{- range $key, $value := .Values.env }}
         - {name: {{ $key | quote }}, value: {{ $value | quote }}}
         {{- end }}
         readinessProbe: {httpGet: {{ .Values.probe | toJson }}}
+        envFrom: [{configMapRef: {name: told}}]
+        livenessProbe: {exec: {command: [sh, -c, "$(TOLD) $(AGAIN)"]}}
         lifecycle:
           postStart: {exec: {command: [{{ .Values.upper | upper | quote }}, {{ mul .Values.times 1024 | quote }}, {{ .Values.part | trunc 3 | quote }}]}}
         {{- if eq .Values.mode "each" }}
         args: [{{ .Values.secretOf | quote }}]
         {{- end }}
+      volumes:
+      - {name: files, projected: {sources: [{configMap: {name: scripts}}]}}
+      - {name: passwords, secret: {secretName: passwords}}
+{{- if eq .Values.agent "node" }}
+---
+{apiVersion: batch/v1, kind: Job, metadata: {name: agent}, spec: {template: {spec: {containers: [{name: x, image: x, securityContext: {privileged: true}}]}}}}
+{{- end }}
+{{- if eq .Values.flavour "more" }}
+---
+{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: more}, spec: {template: {spec: {containers: [{name: x, image: x, securityContext: {runAsNonRoot: true}}]}}}}
+{{- end }}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: told}, data: {note: {{ .Values.note | quote }}, tool: {{ .Values.tool | quote }}}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: scripts}, data: {script: {{ .Values.script | quote }}}}
+---
+{apiVersion: v1, kind: Secret, metadata: {name: passwords}, stringData: {password: {{ .Values.password | quote }}}, data: {raw: {{ .Values.raw | quote }}}}
+---
+{apiVersion: v1, kind: Secret, metadata: {name: encoded}, data: {app.conf: {{ .Values.encoded | b64enc }}}}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: encoded}, binaryData: {users: {{ printf "name=%s" .Values.passed.user | b64enc }}}, data: {level: {{ printf "level=%s" (upper .Values.shouted) | quote }}, decoded: {{ printf "decoded=%s" (b64dec .Values.decoded) | quote }}}}
 ---
 apiVersion: v1
 kind: ConfigMap
@@ -85,6 +144,15 @@ metadata: {name: x}
 data:
   all.conf: |
     {{- .Values.settings | nindent 4 }}
+  lines.conf: |
+    [all]
+    {{- range $key, $value := .Values.lines }}
+    {{- printf "%s = %s" $key $value | nindent 4 }}
+    {{- end }}
+    servers = {{ join " " .Values.servers | nindent 4 }}
+    {{- with .Values.one }}
+    one = {{ . | toString | nindent 4 }}
+    {{- end }}
   some.conf: |
     level = {{ .Values.level | nindent 4 }}
 ---
@@ -94,6 +162,7 @@ metadata:
   name: {{ .Values.name | default "x" | quote }}
   annotations:
     word: {{ .Values.unquoted }}
+    modes: {{ printf "%s, %s" .Values.network .Values.agent | quote }}
     {{- range $key, $value := .Values.notes }}
     {{ $key }}: {{ $value | quote }}
     {{- end }}
@@ -163,14 +232,27 @@ func TestInference(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{
 		"image":       "reaches an image", // which a template asks for by a name that values.yaml has not
 		"hostNetwork": "reaches the node", // which is not its text
+		"network":     "reaches the node", // by a text that a template asks for
+		"agent":       "reaches the node", // in pods that there are only then
+		"profile":     "reaches a security context",
 		"env":         "reaches the environment, and so any Secret",
 		"extra":       "reaches an extra object",
 		"run":         "reaches a template (tpl)",
 		"secretOf":    "reaches a command", // in a DaemonSet only
 		"settings":    "reaches a configuration file",
-		"part":        "reaches a command", // of which it is a part,
-		"upper":       "reaches a command", // or made of it
+		"script":      "reaches a configuration file", // by a volume
+		"lines":       "a template writes what it has into a text: no bound can be given for that",
+		"encoded":     "reaches a configuration file",
+		"decoded":     "reaches a configuration file",
+		"raw":         "reaches a configuration file", // as Kubernetes decodes it
+		"tool":        "reaches a command",            // by what it is
+		"part":        "reaches a command",            // of which it is a part,
+		"upper":       "reaches a command",            // or made of it
 		"times":       "reaches a command",
+		"options":     "reaches a command", // as what an interpreter runs
+		"told":        "reaches a command", // which names the variable
+		"passedOn":    "reaches a command", // or one that has it
+		"named":       "reaches the environment, and so any Secret",
 		"notes":       "a template writes what it has without quotes: it could be more than a value",
 		"unused":      unseen,
 		"args":        unseen,
@@ -182,14 +264,38 @@ func TestInference(t *testing.T) {
 	if got := properties["replicas"]; got.Type != "integer" || got.Description != "How many there are." || string(got.Default.Raw) != "1" {
 		t.Errorf("replicas is %+v", got)
 	}
-	if got := properties["text"]; got.Type != "string" || got.Description != "What is said, to everybody." || got.Pattern != "" {
+	if got := properties["text"]; got.Type != "string" || got.Description != "What is said, to everybody." || got.Pattern != noVariable {
 		t.Errorf("text is %+v", got)
+	}
+	if got := properties["hosts"].Items; got == nil || got.Schema.Type != "string" || got.Schema.Pattern != noVariable {
+		t.Errorf("hosts are %+v", got)
+	}
+	if got := properties["nothing"]; got.Type != "string" || got.Pattern != noVariable {
+		t.Errorf("nothing is %+v", got)
+	}
+	if got := properties["heap"]; got.Type != "integer" {
+		t.Errorf("heap is %+v", got)
 	}
 	if got := properties["unquoted"]; got.Pattern != oneWord {
 		t.Errorf("unquoted may be %q", got.Pattern)
 	}
 	if got := properties["level"]; got.Pattern != oneWord {
 		t.Errorf("level, of a file with more in it, may be %q", got.Pattern)
+	}
+	if servers, one := properties["servers"].Items, properties["one"]; servers == nil || servers.Schema.Pattern != oneWord || one.Pattern != oneWord {
+		t.Errorf("servers of a configuration are %+v, one %+v", servers, one)
+	}
+	if got := properties["password"]; got.Pattern != oneWord {
+		t.Errorf("password, of a file, may be %q", got.Pattern)
+	}
+	if got, shouted := properties["passed"].Properties["user"], properties["shouted"]; got.Pattern != oneWord || shouted.Pattern != oneWord {
+		t.Errorf("what is written in base64 may be %q, and in capitals %q", got.Pattern, shouted.Pattern)
+	}
+	if got := properties["flavour"]; got.Type != "string" {
+		t.Errorf("flavour, with more pods of the same power, is %+v", got)
+	}
+	if got := properties["note"]; got.Type != "string" || got.Pattern != "" {
+		t.Errorf("note, of no file, is %+v", got)
 	}
 	if got := properties["labels"]; got.AdditionalProperties == nil || len(got.XValidations) != 1 {
 		t.Errorf("labels of pods are %+v", got)
@@ -438,6 +544,16 @@ func TestOneWordOrPercent(t *testing.T) {
 	for text, want := range map[string]bool{"": true, "http": true, "500m": true, "5%": true, "25%": true, "%": false, "%a": false, "2%5": false, "25% ": false, "a: b": false, "25%\n": false} {
 		if got := pattern.MatchString(text); got != want {
 			t.Errorf("%q is one: %v", text, got)
+		}
+	}
+}
+
+// No text names a variable, alone or after another one.
+func TestNoVariable(t *testing.T) {
+	pattern := regexp.MustCompile(noVariable)
+	for text, want := range map[string]bool{"": true, "a b\nc": true, "$5 (a)": true, "${a}": true, "$$a": true, "$(A)": false, "a $$(A)": false, "a$": false, "\n$(A)\n": false, "$": false, "(a)": true} {
+		if got := pattern.MatchString(text); got != want {
+			t.Errorf("%q names none: %v", text, got)
 		}
 	}
 }

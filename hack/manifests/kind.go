@@ -146,36 +146,48 @@ func makeKind(w wanted) (err error) {
 	if err != nil {
 		return err
 	}
-	kinds[len(kinds)-1].report()
+	fmt.Print(kinds[len(kinds)-1].report())
 	return nil
 }
 
+// inPods is what the words of allow.pods stand for.
+var inPods = map[string]string{
+	obj.PodSecrets:         "Secrets",
+	obj.PodServiceAccounts: "a ServiceAccount of their own",
+	obj.PodHost:            "the node (its namespaces, files or ports, or more privileges)",
+}
+
 // report says what people should know of a new kind.
-func (k kind) report() {
-	fmt.Printf("\n%s is a kind. It does as its chart.\n", k.entry.Kind)
+func (k kind) report() string {
+	out := &strings.Builder{}
+	fmt.Fprintf(out, "\n%s is a kind. It does as its chart.\n", k.entry.Kind)
 	if len(k.api.left) > 0 {
-		fmt.Printf("These values are no fields of it, unless allow.values in %s lists them:\n", watchesFile)
+		fmt.Fprintf(out, "These values are no fields of it, unless allow.values in %s lists them:\n", watchesFile)
 	}
 	for _, left := range k.api.left {
-		fmt.Printf("  %s: %s\n", left.path, left.why)
+		fmt.Fprintf(out, "  %s: %s\n", left.path, left.why)
+	}
+	for _, word := range k.entry.Allow.Pods {
+		fmt.Fprintf(out, "Pods of it use %s: allow.pods in %s lets them now (%s). Look at why in the chart, or take it out\n", inPods[word], watchesFile, word)
 	}
 	for _, broken := range k.api.broken {
-		fmt.Printf("The chart can't be rendered with %s and nothing else: %s\n", broken.path, broken.why)
+		fmt.Fprintf(out, "The chart can't be rendered with %s and nothing else: %s\n", broken.path, broken.why)
 	}
 	for _, m := range k.api.kinds {
 		if why := k.refusal(m); why != "" {
-			fmt.Printf("The operator gets no right to make %s (%s, %s): %s\n", m.kind, m.file, cmp.Or(m.when, "always: no "+k.entry.Kind+" will be ready"), why)
+			fmt.Fprintf(out, "The operator gets no right to make %s (%s, %s): %s\n", m.kind, m.file, cmp.Or(m.when, "always: no "+k.entry.Kind+" will be ready"), why)
 			if without := k.api.without(m.kind); m.when == "" && without != "" {
-				fmt.Printf("  pinned in overrideValues, %s leaves it out\n", without)
+				fmt.Fprintf(out, "  pinned in overrideValues, %s leaves it out\n", without)
 			}
 		}
 	}
 	if !k.entry.Tests && k.api.hasTests() {
-		fmt.Printf("The tests of the chart are not run: tests: true in %s lets a %s have them run (then make manifests)\n", watchesFile, k.entry.Kind)
+		fmt.Fprintf(out, "The tests of the chart are not run: tests: true in %s lets a %s have them run (then make manifests)\n", watchesFile, k.entry.Kind)
 	}
 	for _, file := range k.api.chart.CRDObjects() {
-		fmt.Printf("The operator does not install %s: do so before\n", file.Name)
+		fmt.Fprintf(out, "The operator does not install %s: do so before\n", file.Name)
 	}
+	return out.String()
 }
 
 // hasTests is whether there are some as the chart comes.

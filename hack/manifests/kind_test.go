@@ -7,9 +7,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	obj "demo.welcome.domain/welcome-operator/internal/object"
 )
 
 var goodbyes = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Goodbye"}
@@ -52,6 +55,18 @@ func TestPins(t *testing.T) {
 	}
 	if strings.Contains(crd, "image:") || !strings.Contains(crd, "text:\n") {
 		t.Errorf("the CRD is:\n%s", crd)
+	}
+}
+
+// Who makes a kind is told what its pods use, and that they may now.
+func TestReportTellsOfPods(t *testing.T) {
+	k := kind{api: &API{chart: &chart.Chart{}}}
+	k.entry.Kind, k.entry.Tests, k.entry.Allow.Pods = "Goodbye", true, []string{obj.PodSecrets, obj.PodHost}
+	report := k.report()
+	for _, want := range []string{"use Secrets: allow.pods in watches.yaml lets them now (secrets)", "use the node (its namespaces, files or ports, or more privileges): allow.pods in watches.yaml lets them now (host)"} {
+		if !strings.Contains(report, want) {
+			t.Errorf("the report lacks %q:\n%s", want, report)
+		}
 	}
 }
 

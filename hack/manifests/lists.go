@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -197,7 +198,7 @@ func writeOwned(kinds []kind) error {
 		}
 		entry := map[string]any{
 			"name": k.crd.Name, "kind": k.entry.Kind, "version": k.entry.Version,
-			"displayName": k.entry.Kind, "description": sentence(first(k.api.chart.Metadata.Description, k.api.values.Description)),
+			"displayName": k.entry.Kind, "description": sentence(cmp.Or(k.api.chart.Metadata.Description, k.api.values.Description)),
 		}
 		text += "    - name: " + k.crd.Name + "\n"
 		for _, field := range []string{"kind", "version", "displayName", "description"} {
@@ -282,7 +283,7 @@ func writeImages(kinds []kind) error {
 			variables += fmt.Sprintf("\n        - name: %s\n          value: %s", name, image)
 		}
 	}
-	return os.WriteFile(imagesFile, []byte(text+first(variables, " []")+"\n"), 0o644)
+	return os.WriteFile(imagesFile, []byte(text+cmp.Or(variables, " []")+"\n"), 0o644)
 }
 
 var relatedImage = regexp.MustCompile(`(?m)^ *- name: (RELATED_IMAGE_\w+)`)

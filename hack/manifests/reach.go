@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -18,12 +19,16 @@ type place struct {
 	object *unstructured.Unstructured
 	// path has the keys, and [] for the elements of a list.
 	path []string
+	// text is what is there, of an open place its key.
+	text string
 	// open is whether the author of a custom resource says which fields there are, not only what one is.
 	open bool
 	// number is whether no more than a number got there.
 	number bool
 	// noText is whether what is there is none.
 	noText bool
+	// mounted is whether a volume in the same rendering has the name of the object: pods have what is in it as files.
+	mounted bool
 }
 
 // What a value reaches that makes its author more powerful, by the name of a field, wherever that is. Pods are stricter: see harmlessInPods.
@@ -44,7 +49,7 @@ var harmlessInPods = []string{
 }
 
 // harmlessInContainers are those of a container, of which a value may be a part that is not said by its author.
-var harmlessInContainers = []string{"name", "env.[].value", "ports.[].name", "ports.[].containerPort", "ports.[].protocol"}
+var harmlessInContainers = []string{"name", "ports.[].name", "ports.[].containerPort", "ports.[].protocol"}
 
 // reaches is what a value reaches at a place that its author must not have a say in, empty if that is nothing.
 func reaches(p place) string {
@@ -61,13 +66,24 @@ func reaches(p place) string {
 		return "a service account"
 	case inMetadata:
 		return ""
-	case kind == "ConfigMap" && p.path[0] == "data" && (p.open || isScript(p.object, p.path[1])):
+	case inText(p) && (p.open || isScript(p)):
 		return "a command"
-	case isFile(p) && slices.Contains([]string{wild, markText}, strings.TrimSpace(textOf(p))):
+	case p.open && p.path[len(p.path)-2] == "metadata":
+		return "an owner"
+	case isFile(p) && slices.Contains([]string{wild, markText}, strings.TrimSpace(p.text)):
 		return "a configuration file"
 	}
-	if template, ok := obj.PodsOf[kind]; ok && hasPrefix(p.path, template) {
-		return reachesInPods(p.path[len(template):], p.open)
+	template, hasPods := templateOf(p.object)
+	if hasPods && hasPrefix(p.path, template) {
+		return reachesInPods(p, template)
+	}
+	if hasPods && p.open && hasPrefix(template, p.path[:len(p.path)-1]) {
+		return "all of its pods"
+	}
+	if p.open && !hasPods && slices.ContainsFunc(p.path, func(field string) bool {
+		return slices.Contains([]string{"template", "containers", "initContainers"}, field)
+	}) {
+		return "a command" // as far as anybody can tell of a kind that is not Kubernetes' own
 	}
 	if slices.Contains(p.path, "volumeClaimTemplates") || kind == "PersistentVolumeClaim" {
 		field := p.path[len(p.path)-1]
@@ -75,9 +91,6 @@ func reaches(p place) string {
 			return ""
 		}
 		return "a volume"
-	}
-	if _, ok := obj.PodsOf[kind]; ok && p.open && len(p.path) < 3 {
-		return "all of its pods"
 	}
 	if kind == "Secret" || kind == "ConfigMap" {
 		return ""
@@ -90,7 +103,18 @@ func reaches(p place) string {
 	return ""
 }
 
-func reachesInPods(path []string, open bool) string {
+// templateOf is where an object has a template of pods: one of another kind than Kubernetes' own, as an Argo Rollout, where most have it.
+func templateOf(o *unstructured.Unstructured) ([]string, bool) {
+	if template, ok := obj.PodsOf[o.GetKind()]; ok {
+		return template, true
+	}
+	template := []string{"spec", "template"}
+	_, ok, _ := unstructured.NestedMap(o.Object, append(template, "spec")...)
+	return template, ok
+}
+
+func reachesInPods(p place, template []string) string {
+	path, open := p.path[len(template):], p.open
 	begins := func(field string) bool { return strings.HasPrefix(strings.Join(path, ".")+".", field+".") }
 	if slices.ContainsFunc(harmlessInPods, begins) {
 		return ""
@@ -106,6 +130,8 @@ func reachesInPods(path []string, open bool) string {
 			return ""
 		case strings.HasSuffix(within[0], "Probe") && len(within) > 1 && !open && !slices.Contains(within, "exec") && !slices.Contains(within, "host"):
 			return ""
+		case inEnv(p):
+			return reachesFromEnv(p, append(slices.Clone(template), path[:2]...))
 		case !open && slices.Contains(harmlessInContainers, field):
 			return ""
 		case within[0] == "env" || within[0] == "envFrom":
@@ -123,6 +149,50 @@ func reachesInPods(path []string, open bool) string {
 	return "its pods' " + cmp.Or(strings.Join(path, "."), "template")
 }
 
+// inEnv is whether a place is what a variable of the environment holds, in which Kubernetes expands $(NAME).
+func inEnv(p place) bool {
+	return len(p.path) > 3 && slices.Equal(p.path[len(p.path)-3:], []string{"env", "[]", "value"})
+}
+
+var (
+	// named is the name of a variable that an author can choose.
+	named = regexp.MustCompile(`\$(\([^)]*)?` + markText)
+	// isCode is the name of a variable that interpreters run, or take for their arguments.
+	isCode = regexp.MustCompile(`^(PATH|LD_\w+|BASH_ENV|NODE_PATH|PYTHON(PATH|HOME|STARTUP)|PERL5LIB|RUBYLIB|DOTNET_STARTUP_HOOKS)$|(OPTS?|OPTIONS|ARGS|EXTRA_FLAGS)$`)
+)
+
+// reachesFromEnv is what a variable gets to: Kubernetes writes what it holds wherever a container, or a later variable, says $(NAME).
+func reachesFromEnv(p place, containers []string) string {
+	if p.number {
+		return ""
+	}
+	if named.MatchString(p.text) {
+		return "the environment, and so any Secret"
+	}
+	all, _, _ := unstructured.NestedSlice(p.object.Object, containers...)
+	for _, each := range all {
+		container, _ := each.(map[string]any)
+		variables, _ := container["env"].([]any)
+		delete(container, "env") // of a copy
+		says := compact(container)
+		var holding []string
+		for _, each := range variables {
+			variable, _ := each.(map[string]any)
+			value := fmt.Sprint(variable["value"])
+			if value != p.text && !slices.ContainsFunc(holding, func(expanded string) bool { return strings.Contains(value, expanded) }) {
+				continue
+			}
+			name := fmt.Sprint(variable["name"])
+			expanded := "$(" + name + ")"
+			if isCode.MatchString(name) || strings.Contains(says, expanded) {
+				return "a command"
+			}
+			holding = append(holding, expanded)
+		}
+	}
+	return ""
+}
+
 // takesBoth is whether a place is a field of Kubernetes for a number or a text: 1 or 25%, a port or its name, 2 or 500m.
 func takesBoth(p place) bool {
 	last := func(n int) string { return p.path[max(len(p.path)-n, 0)] }
@@ -135,26 +205,23 @@ func takesBoth(p place) bool {
 	return last(3) == "resources" && (last(2) == "limits" || last(2) == "requests")
 }
 
-// textOf is what a key of a ConfigMap or Secret holds.
-func textOf(p place) string {
-	text, _, _ := unstructured.NestedString(p.object.Object, p.path...)
-	return text
+// isFile is whether a place is what pods have as a file, by its name or a volume. A program may do whatever its configuration says. In a Secret, what has no
+// dot is most often a password: that may be one word, see inLines.
+func isFile(p place) bool {
+	return inText(p) && (strings.Contains(p.path[1], ".") || p.mounted && p.object.GetKind() == "ConfigMap")
 }
 
-// isFile is whether a place is what pods have as a file, by its name. A program may do whatever its configuration says.
-func isFile(p place) bool {
-	return inText(p) && strings.Contains(p.path[1], ".")
-}
+// inLines is whether a place is in a text with more in it, or in a file: there, a line must not become two.
+func inLines(p place) bool { return inText(p) && (strings.TrimSpace(p.text) != wild || p.mounted) }
 
 // inText is whether a place is in a text of a ConfigMap or Secret.
 func inText(p place) bool {
-	return slices.Contains([]string{"ConfigMap", "Secret"}, p.object.GetKind()) && len(p.path) == 2 && slices.Contains([]string{"data", "stringData"}, p.path[0])
+	return slices.Contains([]string{"ConfigMap", "Secret"}, p.object.GetKind()) && len(p.path) == 2 && slices.Contains([]string{"data", "stringData", "binaryData"}, p.path[0])
 }
 
-// isScript is whether somebody might run what a key of a ConfigMap holds.
-func isScript(o *unstructured.Unstructured, key string) bool {
-	text, _, _ := unstructured.NestedString(o.Object, "data", key)
-	return strings.HasPrefix(strings.TrimSpace(text), "#!") || slices.Contains([]string{".sh", ".bash", ".py", ".rb", ".pl", ".js", ".lua", ".php"}, path.Ext(key))
+// isScript is whether somebody might run what a key of a ConfigMap or Secret holds.
+func isScript(p place) bool {
+	return strings.HasPrefix(strings.TrimSpace(p.text), "#!") || slices.Contains([]string{".sh", ".bash", ".py", ".rb", ".pl", ".js", ".lua", ".php"}, path.Ext(p.path[1]))
 }
 
 func hasPrefix(path, prefix []string) bool {
@@ -171,19 +238,34 @@ const (
 // places are those in the objects that a mark got to.
 func places(objects []rendered) []place {
 	var all []place
+	files := mounted(objects)
 	for _, r := range objects {
 		walk(r.object.Object, nil, func(path []string, value any, key bool) {
 			if key || strings.Contains(fmt.Sprint(value), markText) || strings.Contains(fmt.Sprint(value), markKey) || strings.Contains(fmt.Sprint(value), fmt.Sprint(markNumber)) {
-				all = append(all, placeOf(r, path, value, key))
+				all = append(all, placeOf(r, files, path, value, key))
 			}
 		})
 	}
 	return all
 }
 
-func placeOf(r rendered, path []string, value any, key bool) place {
+// mounted are the names that volumes have in them.
+func mounted(objects []rendered) map[string]bool {
+	names := map[string]bool{}
+	for _, r := range objects {
+		walk(r.object.Object, nil, func(path []string, value any, _ bool) {
+			if slices.Contains(path, "volumes") {
+				names[fmt.Sprint(value)] = true
+			}
+		})
+	}
+	return names
+}
+
+func placeOf(r rendered, files map[string]bool, path []string, value any, key bool) place {
 	_, isText := value.(string)
-	return place{r.object, slices.Clone(path), key, strings.Contains(fmt.Sprint(value), fmt.Sprint(markNumber)), !isText}
+	text := fmt.Sprint(value)
+	return place{r.object, slices.Clone(path), text, key, strings.Contains(text, fmt.Sprint(markNumber)), !isText, files[r.object.GetName()]}
 }
 
 // walk visits each value that is no map or list. Of a map whose fields the author chooses, it visits no more than that.
@@ -236,10 +318,11 @@ func factsOf(a, b []rendered) facts {
 }
 
 func eachFact(objects []rendered, visit func(template, at, value string, p place)) {
+	files := mounted(objects)
 	for _, r := range objects {
 		template := r.file + " " + r.object.GetKind()
 		walk(r.object.Object, nil, func(path []string, value any, key bool) {
-			visit(template, template+" "+strings.Join(path, "\x00")+"\x01", fmt.Sprint(value), placeOf(r, path, value, key))
+			visit(template, template+" "+strings.Join(path, "\x00")+"\x01", fmt.Sprint(value), placeOf(r, files, path, value, key))
 		})
 	}
 }

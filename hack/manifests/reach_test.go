@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,7 +10,7 @@ import (
 
 func TestReaches(t *testing.T) {
 	for _, c := range []struct {
-		kind, path string
+		kind, path string // after an @, where that is mounted
 		open       bool
 		want       string
 	}{
@@ -24,6 +25,7 @@ func TestReaches(t *testing.T) {
 		{"Service", "spec.zqkey", true, ""},
 		{"Service", "spec.type", false, ""},
 		{"ConfigMap", "data.settings", false, ""},
+		{"@Secret", "data.settings", false, ""},
 		{"StatefulSet", "spec.volumeClaimTemplates.[].spec.resources.requests.storage", false, ""},
 
 		{"Deployment", "spec.template.spec.containers.[].image", false, "an image"},
@@ -36,7 +38,11 @@ func TestReaches(t *testing.T) {
 		{"ConfigMap", "data.run.sh", false, "a command"},
 		{"ConfigMap", "data.script", false, "a command"},
 		{"ConfigMap", "data.zqkey", true, "a command"},
+		{"Secret", "stringData.zqkey", true, "a command"},
+		{"ConfigMap", "binaryData.run.sh", false, "a command"},
+		{"Secret", "data.app.conf", false, "a configuration file"},
 		{"ConfigMap", "data.app.conf", false, "a configuration file"},
+		{"@ConfigMap", "data.settings", false, "a configuration file"},
 		{"Deployment", "spec.template.spec.serviceAccountName", false, "a service account"},
 		{"ServiceAccount", "metadata.name", false, "a service account"},
 		{"RoleBinding", "subjects.[].name", false, "a service account"},
@@ -53,17 +59,33 @@ func TestReaches(t *testing.T) {
 		{"Deployment", "spec.template.spec.priorityClassName", false, "its pods' spec.priorityClassName"},
 		{"Deployment", "spec.template.spec.zqkey", true, "its pods' spec"},
 		{"Deployment", "spec.zqkey", true, "all of its pods"},
+		{"CronJob", "spec.jobTemplate.zqkey", true, "all of its pods"},
+		{"CronJob", "spec.jobTemplate.spec.zqkey", true, "all of its pods"},
+		{"CronJob", "spec.jobTemplate.metadata.labels.zqkey", true, ""},
+		{"Deployment", "spec.strategy.rollingUpdate.zqkey", true, ""},
+		{"Rollout", "spec.zqkey", true, "all of its pods"},
+		{"Rollout", "spec.template.spec.containers.[].command.[]", false, "a command"},
+		{"Rollout", "spec.template.spec.priorityClassName", false, "its pods' spec.priorityClassName"},
+		{"Rollout", "spec.template.metadata.labels.zqkey", true, ""},
+		{"Prometheus", "spec.containers.[].zqkey", true, "a command"},
+		{"ScaledJob", "spec.jobTargetRef.template.zqkey", true, "a command"},
 		{"Deployment", "zqkey", true, "an extra object"},
 		{"zqmark", "kind", false, "an extra object"},
 		{"Service", "metadata.namespace", false, "another namespace"},
 		{"Service", "metadata.ownerReferences.[].zqkey", true, "an owner"},
+		{"Service", "metadata.zqkey", true, "an owner"},
 	} {
-		object := &unstructured.Unstructured{Object: map[string]any{"kind": c.kind, "data": map[string]any{"script": "#!/bin/sh\n" + markText, "settings": markText, "app.conf": wild + "\n"}}}
+		kind, mounted := strings.CutPrefix(c.kind, "@")
+		object := &unstructured.Unstructured{Object: map[string]any{"kind": kind, "data": map[string]any{"script": "#!/bin/sh\n" + markText, "settings": markText, "app.conf": wild + "\n"}}}
+		if kind == "Rollout" {
+			object.Object["spec"] = map[string]any{"template": map[string]any{"spec": map[string]any{}}}
+		}
 		path := strings.Split(c.path, ".")
-		if path[0] == "data" {
+		if slices.Contains([]string{"data", "stringData", "binaryData"}, path[0]) {
 			path = strings.SplitN(c.path, ".", 2)
 		}
-		if got := reaches(place{object, path, c.open, false, false}); got != c.want {
+		text, _, _ := unstructured.NestedString(object.Object, path...)
+		if got := reaches(place{object: object, path: path, text: text, open: c.open, mounted: mounted}); got != c.want {
 			t.Errorf("%s of a %s, open %v: reaches %q, want %q", c.path, c.kind, c.open, got, c.want)
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -221,12 +222,25 @@ func (t *trial) render(s scenario, leniently bool) ([]rendered, error) {
 			return nil, fmt.Errorf("%s %w: %w", file, errNoYAML, err)
 		}
 		for _, object := range documents {
+			decode(object)
 			if t.tests || !isTest(object) {
 				objects = append(objects, rendered{file, object})
 			}
 		}
 	}
 	return objects, nil
+}
+
+// decode has what a Secret or ConfigMap holds in base64 as what pods get of it: in base64, no mark is seen.
+func decode(object *unstructured.Unstructured) {
+	field := map[string]string{"Secret": "data", "ConfigMap": "binaryData"}[object.GetKind()]
+	held, _ := object.Object[field].(map[string]any)
+	for key, value := range held {
+		text, _ := value.(string)
+		if decoded, err := base64.StdEncoding.DecodeString(text); err == nil {
+			held[key] = string(decoded)
+		}
+	}
 }
 
 // isTest is whether an object is there for helm test only.

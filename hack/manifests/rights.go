@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -381,7 +380,7 @@ func writeUserRoles(kinds []kind) ([]string, error) {
 	for _, k := range kinds {
 		roles := k.userRoles()
 		for _, may := range slices.Sorted(maps.Keys(roles)) {
-			file := cmp.Or(k.crd.Spec.Names.Singular, strings.ToLower(k.entry.Kind)) + "_" + may + "_role.yaml"
+			file := k.crd.Spec.Names.Singular + "_" + may + "_role.yaml"
 			if err := os.WriteFile(filepath.Join(rightsDir, file), []byte(roles[may]), 0o644); err != nil {
 				return nil, err
 			}
