@@ -60,8 +60,8 @@ const (
 	othersTurn turn = "others"
 )
 
-// unhealthy are the reasons of Ready that pass by themselves only if they are about to: what is wrong lies in the image, the spec or the nodes.
-var unhealthy = []string{"ImagePullFailed", "CrashLooping", "ContainerFailed", "Unschedulable", "PodsRejected"}
+// unhealthy are the reasons of Ready that pass by themselves only if they are about to: what is wrong lies in the image, the spec, the nodes or what a hook needs.
+var unhealthy = []string{"ImagePullFailed", "CrashLooping", "ContainerFailed", "Unschedulable", "PodsRejected", "HookFailed"}
 
 // reportOf says of a custom resource what it says itself. It asks nobody.
 func reportOf(obj *unstructured.Unstructured) *report {
