@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -334,7 +335,7 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata:
   name: manager-cluster-role
-rules:` + first(strings.TrimSuffix("\n"+rules, "\n"), " []") + `
+rules:` + cmp.Or(strings.TrimSuffix("\n"+rules, "\n"), " []") + `
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
