@@ -54,6 +54,9 @@ const oneWordOrPercent = `^([A-Za-z0-9/.]([-A-Za-z0-9._/:@+=,~]*[A-Za-z0-9/%])?)
 // noVariable is a text in which Kubernetes finds no $(NAME) to expand, whatever a template writes around it.
 const noVariable = `^([^$]|\$+[^$(])*$`
 
+// oneLine is a text of one.
+const oneLine = `^[^\r\n]*$`
+
 // evaluated is what is left of a text that is run as a template.
 const evaluated, template = markText + "eval", `{{ print "` + markText + `" "eval" }}`
 
@@ -239,8 +242,11 @@ func (i *inference) text(path, at []string, of func(text string) any, schema api
 	if schema.Pattern == "" && o.gets(inEnv) {
 		schema.Pattern = noVariable // it might name one that has a Secret
 	}
-	if o.gets(inLines) {
+	switch inFile := o.gets(inSecretFile); {
+	case o.gets(inLines), inFile && schema.Pattern != "":
 		schema.Pattern = oneWord
+	case inFile:
+		schema.Pattern = oneLine
 	}
 	if schema.Pattern != "" && slices.ContainsFunc(o.places, takesBoth) {
 		schema.Pattern = oneWordOrPercent
@@ -530,7 +536,7 @@ func isOpen(p place) bool { return p.open }
 
 // isBounded is whether what an author writes gets to a text where not all may be: no schema says that of what it does not know.
 func isBounded(p place) bool {
-	return (inEnv(p) || inLines(p)) && strings.Contains(strings.ToLower(p.text), markText)
+	return (inEnv(p) || inLines(p) || inSecretFile(p)) && strings.Contains(strings.ToLower(p.text), markText)
 }
 
 // open lets an author choose the fields of an object, as far as the places that these get to do.

@@ -58,6 +58,8 @@ script: echo
 password: ""
 tool: "#!/bin/sh"
 note: ""
+flags: ""
+found: ""
 encoded: ""
 shouted: word
 passed: {user: x}
@@ -110,7 +112,7 @@ spec:
         {{- end }}
         readinessProbe: {httpGet: {{ .Values.probe | toJson }}}
         envFrom: [{configMapRef: {name: told}}]
-        livenessProbe: {exec: {command: [sh, -c, "$(TOLD) $(AGAIN)"]}}
+        livenessProbe: {exec: {command: [sh, -c, "$(TOLD) $(AGAIN) $(FOUND)"]}}
         lifecycle:
           postStart: {exec: {command: [{{ .Values.upper | upper | quote }}, {{ mul .Values.times 1024 | quote }}, {{ .Values.part | trunc 3 | quote }}]}}
         {{- if eq .Values.mode "each" }}
@@ -128,7 +130,7 @@ spec:
 {apiVersion: apps/v1, kind: StatefulSet, metadata: {name: more}, spec: {template: {spec: {containers: [{name: x, image: x, securityContext: {runAsNonRoot: true}}]}}}}
 {{- end }}
 ---
-{apiVersion: v1, kind: ConfigMap, metadata: {name: told}, data: {note: {{ .Values.note | quote }}, tool: {{ .Values.tool | quote }}}}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: told}, data: {note: {{ .Values.note | quote }}, tool: {{ .Values.tool | quote }}, JVMFLAGS: {{ .Values.flags | quote }}, FOUND: {{ .Values.found | quote }}}}
 ---
 {apiVersion: v1, kind: ConfigMap, metadata: {name: scripts}, data: {script: {{ .Values.script | quote }}}}
 ---
@@ -252,6 +254,8 @@ func TestInference(t *testing.T) {
 		"options":     "reaches a command", // as what an interpreter runs
 		"told":        "reaches a command", // which names the variable
 		"passedOn":    "reaches a command", // or one that has it
+		"flags":       "reaches a command", // of a ConfigMap, too
+		"found":       "reaches a command",
 		"named":       "reaches the environment, and so any Secret",
 		"notes":       "a template writes what it has without quotes: it could be more than a value",
 		"unused":      unseen,
@@ -285,7 +289,7 @@ func TestInference(t *testing.T) {
 	if servers, one := properties["servers"].Items, properties["one"]; servers == nil || servers.Schema.Pattern != oneWord || one.Pattern != oneWord {
 		t.Errorf("servers of a configuration are %+v, one %+v", servers, one)
 	}
-	if got := properties["password"]; got.Pattern != oneWord {
+	if got := properties["password"]; got.Pattern != oneLine {
 		t.Errorf("password, of a file, may be %q", got.Pattern)
 	}
 	if got, shouted := properties["passed"].Properties["user"], properties["shouted"]; got.Pattern != oneWord || shouted.Pattern != oneWord {

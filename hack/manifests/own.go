@@ -118,11 +118,15 @@ func (o *own) read() error {
 	if found == nil {
 		return fmt.Errorf("%s: expected the operator's image", managerFile)
 	}
+	const leads = "--leader-elect"
+	if strings.Count(string(manager), leads) != 1 {
+		return fmt.Errorf("%s: expected %s once: the lease is called by the operator", managerFile, leads)
+	}
 	o.base, o.image, o.tag = found[1]+"welcome-operator:"+found[2], found[1]+o.name, found[2]
 	for _, edit := range []struct{ file, pattern, text string }{
 		{"config/default/kustomization.yaml", "welcome-operator", o.name},
 		{managerFile, regexp.QuoteMeta(o.base), o.image + ":" + o.tag},
-		{managerFile, `args: \[--leader-elect\]`, "args: [--leader-elect, --leader-election-id=" + o.name + "]"},
+		{managerFile, leads, leads + ", --leader-election-id=" + o.name},
 		{managerFile, ownLabel, "app.kubernetes.io/name: " + o.name},
 		{"config/manager/disruption_budget.yaml", ownLabel, "app.kubernetes.io/name: " + o.name},
 		{"config/manager/metrics_service.yaml", ownLabel, "app.kubernetes.io/name: " + o.name},

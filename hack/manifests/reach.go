@@ -29,6 +29,8 @@ type place struct {
 	noText bool
 	// mounted is whether a volume in the same rendering has the name of the object: pods have what is in it as files.
 	mounted bool
+	// named is whether a command in the same rendering names the last key, as a variable.
+	named bool
 }
 
 // What a value reaches that makes its author more powerful, by the name of a field, wherever that is. Pods are stricter: see harmlessInPods.
@@ -66,7 +68,7 @@ func reaches(p place) string {
 		return "a service account"
 	case inMetadata:
 		return ""
-	case inText(p) && (p.open || isScript(p)):
+	case inText(p) && (p.open || isScript(p) || !p.number && (p.named || isCode.MatchString(p.path[1]))): // pods may have it in their environment
 		return "a command"
 	case p.open && p.path[len(p.path)-2] == "metadata":
 		return "an owner"
@@ -158,7 +160,9 @@ var (
 	// named is the name of a variable that an author can choose.
 	named = regexp.MustCompile(`\$(\([^)]*)?` + markText)
 	// isCode is the name of a variable that interpreters run, or take for their arguments.
-	isCode = regexp.MustCompile(`^(PATH|LD_\w+|BASH_ENV|NODE_PATH|PYTHON(PATH|HOME|STARTUP)|PERL5LIB|RUBYLIB|DOTNET_STARTUP_HOOKS)$|(OPTS?|OPTIONS|ARGS|EXTRA_FLAGS)$`)
+	isCode = regexp.MustCompile(`^(PATH|LD_\w+|BASH_ENV|NODE_PATH|PYTHON(PATH|HOME|STARTUP)|PERL5LIB|RUBYLIB|DOTNET_STARTUP_HOOKS)$|(OPTS?|OPTIONS|ARGS|EXTRA_FLAGS|JVM_?FLAGS|ERL_\w*FLAGS)$`)
+	// variable is one that Kubernetes expands.
+	variable = regexp.MustCompile(`\$\(([^()]+)\)`)
 )
 
 // reachesFromEnv is what a variable gets to: Kubernetes writes what it holds wherever a container, or a later variable, says $(NAME).
@@ -206,13 +210,16 @@ func takesBoth(p place) bool {
 }
 
 // isFile is whether a place is what pods have as a file, by its name or a volume. A program may do whatever its configuration says. In a Secret, what has no
-// dot is most often a password: that may be one word, see inLines.
+// dot is most often a password: see inSecretFile.
 func isFile(p place) bool {
 	return inText(p) && (strings.Contains(p.path[1], ".") || p.mounted && p.object.GetKind() == "ConfigMap")
 }
 
-// inLines is whether a place is in a text with more in it, or in a file: there, a line must not become two.
-func inLines(p place) bool { return inText(p) && (strings.TrimSpace(p.text) != wild || p.mounted) }
+// inLines is whether a place is in a text with more in it: there, a word must not become two, nor a line.
+func inLines(p place) bool { return inText(p) && strings.TrimSpace(p.text) != wild }
+
+// inSecretFile is whether a place is all of a file that pods have of a Secret.
+func inSecretFile(p place) bool { return inText(p) && p.mounted && !inLines(p) }
 
 // inText is whether a place is in a text of a ConfigMap or Secret.
 func inText(p place) bool {
@@ -238,34 +245,48 @@ const (
 // places are those in the objects that a mark got to.
 func places(objects []rendered) []place {
 	var all []place
-	files := mounted(objects)
+	used := usesOf(objects)
 	for _, r := range objects {
 		walk(r.object.Object, nil, func(path []string, value any, key bool) {
 			if key || strings.Contains(fmt.Sprint(value), markText) || strings.Contains(fmt.Sprint(value), markKey) || strings.Contains(fmt.Sprint(value), fmt.Sprint(markNumber)) {
-				all = append(all, placeOf(r, files, path, value, key))
+				all = append(all, placeOf(r, used, path, value, key))
 			}
 		})
 	}
 	return all
 }
 
-// mounted are the names that volumes have in them.
-func mounted(objects []rendered) map[string]bool {
-	names := map[string]bool{}
+// uses are what pods use of ConfigMaps and Secrets.
+type uses struct {
+	mounted map[string]bool // the names that volumes have in them
+	named   map[string]bool // the variables that commands name
+}
+
+func usesOf(objects []rendered) uses {
+	used := uses{map[string]bool{}, map[string]bool{}}
 	for _, r := range objects {
 		walk(r.object.Object, nil, func(path []string, value any, _ bool) {
+			text := fmt.Sprint(value)
 			if slices.Contains(path, "volumes") {
-				names[fmt.Sprint(value)] = true
+				used.mounted[text] = true
+			}
+			if slices.Contains(path, "command") || slices.Contains(path, "args") {
+				for _, found := range variable.FindAllStringSubmatch(text, -1) {
+					used.named[found[1]] = true
+				}
 			}
 		})
 	}
-	return names
+	return used
 }
 
-func placeOf(r rendered, files map[string]bool, path []string, value any, key bool) place {
+func placeOf(r rendered, used uses, path []string, value any, key bool) place {
 	_, isText := value.(string)
 	text := fmt.Sprint(value)
-	return place{r.object, slices.Clone(path), text, key, strings.Contains(text, fmt.Sprint(markNumber)), !isText, files[r.object.GetName()]}
+	return place{
+		object: r.object, path: slices.Clone(path), text: text, open: key, number: strings.Contains(text, fmt.Sprint(markNumber)), noText: !isText,
+		mounted: used.mounted[r.object.GetName()], named: used.named[path[len(path)-1]],
+	}
 }
 
 // walk visits each value that is no map or list. Of a map whose fields the author chooses, it visits no more than that.
@@ -318,11 +339,11 @@ func factsOf(a, b []rendered) facts {
 }
 
 func eachFact(objects []rendered, visit func(template, at, value string, p place)) {
-	files := mounted(objects)
+	used := usesOf(objects)
 	for _, r := range objects {
 		template := r.file + " " + r.object.GetKind()
 		walk(r.object.Object, nil, func(path []string, value any, key bool) {
-			visit(template, template+" "+strings.Join(path, "\x00")+"\x01", fmt.Sprint(value), placeOf(r, files, path, value, key))
+			visit(template, template+" "+strings.Join(path, "\x00")+"\x01", fmt.Sprint(value), placeOf(r, used, path, value, key))
 		})
 	}
 }

@@ -85,7 +85,7 @@ func TestSpecsThatMakeTooMuch(t *testing.T) {
 		s.delete(s.of("Counter", name))
 	}
 	s.createOf("Counter", "fat", kit.Set("list", slices.Repeat([]any{"x"}, 5000)), kit.Set("text", strings.Repeat("x", 1000)))
-	s.awaitOf("Counter", "fat", "ReleaseFailed", "the chart makes 4 MB of this spec")
+	s.awaitOf("Counter", "fat", "ReleaseFailed", "is more than its record can hold")
 	s.createOf("Counter", "fine", kit.Set("count", 3), kit.Set("runAsUser", 1_000_650_000), kit.Set("memory", "268435456"))
 	s.awaitOf("Counter", "fine", "Ready")
 	s.createOf("Counter", "mended", kit.Set("count", 500_000_000))
