@@ -43,7 +43,7 @@ func (g *Guard) Judge(manifest string) error {
 		return fmt.Errorf("parse the manifest: %w", err)
 	}
 	targets, err := g.look(nil, resources)
-	if err == nil && g.plan.Rehearse {
+	if err == nil && g.RehearsesFirst {
 		_, err = g.bringAll(targets, true, true)
 	}
 	return err

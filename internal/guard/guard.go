@@ -35,6 +35,9 @@ type Guard struct {
 	// Unasked is whether Helm is told of no object that is there when it asks, before it hands them over: the guard finds out by itself.
 	Unasked bool
 
+	// RehearsesFirst is whether Judge has the API server say whether it would take every object.
+	RehearsesFirst bool
+
 	// Changed is whether the action has come so far as to change an object of the release.
 	Changed bool
 	// Adopted is what was given to the owner, and taken over.

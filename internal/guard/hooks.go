@@ -58,8 +58,14 @@ func hookFailed(hooks kube.ResourceList, timeout time.Duration, err error) error
 	if first := errors.Unwrap(err); first != nil {
 		err = first // without the number of errors, and in one line
 	}
-	return fmt.Errorf("hook %s has not succeeded within %s: %w: see %s", strings.Join(awaited, ", "), timeout, err, strings.Join(logs, ", "))
+	return fmt.Errorf("hook %s"+ofAHook+"%s: %w: see %s", strings.Join(awaited, ", "), timeout, err, strings.Join(logs, ", "))
 }
+
+// ofAHook is how the error of a hook is known: Helm makes a text of it.
+const ofAHook = " has not succeeded within "
+
+// IsOfAHook is whether an action has failed because a hook has.
+func IsOfAHook(err error) bool { return err != nil && strings.Contains(err.Error(), ofAHook) }
 
 // WaitForDelete waits until an old hook is gone, if it is the owner's: of another's, nothing was deleted.
 func (g *Guard) WaitForDelete(resources kube.ResourceList, timeout time.Duration) (err error) {

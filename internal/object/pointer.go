@@ -80,8 +80,10 @@ func (p pointer) across(value, other any) pointer {
 	for i, token := range p[:len(p)-1] {
 		next, _, _ := pointer{token}.in(value)
 		if name, _ := field(next, "name").(string); name != "" && len(list(value)) > 0 {
-			q[i] = strconv.Itoa(len(list(other))) // where there is none
-			if places := named(list(other))[name]; len(places) > 0 {
+			switch places := named(list(other))[name]; len(places) {
+			case 0:
+				q[i] = strconv.Itoa(len(list(other))) // where there is none
+			case 1:
 				q[i] = strconv.Itoa(places[0])
 			}
 		}

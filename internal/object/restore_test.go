@@ -311,6 +311,9 @@ func TestRestoreLeavesWhatIsIgnored(t *testing.T) {
 		"a field of an element with a name that is gone comes back with it": {
 			"/spec/list/0/a", "{spec: {list: [{name: other, a: drifted}]}}", "{spec: {list: [{name: it, a: wanted}]}}", "{spec: {list: [{name: it, a: wanted}]}}",
 		},
+		"a field of one of two elements of a name": {
+			"/spec/list/1/a", "{spec: {list: [{name: it, a: 1}, {name: it, a: theirs}]}}", "{spec: {list: [{name: it, a: 1}, {name: it, a: wanted}]}}", "{spec: {list: [{name: it, a: 1}, {name: it, a: theirs}]}}",
+		},
 		"an element that they have added": {
 			"/spec/list/1", "{spec: {list: [{a: drifted}, {a: theirs}]}}", "{spec: {list: [{a: wanted}]}}", "{spec: {list: [{a: wanted}, {a: theirs}]}}",
 		},

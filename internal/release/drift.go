@@ -329,19 +329,19 @@ func (a *actionClient) describe(child object.Child) string {
 
 // scalable is whether the custom resource leaves the replicas of a workload to who scales that: it sets none, or as many as the chart
 // does by default. Which value sets them, only a rendering tells: a chart may have several workloads, and a value replicas be that of one. Where an
-// option makes the workload, it takes one of the spec, without its numbers.
+// option makes the workload, or the chart asks for values, it takes one of the spec, without the numbers that may be that of the replicas.
 func (a *actionClient) scalable(desired *unstructured.Unstructured) bool {
 	if a.chart == nil {
 		return false
 	}
-	spec, _ := withoutNumbers(a.values).(map[string]any)
+	wanted, set, _ := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas")
+	spec, _ := without(wanted, a.values).(map[string]any)
 	for _, spec := range []map[string]any{{}, spec} {
 		made, err := a.clients.capabilities.made(a.clients.mapper, a.owner, a.chart, a.Overrides, spec)
 		i := slices.IndexFunc(made, func(obj *unstructured.Unstructured) bool {
 			return obj.GetKind() == desired.GetKind() && obj.GetName() == desired.GetName()
 		})
 		if err == nil && i >= 0 {
-			wanted, set, _ := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas")
 			usual, usuallySet, _ := unstructured.NestedFieldNoCopy(made[i].Object, "spec", "replicas")
 			return set == usuallySet && fmt.Sprint(wanted) == fmt.Sprint(usual)
 		}
@@ -349,14 +349,14 @@ func (a *actionClient) scalable(desired *unstructured.Unstructured) bool {
 	return false
 }
 
-// withoutNumbers is a copy of what is in a spec without its numbers. Nor has it templates: that of the spec with its numbers, which was tried, comes to an end, and
-// another one need not.
-func withoutNumbers(value any) any {
+// without is a copy of what is in a spec without a number, also where that is a text. Nor has it templates: that of the spec as it is, which was tried, comes to an end,
+// and another one need not.
+func without(number, value any) any {
 	switch value := value.(type) {
 	case map[string]any:
 		rest := map[string]any{}
 		for key, inner := range value {
-			if inner = withoutNumbers(inner); inner != nil && !strings.Contains(key, "{{") {
+			if inner = without(number, inner); inner != nil && !strings.Contains(key, "{{") {
 				rest[key] = inner
 			}
 		}
@@ -364,17 +364,14 @@ func withoutNumbers(value any) any {
 	case []any:
 		rest := []any{}
 		for _, inner := range value {
-			if inner = withoutNumbers(inner); inner != nil {
+			if inner = without(number, inner); inner != nil {
 				rest = append(rest, inner)
 			}
 		}
 		return rest
-	case bool:
-		return value
-	case string:
-		if !strings.Contains(value, "{{") {
-			return value
-		}
 	}
-	return nil
+	if text := fmt.Sprint(value); text == fmt.Sprint(number) || strings.Contains(text, "{{") {
+		return nil
+	}
+	return value
 }

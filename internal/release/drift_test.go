@@ -118,9 +118,10 @@ func TestScalable(t *testing.T) {
 	}
 	c := &chart.Chart{
 		Metadata: &chart.Metadata{APIVersion: "v2", Name: "c", Version: "1.0.0"},
-		Values:   map[string]any{"replicas": 1, "text": "", "worker": map[string]any{"enabled": false, "replicas": 2}},
+		Values:   map[string]any{"replicas": 1, "shards": 1, "text": "", "worker": map[string]any{"enabled": false, "replicas": 2}},
 		Templates: []*chart.File{{Name: "templates/all.yaml", Data: []byte(workload("main", "{{ .Values.replicas }}") +
-			"{{ if .Values.worker.enabled }}" + workload("worker", "{{ .Values.worker.replicas }}") + "{{ end }}{{ tpl .Values.text . }}")}},
+			"{{ if .Values.worker.enabled }}" + workload("worker", "{{ .Values.worker.replicas }}") + "{{ end }}{{ tpl .Values.text . }}" +
+			"{{ range until (int .Values.shards) }}" + workload("shard-{{ . }}", "1") + "{{ end }}")}},
 	}
 	cluster := &Capabilities{}
 	cluster.current.Store(&capabilities{Capabilities: chartutil.DefaultCapabilities.Copy()})
@@ -139,6 +140,7 @@ func TestScalable(t *testing.T) {
 		"by an option, and set":               {map[string]any{"worker": of(5)}, "worker", 5, false},
 		"by an option, set as by default":     {map[string]any{"worker": of(2)}, "worker", 2, true},
 		"by an option, beside a template":     {map[string]any{"worker": of(2), "text": "{{ range until 99 }}{{ else }}{{ end }}"}, "worker", 2, true},
+		"one of as many as the spec says":     {map[string]any{"shards": int64(3)}, "shard-2", 1, true},
 		"nobody can say how it is by default": {map[string]any{"text": strings.TrimSpace(workload("third", "{{ 3 }}"))}, "third", 3, false},
 	} {
 		t.Run(name, func(t *testing.T) {

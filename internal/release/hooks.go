@@ -154,7 +154,7 @@ func (d hookDriver) Create(key string, rel *release.Release) error {
 	}
 	a := d.op.client
 	if err := d.Driver.Create(key, rel); err != nil {
-		if rel.Version == 1 && d.op.store.HasCreated() { // though somebody says that it failed, and of an installation nothing is left
+		if a.current == nil && d.op.store.HasCreated() { // though somebody says that it failed, and of an installation nothing is left
 			err = errors.Join(err, d.op.store.Discard(a.ctx))
 		}
 		return err
@@ -166,13 +166,6 @@ func (d hookDriver) Create(key string, rel *release.Release) error {
 		return errors.Join(err, d.op.store.Discard(a.ctx))
 	}
 	return nil
-}
-
-// beforeObjects is whether an installation was interrupted before all of its hooks had succeeded that come before its first object.
-func beforeObjects(rel *release.Release) bool {
-	return rel.Version == 1 && rel.Info.Status == release.StatusPendingInstall && slices.ContainsFunc(rel.Hooks, func(hook *release.Hook) bool {
-		return slices.Contains(hook.Events, release.HookPreInstall) && hook.LastRun.Phase != release.HookPhaseSucceeded
-	})
 }
 
 // awaited is whether an installation, or an upgrade or what takes it back, may have a hook run.
@@ -195,7 +188,7 @@ func deployed(rel *release.Release, description string) *release.Release {
 // from objects that somebody has deleted. Where nothing is left of an installation, or it failed before its first object, its record goes, too: the next attempt is one again.
 func (d hookDriver) Update(key string, rel *release.Release) error {
 	ctx := d.op.client.ctx
-	begins := rel.Version == 1 && rel.Info.Status == release.StatusFailed && !d.op.guard.Changed
+	begins := d.op.client.current == nil && rel.Info.Status == release.StatusFailed && !d.op.guard.Changed
 	switch stops := ctx.Err() != nil; {
 	case d.op.guard.TookBack, begins && !stops:
 		return d.op.store.Discard(ctx)

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
+	"demo.welcome.domain/welcome-operator/internal/guard"
 	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/record"
 )
@@ -160,7 +161,9 @@ func (a *actionClient) recover() error {
 		return nil
 	}
 	logf.FromContext(a.ctx).Info("Recovering a release that was interrupted", "record", a.current.Name, "status", rel.Info.Status)
-	if a.appliedRevision() == 0 && beforeObjects(rel) { // it is to be an installation again, or its hooks would never run
+	if nothing, err := a.hasMadeNothing(rel); err != nil {
+		return err
+	} else if nothing { // it is to be an installation again, or its hooks would never run
 		if err := a.store.Delete(a.ctx, a.current.Name, metav1.DeleteOptions{}); err != nil {
 			return fmt.Errorf("delete the record of the interrupted installation %s: %w", a.current.Name, err)
 		}
@@ -176,6 +179,23 @@ func (a *actionClient) recover() error {
 	}
 	a.current.Status = rel.Info.Status
 	return nil
+}
+
+// hasMadeNothing is whether a release is of an installation that was interrupted before its first object.
+func (a *actionClient) hasMadeNothing(rel *release.Release) (bool, error) {
+	if rel.Info.Status != release.StatusPendingInstall || a.appliedRevision() > 0 {
+		return false, nil
+	}
+	op, err := a.begin(nil, false)
+	if err != nil {
+		return false, err
+	}
+	defer op.end()
+	made, err := op.guard.Present(rel.Manifest)
+	if err != nil {
+		return false, fmt.Errorf("look for what the interrupted installation %s has made: %w", a.current.Name, err)
+	}
+	return len(made) == 0, nil
 }
 
 // want computes what the release is to be made from. It is made from the spec, into which Translate has put the overrides: what it passes on has
@@ -306,7 +326,7 @@ func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values
 	op.guard.Unasked = !a.retries() && a.appliedDigest() == "" && len(left) == 0 && !a.source.hooks(a.whole)
 	// Where objects may be taken over, a record that says too early that the installation has succeeded would have them deleted, should it be interrupted.
 	op.once = op.guard.Unasked && a.asks == (questions{}) && !a.source.chances(a.whole) && !a.Allow.Adopt
-	op.looks = a.Allow.Adopt && !op.guard.Unasked
+	op.looks = a.source.hooks(a.whole) || a.Allow.Adopt && !op.guard.Unasked // or hooks would run, and run again, for what cannot be made
 	if a.lost() && a.source.hooks(a.whole) {
 		a.warn(HooksSkipped, "The records of the release are gone, whose hooks have run: it is made anew without them")
 	}
@@ -353,8 +373,10 @@ func (a *actionClient) Upgrade(name, namespace string, chrt *chart.Chart, values
 	seen.failed = ""
 	verdict := decide(seen)
 	if verdict == needsRender && !held {
-		if err := a.prepare(a.repairWhatIsLookedUp); err != nil {
-			return nil, err
+		if a.isLookedUp() {
+			if err := a.prepare(a.correct); err != nil { // by the rules of a drift: this may be every reconcile
+				return nil, err
+			}
 		}
 		same, err := a.compare(opts)
 		if unfit := errors.As(err, &notAllowed{}) || errors.As(err, &noPlace{}); err != nil && !unfit && a.known && a.current.Inputs == a.wanted {
@@ -532,7 +554,8 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 		return nil, err
 	}
 	// Not always: an object may only be taken once another one is there, which a rehearsal does not make.
-	rehearse := a.current.Status == release.StatusFailed && a.current.Inputs == a.wanted && a.clients.ledger.failure(a.owner.GetUID()).count%10 > 0
+	failed := a.clients.ledger.failure(a.owner.GetUID())
+	rehearse := a.current.Status == release.StatusFailed && a.current.Inputs == a.wanted && failed.count%10 > 0
 	begun, err := a.begun(opts)
 	if err != nil {
 		return nil, err
@@ -551,7 +574,8 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 		change()
 	}
 	defer func() { done() }()
-	op.guard.Unasked, op.looks = true, a.source.hooks(a.whole) // or they would have run, and run again, for an upgrade that is refused
+	op.guard.Unasked, op.looks = true, a.source.hooks(a.whole)         // or they would have run, and run again, for an upgrade that is refused
+	op.guard.RehearsesFirst = rehearse && !guard.IsOfAHook(failed.err) // a hook may make way for what it comes before
 	start := time.Now()
 	rel, err := op.helm.Upgrade(name, namespace, a.chart, a.values, append(opts, a.asUpgrade(), func(u *action.Upgrade) error {
 		u.PostRenderer = op
@@ -571,12 +595,17 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 // repairWhatIsLookedUp puts the objects back to what was applied, if the chart looks some up and drift is to be repaired: a chart takes what
 // it finds in its own Secrets and ConfigMaps for what it has made.
 func (a *actionClient) repairWhatIsLookedUp() error {
-	children := a.provenChildren()
-	if !a.asks.objects || a.DriftDetection.Mode != DriftEnabled || a.current.Status != release.StatusDeployed || !slices.ContainsFunc(children, func(child object.Child) bool { return !a.intact(child) }) {
+	if !a.isLookedUp() {
 		return nil
 	}
 	_, err := a.repair()
 	return err
+}
+
+// isLookedUp is whether the chart looks up objects, and one of the release, which may be that, has drifted and is to be put back.
+func (a *actionClient) isLookedUp() bool {
+	return a.asks.objects && a.DriftDetection.Mode == DriftEnabled && a.current.Status == release.StatusDeployed &&
+		slices.ContainsFunc(a.provenChildren(), func(child object.Child) bool { return !a.intact(child) })
 }
 
 // retries is whether the last action has failed.

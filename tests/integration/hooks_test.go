@@ -220,7 +220,8 @@ func TestStoppedInAHookOfAnUpgrade(t *testing.T) {
 	s.must(s.isGone(&corev1.ConfigMap{}, "hello-pre-rollback"))
 }
 
-// A hook that comes before the first object of an installation runs until it has succeeded, though it has failed, or the operator was killed or told to stop meanwhile.
+// A hook that comes before the first object of an installation runs until it has succeeded, though it has failed, or the operator was killed or told to stop meanwhile. It
+// does not run again where there is an object.
 func TestInstallHookUntilItSucceeds(t *testing.T) {
 	s := newScene(t)
 	hooked := s.hooked([]string{"pre-install"}, nil)
@@ -247,13 +248,39 @@ func TestInstallHookUntilItSucceeds(t *testing.T) {
 	operator = s.ownOperator(hooked)
 	job = another(job)
 	operator.Stop()
-	s.ownOperator(hooked)
+	operator = s.ownOperator(hooked)
 	job = another(job)
-	s.must(s.isGone(&appsv1.Deployment{}, "hello"))
+	s.must(s.isGone(&corev1.Service{}, "hello"))
+	asked, letGo := s.holdDeployments()
 	s.endHook(job, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
-	s.awaitExists(&appsv1.Deployment{}, "hello")
+	<-asked
+	s.killWaiting(operator)
+	letGo()
+	s.ownOperator(hooked)
 	s.awaitDeployed("hello")
-	s.must(s.hasRecords("hello", 1))
+	last := &batchv1.Job{}
+	if s.get(last, "hello-pre-install"); last.UID != job.UID {
+		t.Error("it runs again")
+	}
+	s.must(s.hasRecords("hello", 2))
+}
+
+// No hook of an installation runs, let alone once a minute, where an object is in its way that bears Helm's marks.
+func TestNoHookOfARefusedInstallation(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(s.hooked([]string{"pre-install"}, nil))
+	theirs := &corev1.Service{ObjectMeta: objectMeta(s.namespace, "hello"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	theirs.Labels = map[string]string{"app.kubernetes.io/managed-by": "Helm"}
+	theirs.Annotations = map[string]string{"meta.helm.sh/release-name": "hello", "meta.helm.sh/release-namespace": s.namespace}
+	s.must(env.Client.Create(ctx, theirs))
+	s.create("hello")
+	s.awaitReason("hello", "ObjectInTheWay", "Service")
+	s.must(s.isGone(&batchv1.Job{}, "hello-pre-install"))
+	s.must(env.Client.Delete(ctx, theirs))
+	hook := &batchv1.Job{}
+	s.awaitExists(hook, "hello-pre-install")
+	s.endHook(hook, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.awaitDeployed("hello")
 }
 
 // What else than Jobs hooks have made, and an attempt that failed has left, is in the way of none.
