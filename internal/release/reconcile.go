@@ -181,9 +181,9 @@ func (a *actionClient) recover() error {
 	return nil
 }
 
-// hasMadeNothing is whether a release is of an installation that was interrupted before its first object.
+// hasMadeNothing is whether a release is of an installation that was interrupted before its first object. A record that cannot be read names none.
 func (a *actionClient) hasMadeNothing(rel *release.Release) (bool, error) {
-	if rel.Info.Status != release.StatusPendingInstall || a.appliedRevision() > 0 {
+	if rel.Info.Status != release.StatusPendingInstall || a.appliedRevision() > 0 || rel.Manifest == "" {
 		return false, nil
 	}
 	op, err := a.begin(nil, false)
