@@ -53,7 +53,6 @@ type adoption struct {
 // NewCmdAdopt makes a custom resource of a plain Helm release.
 func NewCmdAdopt(c *cluster) *cobra.Command {
 	var o adoptOptions
-	o.wait.wanted = true
 	cmd := &cobra.Command{
 		Use:   "adopt RELEASE",
 		Short: "Make a custom resource of a plain Helm release",

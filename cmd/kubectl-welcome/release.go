@@ -51,7 +51,6 @@ type releaseOptions struct {
 // NewCmdRelease makes a plain Helm release of a custom resource.
 func NewCmdRelease(c *cluster) *cobra.Command {
 	var o releaseOptions
-	o.wait.wanted = true
 	cmd := &cobra.Command{
 		Use:   "release NAME | KIND/NAME",
 		Short: "Make a plain Helm release of a custom resource",

@@ -52,7 +52,7 @@ type Record struct {
 	// Operator made it, from that Generation of the custom resource. An older version of the operator said neither.
 	Operator   string
 	Generation int64
-	// Created is only shown.
+	// Created is when the record was made. Whoever can write records cannot choose it: by it, one is told from another that was begun anew under its number.
 	Created time.Time `json:"-"`
 	// Children are the objects of the release, nil if that is not known. Only an older version of the operator has written them there.
 	Children []object.Child

@@ -25,7 +25,7 @@ type State struct {
 	Chart, ChartVersion string
 	// PagePath of the chart, see pagePathAnnotation. It is empty while Revision is 0.
 	PagePath string
-	// LastApplied is when the objects were last applied, to the second.
+	// LastApplied is when the record of the revision was made, to the second.
 	LastApplied time.Time
 	// Generation of the custom resource whose spec is applied, and whose drift was looked for.
 	Generation int64
