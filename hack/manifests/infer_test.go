@@ -60,6 +60,7 @@ tool: "#!/bin/sh"
 note: ""
 flags: ""
 found: ""
+referred: ""
 encoded: ""
 shouted: word
 passed: {user: x}
@@ -102,6 +103,7 @@ spec:
         - {name: RUN, value: {{ tpl .Values.run . | quote }}}
         - {name: JAVA_OPTS, value: {{ printf "-Xmx%vm %s" .Values.heap .Values.options | quote }}}
         - {name: TOLD, value: {{ .Values.told | quote }}}
+        - {name: JAVA_TOOL_OPTIONS, valueFrom: {configMapKeyRef: {name: told, key: java-opts}}}
         - {name: PASSED_ON, value: {{ .Values.passedOn | upper | quote }}}
         - {name: AGAIN, value: "it is $(PASSED_ON)"}
         - {name: NAMED, value: "$({{ .Values.named }})"}
@@ -130,7 +132,7 @@ spec:
 {apiVersion: apps/v1, kind: StatefulSet, metadata: {name: more}, spec: {template: {spec: {containers: [{name: x, image: x, securityContext: {runAsNonRoot: true}}]}}}}
 {{- end }}
 ---
-{apiVersion: v1, kind: ConfigMap, metadata: {name: told}, data: {note: {{ .Values.note | quote }}, tool: {{ .Values.tool | quote }}, JVMFLAGS: {{ .Values.flags | quote }}, FOUND: {{ .Values.found | quote }}}}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: told}, data: {note: {{ .Values.note | quote }}, tool: {{ .Values.tool | quote }}, JVMFLAGS: {{ .Values.flags | quote }}, FOUND: {{ .Values.found | quote }}, java-opts: {{ .Values.referred | quote }}}}
 ---
 {apiVersion: v1, kind: ConfigMap, metadata: {name: scripts}, data: {script: {{ .Values.script | quote }}}}
 ---
@@ -256,6 +258,7 @@ func TestInference(t *testing.T) {
 		"passedOn":    "reaches a command", // or one that has it
 		"flags":       "reaches a command", // of a ConfigMap, too
 		"found":       "reaches a command",
+		"referred":    "reaches a command",
 		"named":       "reaches the environment, and so any Secret",
 		"notes":       "a template writes what it has without quotes: it could be more than a value",
 		"unused":      unseen,

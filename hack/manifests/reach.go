@@ -29,7 +29,7 @@ type place struct {
 	noText bool
 	// mounted is whether a volume in the same rendering has the name of the object: pods have what is in it as files.
 	mounted bool
-	// named is whether a command in the same rendering names the last key, as a variable.
+	// named is whether a command in the same rendering names the last key, or a variable that has it, or an interpreter takes that.
 	named bool
 }
 
@@ -259,7 +259,7 @@ func places(objects []rendered) []place {
 // uses are what pods use of ConfigMaps and Secrets.
 type uses struct {
 	mounted map[string]bool // the names that volumes have in them
-	named   map[string]bool // the variables that commands name
+	named   map[string]bool // the keys of variables that commands name, or interpreters take
 }
 
 func usesOf(objects []rendered) uses {
@@ -277,7 +277,37 @@ func usesOf(objects []rendered) uses {
 			}
 		})
 	}
+	for _, r := range objects {
+		eachVariable(r.object.Object, func(variable map[string]any) {
+			name, _ := variable["name"].(string)
+			for _, from := range []string{"configMapKeyRef", "secretKeyRef"} {
+				if key, _, _ := unstructured.NestedString(variable, "valueFrom", from, "key"); key != "" && (used.named[name] || isCode.MatchString(name)) {
+					used.named[key] = true
+				}
+			}
+		})
+	}
 	return used
+}
+
+// eachVariable visits the variables of the environment of all containers.
+func eachVariable(value any, visit func(variable map[string]any)) {
+	switch value := value.(type) {
+	case map[string]any:
+		variables, _ := value["env"].([]any)
+		for _, each := range variables {
+			if variable, ok := each.(map[string]any); ok {
+				visit(variable)
+			}
+		}
+		for _, inner := range value {
+			eachVariable(inner, visit)
+		}
+	case []any:
+		for _, inner := range value {
+			eachVariable(inner, visit)
+		}
+	}
 }
 
 func placeOf(r rendered, used uses, path []string, value any, key bool) place {

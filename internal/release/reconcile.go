@@ -6,14 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/releaseutil"
 	"helm.sh/helm/v3/pkg/storage/driver"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -181,10 +184,13 @@ func (a *actionClient) recover() error {
 	return nil
 }
 
-// hasMadeNothing is whether a release is of an installation that was interrupted before its first object. A record that cannot be read names none.
+// hasMadeNothing is whether a release is of an installation that was interrupted before its first object. Of what is kept nothing tells yet whose it is.
 func (a *actionClient) hasMadeNothing(rel *release.Release) (bool, error) {
-	if rel.Info.Status != release.StatusPendingInstall || a.appliedRevision() > 0 || rel.Manifest == "" {
+	if rel.Info.Status != release.StatusPendingInstall || a.appliedRevision() > 0 || strings.Contains(rel.Manifest, kube.ResourcePolicyAnno) {
 		return false, nil
+	}
+	if rel.Manifest == "" {
+		return len(rel.Hooks) > 0, nil // else the record cannot be read
 	}
 	op, err := a.begin(nil, false)
 	if err != nil {
@@ -192,6 +198,9 @@ func (a *actionClient) hasMadeNothing(rel *release.Release) (bool, error) {
 	}
 	defer op.end()
 	made, err := op.guard.Present(rel.Manifest)
+	if apierrors.IsForbidden(err) {
+		return false, nil
+	}
 	if err != nil {
 		return false, fmt.Errorf("look for what the interrupted installation %s has made: %w", a.current.Name, err)
 	}
@@ -376,6 +385,9 @@ func (a *actionClient) Upgrade(name, namespace string, chrt *chart.Chart, values
 		if a.isLookedUp() {
 			if err := a.prepare(a.correct); err != nil { // by the rules of a drift: this may be every reconcile
 				return nil, err
+			}
+			if len(a.resting) > 0 { // what others have made of it would be looked up
+				return a.light(), nil
 			}
 		}
 		same, err := a.compare(opts)
@@ -598,6 +610,7 @@ func (a *actionClient) repairWhatIsLookedUp() error {
 	if !a.isLookedUp() {
 		return nil
 	}
+	a.resting = nil
 	_, err := a.repair()
 	return err
 }
