@@ -382,6 +382,9 @@ func (a *actionClient) Upgrade(name, namespace string, chrt *chart.Chart, values
 	seen.failed = ""
 	verdict := decide(seen)
 	if verdict == needsRender && !held {
+		if err := a.watch(a.ctx, a.owner, a.provenChildren()); err != nil { // or nothing is known of them after a start
+			return nil, err
+		}
 		if a.isLookedUp() {
 			if err := a.prepare(a.correct); err != nil { // by the rules of a drift: this may be every reconcile
 				return nil, err
