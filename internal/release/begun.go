@@ -84,13 +84,13 @@ func (a *actionClient) begun(opts []helmclient.UpgradeOption) (string, error) {
 	if err == nil && manifest == "" {
 		manifest, err = a.standing()
 	}
-	if err == nil && manifest != "" && a.source.hooks(a.whole) {
-		var same bool
-		if same, err = a.hooksStay(opts); !same {
-			manifest = ""
-		}
+	if err != nil || manifest == "" || !a.source.hooks(a.whole) {
+		return manifest, err
 	}
-	return manifest, err
+	if same, err := a.hooksStay(opts); err != nil || !same {
+		return "", err
+	}
+	return manifest, nil
 }
 
 // unfinished is the manifest that an action has begun with from what is wanted, and was not brought to its end; empty if there is none.
@@ -110,17 +110,11 @@ func (a *actionClient) standing() (string, error) {
 	if applied, ok := a.appliedAsWanted(); !ok || applied.Capabilities != a.around.Capabilities || a.asks.objects || !a.source.chances(a.whole) {
 		return "", nil
 	}
-	standing, err := a.store.Releases().Deployed(a.owner.GetName())
+	manifest, err := a.lastApplied()
 	if errors.Is(err, driver.ErrNoDeployedReleases) {
 		return "", nil
 	}
-	if err != nil {
-		return "", fmt.Errorf("read the release that was applied last: %w", err)
-	}
-	if !a.isApplied(standing.Manifest) {
-		return "", nil
-	}
-	return standing.Manifest, nil
+	return manifest, err
 }
 
 // hooksStay is whether chance has no part in the hooks.

@@ -1,8 +1,10 @@
 package release
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"helm.sh/helm/v3/pkg/releaseutil"
 	"sigs.k8s.io/yaml"
@@ -27,6 +29,16 @@ func sameButChance(applied, once, again string) bool {
 		}
 	}
 	return true
+}
+
+// nextSecond waits for it, and ends with the operator.
+func nextSecond(ctx context.Context) error {
+	select {
+	case <-time.After(time.Until(time.Now().Truncate(time.Second).Add(time.Second))):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // flat are the values of all fields of the objects of a manifest. What can't be parsed is one value.

@@ -3,6 +3,7 @@ package release
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -54,6 +55,18 @@ func (a *actionClient) isUnfinished() bool {
 // isApplied is whether a manifest is the one that was applied last.
 func (a *actionClient) isApplied(manifest string) bool {
 	return a.key.Proves(a.appliedDigest(), manifest)
+}
+
+// lastApplied is the manifest that was applied last, empty if the record of it holds what somebody has written.
+func (a *actionClient) lastApplied() (string, error) {
+	rel, err := a.store.Releases().Deployed(a.owner.GetName())
+	if err != nil {
+		return "", fmt.Errorf("read the release that was applied last: %w", err)
+	}
+	if !a.isApplied(rel.Manifest) {
+		return "", nil
+	}
+	return rel.Manifest, nil
 }
 
 // isOfTheApplied is whether the record is as old as what was applied last, and not one that was begun anew under its number after it was lost.

@@ -154,10 +154,9 @@ func (a *actionClient) recorded() (*release.Release, error) {
 // recover marks an orphaned release as failed, or as deployed where it is known to be: of an installation, Helm passes on no failure to write that. Where one has
 // made no object yet, there is no release.
 func (a *actionClient) recover() error {
-	storage := a.store.Releases()
-	rel, err := storage.Get(a.owner.GetName(), a.current.Revision)
+	rel, err := a.recorded()
 	if err != nil {
-		return fmt.Errorf("read the interrupted release %s: %w", a.current.Name, err)
+		return err
 	}
 	if !orphaned(rel.Info.Status) {
 		a.current.Status = rel.Info.Status // the cache is behind
@@ -177,7 +176,7 @@ func (a *actionClient) recover() error {
 	if a.appliedRevision() == rel.Version && a.isApplied(rel.Manifest) && a.isOfTheApplied() {
 		rel.SetStatus(release.StatusDeployed, "Its record was not brought to its end; the release was")
 	}
-	if err := storage.Update(rel); err != nil {
+	if err := a.store.Releases().Update(rel); err != nil {
 		return fmt.Errorf("recover the interrupted release %s: %w", a.current.Name, err)
 	}
 	a.current.Status = rel.Info.Status
@@ -394,11 +393,12 @@ func (a *actionClient) Upgrade(name, namespace string, chrt *chart.Chart, values
 			}
 		}
 		same, err := a.compare(opts)
-		if unfit := errors.As(err, &notAllowed{}) || errors.As(err, &noPlace{}); err != nil && !unfit && a.known && a.current.Inputs == a.wanted {
+		switch {
+		case err == nil:
+		case a.isOfWanted() && !errors.As(err, &notAllowed{}) && !errors.As(err, &noPlace{}):
 			a.unrendered = err
 			return a.light(), nil
-		}
-		if err != nil {
+		default:
 			return nil, err
 		}
 		verdict = isUnchanged
@@ -463,7 +463,7 @@ func (a *actionClient) appliedGeneration() int64 {
 // and surroundings, too.
 func (a *actionClient) compare(opts []helmclient.UpgradeOption) (same bool, err error) {
 	err = a.tryWanted()
-	if errors.As(err, &noPlace{}) && a.asked == "" && a.current.Status == release.StatusDeployed && a.known && a.current.Inputs == a.wanted {
+	if errors.As(err, &noPlace{}) && a.asked == "" && a.current.Status == release.StatusDeployed && a.isOfWanted() {
 		a.schedule.after(a.owner, lastRetry) // what is released runs, and is looked at when there is a place
 		return true, nil
 	}
@@ -482,7 +482,7 @@ func (a *actionClient) compare(opts []helmclient.UpgradeOption) (same bool, err 
 	}
 	a.around.Lookups = op.lookups.digest()
 	a.noticed(op)
-	if a.known && a.current.Inputs == a.wanted && a.current.Capabilities == a.around.Capabilities && a.current.Lookups == a.around.Lookups {
+	if a.isOfWanted() && a.current.Capabilities == a.around.Capabilities && a.current.Lookups == a.around.Lookups {
 		return true, nil
 	}
 	recorded, err := a.recorded()
@@ -493,7 +493,9 @@ func (a *actionClient) compare(opts []helmclient.UpgradeOption) (same bool, err 
 	same = rendered.Manifest == recorded.Manifest || begun && a.asks == (questions{})
 	if !same && (begun || a.isApplied(recorded.Manifest)) {
 		if a.source.timed { // within a second, the time passes for what the chart wants
-			time.Sleep(time.Second)
+			if err := nextSecond(a.ctx); err != nil {
+				return false, err
+			}
 		}
 		again, err := a.rerender(op, opts...)
 		if err != nil {
@@ -509,6 +511,9 @@ func (a *actionClient) compare(opts []helmclient.UpgradeOption) (same bool, err 
 	a.current.Inputs, a.current.Capabilities, a.current.Lookups = a.wanted, a.around.Capabilities, a.around.Lookups
 	return true, nil
 }
+
+// isOfWanted is whether the record is known to be of what is wanted still.
+func (a *actionClient) isOfWanted() bool { return a.known && a.current.Inputs == a.wanted }
 
 // noticed remembers what a rendering has found in the cluster.
 func (a *actionClient) noticed(op *operation) {

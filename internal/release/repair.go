@@ -242,17 +242,14 @@ func (a *actionClient) applyStanding() ([]guard.Change, error) {
 		return nil, err
 	}
 	defer op.end()
-	standing, err := a.store.Releases().Deployed(a.owner.GetName())
-	if err != nil {
-		return nil, fmt.Errorf("read the release that was applied last: %w", err)
-	}
-	if !a.isApplied(standing.Manifest) {
-		return nil, nil // it would be made of what somebody has written
-	}
-	if err := op.judge(standing.Manifest); err != nil { // what is allowed may have changed since
+	manifest, err := a.lastApplied()
+	if err != nil || manifest == "" {
 		return nil, err
 	}
-	changes, err := op.guard.Apply(standing.Manifest, standing.Manifest, false)
+	if err := op.judge(manifest); err != nil { // what is allowed may have changed since
+		return nil, err
+	}
+	changes, err := op.guard.Apply(manifest, manifest, false)
 	a.tellChanges(changes)
 	if err != nil {
 		return changes, fmt.Errorf("repair drift: %w", err)

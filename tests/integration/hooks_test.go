@@ -63,6 +63,22 @@ func (s *scene) ran(hook client.Object, event, greeted string) {
 	}
 }
 
+// another waits for the Job of a hook that is not the one of before, and returns it.
+func (s *scene) another(name string, before *batchv1.Job) *batchv1.Job {
+	s.Helper()
+	job := &batchv1.Job{}
+	s.await("the hook is made anew", func() error {
+		if err := s.find(job, name); err != nil {
+			return err
+		}
+		if job.UID == before.UID {
+			return errors.New("it is the one of before")
+		}
+		return nil
+	})
+	return job
+}
+
 // endHook has the Job of a hook come to its end. It had a pod, whose log the hook asks for.
 func (s *scene) endHook(job *batchv1.Job, how ...batchv1.JobConditionType) {
 	s.Helper()
@@ -227,29 +243,16 @@ func TestInstallHookUntilItSucceeds(t *testing.T) {
 	hooked := s.hooked([]string{"pre-install"}, nil)
 	operator := s.ownOperator(hooked)
 	s.create("hello")
-	another := func(before *batchv1.Job) *batchv1.Job {
-		t.Helper()
-		job := &batchv1.Job{}
-		s.await("the hook is made anew", func() error {
-			if err := s.find(job, "hello-pre-install"); err != nil {
-				return err
-			}
-			if job.UID == before.UID {
-				return errors.New("it is the one of before")
-			}
-			return nil
-		})
-		return job
-	}
-	job := another(&batchv1.Job{})
+	const hook = "hello-pre-install"
+	job := s.another(hook, &batchv1.Job{})
 	s.endHook(job, batchv1.JobFailureTarget, batchv1.JobFailed)
-	job = another(job)
+	job = s.another(hook, job)
 	operator.Kill()
 	operator = s.ownOperator(hooked)
-	job = another(job)
+	job = s.another(hook, job)
 	operator.Stop()
 	operator = s.ownOperator(hooked)
-	job = another(job)
+	job = s.another(hook, job)
 	s.must(s.isGone(&corev1.Service{}, "hello"))
 	asked, letGo := s.holdDeployments()
 	s.endHook(job, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
@@ -259,7 +262,7 @@ func TestInstallHookUntilItSucceeds(t *testing.T) {
 	s.ownOperator(hooked)
 	s.awaitDeployed("hello")
 	last := &batchv1.Job{}
-	if s.get(last, "hello-pre-install"); last.UID != job.UID {
+	if s.get(last, hook); last.UID != job.UID {
 		t.Error("it runs again")
 	}
 	s.must(s.hasRecords("hello", 2))
@@ -354,19 +357,11 @@ spec:
       containers: [{name: migrate, image: "example.com/migrate:1"}]`)})
 	s.deploy("hello")
 	s.edit("hello", kit.Greet("after"))
-	failed, again := &batchv1.Job{}, &batchv1.Job{}
+	failed := &batchv1.Job{}
 	s.awaitExists(failed, "hello-migrate")
 	s.endHook(failed, batchv1.JobFailureTarget, batchv1.JobFailed)
 	s.awaitReason("hello", "HookFailed", `hook Job "hello-migrate"`, "job hello-migrate failed: Played", "kubectl -n "+s.namespace+" logs job/hello-migrate")
-	s.await("the hook is made anew", func() error {
-		if err := s.find(again, "hello-migrate"); err != nil {
-			return err
-		}
-		if again.UID == failed.UID {
-			return errors.New("it is the one that failed")
-		}
-		return nil
-	})
+	again := s.another("hello-migrate", failed)
 	s.endHook(again, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
 	s.awaitGreeting("hello", "after")
 	s.awaitDeployed("hello")
@@ -421,12 +416,7 @@ data: {{ dict .Values.name "a" | toJson }}`)})
 		t.Error("the hook runs again")
 	}
 	s.edit("hello", kit.Greet("after"))
-	s.await("it runs for what is edited", func() error {
-		if s.find(again, "hello-pre-upgrade") != nil || again.UID == hook.UID {
-			return errors.New("it does not")
-		}
-		return nil
-	})
+	again = s.another("hello-pre-upgrade", hook)
 	s.endHook(again, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
 	s.awaitGreeting("hello", "after")
 }
