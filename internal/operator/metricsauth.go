@@ -27,7 +27,7 @@ import (
 const (
 	// How long an answer of the API server counts, as in the filter of controller-runtime.
 	tokenTTL, allowedTTL, deniedTTL = time.Minute, 5 * time.Minute, 30 * time.Second
-	// goodTTL is for how long the API server is asked again, whatever others ask, about what was good.
+	// goodTTL is for how long the API server is asked again, whatever others ask, about who could read, and whether they still may.
 	goodTTL = time.Hour
 	// How many answers and callers are remembered. In a minute there are fewer new ones than that.
 	maxAnswers, maxCallers = 4096, 1024
@@ -59,7 +59,8 @@ func metricsAuth(config *rest.Config, httpClient *http.Client) (metricsserver.Fi
 	return func(log logr.Logger, metrics http.Handler) (http.Handler, error) {
 		return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 			token, _ := strings.CutPrefix(request.Header.Get("Authorization"), "Bearer ")
-			user, err := authenticate(request, asked, tokens.TokenReviews(), token)
+			question := "token " + token
+			user, err := authenticate(request, asked, tokens.TokenReviews(), token, question)
 			if err != nil {
 				refuse(w, log, err, "authenticate", "")
 				return
@@ -77,6 +78,7 @@ func metricsAuth(config *rest.Config, httpClient *http.Client) (metricsserver.Fi
 				http.Error(w, fmt.Sprintf("%s may not get %s: bind the ClusterRole welcome-operator-metrics-reader to it", user.Username, request.URL.Path), http.StatusForbidden)
 				return
 			}
+			asked.trust(question)
 			metrics.ServeHTTP(w, request)
 		}), nil
 	}, nil
@@ -93,16 +95,16 @@ func refuse(w http.ResponseWriter, log logr.Logger, err error, verb, user string
 }
 
 // authenticate returns whose token it is, nil if nobody's.
-func authenticate(request *http.Request, asked *answers, reviews authenticationclient.TokenReviewInterface, token string) (*authenticationv1.UserInfo, error) {
+func authenticate(request *http.Request, asked *answers, reviews authenticationclient.TokenReviewInterface, token, question string) (*authenticationv1.UserInfo, error) {
 	if token == "" || len(token) > maxToken {
 		return nil, nil
 	}
-	a, err := asked.of(request, "token "+token, func(ctx context.Context) (answer, error) {
+	a, err := asked.of(request, question, func(ctx context.Context) (answer, error) {
 		review, err := reviews.Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 		if err != nil || !review.Status.Authenticated {
 			return answer{ttl: tokenTTL}, err
 		}
-		return answer{good: true, ttl: tokenTTL, user: &review.Status.User}, nil
+		return answer{ttl: tokenTTL, user: &review.Status.User}, nil
 	})
 	return a.user, err
 }
@@ -132,7 +134,7 @@ func authorize(request *http.Request, asked *answers, reviews authorizationclien
 
 // answer of the API server.
 type answer struct {
-	good  bool
+	good  bool // it is a reader's
 	user  *authenticationv1.UserInfo
 	ttl   time.Duration
 	until time.Time
@@ -157,7 +159,7 @@ func newAnswers() *answers {
 }
 
 // of returns the answer to a question, and asks if it is not known. What was good lately is always asked again, so that nobody who may
-// read is shut out because others try many tokens.
+// read is shut out because others try many tokens. That they are somebody's does not make them good: everybody can have any number of those.
 func (a *answers) of(request *http.Request, question string, ask func(context.Context) (answer, error)) (answer, error) {
 	key := sha256.Sum256([]byte(question))
 	known, fresh := a.lookUp(key)
@@ -179,12 +181,25 @@ func (a *answers) of(request *http.Request, question string, ask func(context.Co
 		return answer{}, err
 	}
 	got.until = time.Now().Add(got.ttl)
+	a.remember(key, got)
+	return got, nil
+}
+
+// trust notes that the answer to a question has led to one that was good.
+func (a *answers) trust(question string) {
+	key := sha256.Sum256([]byte(question))
+	if known, fresh := a.lookUp(key); fresh && !known.good {
+		known.good = true
+		a.remember(key, known)
+	}
+}
+
+func (a *answers) remember(key [sha256.Size]byte, got answer) {
 	keep := got.ttl
 	if got.good {
 		keep = goodTTL
 	}
 	a.known.Add(key, got, keep)
-	return got, nil
 }
 
 func (a *answers) lookUp(key [sha256.Size]byte) (known answer, fresh bool) {
