@@ -179,6 +179,13 @@ func (a *actionClient) appliedRevision() int {
 	return cmp.Or(a.clients.ledger.state(a.owner.GetUID()).Revision, int(a.numberInStatus("revision")))
 }
 
+// appliedGeneration is the generation of the custom resource that was applied last. Before the
+// first success since the operator started, the status knows it, unless an older version wrote
+// that. The answer is 0 then, which counts as edited.
+func (a *actionClient) appliedGeneration() int64 {
+	return cmp.Or(a.clients.ledger.state(a.owner.GetUID()).Generation, a.numberInStatus("generation"))
+}
+
 // lost is whether there was a release of which there is no record any more. Its hooks have run: who may delete records need not be allowed to make what hooks make.
 func (a *actionClient) lost() bool { return a.current == nil && a.appliedRevision() > 0 }
 
