@@ -30,6 +30,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"demo.welcome.domain/welcome-operator/internal/release"
 	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
@@ -320,7 +321,7 @@ func operatorsAreAlone(ctx context.Context, p *patient) (string, []finding, erro
 	served, unserved := map[string]int{}, map[string][]string{}
 	for i := range p.customResources {
 		obj := &p.customResources[i]
-		claimed := status.Operator(obj)
+		claimed := release.ClaimedBy(obj)
 		if claimed == "" && time.Since(obj.GetCreationTimestamp().Time) > time.Minute {
 			unserved[obj.GetNamespace()] = append(unserved[obj.GetNamespace()], label(obj))
 		} else if claimed != "" {

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/release"
 	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
@@ -200,7 +201,7 @@ func newResources(ctx context.Context, cache informed, live client.Reader, elect
 func ownerOf(object *unstructured.Unstructured, selector labels.Selector) owner {
 	o := owner{
 		selected: selector.Matches(labels.Set(object.GetLabels())),
-		operator: status.Operator(object),
+		operator: release.ClaimedBy(object),
 		deleted:  object.GetDeletionTimestamp() != nil,
 		held:     slices.Contains(object.GetFinalizers(), status.Finalizer),
 	}

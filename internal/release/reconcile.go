@@ -13,7 +13,6 @@ import (
 	"helm.sh/helm/v3/pkg/storage/driver"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/record"
@@ -26,7 +25,7 @@ import (
 type actionClient struct {
 	*Kind
 	ctx    context.Context // of the reconcile: the library's interface has none
-	owner  client.Object
+	owner  *unstructured.Unstructured
 	report func(message string) // of what a record names and the owner has no right to
 	store  *record.Store
 
@@ -104,7 +103,7 @@ func (a *actionClient) Get(string, ...helmclient.GetOption) (*release.Release, e
 
 // isOthers is whether another operator has made the record since the custom resource was looked at: it had no operator then. One that was taken over says so.
 func (a *actionClient) isOthers() bool {
-	return a.current.Operator != "" && a.current.Operator != a.clients.operator && claimedBy(a.owner) != a.clients.operator
+	return a.current.Operator != "" && a.current.Operator != a.clients.operator && ClaimedBy(a.owner) != a.clients.operator
 }
 
 // newest is the newest record. One that is too far ahead to be the operator's is deleted: there is none after the highest number, and
@@ -183,7 +182,7 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 
 // spec of the custom resource, with the overrides in it.
 func (a *actionClient) spec() (map[string]any, error) {
-	spec, _, err := unstructured.NestedMap(a.owner.(*unstructured.Unstructured).Object, "spec")
+	spec, _, err := unstructured.NestedMap(a.owner.Object, "spec")
 	if err != nil {
 		return nil, fmt.Errorf("read the spec: %w", err)
 	}

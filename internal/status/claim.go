@@ -23,6 +23,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 const (
@@ -43,12 +44,6 @@ const (
 	// askTimeout bounds a single request.
 	askTimeout = 5 * time.Second
 )
-
-// Operator is the operator that has claimed a custom resource, empty if none has.
-func Operator(obj *unstructured.Unstructured) string {
-	operator, _, _ := unstructured.NestedString(obj.Object, "status", "operator")
-	return operator
-}
 
 func challenger(obj *unstructured.Unstructured) string {
 	challenger, _, _ := unstructured.NestedString(obj.Object, "status", "challenger")
@@ -118,7 +113,7 @@ func (c *claims) admit(ctx context.Context, obj *unstructured.Unstructured) (boo
 // holder is the operator that has claimed a custom resource, empty if none has. While it is installed for the first time, its status tells
 // nothing yet, but the record does. Who forges that has their own custom resource left alone until nobody answers for it.
 func (c *claims) holder(ctx context.Context, obj *unstructured.Unstructured) (string, error) {
-	if holder := Operator(obj); holder != "" || wasLetGo(obj) {
+	if holder := release.ClaimedBy(obj); holder != "" || wasLetGo(obj) {
 		return holder, nil
 	}
 	return c.releases.Recorder(ctx, obj)
@@ -385,7 +380,7 @@ func (c *claims) ask(ctx context.Context, now time.Time) {
 	for at, obj := range ask {
 		err := error(nil)
 		if challenger(obj) == "" {
-			obj, err = c.write(ctx, obj, Operator(obj), c.self)
+			obj, err = c.write(ctx, obj, release.ClaimedBy(obj), c.self)
 		}
 		written := now.Add(time.Since(began).Truncate(lookPeriod)) // with many places, long after now: the last ones have as long to answer as the first
 		if err == nil {

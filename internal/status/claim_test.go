@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 // rival is another operator on the same API server.
@@ -85,7 +87,7 @@ func TestClaimOfAnOperatorThatLives(t *testing.T) {
 	if s.writes != 12 {
 		t.Errorf("%d questions and answers in a minute", s.writes)
 	}
-	if theirs := s.find("team", "theirs"); Operator(theirs) != "there/lease" || challenger(theirs) != "" {
+	if theirs := s.find("team", "theirs"); release.ClaimedBy(theirs) != "there/lease" || challenger(theirs) != "" {
 		t.Errorf("its status is %v", theirs.Object["status"])
 	}
 	if extra := len(s.claims.events.(*record.FakeRecorder).Events); extra > 0 {
@@ -169,7 +171,7 @@ func TestClaimInANamespaceThatIsNoLongerWatched(t *testing.T) {
 		there.answer(t.Context())
 	}
 	if !s.admits(s.claims, "unwatched", "theirs") || s.admits(s.claims, "watched", "theirs") {
-		t.Errorf("claimed: unwatched by %s, watched by %s", Operator(s.find("unwatched", "theirs")), Operator(s.find("watched", "theirs")))
+		t.Errorf("claimed: unwatched by %s, watched by %s", release.ClaimedBy(s.find("unwatched", "theirs")), release.ClaimedBy(s.find("watched", "theirs")))
 	}
 }
 
@@ -191,7 +193,7 @@ func TestClaimAnsweredUnheard(t *testing.T) {
 	})
 	s.claims.ask(t.Context(), now.Add(time.Hour))
 	s.claims.Client = s.server
-	if operator := Operator(s.find("team", "theirs")); operator != "there/lease" {
+	if operator := release.ClaimedBy(s.find("team", "theirs")); operator != "there/lease" {
 		t.Errorf("it was taken over by %s", operator)
 	}
 	s.claims.ask(t.Context(), now.Add(time.Hour+lookPeriod))
@@ -220,7 +222,7 @@ func TestClaimOfWhatIsNoLongerSelected(t *testing.T) {
 		t.Errorf("it was not let go: %v", s.find("team", "theirs").Object["status"])
 	}
 	s.recorder = "there/lease" // as its record has it for good
-	if !s.admits(s.claims, "team", "theirs") || Operator(s.find("team", "theirs")) != "here/lease" {
+	if !s.admits(s.claims, "team", "theirs") || release.ClaimedBy(s.find("team", "theirs")) != "here/lease" {
 		t.Errorf("its status is %v", s.find("team", "theirs").Object["status"])
 	}
 }
@@ -281,7 +283,7 @@ func TestClaimByARecord(t *testing.T) {
 	s.claims.ask(t.Context(), time.Now())
 	there.notice(s.find("test", "hello"))
 	there.answer(t.Context())
-	if operator := Operator(s.find("test", "hello")); operator != "there/lease" {
+	if operator := release.ClaimedBy(s.find("test", "hello")); operator != "there/lease" {
 		t.Errorf("claimed by %q", operator)
 	}
 }
