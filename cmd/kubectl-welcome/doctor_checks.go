@@ -30,6 +30,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/release"
 	"demo.welcome.domain/welcome-operator/internal/status"
 )
@@ -123,8 +124,7 @@ func crdsFit(ctx context.Context, p *patient) (string, []finding, error) {
 		is := &apiextensionsv1.CustomResourceDefinition{}
 		names = append(names, want.Name)
 		const remedy = "make install, or kubectl apply --server-side -f config/crd/bases; under OLM: upgrade the operator"
-		live := &unstructured.Unstructured{}
-		live.SetGroupVersionKind(want.GroupVersionKind())
+		live := object.Empty(want.GroupVersionKind())
 		err := p.Get(ctx, client.ObjectKeyFromObject(want), live)
 		if apierrors.IsNotFound(err) {
 			found = append(found, finding{want.Name + " is not there", remedy})

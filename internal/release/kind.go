@@ -131,8 +131,7 @@ func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
 	if err != nil {
 		return fmt.Errorf("read the selector of %s: %w", k.GroupVersionKind.Kind, err)
 	}
-	kind := &unstructured.Unstructured{}
-	kind.SetGroupVersionKind(k.GroupVersionKind)
+	kind := object.Empty(k.GroupVersionKind)
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	mine := func(obj *unstructured.Unstructured) bool {
 		operator, told, _ := unstructured.NestedString(object.Unpack(obj).Object, "status", "operator")

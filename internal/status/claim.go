@@ -264,9 +264,7 @@ func (c *claims) update(ctx context.Context, obj *unstructured.Unstructured) err
 
 // Start asks and answers until ctx ends.
 func (c *claims) Start(ctx context.Context) error {
-	kind := &unstructured.Unstructured{}
-	kind.SetGroupVersionKind(c.kind)
-	informer, err := c.cache.GetInformer(ctx, kind)
+	informer, err := c.cache.GetInformer(ctx, object.Empty(c.kind))
 	if err != nil {
 		return fmt.Errorf("watch claims: %w", err)
 	}
@@ -348,8 +346,7 @@ func (c *claims) answer(ctx context.Context) {
 
 // cached is a custom resource as the cache has it, nil if it is not there.
 func (c *claims) cached(ctx context.Context, key client.ObjectKey) *unstructured.Unstructured {
-	obj := &unstructured.Unstructured{}
-	obj.SetGroupVersionKind(c.kind)
+	obj := object.Empty(c.kind)
 	if err := c.Get(ctx, key, obj, client.UnsafeDisableDeepCopy); err != nil {
 		return nil
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
@@ -29,8 +30,7 @@ func (s *stage) rival(name string) *claims {
 // claim has a Welcome claimed by the operator there/lease.
 func (s *stage) claim(namespace, name string) {
 	s.Helper()
-	welcome := &unstructured.Unstructured{}
-	welcome.SetGroupVersionKind(welcomeKind)
+	welcome := object.Empty(welcomeKind)
 	welcome.SetNamespace(namespace)
 	welcome.SetName(name)
 	welcome.SetUID(types.UID(namespace + name))
@@ -45,8 +45,7 @@ func (s *stage) claim(namespace, name string) {
 
 func (s *stage) find(namespace, name string) *unstructured.Unstructured {
 	s.Helper()
-	welcome := &unstructured.Unstructured{}
-	welcome.SetGroupVersionKind(welcomeKind)
+	welcome := object.Empty(welcomeKind)
 	if err := s.server.Get(s.Context(), client.ObjectKey{Namespace: namespace, Name: name}, welcome); err != nil {
 		s.Fatal(err)
 	}
