@@ -129,8 +129,7 @@ func (a *adoption) begun(ctx context.Context, kinds []*meta.RESTMapping) (*unstr
 		return nil, err
 	}
 	for _, kind := range kinds {
-		obj := &unstructured.Unstructured{}
-		obj.SetGroupVersionKind(kind.GroupVersionKind)
+		obj := object.Empty(kind.GroupVersionKind)
 		err := api.Get(ctx, client.ObjectKey{Namespace: a.namespace, Name: a.as}, obj)
 		switch {
 		case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
@@ -318,8 +317,7 @@ func (a *adoption) propose(rel *helmrelease.Release, kind *servedKind, entry boo
 
 // ask is a question about the custom resource, before there is one.
 func (a *adoption) ask(gvk schema.GroupVersionKind) ask {
-	obj := &unstructured.Unstructured{Object: map[string]any{}}
-	obj.SetGroupVersionKind(gvk)
+	obj := object.Empty(gvk)
 	obj.SetNamespace(a.namespace)
 	obj.SetName(a.as)
 	return ask{name: obj}

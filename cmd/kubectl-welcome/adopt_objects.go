@@ -50,8 +50,7 @@ func (c *cluster) liveOf(ctx context.Context, obj *unstructured.Unstructured, na
 	if kind.Scope.Name() == "namespace" {
 		key.Namespace = namespace // no chart of the operator may name another one
 	}
-	live := &unstructured.Unstructured{}
-	live.SetGroupVersionKind(obj.GroupVersionKind())
+	live := object.Empty(obj.GroupVersionKind())
 	if err := api.Get(ctx, key, live); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}

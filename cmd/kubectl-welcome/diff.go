@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
@@ -158,8 +159,7 @@ func (a ask) result(ctx context.Context) result {
 	}
 	owner, err := a.obj, error(nil)
 	if owner != nil && owner.GroupVersionKind() != a.kind.gvk { // the chart is rendered with the version that the operator knows
-		owner = &unstructured.Unstructured{}
-		owner.SetGroupVersionKind(a.kind.gvk)
+		owner = object.Empty(a.kind.gvk)
 		err = a.kind.cluster.Get(ctx, client.ObjectKeyFromObject(a.obj), owner)
 	}
 	if err == nil && a.propose != nil {

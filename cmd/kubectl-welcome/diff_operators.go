@@ -22,7 +22,6 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 	boot "demo.welcome.domain/welcome-operator/internal/operator"
 	"demo.welcome.domain/welcome-operator/internal/release"
-	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
 // servers are those of the cluster, as far as they are asked for.
@@ -159,8 +158,8 @@ func (all *servers) nameOf(ctx context.Context, one ask, asks []ask) (string, er
 		}
 		return all.only + "/" + boot.LeaderElectionID, nil
 	}
-	if one.obj != nil && status.Operator(one.obj) != "" {
-		return status.Operator(one.obj), nil
+	if one.obj != nil && release.ClaimedBy(one.obj) != "" {
+		return release.ClaimedBy(one.obj), nil
 	}
 	for _, namespace := range []string{one.name.GetNamespace(), metav1.NamespaceAll} {
 		voted := all.vote(ctx, one.name.GroupVersionKind(), namespace, asks)
@@ -187,7 +186,7 @@ func (all *servers) mostOf(ctx context.Context, gvk schema.GroupVersionKind, nam
 	votes := map[string]int{}
 	for _, other := range asks {
 		if other.obj != nil && other.obj.GroupVersionKind() == gvk && (namespace == metav1.NamespaceAll || other.obj.GetNamespace() == namespace) {
-			votes[status.Operator(other.obj)]++
+			votes[release.ClaimedBy(other.obj)]++
 		}
 	}
 	if delete(votes, ""); len(votes) == 0 {
@@ -196,7 +195,7 @@ func (all *servers) mostOf(ctx context.Context, gvk schema.GroupVersionKind, nam
 			return "", err
 		}
 		for i := range others {
-			votes[status.Operator(&others[i])]++
+			votes[release.ClaimedBy(&others[i])]++
 		}
 		delete(votes, "")
 	}

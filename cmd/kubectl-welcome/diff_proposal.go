@@ -98,8 +98,7 @@ func (c *cluster) applied(ctx context.Context, wanted *unstructured.Unstructured
 	if err != nil {
 		return ask{}, err
 	}
-	live := &unstructured.Unstructured{}
-	live.SetGroupVersionKind(wanted.GroupVersionKind())
+	live := object.Empty(wanted.GroupVersionKind())
 	switch err := api.Get(ctx, client.ObjectKeyFromObject(wanted), live); {
 	case apierrors.IsNotFound(err):
 		return ask{name: wanted, isFile: true, propose: func(ctx context.Context, api *readOnly, _ *unstructured.Unstructured) (*unstructured.Unstructured, error) {

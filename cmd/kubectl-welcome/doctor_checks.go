@@ -30,6 +30,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/release"
 	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
@@ -122,8 +124,7 @@ func crdsFit(ctx context.Context, p *patient) (string, []finding, error) {
 		is := &apiextensionsv1.CustomResourceDefinition{}
 		names = append(names, want.Name)
 		const remedy = "make install, or kubectl apply --server-side -f config/crd/bases; under OLM: upgrade the operator"
-		live := &unstructured.Unstructured{}
-		live.SetGroupVersionKind(want.GroupVersionKind())
+		live := object.Empty(want.GroupVersionKind())
 		err := p.Get(ctx, client.ObjectKeyFromObject(want), live)
 		if apierrors.IsNotFound(err) {
 			found = append(found, finding{want.Name + " is not there", remedy})
@@ -320,7 +321,7 @@ func operatorsAreAlone(ctx context.Context, p *patient) (string, []finding, erro
 	served, unserved := map[string]int{}, map[string][]string{}
 	for i := range p.customResources {
 		obj := &p.customResources[i]
-		claimed := status.Operator(obj)
+		claimed := release.ClaimedBy(obj)
 		if claimed == "" && time.Since(obj.GetCreationTimestamp().Time) > time.Minute {
 			unserved[obj.GetNamespace()] = append(unserved[obj.GetNamespace()], label(obj))
 		} else if claimed != "" {

@@ -23,7 +23,7 @@ import (
 
 	"demo.welcome.domain/welcome-operator/config"
 	boot "demo.welcome.domain/welcome-operator/internal/operator"
-	"demo.welcome.domain/welcome-operator/internal/status"
+	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 // operatorLabel is what Deployments of operators have: config/manager writes it.
@@ -111,7 +111,7 @@ func (c *cluster) examine(ctx context.Context, files []string) (*patient, error)
 	p.customResources, p.unlisted = c.find(ctx, selection{all: true}, nil)
 	serving := map[string]sets.Set[schema.GroupKind]{} // by the operator's namespace
 	for i := range p.customResources {
-		namespace, _, _ := strings.Cut(status.Operator(&p.customResources[i]), "/")
+		namespace, _, _ := strings.Cut(release.ClaimedBy(&p.customResources[i]), "/")
 		if serving[namespace] == nil {
 			serving[namespace] = sets.New[schema.GroupKind]()
 		}

@@ -176,9 +176,7 @@ func (l *onlooker) owns(obj metav1.Object) bool {
 
 // live reads a child.
 func (l *onlooker) live(ctx context.Context, child object.Child) (*unstructured.Unstructured, error) {
-	live := &unstructured.Unstructured{}
-	live.SetAPIVersion(child.APIVersion)
-	live.SetKind(child.Kind)
+	live := child.Empty()
 	return live, l.api.Get(ctx, client.ObjectKey{Namespace: l.obj.GetNamespace(), Name: child.Name}, live)
 }
 

@@ -158,8 +158,7 @@ func (c *cluster) named(ctx context.Context, namespace, arg string) (*unstructur
 	if err != nil {
 		return nil, err
 	}
-	obj := &unstructured.Unstructured{}
-	obj.SetGroupVersionKind(kind.GroupVersionKind)
+	obj := object.Empty(kind.GroupVersionKind)
 	return obj, api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)
 }
 

@@ -42,8 +42,7 @@ func words(asks []Ask) string {
 func TestAsksOfAKindThatOthersRegister(t *testing.T) {
 	kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Registered"}
 	scheme.Scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})
-	o := &unstructured.Unstructured{}
-	o.SetGroupVersionKind(kind)
+	o := Empty(kind)
 	if asks := Asks(o); len(asks) == 0 || asks[0].what != "kind" {
 		t.Errorf("it asks for %v", asks)
 	}

@@ -36,6 +36,11 @@ func Named(o *unstructured.Unstructured) Child {
 	return Child{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Name: o.GetName()}
 }
 
+// Empty is an object of c's kind, to read it into.
+func (c Child) Empty() *unstructured.Unstructured {
+	return Empty(schema.FromAPIVersionAndKind(c.APIVersion, c.Kind))
+}
+
 // ChildOf describes an object as the API server answered after it was brought to what the chart wants in what is not left
 // to others. The fingerprint of a Secret is made with key.
 func ChildOf(applied, desired *unstructured.Unstructured, left Left, rules Ignored, key Key) Child {

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -13,6 +14,13 @@ var (
 	Job = schema.GroupKind{Group: "batch", Kind: "Job"}
 	Pod = schema.GroupKind{Kind: "Pod"}
 )
+
+// Empty is an object of a kind with nothing in it: to be read into, or to stand for the kind.
+func Empty(gvk schema.GroupVersionKind) *unstructured.Unstructured {
+	empty := &unstructured.Unstructured{}
+	empty.SetGroupVersionKind(gvk)
+	return empty
+}
 
 // Kinds names kinds of objects: Job for those of any group, Deployment.apps for that of one.
 type Kinds []string

@@ -58,7 +58,7 @@ func cacheOptions(entries []Entry, namespaces []string) cache.Options {
 		}}
 	}
 	for _, entry := range entries {
-		options.ByObject[customResource(entry)] = cache.ByObject{
+		options.ByObject[object.Empty(entry.GroupVersionKind)] = cache.ByObject{
 			Label:     labels.Everything(),
 			Transform: slimOwner,
 		}
@@ -83,10 +83,10 @@ type promptCache struct {
 func base(entries []Entry) []client.Object {
 	kinds := []client.Object{&corev1.ConfigMap{}}
 	if haveSecrets(entries) {
-		kinds = append(kinds, record.Secrets())
+		kinds = append(kinds, object.Empty(object.Secret))
 	}
 	for _, entry := range entries {
-		kinds = append(kinds, customResource(entry))
+		kinds = append(kinds, object.Empty(entry.GroupVersionKind))
 	}
 	return kinds
 }
@@ -152,12 +152,6 @@ func slimOwner(whole any) (any, error) {
 	}
 	owner.SetAnnotations(annotations)
 	return object.Pack(owner)
-}
-
-func customResource(entry Entry) *unstructured.Unstructured {
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(entry.GroupVersionKind)
-	return object
 }
 
 // newInformer gives the library the watch on Secrets that it insists on, without a Secret:

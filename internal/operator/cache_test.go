@@ -76,8 +76,7 @@ func TestFailsWatch(t *testing.T) {
 }
 
 func TestWatchedKind(t *testing.T) {
-	things := &unstructured.Unstructured{}
-	things.SetGroupVersionKind(testKind)
+	things := object.Empty(testKind)
 	for kind, object := range map[string]any{"Thing": things, "ConfigMap": &corev1.ConfigMap{}} {
 		description := toolscache.NewReflector(noSecrets{}, object, nil, 0).TypeDescription()
 		if got := watchedKind(description); got != kind {

@@ -29,6 +29,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/release"
 	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
@@ -184,7 +185,7 @@ func newResources(ctx context.Context, cache informed, live client.Reader, elect
 		if err != nil {
 			return nil, fmt.Errorf("read the selector of %s: %w", entry.Kind, err)
 		}
-		informer, err := cache.GetInformer(ctx, customResource(entry))
+		informer, err := cache.GetInformer(ctx, object.Empty(entry.GroupVersionKind))
 		if err != nil {
 			return nil, fmt.Errorf("watch %s: %w", entry.Kind, err)
 		}
@@ -200,7 +201,7 @@ func newResources(ctx context.Context, cache informed, live client.Reader, elect
 func ownerOf(object *unstructured.Unstructured, selector labels.Selector) owner {
 	o := owner{
 		selected: selector.Matches(labels.Set(object.GetLabels())),
-		operator: status.Operator(object),
+		operator: release.ClaimedBy(object),
 		deleted:  object.GetDeletionTimestamp() != nil,
 		held:     slices.Contains(object.GetFinalizers(), status.Finalizer),
 	}
@@ -396,9 +397,7 @@ func (r *resources) workloadsOf(ctx context.Context, gvk schema.GroupVersionKind
 	if err != nil {
 		return nil, err
 	}
-	kind := &unstructured.Unstructured{}
-	kind.SetGroupVersionKind(gvk)
-	informer, err := r.cache.GetInformer(ctx, kind)
+	informer, err := r.cache.GetInformer(ctx, object.Empty(gvk))
 	if apierrors.IsTimeout(err) { // of another namespace
 		return nil, nil
 	}

@@ -171,7 +171,7 @@ var controller = map[bool]*bool{true: ptr.To(true)}
 func IndexReleases(ctx context.Context, indexer client.FieldIndexer, secrets bool) error {
 	kinds := []client.Object{&corev1.ConfigMap{}}
 	if secrets {
-		kinds = append(kinds, Secrets())
+		kinds = append(kinds, object.Empty(object.Secret))
 	}
 	for _, kind := range kinds {
 		if err := indexer.IndexField(ctx, kind, releaseIndex, func(record client.Object) []string {

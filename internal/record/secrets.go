@@ -24,13 +24,6 @@ const (
 	SecretType = "helm.sh/release.v1"
 )
 
-// Secrets is the kind of Secrets as the cache has it, both for records and for what charts make.
-func Secrets() *unstructured.Unstructured {
-	kind := &unstructured.Unstructured{}
-	kind.SetGroupVersionKind(object.Secret)
-	return kind
-}
-
 // SlimSecret is Slim for Secrets. What is no record is for others to slim: it returns nil.
 func SlimSecret(secret *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if releaseOf(secret.GetName()) == "" {
@@ -97,7 +90,7 @@ func asConfigMap(secret *corev1.Secret, err error) (*corev1.ConfigMap, error) {
 
 // asSecret is the metadata of a record for the cache, and ofSecret is it again, with the key.
 func asSecret(record *corev1.ConfigMap) *unstructured.Unstructured {
-	secret := Secrets()
+	secret := object.Empty(object.Secret)
 	metadata, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(&record.ObjectMeta) // texts
 	secret.Object["metadata"] = metadata
 	return secret

@@ -493,7 +493,7 @@ func (r *Store) await(ctx context.Context, name string, seen func(*corev1.Config
 func (r *Store) cachedRecord(ctx context.Context, name string) (*corev1.ConfigMap, error) {
 	key := client.ObjectKey{Namespace: r.owner.GetNamespace(), Name: name}
 	if r.kind == object.Secret.Kind {
-		secret := Secrets()
+		secret := object.Empty(object.Secret)
 		if err := r.cache.Get(ctx, key, secret, client.UnsafeDisableDeepCopy); err != nil {
 			return &corev1.ConfigMap{}, err
 		}

@@ -26,7 +26,7 @@ func (a *actionClient) sayBegun(manifest string) error {
 		if read, err = a.live(); err != nil {
 			return err
 		}
-		holder := claimedBy(read)
+		holder := ClaimedBy(read)
 		if read.GetGeneration() != a.owner.GetGeneration() || read.GetDeletionTimestamp() != nil || holder != "" && holder != a.clients.operator {
 			return errors.New("the custom resource has changed since it was read")
 		}

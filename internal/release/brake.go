@@ -63,6 +63,14 @@ func (c *churn) holds(now time.Time, generation int64, chart string) string {
 		"and there is no further revision until that stays the same for %[2]s", mostRevisions, brakeWindow, strings.Join(c.changed, ", "))
 }
 
+// braked is why there is no further revision for now, empty if there may be one.
+func (a *actionClient) braked() string {
+	if a.asks == (questions{}) {
+		return ""
+	}
+	return a.clients.ledger.churn(a.owner.GetUID()).holds(time.Now(), a.owner.GetGeneration(), a.source.digest)
+}
+
 // churn of the release of a custom resource whose chart asks the cluster, for its reconcile to read and write.
 func (l *ledger) churn(uid types.UID) (c *churn) {
 	l.write(uid, func(n *note) {

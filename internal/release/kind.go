@@ -131,8 +131,7 @@ func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
 	if err != nil {
 		return fmt.Errorf("read the selector of %s: %w", k.GroupVersionKind.Kind, err)
 	}
-	kind := &unstructured.Unstructured{}
-	kind.SetGroupVersionKind(k.GroupVersionKind)
+	kind := object.Empty(k.GroupVersionKind)
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	mine := func(obj *unstructured.Unstructured) bool {
 		operator, told, _ := unstructured.NestedString(object.Unpack(obj).Object, "status", "operator")
@@ -249,10 +248,10 @@ func (k *Kind) watch(ctx context.Context, owner client.Object, children []object
 // ActionClientFor returns the action client of one reconcile of owner. It asks the cluster
 // nothing, but for records that have to be moved: Helm's machinery is built when something has to be done.
 func (k *Kind) ActionClientFor(ctx context.Context, owner client.Object) (helmclient.ActionInterface, error) {
-	return k.client(ctx, owner)
+	return k.client(ctx, owner.(*unstructured.Unstructured)) // the library knows no other type
 }
 
-func (k *Kind) client(ctx context.Context, owner client.Object) (*actionClient, error) {
+func (k *Kind) client(ctx context.Context, owner *unstructured.Unstructured) (*actionClient, error) {
 	report := k.clients.reporter(ctx, owner)
 	a := &actionClient{Kind: k, ctx: ctx, owner: owner, report: report}
 	a.store = k.store(ctx, owner, record.Options{Allow: k.Allow, Applied: a.appliedRevision, Children: a.knownChildren, IsApplied: func(manifest string) bool { return a.isApplied(manifest) || a.wasBegun(manifest) }, Report: report})

@@ -39,6 +39,17 @@ type operation struct {
 	beforePurge func() error
 }
 
+// prepare does, one after the other, what comes before an action begins. The first that fails has failed the action.
+func (a *actionClient) prepare(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			a.failed(err)
+			return err
+		}
+	}
+	return nil
+}
+
 // begin waits until an action may run that makes a revision from the wanted inputs, or none. Its end lets the next one begin.
 // left and rehearse are as in guard.Plan.
 func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
@@ -61,6 +72,51 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 		return nil, err
 	}
 	return op, nil
+}
+
+// left are manifests of what may be there besides what the newest record names, where that was lost, is not proven or was not brought to
+// its end: what is the owner's, and what releases that were not brought to their end have made.
+func (a *actionClient) left() (left []string, err error) {
+	// Of kinds that the cluster no longer knows nothing is named, or nothing could be deleted.
+	name := func(manifest string) error {
+		named, err := a.store.Named(manifest)
+		if named != "" {
+			left = append(left, named)
+		}
+		return err
+	}
+	for _, manifest := range a.clients.ledger.read(a.owner.GetUID()).inherited {
+		if err := name(manifest); err != nil {
+			return nil, fmt.Errorf("read what another operator has applied: %w", err)
+		}
+	}
+	if a.current != nil && a.proven && a.current.Status == release.StatusDeployed || a.current == nil && a.appliedDigest() == "" {
+		return left, nil
+	}
+	if err := name(object.BareManifest(a.knownChildren())); err != nil {
+		return nil, fmt.Errorf("read what was applied: %w", err)
+	}
+	owned, err := a.owned()
+	if err != nil {
+		return nil, err
+	}
+	if len(owned) > 0 {
+		left = append(left, object.BareManifest(owned))
+	}
+	if a.current == nil || a.current.Status == release.StatusDeployed {
+		return left, nil
+	}
+	unfinished, err := a.store.Unfinished(a.ctx)
+	return append(left, unfinished...), err
+}
+
+// owned are the objects that the cache shows to be the owner's, but for the records, as far as their kinds are watched.
+func (a *actionClient) owned() ([]object.Child, error) {
+	if a.watches == nil {
+		return nil, nil
+	}
+	owned, err := a.watches.owned(a.ctx, a.owner, a.unowned())
+	return slices.DeleteFunc(owned, record.Is), err
 }
 
 // renderAlone renders the chart, in its present version, with a spec and the overrides. It asks the cluster nothing: lookup finds nothing.

@@ -129,16 +129,12 @@ func (a *actionClient) inStatus(field string) string {
 	return textInStatus(a.owner, "release", field)
 }
 
-// claimedBy is the operator that has claimed a custom resource, empty if none has.
-func claimedBy(owner client.Object) string { return textInStatus(owner, "operator") }
+// ClaimedBy is the operator that has claimed a custom resource, empty if none has.
+func ClaimedBy(owner *unstructured.Unstructured) string { return textInStatus(owner, "operator") }
 
 // textInStatus is a text in the status of a custom resource, empty if it has none there.
-func textInStatus(owner client.Object, path ...string) string {
-	u, ok := owner.(*unstructured.Unstructured)
-	if !ok {
-		return ""
-	}
-	text, _, _ := unstructured.NestedString(u.Object, append([]string{"status"}, path...)...)
+func textInStatus(owner *unstructured.Unstructured, path ...string) string {
+	text, _, _ := unstructured.NestedString(owner.Object, append([]string{"status"}, path...)...)
 	return text
 }
 
@@ -156,11 +152,7 @@ func (a *actionClient) unownedChildren() (children []object.Child) {
 	if state := a.clients.ledger.state(a.owner.GetUID()); state.Revision != 0 {
 		return slices.DeleteFunc(slices.Clone(state.Children), func(child object.Child) bool { return child.UID == "" })
 	}
-	owner, ok := a.owner.(*unstructured.Unstructured)
-	if !ok {
-		return nil
-	}
-	listed, _, _ := unstructured.NestedSlice(owner.Object, "status", "release", "unowned")
+	listed, _, _ := unstructured.NestedSlice(a.owner.Object, "status", "release", "unowned")
 	for _, item := range listed {
 		fields, _ := item.(map[string]any)
 		text := func(key string) string { text, _ := fields[key].(string); return text }
@@ -179,16 +171,19 @@ func (a *actionClient) appliedRevision() int {
 	return cmp.Or(a.clients.ledger.state(a.owner.GetUID()).Revision, int(a.numberInStatus("revision")))
 }
 
+// appliedGeneration is the generation of the custom resource that was applied last. Before the
+// first success since the operator started, the status knows it, unless an older version wrote
+// that. The answer is 0 then, which counts as edited.
+func (a *actionClient) appliedGeneration() int64 {
+	return cmp.Or(a.clients.ledger.state(a.owner.GetUID()).Generation, a.numberInStatus("generation"))
+}
+
 // lost is whether there was a release of which there is no record any more. Its hooks have run: who may delete records need not be allowed to make what hooks make.
 func (a *actionClient) lost() bool { return a.current == nil && a.appliedRevision() > 0 }
 
 // numberInStatus is a number in what the custom resource's status says of the release, 0 if it says none.
 func (a *actionClient) numberInStatus(field string) int64 {
-	owner, ok := a.owner.(*unstructured.Unstructured)
-	if !ok {
-		return 0
-	}
-	number, _, _ := unstructured.NestedInt64(owner.Object, "status", "release", field)
+	number, _, _ := unstructured.NestedInt64(a.owner.Object, "status", "release", field)
 	return number
 }
 

@@ -130,9 +130,7 @@ func (a *actionClient) health() health {
 
 // cachedChild is an object as the cache has it.
 func (a *actionClient) cachedChild(child object.Child) (*unstructured.Unstructured, error) {
-	cached := &unstructured.Unstructured{}
-	cached.SetAPIVersion(child.APIVersion)
-	cached.SetKind(child.Kind)
+	cached := child.Empty()
 	err := a.clients.cached.Get(a.ctx, client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, cached, client.UnsafeDisableDeepCopy)
 	return cached, err
 }

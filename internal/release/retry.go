@@ -13,3 +13,13 @@ const (
 func retryDelay(failures int, last time.Duration) time.Duration {
 	return min(firstRetry<<min(failures-1, 10), last)
 }
+
+// hold is the failure of a moment ago. It is to be tried again when its time has come: whatever has asked for this reconcile took the place of that in the controller's
+// queue, and its own next one may be a quarter of an hour away.
+func (a *actionClient) hold(failed failure) error {
+	a.schedule.after(a.owner, time.Until(failed.until))
+	return failed.err
+}
+
+// retries is whether the last action has failed.
+func (a *actionClient) retries() bool { return a.clients.ledger.failure(a.owner.GetUID()).count > 0 }

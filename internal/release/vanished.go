@@ -80,7 +80,7 @@ func (k *Kind) Bury(ctx context.Context, key client.ObjectKey) (forgotten []type
 }
 
 func (k *Kind) bury(ctx context.Context, owner *unstructured.Unstructured) error {
-	operator, uid := claimedBy(owner), owner.GetUID()
+	operator, uid := ClaimedBy(owner), owner.GetUID()
 	switch {
 	case len(k.Allow.Cluster) == 0: // the garbage collector deletes all that it has left
 		return nil

@@ -123,9 +123,9 @@ func (w *watches) read(ctx context.Context, gvk schema.GroupVersionKind) error {
 		}
 		patient, cancel := context.WithTimeout(ctx, readPatience)
 		defer cancel()
-		_, err := w.mgr.GetCache().GetInformer(patient, emptyOf(gvk))
+		_, err := w.mgr.GetCache().GetInformer(patient, object.Empty(gvk))
 		if err != nil && ctx.Err() == nil {
-			err = errors.Join(err, w.mgr.GetCache().RemoveInformer(ctx, emptyOf(gvk)))
+			err = errors.Join(err, w.mgr.GetCache().RemoveInformer(ctx, object.Empty(gvk)))
 		}
 		return nil, err
 	})
@@ -149,12 +149,6 @@ func kindsOf(owners []unstructured.Unstructured) []schema.GroupVersionKind {
 		}
 	}
 	return slices.Collect(maps.Keys(kinds))
-}
-
-func emptyOf(gvk schema.GroupVersionKind) *unstructured.Unstructured {
-	empty := &unstructured.Unstructured{}
-	empty.SetGroupVersionKind(gvk)
-	return empty
 }
 
 // TryList is an error where the operator may not list those of a kind that selector selects in one of the namespaces, or cannot for longer than AskPatience.
@@ -214,7 +208,7 @@ func (w *watches) begin(ctx context.Context, gvk schema.GroupVersionKind) error 
 	}
 	err := w.read(ctx, gvk)
 	if err == nil {
-		err = w.controller.Watch(source.Kind(w.mgr.GetCache(), emptyOf(gvk),
+		err = w.controller.Watch(source.Kind(w.mgr.GetCache(), object.Empty(gvk),
 			handler.TypedEnqueueRequestsFromMapFunc(w.madeFor),
 			childChanged(),
 		))

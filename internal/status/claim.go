@@ -23,6 +23,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 const (
@@ -43,12 +44,6 @@ const (
 	// askTimeout bounds a single request.
 	askTimeout = 5 * time.Second
 )
-
-// Operator is the operator that has claimed a custom resource, empty if none has.
-func Operator(obj *unstructured.Unstructured) string {
-	operator, _, _ := unstructured.NestedString(obj.Object, "status", "operator")
-	return operator
-}
 
 func challenger(obj *unstructured.Unstructured) string {
 	challenger, _, _ := unstructured.NestedString(obj.Object, "status", "challenger")
@@ -118,7 +113,7 @@ func (c *claims) admit(ctx context.Context, obj *unstructured.Unstructured) (boo
 // holder is the operator that has claimed a custom resource, empty if none has. While it is installed for the first time, its status tells
 // nothing yet, but the record does. Who forges that has their own custom resource left alone until nobody answers for it.
 func (c *claims) holder(ctx context.Context, obj *unstructured.Unstructured) (string, error) {
-	if holder := Operator(obj); holder != "" || wasLetGo(obj) {
+	if holder := release.ClaimedBy(obj); holder != "" || wasLetGo(obj) {
 		return holder, nil
 	}
 	return c.releases.Recorder(ctx, obj)
@@ -269,9 +264,7 @@ func (c *claims) update(ctx context.Context, obj *unstructured.Unstructured) err
 
 // Start asks and answers until ctx ends.
 func (c *claims) Start(ctx context.Context) error {
-	kind := &unstructured.Unstructured{}
-	kind.SetGroupVersionKind(c.kind)
-	informer, err := c.cache.GetInformer(ctx, kind)
+	informer, err := c.cache.GetInformer(ctx, object.Empty(c.kind))
 	if err != nil {
 		return fmt.Errorf("watch claims: %w", err)
 	}
@@ -353,8 +346,7 @@ func (c *claims) answer(ctx context.Context) {
 
 // cached is a custom resource as the cache has it, nil if it is not there.
 func (c *claims) cached(ctx context.Context, key client.ObjectKey) *unstructured.Unstructured {
-	obj := &unstructured.Unstructured{}
-	obj.SetGroupVersionKind(c.kind)
+	obj := object.Empty(c.kind)
 	if err := c.Get(ctx, key, obj, client.UnsafeDisableDeepCopy); err != nil {
 		return nil
 	}
@@ -385,7 +377,7 @@ func (c *claims) ask(ctx context.Context, now time.Time) {
 	for at, obj := range ask {
 		err := error(nil)
 		if challenger(obj) == "" {
-			obj, err = c.write(ctx, obj, Operator(obj), c.self)
+			obj, err = c.write(ctx, obj, release.ClaimedBy(obj), c.self)
 		}
 		written := now.Add(time.Since(began).Truncate(lookPeriod)) // with many places, long after now: the last ones have as long to answer as the first
 		if err == nil {

@@ -14,6 +14,9 @@ import (
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 // rival is another operator on the same API server.
@@ -27,8 +30,7 @@ func (s *stage) rival(name string) *claims {
 // claim has a Welcome claimed by the operator there/lease.
 func (s *stage) claim(namespace, name string) {
 	s.Helper()
-	welcome := &unstructured.Unstructured{}
-	welcome.SetGroupVersionKind(welcomeKind)
+	welcome := object.Empty(welcomeKind)
 	welcome.SetNamespace(namespace)
 	welcome.SetName(name)
 	welcome.SetUID(types.UID(namespace + name))
@@ -43,8 +45,7 @@ func (s *stage) claim(namespace, name string) {
 
 func (s *stage) find(namespace, name string) *unstructured.Unstructured {
 	s.Helper()
-	welcome := &unstructured.Unstructured{}
-	welcome.SetGroupVersionKind(welcomeKind)
+	welcome := object.Empty(welcomeKind)
 	if err := s.server.Get(s.Context(), client.ObjectKey{Namespace: namespace, Name: name}, welcome); err != nil {
 		s.Fatal(err)
 	}
@@ -85,7 +86,7 @@ func TestClaimOfAnOperatorThatLives(t *testing.T) {
 	if s.writes != 12 {
 		t.Errorf("%d questions and answers in a minute", s.writes)
 	}
-	if theirs := s.find("team", "theirs"); Operator(theirs) != "there/lease" || challenger(theirs) != "" {
+	if theirs := s.find("team", "theirs"); release.ClaimedBy(theirs) != "there/lease" || challenger(theirs) != "" {
 		t.Errorf("its status is %v", theirs.Object["status"])
 	}
 	if extra := len(s.claims.events.(*record.FakeRecorder).Events); extra > 0 {
@@ -169,7 +170,7 @@ func TestClaimInANamespaceThatIsNoLongerWatched(t *testing.T) {
 		there.answer(t.Context())
 	}
 	if !s.admits(s.claims, "unwatched", "theirs") || s.admits(s.claims, "watched", "theirs") {
-		t.Errorf("claimed: unwatched by %s, watched by %s", Operator(s.find("unwatched", "theirs")), Operator(s.find("watched", "theirs")))
+		t.Errorf("claimed: unwatched by %s, watched by %s", release.ClaimedBy(s.find("unwatched", "theirs")), release.ClaimedBy(s.find("watched", "theirs")))
 	}
 }
 
@@ -191,7 +192,7 @@ func TestClaimAnsweredUnheard(t *testing.T) {
 	})
 	s.claims.ask(t.Context(), now.Add(time.Hour))
 	s.claims.Client = s.server
-	if operator := Operator(s.find("team", "theirs")); operator != "there/lease" {
+	if operator := release.ClaimedBy(s.find("team", "theirs")); operator != "there/lease" {
 		t.Errorf("it was taken over by %s", operator)
 	}
 	s.claims.ask(t.Context(), now.Add(time.Hour+lookPeriod))
@@ -220,7 +221,7 @@ func TestClaimOfWhatIsNoLongerSelected(t *testing.T) {
 		t.Errorf("it was not let go: %v", s.find("team", "theirs").Object["status"])
 	}
 	s.recorder = "there/lease" // as its record has it for good
-	if !s.admits(s.claims, "team", "theirs") || Operator(s.find("team", "theirs")) != "here/lease" {
+	if !s.admits(s.claims, "team", "theirs") || release.ClaimedBy(s.find("team", "theirs")) != "here/lease" {
 		t.Errorf("its status is %v", s.find("team", "theirs").Object["status"])
 	}
 }
@@ -281,7 +282,7 @@ func TestClaimByARecord(t *testing.T) {
 	s.claims.ask(t.Context(), time.Now())
 	there.notice(s.find("test", "hello"))
 	there.answer(t.Context())
-	if operator := Operator(s.find("test", "hello")); operator != "there/lease" {
+	if operator := release.ClaimedBy(s.find("test", "hello")); operator != "there/lease" {
 		t.Errorf("claimed by %q", operator)
 	}
 }

@@ -241,8 +241,7 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 
 // shown is a custom resource as the cache has it when that is not behind a version of it, and how the two compare. It is not to be changed.
 func (r *Reporter) shown(ctx context.Context, version *unstructured.Unstructured) (shown *unstructured.Unstructured, order int, err error) {
-	shown = &unstructured.Unstructured{}
-	shown.SetGroupVersionKind(version.GroupVersionKind())
+	shown = object.Empty(version.GroupVersionKind())
 	ctx, cancel := context.WithTimeout(ctx, cacheLag)
 	defer cancel()
 	err = object.AwaitCached(ctx, func(ctx context.Context) (bool, error) {
@@ -428,9 +427,7 @@ func (r *Reporter) find(ctx context.Context, owner client.Object, child object.C
 }
 
 func get(ctx context.Context, from client.Reader, owner client.Object, child object.Child, opts ...client.GetOption) (*unstructured.Unstructured, error) {
-	live := &unstructured.Unstructured{}
-	live.SetAPIVersion(child.APIVersion)
-	live.SetKind(child.Kind)
+	live := child.Empty()
 	if object.IsSecret(live) {
 		ctx = object.Quietly(ctx)
 	}

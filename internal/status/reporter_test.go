@@ -63,8 +63,7 @@ func newStage(t *testing.T) *stage {
 	}
 	known.AddKnownTypeWithName(welcomeKind, &unstructured.Unstructured{})
 	metav1.AddToGroupVersion(known, welcomeKind.GroupVersion())
-	welcome := &unstructured.Unstructured{}
-	welcome.SetGroupVersionKind(welcomeKind)
+	welcome := object.Empty(welcomeKind)
 	welcome.SetName("hello")
 	welcome.SetNamespace("test")
 	welcome.SetUID("uid")
@@ -98,8 +97,7 @@ func newStage(t *testing.T) *stage {
 					s.writes++
 					time.Sleep(s.slow)
 					// The fake does not look at the resource version of a status.
-					stored := &unstructured.Unstructured{}
-					stored.SetGroupVersionKind(welcomeKind)
+					stored := object.Empty(welcomeKind)
 					if err := s.server.Get(ctx, client.ObjectKeyFromObject(obj), stored); err == nil && s.cached == nil && stored.GetResourceVersion() != obj.GetResourceVersion() {
 						return apierrors.NewConflict(schema.GroupResource{Resource: "welcomes"}, obj.GetName(), errors.New("it was modified"))
 					}
@@ -124,8 +122,7 @@ func newStage(t *testing.T) *stage {
 // read is how the library starts a reconcile.
 func (s *stage) read() *unstructured.Unstructured {
 	s.Helper()
-	welcome := &unstructured.Unstructured{}
-	welcome.SetGroupVersionKind(welcomeKind)
+	welcome := object.Empty(welcomeKind)
 	if err := s.Get(s.Context(), client.ObjectKey{Namespace: "test", Name: "hello"}, welcome); err != nil {
 		s.Fatal(err)
 	}
@@ -154,8 +151,7 @@ func (s *stage) reportCondition(welcome *unstructured.Unstructured, condition ma
 
 func (s *stage) stored() Status {
 	s.Helper()
-	welcome := &unstructured.Unstructured{}
-	welcome.SetGroupVersionKind(welcomeKind)
+	welcome := object.Empty(welcomeKind)
 	cached := s.cached
 	s.cached = nil
 	defer func() { s.cached = cached }()
@@ -309,8 +305,7 @@ func (s *stage) editSpec() {
 	cached := s.cached
 	s.cached = nil
 	defer func() { s.cached = cached }()
-	welcome := &unstructured.Unstructured{}
-	welcome.SetGroupVersionKind(welcomeKind)
+	welcome := object.Empty(welcomeKind)
 	if err := s.server.Get(s.Context(), client.ObjectKey{Namespace: "test", Name: "hello"}, welcome); err != nil {
 		s.Fatal(err)
 	}

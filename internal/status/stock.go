@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 const (
@@ -83,7 +85,7 @@ func isStock(obj *unstructured.Unstructured) bool {
 func hasStockStatus(obj *unstructured.Unstructured) bool {
 	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
 	_, observed, _ := unstructured.NestedInt64(obj.Object, "status", "observedGeneration")
-	return len(conditions) > 0 && !observed && Operator(obj) == ""
+	return len(conditions) > 0 && !observed && release.ClaimedBy(obj) == ""
 }
 
 // admit says whether a custom resource may be served as far as stock operators are concerned.
@@ -223,7 +225,7 @@ func (s *stocks) leave(obj *unstructured.Unstructured, now time.Time) {
 	}
 	s.live[obj.GetNamespace()] = stock{last: now, next: now.Add(stockPeriod)}
 	delete(s.moves, client.ObjectKeyFromObject(obj))
-	if Operator(obj) == "" { // else only its finalizer is theirs: who writes that begins anew with nothing
+	if release.ClaimedBy(obj) == "" { // else only its finalizer is theirs: who writes that begins anew with nothing
 		s.releases.Forget(obj)
 	}
 	s.events.Event(obj, corev1.EventTypeWarning, StandsBack, "Left to a stock Helm operator, which is still at work: it puts back what is its own. Stop it, and this operator takes over within a minute. "+
@@ -266,7 +268,7 @@ func (s *stocks) takeOver(obj *unstructured.Unstructured) {
 	delete(s.live, obj.GetNamespace())
 	*s.move(obj) = move{uid: obj.GetUID(), taken: true}
 	s.mu.Unlock()
-	if Operator(obj) != "" {
+	if release.ClaimedBy(obj) != "" {
 		return // it was this operator's, but for a finalizer
 	}
 	manifest, _, _ := unstructured.NestedString(obj.Object, "status", "deployedRelease", "manifest")

@@ -10,13 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // settle stores a Welcome as a stock operator has left it.
 func (s *stage) settle(namespace, name, finalizer string) {
 	s.Helper()
-	welcome := &unstructured.Unstructured{}
-	welcome.SetGroupVersionKind(welcomeKind)
+	welcome := object.Empty(welcomeKind)
 	welcome.SetNamespace(namespace)
 	welcome.SetName(name)
 	welcome.SetUID(types.UID(namespace + name))
@@ -165,8 +166,7 @@ func TestDeletionOfWhatAStockOperatorHad(t *testing.T) {
 			if err := s.server.Delete(t.Context(), s.find("team", "old")); err != nil {
 				t.Fatal(err)
 			}
-			old := &unstructured.Unstructured{}
-			old.SetGroupVersionKind(welcomeKind)
+			old := object.Empty(welcomeKind)
 			key := client.ObjectKey{Namespace: "team", Name: "old"}
 			if err := s.Get(t.Context(), key, old); !apierrors.IsNotFound(err) || len(s.requeued) != 1 {
 				t.Fatalf("a stock operator that may be at it is not waited for: %v, %v", err, s.requeued)

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
-	"demo.welcome.domain/welcome-operator/internal/status"
+	"demo.welcome.domain/welcome-operator/internal/release"
 	"demo.welcome.domain/welcome-operator/tests/controlplane"
 	"demo.welcome.domain/welcome-operator/tests/kit"
 	"demo.welcome.domain/welcome-operator/tests/waiting"
@@ -361,7 +361,7 @@ func TestDiffOfMany(t *testing.T) {
 		}
 		return atLeast(len(slices.DeleteFunc(all.Items, func(one unstructured.Unstructured) bool {
 			deployed, err := kit.Condition(&one, "Deployed")
-			return err != nil || deployed.Status != "True" || status.Operator(&one) == ""
+			return err != nil || deployed.Status != "True" || release.ClaimedBy(&one) == ""
 		})), *diffWelcomes)
 	})
 	s.must(err)

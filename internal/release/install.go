@@ -1,0 +1,63 @@
+package release
+
+import (
+	"time"
+
+	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/release"
+)
+
+// Install makes a release where there is none.
+func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values map[string]any, opts ...helmclient.InstallOption) (made *release.Release, err error) {
+	defer a.answerFailure(&err)
+	if err := a.want(chrt, values); err != nil {
+		return nil, err
+	}
+	if a.held != nil {
+		return nil, a.held
+	}
+	if err := a.prepare(a.checkRecords, a.tryWanted); err != nil {
+		return nil, err
+	}
+	left, err := a.left()
+	if err != nil {
+		return nil, err
+	}
+	if err := a.store.RemoveLeft(a.ctx, a.mayInherit); err != nil {
+		return nil, err
+	}
+	op, err := a.begin(left, false)
+	if err != nil {
+		return nil, err
+	}
+	defer op.end()
+	defer a.Changing(a.retries())()
+	// What is in the way is found by making the objects, unless it is likely, or hooks would have run by then.
+	op.guard.Unasked = !a.retries() && a.appliedDigest() == "" && len(left) == 0 && !a.source.hooks(a.whole)
+	// Where objects may be taken over, a record that says too early that the installation has succeeded would have them deleted, should it be interrupted.
+	op.once = op.guard.Unasked && a.asks == (questions{}) && !a.source.chances(a.whole) && !a.Allow.Adopt
+	op.looks = a.source.hooks(a.whole) || a.Allow.Adopt && !op.guard.Unasked // or hooks would run, and run again, for what cannot be made
+	if a.lost() && a.source.hooks(a.whole) {
+		a.warn(HooksSkipped, "The records of the release are gone, whose hooks have run: it is made anew without them")
+	}
+	start := time.Now()
+	rel, err := op.helm.Install(name, namespace, a.chart, a.values, append(opts, a.asInstall(), a.installing(op))...)
+	if err != nil && rel == nil && op.refused == nil && op.rendered != "" {
+		op.refused = op.guard.Judge(op.rendered) // if so, in words that say what can be done
+	}
+	a.Acted(Install, time.Since(start), err)
+	return a.conclude(op, Installed, rel, err)
+}
+
+func (a *actionClient) installing(op *operation) helmclient.InstallOption {
+	return func(install *action.Install) error {
+		// Helm refuses what is there without its annotations, before it writes a record. If only the records were
+		// lost, what is there is ours, and the guard judges. So it does where what is there may be given to the owner.
+		install.TakeOwnership = a.appliedDigest() != "" || a.Allow.Adopt
+		install.PostRenderer = op
+		install.SkipSchemaValidation = a.source.accepts(a.whole)
+		return nil
+	}
+}

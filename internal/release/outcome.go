@@ -1,0 +1,82 @@
+package release
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"helm.sh/helm/v3/pkg/release"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
+)
+
+// conclude remembers how an action ended, and tells what it has done.
+func (a *actionClient) conclude(op *operation, done string, rel *release.Release, err error) (*release.Release, error) {
+	if err != nil {
+		err = a.worded(op, err)
+		a.failed(err)
+		return nil, err
+	}
+	created, err := op.store.Created(a.ctx)
+	if err != nil {
+		return nil, err
+	}
+	children := op.guard.Children()
+	a.applied = children
+	stamp := op.stamp()
+	stamp.Children = children
+	a.current = &stamp
+	a.current.Name, a.current.Revision, a.current.Status, a.current.Created = created.Name, rel.Version, rel.Info.Status, created.CreationTimestamp.Time
+	a.noticed(op)
+	if done == Upgraded && a.asks != (questions{}) {
+		a.clients.ledger.churn(a.owner.GetUID()).upgraded(time.Now(), a.owner.GetGeneration(), a.source.digest)
+	}
+	a.clients.ledger.setOutdated(a.owner.GetUID(), "")
+	what := fmt.Sprintf("Revision %d from chart %s %s: %s", rel.Version, a.chart.Name(), a.chart.Metadata.Version, object.List(children))
+	if adopted := op.guard.Adopted; len(adopted) > 0 {
+		what += "; taken over: " + object.List(adopted)
+	}
+	a.did(what)
+	a.succeeded(a.key.Proof(rel.Manifest))
+	a.tell(done, "%s", what)
+	return a.light(), a.watch(a.ctx, a.owner, children)
+}
+
+// worded is the error of an action as it is told.
+func (a *actionClient) worded(op *operation, err error) error {
+	switch {
+	case op.refused != nil:
+		return op.refused // without what Helm says around it
+	case a.Secrets:
+		return object.DiscreetRendering(plain(err))
+	}
+	return plain(err)
+}
+
+// plain hides the stack traces of Helm's errors, which would be logged with every one.
+func plain(err error) error { return fmt.Errorf("%w", err) }
+
+func (a *actionClient) succeeded(manifestDigest string) {
+	a.clients.ledger.succeed(a.owner, a.chart, a.current, manifestDigest, a.applied)
+	a.schedule.periodically(a.owner, a.period())
+	a.answer(nil)
+}
+
+// failed has the action tried again after a while, which grows with every failure of the same
+// inputs. A rollout breaks nothing where it is refused.
+func (a *actionClient) failed(err error) {
+	switch {
+	case errors.As(err, &notAllowed{}):
+		a.leaveRollout(a.owner)
+	case errors.As(err, &noPlace{}):
+		a.wake(a.rollout.notBegun(a.owner))
+	default:
+		a.observed(broken)
+	}
+	last := lastRetry
+	if a.rolledBack {
+		last = lastRollout
+	}
+	a.schedule.after(a.owner, a.clients.ledger.fail(a.owner, a.wanted, err, last))
+	a.answer(err)
+}

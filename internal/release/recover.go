@@ -1,0 +1,67 @@
+package release
+
+import (
+	"fmt"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/release"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// recover marks an orphaned release as failed, or as deployed where it is known to be: of an installation, Helm passes on no failure to write that. Where one has
+// made no object yet, there is no release.
+func (a *actionClient) recover() error {
+	rel, err := a.recorded()
+	if err != nil {
+		return err
+	}
+	if !orphaned(rel.Info.Status) {
+		a.current.Status = rel.Info.Status // the cache is behind
+		return nil
+	}
+	logf.FromContext(a.ctx).Info("Recovering a release that was interrupted", "record", a.current.Name, "status", rel.Info.Status)
+	if nothing, err := a.hasMadeNothing(rel); err != nil {
+		return err
+	} else if nothing { // it is to be an installation again, or its hooks would never run
+		if err := a.store.Delete(a.ctx, a.current.Name, metav1.DeleteOptions{}); err != nil {
+			return fmt.Errorf("delete the record of the interrupted installation %s: %w", a.current.Name, err)
+		}
+		a.current = nil
+		return nil
+	}
+	rel.SetStatus(release.StatusFailed, "Interrupted; the operator goes on from here")
+	if a.appliedRevision() == rel.Version && a.isApplied(rel.Manifest) && a.isOfTheApplied() {
+		rel.SetStatus(release.StatusDeployed, "Its record was not brought to its end; the release was")
+	}
+	if err := a.store.Releases().Update(rel); err != nil {
+		return fmt.Errorf("recover the interrupted release %s: %w", a.current.Name, err)
+	}
+	a.current.Status = rel.Info.Status
+	return nil
+}
+
+// hasMadeNothing is whether a release is of an installation that was interrupted before its first object. Of what is kept nothing tells yet whose it is.
+func (a *actionClient) hasMadeNothing(rel *release.Release) (bool, error) {
+	if rel.Info.Status != release.StatusPendingInstall || a.appliedRevision() > 0 || strings.Contains(rel.Manifest, kube.ResourcePolicyAnno) {
+		return false, nil
+	}
+	if rel.Manifest == "" {
+		return len(rel.Hooks) > 0, nil // else the record cannot be read
+	}
+	op, err := a.begin(nil, false)
+	if err != nil {
+		return false, err
+	}
+	defer op.end()
+	made, err := op.guard.Present(rel.Manifest)
+	if apierrors.IsForbidden(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for what the interrupted installation %s has made: %w", a.current.Name, err)
+	}
+	return len(made) == 0, nil
+}

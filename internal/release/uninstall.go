@@ -1,0 +1,174 @@
+package release
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
+)
+
+// Uninstall deletes the release with its objects and its history.
+func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption) (*release.UninstallReleaseResponse, error) {
+	a.leaveRollout(a.owner) // whether that succeeds or not
+	if a.unread != nil {    // the library asks Get, and deletes whatever it says
+		a.failed(a.unread)
+		return nil, a.unread
+	}
+	if a.current == nil || orphans(a.owner) {
+		return nil, a.letGo(nil)
+	}
+	if failed := a.clients.ledger.failure(a.owner.GetUID()); failed.inputs == a.deleteHookInputs() && time.Now().Before(failed.until) {
+		return nil, a.hold(failed)
+	}
+	hasHooks, err := a.tryDeleteHooks()
+	if err != nil {
+		a.wanted = a.deleteHookInputs()
+		a.failed(err)
+		return nil, err
+	}
+	left, err := a.left()
+	if err != nil {
+		a.failed(err)
+		return nil, err
+	}
+	op, err := a.begin(left, false)
+	if err != nil {
+		return nil, err
+	}
+	defer op.end()
+	defer a.Changing(a.retries())()
+	start := time.Now()
+	var hooks []*release.Hook
+	if hasHooks {
+		hooks, err = a.deleteHooks(op)
+	}
+	if err == nil && len(hooks) > 0 {
+		if err = op.placeForHooks(); err != nil {
+			a.wanted = a.deleteHookInputs()
+		}
+	}
+	if err == nil && a.current.Status != release.StatusUninstalling { // else those before it have run
+		err = a.runDeleteHooks(op, hooks, release.HookPreDelete)
+	}
+	if err != nil {
+		a.Acted(Uninstall, time.Since(start), err)
+		a.failed(err)
+		return nil, err
+	}
+	op.beforePurge = func() error { return a.runDeleteHooks(op, hooks, release.HookPostDelete) }
+	if err := op.guard.DeleteLeft(); err != nil {
+		a.failed(err)
+		return nil, err
+	}
+	response, err := a.uninstall(op, name, opts)
+	if errors.Is(err, driver.ErrReleaseNotFound) { // orphaned, of which the cache has not heard
+		return nil, a.letGo(op)
+	}
+	if err == nil {
+		a.Acted(Uninstall, time.Since(start), nil)
+		a.Forget(a.owner)
+		a.tell(Uninstalled, "%s", deleted(a.current.Children, op.guard.Kept))
+		response.Release = a.light() // the reconciler logs the manifest, if it logs much
+		return response, err
+	}
+	if cause := op.guard.Undeleted; cause != nil {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	a.Acted(Uninstall, time.Since(start), err)
+	err = plain(err)
+	a.failed(err)
+	return nil, err
+}
+
+// uninstall deletes the release by Helm, which says nothing to the guard of what the manifest keeps.
+func (a *actionClient) uninstall(op *operation, name string, opts []helmclient.UninstallOption) (*release.UninstallReleaseResponse, error) {
+	recorded, err := a.recorded()
+	if err != nil {
+		return nil, err
+	}
+	if !a.isApplied(recorded.Manifest) { // somebody has edited it: nobody else deletes what it does not name in no namespace, or says is kept
+		if err := a.deleteUnowned(op); err != nil {
+			return nil, err
+		}
+	}
+	if err := op.guard.Keep(recorded.Manifest); err != nil {
+		return nil, err
+	}
+	return op.helm.Uninstall(name, opts...)
+}
+
+// deleted says what became of the objects of a release.
+func deleted(children, kept []object.Child) string {
+	gone := slices.DeleteFunc(slices.Clone(children), func(child object.Child) bool { return slices.ContainsFunc(kept, child.Same) })
+	if len(kept) == 0 {
+		return "Deleted: " + object.List(gone)
+	}
+	return "Deleted: " + object.List(gone) + "; kept: " + object.List(kept)
+}
+
+// letGo ends a release and leaves its objects alone: the garbage collector takes the owner references from them. It may have done so,
+// and from the records. Or it was faster than the operator, and has deleted those, as somebody else may: then it deletes what has an owner reference, and the rest
+// is deleted here. op is the operation that runs, nil if none does.
+func (a *actionClient) letGo(op *operation) error {
+	err := a.store.RemoveOwned(a.ctx)
+	orphaned := orphans(a.owner) || a.clients.ledger.isOrphaned(a.owner.GetUID())
+	if err == nil {
+		err = a.store.RemoveLeft(a.ctx, func() error {
+			orphaned = true
+			_, err := a.live()
+			return err
+		})
+	}
+	if err == nil && !orphaned {
+		err = a.deleteUnowned(op)
+	}
+	if err != nil {
+		a.failed(err)
+		return err
+	}
+	a.Forget(a.owner)
+	if orphaned {
+		a.clients.ledger.setOrphaned(a.owner.GetUID()) // until it is gone
+	}
+	if a.current != nil && orphans(a.owner) {
+		a.tell(Orphaned, "Kept: %s", object.List(a.current.Children))
+	}
+	return driver.ErrReleaseNotFound
+}
+
+// deleteUnowned deletes the objects in no namespace of a release that nothing tells of but the status and the objects, all but spared. What else carries no owner
+// reference is kept.
+func (a *actionClient) deleteUnowned(op *operation, spared ...object.Child) error {
+	children, err := a.remaining()
+	children = slices.DeleteFunc(children, func(child object.Child) bool { return slices.ContainsFunc(spared, child.SameInAnyVersion) })
+	if err != nil || len(children) == 0 {
+		return err
+	}
+	if op == nil {
+		if op, err = a.begin(nil, false); err != nil {
+			return err
+		}
+		defer op.end()
+	}
+	return op.guard.Remove(object.BareManifest(children))
+}
+
+// remaining are the objects of a release that nothing tells of but the status and the objects.
+func (a *actionClient) remaining() ([]object.Child, error) {
+	owned, err := a.owned()
+	return append(a.unownedChildren(), owned...), err
+}
+
+// orphans is whether who has deleted owner wants to keep its objects (kubectl delete --cascade=orphan).
+func orphans(owner client.Object) bool {
+	return owner.GetDeletionTimestamp() != nil && controllerutil.ContainsFinalizer(owner, metav1.FinalizerOrphanDependents)
+}

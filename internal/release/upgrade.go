@@ -1,0 +1,183 @@
+package release
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/release"
+
+	"demo.welcome.domain/welcome-operator/internal/guard"
+	"demo.welcome.domain/welcome-operator/internal/object"
+)
+
+// Upgrade as a dry run says whether an upgrade is needed: the release that it returns has
+// another manifest than the one of Get. Otherwise it upgrades.
+func (a *actionClient) Upgrade(name, namespace string, chrt *chart.Chart, values map[string]any, opts ...helmclient.UpgradeOption) (made *release.Release, err error) {
+	defer a.answerFailure(&err)
+	probe := action.NewUpgrade(&action.Configuration{})
+	for _, opt := range opts {
+		if err := opt(probe); err != nil {
+			return nil, err
+		}
+	}
+	if !probe.DryRun {
+		return a.upgrade(name, namespace, opts)
+	}
+	if err := a.want(chrt, values); err != nil {
+		return nil, err
+	}
+	a.brake = a.braked()
+	seen, held := a.observe(), a.held != nil
+	// Where it is held, the reconciler goes the way of the last attempt, to the same failure: were it to end here, the conditions would say something else between
+	// two attempts.
+	seen.failed = ""
+	verdict := decide(seen)
+	if verdict == needsRender && !held {
+		if err := a.watch(a.ctx, a.owner, a.provenChildren()); err != nil { // or nothing is known of them after a start
+			return nil, err
+		}
+		if a.isLookedUp() {
+			if err := a.prepare(a.correct); err != nil { // by the rules of a drift: this may be every reconcile
+				return nil, err
+			}
+			if len(a.resting) > 0 { // what others have made of it would be looked up
+				return a.light(), nil
+			}
+		}
+		same, err := a.compare(opts)
+		switch {
+		case err == nil:
+		case a.isOfWanted() && !errors.As(err, &notAllowed{}) && !errors.As(err, &noPlace{}):
+			a.unrendered = err
+			return a.light(), nil
+		default:
+			return nil, err
+		}
+		verdict = isUnchanged
+		if !same {
+			verdict, a.brake = needsUpgrade, a.braked()
+		}
+	}
+	if verdict != needsUpgrade {
+		return a.light(), nil
+	}
+	if !held {
+		var err error
+		switch a.waitFor = a.brake; {
+		case a.brake != "":
+		case a.unsettled() && a.current.Status == release.StatusDeployed && a.appliedGeneration() == a.owner.GetGeneration():
+			a.waitFor = "an API of the cluster does not answer, and the chart asks which there are"
+		default:
+			a.waitFor, err = a.admit()
+		}
+		if err != nil || a.waitFor != "" {
+			return a.light(), err
+		}
+	}
+	rel := a.light()
+	rel.Manifest = "outdated"
+	return rel, nil
+}
+
+// admit holds a release back that nobody has edited, while enough others are on their way: a new
+// chart or image makes all of them outdated at once.
+func (a *actionClient) admit() (waitFor string, err error) {
+	refused := errors.As(a.clients.ledger.failure(a.owner.GetUID()).err, &notAllowed{}) // which does not change by waiting
+	if edited := a.appliedGeneration() != a.owner.GetGeneration(); edited || refused {
+		a.wake(a.rollout.edited(a.owner))
+		return "", nil
+	}
+	if a.current.Status != release.StatusDeployed {
+		return "", nil
+	}
+	if err := a.watch(a.ctx, a.owner, a.provenChildren()); err != nil {
+		return "", err
+	}
+	return a.rollout.admit(a.owner, a.health() == healthy), nil
+}
+
+func (a *actionClient) upgrade(name, namespace string, opts []helmclient.UpgradeOption) (*release.Release, error) {
+	if a.held != nil {
+		return nil, a.heldBack()
+	}
+	if err := a.prepare(a.tryWanted, a.repairWhatIsLookedUp); err != nil {
+		return nil, err
+	}
+	left, err := a.left()
+	if err != nil {
+		return nil, err
+	}
+	// Not always: an object may only be taken once another one is there, which a rehearsal does not make.
+	failed := a.clients.ledger.failure(a.owner.GetUID())
+	rehearse := a.current.Status == release.StatusFailed && a.current.Inputs == a.wanted && failed.count%10 > 0
+	begun, err := a.begun(opts)
+	if err != nil {
+		return nil, err
+	}
+	op, err := a.begin(left, rehearse)
+	if err != nil {
+		return nil, err
+	}
+	defer op.end()
+	op.begun = begun
+	done := func() {}
+	change := func() { done = a.Changing(a.retries()) }
+	if rehearse {
+		op.guard.Rehearsed = change
+	} else {
+		change()
+	}
+	defer func() { done() }()
+	op.guard.Unasked, op.looks = true, a.source.hooks(a.whole)         // or they would have run, and run again, for an upgrade that is refused
+	op.guard.RehearsesFirst = rehearse && !guard.IsOfAHook(failed.err) // a hook may make way for what it comes before
+	start := time.Now()
+	rel, err := op.helm.Upgrade(name, namespace, a.chart, a.values, append(opts, a.asUpgrade(), func(u *action.Upgrade) error {
+		u.PostRenderer = op
+		u.SkipSchemaValidation = a.source.accepts(a.whole)
+		return nil
+	})...)
+	if err != nil && rel != nil && op.guard.Changed && a.ctx.Err() == nil { // else this operator stops in the middle of it, and the next one goes on
+		err = errors.Join(err, a.rollBack(op, rel))
+	}
+	if op.store.HasCreated() {
+		err = errors.Join(err, a.dropFailedTwin())
+	}
+	a.Acted(Upgrade, time.Since(start), err)
+	return a.conclude(op, Upgraded, rel, err)
+}
+
+// repairWhatIsLookedUp puts the objects back to what was applied, if the chart looks some up and drift is to be repaired: a chart takes what
+// it finds in its own Secrets and ConfigMaps for what it has made.
+func (a *actionClient) repairWhatIsLookedUp() error {
+	if !a.isLookedUp() {
+		return nil
+	}
+	a.resting = nil
+	_, err := a.repair()
+	return err
+}
+
+// isLookedUp is whether the chart looks up objects, and one of the release, which may be that, has drifted and is to be put back.
+func (a *actionClient) isLookedUp() bool {
+	return a.asks.objects && a.DriftDetection.Mode == DriftEnabled && a.current.Status == release.StatusDeployed &&
+		slices.ContainsFunc(a.provenChildren(), func(child object.Child) bool { return !a.intact(child) })
+}
+
+// dropFailedTwin removes the record of the same inputs' last failure, so that a permanent
+// failure has one revision and not thousands. The only revision stays: upgrades need one. It is
+// removed after there is a new one: in between, nothing would tell of the objects that the failed
+// attempt has made, and should the operator be killed then, they would stay for ever.
+func (a *actionClient) dropFailedTwin() error {
+	if a.current.Status != release.StatusFailed || a.current.Inputs != a.wanted || a.current.Revision == 1 {
+		return nil
+	}
+	if _, err := a.store.Releases().Delete(a.owner.GetName(), a.current.Revision); err != nil {
+		return fmt.Errorf("remove the record of the failed attempt %s: %w", a.current.Name, err)
+	}
+	return nil
+}
