@@ -26,10 +26,10 @@ var (
 	head = color.New(color.Bold).SprintFunc()
 )
 
-// safe is a text of the cluster for a terminal, on one line: who may write events, say, would else write over what others see.
+// safe is a text of the cluster for a terminal, on one line: who may write events, say, would else write over what others see, or turn it around.
 func safe(text string) string {
 	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' {
+		if unicode.IsControl(r) && r != '\n' || unicode.Is(unicode.Bidi_Control, r) {
 			return '\uFFFD'
 		}
 		return r

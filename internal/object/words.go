@@ -21,7 +21,24 @@ func Describe(kind, namespace, name string) string {
 // InTheWay is why an object that exists and is somebody else's is left alone. People read it in the condition
 // ObjectInTheWay, and in events.
 func InTheWay(kind, namespace, name string) error {
-	return fmt.Errorf("%s exists and is not controlled by this custom resource: delete or rename one of the two", Describe(kind, namespace, name))
+	return inTheWay(fmt.Sprintf("%s exists and is not controlled by this custom resource: delete or rename one of the two", Describe(kind, namespace, name)))
+}
+
+type inTheWay string
+
+func (e inTheWay) Error() string { return string(e) }
+
+// IsInTheWay is whether that is why, and of several errors each.
+func IsInTheWay(err error) bool {
+	switch err := err.(type) {
+	case inTheWay:
+		return true
+	case interface{ Unwrap() error }:
+		return IsInTheWay(err.Unwrap())
+	case interface{ Unwrap() []error }:
+		return !slices.ContainsFunc(err.Unwrap(), func(one error) bool { return !IsInTheWay(one) })
+	}
+	return false
 }
 
 // List names the objects of a release.

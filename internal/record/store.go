@@ -35,6 +35,9 @@ import (
 // milliseconds; one that does not within this time is broken, and the reconcile is retried.
 const cacheLag = 10 * time.Second
 
+// goneCheck is how often the API server is asked meanwhile whether the cache will ever show it: who waits has a place that others wait for.
+const goneCheck = time.Second
+
 // reading bounds how many records are read and unpacked at a time, by all workers: each may be as large as somebody could forge it.
 var reading = make(chan struct{}, 2)
 
@@ -464,13 +467,31 @@ func (r *Store) Delete(ctx context.Context, name string, opts metav1.DeleteOptio
 // awaitCached gives read-your-writes: the next reconcile reads from the cache what this one
 // has written, and a stale answer would make it install twice.
 func (r *Store) awaitCached(ctx context.Context, written *corev1.ConfigMap) error {
+	asked := time.Now()
 	return r.await(ctx, written.Name, func(cached *corev1.ConfigMap, err error) (bool, error) {
-		if err != nil {
-			return false, client.IgnoreNotFound(err)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return false, err
 		}
-		order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion, written.ResourceVersion)
-		return order >= 0, err
+		if err == nil {
+			if order, err := resourceversion.CompareResourceVersion(cached.ResourceVersion, written.ResourceVersion); err != nil || order >= 0 {
+				return true, err
+			}
+		}
+		if time.Since(asked) < goneCheck {
+			return false, nil
+		}
+		asked = time.Now()
+		return false, r.checkStays(ctx, written)
 	})
+}
+
+// checkStays fails if the cache will never show a record, for somebody has deleted it or taken off the label by which the cache selects.
+func (r *Store) checkStays(ctx context.Context, written *corev1.ConfigMap) error {
+	live, err := r.live(ctx, written.Name)
+	if apierrors.IsNotFound(err) || err == nil && (live.UID != written.UID || !object.ManagedBy().Matches(labels.Set(live.Labels))) {
+		return errors.New("somebody has deleted it, or taken its labels off")
+	}
+	return nil // else it is asked again
 }
 
 func (r *Store) await(ctx context.Context, name string, seen func(*corev1.ConfigMap, error) (bool, error)) error {

@@ -21,7 +21,7 @@ type notAllowed struct{ error }
 
 // Run is asked by Helm for each rendering, before anything is done with it. It changes nothing in what was rendered, unless something else was begun.
 func (op *operation) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
-	if op.begun != "" && op.lookups.digest() != op.client.current.Lookups {
+	if op.begun != "" && op.client.asks.objects && op.lookups.digest() != op.client.current.Lookups {
 		op.begun = "" // the chart finds something else by now
 	}
 	if op.begun != "" {

@@ -77,7 +77,7 @@ func (a *actionClient) hasBegun(manifest string) bool {
 // made cannot be applied, and where hooks, which are rendered in any case, would have another password.
 func (a *actionClient) begun(opts []helmclient.UpgradeOption) (string, error) {
 	failed := a.clients.ledger.failure(a.owner.GetUID())
-	if a.forced() || failed.inputs == a.wanted && refusesField(failed.err) {
+	if failed.inputs == a.wanted && refusesField(failed.err) {
 		return "", nil
 	}
 	manifest, err := a.unfinished()
@@ -124,15 +124,24 @@ func (a *actionClient) hooksStay(opts []helmclient.UpgradeOption) (bool, error) 
 		return false, err
 	}
 	defer op.end()
-	once, err := a.render(op, opts...)
-	if err != nil {
-		return false, err
+	tries := 1
+	if a.source.timed { // a second may have passed between two renderings
+		tries = 2
 	}
-	again, err := a.render(op, opts...)
-	if err != nil {
-		return false, err
+	for range tries {
+		once, err := a.render(op, opts...)
+		if err != nil {
+			return false, err
+		}
+		again, err := a.render(op, opts...)
+		if err != nil {
+			return false, err
+		}
+		if slices.EqualFunc(once.Hooks, again.Hooks, func(a, b *release.Hook) bool { return a.Path == b.Path && a.Manifest == b.Manifest }) {
+			return true, nil
+		}
 	}
-	return slices.EqualFunc(once.Hooks, again.Hooks, func(a, b *release.Hook) bool { return a.Path == b.Path && a.Manifest == b.Manifest }), nil
+	return false, nil
 }
 
 // refusesField is whether the API server has refused what an object says in a field, or has not understood it: a value by chance may be the reason.

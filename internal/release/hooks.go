@@ -185,14 +185,14 @@ func deployed(rel *release.Release, description string) *release.Release {
 
 // Update stores what became of a revision. An installation that can be repeated, for the chart renders the same again and has no hooks, is recorded once, before
 // its first object, as if it had succeeded: the status of the custom resource tells whether it did, and an attempt that was interrupted is gone on from as
-// from objects that somebody has deleted. Where nothing is left of an installation, or it failed before its first object, its record goes, too: the next attempt is one again.
+// from objects that somebody has deleted. Where nothing is left of an installation, or it failed before its first object, the next attempt is one again.
 func (d hookDriver) Update(key string, rel *release.Release) error {
 	ctx := d.op.client.ctx
-	begins := d.op.client.current == nil && rel.Info.Status == release.StatusFailed && !d.op.guard.Changed
-	switch stops := ctx.Err() != nil; {
-	case d.op.guard.TookBack, begins && !stops:
+	unmade := d.op.client.current == nil && rel.Info.Status == release.StatusFailed && (!d.op.guard.Changed || d.op.guard.TookBack)
+	switch {
+	case unmade && len(rel.Hooks) == 0:
 		return d.op.store.Discard(ctx)
-	case begins: // the next operator finds it interrupted
+	case unmade: // it is found interrupted by the next attempt, or by a deletion, which has hooks to run, too
 		return nil
 	case d.op.once && rel.Info.Status == release.StatusDeployed:
 		return nil

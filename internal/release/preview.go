@@ -189,12 +189,23 @@ func (k *Kind) beforeAction(ctx context.Context, owner *unstructured.Unstructure
 		a.key = k.clients.ledger.key(owner.GetUID(), newest)
 	}
 	if newest != nil && !a.recordedElsewhere() {
-		if orphaned(newest.Status) {
-			return nil, ErrInTheMiddle
-		}
 		a.current, a.stored = newest, newest.Proof()
 		newest.Key = a.key
 		a.prove()
+	}
+	if a.current != nil && orphaned(newest.Status) {
+		rel, err := a.recorded()
+		if err != nil {
+			return nil, err
+		}
+		nothing, err := a.hasMadeNothing(rel)
+		if err != nil {
+			return nil, err
+		}
+		if !nothing {
+			return nil, ErrInTheMiddle
+		}
+		a.current = nil
 	}
 	if err := a.pinUnknown(unknown, otherwise, preview); err != nil {
 		return nil, err

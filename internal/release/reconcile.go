@@ -39,6 +39,7 @@ type actionClient struct {
 	stored  string         // proof of the record as it is stored
 	key     object.Key     // of digests, empty if the kind has no Secrets
 	unread  error          // why it has failed
+	unmade  string         // the record of an installation that has made nothing, empty if there is none
 
 	// Install, or Upgrade as a dry run, finds out:
 	chart   *chart.Chart // the kind's, or a copy where Helm would take subcharts out of that

@@ -11,8 +11,8 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// recover marks an orphaned release as failed, or as deployed where it is known to be: of an installation, Helm passes on no failure to write that. Where one has
-// made no object yet, there is no release.
+// recover marks an orphaned release as failed, or as deployed where it is known to be: of an installation, Helm passes on no failure to write that. One that has
+// made no object yet is no release.
 func (a *actionClient) recover() error {
 	rel, err := a.recorded()
 	if err != nil {
@@ -26,10 +26,7 @@ func (a *actionClient) recover() error {
 	if nothing, err := a.hasMadeNothing(rel); err != nil {
 		return err
 	} else if nothing { // it is to be an installation again, or its hooks would never run
-		if err := a.store.Delete(a.ctx, a.current.Name, metav1.DeleteOptions{}); err != nil {
-			return fmt.Errorf("delete the record of the interrupted installation %s: %w", a.current.Name, err)
-		}
-		a.current = nil
+		a.unmade, a.current = a.current.Name, nil
 		return nil
 	}
 	rel.SetStatus(release.StatusFailed, "Interrupted; the operator goes on from here")
@@ -40,6 +37,18 @@ func (a *actionClient) recover() error {
 		return fmt.Errorf("recover the interrupted release %s: %w", a.current.Name, err)
 	}
 	a.current.Status = rel.Info.Status
+	return nil
+}
+
+// forgetUnmade deletes the record of an installation that has made nothing, when it begins again. Until then it stays: its hooks may have made something
+// elsewhere, and are to be followed by those of a deletion.
+func (a *actionClient) forgetUnmade() error {
+	if a.unmade == "" {
+		return nil
+	}
+	if err := a.store.Delete(a.ctx, a.unmade, metav1.DeleteOptions{}); err != nil {
+		return fmt.Errorf("delete the record of the interrupted installation %s: %w", a.unmade, err)
+	}
 	return nil
 }
 

@@ -42,7 +42,7 @@ func (a *actionClient) Upgrade(name, namespace string, chrt *chart.Chart, values
 			return nil, err
 		}
 		if a.isLookedUp() {
-			if err := a.prepare(a.correct); err != nil { // by the rules of a drift: this may be every reconcile
+			if err := a.prepare(func() error { return unlessInTheWay(a.correct()) }); err != nil { // by the rules of a drift: this may be every reconcile
 				return nil, err
 			}
 			if len(a.resting) > 0 { // what others have made of it would be looked up
@@ -50,6 +50,9 @@ func (a *actionClient) Upgrade(name, namespace string, chrt *chart.Chart, values
 			}
 		}
 		same, err := a.compare(opts)
+		if err != nil { // nobody tells when it can be rendered again
+			a.schedule.after(a.owner, lastRetry)
+		}
 		switch {
 		case err == nil:
 		case a.isOfWanted() && !errors.As(err, &notAllowed{}) && !errors.As(err, &noPlace{}):
@@ -159,6 +162,14 @@ func (a *actionClient) repairWhatIsLookedUp() error {
 	}
 	a.resting = nil
 	_, err := a.repair()
+	return unlessInTheWay(err)
+}
+
+// unlessInTheWay is why objects could not be put back, nil if only others are in their places: what is wanted by now may do without.
+func unlessInTheWay(err error) error {
+	if object.IsInTheWay(err) {
+		return nil
+	}
 	return err
 }
 

@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -101,6 +102,15 @@ func next(previous Status, seen observation) (Status, verdict) {
 // set keeps the time of the last transition where the status of the condition stays.
 func (s *Status) set(seen observation, c metav1.Condition) {
 	c.ObservedGeneration, c.LastTransitionTime = seen.generation, seen.now
+	s.put(c)
+}
+
+// maxMessage is how long the message of a condition may be in Kubernetes, in bytes (the validation of metav1.Condition).
+const maxMessage = 32768
+
+// put bounds the message of a condition: what charts, pods and others say has no bound of its own, and no status could be written any more.
+func (s *Status) put(c metav1.Condition) {
+	c.Message = strings.ToValidUTF8(c.Message[:min(len(c.Message), maxMessage)], "")
 	meta.SetStatusCondition(&s.Conditions, c)
 }
 
@@ -111,7 +121,7 @@ func (s *Status) answer(now metav1.Time, c metav1.Condition, failed string, err 
 		why := explain(failed, err.Error())
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, why.reason, why.message
 	}
-	meta.SetStatusCondition(&s.Conditions, c)
+	s.put(c)
 }
 
 // flag is a condition that is True only when it matters, and has something to say only then.

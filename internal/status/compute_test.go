@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -359,6 +360,12 @@ func TestNextAnswers(t *testing.T) {
 	}
 	if after, _ := next(told, observed(t, of(release.Answer{Asked: "one"}))); after.condition(Reconciled) != told.condition(Reconciled) {
 		t.Errorf("told again: %+v", after.condition(Reconciled))
+	}
+	for _, answer := range []release.Answer{{Asked: "much", Done: []string{strings.Repeat("ü", maxMessage)}}, {Asked: "much", Err: errors.New(strings.Repeat("ü", maxMessage))}} {
+		much, _ := next(told, observed(t, of(answer)))
+		if got := much.condition(Reconciled).Message; len(got) < maxMessage/2 || len(got) > maxMessage || !utf8.ValidString(got) {
+			t.Errorf("a message of %d bytes", len(got))
+		}
 	}
 	failed, v := next(told, observed(t, of(release.Answer{Asked: "two", Err: errors.New("in vain")})))
 	if c := failed.condition(Reconciled); failed.Reconciled != "two" || c.Status != metav1.ConditionFalse || c.Message != "in vain" || v.ready != metav1.ConditionTrue {

@@ -328,6 +328,29 @@ func TestChanceAfterAnEditThatIsTakenBack(t *testing.T) {
 	}
 }
 
+// So it does where another version of the chart has failed, which looks something up.
+func TestChanceAfterAChartThatIsTakenBack(t *testing.T) {
+	s := newScene(t)
+	s.setting("one", "")
+	before := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withPassword)}
+	operator := s.ownOperator(before)
+	s.deploy("hello")
+	s.settled(operator)
+	password := s.generated("password")
+	operator.Stop()
+	operator = s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+{{- $x := lookup "v1" "ConfigMap" .Release.Namespace "settings" }}`+withPassword+`
+  "no key of a ConfigMap": x`)})
+	s.awaitCondition("hello", "Ready", "False", "no key of a ConfigMap")
+	operator.Stop()
+	operator = s.ownOperator(before)
+	s.awaitDeployed("hello")
+	s.settled(operator)
+	if got := s.generated("password"); got != password {
+		t.Error("another password")
+	}
+}
+
 // What chance has made, and the API server does not take, is made anew: here, the time has to pass that the Welcome names.
 func TestChanceThatIsRefused(t *testing.T) {
 	s := newScene(t)
@@ -481,6 +504,29 @@ func TestLookupOfWhatIsGone(t *testing.T) {
 	s.deleteService("hello")
 	s.awaitExists(&corev1.Service{}, "hello")
 	s.setting("one", "")
+	s.awaitDeployed("hello")
+}
+
+// An edit by which a chart that looks things up does without an object that is somebody else's by now is applied.
+func TestLookupBesideWhatIsSomebodyElses(t *testing.T) {
+	s := newScene(t)
+	s.setting("one", "")
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+{{- $x := lookup "v1" "ConfigMap" .Release.Namespace "settings" }}
+{{- if eq .Values.name "extra" }}
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .Release.Name }}-extra}
+{{- end }}`)})
+	s.deploy("hello", kit.Greet("extra"))
+	s.settled(operator)
+	extra := &corev1.ConfigMap{}
+	s.get(extra, "hello-extra")
+	extra.OwnerReferences = nil
+	s.must(env.Client.Update(ctx, extra))
+	s.awaitReason("hello", "ObjectInTheWay", "hello-extra")
+	s.edit("hello", kit.Greet("without"))
+	s.awaitGreeting("hello", "without")
 	s.awaitDeployed("hello")
 }
 

@@ -268,6 +268,25 @@ func TestInstallHookUntilItSucceeds(t *testing.T) {
 	s.must(s.hasRecords("hello", 2))
 }
 
+// Where an installation failed at its hooks, which may have made something elsewhere, those of the deletion run. The preview tells meanwhile what the next attempt makes.
+func TestDeletionHooksOfAFailedInstallation(t *testing.T) {
+	s := newScene(t)
+	s.publisher(s.hooked([]string{"pre-install", "pre-delete"}, nil))
+	cr := s.create("hello")
+	job := s.another("hello-pre-install", &batchv1.Job{})
+	s.endHook(job, batchv1.JobFailureTarget, batchv1.JobFailed)
+	s.awaitReason("hello", "HookFailed")
+	job = s.another(job.Name, job)
+	s.expect(s.plugin("diff", "hello"), 1, "1 Deployment is made")
+	_, err := s.kubectl("", "delete", "welcome", "hello", "--wait=false")
+	s.must(err)
+	s.endHook(job, batchv1.JobFailureTarget, batchv1.JobFailed)
+	job = s.another("hello-pre-delete", &batchv1.Job{})
+	s.endHook(job, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.awaitGone(cr, "hello")
+	s.must(s.hasRecords("hello", 0))
+}
+
 // No hook of an installation runs, let alone once a minute, where an object is in its way that bears Helm's marks.
 func TestNoHookOfARefusedInstallation(t *testing.T) {
 	s := newScene(t)
