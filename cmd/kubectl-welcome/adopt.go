@@ -307,7 +307,7 @@ func (a *adoption) propose(rel *helmrelease.Release, kind *servedKind, entry boo
 	keys := slices.Concat(slices.Collect(maps.Keys(entry.OverrideValues)), slices.Collect(maps.Keys(entry.FromEnvironment)))
 	slices.Sort(keys)
 	for _, key := range keys {
-		if takeOut(spec, pathOf(key)) {
+		if takeOut(spec, release.PathOf(key)) {
 			pinned = append(pinned, key)
 		}
 	}
@@ -321,16 +321,6 @@ func (a *adoption) ask(gvk schema.GroupVersionKind) ask {
 	obj.SetNamespace(a.namespace)
 	obj.SetName(a.as)
 	return ask{name: obj}
-}
-
-// pathOf is a key as --set of Helm has it: a dot may be part of a name, with a backslash before it.
-func pathOf(key string) []string {
-	const dot = "\x00"
-	path := strings.Split(strings.ReplaceAll(key, `\.`, dot), ".")
-	for i := range path {
-		path[i] = strings.ReplaceAll(path[i], dot, ".")
-	}
-	return path
 }
 
 // takeOut takes a value out of values, and what is empty without it. It returns whether it was there.

@@ -26,6 +26,7 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 	boot "demo.welcome.domain/welcome-operator/internal/operator"
 	"demo.welcome.domain/welcome-operator/internal/record"
+	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 // What the operator sets is taken out of the values of a release, and nothing else.
@@ -46,7 +47,7 @@ func TestTakeOut(t *testing.T) {
 		"image.pull":   {false, values()},
 	} {
 		got := values()
-		if had := takeOut(got, pathOf(key)); had != c.had || !reflect.DeepEqual(got, c.want) {
+		if had := takeOut(got, release.PathOf(key)); had != c.had || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %v, %v", key, had, got)
 		}
 	}
