@@ -268,7 +268,7 @@ func (a *adoption) servedFor(ctx context.Context, kinds []*meta.RESTMapping, rel
 	if err != nil {
 		return nil, entry, err
 	}
-	if release.ChartDigest(kind.chart) != entry.Chart.Digest {
+	if release.ChartDigest(kind.Chart) != entry.Chart.Digest {
 		return nil, entry, fmt.Errorf("--chart %s is not the chart that the operator has", a.chart)
 	}
 	return kind, entry, nil
@@ -293,12 +293,12 @@ func (all *servers) entryOf(ctx context.Context, one ask) (boot.PublishedEntry, 
 
 // propose makes the custom resource of the values that somebody has given to the release, without those that the operator sets, which are returned.
 func (a *adoption) propose(rel *helmrelease.Release, kind *servedKind, entry boot.PublishedEntry) (pinned []string, err error) {
-	a.obj = a.ask(kind.gvk).name
+	a.obj = a.ask(kind.GroupVersionKind).name
 	if entry.Selector != nil {
 		a.obj.SetLabels(maps.Clone(entry.Selector.MatchLabels))
 	}
-	if len(kind.namespaces) > 0 && !slices.Contains(kind.namespaces, a.namespace) || !kind.selector.Matches(labels.Set(a.obj.GetLabels())) {
-		return nil, fmt.Errorf("the operator would not serve %s: it watches namespaces %v, and labels %q", label(a.obj), kind.namespaces, kind.selector)
+	if len(kind.Namespaces) > 0 && !slices.Contains(kind.Namespaces, a.namespace) || !kind.Selector.Matches(labels.Set(a.obj.GetLabels())) {
+		return nil, fmt.Errorf("the operator would not serve %s: it watches namespaces %v, and labels %q", label(a.obj), kind.Namespaces, kind.Selector)
 	}
 	spec := map[string]any{}
 	if rel.Config != nil {

@@ -237,7 +237,7 @@ func TestTellIsText(t *testing.T) {
 	a := &adoption{cluster: &cluster{IOStreams: streams}, namespace: "team-a", name: "hello", obj: objectOf("Welcome", "hello", map[string]any{})}
 	rel := &helmrelease.Release{Chart: &chart.Chart{Metadata: &chart.Metadata{Name: evil, Version: evil}}, Hooks: []*helmrelease.Hook{{Kind: "Job", Name: evil, Events: []helmrelease.HookEvent{helmrelease.HookPreInstall}}}}
 	left := []*unstructured.Unstructured{objectOf("ConfigMap", evil, map[string]any{})}
-	a.tell(rel, &servedKind{chart: &chart.Chart{Metadata: &chart.Metadata{Name: "welcome"}}}, nil, &adoptionPlan{left: left})
+	a.tell(rel, &servedKind{Kind: &release.Kind{KindOptions: release.KindOptions{Chart: &chart.Chart{Metadata: &chart.Metadata{Name: "welcome"}}}}}, nil, &adoptionPlan{left: left})
 	if said := out.String(); strings.Contains(said, "\033") || strings.Count(said, "\uFFFD[2Jforged") != 4 {
 		t.Errorf("it says %q", said)
 	}
