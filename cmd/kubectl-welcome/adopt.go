@@ -268,7 +268,7 @@ func (a *adoption) servedFor(ctx context.Context, kinds []*meta.RESTMapping, rel
 	if err != nil {
 		return nil, entry, err
 	}
-	if release.ChartDigest(kind.chart) != entry.Chart.Digest {
+	if release.ChartDigest(kind.Chart) != entry.Chart.Digest {
 		return nil, entry, fmt.Errorf("--chart %s is not the chart that the operator has", a.chart)
 	}
 	return kind, entry, nil
@@ -293,12 +293,12 @@ func (all *servers) entryOf(ctx context.Context, one ask) (boot.PublishedEntry, 
 
 // propose makes the custom resource of the values that somebody has given to the release, without those that the operator sets, which are returned.
 func (a *adoption) propose(rel *helmrelease.Release, kind *servedKind, entry boot.PublishedEntry) (pinned []string, err error) {
-	a.obj = a.ask(kind.gvk).name
+	a.obj = a.ask(kind.GroupVersionKind).name
 	if entry.Selector != nil {
 		a.obj.SetLabels(maps.Clone(entry.Selector.MatchLabels))
 	}
-	if len(kind.namespaces) > 0 && !slices.Contains(kind.namespaces, a.namespace) || !kind.selector.Matches(labels.Set(a.obj.GetLabels())) {
-		return nil, fmt.Errorf("the operator would not serve %s: it watches namespaces %v, and labels %q", label(a.obj), kind.namespaces, kind.selector)
+	if len(kind.Namespaces) > 0 && !slices.Contains(kind.Namespaces, a.namespace) || !kind.Selector.Matches(labels.Set(a.obj.GetLabels())) {
+		return nil, fmt.Errorf("the operator would not serve %s: it watches namespaces %v, and labels %q", label(a.obj), kind.Namespaces, kind.Selector)
 	}
 	spec := map[string]any{}
 	if rel.Config != nil {
@@ -307,7 +307,7 @@ func (a *adoption) propose(rel *helmrelease.Release, kind *servedKind, entry boo
 	keys := slices.Concat(slices.Collect(maps.Keys(entry.OverrideValues)), slices.Collect(maps.Keys(entry.FromEnvironment)))
 	slices.Sort(keys)
 	for _, key := range keys {
-		if takeOut(spec, pathOf(key)) {
+		if takeOut(spec, release.PathOf(key)) {
 			pinned = append(pinned, key)
 		}
 	}
@@ -321,16 +321,6 @@ func (a *adoption) ask(gvk schema.GroupVersionKind) ask {
 	obj.SetNamespace(a.namespace)
 	obj.SetName(a.as)
 	return ask{name: obj}
-}
-
-// pathOf is a key as --set of Helm has it: a dot may be part of a name, with a backslash before it.
-func pathOf(key string) []string {
-	const dot = "\x00"
-	path := strings.Split(strings.ReplaceAll(key, `\.`, dot), ".")
-	for i := range path {
-		path[i] = strings.ReplaceAll(path[i], dot, ".")
-	}
-	return path
 }
 
 // takeOut takes a value out of values, and what is empty without it. It returns whether it was there.

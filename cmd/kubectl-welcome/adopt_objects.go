@@ -212,7 +212,7 @@ func (a *adoption) refused(err error) error {
 func (a *adoption) tell(rel *helmrelease.Release, kind *servedKind, pinned []string, plan *adoptionPlan) {
 	line := func(format string, args ...any) { a.printf("%s\n", safe(fmt.Sprintf(format, args...))) }
 	line("Helm release %s in %s, revision %d of chart %s %s, becomes %s, of chart %s %s", a.name, a.namespace, rel.Version, rel.Chart.Name(), rel.Chart.Metadata.Version,
-		label(a.obj), kind.chart.Name(), kind.chart.Metadata.Version)
+		label(a.obj), kind.Chart.Name(), kind.Chart.Metadata.Version)
 	if len(pinned) > 0 {
 		line("Left out of its values, for the operator sets them: %s", strings.Join(pinned, ", "))
 	}

@@ -26,6 +26,7 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 	boot "demo.welcome.domain/welcome-operator/internal/operator"
 	"demo.welcome.domain/welcome-operator/internal/record"
+	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 // What the operator sets is taken out of the values of a release, and nothing else.
@@ -46,7 +47,7 @@ func TestTakeOut(t *testing.T) {
 		"image.pull":   {false, values()},
 	} {
 		got := values()
-		if had := takeOut(got, pathOf(key)); had != c.had || !reflect.DeepEqual(got, c.want) {
+		if had := takeOut(got, release.PathOf(key)); had != c.had || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: %v, %v", key, had, got)
 		}
 	}
@@ -236,7 +237,7 @@ func TestTellIsText(t *testing.T) {
 	a := &adoption{cluster: &cluster{IOStreams: streams}, namespace: "team-a", name: "hello", obj: objectOf("Welcome", "hello", map[string]any{})}
 	rel := &helmrelease.Release{Chart: &chart.Chart{Metadata: &chart.Metadata{Name: evil, Version: evil}}, Hooks: []*helmrelease.Hook{{Kind: "Job", Name: evil, Events: []helmrelease.HookEvent{helmrelease.HookPreInstall}}}}
 	left := []*unstructured.Unstructured{objectOf("ConfigMap", evil, map[string]any{})}
-	a.tell(rel, &servedKind{chart: &chart.Chart{Metadata: &chart.Metadata{Name: "welcome"}}}, nil, &adoptionPlan{left: left})
+	a.tell(rel, &servedKind{Kind: &release.Kind{KindOptions: release.KindOptions{Chart: &chart.Chart{Metadata: &chart.Metadata{Name: "welcome"}}}}}, nil, &adoptionPlan{left: left})
 	if said := out.String(); strings.Contains(said, "\033") || strings.Count(said, "\uFFFD[2Jforged") != 4 {
 		t.Errorf("it says %q", said)
 	}

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
@@ -51,3 +53,16 @@ func (c *cluster) printf(format string, args ...any) { _, _ = fmt.Fprintf(c.Out,
 
 // notef is printf for what is not the result: progress, and what to type next.
 func (c *cluster) notef(format string, args ...any) { _, _ = fmt.Fprintf(c.ErrOut, format, args...) }
+
+// atOnce is how many requests a command has under way.
+const atOnce = 10
+
+// each does something n times, some of them at once, and ends with the first failure.
+func each(ctx context.Context, n int, do func(context.Context, int) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for i := range n {
+		group.Go(func() error { return do(ctx, i) })
+	}
+	return group.Wait()
+}

@@ -158,8 +158,8 @@ func (a ask) result(ctx context.Context) result {
 		return r
 	}
 	owner, err := a.obj, error(nil)
-	if owner != nil && owner.GroupVersionKind() != a.kind.gvk { // the chart is rendered with the version that the operator knows
-		owner = object.Empty(a.kind.gvk)
+	if owner != nil && owner.GroupVersionKind() != a.kind.GroupVersionKind { // the chart is rendered with the version that the operator knows
+		owner = object.Empty(a.kind.GroupVersionKind)
 		err = a.kind.cluster.Get(ctx, client.ObjectKeyFromObject(a.obj), owner)
 	}
 	if err == nil && a.propose != nil {

@@ -51,12 +51,8 @@ type notServed struct{ error }
 // servedKind is a kind as an operator serves it, with the chart that is asked about.
 type servedKind struct {
 	*release.Kind
-	cluster    *readOnly
-	gvk        schema.GroupVersionKind // as the operator knows it
-	unknown    []string                // overrides that only the operator knows
-	namespaces []string
-	selector   labels.Selector
-	chart      *chart.Chart
+	cluster *readOnly
+	unknown []string // overrides that only the operator knows
 }
 
 func (c *cluster) newServers(o diffOptions) (*servers, error) {
@@ -93,11 +89,11 @@ func (all *servers) serving(ctx context.Context, asks []ask, many bool) ([]ask, 
 		case err != nil:
 			one.unserved = err
 			served = append(served, one)
-		case one.isFile && one.name.GroupVersionKind() != kind.gvk:
-			one.unserved = fmt.Errorf("the operator knows %s as %s: write that apiVersion in the file", kind.gvk.Kind, kind.gvk.GroupVersion())
+		case one.isFile && one.name.GroupVersionKind() != kind.GroupVersionKind:
+			one.unserved = fmt.Errorf("the operator knows %s as %s: write that apiVersion in the file", kind.GroupVersionKind.Kind, kind.GroupVersionKind.GroupVersion())
 			served = append(served, one)
-		case many && len(all.charts) > 0 && all.charts[kind.chart.Name()] == nil:
-		case one.name.GetDeletionTimestamp() != nil, len(kind.namespaces) > 0 && !slices.Contains(kind.namespaces, one.name.GetNamespace()), !kind.selector.Matches(labels.Set(one.name.GetLabels())):
+		case many && len(all.charts) > 0 && all.charts[kind.Chart.Name()] == nil:
+		case one.name.GetDeletionTimestamp() != nil, len(kind.Namespaces) > 0 && !slices.Contains(kind.Namespaces, one.name.GetNamespace()), !kind.Selector.Matches(labels.Set(one.name.GetLabels())):
 			left++
 		case one.propose == nil && len(all.charts) == 0 && one.name.GetAnnotations()[release.Pause] == "true":
 			paused++
@@ -257,15 +253,9 @@ func (all *servers) newKind(ctx context.Context, name string, gvk schema.GroupVe
 		return nil, notServed{fmt.Errorf("operator %s would not serve %s with this chart: %w", name, gvk.Kind, err)}
 	}
 	options.WatchDependents, options.MaxConcurrent = false, diffAtOnce
-	selector, err := metav1.LabelSelectorAsSelector(&options.Selector)
-	if err != nil {
-		return nil, err
-	}
 	clients, err := release.NewPreviews(all.readOnly.config, all.readOnly.mapper, all.readOnly, name, object.IgnoredByKind{gvk.GroupKind(): options.DriftDetection.Ignored}, all.capabilities)
 	if err != nil {
 		return nil, err
 	}
-	return &servedKind{
-		Kind: clients.Kind(options), cluster: all.readOnly, gvk: entry.GroupVersionKind(), unknown: slices.Sorted(maps.Keys(entry.FromEnvironment)), namespaces: published.Namespaces, selector: selector, chart: c,
-	}, nil
+	return &servedKind{Kind: clients.Kind(options), cluster: all.readOnly, unknown: slices.Sorted(maps.Keys(entry.FromEnvironment))}, nil
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -40,9 +39,6 @@ const mostNamespaces = 20
 
 // clocksDiffer is by how much the clocks of the caller and of the cluster may differ.
 const clocksDiffer = 30 * time.Second
-
-// atOnce is how many requests a command has under way.
-const atOnce = 10
 
 // operatorsRun looks whether there is an operator, and all of its pods are ready.
 func operatorsRun(ctx context.Context, p *patient) (string, []finding, error) {
@@ -221,16 +217,6 @@ func rightsSuffice(ctx context.Context, p *patient) (string, []finding, error) {
 		}
 	}
 	return fmt.Sprintf("%d asked for", asked), found, nil
-}
-
-// each does something n times, some of them at once, and ends with the first failure.
-func each(ctx context.Context, n int, do func(context.Context, int) error) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(atOnce)
-	for i := range n {
-		group.Go(func() error { return do(ctx, i) })
-	}
-	return group.Wait()
 }
 
 // questions are one for each right of a role that is bound to the operator's ServiceAccount by one of the bindings in needs, and each namespace that it is

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"helm.sh/helm/v3/pkg/releaseutil"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -141,18 +140,14 @@ func (r *revision) read(data string) error {
 	if rel.Info != nil {
 		r.Description = rel.Info.Description
 	}
-	objects := map[string]map[string]any{}
-	for _, text := range releaseutil.SplitManifests(rel.Manifest) {
-		var content map[string]any
-		if err := yaml.Unmarshal([]byte(text), &content); err != nil {
-			return err
-		}
-		if len(content) > 0 {
-			obj := unstructured.Unstructured{Object: content}
-			objects[fmt.Sprintf("%s %q", obj.GetKind(), obj.GetName())] = content
-		}
+	objects, err := object.Documents(strings.NewReader(rel.Manifest))
+	if err != nil {
+		return err
 	}
-	r.values, r.objects = rel.Config, objects
+	r.values, r.objects = rel.Config, map[string]map[string]any{}
+	for _, obj := range objects {
+		r.objects[fmt.Sprintf("%s %q", obj.GetKind(), obj.GetName())] = obj.Object
+	}
 	return nil
 }
 

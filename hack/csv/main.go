@@ -4,17 +4,15 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 const iconFile = "welcome/emblem.svg"
@@ -31,7 +29,7 @@ func run(in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	documents, err := split(in)
+	documents, err := object.Documents(in)
 	if err != nil {
 		return fmt.Errorf("read the manifests: %w", err)
 	}
@@ -61,27 +59,6 @@ func run(in io.Reader, out io.Writer) error {
 		}
 	}
 	return nil
-}
-
-func split(in io.Reader) ([]*unstructured.Unstructured, error) {
-	var documents []*unstructured.Unstructured
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(in))
-	for {
-		content, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return documents, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		document := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(content, &document.Object); err != nil {
-			return nil, err
-		}
-		if len(bytes.TrimSpace(content)) > 0 && len(document.Object) > 0 {
-			documents = append(documents, document)
-		}
-	}
 }
 
 func convert(from *unstructured.Unstructured, to any) error {

@@ -100,7 +100,7 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 		return nil, err
 	}
 	for _, path := range slices.Concat(api.pinned, entry.Allow.Values) {
-		if _, found, _ := unstructured.NestedFieldNoCopy(unpinned, pathElements(path)...); !found && !strings.Contains(path, "[") {
+		if _, found, _ := unstructured.NestedFieldNoCopy(unpinned, release.PathOf(path)...); !found && !strings.Contains(path, "[") {
 			return nil, fmt.Errorf("%s has no value %q: correct overrideValues or allow.values of %s in %s", entry.ChartPath, path, entry.Kind, watchesFile)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 
 	obj "demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/operator"
+	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 const managerFile = "config/manager/manager.yaml"
@@ -297,7 +298,7 @@ func isImage(c *chart.Chart, values map[string]any, path string) bool {
 	if err != nil {
 		return false
 	}
-	s, there := scenario{values: values}.with(pathElements(path), markText)
+	s, there := scenario{values: values}.with(release.PathOf(path), markText)
 	objects, err := t.render(s, true)
 	if err != nil || !there {
 		return false

@@ -19,13 +19,13 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
-	"helm.sh/helm/v3/pkg/strvals"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	obj "demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/operator"
+	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 func init() {
@@ -77,15 +77,10 @@ var (
 )
 
 // as is the same with another release.
-func (t *trial) as(release *metav1.ObjectMeta, entry operator.Entry) (*trial, error) {
+func (t *trial) as(named *metav1.ObjectMeta, entry operator.Entry) (*trial, error) {
 	other := *t
-	other.release, other.pins = release, map[string]any{}
-	for _, key := range slices.Sorted(maps.Keys(entry.OverrideValues)) {
-		if err := strvals.ParseInto(key+"="+obj.Of(release, entry.OverrideValues[key]), other.pins); err != nil {
-			return nil, fmt.Errorf("overrideValues, %s: %w", key, err)
-		}
-	}
-	return &other, nil
+	other.release, other.pins = named, map[string]any{}
+	return &other, release.Pin(named, other.pins, entry.OverrideValues)
 }
 
 // byDefault is what the chart makes where a spec says nothing.

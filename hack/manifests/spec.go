@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 // replicasPath is the one field whose default the API server is to store in every object: the scale subresource, and with it
@@ -18,13 +20,13 @@ const replicasPath = ".spec.replicas"
 func (a *API) spec() (spec, checked apiextensionsv1.JSONSchemaProps, err error) {
 	spec = *a.values.DeepCopy()
 	for _, path := range a.pinned {
-		if !remove(&spec, pathElements(path), false) {
+		if !remove(&spec, release.PathOf(path), false) {
 			return spec, checked, fmt.Errorf("overrideValues pins %q, which %s does not have: correct the path in watches.yaml", path, a.schemaFile)
 		}
 	}
 	for _, left := range a.left {
 		if value, _, _ := strings.Cut(left.path, "[]"); left.powerful && !a.inferred {
-			remove(&spec, pathElements(value), true)
+			remove(&spec, release.PathOf(value), true)
 		}
 	}
 	describe(&spec)
@@ -82,16 +84,6 @@ func defaultObjects(schema *apiextensionsv1.JSONSchemaProps) {
 	if len(defaults) > 0 {
 		schema.Default = &apiextensionsv1.JSON{Raw: []byte(compact(defaults))}
 	}
-}
-
-// pathElements splits a path of Helm's --set syntax at its dots; a dot after a backslash is part of a name.
-func pathElements(path string) []string {
-	const escapedDot = "\x00"
-	elements := strings.Split(strings.ReplaceAll(path, `\.`, escapedDot), ".")
-	for i, element := range elements {
-		elements[i] = strings.ReplaceAll(element, escapedDot, ".")
-	}
-	return elements
 }
 
 // remove takes the property at path out of schema, and objects that have nothing left: maps whose keys are free, too, if nobody is to write any

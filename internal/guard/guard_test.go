@@ -20,16 +20,13 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 // What the guard does to objects of a cluster stands in tests/integration: TestForeignObject…, TestForgedRecord.
 
 func owner() *unstructured.Unstructured {
-	o := &unstructured.Unstructured{Object: map[string]any{}}
-	o.SetAPIVersion("webapp.demo.welcome.domain/v1")
-	o.SetKind("Welcome")
-	o.SetName("hello")
-	o.SetNamespace("here")
+	o := kit.Welcome("here", "hello")
 	o.SetUID("1")
 	return o
 }

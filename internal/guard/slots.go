@@ -5,10 +5,6 @@ import (
 	"fmt"
 )
 
-// HookWaits is how many custom resources of a kind may wait for the hooks and tests of their charts, besides
-// those that are acted on.
-const HookWaits = 32
-
 // Slots bound how many actions of a kind run at once. An action that waits for a hook gives its slot
 // to another: some minutes long it needs nothing, and a few endless hooks would hold up everybody.
 type Slots chan struct{}

@@ -260,22 +260,6 @@ func hostsOf(o *unstructured.Unstructured) (hosts []string, known bool) {
 	return hosts, true
 }
 
-// elements of a list, or of one that is written as its only element. What is empty is none.
-func elements(value any) []any {
-	if elements, ok := value.([]any); ok {
-		return elements
-	}
-	if value == nil || value == "" {
-		return nil
-	}
-	return []any{value}
-}
-
-func fields(value any) map[string]any {
-	fields, _ := value.(map[string]any)
-	return fields
-}
-
 // Refused are those of asks that a does not allow in a namespace.
 func (a Allow) Refused(namespace string, asks []Ask) []Ask {
 	return slices.DeleteFunc(slices.Clone(asks), func(ask Ask) bool { return a.allows(namespace, ask) })

@@ -31,8 +31,7 @@ func quantityOf(text string) (float64, bool) {
 // have to read.
 func Check(o *unstructured.Unstructured) error {
 	for in, what := range map[string]string{"labels": "label", "annotations": "annotation"} {
-		texts, _ := field(o.Object["metadata"], in).(map[string]any)
-		for key, value := range texts {
+		for key, value := range fields(field(o.Object["metadata"], in)) {
 			switch value.(type) {
 			case string, nil:
 			default: // with one of these, GetLabels or GetAnnotations has none

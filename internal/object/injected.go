@@ -11,14 +11,13 @@ import (
 func withInjected(previous, live, desired any) any {
 	switch desired := desired.(type) {
 	case map[string]any:
-		before, _ := previous.(map[string]any)
 		now, ok := live.(map[string]any)
 		if !ok {
 			return desired
 		}
 		with := maps.Clone(desired)
 		for key, value := range desired {
-			with[key] = withInjected(before[key], now[key], value)
+			with[key] = withInjected(field(previous, key), now[key], value)
 		}
 		return with
 	case []any:

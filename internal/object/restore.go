@@ -42,8 +42,7 @@ func othersIn(object *unstructured.Unstructured) []pointer {
 	others := slices.Clip(othersUnlessSet[kind])
 	switch kind {
 	case service:
-		spec, _ := object.Object["spec"].(map[string]any)
-		for i := range min(len(list(spec["ports"])), maxPorts) {
+		for i := range min(len(list(field(object.Object["spec"], "ports"))), maxPorts) {
 			others = append(others, pointer{"spec", "ports", strconv.Itoa(i), "nodePort"})
 		}
 	case claim:
@@ -144,7 +143,7 @@ func Restore(previous, live, desired *unstructured.Unstructured, left Left) *uns
 	wanted, hasSpec := desired.Object["spec"].(map[string]any)
 	if others, known := othersUnlessSet[live.GroupVersionKind().GroupKind()]; known && hasSpec {
 		spec := maps.Clone(wanted)
-		current, _ := live.Object["spec"].(map[string]any)
+		current := fields(live.Object["spec"])
 		if ports, ok := wanted["ports"]; ok { // of a Service
 			spec["ports"] = withNodePorts(list(ports), list(current["ports"]))
 		}
@@ -233,11 +232,6 @@ func withNodePorts(wanted, live []any) []any {
 	return ports
 }
 
-func field(of any, name string) any {
-	fields, _ := of.(map[string]any)
-	return fields[name]
-}
-
 // dropsEmpty is whether the API server drops the empty values of an object: it does of kinds that it knows by their Go types. Of custom resources it keeps them, and some mean
 // something: selfSigned: {}.
 type dropsEmpty bool
@@ -272,8 +266,7 @@ func (drops dropsEmpty) mergeValue(previous, live, desired any) any {
 	switch desired := desired.(type) {
 	case map[string]any:
 		if live, ok := live.(map[string]any); ok {
-			previous, _ := previous.(map[string]any)
-			return drops.mergeMap(previous, live, desired)
+			return drops.mergeMap(fields(previous), live, desired)
 		}
 	case []any:
 		if live, ok := live.([]any); ok {

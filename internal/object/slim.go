@@ -127,9 +127,8 @@ func slimAnnotations(object *unstructured.Unstructured, rules Ignored) map[strin
 // makes the pod.
 func sumOfRequests(containers []any, name string) (sum float64) {
 	for _, container := range containers {
-		fields, _ := container.(map[string]any)
 		for _, kind := range []string{"requests", "limits"} {
-			text, _, _ := unstructured.NestedString(fields, "resources", kind, name)
+			text, _, _ := unstructured.NestedString(fields(container), "resources", kind, name)
 			if quantity, ok := quantityOf(text); ok {
 				sum += quantity
 				break

@@ -88,18 +88,3 @@ func Changes(before, after map[string]any) []string {
 	}
 	return paths
 }
-
-// both has the keys of two maps.
-func both(a, b map[string]any) map[string]any {
-	keys := maps.Clone(a)
-	if keys == nil {
-		keys = map[string]any{}
-	}
-	maps.Copy(keys, b)
-	return keys
-}
-
-func list(value any) []any {
-	elements, _ := value.([]any)
-	return elements
-}

@@ -1,32 +1,15 @@
 package operator
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-
-	"demo.welcome.domain/welcome-operator/internal/object"
-	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 // lackPeriod is how often the operator looks whether a CRD or a right that was missing is there.
@@ -55,148 +38,6 @@ func noneLeft(entries []Entry, refused []broken) error {
 	}
 	return errors.Join(all...)
 }
-
-// servable knows what can be served in a cluster.
-type servable struct {
-	mapper     meta.RESTMapper // of the kinds of the cluster
-	client     client.Client
-	discovery  discovery.DiscoveryInterface
-	namespaces []string // that are watched, none for all
-}
-
-func newServable(cluster *rest.Config, namespaces []string) (*servable, error) {
-	cluster = rest.CopyConfig(cluster)
-	cluster.Timeout = release.AskPatience // else a group of kinds whose server hangs would hold up those who ask for any
-	http, err := rest.HTTPClientFor(cluster)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the cluster: %w", err)
-	}
-	mapper, err := apiutil.NewDynamicRESTMapper(cluster, http)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the cluster: %w", err)
-	}
-	api, err := client.New(cluster, client.Options{HTTPClient: http, Mapper: mapper})
-	if err != nil {
-		return nil, fmt.Errorf("connect to the cluster: %w", err)
-	}
-	discovery, err := discovery.NewDiscoveryClientForConfigAndClient(cluster, http)
-	if err != nil {
-		return nil, fmt.Errorf("connect to the cluster: %w", err)
-	}
-	if len(namespaces) == 0 {
-		namespaces = []string{metav1.NamespaceAll}
-	}
-	return &servable{mapper, api, discovery, namespaces}, nil
-}
-
-// split tells the entries that can be served from the others. There is an error if the cluster cannot be asked.
-func (s *servable) split(ctx context.Context, entries []Entry, refused []broken) ([]Entry, []broken, error) {
-	var served []Entry
-	for _, entry := range entries {
-		lack, err := s.lack(ctx, entry, len(entries) > 1)
-		switch {
-		case err != nil:
-			return nil, nil, fmt.Errorf("connect to the cluster: %w", err)
-		case lack != nil:
-			without := entry.broken(lack)
-			without.lacks = true
-			refused = append(refused, without)
-		default:
-			served = append(served, entry)
-		}
-	}
-	return served, refused, nil
-}
-
-// lack is what the cluster lacks to serve an entry. Whether the operator may see the kind is asked only if there are others to serve: without
-// the right, the cache of that kind would wait, and they with it.
-func (s *servable) lack(ctx context.Context, entry Entry, others bool) (lack, err error) {
-	_, err = s.mapper.RESTMapping(entry.GroupKind(), entry.Version)
-	if meta.IsNoMatchError(err) {
-		return errors.New("the cluster does not know this kind: install its CRD (make install)"), nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if lack, err = s.statusless(entry.GroupVersionKind); lack != nil || err != nil {
-		return lack, err
-	}
-	for _, crd := range entry.brought {
-		kind, versions := release.KindOf(crd)
-		_, err := s.mapper.RESTMapping(kind, versions...)
-		if err != nil && !meta.IsNoMatchError(err) {
-			return nil, err
-		}
-		if err == nil {
-			continue
-		}
-		if _, other := s.mapper.RESTMapping(kind); other == nil {
-			return fmt.Errorf("the cluster knows the kind %s, and none of the versions %s that the chart brings in crds/: helm show crds %s | kubectl replace -f -: %w", kind, strings.Join(versions, ", "), entry.ChartPath, err), nil
-		}
-		if entry.CRDs {
-			err = s.install(ctx, crd)
-		}
-		if err != nil {
-			return fmt.Errorf("the cluster does not know the kind %s, which the chart brings in crds/: helm show crds %s | kubectl create -f -, or set crds: true (make manifests deploy): %w", kind, entry.ChartPath, err), nil
-		}
-	}
-	if others {
-		err := release.TryList(ctx, s.client, entry.GroupVersionKind, s.namespaces, anyOfThem)
-		if apierrors.IsForbidden(err) {
-			return fmt.Errorf("the operator may not see this kind: give its ServiceAccount the rights, as config/rbac/role.yaml has them for others: %w", err), nil
-		}
-		if err != nil && ctx.Err() == nil { // as where a conversion webhook is gone. The others are served meanwhile
-			return fmt.Errorf("the API server does not tell of this kind: %w", err), nil
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	if !entry.Secrets {
-		return nil, nil
-	}
-	err = release.TryList(ctx, s.client, object.Secret, s.namespaces, object.ManagedBy())
-	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("secrets: true, and the operator may not see Secrets: give its ServiceAccount the right (make manifests deploy): %w", err), nil
-	}
-	return nil, err
-}
-
-// establishTime is how long a new CRD may take until its kind is served.
-const establishTime = 10 * time.Second
-
-// install makes a CRD, and waits until its kind is served.
-func (s *servable) install(ctx context.Context, crd *unstructured.Unstructured) error {
-	if err := s.client.Create(ctx, crd.DeepCopy()); err != nil && !apierrors.IsAlreadyExists(err) { // by another replica, say
-		return err
-	}
-	var known error
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, establishTime, true, func(context.Context) (bool, error) {
-		kind, versions := release.KindOf(crd)
-		_, known = s.mapper.RESTMapping(kind, versions...)
-		return !meta.IsNoMatchError(known), nil
-	})
-	return cmp.Or(known, err)
-}
-
-// statusless is why nothing could be told of custom resources of a kind: its CRD has no status that is written by itself.
-func (s *servable) statusless(kind schema.GroupVersionKind) (lack, err error) {
-	resources, err := s.discovery.ServerResourcesForGroupVersion(kind.GroupVersion().String())
-	if err != nil {
-		return nil, err
-	}
-	if slices.ContainsFunc(resources.APIResources, func(r metav1.APIResource) bool { return r.Kind == kind.Kind && strings.HasSuffix(r.Name, "/status") }) {
-		return nil, nil
-	}
-	return errors.New("its CRD has no status: write subresources: {status: {}} beside the schema of the version, and status: {type: object, x-kubernetes-preserve-unknown-fields: true} in the schema"), nil
-}
-
-// anyOfThem selects all custom resources. Without a selector, the API server might read the first of them by itself, and not tell that it cannot read them all.
-var anyOfThem = func() labels.Selector {
-	without, err := labels.Parse("!webapp.demo.welcome.domain/none")
-	utilruntime.Must(err)
-	return without
-}()
 
 // setUpBroken tells of the entries that are not served, in events on the lease: that is the installation's own object, and where it may write
 // events anyway. It has the process end when what one lacked is there: the next one serves it.

@@ -17,7 +17,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -157,7 +156,6 @@ type informed interface {
 // servedKind is an entry of watches.yaml with its custom resources.
 type servedKind struct {
 	Entry
-	serves labels.Selector
 	owners *tally[owner]
 }
 
@@ -181,19 +179,15 @@ type workload struct {
 func newResources(ctx context.Context, cache informed, live client.Reader, elected <-chan struct{}, entries []Entry, operator string, perResource bool) (*resources, error) {
 	r := &resources{cache: cache, live: live, elected: elected, operator: operator, perResource: perResource, workloads: map[string]*tally[workload]{}}
 	for _, entry := range entries {
-		selector, err := metav1.LabelSelectorAsSelector(entry.Selector)
-		if err != nil {
-			return nil, fmt.Errorf("read the selector of %s: %w", entry.Kind, err)
-		}
 		informer, err := cache.GetInformer(ctx, object.Empty(entry.GroupVersionKind))
 		if err != nil {
 			return nil, fmt.Errorf("watch %s: %w", entry.Kind, err)
 		}
-		owners, err := newTally(informer, func(object *unstructured.Unstructured) owner { return ownerOf(object, selector) })
+		owners, err := newTally(informer, func(object *unstructured.Unstructured) owner { return ownerOf(object, entry.selects) })
 		if err != nil {
 			return nil, fmt.Errorf("watch %s: %w", entry.Kind, err)
 		}
-		r.kinds = append(r.kinds, &servedKind{entry, selector, owners})
+		r.kinds = append(r.kinds, &servedKind{entry, owners})
 	}
 	return r, nil
 }
@@ -274,7 +268,7 @@ func (r *resources) Collect(out chan<- prometheus.Metric) {
 	defer cancel()
 	unselected := map[ownerKey]bool{}
 	for _, kind := range r.kinds {
-		if !kind.serves.Empty() {
+		if !kind.selects.Empty() {
 			r.collectUnserved(ctx, out, kind, unselected)
 		}
 	}

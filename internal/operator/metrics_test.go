@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -145,7 +146,11 @@ func resourcesOf(t *testing.T, objects fixedCache, perResource bool) *resources 
 	t.Helper()
 	elected := make(chan struct{})
 	close(elected)
-	entry := Entry{Watch: watches.Watch{GroupVersionKind: testKind, Selector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "not-ours", Operator: metav1.LabelSelectorOpDoesNotExist}}}}}
+	selects, err := labels.Parse("!not-ours")
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry := Entry{Watch: watches.Watch{GroupVersionKind: testKind}, selects: selects}
 	r, err := newResources(t.Context(), objects, nil, elected, []Entry{entry}, "", perResource)
 	if err != nil {
 		t.Fatal(err)

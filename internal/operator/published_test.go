@@ -75,7 +75,7 @@ func TestPublished(t *testing.T) {
 		delete(want.Overrides, key)
 	}
 	for name, pair := range map[string][2]any{
-		"overrides": {got.Overrides, want.Overrides}, "allow": {got.Allow, want.Allow}, "selector": {got.Selector, want.Selector}, "recreate": {got.Recreate, want.Recreate},
+		"overrides": {got.Overrides, want.Overrides}, "allow": {got.Allow, want.Allow}, "selector": {got.Selector.String(), want.Selector.String()}, "recreate": {got.Recreate, want.Recreate},
 		"drift": {got.DriftDetection.Mode, want.DriftDetection.Mode}, "names": {got.Names, want.Names}, "secrets": {got.Secrets, want.Secrets},
 		"namespaces": {got.Namespaces, want.Namespaces}, "chart": {release.ChartDigest(got.Chart), release.ChartDigest(want.Chart)},
 		"ignored": {len(got.DriftDetection.Ignored), len(want.DriftDetection.Ignored)},

@@ -6,12 +6,10 @@ import (
 	"fmt"
 
 	"github.com/operator-framework/helm-operator-plugins/pkg/reconciler"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/discovery"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"demo.welcome.domain/welcome-operator/internal/guard"
 	"demo.welcome.domain/welcome-operator/internal/record"
 	"demo.welcome.domain/welcome-operator/internal/release"
 	"demo.welcome.domain/welcome-operator/internal/status"
@@ -67,11 +65,7 @@ func reconcilerOptions(mgr ctrl.Manager, entry Entry, options Options, clients *
 	settings.Changing, settings.Acted = changing, countAction(entry.GroupVersionKind)
 	settings.RolloutStopped = tellRollout(mgr.GetLogger(), entry.Kind)
 	kind := clients.Kind(settings)
-	serves, err := metav1.LabelSelectorAsSelector(entry.Selector)
-	if err != nil {
-		return nil, fmt.Errorf("read the selector: %w", err)
-	}
-	reporter, err := status.NewReporter(mgr, kind, entry.GroupVersionKind, operator, serves)
+	reporter, err := status.NewReporter(mgr, kind, entry.GroupVersionKind, operator, entry.selects)
 	if err != nil {
 		return nil, fmt.Errorf("set up the claims: %w", err)
 	}
@@ -82,7 +76,7 @@ func reconcilerOptions(mgr ctrl.Manager, entry Entry, options Options, clients *
 		reconciler.WithValueTranslator(kind), // which also pins; the library's WithOverrideValues would warn of that at each release
 		reconciler.WithSelector(*entry.Selector),
 		reconciler.SkipDependentWatches(true),
-		reconciler.WithMaxConcurrentReconciles(settings.MaxConcurrent + guard.HookWaits),
+		reconciler.WithMaxConcurrentReconciles(settings.MaxConcurrent + release.HookWaits),
 		reconciler.WithMaxReleaseHistory(record.MaxHistory),
 		reconciler.WithClient(reporter),
 		reconciler.WithActionClientGetter(kind),
@@ -109,7 +103,7 @@ func (e Entry) kindOptions(options Options) release.KindOptions {
 	return release.KindOptions{
 		GroupVersionKind: e.GroupVersionKind,
 		Chart:            e.Chart,
-		Selector:         *e.Selector,
+		Selector:         e.selects,
 		MaxConcurrent:    workers,
 		Overrides:        e.OverrideValues,
 		Allow:            e.Allow,

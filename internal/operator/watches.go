@@ -12,6 +12,7 @@ import (
 	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -42,6 +43,8 @@ type Entry struct {
 	// Timeout is how long a hook or a test of the chart may take, by default release.DefaultTimeout.
 	Timeout metav1.Duration `json:"timeout"`
 
+	// selects is the selector, parsed.
+	selects labels.Selector
 	// brought are the CRDs that the chart has in crds/.
 	brought []*unstructured.Unstructured
 	// written are the overrides as the file has them, with names of environment variables and not what is in those.
@@ -114,7 +117,8 @@ func loadEntry(text []byte) (Entry, error) {
 	}
 	entry.written, entry.Watch = entry.OverrideValues, loaded[0]
 	entry.ReleaseName = cmp.Or(entry.ReleaseName, record.NamesPlain)
-	return entry, validateEntry(&entry)
+	err = validateEntry(&entry) // which completes it
+	return entry, err
 }
 
 func validateEntry(entry *Entry) error {
@@ -134,7 +138,7 @@ func validateEntry(entry *Entry) error {
 	if entry.MaxConcurrentReconciles != nil && *entry.MaxConcurrentReconciles < 1 {
 		return fmt.Errorf("maxConcurrentReconciles must be at least 1, not %d", *entry.MaxConcurrentReconciles)
 	}
-	if _, err := metav1.LabelSelectorAsSelector(entry.Selector); err != nil {
+	if entry.selects, err = metav1.LabelSelectorAsSelector(entry.Selector); err != nil {
 		return fmt.Errorf("selector: %w", err)
 	}
 	if err := entry.ReleaseName.Validate(); err != nil {

@@ -20,11 +20,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
@@ -193,30 +191,13 @@ func reasonOf(err error) string {
 
 // objectsOf parses a document. A list becomes its items, as it does in Helm.
 func objectsOf(document string) ([]*unstructured.Unstructured, error) {
-	obj := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(document), &obj.Object); err != nil {
-		return nil, err
+	objects, err := object.Documents(strings.NewReader(document))
+	for _, obj := range objects {
+		if obj.GetAPIVersion() == "" || obj.GetKind() == "" || obj.GetName() == "" {
+			return nil, errors.New("apiVersion, kind or metadata.name is missing")
+		}
 	}
-	if len(obj.Object) == 0 {
-		return nil, nil // only comments
-	}
-	if !obj.IsList() {
-		return []*unstructured.Unstructured{obj}, checkObject(obj)
-	}
-	var objects []*unstructured.Unstructured
-	err := obj.EachListItem(func(item runtime.Object) error {
-		obj := item.(*unstructured.Unstructured)
-		objects = append(objects, obj)
-		return checkObject(obj)
-	})
 	return objects, err
-}
-
-func checkObject(obj *unstructured.Unstructured) error {
-	if obj.GetAPIVersion() == "" || obj.GetKind() == "" || obj.GetName() == "" {
-		return errors.New("apiVersion, kind or metadata.name is missing")
-	}
-	return nil
 }
 
 // namePrefix is of the names that Helm gives to its records.

@@ -23,6 +23,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
 const (
@@ -34,11 +35,7 @@ const (
 )
 
 func owner() *unstructured.Unstructured {
-	o := &unstructured.Unstructured{Object: map[string]any{}}
-	o.SetAPIVersion("webapp.demo.welcome.domain/v1")
-	o.SetKind("Welcome")
-	o.SetName("hello")
-	o.SetNamespace("here")
+	o := kit.Welcome("here", "hello")
 	o.SetUID("1")
 	return o
 }

@@ -17,7 +17,7 @@ import (
 
 // render renders a chart for owner with a spec and the overrides. It asks the cluster nothing: lookup finds nothing.
 func (c *Capabilities) render(owner metav1.Object, chrt *chart.Chart, overrides map[string]string, spec map[string]any) (*release.Release, error) {
-	if err := pin(owner, spec, overrides); err != nil {
+	if err := Pin(owner, spec, overrides); err != nil {
 		return nil, err
 	}
 	capabilities := c.Get()

@@ -59,7 +59,7 @@ func (a *actionClient) heed() {
 	if asked == "" {
 		return
 	}
-	last := a.clients.ledger.state(a.owner.GetUID()).Answer
+	last := a.state().Answer
 	last.Asked = cmp.Or(last.Asked, textInStatus(a.owner, "reconciled"))
 	if asked == last.Asked {
 		return

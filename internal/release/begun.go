@@ -76,8 +76,7 @@ func (a *actionClient) hasBegun(manifest string) bool {
 // is what was applied last from what is wanted again, after something else has failed. It is empty if the chart is to be rendered: so it is where what chance has
 // made cannot be applied, and where hooks, which are rendered in any case, would have another password.
 func (a *actionClient) begun(opts []helmclient.UpgradeOption) (string, error) {
-	failed := a.clients.ledger.failure(a.owner.GetUID())
-	if failed.inputs == a.wanted && refusesField(failed.err) {
+	if failed := a.failure(); failed.inputs == a.wanted && refusesField(failed.err) {
 		return "", nil
 	}
 	manifest, err := a.unfinished()

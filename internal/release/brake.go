@@ -68,7 +68,7 @@ func (a *actionClient) braked() string {
 	if a.asks == (questions{}) {
 		return ""
 	}
-	return a.clients.ledger.churn(a.owner.GetUID()).holds(time.Now(), a.owner.GetGeneration(), a.source.digest)
+	return a.churn().holds(time.Now(), a.owner.GetGeneration(), a.source.digest)
 }
 
 // churn of the release of a custom resource whose chart asks the cluster, for its reconcile to read and write.

@@ -55,7 +55,7 @@ type KindOptions struct {
 	// Chart that each custom resource becomes.
 	Chart *chart.Chart
 	// Selector of those that are reconciled.
-	Selector metav1.LabelSelector
+	Selector labels.Selector
 	// MaxConcurrent is how many custom resources may be acted on at once, at least 1. Those that wait
 	// for a hook, up to HookWaits, do not count.
 	MaxConcurrent int
@@ -127,18 +127,13 @@ func (k *Kind) SetUp(c reconciler.ControllerSetup) error {
 // no longer matches, it has reconciled once more if it may be this operator's: to be let go. What was asked for before this operator began to work goes before
 // all that it only has to look at: with thousands, that takes longer than to replace a leader.
 func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
-	selector, err := metav1.LabelSelectorAsSelector(&k.Selector)
-	if err != nil {
-		return fmt.Errorf("read the selector of %s: %w", k.GroupVersionKind.Kind, err)
-	}
-	kind := object.Empty(k.GroupVersionKind)
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	mine := func(obj *unstructured.Unstructured) bool {
 		operator, told, _ := unstructured.NestedString(object.Unpack(obj).Object, "status", "operator")
 		return !told || operator == k.clients.operator
 	}
 	leave := func(before, obj *unstructured.Unstructured, q queue) { // before: another operator may just have taken it over
-		if !selector.Matches(labels.Set(obj.GetLabels())) && (mine(obj) || mine(before)) {
+		if !k.Selector.Matches(labels.Set(obj.GetLabels())) && (mine(obj) || mine(before)) {
 			q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
 		}
 	}
@@ -151,14 +146,14 @@ func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
 		k.vanished.add(lost{Unstructured: obj, since: time.Now()})
 		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
 	}
-	return c.Watch(source.Kind(k.clients.mgr.GetCache(), kind, handler.TypedFuncs[*unstructured.Unstructured, reconcile.Request]{
+	return c.Watch(source.Kind(k.clients.mgr.GetCache(), object.Empty(k.GroupVersionKind), handler.TypedFuncs[*unstructured.Unstructured, reconcile.Request]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*unstructured.Unstructured], q queue) {
 			orphan(e.Object)
 			if !e.IsInInitialList {
 				return
 			}
 			leave(e.Object, e.Object, q)
-			if prior, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok && selector.Matches(labels.Set(e.Object.GetLabels())) && waits(e.Object) {
+			if prior, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok && k.Selector.Matches(labels.Set(e.Object.GetLabels())) && waits(e.Object) {
 				prior.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(0)}, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)})
 			}
 		},

@@ -29,7 +29,7 @@ func (a *actionClient) conclude(op *operation, done string, rel *release.Release
 	a.current.Name, a.current.Revision, a.current.Status, a.current.Created = created.Name, rel.Version, rel.Info.Status, created.CreationTimestamp.Time
 	a.noticed(op)
 	if done == Upgraded && a.asks != (questions{}) {
-		a.clients.ledger.churn(a.owner.GetUID()).upgraded(time.Now(), a.owner.GetGeneration(), a.source.digest)
+		a.churn().upgraded(time.Now(), a.owner.GetGeneration(), a.source.digest)
 	}
 	a.clients.ledger.setOutdated(a.owner.GetUID(), "")
 	what := fmt.Sprintf("Revision %d from chart %s %s: %s", rel.Version, a.chart.Name(), a.chart.Metadata.Version, object.List(children))

@@ -3,6 +3,7 @@ package release
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/strvals"
@@ -15,11 +16,11 @@ import (
 // Translate puts the overrides into the spec of a custom resource, and returns it as values.
 func (k *Kind) Translate(_ context.Context, owner *unstructured.Unstructured) (chartutil.Values, error) {
 	spec := owner.Object["spec"].(map[string]any) // the library has looked
-	return spec, pin(owner, spec, k.Overrides)
+	return spec, Pin(owner, spec, k.Overrides)
 }
 
-// pin puts overrides into values, with namespace and name of owner where they have {namespace} or {name}.
-func pin(owner metav1.Object, values map[string]any, overrides map[string]string) error {
+// Pin puts overrides into values, with namespace and name of owner where they have {namespace} or {name}.
+func Pin(owner metav1.Object, values map[string]any, overrides map[string]string) error {
 	for key, value := range overrides {
 		parse := strvals.ParseInto
 		if object.IsOf(value) {
@@ -30,4 +31,14 @@ func pin(owner metav1.Object, values map[string]any, overrides map[string]string
 		}
 	}
 	return nil
+}
+
+// PathOf is a key of overrides, as --set of Helm has it: a dot may be part of a name, with a backslash before it.
+func PathOf(key string) []string {
+	const dot = "\x00"
+	path := strings.Split(strings.ReplaceAll(key, `\.`, dot), ".")
+	for i := range path {
+		path[i] = strings.ReplaceAll(path[i], dot, ".")
+	}
+	return path
 }

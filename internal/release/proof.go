@@ -23,14 +23,14 @@ import (
 // the operator started, the custom resource's status knows it. Whoever can edit release records can
 // not write there, so what has this digest can be trusted.
 func (a *actionClient) appliedDigest() string {
-	return cmp.Or(a.clients.ledger.state(a.owner.GetUID()).Digest, a.inStatus("digest"))
+	return cmp.Or(a.state().Digest, a.inStatus("digest"))
 }
 
 // prove finds out whether the metadata of the newest record is as the operator wrote it when it last knew that its objects are what the chart
 // wants. If not, what it says of inputs and children are hints: the chart is rendered, and the objects are looked at. So it is also where
 // the operator was killed after the record was written and before the status was, and where version 0.1.0 wrote the status.
 func (a *actionClient) prove() {
-	proof := cmp.Or(a.clients.ledger.state(a.owner.GetUID()).Record, a.inStatus("record"))
+	proof := cmp.Or(a.state().Record, a.inStatus("record"))
 	var withChildren bool
 	if a.proven, withChildren = a.current.IsProven(proof); a.proven && !withChildren {
 		a.current.Children = a.knownChildren() // whatever somebody has written there
@@ -40,7 +40,7 @@ func (a *actionClient) prove() {
 // knownChildren are the objects of the release as they were applied last, nil if nothing trustworthy tells: before the first success since the operator
 // started, the custom resource's status does.
 func (a *actionClient) knownChildren() []object.Child {
-	if state := a.clients.ledger.state(a.owner.GetUID()); state.Record != "" {
+	if state := a.state(); state.Record != "" {
 		return state.Children
 	}
 	return object.Children(a.inStatus("children"))
@@ -72,7 +72,7 @@ func (a *actionClient) lastApplied() (string, error) {
 // isOfTheApplied is whether the record is as old as what was applied last, and not one that was begun anew under its number after it was lost.
 func (a *actionClient) isOfTheApplied() bool {
 	applied := a.inStatus("lastApplied")
-	if known := a.clients.ledger.state(a.owner.GetUID()).LastApplied; !known.IsZero() {
+	if known := a.state().LastApplied; !known.IsZero() {
 		applied = known.UTC().Format(time.RFC3339)
 	}
 	return applied == a.current.Created.UTC().Format(time.RFC3339)
@@ -104,7 +104,7 @@ func (a *actionClient) trustInputs() bool {
 
 // appliedAsWanted is what was applied last as far as inputsOf tells of it, and whether it was made from what is wanted.
 func (a *actionClient) appliedAsWanted() (applied record.Record, ok bool) {
-	digests := strings.Split(cmp.Or(a.clients.ledger.state(a.owner.GetUID()).Inputs, a.inStatus("inputs")), "/")
+	digests := strings.Split(cmp.Or(a.state().Inputs, a.inStatus("inputs")), "/")
 	if len(digests) != 3 || digests[0] != a.wanted && digests[0] != a.plain {
 		return record.Record{}, false
 	}
@@ -149,7 +149,7 @@ func (a *actionClient) unowned() (uids []types.UID) {
 // unownedChildren are the objects of the release that carry no owner reference. Before the first success since the operator started, the custom
 // resource's status knows them.
 func (a *actionClient) unownedChildren() (children []object.Child) {
-	if state := a.clients.ledger.state(a.owner.GetUID()); state.Revision != 0 {
+	if state := a.state(); state.Revision != 0 {
 		return slices.DeleteFunc(slices.Clone(state.Children), func(child object.Child) bool { return child.UID == "" })
 	}
 	listed, _, _ := unstructured.NestedSlice(a.owner.Object, "status", "release", "unowned")
@@ -168,14 +168,14 @@ const maxAhead = 1_000_000
 
 // appliedRevision is the revision that was applied last, 0 if none is known.
 func (a *actionClient) appliedRevision() int {
-	return cmp.Or(a.clients.ledger.state(a.owner.GetUID()).Revision, int(a.numberInStatus("revision")))
+	return cmp.Or(a.state().Revision, int(a.numberInStatus("revision")))
 }
 
 // appliedGeneration is the generation of the custom resource that was applied last. Before the
 // first success since the operator started, the status knows it, unless an older version wrote
 // that. The answer is 0 then, which counts as edited.
 func (a *actionClient) appliedGeneration() int64 {
-	return cmp.Or(a.clients.ledger.state(a.owner.GetUID()).Generation, a.numberInStatus("generation"))
+	return cmp.Or(a.state().Generation, a.numberInStatus("generation"))
 }
 
 // lost is whether there was a release of which there is no record any more. Its hooks have run: who may delete records need not be allowed to make what hooks make.
@@ -235,6 +235,6 @@ func (a *actionClient) untouched() []object.Child {
 	if a.current == nil || a.current.Status != release.StatusDeployed || a.forced() {
 		return nil
 	}
-	applied := a.clients.ledger.state(a.owner.GetUID()).applied
+	applied := a.state().applied
 	return slices.DeleteFunc(slices.Clone(applied), func(child object.Child) bool { return !a.intact(child) })
 }

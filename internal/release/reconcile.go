@@ -134,6 +134,15 @@ func (a *actionClient) light() *release.Release {
 	}
 }
 
+// state is what is known of the release, the zero value if it was not reconciled since the operator started.
+func (a *actionClient) state() State { return a.clients.ledger.state(a.owner.GetUID()) }
+
+// failure of the last action, the zero value if it succeeded.
+func (a *actionClient) failure() failure { return a.clients.ledger.failure(a.owner.GetUID()) }
+
+// churn is how often the release was upgraded although nobody edited it, to be read and written.
+func (a *actionClient) churn() *churn { return a.clients.ledger.churn(a.owner.GetUID()) }
+
 // recorded is the newest record, whole.
 func (a *actionClient) recorded() (*release.Release, error) {
 	rel, err := a.store.Releases().Get(a.owner.GetName(), a.current.Revision)
@@ -165,7 +174,7 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 	}
 	switch decide(a.observe()) {
 	case mustWait:
-		a.held = a.hold(a.clients.ledger.failure(a.owner.GetUID()))
+		a.held = a.hold(a.failure())
 		return nil
 	case isUnchanged: // and was rendered once
 		return nil
@@ -191,7 +200,7 @@ func (a *actionClient) spec() (map[string]any, error) {
 }
 
 func (a *actionClient) observe() observation {
-	failed := a.clients.ledger.failure(a.owner.GetUID())
+	failed := a.failure()
 	o := observation{wanted: a.wanted, failed: failed.inputs, until: failed.until, now: time.Now()}
 	if a.asked != "" {
 		o.failed = "" // it is tried again now
@@ -220,7 +229,7 @@ func (a *actionClient) outdated() string { return a.wanted + " " + a.around.Capa
 
 // looksAgain is whether to look up again what the chart looks up: nobody tells when that changes.
 func (a *actionClient) looksAgain(now time.Time) bool {
-	looked := a.clients.ledger.churn(a.owner.GetUID()).looked
+	looked := a.churn().looked
 	return a.brake != "" || a.asked != "" || looked.IsZero() || a.period() > 0 && now.Sub(looked) >= a.period()
 }
 

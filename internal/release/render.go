@@ -72,7 +72,7 @@ func (a *actionClient) noticed(op *operation) {
 	if a.asks == (questions{}) {
 		return
 	}
-	now, churn := time.Now(), a.clients.ledger.churn(a.owner.GetUID())
+	now, churn := time.Now(), a.churn()
 	churn.looked = now
 	churn.notice(now, a.around, op.lookups.all())
 }

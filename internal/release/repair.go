@@ -252,7 +252,7 @@ func (a *actionClient) applyStanding() ([]guard.Change, error) {
 	if err != nil {
 		return changes, fmt.Errorf("repair drift: %w", err)
 	}
-	a.clients.ledger.restored(a.owner.GetUID(), cmp.Or(a.clients.ledger.state(a.owner.GetUID()).Record, a.inStatus("record")), op.guard.Children())
+	a.clients.ledger.restored(a.owner.GetUID(), cmp.Or(a.state().Record, a.inStatus("record")), op.guard.Children())
 	return changes, nil
 }
 

@@ -22,4 +22,4 @@ func (a *actionClient) hold(failed failure) error {
 }
 
 // retries is whether the last action has failed.
-func (a *actionClient) retries() bool { return a.clients.ledger.failure(a.owner.GetUID()).count > 0 }
+func (a *actionClient) retries() bool { return a.failure().count > 0 }

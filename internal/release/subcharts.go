@@ -48,7 +48,7 @@ func enabled(c *chart.Chart, values map[string]any) (*chart.Chart, error) {
 // enabledBy is a chart with the subcharts that a custom resource has which says nothing.
 func enabledBy(c *chart.Chart, overrides map[string]string) (*chart.Chart, error) {
 	values := map[string]any{}
-	if err := pin(&metav1.ObjectMeta{Namespace: "namespace", Name: "name"}, values, overrides); err != nil {
+	if err := Pin(&metav1.ObjectMeta{Namespace: "namespace", Name: "name"}, values, overrides); err != nil {
 		return nil, err
 	}
 	return enabled(c, values)

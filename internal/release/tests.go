@@ -79,7 +79,7 @@ func (a *actionClient) test() {
 
 // tested is for which value of the annotation tests ran last.
 func (a *actionClient) tested() string {
-	return cmp.Or(a.clients.ledger.state(a.owner.GetUID()).Tests.Asked, textInStatus(a.owner, "tested"))
+	return cmp.Or(a.state().Tests.Asked, textInStatus(a.owner, "tested"))
 }
 
 // runTests runs those of the chart as it is now, with what the custom resource says now, and names their objects. An error is that they could not be begun.

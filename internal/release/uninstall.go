@@ -26,7 +26,7 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 	if a.current == nil || orphans(a.owner) {
 		return nil, a.letGo(nil)
 	}
-	if failed := a.clients.ledger.failure(a.owner.GetUID()); failed.inputs == a.deleteHookInputs() && time.Now().Before(failed.until) {
+	if failed := a.failure(); failed.inputs == a.deleteHookInputs() && time.Now().Before(failed.until) {
 		return nil, a.hold(failed)
 	}
 	hasHooks, err := a.tryDeleteHooks()

@@ -90,7 +90,7 @@ func (a *actionClient) Upgrade(name, namespace string, chrt *chart.Chart, values
 // admit holds a release back that nobody has edited, while enough others are on their way: a new
 // chart or image makes all of them outdated at once.
 func (a *actionClient) admit() (waitFor string, err error) {
-	refused := errors.As(a.clients.ledger.failure(a.owner.GetUID()).err, &notAllowed{}) // which does not change by waiting
+	refused := errors.As(a.failure().err, &notAllowed{}) // which does not change by waiting
 	if edited := a.appliedGeneration() != a.owner.GetGeneration(); edited || refused {
 		a.wake(a.rollout.edited(a.owner))
 		return "", nil
@@ -116,7 +116,7 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 		return nil, err
 	}
 	// Not always: an object may only be taken once another one is there, which a rehearsal does not make.
-	failed := a.clients.ledger.failure(a.owner.GetUID())
+	failed := a.failure()
 	rehearse := a.current.Status == release.StatusFailed && a.current.Inputs == a.wanted && failed.count%10 > 0
 	begun, err := a.begun(opts)
 	if err != nil {

@@ -59,9 +59,9 @@ spec:
 	s.must(s.hasRecords("too-many", 0))
 	ends := &batchv1.Job{}
 	s.get(ends, held[7])
-	s.endHook(ends, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.endHook(ends)
 	s.awaitExists(ends, "too-many")
-	s.endHook(ends, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.endHook(ends)
 	held = held[:7]
 	// Somebody else's Job has the name of a hook: nobody waits for its end.
 	s.must(env.Client.Create(ctx, &batchv1.Job{ObjectMeta: objectMeta(s.namespace, "foreign"), Spec: batchv1.JobSpec{
@@ -111,7 +111,7 @@ metadata: {name: {{ $.Release.Name }}-{{ $i }}}
 	s.deploy("hello")
 	job := &batchv1.Job{}
 	s.get(job, "hello")
-	s.endHook(job, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.endHook(job)
 	s.settled(operator)
 	s.must(env.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	s.await("it is known to have expired", func() error {
@@ -145,7 +145,7 @@ func TestJobThatFailsAndExpires(t *testing.T) {
 	}
 	s.edit("hello", kit.Annotate("webapp.demo.welcome.domain/reconcile", "force-1"))
 	s.awaitExists(job, "hello")
-	s.endHook(job, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.endHook(job)
 	s.bringUp("hello")
 }
 
@@ -159,7 +159,7 @@ func TestJobThatExpires(t *testing.T) {
 	s.deploy("hello", kit.Greet("before"))
 	job := &batchv1.Job{}
 	s.get(job, "hello")
-	s.endHook(job, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.endHook(job)
 	s.bringUp("hello")
 	s.settled(operator)
 	// Nobody deletes it here when it is done.

@@ -87,7 +87,7 @@ func TestTestsOfAChart(t *testing.T) {
 	if job.Annotations["note"] != "second" || !metav1.IsControlledBy(job, s.of(kind, "hello")) {
 		t.Errorf("the test is %+v", job.ObjectMeta)
 	}
-	s.endHook(job, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.endHook(job)
 	s.awaitTested(kind, "hello", "one", "True", "TestsSucceeded", `Job "hello-test"`)
 	s.awaitEvent("hello", "TestsSucceeded", "hello-test")
 
@@ -121,7 +121,7 @@ func TestTestsOfAChart(t *testing.T) {
 	interrupted := s.nextTest("hello", job.UID)
 	operator.Stop()
 	s.ownOperator(with)
-	s.endHook(s.nextTest("hello", interrupted.UID), batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.endHook(s.nextTest("hello", interrupted.UID))
 	s.awaitTested(kind, "hello", "three", "True", "TestsSucceeded")
 }
 
@@ -145,9 +145,9 @@ func TestTestsHoldUpNobody(t *testing.T) {
 		return nil
 	})
 	s.must(s.isGone(&batchv1.Job{}, "two-test"))
-	s.endHook(first, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.endHook(first)
 	s.awaitTested(kind, "one", "one", "True")
-	s.endHook(s.nextTest("two", ""), batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.endHook(s.nextTest("two", ""))
 	s.awaitTested(kind, "two", "one", "True")
 	s.must(s.isGone(&batchv1.Job{}, "paused-test"))
 	if condition, err := kit.Condition(s.of(kind, "paused"), "Tested"); err == nil {

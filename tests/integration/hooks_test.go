@@ -79,9 +79,12 @@ func (s *scene) another(name string, before *batchv1.Job) *batchv1.Job {
 	return job
 }
 
-// endHook has the Job of a hook come to its end. It had a pod, whose log the hook asks for.
+// endHook has the Job of a hook come to its end, in success unless how says otherwise. It had a pod, whose log the hook asks for.
 func (s *scene) endHook(job *batchv1.Job, how ...batchv1.JobConditionType) {
 	s.Helper()
+	if len(how) == 0 {
+		how = []batchv1.JobConditionType{batchv1.JobSuccessCriteriaMet, batchv1.JobComplete}
+	}
 	s.must(client.IgnoreAlreadyExists(env.Client.Create(ctx, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: job.Name, Labels: map[string]string{"job-name": job.Name}},
 		Spec:       job.Spec.Template.Spec,
@@ -114,7 +117,7 @@ func TestDeletionHooks(t *testing.T) {
 			t.Errorf("%T goes before the hook has ended", child)
 		}
 	}
-	s.endHook(before, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.endHook(before)
 	s.awaitGone(cr, "hello")
 	s.awaitGone(&appsv1.Deployment{}, "hello")
 	s.must(s.hasRecords("hello", 0))
@@ -220,7 +223,7 @@ func TestStoppedInAHookOfAnUpgrade(t *testing.T) {
 	s.ownOperator(hooked)
 	s.await("the hook has run", func() error {
 		if again := (&batchv1.Job{}); s.find(again, "hello-post-upgrade") == nil && len(again.Status.Conditions) == 0 {
-			s.endHook(again, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+			s.endHook(again)
 		}
 		if records := s.records("hello"); records[len(records)-1].Labels["status"] != string(release.StatusDeployed) {
 			return fmt.Errorf("the records are %v", names(records))
@@ -255,7 +258,7 @@ func TestInstallHookUntilItSucceeds(t *testing.T) {
 	job = s.another(hook, job)
 	s.must(s.isGone(&corev1.Service{}, "hello"))
 	asked, letGo := s.holdDeployments()
-	s.endHook(job, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.endHook(job)
 	<-asked
 	s.killWaiting(operator)
 	letGo()
@@ -301,7 +304,7 @@ func TestNoHookOfARefusedInstallation(t *testing.T) {
 	s.must(env.Client.Delete(ctx, theirs))
 	hook := &batchv1.Job{}
 	s.awaitExists(hook, "hello-pre-install")
-	s.endHook(hook, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.endHook(hook)
 	s.awaitDeployed("hello")
 }
 
@@ -326,7 +329,7 @@ metadata:
 	lift()
 	hook := &batchv1.Job{}
 	s.ran(hook, "pre-upgrade", "after")
-	s.endHook(hook, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.endHook(hook)
 	s.awaitGreeting("hello", "after")
 	s.awaitDeployed("hello")
 }
@@ -381,7 +384,7 @@ spec:
 	s.endHook(failed, batchv1.JobFailureTarget, batchv1.JobFailed)
 	s.awaitReason("hello", "HookFailed", `hook Job "hello-migrate"`, "job hello-migrate failed: Played", "kubectl -n "+s.namespace+" logs job/hello-migrate")
 	again := s.another("hello-migrate", failed)
-	s.endHook(again, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.endHook(again)
 	s.awaitGreeting("hello", "after")
 	s.awaitDeployed("hello")
 }
@@ -406,7 +409,7 @@ metadata: {name: {{ .Release.Name }}-more}
 	s.must(env.Client.Delete(ctx, theirs))
 	hook := &batchv1.Job{}
 	s.ran(hook, "pre-upgrade", "after")
-	s.endHook(hook, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.endHook(hook)
 	s.awaitGreeting("hello", "after")
 	s.awaitDeployed("hello")
 }
@@ -425,7 +428,7 @@ data: {{ dict .Values.name "a" | toJson }}`)})
 	s.edit("hello", kit.Greet("no key of a ConfigMap"))
 	hook := &batchv1.Job{}
 	s.ran(hook, "pre-upgrade", "no key of a ConfigMap")
-	s.endHook(hook, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.endHook(hook)
 	s.awaitCondition("hello", "Ready", "False", "data[no key of a ConfigMap]")
 	s.await("it is tried again, and again", func() error {
 		return atLeast(int(operator.metric(t, "welcome_operator_release_actions_total", `action="upgrade".*result="failure"`)), 3)
@@ -436,7 +439,7 @@ data: {{ dict .Values.name "a" | toJson }}`)})
 	}
 	s.edit("hello", kit.Greet("after"))
 	again = s.another("hello-pre-upgrade", hook)
-	s.endHook(again, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.endHook(again)
 	s.awaitGreeting("hello", "after")
 }
 

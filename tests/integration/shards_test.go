@@ -294,7 +294,7 @@ spec:
 	password, since := s.generated("password"), s.record()
 	s.edit("hello", ofShard("b"))
 	s.settled(operators["b"])
-	s.endHook(job, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
+	s.endHook(job)
 	s.servedBy(shards["b"], "hello")
 	s.settled(operators["b"])
 	s.isRevision(1)

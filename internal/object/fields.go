@@ -1,0 +1,39 @@
+package object
+
+import "maps"
+
+// fields of an object, nil if value is none.
+func fields(value any) map[string]any {
+	content, _ := value.(map[string]any)
+	return content
+}
+
+// field of an object, nil if value has none of that name.
+func field(value any, name string) any { return fields(value)[name] }
+
+// list is value, nil if that is none.
+func list(value any) []any {
+	elements, _ := value.([]any)
+	return elements
+}
+
+// elements of a list, or of one that is written as its only element. What is empty is none.
+func elements(value any) []any {
+	if elements, ok := value.([]any); ok {
+		return elements
+	}
+	if value == nil || value == "" {
+		return nil
+	}
+	return []any{value}
+}
+
+// both has the keys of two maps.
+func both(a, b map[string]any) map[string]any {
+	keys := maps.Clone(a)
+	if keys == nil {
+		keys = map[string]any{}
+	}
+	maps.Copy(keys, b)
+	return keys
+}
