@@ -100,6 +100,8 @@ type Plan struct {
 	Recreated func(message string)
 	// Wait takes a place for who waits for long, and fails if there is none: a namespace must not take all workers.
 	Wait func() error
+	// Waiting is told what an action waits for, once that takes long, and nothing when it has come.
+	Waiting func(what string)
 	// Report is told what was left alone, and why.
 	Report func(message string)
 }

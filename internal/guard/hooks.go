@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/cli-runtime/pkg/resource"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
@@ -40,25 +42,58 @@ func (g *Guard) clearRun(hooks kube.ResourceList) error {
 
 // WatchUntilReady waits for the end of a hook.
 func (g *Guard) WatchUntilReady(resources kube.ResourceList, timeout time.Duration) error {
-	return g.await(func() error { return hookFailed(resources, timeout, g.Client.WatchUntilReady(resources, timeout)) })
+	awaited := awaited(resources)
+	return g.await("hook "+names(awaited)+" to end", func() error {
+		err := g.Client.WatchUntilReady(resources, timeout)
+		if err == nil {
+			err = g.checkStay(awaited)
+		}
+		return hookFailed(awaited, timeout, err)
+	})
+}
+
+// awaited are those of hooks that Helm waits for.
+func awaited(hooks kube.ResourceList) kube.ResourceList {
+	return hooks.Filter(func(info *resource.Info) bool {
+		kind := info.Mapping.GroupVersionKind.GroupKind()
+		return kind == object.Job || kind == object.Pod
+	})
+}
+
+func names(resources kube.ResourceList) string {
+	var names []string
+	for _, info := range resources {
+		names = append(names, describe(info))
+	}
+	return strings.Join(names, ", ")
+}
+
+// checkStay fails if a hook is gone, which Helm takes for its success: somebody has deleted it before its end, unless it is to go by itself after that.
+func (g *Guard) checkStay(hooks kube.ResourceList) error {
+	for _, info := range hooks {
+		if _, expires, _ := unstructured.NestedInt64(content(info.Object).Object, "spec", "ttlSecondsAfterFinished"); expires {
+			continue
+		}
+		if _, err := g.live(info); apierrors.IsNotFound(err) {
+			return errors.New("somebody has deleted it")
+		}
+	}
+	return nil
 }
 
 // hookFailed says which hook it was, and where to look: of one that takes too long, Helm says only that it timed out.
 func hookFailed(hooks kube.ResourceList, timeout time.Duration, err error) error {
-	var awaited, logs []string
-	for _, info := range hooks {
-		if kind := info.Mapping.GroupVersionKind.GroupKind(); kind == object.Job || kind == object.Pod {
-			awaited = append(awaited, describe(info))
-			logs = append(logs, fmt.Sprintf("kubectl -n %s logs %s/%s", info.Namespace, strings.ToLower(kind.Kind), info.Name))
-		}
-	}
-	if err == nil || len(awaited) == 0 {
+	if err == nil || len(hooks) == 0 {
 		return err
+	}
+	var logs []string
+	for _, info := range hooks {
+		logs = append(logs, fmt.Sprintf("kubectl -n %s logs %s/%s", info.Namespace, strings.ToLower(info.Mapping.GroupVersionKind.Kind), info.Name))
 	}
 	if first := errors.Unwrap(err); first != nil {
 		err = first // without the number of errors, and in one line
 	}
-	return fmt.Errorf("hook %s"+ofAHook+"%s: %w: see %s", strings.Join(awaited, ", "), timeout, err, strings.Join(logs, ", "))
+	return fmt.Errorf("hook %s"+ofAHook+"%s: %w: see %s", names(hooks), timeout, err, strings.Join(logs, ", "))
 }
 
 // ofAHook is how the error of a hook is known: Helm makes a text of it.
@@ -83,7 +118,7 @@ func (g *Guard) WaitForDelete(resources kube.ResourceList, timeout time.Duration
 	if len(owned) == 0 {
 		return nil
 	}
-	return g.await(func() error { return g.Client.WaitForDelete(owned, timeout) })
+	return g.await(names(owned)+" to be gone", func() error { return g.Client.WaitForDelete(owned, timeout) })
 }
 
 // GetPodList finds no pod whose log Helm could print for a hook that asks for that: the operator has no right on logs, its own log is no place for them, and
@@ -92,16 +127,26 @@ func (g *Guard) GetPodList(string, metav1.ListOptions) (*corev1.PodList, error) 
 	return &corev1.PodList{}, nil
 }
 
+// tellAfter is how long an action waits before it says what for: most hooks have ended by then, and to say so costs a write.
+const tellAfter = 2 * time.Second
+
 // await gives the slot to others while wait, for a hook or a deletion, runs, and ends with the operator, of which Helm would not hear.
-func (g *Guard) await(wait func() error) error {
+func (g *Guard) await(what string, wait func() error) error {
 	g.slots.Give()
 	defer func() { g.slots <- struct{}{} }()
 	ended := make(chan error, 1)
 	go func() { ended <- g.try(wait) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-g.ctx.Done():
-		return fmt.Errorf("wait: %w", g.ctx.Err())
+	late := time.NewTimer(tellAfter)
+	defer late.Stop()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-late.C:
+			g.plan.Waiting(what)
+			defer g.plan.Waiting("") // there is one such time
+		case <-g.ctx.Done():
+			return fmt.Errorf("wait: %w", g.ctx.Err())
+		}
 	}
 }

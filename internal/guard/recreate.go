@@ -93,7 +93,7 @@ func (g *Guard) takeOut(t *target) error {
 			return err == nil && live.GetUID() != t.live.GetUID(), err
 		})
 	}
-	return g.await(func() error {
+	return g.await(describe(t.info)+" to be gone", func() error {
 		err := gone(soonGone)
 		if wait.Interrupted(err) && g.ctx.Err() == nil { // else the action has ended by now
 			if noPlace := g.plan.Wait(); noPlace == nil {

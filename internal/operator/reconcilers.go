@@ -64,6 +64,8 @@ func reconcilerOptions(mgr ctrl.Manager, entry Entry, options Options, clients *
 	settings := entry.kindOptions(options)
 	settings.Changing, settings.Acted = changing, countAction(entry.GroupVersionKind)
 	settings.RolloutStopped = tellRollout(mgr.GetLogger(), entry.Kind)
+	var reporter *status.Reporter
+	settings.Waits = func(ctx context.Context, owner *unstructured.Unstructured) { reporter.Waits(ctx, owner) }
 	kind := clients.Kind(settings)
 	reporter, err := status.NewReporter(mgr, kind, entry.GroupVersionKind, operator, entry.selects)
 	if err != nil {

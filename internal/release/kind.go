@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
@@ -45,6 +44,7 @@ type Kind struct {
 	slots      guard.Slots
 	testPlaces *Places
 	hookPlaces *Places
+	turns      *turns
 	vanished   *vanished
 	watches    *watches // nil if nobody asked for them
 }
@@ -90,6 +90,8 @@ type KindOptions struct {
 	// Acted is told of each action on a release: which (Install, Upgrade, Uninstall or
 	// DriftCorrection), how long it took, and why it failed.
 	Acted func(action string, took time.Duration, err error)
+	// Waits is told of a custom resource whose action waits for something, as its State says: its status is written by then only when the action has ended.
+	Waits func(ctx context.Context, owner *unstructured.Unstructured)
 	// RolloutStopped is told when the rollout of a new chart version has stopped, so that custom resources wait for broken ones, and when it goes on.
 	RolloutStopped func(stopped bool)
 }
@@ -98,13 +100,13 @@ type KindOptions struct {
 func (c *Clients) Kind(o KindOptions) *Kind {
 	k := &Kind{
 		KindOptions: o, clients: c, schedule: &schedule{period: o.Period}, rollout: newRollout(o.Limits, o.RolloutStopped), slots: make(guard.Slots, o.MaxConcurrent),
-		testPlaces: NewPlaces(1, maxTests), hookPlaces: NewPlaces(maxHooks, allHooks), vanished: newVanished(),
+		testPlaces: NewPlaces(1, maxTests), hookPlaces: NewPlaces(maxHooks, allHooks), vanished: newVanished(), turns: newTurns(),
 	}
 	if o.WatchDependents {
 		if len(o.Namespaces) == 0 {
 			o.Namespaces = []string{metav1.NamespaceAll}
 		}
-		k.watches = &watches{mgr: c.mgr, reading: &c.reading, owner: o.GroupVersionKind, namespaces: o.Namespaces, secrets: o.Secrets, watched: map[schema.GroupVersionKind]bool{}, refused: map[schema.GroupVersionKind]time.Time{}}
+		k.watches = &watches{mgr: c.mgr, turns: k.turns, reading: &c.reading, owner: o.GroupVersionKind, namespaces: o.Namespaces, secrets: o.Secrets, watched: map[schema.GroupVersionKind]bool{}, refused: map[schema.GroupVersionKind]time.Time{}}
 	}
 	return k
 }
@@ -127,7 +129,6 @@ func (k *Kind) SetUp(c reconciler.ControllerSetup) error {
 // no longer matches, it has reconciled once more if it may be this operator's: to be let go. What was asked for before this operator began to work goes before
 // all that it only has to look at: with thousands, that takes longer than to replace a leader.
 func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
-	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	mine := func(obj *unstructured.Unstructured) bool {
 		operator, told, _ := unstructured.NestedString(object.Unpack(obj).Object, "status", "operator")
 		return !told || operator == k.clients.operator
@@ -135,6 +136,11 @@ func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
 	leave := func(before, obj *unstructured.Unstructured, q queue) { // before: another operator may just have taken it over
 		if !k.Selector.Matches(labels.Set(obj.GetLabels())) && (mine(obj) || mine(before)) {
 			q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
+		}
+	}
+	turn := func(obj *unstructured.Unstructured, q queue) { // the library adds it, too
+		if k.Selector.Matches(labels.Set(obj.GetLabels())) && waits(obj) {
+			k.turns.add(q, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
 		}
 	}
 	orphan := func(obj *unstructured.Unstructured) {
@@ -150,6 +156,7 @@ func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*unstructured.Unstructured], q queue) {
 			orphan(e.Object)
 			if !e.IsInInitialList {
+				turn(e.Object, q)
 				return
 			}
 			leave(e.Object, e.Object, q)
@@ -162,6 +169,7 @@ func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
 				bury(e.ObjectOld, q)
 			}
 			orphan(e.ObjectNew)
+			turn(e.ObjectNew, q)
 			leave(e.ObjectOld, e.ObjectNew, q)
 		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*unstructured.Unstructured], q queue) {

@@ -35,6 +35,8 @@ type State struct {
 	Digest, Record, Inputs string
 	// WaitFor is why an upgrade to a new chart version is put off, empty if it is not.
 	WaitFor string
+	// Waits is what an action waits for that is under way, empty if there is none or it waits for nothing.
+	Waits string
 	// Children are the objects of the release.
 	Children []object.Child
 	// Brake is why no further revision is made for now although the rendering differs, empty if one may be.
@@ -230,6 +232,10 @@ func (l *ledger) key(uid types.UID, newest *record.Record) (key object.Key) {
 
 func (l *ledger) setTests(uid types.UID, tests Tests) {
 	l.write(uid, func(n *note) { n.state.Tests = tests })
+}
+
+func (l *ledger) setWaits(uid types.UID, what string) {
+	l.write(uid, func(n *note) { n.state.Waits = what })
 }
 
 // setOrphaned remembers what the garbage collector may take off a custom resource before the operator has left it.

@@ -34,6 +34,7 @@ type operation struct {
 	refused  error  // why the chart's rendering is not allowed
 	once     bool   // whether the record is written once, see hookDriver
 	asIs     bool   // whether the release is rendered as the revision that it is
+	tests    bool   // whether it only runs tests
 	hooked   bool   // whether it has a place for hooks, or to wait for an object to go
 	// beforePurge is what is to be done before the first record goes.
 	beforePurge func() error
@@ -64,7 +65,7 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 		Ignored: a.DriftDetection.Ignored, Scalable: a.scalable, Unowned: a.unowned(), Allow: a.Allow, Begins: a.begins(), MayInherit: a.mayInherit, Revision: a.appliedRevision(),
 		Recreate: a.Recreate, Recreated: func(message string) { a.tell(Recreated, "%s", message) },
 	}}
-	op.plan.Wait = op.placeForHooks
+	op.plan.Wait, op.plan.Waiting = op.placeForHooks, op.waits
 	op.store = a.store.Stamping(op.stamp)
 	var err error
 	if op.helm, err = a.clients.library.ActionClientFor(context.WithValue(a.ctx, operationKey{}, op), a.owner); err != nil {
@@ -162,6 +163,17 @@ func (op *operation) placeForHooks() error {
 		return nil
 	}
 	return noPlace{fmt.Errorf("not begun: the hooks of %d other custom resources in this namespace, or of %d in all, are waited for", maxHooks, allHooks)}
+}
+
+// waits has the status say what the action waits for, while it does. Tests change nothing of what it says.
+func (op *operation) waits(what string) {
+	if op.tests {
+		return
+	}
+	op.clients.ledger.setWaits(op.client.owner.GetUID(), what)
+	if what != "" {
+		op.Waits(op.client.ctx, op.client.owner)
+	}
 }
 
 // noPlace is that error: nothing is done yet, and nothing broken.

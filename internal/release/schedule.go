@@ -20,13 +20,16 @@ const jitter = 0.2
 // controller's own retries back off for up to 17 minutes, long after a cause is gone.
 type schedule struct {
 	period time.Duration // 0 for no periodic reconcile
-	queue  atomic.Pointer[workqueue.TypedRateLimitingInterface[reconcile.Request]]
+	queue  atomic.Pointer[queue]
 }
+
+// queue is a controller's.
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // source is started by the controller with its queue.
 func (s *schedule) source() source.Source {
-	return source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		s.queue.Store(&queue)
+	return source.Func(func(_ context.Context, q queue) error {
+		s.queue.Store(&q)
 		return nil
 	})
 }

@@ -100,6 +100,7 @@ func (a *actionClient) runTests() (run []string, failed, err error) {
 	for _, hook := range due {
 		run = append(run, fmt.Sprintf("%s %q", hook.Kind, hook.Name))
 	}
+	op.tests = true
 	if failed = op.judgeHooks(due); failed == nil {
 		failed = op.runHooks(due, release.HookTest)
 	}

@@ -40,6 +40,7 @@ import (
 type watches struct {
 	mgr        manager.Manager
 	owner      schema.GroupVersionKind
+	turns      *turns
 	namespaces []string    // that the cache watches; one that is empty stands for all
 	secrets    bool        // whether releases may have Secrets
 	tried      atomic.Bool // whether what there is was read, as far as that was possible in time
@@ -209,7 +210,14 @@ func (w *watches) begin(ctx context.Context, gvk schema.GroupVersionKind) error 
 	err := w.read(ctx, gvk)
 	if err == nil {
 		err = w.controller.Watch(source.Kind(w.mgr.GetCache(), object.Empty(gvk),
-			handler.TypedEnqueueRequestsFromMapFunc(w.madeFor),
+			handler.TypedFuncs[*unstructured.Unstructured, reconcile.Request]{
+				UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*unstructured.Unstructured], q queue) {
+					w.enqueue(q, e.ObjectOld, e.ObjectNew)
+				},
+				DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*unstructured.Unstructured], q queue) {
+					w.enqueue(q, e.Object)
+				},
+			},
 			childChanged(),
 		))
 	}
@@ -234,13 +242,15 @@ func (w *watches) begin(ctx context.Context, gvk schema.GroupVersionKind) error 
 	return err
 }
 
-// madeFor is the custom resource that a child says to be made for.
-func (w *watches) madeFor(_ context.Context, child *unstructured.Unstructured) []reconcile.Request {
-	kind, of := object.MadeFor(child)
-	if kind != w.owner.GroupKind() || of.Name == "" {
-		return nil
+// enqueue has the custom resources reconciled that children say to be made for.
+func (w *watches) enqueue(q queue, children ...*unstructured.Unstructured) {
+	var last client.ObjectKey
+	for _, child := range children {
+		if kind, of := object.MadeFor(child); kind == w.owner.GroupKind() && of.Name != "" && of != last {
+			last = of
+			w.turns.add(q, reconcile.Request{NamespacedName: of})
+		}
 	}
-	return []reconcile.Request{{NamespacedName: of}}
 }
 
 // owned lists the objects that are owner's, of all kinds that are watched. It goes through all of the namespace, or of those in none: an index

@@ -139,11 +139,15 @@ func judge(previous Status, seen observation) verdict {
 		// failure only once.
 		problem, failed = explain("UninstallError", seen.state.Err.Error()), true
 	}
+	var waits string
+	if seen.state.Waits != "" {
+		waits = " It waits for " + seen.state.Waits + "."
+	}
 	switch {
 	case seen.deleting && failed:
 		return verdict{ready: metav1.ConditionFalse, reason: problem.reason, message: problem.message, reconciling: !problem.permanent, stalled: problem.permanent}
 	case seen.deleting:
-		return verdict{ready: metav1.ConditionFalse, reason: reasonUninstalling, message: "The release is being uninstalled.", reconciling: true}
+		return verdict{ready: metav1.ConditionFalse, reason: reasonUninstalling, message: "The release is being uninstalled." + waits, reconciling: true}
 	case meta.IsStatusConditionTrue(seen.reported, pausedType):
 		return verdict{ready: metav1.ConditionUnknown, reason: reasonPaused, message: "Nothing is applied, repaired or looked at until the pause annotation is removed."}
 	case failed:
@@ -151,9 +155,12 @@ func judge(previous Status, seen observation) verdict {
 	case previous.condition(Ready).Reason == reasonPaused && meta.FindStatusCondition(seen.reported, deployedType) == nil: // [Reporter.resumed]: nobody has looked yet
 		return verdict{ready: metav1.ConditionFalse, reason: reasonProgressing, message: "The release of this generation is not applied yet, or may have drifted: a pause has just ended.", reconciling: true}
 	case !applied(previous, seen):
-		return verdict{ready: metav1.ConditionFalse, reason: reasonProgressing, message: "The release of this generation is not applied yet.", reconciling: true}
+		return verdict{ready: metav1.ConditionFalse, reason: reasonProgressing, message: "The release of this generation is not applied yet." + waits, reconciling: true}
 	}
 	v := health(previous, seen)
+	if waits != "" {
+		v.message, v.reconciling = v.message+waits, true
+	}
 	if seen.state.WaitFor != "" {
 		v.reconciling = true
 		if seen.state.Brake != "" && v.ready == metav1.ConditionTrue {

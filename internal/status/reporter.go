@@ -151,6 +151,13 @@ func (r *Reporter) Update(ctx context.Context, obj client.Object, _ ...client.Up
 	return nil
 }
 
+// Waits has the status say what an action that is under way waits for. That it could not is logged: the action goes on.
+func (r *Reporter) Waits(ctx context.Context, owner *unstructured.Unstructured) {
+	if err := r.Status().Update(ctx, owner); err != nil {
+		logf.FromContext(ctx).Error(err, "The status does not say what the action waits for")
+	}
+}
+
 // resumed has the status say that a custom resource is no longer paused. What is done then may take minutes, and who pauses it meanwhile must not
 // take for an answer what the status says of the last time.
 func (r *Reporter) resumed(ctx context.Context, owner *unstructured.Unstructured) error {

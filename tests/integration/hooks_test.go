@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"demo.welcome.domain/welcome-operator/tests/controlplane"
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
@@ -269,6 +270,36 @@ func TestInstallHookUntilItSucceeds(t *testing.T) {
 		t.Error("it runs again")
 	}
 	s.must(s.hasRecords("hello", 2))
+}
+
+// While an action waits for a hook, the status says so, and that this generation is not applied yet. A hook that somebody deletes has not succeeded.
+func TestHookThatTakesLong(t *testing.T) {
+	s := newScene(t)
+	s.must(controlplane.RunDeployments(t.Context(), env.Admin))
+	s.ownOperator(s.hooked([]string{"pre-install", "pre-upgrade", "pre-delete"}, nil))
+	cr := s.create("hello", kit.Greet("before"))
+	waits := func(hook string) *batchv1.Job {
+		t.Helper()
+		s.awaitCondition("hello", "Reconciling", "True", `waits for hook Job "`+hook+`"`)
+		s.awaitReason("hello", "Progressing", hook)
+		return s.another(hook, &batchv1.Job{})
+	}
+	s.endHook(waits("hello-pre-install"))
+	s.awaitReady("hello")
+	s.edit("hello", kit.Greet("after"))
+	job := waits("hello-pre-upgrade")
+	s.must(env.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	s.awaitReason("hello", "HookFailed", "somebody has deleted it")
+	s.must(s.greets("hello", "before"))
+	s.endHook(s.another("hello-pre-upgrade", job))
+	s.awaitGreeting("hello", "after")
+	s.awaitReady("hello")
+	_, err := s.kubectl("", "delete", "welcome", "hello", "--wait=false")
+	s.must(err)
+	job = s.another("hello-pre-delete", &batchv1.Job{})
+	s.awaitReason("hello", "Uninstalling", `waits for hook Job "hello-pre-delete"`)
+	s.endHook(job)
+	s.awaitGone(cr, "hello")
 }
 
 // Where an installation failed at its hooks, which may have made something elsewhere, those of the deletion run. The preview tells meanwhile what the next attempt makes.

@@ -51,6 +51,28 @@ func ofDrift(all controlplane.Requests) controlplane.Requests {
 	})
 }
 
+// Who makes many Welcomes at once has them made after the few that others make meanwhile.
+func TestFewGoBeforeMany(t *testing.T) {
+	s := newScene(t)
+	many := s.newNamespace("many")
+	s.ownOperator(settings{namespaces: []string{s.namespace, many}})
+	const count = 400
+	for i := range count {
+		s.must(env.Client.Create(ctx, kit.Welcome(many, fmt.Sprintf("w%d", i), kit.Set("replicas", 0))))
+	}
+	made := func() int {
+		list := &appsv1.DeploymentList{}
+		s.must(env.Client.List(ctx, list, client.InNamespace(many)))
+		return len(list.Items)
+	}
+	before := made()
+	s.create("hello", kit.Set("replicas", 0))
+	s.awaitExists(&appsv1.Deployment{}, "hello")
+	if behind := made() - before; before+behind > count-100 || behind > 100 { // those at work, and a few that go first as well
+		t.Errorf("%d of %d were made before, and %d more until it was one's turn that somebody else has made", before, count, behind)
+	}
+}
+
 func TestAnnotationsOfOthersCostNothing(t *testing.T) {
 	s := newScene(t)
 	operator := s.operator()
