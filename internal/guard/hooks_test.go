@@ -32,7 +32,7 @@ func TestHookFailed(t *testing.T) {
 		{nil, kube.ErrNoObjectsVisited, kube.ErrNoObjectsVisited.Error()},
 		{kube.ResourceList{job}, nil, "<nil>"},
 	} {
-		if got := fmt.Sprint(hookFailed(c.hooks, 5*time.Minute, c.err)); got != c.want {
+		if got := fmt.Sprint(hookFailed(awaited(c.hooks), 5*time.Minute, c.err)); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
 		}
 	}

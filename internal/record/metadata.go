@@ -34,6 +34,8 @@ const (
 	// resource that it was made from.
 	operatorAnnotation   = "webapp.demo.welcome.domain/operator"
 	generationAnnotation = "webapp.demo.welcome.domain/generation"
+	// unmadeAnnotation of a release record says that its installation has made nothing.
+	unmadeAnnotation = "webapp.demo.welcome.domain/unmade"
 
 	// releaseIndex of the cache has the release records by the name of the release.
 	releaseIndex = "release"
@@ -52,6 +54,8 @@ type Record struct {
 	// Operator made it, from that Generation of the custom resource. An older version of the operator said neither.
 	Operator   string
 	Generation int64
+	// Unmade is whether its installation ended before the first object: the next attempt is one again.
+	Unmade bool `json:",omitempty"`
 	// Created is when the record was made. Whoever can write records cannot choose it: by it, one is told from another that was begun anew under its number.
 	Created time.Time `json:"-"`
 	// Children are the objects of the release, nil if that is not known. Only an older version of the operator has written them there.
@@ -96,6 +100,7 @@ func parseRecord(meta *corev1.ConfigMap, revision int) *Record {
 		Status:   release.Status(meta.Labels["status"]),
 		Inputs:   meta.Annotations[inputsAnnotation],
 		Operator: meta.Annotations[operatorAnnotation],
+		Unmade:   meta.Annotations[unmadeAnnotation] == "true",
 		Created:  meta.CreationTimestamp.Time,
 
 		Capabilities: meta.Annotations[capabilitiesAnnotation], Lookups: meta.Annotations[lookupsAnnotation], Key: object.Key(meta.Data[keyOfDigests]),
@@ -141,7 +146,7 @@ func slim(whole metav1.Object) *corev1.ConfigMap {
 
 // longest are the annotations that the operator writes, and how long the cache has them at most.
 var longest = map[string]int{
-	inputsAnnotation: maxShort, capabilitiesAnnotation: maxShort, lookupsAnnotation: maxShort, operatorAnnotation: maxShort, generationAnnotation: maxShort,
+	inputsAnnotation: maxShort, capabilitiesAnnotation: maxShort, lookupsAnnotation: maxShort, operatorAnnotation: maxShort, generationAnnotation: maxShort, unmadeAnnotation: maxShort,
 	childrenAnnotation: object.MaxChildren,
 }
 
@@ -208,6 +213,9 @@ func (r *Record) annotations() map[string]string {
 	}
 	if r.Lookups != "" {
 		annotations[lookupsAnnotation] = r.Lookups
+	}
+	if r.Unmade {
+		annotations[unmadeAnnotation] = "true"
 	}
 	return annotations
 }

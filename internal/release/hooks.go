@@ -153,6 +153,9 @@ func (d hookDriver) Create(key string, rel *release.Release) error {
 		rel = deployed(rel, cmp.Or(d.op.client.owner.GetAnnotations()[installDescription], "Install complete"))
 	}
 	a := d.op.client
+	if err := a.forgetUnmade(); err != nil {
+		return err
+	}
 	if err := d.Driver.Create(key, rel); err != nil {
 		if a.current == nil && d.op.store.HasCreated() { // though somebody says that it failed, and of an installation nothing is left
 			err = errors.Join(err, d.op.store.Discard(a.ctx))
@@ -188,25 +191,30 @@ func deployed(rel *release.Release, description string) *release.Release {
 // from objects that somebody has deleted. Where nothing is left of an installation, or it failed before its first object, the next attempt is one again.
 func (d hookDriver) Update(key string, rel *release.Release) error {
 	ctx := d.op.client.ctx
-	unmade := d.op.client.current == nil && rel.Info.Status == release.StatusFailed && (!d.op.guard.Changed || d.op.guard.TookBack)
-	switch {
-	case unmade && len(rel.Hooks) == 0:
-		return d.op.store.Discard(ctx)
-	case unmade: // it is found interrupted by the next attempt, or by a deletion, which has hooks to run, too
+	begins := d.op.client.current == nil && rel.Info.Status == release.StatusFailed && !d.op.guard.Changed
+	switch stops := ctx.Err() != nil; {
+	case begins && stops: // the next operator finds it interrupted
 		return nil
+	case begins && d.op.client.source.hasDeleteHooks(d.op.client.values): // which follow those that have run, should it be deleted
+		d.op.unmade = true
+	case begins, d.op.guard.TookBack:
+		return d.op.store.Discard(ctx)
 	case d.op.once && rel.Info.Status == release.StatusDeployed:
 		return nil
 	}
 	return d.Driver.Update(key, rel)
 }
 
-// Query reads the revisions that have the labels. Where the release is rendered as it is, each passes for the one before: Helm counts on from the newest.
+// Query reads the revisions that have the labels, but for one that has made nothing. Where the release is rendered as it is, each passes for the one before: Helm counts on from the newest.
 func (d hookDriver) Query(labels map[string]string) ([]*release.Release, error) {
 	found, err := d.Driver.Query(labels)
 	if d.op.asIs {
 		for _, rel := range found {
 			rel.Version--
 		}
+	}
+	if unmade := d.op.client.unmade; unmade != nil { // Helm would not install where there is one
+		found = slices.DeleteFunc(found, func(rel *release.Release) bool { return rel.Version == unmade.Revision })
 	}
 	return found, err
 }

@@ -21,9 +21,6 @@ func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values
 	if err := a.prepare(a.checkRecords, a.tryWanted); err != nil {
 		return nil, err
 	}
-	if err := a.forgetUnmade(); err != nil {
-		return nil, err
-	}
 	left, err := a.left()
 	if err != nil {
 		return nil, err

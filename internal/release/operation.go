@@ -26,16 +26,18 @@ type operation struct {
 	store  *record.Store
 	config *action.Configuration
 
-	client   *actionClient
-	lookups  *lookups
-	looks    bool   // whether a rendering is refused if an object of it is somebody else's, before hooks are run
-	begun    string // what is applied instead of what the chart renders, empty if nothing is
-	rendered string // the last manifest that was allowed
-	refused  error  // why the chart's rendering is not allowed
-	once     bool   // whether the record is written once, see hookDriver
-	asIs     bool   // whether the release is rendered as the revision that it is
-	tests    bool   // whether it only runs tests
-	hooked   bool   // whether it has a place for hooks, or to wait for an object to go
+	client    *actionClient
+	namespace string // of the owner, whose status may be written while something else waits
+	lookups   *lookups
+	looks     bool   // whether a rendering is refused if an object of it is somebody else's, before hooks are run
+	begun     string // what is applied instead of what the chart renders, empty if nothing is
+	rendered  string // the last manifest that was allowed
+	refused   error  // why the chart's rendering is not allowed
+	once      bool   // whether the record is written once, see hookDriver
+	asIs      bool   // whether the release is rendered as the revision that it is
+	tests     bool   // whether it only runs tests
+	unmade    bool   // whether it is an installation that has failed and made nothing
+	hooked    bool   // whether it has a place for hooks, or to wait for an object to go
 	// beforePurge is what is to be done before the first record goes.
 	beforePurge func() error
 }
@@ -60,7 +62,7 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 	if err := a.slots.Take(a.ctx); err != nil {
 		return nil, err
 	}
-	op := &operation{Kind: a.Kind, client: a, lookups: newLookups(a.owner, a.unowned(), a.Secrets, a.begins(), a.Allow.Adopt), beforePurge: nothing, plan: guard.Plan{
+	op := &operation{Kind: a.Kind, client: a, namespace: a.owner.GetNamespace(), lookups: newLookups(a.owner, a.unowned(), a.Secrets, a.begins(), a.Allow.Adopt), beforePurge: nothing, plan: guard.Plan{
 		Applied: a.isApplied, Key: a.key, Intact: slices.Concat(a.expired(), a.untouched(), a.resting), Left: left, Rehearse: rehearse, Report: a.report,
 		Ignored: a.DriftDetection.Ignored, Scalable: a.scalable, Unowned: a.unowned(), Allow: a.Allow, Begins: a.begins(), MayInherit: a.mayInherit, Revision: a.appliedRevision(),
 		Recreate: a.Recreate, Recreated: func(message string) { a.tell(Recreated, "%s", message) },
@@ -150,7 +152,7 @@ func (a *actionClient) upToDate() error {
 func (op *operation) end() {
 	op.slots.Give()
 	if op.hooked {
-		op.hookPlaces.Give(op.client.owner.GetNamespace())
+		op.hookPlaces.Give(op.namespace)
 	}
 }
 
@@ -159,7 +161,7 @@ func (op *operation) placeForHooks() error {
 	if op.hooked {
 		return nil
 	}
-	if op.hooked = op.hookPlaces.Take(op.client.owner.GetNamespace()); op.hooked {
+	if op.hooked = op.hookPlaces.Take(op.namespace); op.hooked {
 		return nil
 	}
 	return noPlace{fmt.Errorf("not begun: the hooks of %d other custom resources in this namespace, or of %d in all, are waited for", maxHooks, allHooks)}
@@ -189,7 +191,7 @@ func (op *operation) stamp() record.Record {
 	}
 	return record.Record{
 		Inputs: a.wanted, Capabilities: capabilities, Lookups: a.around.Lookups, Operator: a.clients.operator, Generation: a.owner.GetGeneration(),
-		Key: a.key,
+		Key: a.key, Unmade: op.unmade,
 	}
 }
 

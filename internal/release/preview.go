@@ -193,19 +193,12 @@ func (k *Kind) beforeAction(ctx context.Context, owner *unstructured.Unstructure
 		newest.Key = a.key
 		a.prove()
 	}
-	if a.current != nil && orphaned(newest.Status) {
-		rel, err := a.recorded()
-		if err != nil {
-			return nil, err
-		}
-		nothing, err := a.hasMadeNothing(rel)
-		if err != nil {
-			return nil, err
-		}
-		if !nothing {
-			return nil, ErrInTheMiddle
-		}
-		a.current = nil
+	switch {
+	case a.current == nil:
+	case a.isUnmade():
+		a.unmade, a.current = newest, nil
+	case orphaned(newest.Status):
+		return nil, ErrInTheMiddle
 	}
 	if err := a.pinUnknown(unknown, otherwise, preview); err != nil {
 		return nil, err

@@ -39,7 +39,7 @@ type actionClient struct {
 	stored  string         // proof of the record as it is stored
 	key     object.Key     // of digests, empty if the kind has no Secrets
 	unread  error          // why it has failed
-	unmade  string         // the record of an installation that has made nothing, empty if there is none
+	unmade  *record.Record // of an installation that has made nothing, nil if there is none
 
 	// Install, or Upgrade as a dry run, finds out:
 	chart   *chart.Chart // the kind's, or a copy where Helm would take subcharts out of that
@@ -87,6 +87,10 @@ func (a *actionClient) Get(string, ...helmclient.GetOption) (*release.Release, e
 	a.prove()
 	if a.owner.GetDeletionTimestamp() != nil {
 		return a.light(), nil
+	}
+	if a.isUnmade() {
+		a.unmade, a.current = current, nil
+		return nil, driver.ErrReleaseNotFound
 	}
 	if (orphaned(current.Status) || a.isUnfinished()) && a.isOthers() {
 		return nil, fmt.Errorf("operator %q has begun a release of this custom resource a moment ago", current.Operator)

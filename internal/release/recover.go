@@ -26,7 +26,11 @@ func (a *actionClient) recover() error {
 	if nothing, err := a.hasMadeNothing(rel); err != nil {
 		return err
 	} else if nothing { // it is to be an installation again, or its hooks would never run
-		a.unmade, a.current = a.current.Name, nil
+		a.current.Unmade = true
+		if err := a.store.Restamp(a.ctx, a.current); err != nil {
+			return err
+		}
+		a.unmade, a.current = a.current, nil
 		return nil
 	}
 	rel.SetStatus(release.StatusFailed, "Interrupted; the operator goes on from here")
@@ -40,15 +44,19 @@ func (a *actionClient) recover() error {
 	return nil
 }
 
-// forgetUnmade deletes the record of an installation that has made nothing, when it begins again. Until then it stays: its hooks may have made something
+// isUnmade is whether the newest record is of an installation that is known to have made nothing.
+func (a *actionClient) isUnmade() bool { return a.current.Unmade && a.appliedRevision() == 0 }
+
+// forgetUnmade deletes the record of an installation that has made nothing, right before that begins again. Until then it stays: its hooks may have made something
 // elsewhere, and are to be followed by those of a deletion.
 func (a *actionClient) forgetUnmade() error {
-	if a.unmade == "" {
+	if a.unmade == nil {
 		return nil
 	}
-	if err := a.store.Delete(a.ctx, a.unmade, metav1.DeleteOptions{}); err != nil {
-		return fmt.Errorf("delete the record of the interrupted installation %s: %w", a.unmade, err)
+	if err := a.store.Delete(a.ctx, a.unmade.Name, metav1.DeleteOptions{}); err != nil {
+		return fmt.Errorf("delete the record of the installation before, %s: %w", a.unmade.Name, err)
 	}
+	a.unmade = nil
 	return nil
 }
 

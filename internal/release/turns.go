@@ -39,6 +39,15 @@ func (t *turns) add(q queue, request reconcile.Request) {
 	prior.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(first)}, request)
 }
 
+// lose takes the turns of a namespace in which something has failed: what fails keeps its priority in the queue until it succeeds.
+func (t *turns) lose(namespace string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	spent := rate.NewLimiter(turnsPerSecond, turnsAtOnce)
+	spent.AllowN(time.Now(), turnsAtOnce)
+	t.limiters.Add(namespace, spent, turnsPause)
+}
+
 func (t *turns) limiter(namespace string) *rate.Limiter {
 	t.mu.Lock()
 	defer t.mu.Unlock()

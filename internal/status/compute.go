@@ -56,7 +56,10 @@ type verdict struct {
 // next returns the status that follows previous. It has no side effects and asks nobody.
 func next(previous Status, seen observation) (Status, verdict) {
 	s, v := previous.clone(), judge(previous, seen)
-	s.ObservedGeneration, s.Operator = seen.generation, seen.operator
+	s.Operator = seen.operator
+	if seen.state.Waits == "" { // else who begins to work after this operator would take it for done
+		s.ObservedGeneration = seen.generation
+	}
 	s.set(seen, metav1.Condition{Type: Ready, Status: v.ready, Reason: v.reason, Message: v.message})
 	s.set(seen, flag(Reconciling, v.reconciling, v))
 	s.set(seen, flag(Stalled, v.stalled, v))
@@ -91,7 +94,7 @@ func next(previous Status, seen observation) (Status, verdict) {
 		}
 		s.set(seen, c)
 	}
-	if seen.state.Revision > 0 && seen.state.Err == nil {
+	if seen.state.Revision > 0 && seen.state.Err == nil && seen.state.Waits == "" {
 		s.Begun = ""
 	}
 	s.describeRelease(seen)
@@ -139,15 +142,13 @@ func judge(previous Status, seen observation) verdict {
 		// failure only once.
 		problem, failed = explain("UninstallError", seen.state.Err.Error()), true
 	}
-	var waits string
-	if seen.state.Waits != "" {
-		waits = " It waits for " + seen.state.Waits + "."
-	}
 	switch {
+	case seen.state.Waits != "":
+		return underWay(previous, seen)
 	case seen.deleting && failed:
 		return verdict{ready: metav1.ConditionFalse, reason: problem.reason, message: problem.message, reconciling: !problem.permanent, stalled: problem.permanent}
 	case seen.deleting:
-		return verdict{ready: metav1.ConditionFalse, reason: reasonUninstalling, message: "The release is being uninstalled." + waits, reconciling: true}
+		return verdict{ready: metav1.ConditionFalse, reason: reasonUninstalling, message: "The release is being uninstalled.", reconciling: true}
 	case meta.IsStatusConditionTrue(seen.reported, pausedType):
 		return verdict{ready: metav1.ConditionUnknown, reason: reasonPaused, message: "Nothing is applied, repaired or looked at until the pause annotation is removed."}
 	case failed:
@@ -155,12 +156,9 @@ func judge(previous Status, seen observation) verdict {
 	case previous.condition(Ready).Reason == reasonPaused && meta.FindStatusCondition(seen.reported, deployedType) == nil: // [Reporter.resumed]: nobody has looked yet
 		return verdict{ready: metav1.ConditionFalse, reason: reasonProgressing, message: "The release of this generation is not applied yet, or may have drifted: a pause has just ended.", reconciling: true}
 	case !applied(previous, seen):
-		return verdict{ready: metav1.ConditionFalse, reason: reasonProgressing, message: "The release of this generation is not applied yet." + waits, reconciling: true}
+		return verdict{ready: metav1.ConditionFalse, reason: reasonProgressing, message: "The release of this generation is not applied yet.", reconciling: true}
 	}
 	v := health(previous, seen)
-	if waits != "" {
-		v.message, v.reconciling = v.message+waits, true
-	}
 	if seen.state.WaitFor != "" {
 		v.reconciling = true
 		if seen.state.Brake != "" && v.ready == metav1.ConditionTrue {
@@ -171,6 +169,30 @@ func judge(previous Status, seen observation) verdict {
 		}
 	}
 	return v
+}
+
+// underWay is the verdict in the middle of an action that waits for something. Why the attempts before have failed stays until this one has come to its end.
+func underWay(previous Status, seen observation) verdict {
+	const waitsFor = " It waits for "
+	waits, before := waitsFor+seen.state.Waits+".", previous.condition(Ready)
+	of := func(v verdict) verdict {
+		v.reconciling = true
+		v.message, _, _ = strings.Cut(v.message, waitsFor)
+		v.message += waits
+		return v
+	}
+	switch {
+	case seen.state.Err != nil && before.Status == metav1.ConditionFalse && before.ObservedGeneration == seen.generation:
+		return verdict{
+			ready: before.Status, reason: before.Reason, message: before.Message,
+			reconciling: meta.IsStatusConditionTrue(previous.Conditions, Reconciling), stalled: meta.IsStatusConditionTrue(previous.Conditions, Stalled),
+		}
+	case seen.deleting:
+		return of(verdict{ready: metav1.ConditionFalse, reason: reasonUninstalling, message: "The release is being uninstalled."})
+	case before.Status != "" && previous.Release != nil && previous.Release.Generation == seen.generation: // a new chart comes, and what there is is as it was
+		return of(verdict{ready: before.Status, reason: before.Reason, message: before.Message})
+	}
+	return of(verdict{ready: metav1.ConditionFalse, reason: reasonProgressing, message: "The release of this generation is not applied yet."})
 }
 
 // applied is whether the release of this generation is. One that waits for its turn to get a

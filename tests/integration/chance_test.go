@@ -328,6 +328,19 @@ func TestChanceAfterAnEditThatIsTakenBack(t *testing.T) {
 	}
 }
 
+// What an upgrade has begun with stays known while it waits for a hook, and says so.
+func TestChanceWhileAHookRuns(t *testing.T) {
+	s := newScene(t)
+	s.grantJobs()
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withPassword+"\n---"+fmt.Sprintf(hookJob, "pre-upgrade"))})
+	s.deploy("hello")
+	s.edit("hello", kit.Greet("again"))
+	s.awaitCondition("hello", "Reconciling", "True", "waits for hook")
+	if s.begun() == "" {
+		t.Error("the status no longer tells what was begun")
+	}
+}
+
 // So it does where another version of the chart has failed, which looks something up.
 func TestChanceAfterAChartThatIsTakenBack(t *testing.T) {
 	s := newScene(t)

@@ -12,6 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -288,6 +289,9 @@ func TestHookThatTakesLong(t *testing.T) {
 	s.awaitReady("hello")
 	s.edit("hello", kit.Greet("after"))
 	job := waits("hello-pre-upgrade")
+	if observed, _, _ := unstructured.NestedInt64(s.welcome("hello").Object, "status", "observedGeneration"); observed != 1 {
+		t.Errorf("generation %d is said to be observed", observed)
+	}
 	s.must(env.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	s.awaitReason("hello", "HookFailed", "somebody has deleted it")
 	s.must(s.greets("hello", "before"))
@@ -319,6 +323,23 @@ func TestDeletionHooksOfAFailedInstallation(t *testing.T) {
 	s.endHook(job, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete)
 	s.awaitGone(cr, "hello")
 	s.must(s.hasRecords("hello", 0))
+}
+
+// So it does where the chart keeps an object, of which nothing tells yet whose it is.
+func TestInstallHookOfAChartThatKeeps(t *testing.T) {
+	s := newScene(t)
+	s.grantJobs()
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, fmt.Sprintf(hookJob, "pre-install")+`
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: kept, annotations: {helm.sh/resource-policy: keep}}`)})
+	s.create("hello")
+	job := s.another("hello-pre-install", &batchv1.Job{})
+	s.endHook(job, batchv1.JobFailureTarget, batchv1.JobFailed)
+	s.endHook(s.another(job.Name, job))
+	s.awaitDeployed("hello")
+	s.must(s.hasRecords("hello", 1))
 }
 
 // No hook of an installation runs, let alone once a minute, where an object is in its way that bears Helm's marks.
