@@ -69,6 +69,11 @@ data: {greeting: {{ .Values.name }}}`)})
 
 	s.edit("hello", kit.Greet("without"))
 	has("an upgrade drops it", "without")
+	s.edit("hello", kit.Greet("with"))
+	has("it is back", "with", charts)
+	s.must(env.Client.Delete(ctx, config))
+	s.edit("hello", kit.Greet("without"))
+	has("what is being deleted loses it, and is made again", "without")
 	s.delete(s.welcome("hello"))
 	s.must(s.isGone(config, "hello"))
 }
