@@ -305,8 +305,11 @@ func (g *Guard) create(helper *resource.Helper, info *resource.Info) (*unstructu
 // has the API server refuse it for an object that is no longer the one that was looked at.
 func (g *Guard) patch(helper *resource.Helper, info *resource.Info, live *unstructured.Unstructured, patch map[string]any) (*unstructured.Unstructured, error) {
 	patch = withUID(patch, live.GetUID())
-	if !metav1.IsControlledBy(live, g.owner) { // it is taken over, unless somebody else has done so
-		patch["metadata"].(map[string]any)["resourceVersion"] = live.GetResourceVersion()
+	metadata := patch["metadata"].(map[string]any)
+	_, withOthers := metadata["finalizers"] // a list of all of them, which somebody may have changed
+	// What is nobody's yet is taken over, unless somebody else has done so.
+	if withOthers || !metav1.IsControlledBy(live, g.owner) {
+		metadata["resourceVersion"] = live.GetResourceVersion()
 	}
 	text, err := json.Marshal(patch)
 	if err != nil {

@@ -25,7 +25,7 @@ const (
 // the status and what the API server and the object's own controller keep in the metadata.
 //
 // It is the digest of what only the chart may decide, and behind it a mark of each field that may be others': labels,
-// annotations, what Restore leaves to others unless the chart sets it, and what rules may ignore. Of a cached object nobody
+// annotations, finalizers, what Restore leaves to others unless the chart sets it, and what rules may ignore. Of a cached object nobody
 // knows what the chart wants; of the object as it was applied, a Child keeps the marks of what is the chart's. As long as the
 // cached object has that digest and these marks, there is no drift, whatever others have set besides.
 func Fingerprint(object *unstructured.Unstructured, rules Ignored) string {
@@ -52,6 +52,9 @@ func fingerprint(object *unstructured.Unstructured, rules Ignored, counts func(p
 		if key != fingerprintAnnotation {
 			mark(pointer{"metadata", "annotations", key}, value)
 		}
+	}
+	for _, value := range object.GetFinalizers() {
+		mark(slices.Concat(finalizers, pointer{value}), nil)
 	}
 	given := content
 	blank := func(p pointer) { content = p.set(content, nil, true).(map[string]any) } // whether it is there or not

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -110,8 +111,10 @@ func mayBeIgnored(path pointer) error {
 		return fmt.Errorf("%s need not be ignored: a status is never the chart's", path)
 	case path[0] != "metadata":
 		return nil
+	case slices.Equal(path, finalizers):
+		return nil
 	case len(path) != 3 || path[1] != "labels" && path[1] != "annotations":
-		return fmt.Errorf("%s cannot be ignored: of the metadata only a single label or annotation can, as /metadata/annotations/example.com~1key; those that the chart does not set are others' anyway", path)
+		return fmt.Errorf("%s cannot be ignored: of the metadata only a single label or annotation can, as /metadata/annotations/example.com~1key, and /metadata/finalizers; those that the chart does not set are others' anyway", path)
 	case path[2] == managedByLabel || path[2] == HelmLabel || strings.HasPrefix(path[2], helmAnnotations) || path[2] == Policy || path[2] == CustomResource:
 		return fmt.Errorf("%s cannot be ignored: by it the operator and Helm know whose the object is, or whether it is kept", path)
 	}

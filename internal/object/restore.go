@@ -121,11 +121,14 @@ func isTheCharts(p pointer, desired *unstructured.Unstructured, left Left) bool 
 		return false
 	}
 	_, set, _ := p.in(desired.Object)
+	if finalizers.covers(p) {
+		set = slices.Contains(desired.GetFinalizers(), p[len(finalizers)])
+	}
 	isOthers := p[0] == "metadata" || slices.ContainsFunc(othersIn(desired), func(other pointer) bool { return slices.Equal(other, p) })
 	return set || !isOthers
 }
 
-// Restore returns live with everything put back that the chart wants, but for what is left to others. Labels and annotations
+// Restore returns live with everything put back that the chart wants, but for what is left to others. Labels, annotations and finalizers
 // that the chart does not mention stay: by convention they belong to everybody. Of kinds not
 // listed in othersUnlessSet, fields that the chart does not mention stay as well, for their
 // controllers may have set them. What previous has and desired no longer has goes; previous is
@@ -164,9 +167,9 @@ func Restore(previous, live, desired *unstructured.Unstructured, left Left) *uns
 	if live.GetKind() == "ServiceAccount" {
 		content = withAccountSecrets(content, live.Object, live.GetName())
 	}
+	content = withFinalizers(content, &unstructured.Unstructured{Object: before}, live, desired)
 	restored := &unstructured.Unstructured{Object: left.keep(content, live.Object)}
 	restored.SetOwnerReferences(live.GetOwnerReferences())
-	restored.SetFinalizers(live.GetFinalizers())
 	return restored
 }
 

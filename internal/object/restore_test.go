@@ -209,7 +209,7 @@ func TestRestoreDropsWhatTheChartHasDropped(t *testing.T) {
 			"{apiVersion: v1, kind: ConfigMap, metadata: {finalizers: [ours]}, data: {a: '1'}}",
 			"{apiVersion: v1, kind: ConfigMap, metadata: {finalizers: [ours, theirs]}, data: {a: '1', theirs: x}}",
 			"{apiVersion: v1, kind: ConfigMap, metadata: {}}",
-			"{apiVersion: v1, kind: ConfigMap, metadata: {finalizers: [ours, theirs]}, data: {theirs: x}}",
+			"{apiVersion: v1, kind: ConfigMap, metadata: {finalizers: [theirs]}, data: {theirs: x}}",
 		},
 		"a container of a pod, which was no sidecar": {
 			"{apiVersion: v1, kind: Pod, spec: {containers: [{name: a, env: [{name: x}]}, {name: b}]}}",
@@ -316,6 +316,12 @@ func TestRestoreLeavesWhatIsIgnored(t *testing.T) {
 		},
 		"an element that they have added": {
 			"/spec/list/1", "{spec: {list: [{a: drifted}, {a: theirs}]}}", "{spec: {list: [{a: wanted}]}}", "{spec: {list: [{a: wanted}, {a: theirs}]}}",
+		},
+		"finalizers": {
+			"/metadata/finalizers", "{metadata: {finalizers: [theirs]}, spec: {b: drifted}}", "{metadata: {finalizers: [wanted]}, spec: {b: wanted}}", "{metadata: {finalizers: [theirs]}, spec: {b: wanted}}",
+		},
+		"finalizers that they have taken off": {
+			"/metadata/finalizers", "{metadata: {name: a}, spec: {b: drifted}}", "{metadata: {name: a, finalizers: [wanted]}, spec: {b: wanted}}", "{metadata: {name: a}, spec: {b: wanted}}",
 		},
 		"an annotation with a slash": {
 			"/metadata/annotations/example.com~1a~0b", "{metadata: {annotations: {example.com/a~b: theirs, c: drifted}}}", "{metadata: {annotations: {example.com/a~b: wanted, c: wanted}}}", "{metadata: {annotations: {example.com/a~b: theirs, c: wanted}}}",

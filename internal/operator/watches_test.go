@@ -194,6 +194,7 @@ func TestLoadWatchesErrors(t *testing.T) {
 		"ignored owner":       {entry + "  driftDetection: {ignore: [{paths: [/metadata/ownerReferences]}]}\n", []string{"rule 1", "/metadata/ownerReferences", "a single label or annotation"}},
 		"ignored labels":      {entry + "  driftDetection: {ignore: [{paths: [/metadata/labels]}]}\n", []string{"rule 1", "/metadata/labels", "a single label or annotation"}},
 		"ignored our label":   {entry + "  driftDetection: {ignore: [{paths: [/metadata/labels/webapp.demo.welcome.domain~1managed-by]}]}\n", []string{"rule 1", "managed-by", "whose the object is"}},
+		"ignored finalizer":   {entry + "  driftDetection: {ignore: [{paths: [/metadata/finalizers/0]}]}\n", []string{"rule 1", "/metadata/finalizers/0", "and /metadata/finalizers"}},
 		"ignored metadata":    {entry + "  driftDetection: {ignore: [{paths: [/metadata]}]}\n", []string{"rule 1", "/metadata", "a single label or annotation"}},
 		"ignored status":      {entry + "  driftDetection: {ignore: [{paths: [/status/a]}]}\n", []string{"rule 1", "/status/a", "never the chart's"}},
 		"ignored kind":        {entry + "  driftDetection: {ignore: [{paths: [/kind]}]}\n", []string{"rule 1", "/kind", "cannot be ignored"}},

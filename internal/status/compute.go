@@ -32,12 +32,12 @@ type observation struct {
 }
 
 // childState is an object of a release. live is nil while it is not seen as it was applied, and gone is whether
-// that is because it does not exist. listed is how many ending pods of it somebody has found who looked.
+// that is because it does not exist. unlabelled is whether the cache does not show it for want of the label by which it selects. listed is how many ending pods of it somebody has found who looked.
 type childState struct {
 	object.Child
-	live   *unstructured.Unstructured
-	gone   bool
-	listed int64
+	live             *unstructured.Unstructured
+	gone, unlabelled bool
+	listed           int64
 }
 
 func (o childState) String() string { return fmt.Sprintf("%s %q", o.Kind, o.Name) }

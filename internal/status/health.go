@@ -48,6 +48,11 @@ func (o childState) health() *verdict {
 		v.message = fmt.Sprintf("%s is not seen yet as it was applied.", o)
 		return v
 	}
+	if o.unlabelled { // where drift is repaired, that was to put it back
+		v.reconciling, v.stalled, v.reason = false, true, "LabelTakenOff"
+		v.message = fmt.Sprintf("%s lacks the label %s, without which the operator does not see what becomes of it. A webhook or policy that takes it off has to let it pass.", o, object.ManagedBy())
+		return v
+	}
 	result, err := object.Health(o.live)
 	switch {
 	case err != nil:

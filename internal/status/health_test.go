@@ -61,6 +61,20 @@ func TestPodTrouble(t *testing.T) {
 	}
 }
 
+// What the operator does not see is not healthy, whatever it says of itself.
+func TestHealthOfWhatLacksTheLabel(t *testing.T) {
+	o := childState{Child: object.Child{APIVersion: "v1", Kind: "Service", Name: "hello"}, live: parse(t, healthyService), unlabelled: true}
+	v := o.health()
+	if v == nil || v.reason != "LabelTakenOff" || !v.stalled || v.reconciling {
+		t.Fatalf("it says %+v", v)
+	}
+	for _, part := range []string{`Service "hello"`, "webapp.demo.welcome.domain/managed-by=welcome-operator", "webhook or policy"} {
+		if !strings.Contains(v.message, part) {
+			t.Errorf("%q does not say %q", v.message, part)
+		}
+	}
+}
+
 // Who has paused a rollout, or comes after them, learns why an edit does not reach the pods.
 func TestHealthNamesAPausedRollout(t *testing.T) {
 	paused := &unstructured.Unstructured{Object: map[string]any{

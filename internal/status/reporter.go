@@ -379,7 +379,7 @@ func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured
 		} else if failed {
 			o.live, o.gone = r.find(ctx, owner, child) // half an upgrade may have been applied since
 		} else {
-			if o.live, o.gone = r.await(ctx, owner, child); o.gone {
+			if o.live, o.gone, o.unlabelled = r.await(ctx, owner, child); o.gone {
 				cancel() // the next reconcile, which its deletion brings, waits for the others
 			}
 		}
@@ -392,8 +392,8 @@ func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured
 }
 
 // await reads an object when the cache shows it as it was applied, or newer; nil if it does
-// not in time, or the object is gone.
-func (r *Reporter) await(ctx context.Context, owner client.Object, child object.Child) (live *unstructured.Unstructured, gone bool) {
+// not in time, or the object is gone. Without the label by which the cache selects, that never shows it.
+func (r *Reporter) await(ctx context.Context, owner client.Object, child object.Child) (live *unstructured.Unstructured, gone, unlabelled bool) {
 	asked, watched := time.Now(), true
 	err := object.AwaitCached(ctx, func(ctx context.Context) (bool, error) {
 		var err error
@@ -414,13 +414,13 @@ func (r *Reporter) await(ctx context.Context, owner client.Object, child object.
 		if !watched {
 			return gone || err == nil && child.ShownBy(live), nil
 		}
-		// Without the label by which the cache selects, that never shows it.
-		return gone || err == nil && !object.ManagedBy().Matches(labels.Set(live.GetLabels())), nil
+		unlabelled = err == nil && !object.ManagedBy().Matches(labels.Set(live.GetLabels()))
+		return gone || unlabelled, nil
 	})
 	if err != nil {
-		return nil, false
+		return nil, false, false
 	}
-	return live, gone
+	return live, gone, unlabelled
 }
 
 // find reads an object that perhaps does not exist. That the cache does not have it is no proof:

@@ -29,6 +29,28 @@ func (s *scene) refuse(operation admissionregistrationv1.OperationType, group, r
 	return s.deny(admissionregistrationv1.Validation{Expression: "false", Message: message}, operation, group, resource, try)
 }
 
+// mutate has a policy of somebody else change what is written of a core resource in the namespace of the test, until lift is called. holds is whether it does.
+func (s *scene) mutate(expression, resource string, holds func() error, operations ...admissionregistrationv1.OperationType) (lift func()) {
+	s.Helper()
+	policy := &admissionregistrationv1.MutatingAdmissionPolicy{ObjectMeta: objectMeta("", s.namespace), Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
+		ReinvocationPolicy: admissionregistrationv1.NeverReinvocationPolicy,
+		MatchConstraints: &admissionregistrationv1.MatchResources{
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": s.namespace}},
+			ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+				Operations: operations,
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{resource}},
+			}}},
+		},
+		Mutations: []admissionregistrationv1.Mutation{{PatchType: admissionregistrationv1.PatchTypeJSONPatch, JSONPatch: &admissionregistrationv1.JSONPatch{Expression: expression}}},
+	}}
+	s.must(env.Client.Create(ctx, policy))
+	s.Cleanup(func() { s.must(env.Client.Delete(ctx, policy)) })
+	binding := &admissionregistrationv1.MutatingAdmissionPolicyBinding{ObjectMeta: objectMeta("", s.namespace), Spec: admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: policy.Name}}
+	s.must(env.Client.Create(ctx, binding))
+	s.await("the policy holds", holds)
+	return func() { s.must(env.Client.Delete(ctx, binding)) }
+}
+
 // deny is refuse of what does not pass a validation.
 func (s *scene) deny(validation admissionregistrationv1.Validation, operation admissionregistrationv1.OperationType, group, resource string, try func() error) (lift func()) {
 	s.Helper()

@@ -17,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -248,36 +247,18 @@ func TestRecordsLost(t *testing.T) {
 // A record that somebody takes out of the operator's sight as it is made is told of at once, and not waited for while others wait.
 func TestRecordOutOfSight(t *testing.T) {
 	s := newScene(t)
-	policy := &admissionregistrationv1.MutatingAdmissionPolicy{ObjectMeta: objectMeta("", s.namespace), Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
-		ReinvocationPolicy: admissionregistrationv1.NeverReinvocationPolicy,
-		MatchConstraints: &admissionregistrationv1.MatchResources{
-			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": s.namespace}},
-			ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}},
-			}}},
-		},
-		Mutations: []admissionregistrationv1.Mutation{{PatchType: admissionregistrationv1.PatchTypeJSONPatch, JSONPatch: &admissionregistrationv1.JSONPatch{
-			Expression: `[JSONPatch{op: "add", path: "/metadata/labels/webapp.demo.welcome.domain~1managed-by", value: "nobody"}]`,
-		}}},
-	}}
-	s.must(env.Client.Create(ctx, policy))
-	t.Cleanup(func() { s.must(env.Client.Delete(ctx, policy)) })
-	binding := &admissionregistrationv1.MutatingAdmissionPolicyBinding{ObjectMeta: policy.ObjectMeta, Spec: admissionregistrationv1.MutatingAdmissionPolicyBindingSpec{PolicyName: policy.Name}}
-	binding.ResourceVersion, binding.UID = "", ""
-	s.must(env.Client.Create(ctx, binding))
-	s.await("the policy holds", func() error {
+	lift := s.mutate(`[JSONPatch{op: "add", path: "/metadata/labels/webapp.demo.welcome.domain~1managed-by", value: "nobody"}]`, "configmaps", func() error {
 		probe := &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "probe")}
 		probe.Labels = map[string]string{"some": "label"}
 		if err := env.Client.Create(ctx, probe, client.DryRunAll); err != nil || len(probe.Labels) != 2 {
 			return fmt.Errorf("%v: %v", probe.Labels, err)
 		}
 		return nil
-	})
+	}, admissionregistrationv1.Create)
 	s.ownOperator(settings{namespaces: []string{s.namespace}})
 	s.create("hello")
 	s.awaitCondition("hello", "Ready", "False", "somebody has deleted it, or taken its labels off")
-	s.must(env.Client.Delete(ctx, binding))
+	lift()
 	s.awaitDeployed("hello")
 	s.must(s.hasRecords("hello", 1))
 }

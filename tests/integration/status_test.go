@@ -330,6 +330,28 @@ func (s *scene) awaitReason(name, reason string, parts ...string) {
 	})
 }
 
+// An object whose label a policy takes off is out of the operator's sight: its custom resource says so until that passes, and what is deleted meanwhile is made again.
+func TestLabelsAreTakenOff(t *testing.T) {
+	s := newScene(t)
+	lift := s.mutate(`"`+kit.ManagedBy+`" in object.metadata.?labels.orValue({}) ? [JSONPatch{op: "remove", path: "/metadata/labels/" + jsonpatch.escapeKey("`+kit.ManagedBy+`")}] : []`, "services", func() error {
+		probe := &corev1.Service{ObjectMeta: objectMeta(s.namespace, "probe"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+		probe.Labels = map[string]string{kit.ManagedBy: "welcome-operator"}
+		if err := env.Client.Create(ctx, probe, client.DryRunAll); err != nil || len(probe.Labels) > 0 {
+			return fmt.Errorf("%v: %v", probe.Labels, err)
+		}
+		return nil
+	}, admissionregistrationv1.Create, admissionregistrationv1.Update)
+	s.ownOperator(settings{namespaces: []string{s.namespace}})
+	s.create("hello")
+	s.runsAll("hello")
+	s.awaitReason("hello", "LabelTakenOff", `Service "hello"`, kit.ManagedBy+"=welcome-operator", "webhook or policy")
+	s.deleteService("hello")
+	s.awaitExists(&corev1.Service{}, "hello")
+	s.awaitReason("hello", "LabelTakenOff")
+	lift()
+	s.awaitReady("hello")
+}
+
 func (s *scene) noServices() (remove func()) {
 	s.Helper()
 	return s.none(corev1.ResourceServices, &corev1.Service{ObjectMeta: objectMeta(s.namespace, "probe"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}})
