@@ -19,11 +19,11 @@ func (g *Guard) notGiven(info *resource.Info, live *unstructured.Unstructured) e
 	why := object.CheckGiven(live, g.owner)
 	switch {
 	case g.plan.Allow.Adopt:
-		return fmt.Errorf("%w. Or have it taken over (kubectl welcome adopt), which is not done: %s", inTheWay(info), why)
+		return fmt.Errorf("%w. Or have it taken over (kubectl welcome adopt), which is not done: %s", g.inTheWay(info, live), why)
 	case object.IsGiven(live, g.owner):
-		return fmt.Errorf("%w. It says that it may be taken over (%s): the operator's watches.yaml has to let this kind do so (allow: {adopt: true})", inTheWay(info), object.AdoptFor)
+		return fmt.Errorf("%w. It says that it may be taken over (%s): the operator's watches.yaml has to let this kind do so (allow: {adopt: true})", g.inTheWay(info, live), object.AdoptFor)
 	}
-	return inTheWay(info)
+	return g.inTheWay(info, live)
 }
 
 // rehearseAdoption fails if an object that was given to the owner cannot become what the chart wants: it is not made anew, and so nothing is begun. The API server

@@ -237,10 +237,10 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 		object.ForgetAdopted(restored, g.owner, g.plan.Revision)
 		given := !g.owns(t.live) && g.isGiven(t.live)
 		if given && object.SelectsOthers(t.live, restored) {
-			return nil, fmt.Errorf("%w. It cannot be taken over: its selector is not that of the chart", inTheWay(t.info))
+			return nil, fmt.Errorf("%w. It cannot be taken over: its selector is not that of the chart", g.inTheWay(t.info, t.live))
 		}
 		if !g.plan.Begins && !g.owns(t.live) && !object.Kept(restored) && !given {
-			return nil, inTheWay(t.info) // it would go with the owner, though nothing but its marks says that it is the owner's
+			return nil, g.inTheWay(t.info, t.live) // it would go with the owner, though nothing but its marks says that it is the owner's
 		}
 		if crowded {
 			restored.SetAnnotations(t.desired.GetAnnotations())
@@ -276,7 +276,7 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 		case err != nil:
 			return nil, err
 		case !reflect.DeepEqual(metav1.GetControllerOf(answer), metav1.GetControllerOf(restored)):
-			return nil, inTheWay(t.info) // orphaned meanwhile, or somebody else's
+			return nil, g.inTheWay(t.info, answer) // orphaned meanwhile, or somebody else's
 		case dryRun:
 			return answer, nil // nothing is stored that could be looked at again
 		default:
@@ -389,7 +389,7 @@ func (g *Guard) remove(info *resource.Info, dryRun bool, spare func(*unstructure
 			g.noteKept(live)
 			return nil
 		case !g.owns(live):
-			g.plan.Report(inTheWay(info).Error())
+			g.plan.Report(g.inTheWay(info, live).Error())
 			return nil
 		case keep:
 			if err = g.disown(helper, info, live); err == nil {

@@ -11,8 +11,8 @@ import (
 )
 
 // inTheWay is why an object that exists and is somebody else's is left alone.
-func inTheWay(info *resource.Info) error {
-	return object.InTheWay(info.Mapping.GroupVersionKind.Kind, info.Namespace, info.Name)
+func (g *Guard) inTheWay(info *resource.Info, live *unstructured.Unstructured) error {
+	return object.InTheWay(info.Mapping.GroupVersionKind.Kind, live, g.owner)
 }
 
 // checkOwner fails if a live object is in the way: it is not the owner's, and not to be inherited either. That is what nobody owns
@@ -32,7 +32,7 @@ func (g *Guard) checkOwner(info *resource.Info, live *unstructured.Unstructured)
 		if g.plan.Allow.Adopt || live.GetAnnotations()[object.AdoptFor] != "" {
 			return g.notGiven(info, live)
 		}
-		return fmt.Errorf("%w. If it is from a backup of this custom resource, mark it, and it is taken over: %s", inTheWay(info), strings.Join(missing, ", "))
+		return fmt.Errorf("%w. If it is from a backup of this custom resource, mark it, and it is taken over: %s", g.inTheWay(info, live), strings.Join(missing, ", "))
 	}
 	return g.plan.MayInherit()
 }

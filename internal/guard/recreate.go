@@ -101,7 +101,7 @@ func (g *Guard) takeOut(t *target) error {
 			}
 		}
 		if wait.Interrupted(err) {
-			return fmt.Errorf("%s is deleted, to be made anew, and these finalizers keep it: %s", describe(t.info), strings.Join(last.GetFinalizers(), ", "))
+			return fmt.Errorf("%s is to be made anew: %s", describe(t.info), object.Going(last))
 		}
 		return err
 	})

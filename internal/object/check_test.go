@@ -11,6 +11,8 @@ import (
 func TestCheck(t *testing.T) {
 	const deployment = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, labels: {b: "
 	for text, want := range map[string]string{
+		"{apiVersion: v1, kind: ConfigMap, metadata: {generateName: a-}}":                                           `ConfigMap of the chart has no name (generateName: "a-")`,
+		"{apiVersion: v1, kind: ConfigMap, metadata: {generateName: a-, annotations: {helm.sh/hook: pre-install}}}": "",
 		deployment + "'1.10'}}}": "",
 		deployment + "null}}}":   "",
 		deployment + "1.10}}}":   `Deployment "a": the value 1.1 of the label b is no text`,

@@ -61,6 +61,9 @@ func (k IgnoredByKind) Slim(object any) (any, error) {
 			annotations[CustomResource], annotations[ReleaseNamespace], annotations[ReleaseName] = kind.String(), of.Namespace, of.Name
 		}
 		slim.SetAnnotations(annotations)
+		if finalizers, _ := metadata["finalizers"].([]any); metadata["deletionTimestamp"] != nil && sizeOf(finalizers) <= maxReference {
+			slim.Object["metadata"].(map[string]any)["finalizers"] = finalizers // which are told as long as they keep it
+		}
 		for key, read := range read {
 			if fields, ok := whole.Object[key].(map[string]any); ok {
 				slim.Object[key] = slimFields(fields, read)

@@ -2,9 +2,11 @@ package object
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -195,4 +197,29 @@ func setOwnerName(o *unstructured.Unstructured, name string) {
 	owners := o.GetOwnerReferences()
 	owners[0].Name = name
 	o.SetOwnerReferences(owners)
+}
+
+// What keeps an object that is being deleted is told. Else nobody reads finalizers, and somebody may have set thousands.
+func TestSlimKeepsTheFinalizersOfWhatIsGoing(t *testing.T) {
+	for name, c := range map[string]struct {
+		going      bool
+		finalizers []string
+		kept       int
+	}{
+		"going":        {true, []string{"a/b", "c/d"}, 2},
+		"going, bulky": {true, slices.Repeat([]string{"a/b"}, maxReference), 0},
+		"not going":    {false, []string{"a/b"}, 0},
+	} {
+		whole := parse(t, deploymentYAML)
+		whole.SetFinalizers(c.finalizers)
+		if c.going {
+			whole.SetDeletionTimestamp(&metav1.Time{Time: time.Now()})
+		}
+		if _, err := slim(whole); err != nil {
+			t.Fatal(err)
+		}
+		if got := Unpack(whole).GetFinalizers(); len(got) != c.kept {
+			t.Errorf("%s: %d are kept, want %d", name, len(got), c.kept)
+		}
+	}
 }

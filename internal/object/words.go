@@ -1,13 +1,16 @@
 package object
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // Describe names an object for people. namespace is empty where the kind is cluster-scoped.
@@ -18,10 +21,27 @@ func Describe(kind, namespace, name string) string {
 	return fmt.Sprintf("%s %q in namespace %q", kind, name, namespace)
 }
 
-// InTheWay is why an object that exists and is somebody else's is left alone. People read it in the condition
+// InTheWay is why an object that exists and is not owner's is left alone. People read it in the condition
 // ObjectInTheWay, and in events.
-func InTheWay(kind, namespace, name string) error {
-	return inTheWay(fmt.Sprintf("%s exists and is not controlled by this custom resource: delete or rename one of the two", Describe(kind, namespace, name)))
+func InTheWay(kind string, live metav1.Object, owner client.Object) error {
+	whose := ""
+	if controller := metav1.GetControllerOfNoCopy(live); controller != nil && !namesake(*controller, owner) {
+		whose = fmt.Sprintf(", but by %s %q", controller.Kind, controller.Name)
+	}
+	return inTheWay(fmt.Sprintf("%s exists and is not controlled by this custom resource%s: %s",
+		Describe(kind, live.GetNamespace(), live.GetName()), whose, cmp.Or(Going(live), "delete or rename one of the two")))
+}
+
+// Going says of an object that it is being deleted, and what keeps it, empty if it is not.
+func Going(live metav1.Object) string {
+	finalizers := live.GetFinalizers()
+	switch {
+	case live.GetDeletionTimestamp() == nil:
+		return ""
+	case len(finalizers) == 0:
+		return "it is being deleted"
+	}
+	return "it is being deleted, and these finalizers keep it: " + strings.Join(finalizers, ", ")
 }
 
 type inTheWay string

@@ -21,6 +21,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // Driver returns Helm's driver over the store.
@@ -87,6 +89,9 @@ func (d slimDriver) pack(key string, rel *release.Release, written string) (*cor
 	}
 	if err != nil {
 		return nil, fmt.Errorf("compress release record %s: %w", d.key(key), err)
+	}
+	if size := base64.StdEncoding.EncodedLen(packed.Len()) + object.KeyLength; size > corev1.MaxSecretSize {
+		return nil, fmt.Errorf("the release record would be of %d KiB, and Kubernetes takes none of more than %d KiB, which is what the chart makes of this spec, packed: %s", size>>10, corev1.MaxSecretSize>>10, makeLess)
 	}
 	record := &corev1.ConfigMap{Data: map[string]string{"release": base64.StdEncoding.EncodeToString(packed.Bytes())}}
 	record.Name, record.Labels = d.key(key), map[string]string{}

@@ -2,6 +2,8 @@ package record
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"maps"
 	"reflect"
 	"strings"
@@ -81,12 +83,16 @@ func TestRecordsAreAsHelmWritesThem(t *testing.T) {
 	}
 }
 
-// What could not be read back is not written.
+// What could not be read back is not written, nor what Kubernetes would not take.
 func TestRecordThatIsTooLarge(t *testing.T) {
 	written := &noted{}
 	store := NewStore(context.Background(), everywhere{configMaps: written}, cached{}, nil, owner(), Options{Names: NamesPlain})
-	rel := &release.Release{Name: "hello", Version: 1, Info: &release.Info{}, Hooks: []*release.Hook{{Manifest: strings.Repeat("a", MaxRecord)}}}
-	if err := store.Driver().Create("sh.helm.release.v1.hello.v1", rel); err == nil || written.written != nil {
-		t.Errorf("it was written: %v", err)
+	bulk := make([]byte, 900_000)
+	_, _ = rand.Read(bulk) // which never fails
+	for manifest, says := range map[string]string{strings.Repeat("a", MaxRecord): "more than its record can hold", base64.StdEncoding.EncodeToString(bulk): "Kubernetes takes none of more than 1024 KiB"} {
+		rel := &release.Release{Name: "hello", Version: 1, Info: &release.Info{}, Hooks: []*release.Hook{{Manifest: manifest}}}
+		if err := store.Driver().Create("sh.helm.release.v1.hello.v1", rel); err == nil || !strings.Contains(err.Error(), says) || written.written != nil {
+			t.Errorf("it was written, or not as it should be: %v", err)
+		}
 	}
 }

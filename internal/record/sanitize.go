@@ -215,10 +215,12 @@ func revisionOf(name, release string) (int, bool) {
 	return revision, ok && err == nil && revision > 0 && strconv.Itoa(revision) == number // as Helm writes it: two of a number, and history ends with neither
 }
 
+const makeLess = "ask for less, or have the chart make less (what is large goes into an image or a volume)"
+
 // CheckSize fails if a release of so many bytes is more than a record can hold.
 func CheckSize(size int) error {
 	if size > MaxRecord {
-		return fmt.Errorf("a release of %d KiB is more than its record can hold, which is %d KiB: ask for less, or have the chart make less", size>>10, MaxRecord>>10)
+		return fmt.Errorf("a release of %d KiB is more than its record can hold, which is %d KiB: %s", size>>10, MaxRecord>>10, makeLess)
 	}
 	return nil
 }

@@ -147,7 +147,7 @@ func (r *Store) copyEarlier(ctx context.Context, name string, key object.Key) er
 	r.adopt(copied)
 	written, err := r.ConfigMapInterface.Create(ctx, copied, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		return object.InTheWay(r.kind, r.owner.GetNamespace(), name)
+		return r.inTheWay(ctx, name)
 	}
 	if err != nil {
 		return err

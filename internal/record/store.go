@@ -293,10 +293,11 @@ func (r *Store) removeHelms(ctx context.Context, name string) error {
 
 // inTheWay is why there can be no record of this name.
 func (r *Store) inTheWay(ctx context.Context, name string) error {
-	if live, err := r.live(ctx, name); err == nil && live.DeletionTimestamp != nil {
-		return fmt.Errorf("release record %s is being deleted, and its finalizers keep it: take off %s", object.Describe(r.kind, live.Namespace, name), strings.Join(live.Finalizers, ", "))
+	live, err := r.live(ctx, name)
+	if err != nil {
+		return fmt.Errorf("look up what is in the way of a release record: %w", err)
 	}
-	return object.InTheWay(r.kind, r.owner.GetNamespace(), name)
+	return object.InTheWay(r.kind, live, r.owner)
 }
 
 // adopt makes a record the owner's. Helm does not say in which namespace it is.

@@ -3,6 +3,7 @@ package release
 import (
 	"bytes"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -52,6 +54,9 @@ func (op *operation) judge(manifest string) error {
 			return op.refused
 		}
 	}
+	if op.refused = refuseTwins(resources); op.refused != nil {
+		return op.refused
+	}
 	if op.refused = op.refuseSecrets(resources); op.refused != nil {
 		return op.refused
 	}
@@ -70,6 +75,24 @@ func (op *operation) judge(manifest string) error {
 	}
 	op.refused = notAllowed{op.Allow.Refusal(namespace, refused)}
 	return op.refused
+}
+
+// refuseTwins is why a rendering may not be applied that has an object twice, and not the same: one of the two would be lost. helm install fails at any that is there twice, and
+// helm upgrade takes the last.
+func refuseTwins(resources kube.ResourceList) error {
+	type key struct {
+		schema.GroupKind
+		namespace, name string
+	}
+	first := make(map[key]*resource.Info, len(resources))
+	for _, info := range resources {
+		this := key{info.Mapping.GroupVersionKind.GroupKind(), info.Namespace, info.Name}
+		if twin := first[this]; twin != nil && !reflect.DeepEqual(twin.Object, info.Object) {
+			return fmt.Errorf("%s is in the chart twice, and not the same: one of the two would be lost", object.Describe(this.Kind, this.namespace, this.name))
+		}
+		first[this] = info
+	}
+	return nil
 }
 
 // refuseSecrets is why a rendering with Secrets may not be applied, nil if it may. That the operator has the right to Secrets, for another kind, is not enough:

@@ -3,6 +3,7 @@ package release
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"maps"
 	"slices"
 	"strings"
@@ -44,10 +45,14 @@ type Drift struct{ Type, Reason, Message string }
 const Drifted = "Drifted"
 
 const (
-	// An object is fought for if others change it again after each of so many repairs within this time. It is over when
-	// it stays as it is for as long.
+	// An object is fought for if others change a field of it again after each of so many repairs of that within this time. It is over when
+	// the object stays as it is for as long.
 	fightRepairs = 3
 	fightWindow  = time.Minute
+	// anyRepairs is as many of whatever fields: people edit one after the other, and who writes ever others is no person.
+	anyRepairs = 10
+	// toldApart bounds of how many fields a repair is remembered to have put them back.
+	toldApart = 20
 	// fightDeletions is as many where it was deleted: people delete several times what they want to see come back.
 	fightDeletions = 20
 	// It is then repaired again after this long, each time twice as long.
@@ -70,7 +75,7 @@ type drift struct {
 
 // fight is how an object fares that was put back a short while ago.
 type fight struct {
-	changed []time.Time   // when it was put back the last times
+	changed []putBack     // the last times
 	deleted []time.Time   // when it was created again the last times
 	looked  []time.Time   // when it was looked at the last times, and nothing was put back
 	last    time.Time     // of these
@@ -81,24 +86,53 @@ type fight struct {
 	lost    bool          // whether it was changed again
 }
 
+// putBack is when fields of an object were put back, and which: digests of their paths, which others may have made as long as they like.
+type putBack struct {
+	at     time.Time
+	fields []uint64
+}
+
+var paths = maphash.MakeSeed()
+
 func (f *fight) repaired(now time.Time, change guard.Change) {
-	times, most := &f.changed, fightRepairs
-	if change.Created {
-		times, most = &f.deleted, fightDeletions
-	}
-	*times = append(*times, now)
-	*times = (*times)[max(0, len(*times)-most):]
 	f.last, f.put, f.change = now, now, describe(change)
-	within := fightWindow
-	if f.pause > 0 { // and it was put back no sooner
-		within += time.Duration(most) * f.pause
+	var again bool
+	if change.Created {
+		f.deleted = latest(append(f.deleted, now), fightDeletions)
+		again = f.often(f.deleted, fightDeletions)
+	} else {
+		repair := putBack{at: now}
+		for _, field := range change.Fields[:min(len(change.Fields), toldApart)] {
+			repair.fields = append(repair.fields, maphash.String(paths, field))
+		}
+		f.changed = latest(append(f.changed, repair), anyRepairs)
+		var times, same []time.Time
+		for _, earlier := range f.changed {
+			times = append(times, earlier.at)
+			if slices.ContainsFunc(earlier.fields, func(field uint64) bool { return slices.Contains(repair.fields, field) }) {
+				same = append(same, earlier.at)
+			}
+		}
+		again = f.often(same, fightRepairs) || f.often(times, anyRepairs)
 	}
 	switch {
 	case f.fought:
 		f.pause = min(2*f.pause, lastPause)
-	case len(*times) == most && now.Sub((*times)[0]) < within:
+	case again:
 		f.pause, f.fought = firstPause, true
 	}
+}
+
+// latest are the last of all, so many at most.
+func latest[T any](all []T, most int) []T { return all[max(0, len(all)-most):] }
+
+// often is whether the last so many of times are within the time of a fight.
+func (f *fight) often(times []time.Time, most int) bool {
+	within := fightWindow
+	if f.pause > 0 { // and it was put back no sooner
+		within += time.Duration(most) * f.pause
+	}
+	return len(times) >= most && times[len(times)-1].Sub(times[len(times)-most]) < within
 }
 
 // left notes a look at an object in which nothing had to be put back: what was fought for has stayed as it is, whatever else others write there.
@@ -106,8 +140,7 @@ func (f *fight) left(now time.Time) {
 	if f.fought && now.Sub(f.put) >= fightWindow {
 		*f = fight{}
 	}
-	f.looked = append(f.looked, now)
-	f.looked = f.looked[max(0, len(f.looked)-quietLooks):]
+	f.looked = latest(append(f.looked, now), quietLooks)
 	f.last = now
 	if f.pause == 0 && len(f.looked) == quietLooks && now.Sub(f.looked[0]) < fightWindow {
 		f.pause = fightWindow
@@ -125,13 +158,13 @@ func (d *drift) tell() {
 	var lost []string
 	for name, f := range d.fights {
 		if f.lost {
-			lost = append(lost, name+": "+f.change)
+			lost = append(lost, fmt.Sprintf("%s: %s, and put back; it has been changed again since", name, f.change))
 		}
 	}
 	d.told = Drift{}
 	if len(lost) > 0 {
 		slices.Sort(lost)
-		d.told = Drift{Type: DriftLoop, Reason: DriftLoop, Message: strings.Join(lost, "; ") + ". That is undone each time that the operator puts it back, which it does " +
+		d.told = Drift{Type: DriftLoop, Reason: DriftLoop, Message: strings.Join(lost, "; ") + ". The operator puts that back " +
 			"ever more rarely, up to 10 minutes apart. End the other writer, or have the field ignored: driftDetection in watches.yaml."}
 	}
 }

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -35,10 +36,46 @@ func TestFight(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := &fight{}
 			for _, second := range c.repairs {
-				f.repaired(at(second), guard.Change{Created: c.deleted})
+				f.repaired(at(second), guard.Change{Created: c.deleted, Fields: []string{"spec"}})
 			}
-			if f.pause != c.want || len(f.changed) > fightRepairs || len(f.deleted) > fightDeletions {
+			if f.pause != c.want || len(f.changed) > anyRepairs || len(f.deleted) > fightDeletions {
 				t.Errorf("it rests for %s after %v", f.pause, c.repairs)
+			}
+		})
+	}
+}
+
+// Edits of different fields are no fight, unless there are more of them than people make. What is remembered of them is bounded.
+func TestFightIsOverAField(t *testing.T) {
+	all := make([]string, 10*toldApart)
+	for i := range all {
+		all[i] = fmt.Sprint("label-", i)
+	}
+	for name, c := range map[string]struct {
+		repairs [][]string
+		fought  bool
+	}{
+		"others each time":          {[][]string{{"a"}, {"b"}, {"c", "d"}, {"e"}}, false},
+		"one of them":               {[][]string{{"a"}, {"b", "x"}, {"c"}, {"x"}, {"d", "x"}}, true},
+		"one of them, twice":        {[][]string{{"a"}, {"b", "x"}, {"c"}, {"x"}, {"d"}}, false},
+		"in turns":                  {[][]string{{"a"}, {"b"}, {"a"}, {"b"}}, false},
+		"in turns for long":         {[][]string{{"a"}, {"b"}, {"a"}, {"b"}, {"a"}}, true},
+		"ever others":               {slices.Collect(slices.Chunk(all[:anyRepairs], 1)), true},
+		"ever others, but one less": {slices.Collect(slices.Chunk(all[:anyRepairs-1], 1)), false},
+		"very many":                 {[][]string{all, all, all}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, start := &fight{}, time.Now()
+			for i, fields := range c.repairs {
+				f.repaired(start.Add(time.Duration(i)*time.Second), guard.Change{Fields: fields})
+			}
+			if f.fought != c.fought {
+				t.Errorf("a fight: %t", f.fought)
+			}
+			for _, repair := range f.changed {
+				if len(repair.fields) > toldApart {
+					t.Errorf("it remembers %d fields", len(repair.fields))
+				}
 			}
 		})
 	}
@@ -69,7 +106,7 @@ func TestFightAmongWorkThatStaysIsOver(t *testing.T) {
 	start := time.Now()
 	f := &fight{}
 	for i := range fightRepairs {
-		f.repaired(start.Add(time.Duration(i)*time.Second), guard.Change{})
+		f.repaired(start.Add(time.Duration(i)*time.Second), guard.Change{Fields: []string{"spec"}})
 	}
 	f.left(start.Add(30 * time.Second))
 	if !f.fought {

@@ -126,7 +126,7 @@ func TestNext(t *testing.T) {
 		"a child that goes": {func(t *testing.T, o *observation) {
 			set(t, o.deployment(), "2030-05-04T12:00:00Z", "metadata", "deletionTimestamp")
 		},
-			metav1.ConditionFalse, "Progressing", "scheduled for deletion", kstatus.InProgressStatus},
+			metav1.ConditionFalse, "Progressing", "is being deleted", kstatus.InProgressStatus},
 		"quota for objects": {fail("ErrorGettingReleaseState", `services "hello" is forbidden: exceeded quota: q`),
 			metav1.ConditionFalse, "QuotaExceeded", "Raise the quota", kstatus.FailedStatus},
 		"an error that passes": {fail("InstallError", "connection refused"),
@@ -317,6 +317,26 @@ func TestNextListsWhatHasNoOwner(t *testing.T) {
 	}
 	if dropped, _ := next(first, observed(t, func(*observation) {})); len(dropped.Release.Unowned) > 0 {
 		t.Errorf("dropped, it is still listed: %v", dropped.Release.Unowned)
+	}
+}
+
+// Operators that somebody runs beside each other know other versions of the same content: neither writes over what the other has written.
+func TestNextWritesNoOtherVersionsOfTheSame(t *testing.T) {
+	of := func(fingerprint, version string) func(*observation) {
+		return func(seen *observation) {
+			seen.state.Children = []object.Child{{APIVersion: "v1", Kind: "Service", Name: "hello", Fingerprint: fingerprint, ResourceVersion: version}}
+		}
+	}
+	first, _ := next(Status{}, observed(t, of("a", "1")))
+	if same, _ := next(first, observed(t, of("a", "2"))); same.Release.Children != first.Release.Children {
+		t.Errorf("of the same content, it writes %s over %s", same.Release.Children, first.Release.Children)
+	}
+	if other, _ := next(first, observed(t, of("b", "2"))); other.Release.Children == first.Release.Children {
+		t.Errorf("of another content, it leaves %s", other.Release.Children)
+	}
+	none := func(seen *observation) { seen.state.Children = []object.Child{} }
+	if known, _ := next(Status{Release: &Release{}}, observed(t, none)); known.Release.Children != "[]" {
+		t.Errorf("that there are none is written as %q", known.Release.Children)
 	}
 }
 

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -67,7 +68,7 @@ func (o childState) health() *verdict {
 			v.reason = result.Conditions[0].Reason
 		}
 	}
-	v.message = fmt.Sprintf("%s: %s.", o, result.Message)
+	v.message = fmt.Sprintf("%s: %s.", o, cmp.Or(object.Going(o.live), result.Message))
 	if paused, _, _ := unstructured.NestedBool(o.live.Object, "spec", "paused"); paused && o.isWorkload() {
 		v.message += fmt.Sprintf(" Somebody has paused its rollout: kubectl -n %s rollout resume %s/%s.", o.live.GetNamespace(), strings.ToLower(o.Kind), o.Name)
 	}

@@ -88,3 +88,16 @@ func TestHealthNamesAPausedRollout(t *testing.T) {
 		t.Errorf("it says %+v", v)
 	}
 }
+
+// Who waits for an object to go learns what it waits for, as far as the cache has that.
+func TestHealthNamesWhatKeepsAnObject(t *testing.T) {
+	going := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "hello", "deletionTimestamp": "2026-01-01T00:00:00Z"}}}
+	o := childState{Child: object.Named(going), live: going}
+	if v := o.health(); v == nil || v.message != `Service "hello": it is being deleted.` {
+		t.Errorf("it says %+v", v)
+	}
+	going.SetFinalizers([]string{"example.com/a", "example.com/b"})
+	if v := o.health(); v == nil || v.message != `Service "hello": it is being deleted, and these finalizers keep it: example.com/a, example.com/b.` {
+		t.Errorf("it says %+v", v)
+	}
+}

@@ -1,6 +1,8 @@
 package integration
 
 import (
+	"crypto/rand"
+	"encoding/base64"
 	"fmt"
 	"strings"
 	"testing"
@@ -309,4 +311,34 @@ items:
 	}
 	s.delete(cr)
 	s.get(&corev1.ConfigMap{}, "hello-kept")
+}
+
+// What no release can be made of is said to be the chart's fault, and how it is mended.
+func TestChartsOfWhichNothingComes(t *testing.T) {
+	bulk := make([]byte, 900_000)
+	_, _ = rand.Read(bulk) // which never fails
+	const config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}-twice}\n"
+	for name, c := range map[string]struct {
+		manifest, reason string
+		says             []string
+	}{
+		"no name":         {"apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: made-}", "ChartError", []string{"ConfigMap", "has no name", "generateName", "made-"}},
+		"twice":           {config + "data: {a: b}\n---\n" + config + "data: {c: d}", "ChartError", []string{`ConfigMap "hello-twice"`, "twice"}},
+		"too much":        {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\nbinaryData: {bulk: " + base64.StdEncoding.EncodeToString(bulk) + "}", "TooLarge", []string{"release record", "1024 KiB"}},
+		"the same, twice": {config + "data: {a: b}\n---\n" + config + "data: {a: b}", "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, c.manifest)})
+			s.create("hello")
+			if c.reason == "" {
+				s.awaitDeployed("hello")
+				return
+			}
+			s.awaitReason("hello", c.reason, c.says...)
+			s.awaitCondition("hello", "Stalled", "True")
+			s.must(s.hasRecords("hello", 0))
+			s.must(s.isGone(&corev1.Service{}, "hello"))
+		})
+	}
 }

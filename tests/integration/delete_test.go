@@ -166,7 +166,7 @@ func TestFinalizersOfRecordsHoldUpNobody(t *testing.T) {
 		t.Errorf("it took %s", took)
 	}
 	s.create(names[1])
-	s.awaitCondition(names[1], "Ready", "False", "sh.helm.release.v1."+names[1]+".v1", "is being deleted", "take off example.com/stays")
+	s.awaitCondition(names[1], "Ready", "False", "sh.helm.release.v1."+names[1]+".v1", "is being deleted", "these finalizers keep it: example.com/stays")
 	for _, name := range names {
 		for _, record := range s.records(name) {
 			setFinalizers(record)

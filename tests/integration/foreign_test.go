@@ -7,6 +7,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
@@ -172,4 +173,43 @@ func TestForeignObjectAndRepair(t *testing.T) {
 	s.awaitCondition("hello", "Irreconcilable", "True", `Service "hello"`, "not controlled by this custom resource")
 	s.awaitGreeting("hello", "before")
 	s.unharmed(foreign)
+}
+
+// To delete what is being deleted already, and kept by a finalizer, is of no use: who waits for that is told so.
+func TestWhatIsInTheWayIsGoing(t *testing.T) {
+	s := newScene(t)
+	s.operator()
+	cr := s.deploy("hello", kit.Set("replicas", 0))
+	keep := func(object client.Object, finalizers string) {
+		t.Helper()
+		object.SetNamespace(s.namespace)
+		object.SetName("hello")
+		s.must(env.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":`+finalizers+`}}`))))
+	}
+	deployment, service := &appsv1.Deployment{}, &corev1.Service{}
+	keep(deployment, `["example.com/theirs"]`)
+	s.must(env.Client.Delete(ctx, deployment))
+	s.awaitReason("hello", "Progressing", `Deployment "hello"`, "is being deleted", "example.com/theirs")
+	keep(deployment, "null")
+
+	keep(service, `["example.com/theirs"]`)
+	s.delete(cr)
+	s.create("hello", kit.Set("replicas", 0))
+	s.awaitReason("hello", "ObjectInTheWay", `Service "hello"`, "is being deleted", "example.com/theirs")
+	keep(service, "null")
+	s.awaitDeployed("hello")
+}
+
+// Two that swap the names of their objects are in each other's way: whose an object is, is told.
+func TestObjectOfAnotherInTheWay(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Values.name }}}")})
+	s.deploy("one", kit.Greet("first"))
+	s.deploy("two", kit.Greet("second"))
+	s.edit("one", kit.Greet("second"))
+	s.awaitReason("one", "ObjectInTheWay", `ConfigMap "second"`, `by Welcome "two"`)
+	s.edit("two", kit.Greet("first"))
+	s.awaitReason("two", "ObjectInTheWay", `ConfigMap "first"`, `by Welcome "one"`)
+	s.delete(s.welcome("one"))
+	s.awaitDeployed("two")
 }

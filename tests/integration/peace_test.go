@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -475,6 +476,34 @@ func TestFightHasAnEnd(t *testing.T) {
 		}
 		return nil
 	}))
+}
+
+// Edits of different fields, by different people, are no fight: all are put back.
+func TestEditsOfDifferentFieldsAreNoFight(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(settings{namespaces: []string{s.namespace}})
+	s.deploy("hello", kit.Greet("before"))
+	before := &appsv1.Deployment{}
+	s.get(before, "hello")
+	for i, change := range []func(*appsv1.Deployment){
+		func(d *appsv1.Deployment) { d.Labels["welcome"] = "other" },
+		func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = ptr.To[int32](7) },
+		func(d *appsv1.Deployment) { d.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](5) },
+		func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Env[0].Value = "intruders" },
+		func(d *appsv1.Deployment) { d.Spec.MinReadySeconds = 5 },
+	} {
+		now := &appsv1.Deployment{}
+		s.as(fmt.Sprintf("person-%d", i), now, func() { change(now) })
+		s.await("it is put back", func() error {
+			if loop, err := kit.Condition(s.welcome("hello"), "DriftLoop"); err == nil {
+				return fmt.Errorf("it says %v", loop)
+			}
+			if s.get(now, "hello"); now.Labels["welcome"] != "hello" || !equality.Semantic.DeepEqual(now.Spec, before.Spec) {
+				return errors.New("it is not")
+			}
+			return nil
+		})
+	}
 }
 
 func TestDriftDetectionWarns(t *testing.T) {
