@@ -2,6 +2,7 @@ package object
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -50,15 +51,12 @@ func (e inTheWay) Error() string { return string(e) }
 
 // IsInTheWay is whether that is why, and of several errors each.
 func IsInTheWay(err error) bool {
-	switch err := err.(type) {
-	case inTheWay:
-		return true
-	case interface{ Unwrap() error }:
-		return IsInTheWay(err.Unwrap())
-	case interface{ Unwrap() []error }:
-		return !slices.ContainsFunc(err.Unwrap(), func(one error) bool { return !IsInTheWay(one) })
+	var several interface{ Unwrap() []error }
+	if errors.As(err, &several) {
+		return !slices.ContainsFunc(several.Unwrap(), func(one error) bool { return !IsInTheWay(one) })
 	}
-	return false
+	var one inTheWay
+	return errors.As(err, &one)
 }
 
 // List names the objects of a release.
