@@ -193,12 +193,12 @@ func (d hookDriver) Update(key string, rel *release.Release) error {
 	ctx := d.op.client.ctx
 	begins := d.op.client.current == nil && rel.Info.Status == release.StatusFailed && !d.op.guard.Changed
 	switch stops := ctx.Err() != nil; {
-	case begins && stops: // the next operator finds it interrupted
-		return nil
-	case begins && d.op.client.source.hasDeleteHooks(d.op.client.values): // which follow those that have run, should it be deleted
+	case begins && !stops && d.op.client.source.hasDeleteHooks(d.op.client.values): // which follow those that have run, should it be deleted
 		d.op.unmade = true
-	case begins, d.op.guard.TookBack:
+	case begins && !stops, d.op.guard.TookBack:
 		return d.op.store.Discard(ctx)
+	case begins: // the next operator finds it interrupted
+		return nil
 	case d.op.once && rel.Info.Status == release.StatusDeployed:
 		return nil
 	}
