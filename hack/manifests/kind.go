@@ -14,6 +14,7 @@ import (
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -181,6 +182,9 @@ func (k kind) report() string {
 				fmt.Fprintf(out, "  pinned in overrideValues, %s leaves it out\n", without)
 			}
 		}
+	}
+	if wants := k.api.chart.Metadata.KubeVersion; wants != "" && !chartutil.IsCompatibleRange(wants, oldestKubernetes.Version) {
+		fmt.Fprintf(out, "The chart is for Kubernetes %s, the operator for %s or newer: on a cluster for which it is not, no %s will be ready\n", wants, oldestKubernetes.Version, k.entry.Kind)
 	}
 	if !k.entry.Tests && k.api.hasTests() {
 		fmt.Fprintf(out, "The tests of the chart are not run: tests: true in %s lets a %s have them run (then make manifests)\n", watchesFile, k.entry.Kind)

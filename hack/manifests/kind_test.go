@@ -60,12 +60,23 @@ func TestPins(t *testing.T) {
 
 // Who makes a kind is told what its pods use, and that they may now.
 func TestReportTellsOfPods(t *testing.T) {
-	k := kind{api: &API{chart: &chart.Chart{}}}
+	k := kind{api: &API{chart: &chart.Chart{Metadata: &chart.Metadata{}}}}
 	k.entry.Kind, k.entry.Tests, k.entry.Allow.Pods = "Goodbye", true, []string{obj.PodSecrets, obj.PodHost}
 	report := k.report()
 	for _, want := range []string{"use Secrets: allow.pods in watches.yaml lets them now (secrets)", "use the node (its namespaces, files or ports, or more privileges): allow.pods in watches.yaml lets them now (host)"} {
 		if !strings.Contains(report, want) {
 			t.Errorf("the report lacks %q:\n%s", want, report)
+		}
+	}
+}
+
+// Who makes a kind of a chart that is not for every cluster is told so.
+func TestReportTellsOfKubernetes(t *testing.T) {
+	for wants, told := range map[string]bool{"": false, ">=1.25.0-0": false, ">=1.34.0-0": true, "<1.25.0-0": true} {
+		k := kind{api: &API{chart: &chart.Chart{Metadata: &chart.Metadata{KubeVersion: wants}}}}
+		k.entry.Tests = true
+		if report := k.report(); strings.Contains(report, "The chart is for Kubernetes "+wants) != told {
+			t.Errorf("for %q, the report is:\n%s", wants, report)
 		}
 	}
 }

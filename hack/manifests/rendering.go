@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	obj "demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/operator"
@@ -32,6 +33,20 @@ func init() {
 	log.SetOutput(io.Discard) // Helm's engine logs each value that a chart requires
 	debug.SetGCPercent(400)   // a rendering leaves much behind, and there are thousands
 }
+
+// oldestKubernetes is what the operator runs on at least, and charts are tried as: Helm's own default is of 2020, for which charts make other objects, or none.
+var oldestKubernetes = chartutil.KubeVersion{Version: "v1.32.0", Major: "1", Minor: "32"}
+
+// stableAPIs are the APIs of Kubernetes, as a cluster lists them: those that are stable, for it serves no others by default.
+var stableAPIs = func() (all chartutil.VersionSet) {
+	for gvk := range scheme.Scheme.AllKnownTypes() {
+		if gv := gvk.GroupVersion().String(); stable.MatchString(gvk.Version) {
+			all = append(all, gv, gv+"/"+gvk.Kind)
+		}
+	}
+	slices.Sort(all) // a chart may write them all
+	return all
+}()
 
 // rendered is an object that a chart makes, and the template it is from.
 type rendered struct {
@@ -68,6 +83,7 @@ type trial struct {
 }
 
 var (
+	stable      = regexp.MustCompile(`^v[0-9]+$`)
 	askedAPI    = regexp.MustCompile(`APIVersions\.Has\s+"([^"]+)"`)
 	fieldOf     = regexp.MustCompile(`\.([A-Za-z_]\w*)`)
 	quotedName  = regexp.MustCompile(`"([A-Za-z][-\w]{0,40})"`)
@@ -194,9 +210,9 @@ func (t *trial) render(s scenario, leniently bool) ([]rendered, error) {
 	if err := chartutil.ProcessDependenciesWithMerge(c, values); err != nil {
 		return nil, err
 	}
-	capabilities := *chartutil.DefaultCapabilities
+	capabilities := chartutil.Capabilities{KubeVersion: oldestKubernetes, APIVersions: stableAPIs, HelmVersion: chartutil.DefaultCapabilities.HelmVersion}
 	if s.everyAPI {
-		capabilities.APIVersions = append(slices.Clone(chartutil.DefaultVersionSet), t.asked...)
+		capabilities.APIVersions = append(slices.Clone(stableAPIs), t.asked...)
 	}
 	options := chartutil.ReleaseOptions{Name: t.release.Name, Namespace: t.release.Namespace, Revision: 1, IsInstall: true}
 	all, err := chartutil.ToRenderValuesWithSchemaValidation(c, values, options, &capabilities, true)
