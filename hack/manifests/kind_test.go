@@ -106,6 +106,21 @@ func TestVariablesDiffer(t *testing.T) {
 	}
 }
 
+// What a chart asks for can be given, and be made a field, although values.yaml does not have it.
+func TestValuesThatOnlyTemplatesName(t *testing.T) {
+	inCopy(t)
+	dir := chartAt(t, map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "page: {text: a}\n",
+		"templates/x.yaml": `{apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {a: {{ required "set passcode" .Values.monitoring.passcode | quote }}, b: {{ .Values.page.color | quote }}}}`,
+	})
+	if err := makeKind(wanted{chart: dir, gvk: goodbyes, pins: []string{"monitoring.passcode=x"}, allow: []string{"page.color"}}); err != nil {
+		t.Fatal(err)
+	}
+	if crd := read(t, "config/crd/bases/example.com_goodbyes.yaml"); strings.Contains(crd, "passcode") || !strings.Contains(crd, "color:\n") {
+		t.Errorf("the CRD is:\n%s", crd)
+	}
+}
+
 // What can't be made leaves nothing behind.
 func TestMakeKindLeavesNothing(t *testing.T) {
 	created, err := chartutil.Create("created", t.TempDir())
@@ -117,10 +132,12 @@ func TestMakeKindLeavesNothing(t *testing.T) {
 		wanted wanted
 		want   string
 	}{
-		"a kind that is there":            {wanted{chart: created, gvk: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "WELCOME"}}, "has a kind Welcome"},
-		"no chart":                        {wanted{chart: t.TempDir(), gvk: goodbyes}, "Chart.yaml"},
-		"a pin of what is not there":      {wanted{chart: created, gvk: goodbyes, pins: []string{"imag.tag=1"}}, `no value "imag.tag"`},
-		"a chart that asks for something": {wanted{chart: chartAt(t, map[string]string{"Chart.yaml": plain["Chart.yaml"], "values.yaml": "a: \"\"\n", "templates/x.yaml": `a: {{ required "set a" .Values.a }}`}), gvk: goodbyes}, "PIN=path=value"},
+		"a kind that is there":              {wanted{chart: created, gvk: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "WELCOME"}}, "has a kind Welcome"},
+		"no chart":                          {wanted{chart: t.TempDir(), gvk: goodbyes}, "Chart.yaml"},
+		"a pin of what is not there":        {wanted{chart: created, gvk: goodbyes, pins: []string{"imag.tag=1"}}, `no value "imag.tag"`},
+		"a pin of a part that is not there": {wanted{chart: created, gvk: goodbyes, pins: []string{"image.tga=1"}}, `no value "image.tga"`},
+		"a field in what is not there":      {wanted{chart: created, gvk: goodbyes, allow: []string{"labels.name"}}, `no value "labels.name"`},
+		"a chart that asks for something":   {wanted{chart: chartAt(t, map[string]string{"Chart.yaml": plain["Chart.yaml"], "values.yaml": "a: \"\"\n", "templates/x.yaml": `a: {{ required "set a" .Values.a }}`}), gvk: goodbyes}, "PIN=path=value"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inCopy(t)

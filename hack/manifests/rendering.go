@@ -164,6 +164,16 @@ func (t *trial) values() (map[string]any, error) {
 	return values, err
 }
 
+// mentions is whether templates might name each part of a path that values lack.
+func (t *trial) mentions(values map[string]any, path []string) bool {
+	for i, key := range path {
+		if _, found, _ := unstructured.NestedFieldNoCopy(values, path[:i+1]...); !found && !slices.Contains(t.words, key) {
+			return false
+		}
+	}
+	return true
+}
+
 // nameSubcharts gives those of a chart the names that Chart.yaml has for them (alias). Helm does so when it renders, and then leaves out those that are off.
 func nameSubcharts(c *chart.Chart) {
 	var all []*chart.Chart
