@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	obj "demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/operator"
 )
 
 var goodbyes = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Goodbye"}
@@ -66,6 +67,33 @@ func TestReportTellsOfPods(t *testing.T) {
 	for _, want := range []string{"use Secrets: allow.pods in watches.yaml lets them now (secrets)", "use the node (its namespaces, files or ports, or more privileges): allow.pods in watches.yaml lets them now (host)"} {
 		if !strings.Contains(report, want) {
 			t.Errorf("the report lacks %q:\n%s", want, report)
+		}
+	}
+}
+
+// What is said of one value and of another stands in one line, what a role hands out is said whether it may be made or not, and who has crds/ learns what installs them.
+func TestReport(t *testing.T) {
+	const role, binding = "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: x}, rules: [{apiGroups: [''], resources: [secrets], verbs: [get]}]}\n---\n",
+		"{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: x}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: x}}\n"
+	dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "a: 1\nb: {c: 1}\nd: 1\n",
+		"crds/x.yaml": "{}", "templates/x.yaml": role + binding})
+	var entry operator.Entry
+	entry.ChartPath, entry.Kind = dir, "Goodbye"
+	api, err := loadAPI(entry, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kinds := range []string{"", "Role.rbac.authorization.k8s.io"} {
+		entry.Allow.Kinds = []string{kinds}
+		report := kind{entry, api, nil}.report()
+		for _, want := range []string{
+			"\n  a, b.c, d: nothing that was rendered has it: nobody can tell what it reaches\n",
+			"\nThe operator gets no right to hand out all that a Role does (x.yaml): it reaches Secrets, which takes secrets: true\n",
+			"crds/x.yaml: do so before, or have it do so by crds: true in watches.yaml",
+		} {
+			if strings.Count(report, want) != 1 {
+				t.Errorf("with %q in allow.kinds, the report does not have %q once:\n%s", kinds, want, report)
+			}
 		}
 	}
 }

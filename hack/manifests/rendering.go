@@ -9,11 +9,13 @@ import (
 	"io"
 	"log"
 	"maps"
+	"os"
 	"path"
 	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
@@ -79,7 +81,21 @@ type trial struct {
 	// runsText is whether it may take the text of a value for a template.
 	runsText bool
 	// tests is whether those of the chart may be run, and so count as what it makes.
-	tests bool
+	tests    bool
+	progress *progress
+}
+
+// progress has who waits for a large chart see that something goes on.
+type progress struct {
+	told       time.Time
+	renderings int
+}
+
+func (p *progress) tell(chart string) {
+	if p.renderings++; time.Since(p.told) > 5*time.Second {
+		fmt.Fprintf(os.Stderr, "trying the values of %s: %d renderings so far\n", chart, p.renderings)
+		p.told = time.Now()
+	}
 }
 
 var (
@@ -109,7 +125,7 @@ func (t *trial) byDefault() ([]rendered, error) {
 }
 
 func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
-	t, err := (&trial{chart: c, alternatives: map[string][]any{}, tests: entry.Tests}).as(sampleRelease, entry)
+	t, err := (&trial{chart: c, alternatives: map[string][]any{}, tests: entry.Tests, progress: &progress{told: time.Now()}}).as(sampleRelease, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -215,6 +231,7 @@ var errNoYAML = errors.New("is no YAML")
 
 // render returns what becomes of a scenario. leniently, what the chart requires counts as there.
 func (t *trial) render(s scenario, leniently bool) ([]rendered, error) {
+	t.progress.tell(t.chart.Name())
 	c := t.copy()
 	values := chartutil.CoalesceTables(runtime.DeepCopyJSON(t.pins), runtime.DeepCopyJSON(s.values))
 	if err := chartutil.ProcessDependenciesWithMerge(c, values); err != nil {
