@@ -29,6 +29,9 @@ func HasSecrets(dir string) (has bool, err error) {
 		if err != nil || entry.IsDir() {
 			return err
 		}
+		if info, err := fs.Stat(files, file); err != nil || !info.Mode().IsRegular() {
+			return nil // a link to nowhere, say: whether the chart can be loaded then, Helm decides
+		}
 		text, err := fs.ReadFile(files, file)
 		has = has || bytes.Contains(text, []byte("kind: Secret\n")) || bytes.Contains(text, []byte(`"Secret"`))
 		return err
