@@ -100,7 +100,12 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 		return nil, err
 	}
 	for _, path := range slices.Concat(api.pinned, entry.Allow.Values) {
-		if _, found, _ := unstructured.NestedFieldNoCopy(unpinned, release.PathOf(path)...); !found && !strings.Contains(path, "[") {
+		keys := release.PathOf(path)
+		_, found, _ := unstructured.NestedFieldNoCopy(unpinned, keys...)
+		isPin := slices.Contains(api.pinned, path)
+		// What the templates of a chart ask for, values.yaml may lack.
+		asked := !found && api.inferred && trial.mentions(unpinned, keys) && (isPin || put(values, keys, nil))
+		if !found && !asked && !strings.Contains(path, "[") {
 			return nil, fmt.Errorf("%s has no value %q: correct overrideValues or allow.values of %s in %s", entry.ChartPath, path, entry.Kind, watchesFile)
 		}
 	}

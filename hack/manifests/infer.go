@@ -23,8 +23,9 @@ import (
 type inference struct {
 	*trial
 	scenarios []scenario
-	// before is what each scenario is without a trial.
-	before []facts
+	// before is what each scenario is without a trial, rendered of what objects.
+	before   []facts
+	rendered [][]rendered
 	// nodeByDefault is whether pods of the chart use the node, whatever an author says.
 	nodeByDefault bool
 	docs          docs
@@ -66,7 +67,7 @@ func newInference(t *trial, scenarios []scenario, allowed []string) *inference {
 	for _, s := range scenarios {
 		objects, _ := t.render(s, true)
 		again, _ := t.render(s, true)
-		i.before = append(i.before, factsOf(objects, again))
+		i.before, i.rendered = append(i.before, factsOf(objects, again)), append(i.rendered, objects)
 		i.nodeByDefault = i.nodeByDefault || len(i.before) == 1 && useNode(objects)
 	}
 	return i
@@ -320,10 +321,13 @@ func (i *inference) boolean(path []string) outcome {
 
 // power is what of the power of pods another value changes: a template may ask for it, and write what makes pods powerful.
 func (i *inference) power(path []string, value any) (reached string) {
-	for _, s := range i.scenarios {
+	for n, s := range i.scenarios {
 		turned, there := s.with(path, value)
-		if objects, err := i.render(turned, true); err == nil && there {
-			before, _ := i.render(s, true)
+		if !there {
+			continue
+		}
+		if objects, err := i.render(turned, true); err == nil {
+			before := i.rendered[n]
 			reached = cmp.Or(reached, changedPower(before, objects))
 			if reached == "" && useNode(objects) && !useNode(before) && !i.nodeByDefault {
 				reached = "the node"

@@ -14,6 +14,7 @@ import (
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -165,8 +166,16 @@ func (k kind) report() string {
 	if len(k.api.left) > 0 {
 		fmt.Fprintf(out, "These values are no fields of it, unless allow.values in %s lists them:\n", watchesFile)
 	}
+	var reasons []string
+	paths := map[string][]string{}
 	for _, left := range k.api.left {
-		fmt.Fprintf(out, "  %s: %s\n", left.path, left.why)
+		if paths[left.why] == nil {
+			reasons = append(reasons, left.why)
+		}
+		paths[left.why] = append(paths[left.why], left.path)
+	}
+	for _, why := range reasons {
+		fmt.Fprintf(out, "  %s: %s\n", strings.Join(paths[why], ", "), why)
 	}
 	for _, word := range k.entry.Allow.Pods {
 		fmt.Fprintf(out, "Pods of it use %s: allow.pods in %s lets them now (%s). Look at why in the chart, or take it out\n", inPods[word], watchesFile, word)
@@ -181,12 +190,18 @@ func (k kind) report() string {
 				fmt.Fprintf(out, "  pinned in overrideValues, %s leaves it out\n", without)
 			}
 		}
+		for _, why := range k.tooMuchIn(m) {
+			fmt.Fprintf(out, "The operator gets no right to hand out all that a %s does (%s): %s\n", m.kind, m.file, why)
+		}
+	}
+	if wants := k.api.chart.Metadata.KubeVersion; wants != "" && !chartutil.IsCompatibleRange(wants, oldestKubernetes.Version) {
+		fmt.Fprintf(out, "The chart is for Kubernetes %s, the operator for %s or newer: on a cluster for which it is not, no %s will be ready\n", wants, oldestKubernetes.Version, k.entry.Kind)
 	}
 	if !k.entry.Tests && k.api.hasTests() {
 		fmt.Fprintf(out, "The tests of the chart are not run: tests: true in %s lets a %s have them run (then make manifests)\n", watchesFile, k.entry.Kind)
 	}
 	for _, file := range k.api.chart.CRDObjects() {
-		fmt.Fprintf(out, "The operator does not install %s: do so before\n", file.Name)
+		fmt.Fprintf(out, "The operator does not install %s: do so before, or have it do so by crds: true in %s (then make manifests)\n", file.Name, watchesFile)
 	}
 	return out.String()
 }

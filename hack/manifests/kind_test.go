@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	obj "demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/operator"
 )
 
 var goodbyes = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Goodbye"}
@@ -60,12 +61,50 @@ func TestPins(t *testing.T) {
 
 // Who makes a kind is told what its pods use, and that they may now.
 func TestReportTellsOfPods(t *testing.T) {
-	k := kind{api: &API{chart: &chart.Chart{}}}
+	k := kind{api: &API{chart: &chart.Chart{Metadata: &chart.Metadata{}}}}
 	k.entry.Kind, k.entry.Tests, k.entry.Allow.Pods = "Goodbye", true, []string{obj.PodSecrets, obj.PodHost}
 	report := k.report()
 	for _, want := range []string{"use Secrets: allow.pods in watches.yaml lets them now (secrets)", "use the node (its namespaces, files or ports, or more privileges): allow.pods in watches.yaml lets them now (host)"} {
 		if !strings.Contains(report, want) {
 			t.Errorf("the report lacks %q:\n%s", want, report)
+		}
+	}
+}
+
+// What is said of one value and of another stands in one line, what a role hands out is said whether it may be made or not, and who has crds/ learns what installs them.
+func TestReport(t *testing.T) {
+	const role, binding = "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: x}, rules: [{apiGroups: [''], resources: [secrets], verbs: [get]}]}\n---\n",
+		"{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: x}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: x}}\n"
+	dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "a: 1\nb: {c: 1}\nd: 1\n",
+		"crds/x.yaml": "{}", "templates/x.yaml": role + binding})
+	var entry operator.Entry
+	entry.ChartPath, entry.Kind = dir, "Goodbye"
+	api, err := loadAPI(entry, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kinds := range []string{"", "Role.rbac.authorization.k8s.io"} {
+		entry.Allow.Kinds = []string{kinds}
+		report := kind{entry, api, nil}.report()
+		for _, want := range []string{
+			"\n  a, b.c, d: nothing that was rendered has it: nobody can tell what it reaches\n",
+			"\nThe operator gets no right to hand out all that a Role does (x.yaml): it reaches Secrets, which takes secrets: true\n",
+			"crds/x.yaml: do so before, or have it do so by crds: true in watches.yaml",
+		} {
+			if strings.Count(report, want) != 1 {
+				t.Errorf("with %q in allow.kinds, the report does not have %q once:\n%s", kinds, want, report)
+			}
+		}
+	}
+}
+
+// Who makes a kind of a chart that is not for every cluster is told so.
+func TestReportTellsOfKubernetes(t *testing.T) {
+	for wants, told := range map[string]bool{"": false, ">=1.25.0-0": false, ">=1.34.0-0": true, "<1.25.0-0": true} {
+		k := kind{api: &API{chart: &chart.Chart{Metadata: &chart.Metadata{KubeVersion: wants}}}}
+		k.entry.Tests = true
+		if report := k.report(); strings.Contains(report, "The chart is for Kubernetes "+wants) != told {
+			t.Errorf("for %q, the report is:\n%s", wants, report)
 		}
 	}
 }
@@ -95,6 +134,21 @@ func TestVariablesDiffer(t *testing.T) {
 	}
 }
 
+// What a chart asks for can be given, and be made a field, although values.yaml does not have it.
+func TestValuesThatOnlyTemplatesName(t *testing.T) {
+	inCopy(t)
+	dir := chartAt(t, map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "page: {text: a}\n",
+		"templates/x.yaml": `{apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {a: {{ required "set passcode" .Values.monitoring.passcode | quote }}, b: {{ .Values.page.color | quote }}}}`,
+	})
+	if err := makeKind(wanted{chart: dir, gvk: goodbyes, pins: []string{"monitoring.passcode=x"}, allow: []string{"page.color"}}); err != nil {
+		t.Fatal(err)
+	}
+	if crd := read(t, "config/crd/bases/example.com_goodbyes.yaml"); strings.Contains(crd, "passcode") || !strings.Contains(crd, "color:\n") {
+		t.Errorf("the CRD is:\n%s", crd)
+	}
+}
+
 // What can't be made leaves nothing behind.
 func TestMakeKindLeavesNothing(t *testing.T) {
 	created, err := chartutil.Create("created", t.TempDir())
@@ -106,10 +160,12 @@ func TestMakeKindLeavesNothing(t *testing.T) {
 		wanted wanted
 		want   string
 	}{
-		"a kind that is there":            {wanted{chart: created, gvk: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "WELCOME"}}, "has a kind Welcome"},
-		"no chart":                        {wanted{chart: t.TempDir(), gvk: goodbyes}, "Chart.yaml"},
-		"a pin of what is not there":      {wanted{chart: created, gvk: goodbyes, pins: []string{"imag.tag=1"}}, `no value "imag.tag"`},
-		"a chart that asks for something": {wanted{chart: chartAt(t, map[string]string{"Chart.yaml": plain["Chart.yaml"], "values.yaml": "a: \"\"\n", "templates/x.yaml": `a: {{ required "set a" .Values.a }}`}), gvk: goodbyes}, "PIN=path=value"},
+		"a kind that is there":              {wanted{chart: created, gvk: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "WELCOME"}}, "has a kind Welcome"},
+		"no chart":                          {wanted{chart: t.TempDir(), gvk: goodbyes}, "Chart.yaml"},
+		"a pin of what is not there":        {wanted{chart: created, gvk: goodbyes, pins: []string{"imag.tag=1"}}, `no value "imag.tag"`},
+		"a pin of a part that is not there": {wanted{chart: created, gvk: goodbyes, pins: []string{"image.tga=1"}}, `no value "image.tga"`},
+		"a field in what is not there":      {wanted{chart: created, gvk: goodbyes, allow: []string{"labels.name"}}, `no value "labels.name"`},
+		"a chart that asks for something":   {wanted{chart: chartAt(t, map[string]string{"Chart.yaml": plain["Chart.yaml"], "values.yaml": "a: \"\"\n", "templates/x.yaml": `a: {{ required "set a" .Values.a }}`}), gvk: goodbyes}, "PIN=path=value"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inCopy(t)

@@ -9,11 +9,13 @@ import (
 	"io"
 	"log"
 	"maps"
+	"os"
 	"path"
 	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
@@ -22,6 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
 
 	obj "demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/operator"
@@ -32,6 +35,20 @@ func init() {
 	log.SetOutput(io.Discard) // Helm's engine logs each value that a chart requires
 	debug.SetGCPercent(400)   // a rendering leaves much behind, and there are thousands
 }
+
+// oldestKubernetes is what the operator runs on at least, and charts are tried as: Helm's own default is of 2020, for which charts make other objects, or none.
+var oldestKubernetes = chartutil.KubeVersion{Version: "v1.32.0", Major: "1", Minor: "32"}
+
+// stableAPIs are the APIs of Kubernetes, as a cluster lists them: those that are stable, for it serves no others by default.
+var stableAPIs = func() (all chartutil.VersionSet) {
+	for gvk := range scheme.Scheme.AllKnownTypes() {
+		if gv := gvk.GroupVersion().String(); stable.MatchString(gvk.Version) {
+			all = append(all, gv, gv+"/"+gvk.Kind)
+		}
+	}
+	slices.Sort(all) // a chart may write them all
+	return all
+}()
 
 // rendered is an object that a chart makes, and the template it is from.
 type rendered struct {
@@ -64,10 +81,25 @@ type trial struct {
 	// runsText is whether it may take the text of a value for a template.
 	runsText bool
 	// tests is whether those of the chart may be run, and so count as what it makes.
-	tests bool
+	tests    bool
+	progress *progress
+}
+
+// progress has who waits for a large chart see that something goes on.
+type progress struct {
+	told       time.Time
+	renderings int
+}
+
+func (p *progress) tell(chart string) {
+	if p.renderings++; time.Since(p.told) > 5*time.Second {
+		fmt.Fprintf(os.Stderr, "trying the values of %s: %d renderings so far\n", chart, p.renderings)
+		p.told = time.Now()
+	}
 }
 
 var (
+	stable      = regexp.MustCompile(`^v[0-9]+$`)
 	askedAPI    = regexp.MustCompile(`APIVersions\.Has\s+"([^"]+)"`)
 	fieldOf     = regexp.MustCompile(`\.([A-Za-z_]\w*)`)
 	quotedName  = regexp.MustCompile(`"([A-Za-z][-\w]{0,40})"`)
@@ -93,7 +125,7 @@ func (t *trial) byDefault() ([]rendered, error) {
 }
 
 func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
-	t, err := (&trial{chart: c, alternatives: map[string][]any{}, tests: entry.Tests}).as(sampleRelease, entry)
+	t, err := (&trial{chart: c, alternatives: map[string][]any{}, tests: entry.Tests, progress: &progress{told: time.Now()}}).as(sampleRelease, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -148,6 +180,16 @@ func (t *trial) values() (map[string]any, error) {
 	return values, err
 }
 
+// mentions is whether templates might name each part of a path that values lack.
+func (t *trial) mentions(values map[string]any, path []string) bool {
+	for i, key := range path {
+		if _, found, _ := unstructured.NestedFieldNoCopy(values, path[:i+1]...); !found && !slices.Contains(t.words, key) {
+			return false
+		}
+	}
+	return true
+}
+
 // nameSubcharts gives those of a chart the names that Chart.yaml has for them (alias). Helm does so when it renders, and then leaves out those that are off.
 func nameSubcharts(c *chart.Chart) {
 	var all []*chart.Chart
@@ -189,14 +231,15 @@ var errNoYAML = errors.New("is no YAML")
 
 // render returns what becomes of a scenario. leniently, what the chart requires counts as there.
 func (t *trial) render(s scenario, leniently bool) ([]rendered, error) {
+	t.progress.tell(t.chart.Name())
 	c := t.copy()
 	values := chartutil.CoalesceTables(runtime.DeepCopyJSON(t.pins), runtime.DeepCopyJSON(s.values))
 	if err := chartutil.ProcessDependenciesWithMerge(c, values); err != nil {
 		return nil, err
 	}
-	capabilities := *chartutil.DefaultCapabilities
+	capabilities := chartutil.Capabilities{KubeVersion: oldestKubernetes, APIVersions: stableAPIs, HelmVersion: chartutil.DefaultCapabilities.HelmVersion}
 	if s.everyAPI {
-		capabilities.APIVersions = append(slices.Clone(chartutil.DefaultVersionSet), t.asked...)
+		capabilities.APIVersions = append(slices.Clone(stableAPIs), t.asked...)
 	}
 	options := chartutil.ReleaseOptions{Name: t.release.Name, Namespace: t.release.Namespace, Revision: 1, IsInstall: true}
 	all, err := chartutil.ToRenderValuesWithSchemaValidation(c, values, options, &capabilities, true)

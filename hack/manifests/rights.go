@@ -311,6 +311,22 @@ func (k kind) tooMuch(rule rbacv1.PolicyRule) string {
 	return ""
 }
 
+// tooMuchIn are the reasons for which the operator does not get all that roles of a chart hand out.
+func (k kind) tooMuchIn(m made) []string {
+	if !obj.HandsOut(groupVersionKind(m).GroupKind()) {
+		return nil
+	}
+	reasons := map[string]bool{}
+	for _, o := range m.objects {
+		given, _ := rulesOf(rendered{object: o}) // bindings have none, and what can't be read writeRole says
+		for _, rule := range given {
+			reasons[k.tooMuch(rule)] = true
+		}
+	}
+	delete(reasons, "")
+	return slices.Sorted(maps.Keys(reasons))
+}
+
 const (
 	roleFile        = "role.yaml"
 	clusterRoleFile = "cluster_role.yaml"

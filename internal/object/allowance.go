@@ -1,8 +1,8 @@
 package object
 
 import (
-	"cmp"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -36,9 +36,9 @@ func (a Allow) Allowing(asks []Ask) Allow {
 }
 
 // ForChart is a with what allows all that a chart makes for owner, which says nothing, and for others the same kinds of objects. Hosts and annotations are the
-// chart's own there, and need no word; nor do Secrets of pods where the chart may make Secrets. The error is what takes more than a word.
+// chart's own there, and need no word; nor do Secrets of pods where the chart may make Secrets. The error is what takes more than a word, a line each.
 func (a Allow) ForChart(owner metav1.Object, objects []*unstructured.Unstructured, secrets bool) (Allow, error) {
-	var more error
+	var more []error
 	for _, o := range objects {
 		kind := o.GroupVersionKind().GroupKind()
 		if InNoNamespace(o) {
@@ -46,7 +46,7 @@ func (a Allow) ForChart(owner metav1.Object, objects []*unstructured.Unstructure
 				if one, err := suggestion(owner, kind, o.GetName()); err == nil {
 					a.Cluster = append(slices.Clip(a.Cluster), one)
 				} else {
-					more = cmp.Or(more, refused)
+					more = append(more, refused)
 				}
 			}
 			continue
@@ -61,7 +61,7 @@ func (a Allow) ForChart(owner metav1.Object, objects []*unstructured.Unstructure
 			}
 		}
 	}
-	return a, more
+	return a, errors.Join(more...)
 }
 
 // with is a list that has a word, in memory of its own if that was not in it.

@@ -71,6 +71,12 @@ func TestAllowForChart(t *testing.T) {
 		}
 	}
 
+	if _, more := before.ForChart(owner, []*unstructured.Unstructured{
+		parse(t, "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: one}"), parse(t, "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: two}"),
+	}, false); strings.Count(more.Error(), "\n") != 1 || !strings.Contains(more.Error(), `"one"`) || !strings.Contains(more.Error(), `"two"`) {
+		t.Errorf("of two, it says: %v", more)
+	}
+
 	// A name that others have, too, is not allowed by its pattern, nor is a kind without a group.
 	for text, want := range map[string]string{
 		"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: hello}": `ClusterRole "hello"`,

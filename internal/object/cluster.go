@@ -1,6 +1,7 @@
 package object
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"regexp"
@@ -23,6 +24,12 @@ type ClusterKind struct {
 }
 
 const ownerName = "{name}"
+
+// webhooks is how the kinds end whose objects have the API server ask somebody.
+const webhooks = "WebhookConfiguration"
+
+// namedByKubernetes are the kinds whose names follow from what they are for.
+var namedByKubernetes = []string{"CustomResourceDefinition.apiextensions.k8s.io", "APIService.apiregistration.k8s.io"}
 
 // clusterName is a name of a cluster-scoped object; those of Kubernetes' rights may have a colon.
 var clusterName = regexp.MustCompile(`^[-A-Za-z0-9.:*]+$`)
@@ -61,6 +68,9 @@ func (a Allow) InNoNamespace(owner metav1.Object, kind schema.GroupKind, name st
 	var remedy string
 	if one, err := suggestion(owner, kind, name); err == nil {
 		remedy = fmt.Sprintf(": [{kind: %s, name: %q}]", one.Kind, one.Name)
+		if strings.HasSuffix(kind.Kind, webhooks) {
+			remedy += ", if it is asked about that namespace only: pin its namespaceSelector"
+		}
 	} else {
 		remedy = ", and " + err.Error()
 	}
@@ -69,9 +79,12 @@ func (a Allow) InNoNamespace(owner metav1.Object, kind schema.GroupKind, name st
 
 // suggestion is what would allow a cluster-scoped object of owner. The error goes on from "by allow.cluster, and".
 func suggestion(owner metav1.Object, kind schema.GroupKind, name string) (ClusterKind, error) {
+	if slices.Contains(namedByKubernetes, kind.String()) {
+		return ClusterKind{}, errors.New("this one not at all: it is for the whole cluster, by a name that no chart chooses: have who runs the cluster install it before, and turn it off in the chart")
+	}
 	pattern, ok := patternOf(owner, name)
 	if !ok {
-		return ClusterKind{}, fmt.Errorf(`by names with namespace and name of the custom resource: overrideValues: {fullnameOverride: "%s-%s"} for most charts`, hostNamespace, ownerName)
+		return ClusterKind{}, fmt.Errorf(`by names with namespace and name of the custom resource: overrideValues: {fullnameOverride: "%s-%s"} for most charts. A name that stays the same with it is fixed: turn the object off in the chart`, hostNamespace, ownerName)
 	}
 	one := ClusterKind{Kind: kind.String(), Name: pattern}
 	if err := one.validate(); err != nil {
@@ -83,16 +96,28 @@ func suggestion(owner metav1.Object, kind schema.GroupKind, name string) (Cluste
 // patternOf is a pattern by which a cluster-scoped object of owner can be allowed, false if its name does not tell for which custom resource it is.
 func patternOf(owner metav1.Object, name string) (pattern string, ok bool) {
 	namespaced, named := [2]string{owner.GetNamespace(), "\x00"}, [2]string{owner.GetName(), "\x01"}
-	for _, order := range [][2][2]string{{namespaced, named}, {named, namespaced}} { // one may be in the other
-		pattern = name
-		for _, each := range order {
-			pattern = strings.Replace(pattern, each[0], each[1], 1)
-		}
-		if strings.Contains(pattern, "\x00") && strings.Contains(pattern, "\x01") {
-			return strings.NewReplacer("\x00", hostNamespace, "\x01", ownerName).Replace(pattern), true
+	first := func(text, old, mark string) string { return strings.Replace(text, old, mark, 1) }
+	for _, replace := range []func(text, old, mark string) string{replaceParts, first} {
+		for _, order := range [][2][2]string{{namespaced, named}, {named, namespaced}} { // one may be in the other
+			pattern = name
+			for _, each := range order {
+				pattern = replace(pattern, each[0], each[1])
+			}
+			if strings.Contains(pattern, "\x00") && strings.Contains(pattern, "\x01") {
+				return strings.NewReplacer("\x00", hostNamespace, "\x01", ownerName).Replace(pattern), true
+			}
 		}
 	}
 	return "", false
+}
+
+// replaceParts puts mark in the place of each part of a name that is old, not of letters in one.
+func replaceParts(name, old, mark string) string {
+	part := regexp.MustCompile(`(^|[-.:])` + regexp.QuoteMeta(old) + `([-.:]|$)`)
+	for part.MatchString(name) { // again, for two parts share what is between them
+		name = part.ReplaceAllString(name, "${1}"+mark+"${2}")
+	}
+	return name
 }
 
 // namespaceLabel is what Kubernetes has each namespace say, and nobody else can.
@@ -101,7 +126,7 @@ const namespaceLabel = corev1.LabelMetadataName
 // CheckReach is why an object may not be that has the API server ask somebody about requests for objects: they have to be those of one namespace only, by
 // a selector. A selector does not hold for cluster-scoped objects, so that the kinds have to be in namespaces; isNamespaced knows.
 func CheckReach(o *unstructured.Unstructured, namespace string, isNamespaced func(schema.GroupResource) bool) error {
-	if !strings.HasSuffix(o.GetKind(), "WebhookConfiguration") {
+	if !strings.HasSuffix(o.GetKind(), webhooks) {
 		return nil
 	}
 	for _, webhook := range elements(o.Object["webhooks"]) {

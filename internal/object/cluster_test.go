@@ -45,6 +45,11 @@ func TestPatternOf(t *testing.T) {
 		{"name", "namespace", "name-namespace", "{namespace}-{name}"},
 		{"team-a", "hello", "hello-reader", ""},
 		{"a", "a", "a-a", "{namespace}-{name}"},
+		{"team-a", "hello", "team-a.hello-team-a.hello:team-a", "{namespace}.{name}-{namespace}.{name}:{namespace}"},
+		{"team", "a", "a-data-team", "{name}-data-{namespace}"},
+		{"team", "a", "team-a-a", "{namespace}-{name}-{name}"},
+		{"app-x", "app", "app-x-app-x-app", "{namespace}-{namespace}-{name}"},
+		{"team", "app", "myapp-team-teams", "my{name}-{namespace}-teams"},
 	} {
 		owner := &metav1.ObjectMeta{Namespace: c.namespace, Name: c.name}
 		pattern, ok := patternOf(owner, c.object)
@@ -60,6 +65,24 @@ func TestPatternOf(t *testing.T) {
 		}
 		if err := (Allow{Cluster: []ClusterKind{kind}}).InNoNamespace(owner, clusterRole, c.object); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// What a refusal says to do helps.
+func TestRemedies(t *testing.T) {
+	const pin = "overrideValues: {fullnameOverride"
+	for _, c := range []struct{ group, kind, name, want, without string }{
+		{"rbac.authorization.k8s.io", "ClusterRole", "hello", pin, "not at all"},
+		{"rbac.authorization.k8s.io", "ClusterRole", "hello", "turn the object off", "not at all"},
+		{"apiextensions.k8s.io", "CustomResourceDefinition", "things.example.com", "install it before", pin},
+		{"apiregistration.k8s.io", "APIService", "v1.example.com", "install it before", pin},
+		{"example.com", "APIService", "v1.example.com", pin, "install it before"},
+		{"admissionregistration.k8s.io", "MutatingWebhookConfiguration", "team-a-hello", "namespaceSelector", pin},
+		{"rbac.authorization.k8s.io", "ClusterRole", "team-a-hello", "{namespace}-{name}", "namespaceSelector"},
+	} {
+		if err := (Allow{}).InNoNamespace(greeting(), schema.GroupKind{Group: c.group, Kind: c.kind}, c.name); !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), c.without) {
+			t.Errorf("it does not say %q, or says %q: %v", c.want, c.without, err)
 		}
 	}
 }

@@ -60,6 +60,7 @@ func TestCharts(t *testing.T) {
 				c.edited = "global.edited" // what every chart may have
 			}
 			c.operators = s.operators
+			t.Cleanup(c.discard)
 			rows = append(rows, fmt.Sprintf("%-24s %s", filepath.Base(dir), c.try()))
 		})
 	}
@@ -276,6 +277,16 @@ func (c *triedChart) upgradeOfChanged() {
 		}
 		return nil
 	})
+}
+
+// discard takes away what is left of a chart that failed: tries of it would count as requests of the next.
+func (c *triedChart) discard() {
+	object := c.of(c.kind, tried)
+	err := env.Client.Delete(ctx, object)
+	if err == nil { // its deletion may fail as well
+		err = env.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))
+	}
+	c.must(client.IgnoreNotFound(err))
 }
 
 // deletion deletes the custom resource, and waits until nothing is left but what the chart keeps.

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/chart/loader"
+
+	"demo.welcome.domain/welcome-operator/internal/operator"
+)
+
+// Who may deploy the operator is told the version as which charts are tried.
+func TestOldestKubernetes(t *testing.T) {
+	minor := strings.TrimSuffix(oldestKubernetes.Version, ".0")
+	for file, pattern := range map[string]string{
+		csvFile:                          `minKubeVersion: (\S+)\.0\n`,
+		"README.md":                      `Kubernetes (\S+) or newer`,
+		"README.zh-CN.md":                `Kubernetes (\S+) 或更高版本`,
+		"helm-charts/welcome/Chart.yaml": `kubeVersion: ">=(\S+)\.0-0"`,
+		"Makefile":                       `KUBERNETES_VERSION=(\d+\.\d+)`,
+	} {
+		if found := regexp.MustCompile(pattern).FindStringSubmatch(read(t, "../../"+file)); found == nil || "v"+found[1] != minor {
+			t.Errorf("%s says %q, and charts are tried as on %s", file, found, minor)
+		}
+	}
+}
+
+// A chart makes what it would on a cluster on which this operator runs, not what it would have on one of before.
+func TestChartsAreTriedAsOfToday(t *testing.T) {
+	chrt, err := loader.Load(chartAt(t, map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "a: 1\n",
+		"templates/x.yaml": `{{ if semverCompare "<1.23-0" .Capabilities.KubeVersion.Version }}{{ fail "too old" }}{{ end }}
+{apiVersion: {{ if .Capabilities.APIVersions.Has "policy/v1beta1" }}policy/v1beta1{{ else }}policy/v1{{ end }}, kind: PodDisruptionBudget, metadata: {name: x}}
+---
+{apiVersion: {{ if .Capabilities.APIVersions.Has "networking.k8s.io/v1/Ingress" }}networking.k8s.io/v1{{ else }}extensions/v1beta1{{ end }}, kind: Ingress, metadata: {name: x}}
+---
+{apiVersion: {{ if .Capabilities.APIVersions.Has "autoscaling/v2" }}autoscaling/v2{{ else }}autoscaling/v2beta1{{ end }}, kind: HorizontalPodAutoscaler, metadata: {name: x}}
+{{- if .Capabilities.APIVersions.Has "monitoring.coreos.com/v1" }}
+---
+{apiVersion: monitoring.coreos.com/v1, kind: ServiceMonitor, metadata: {name: x}}
+{{- end }}`}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	trial, err := newTrial(operator.Entry{}, chrt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := trial.byDefault()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range objects {
+		got = append(got, r.object.GetAPIVersion())
+	}
+	if want := []string{"policy/v1", "networking.k8s.io/v1", "autoscaling/v2"}; !slices.Equal(got, want) {
+		t.Errorf("it makes objects of %q, not of %q", got, want)
+	}
+}

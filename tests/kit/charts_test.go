@@ -1,0 +1,23 @@
+package kit
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A link to nowhere in a chart is no reason to try no chart at all.
+func TestEntryOfBrokenLinks(t *testing.T) {
+	dir := t.TempDir()
+	for link, to := range map[string]string{"a.yaml": "nowhere", "b": "."} {
+		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "c.yaml"), []byte("kind: Secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if entry, err := EntryOf(dir); err != nil || entry != "  secrets: true\n" {
+		t.Errorf("the entry is %q, %v", entry, err)
+	}
+}
