@@ -43,7 +43,9 @@ type API struct {
 	values apiextensionsv1.JSONSchemaProps
 	// pinned are the paths that watches.yaml pins, for example "image".
 	pinned []string
-	crd    crdExtras
+	// unlisted are those of them that values.yaml lacks, and only templates name, if that: one may be misspelt.
+	unlisted []string
+	crd      crdExtras
 	// examples are values that somebody might give.
 	examples []map[string]any
 }
@@ -107,6 +109,9 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 		asked := !found && api.inferred && trial.mentions(unpinned, keys) && (isPin || put(values, keys, nil))
 		if !found && !asked && !strings.Contains(path, "[") {
 			return nil, fmt.Errorf("%s has no value %q: correct overrideValues or allow.values of %s in %s", entry.ChartPath, path, entry.Kind, watchesFile)
+		}
+		if asked && isPin {
+			api.unlisted = append(api.unlisted, path)
 		}
 	}
 	if api.kinds, err = trial.kinds(scenarios); err != nil {

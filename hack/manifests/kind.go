@@ -163,6 +163,9 @@ var inPods = map[string]string{
 func (k kind) report() string {
 	out := &strings.Builder{}
 	fmt.Fprintf(out, "\n%s is a kind. It does as its chart.\n", k.entry.Kind)
+	if len(k.api.unlisted) > 0 {
+		fmt.Fprintf(out, "These are pinned, and values.yaml lacks them: see that each is spelt as the templates have it: %s\n", strings.Join(k.api.unlisted, ", "))
+	}
 	if len(k.api.left) > 0 {
 		fmt.Fprintf(out, "These values are no fields of it, unless allow.values in %s lists them:\n", watchesFile)
 	}

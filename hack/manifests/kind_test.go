@@ -98,6 +98,15 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// Who pins what values.yaml lacks is told to look whether it is spelt right.
+func TestReportTellsOfPinsThatValuesLack(t *testing.T) {
+	k := kind{api: &API{chart: &chart.Chart{Metadata: &chart.Metadata{}}, unlisted: []string{"monitoring.passcode"}}}
+	k.entry.Tests = true
+	if report := k.report(); !strings.Contains(report, "values.yaml lacks them") || !strings.Contains(report, "monitoring.passcode\n") {
+		t.Errorf("the report is:\n%s", report)
+	}
+}
+
 // Who makes a kind of a chart that is not for every cluster is told so.
 func TestReportTellsOfKubernetes(t *testing.T) {
 	for wants, told := range map[string]bool{"": false, ">=1.25.0-0": false, ">=1.34.0-0": true, "<1.25.0-0": true} {

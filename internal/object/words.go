@@ -93,7 +93,7 @@ func Changes(before, after map[string]any) []string {
 			walk(path+"."+key, left[key], right[key])
 		}
 	}
-	for _, key := range []string{"labels", "annotations"} {
+	for _, key := range []string{"labels", "annotations", "finalizers"} {
 		a, _, _ := unstructured.NestedFieldNoCopy(before, "metadata", key)
 		b, _, _ := unstructured.NestedFieldNoCopy(after, "metadata", key)
 		walk("metadata."+key, a, b)

@@ -32,8 +32,18 @@ func (op *operation) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 	if err := record.CheckSize(rendered.Len()); err != nil {
 		return rendered, err
 	}
-	if err := op.judge(rendered.String()); err != nil {
+	resources, err := op.guard.Peek(rendered.String())
+	if err != nil {
 		return rendered, err
+	}
+	if !op.asIs { // what is applied already is repaired as it is
+		op.refused = refuseTwins(resources)
+	}
+	if op.refused == nil {
+		op.refused = op.judgeAll(resources)
+	}
+	if op.refused != nil {
+		return rendered, op.refused
 	}
 	op.rendered = rendered.String()
 	if op.looks {
@@ -46,22 +56,24 @@ func (op *operation) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 // of the custom resource, or the chart's own: the same for everybody who writes nothing.
 func (op *operation) judge(manifest string) error {
 	resources, err := op.guard.Peek(manifest)
-	if err != nil {
-		return err
+	if err == nil {
+		op.refused = op.judgeAll(resources)
+		err = op.refused
 	}
+	return err
+}
+
+func (op *operation) judgeAll(resources kube.ResourceList) error {
 	for _, info := range resources {
-		if op.refused = object.Check(info.Object.(*unstructured.Unstructured)); op.refused != nil { // Build knows no other type
-			return op.refused
+		if err := object.Check(info.Object.(*unstructured.Unstructured)); err != nil { // Build knows no other type
+			return err
 		}
 	}
-	if op.refused = refuseTwins(resources); op.refused != nil {
-		return op.refused
+	if err := op.refuseSecrets(resources); err != nil {
+		return err
 	}
-	if op.refused = op.refuseSecrets(resources); op.refused != nil {
-		return op.refused
-	}
-	if op.refused = op.refuseInNoNamespace(resources); op.refused != nil {
-		return op.refused
+	if err := op.refuseInNoNamespace(resources); err != nil {
+		return err
 	}
 	namespace := op.client.owner.GetNamespace()
 	refused := op.Allow.Refused(namespace, asksOf(resources))
@@ -73,8 +85,7 @@ func (op *operation) judge(manifest string) error {
 	if len(refused) == 0 {
 		return nil
 	}
-	op.refused = notAllowed{op.Allow.Refusal(namespace, refused)}
-	return op.refused
+	return notAllowed{op.Allow.Refusal(namespace, refused)}
 }
 
 // refuseTwins is why a rendering may not be applied that has an object twice, and not the same: one of the two would be lost. helm install fails at any that is there twice, and

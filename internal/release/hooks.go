@@ -153,6 +153,7 @@ func (d hookDriver) Create(key string, rel *release.Release) error {
 		rel = deployed(rel, cmp.Or(d.op.client.owner.GetAnnotations()[installDescription], "Install complete"))
 	}
 	a := d.op.client
+	again := a.unmade != nil
 	if err := a.forgetUnmade(); err != nil {
 		return err
 	}
@@ -165,7 +166,11 @@ func (d hookDriver) Create(key string, rel *release.Release) error {
 	if !a.source.chances(a.whole) || a.hasBegun(rel.Manifest) {
 		return nil
 	}
-	if err := a.sayBegun(rel.Manifest); err != nil {
+	if err := a.sayBegun(rel.Manifest); err != nil && again { // hooks of an attempt before have run
+		d.op.unmade = true
+		rel.SetStatus(release.StatusFailed, "Not begun")
+		return errors.Join(err, d.Driver.Update(key, rel))
+	} else if err != nil {
 		return errors.Join(err, d.op.store.Discard(a.ctx))
 	}
 	return nil

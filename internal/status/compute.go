@@ -2,7 +2,6 @@ package status
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -208,11 +207,6 @@ func (s *Status) describeRelease(seen observation) {
 	if seen.state.Revision == 0 {
 		return // not known since the operator started: what was written before still holds
 	}
-	children := object.Text(seen.state.Children)
-	// Of the same content, each of several operators that somebody runs without leader election knows other versions, and would write its own without end.
-	if s.Release != nil && s.Release.Children != "" && s.Release.Children != children && slices.EqualFunc(object.Children(s.Release.Children), seen.state.Children, object.Child.SameContent) {
-		children = s.Release.Children
-	}
 	s.Release = &Release{
 		Name:        seen.state.Name,
 		Revision:    int64(seen.state.Revision),
@@ -223,7 +217,7 @@ func (s *Status) describeRelease(seen observation) {
 		Digest:      seen.state.Digest,
 		Record:      seen.state.Record,
 		Inputs:      seen.state.Inputs,
-		Children:    children,
+		Children:    object.Text(seen.state.Children),
 		Generation:  seen.state.Generation,
 		Unowned:     unowned(seen.state.Children),
 	}

@@ -320,26 +320,6 @@ func TestNextListsWhatHasNoOwner(t *testing.T) {
 	}
 }
 
-// Operators that somebody runs beside each other know other versions of the same content: neither writes over what the other has written.
-func TestNextWritesNoOtherVersionsOfTheSame(t *testing.T) {
-	of := func(fingerprint, version string) func(*observation) {
-		return func(seen *observation) {
-			seen.state.Children = []object.Child{{APIVersion: "v1", Kind: "Service", Name: "hello", Fingerprint: fingerprint, ResourceVersion: version}}
-		}
-	}
-	first, _ := next(Status{}, observed(t, of("a", "1")))
-	if same, _ := next(first, observed(t, of("a", "2"))); same.Release.Children != first.Release.Children {
-		t.Errorf("of the same content, it writes %s over %s", same.Release.Children, first.Release.Children)
-	}
-	if other, _ := next(first, observed(t, of("b", "2"))); other.Release.Children == first.Release.Children {
-		t.Errorf("of another content, it leaves %s", other.Release.Children)
-	}
-	none := func(seen *observation) { seen.state.Children = []object.Child{} }
-	if known, _ := next(Status{Release: &Release{}}, observed(t, none)); known.Release.Children != "[]" {
-		t.Errorf("that there are none is written as %q", known.Release.Children)
-	}
-}
-
 // What became of tests is told once, about the spec that was tested, which may be older, and stays after a restart and further edits.
 func TestNextTellsOfTests(t *testing.T) {
 	of := func(tests release.Tests) func(*observation) {

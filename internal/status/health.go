@@ -51,7 +51,7 @@ func (o childState) health() *verdict {
 	}
 	if o.unlabelled { // where drift is repaired, that was to put it back
 		v.reconciling, v.stalled, v.reason = false, true, "LabelTakenOff"
-		v.message = fmt.Sprintf("%s lacks the label %s, without which the operator does not see what becomes of it. A webhook or policy that takes it off has to let it pass.", o, object.ManagedBy())
+		v.message = fmt.Sprintf("%s lacks the label %s, without which the operator does not see what becomes of it. A webhook or policy that takes it off has to let it pass; where drift is not repaired, kubectl welcome reconcile --force puts it back.", o, object.ManagedBy())
 		return v
 	}
 	result, err := object.Health(o.live)

@@ -13,8 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/controlplane"
 	"demo.welcome.domain/welcome-operator/tests/kit"
@@ -131,37 +129,6 @@ func TestTwoOperatorsStartAtOnce(t *testing.T) {
 		}
 	}
 	t.Logf("the one left %v of %d to the other, and the other %v to the one", operators[0].leftToOthers(t), count, operators[1].leftToOthers(t))
-}
-
-// Replicas that somebody runs without leader election do all work twice. They come to an end with it all the same.
-func TestReplicasWithoutLeaderElection(t *testing.T) {
-	s := newScene(t)
-	only := settings{namespaces: []string{s.namespace}}
-	replicas := []*process{s.ownOperator(only), s.ownOperator(only), s.ownOperator(only)}
-	s.deploy("hello")
-	over, stopped := make(chan struct{}), make(chan struct{})
-	go func() { // its controller writes its status all the while
-		defer close(stopped)
-		for count := int32(0); ; count = 1 - count {
-			select {
-			case <-over:
-				return
-			default:
-				_ = s.runs("hello", count)
-			}
-		}
-	}()
-	for i := range 10 {
-		greeting := fmt.Sprint("friends-", i)
-		s.must(env.Client.Patch(ctx, kit.Welcome(s.namespace, "hello"), client.RawPatch(types.MergePatchType, []byte(`{"spec": {"name": "`+greeting+`"}}`)))) // an update would meet their writes
-		s.awaitGreeting("hello", greeting)
-		s.awaitDeployed("hello")
-	}
-	close(over)
-	<-stopped
-	for _, replica := range replicas {
-		s.settled(replica)
-	}
 }
 
 // Of two replicas the leader freezes in the middle of an upgrade, and goes on when another one has long been at work. It brings back nothing older,
