@@ -49,6 +49,7 @@ data: {greeting: {{ .Values.name }}}`)})
 	has("an upgrade adds it", "with", theirs, charts)
 	set(theirs)
 	has("what somebody has taken off is put back", "with", theirs, charts)
+	s.awaitEvent("hello", "DriftCorrected", "put back metadata.finalizers")
 
 	s.settled(operator)
 	before := s.record()
