@@ -42,13 +42,13 @@ func (g *Guard) clearRun(hooks kube.ResourceList) error {
 
 // WatchUntilReady waits for the end of a hook.
 func (g *Guard) WatchUntilReady(resources kube.ResourceList, timeout time.Duration) error {
-	awaited := awaited(resources)
-	return g.await("hook "+names(awaited)+" to end", func() error {
+	hooks := awaited(resources)
+	return g.await("hook "+names(hooks)+" to end", func() error {
 		err := g.Client.WatchUntilReady(resources, timeout)
 		if err == nil {
-			err = g.checkStay(awaited)
+			err = g.checkStay(hooks)
 		}
-		return hookFailed(awaited, timeout, err)
+		return hookFailed(hooks, timeout, err)
 	})
 }
 

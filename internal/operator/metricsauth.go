@@ -22,6 +22,8 @@ import (
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/rest"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"demo.welcome.domain/welcome-operator/internal/pace"
 )
 
 const (
@@ -29,8 +31,8 @@ const (
 	tokenTTL, allowedTTL, deniedTTL = time.Minute, 5 * time.Minute, 30 * time.Second
 	// goodTTL is for how long the API server is asked again, whatever others ask, about who could read, and whether they still may.
 	goodTTL = time.Hour
-	// How many answers and callers are remembered. In a minute there are fewer new ones than that.
-	maxAnswers, maxCallers = 4096, 1024
+	// maxAnswers is how many answers are remembered. In a minute there are fewer new ones than that.
+	maxAnswers = 4096
 	// How often the API server is asked in a second: at all, and because of one address. At first, and after a pause, ten times as often.
 	asksPerSecond, asksPerCaller = 20, 1
 	// maxToken is more than a ServiceAccount's token has.
@@ -145,16 +147,15 @@ type answers struct {
 	known *cache.LRUExpireCache // answer, by the digest of the question
 
 	asking  sync.Mutex // one question at a time: most ask the same
-	mu      sync.Mutex
 	all     *rate.Limiter
-	callers *cache.LRUExpireCache // *rate.Limiter, by address
+	callers *pace.Limiters // by address
 }
 
 func newAnswers() *answers {
 	return &answers{
 		known:   cache.NewLRUExpireCache(maxAnswers),
 		all:     rate.NewLimiter(asksPerSecond, 10*asksPerSecond),
-		callers: cache.NewLRUExpireCache(maxCallers),
+		callers: pace.New(asksPerCaller, 10*asksPerCaller),
 	}
 }
 
@@ -215,12 +216,5 @@ func (a *answers) mayAsk(address string) bool {
 	if err != nil {
 		host = address
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	limiter := rate.NewLimiter(asksPerCaller, 10*asksPerCaller)
-	if found, ok := a.callers.Get(host); ok {
-		limiter = found.(*rate.Limiter)
-	}
-	a.callers.Add(host, limiter, time.Minute)
-	return limiter.Allow() && a.all.Allow()
+	return a.callers.Allow(host) && a.all.Allow()
 }

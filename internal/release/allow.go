@@ -63,6 +63,7 @@ func (op *operation) judge(manifest string) error {
 	return err
 }
 
+// judgeAll is judge of the objects of a manifest.
 func (op *operation) judgeAll(resources kube.ResourceList) error {
 	for _, info := range resources {
 		if err := object.Check(info.Object.(*unstructured.Unstructured)); err != nil { // Build knows no other type

@@ -166,14 +166,16 @@ func (d hookDriver) Create(key string, rel *release.Release) error {
 	if !a.source.chances(a.whole) || a.hasBegun(rel.Manifest) {
 		return nil
 	}
-	if err := a.sayBegun(rel.Manifest); err != nil && again { // hooks of an attempt before have run
+	err := a.sayBegun(rel.Manifest)
+	switch {
+	case err == nil:
+		return nil
+	case again: // hooks of an attempt before have run
 		d.op.unmade = true
 		rel.SetStatus(release.StatusFailed, "Not begun")
 		return errors.Join(err, d.Driver.Update(key, rel))
-	} else if err != nil {
-		return errors.Join(err, d.op.store.Discard(a.ctx))
 	}
-	return nil
+	return errors.Join(err, d.op.store.Discard(a.ctx))
 }
 
 // awaited is whether an installation, or an upgrade or what takes it back, may have a hook run.

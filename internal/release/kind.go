@@ -44,7 +44,7 @@ type Kind struct {
 	slots      guard.Slots
 	testPlaces *Places
 	hookPlaces *Places
-	turns      *turns
+	turns      turns
 	vanished   *vanished
 	watches    *watches // nil if nobody asked for them
 }

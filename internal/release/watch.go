@@ -40,7 +40,7 @@ import (
 type watches struct {
 	mgr        manager.Manager
 	owner      schema.GroupVersionKind
-	turns      *turns
+	turns      turns
 	namespaces []string    // that the cache watches; one that is empty stands for all
 	secrets    bool        // whether releases may have Secrets
 	tried      atomic.Bool // whether what there is was read, as far as that was possible in time
