@@ -36,11 +36,11 @@ func CheckGiven(obj metav1.Object, owner client.Object) string {
 	case obj.GetAnnotations()[AdoptFor] == "":
 		return fmt.Sprintf("it has no annotation %s=%s", AdoptFor, Recipient(owner))
 	case !IsGiven(obj, owner):
-		return fmt.Sprintf("its annotation %s names %s, and not %s", AdoptFor, obj.GetAnnotations()[AdoptFor], Recipient(owner))
+		return fmt.Sprintf("its annotation %s names %s, and not %s", AdoptFor, Cut(obj.GetAnnotations()[AdoptFor], toldOfOthers), Recipient(owner))
 	case InNoNamespace(obj):
 		return "it is in no namespace"
 	case len(owners) > 0:
-		return fmt.Sprintf("it is owned by %s %s", owners[0].Kind, owners[0].Name)
+		return fmt.Sprintf("it is owned by %s %s", Cut(owners[0].Kind, toldOfOthers), Cut(owners[0].Name, toldOfOthers))
 	case obj.GetDeletionTimestamp() != nil:
 		return "it is being deleted"
 	}

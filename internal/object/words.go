@@ -27,7 +27,7 @@ func Describe(kind, namespace, name string) string {
 func InTheWay(kind string, live metav1.Object, owner client.Object) error {
 	whose := ""
 	if controller := metav1.GetControllerOfNoCopy(live); controller != nil && !namesake(*controller, owner) {
-		whose = fmt.Sprintf(", but by %s %q", controller.Kind, controller.Name)
+		whose = fmt.Sprintf(", but by %s %q", Cut(controller.Kind, toldOfOthers), Cut(controller.Name, toldOfOthers))
 	}
 	return inTheWay(fmt.Sprintf("%s exists and is not controlled by this custom resource%s: %s",
 		Describe(kind, live.GetNamespace(), live.GetName()), whose, cmp.Or(Going(live), "delete or rename one of the two")))
@@ -42,8 +42,14 @@ func Going(live metav1.Object) string {
 	case len(finalizers) == 0:
 		return "it is being deleted"
 	}
-	return "it is being deleted, and these finalizers keep it: " + strings.Join(finalizers, ", ")
+	return "it is being deleted, and these finalizers keep it: " + Cut(strings.Join(finalizers, ", "), toldOfOthers)
 }
+
+// toldOfOthers bounds what is told of a text that others have written, in bytes: Kubernetes bounds some of them by the size of the object only.
+const toldOfOthers = 300
+
+// Cut is a text of at most so many bytes, and no part of a character.
+func Cut(text string, most int) string { return strings.ToValidUTF8(text[:min(len(text), most)], "") }
 
 type inTheWay string
 

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 // lackPeriod is how often the operator looks whether a CRD or a right that was missing is there.
@@ -47,7 +49,7 @@ func setUpBroken(mgr ctrl.Manager, servable *servable, refused []broken, options
 		return err
 	}
 	if lease != nil {
-		events := mgr.GetEventRecorderFor("welcome-operator")
+		events := release.NewEvents(mgr)
 		if err := mgr.Add(manager.RunnableFunc(func(context.Context) error { // once it leads
 			for _, each := range refused {
 				events.Event(lease, corev1.EventTypeWarning, "EntryBroken", each.err.Error())

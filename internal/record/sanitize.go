@@ -37,7 +37,7 @@ const (
 	// maxParts bounds the parts of that, each of which costs up to half a kilobyte.
 	maxParts = 5_000
 	// maxUnknown bounds how many kinds of a record that the cluster does not know it is asked about: each is a request for all that it knows, for which others wait.
-	maxUnknown = 20
+	maxUnknown = 5
 )
 
 // anchor finds what may be repeated in YAML: a hundred bytes with ten anchors can stand for a million parts.

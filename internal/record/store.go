@@ -122,6 +122,9 @@ func (r *Store) Stamping(stamp func() Record) *Store {
 // HasCreated is whether the action has made a record.
 func (r *Store) HasCreated() bool { return r.created != "" }
 
+// WriteOver has the action make its record of the one with that name, which an attempt before it has left.
+func (r *Store) WriteOver(name string) { r.created = name }
+
 // Discard removes the record that the action has made.
 func (r *Store) Discard(ctx context.Context) error {
 	created := r.created
@@ -418,7 +421,11 @@ func (r *Store) Restamp(ctx context.Context, record *Record) error {
 	if err != nil {
 		return err
 	}
-	content := map[string]any{"metadata": map[string]any{"uid": known.UID, "annotations": record.annotations(), "labels": object.ManagedByLabels()}} // or the cache would never show it
+	annotations := map[string]any{capabilitiesAnnotation: nil, lookupsAnnotation: nil, unmadeAnnotation: nil} // what is not said any more goes
+	for key, value := range record.annotations() {
+		annotations[key] = value
+	}
+	content := map[string]any{"metadata": map[string]any{"uid": known.UID, "annotations": annotations, "labels": object.ManagedByLabels()}} // or the cache would never show it
 	if record.Key != "" {
 		content["stringData"] = map[string]any{keyOfDigests: record.Key}
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // AskReconcile is the annotation of a custom resource that has the operator look at it anew: what failed a moment ago is tried again, and a chart that asks the
@@ -76,7 +78,7 @@ func (a *actionClient) forced() bool { return strings.HasPrefix(a.asked, ForceRe
 
 // did notes what was done, for an answer. That stands in the status, and so is short.
 func (a *actionClient) did(what string) {
-	a.done = append(a.done, strings.ToValidUTF8(what[:min(len(what), maxReport)], ""))
+	a.done = append(a.done, object.Cut(what, maxReport))
 }
 
 // answer says what became of what was asked for, if something was.
@@ -92,9 +94,10 @@ func (a *actionClient) answer(err error) {
 	}
 }
 
-// answerFailure answers by what a step has failed with, where it has said nothing itself: who has asked would wait for ever.
-func (a *actionClient) answerFailure(err *error) {
+// ended bounds what a step has failed with, and answers by it where the step has said nothing itself: who has asked would wait for ever.
+func (a *actionClient) ended(err *error) {
 	if *err != nil {
+		*err = brief(*err)
 		a.answer(*err)
 	}
 }

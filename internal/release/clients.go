@@ -5,7 +5,6 @@ package release
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
@@ -21,6 +20,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/record"
 )
 
@@ -55,7 +55,7 @@ type Clients struct {
 func NewClients(mgr manager.Manager, operator string, capabilities *Capabilities, secrets bool) (*Clients, error) {
 	c := &Clients{
 		mgr: mgr, mapper: mgr.GetRESTMapper(), cached: mgr.GetCache(), live: mgr.GetAPIReader(), operator: operator, capabilities: capabilities, ledger: newLedger(), trials: NewPlaces(1, maxTrials),
-		events: mgr.GetEventRecorderFor("welcome-operator"),
+		events: NewEvents(mgr),
 	}
 	if err := record.IndexReleases(context.Background(), mgr.GetFieldIndexer(), secrets); err != nil {
 		return nil, fmt.Errorf("index release records: %w", err)
@@ -117,7 +117,7 @@ func (c *Clients) newLibraryClients(config *rest.Config) (helmclient.ActionClien
 func (c *Clients) reporter(ctx context.Context, owner client.Object) func(message string) {
 	told := map[string]bool{}
 	return func(message string) {
-		message = strings.ToValidUTF8(message[:min(len(message), maxReport)], "")
+		message = object.Cut(message, maxReport)
 		if told[message] || len(told) == maxReports {
 			return
 		}

@@ -195,7 +195,7 @@ func (a *actionClient) correct() error {
 	case a.forced(), a.isUnfinished(): // as an edit would have it, whatever is done about a drift
 		err = a.repairRested(&d)
 		d.tell()
-	case mode == DriftWarn, mode == DriftDisabled && !a.proven: // what nothing proves has to be looked at
+	case mode == DriftWarn, mode == DriftDisabled && a.provenChildren() == nil: // what nothing proves has to be looked at
 		err = a.compareObjects(&d)
 	case mode == DriftDisabled:
 		d = drift{}
@@ -315,7 +315,7 @@ func (a *actionClient) compareObjects(d *drift) error {
 	if err != nil {
 		return fmt.Errorf("look for drift: %w", err)
 	}
-	if !a.proven {
+	if children == nil {
 		a.current.Children = op.guard.Children()
 	}
 	a.note(d, now, shown, nil, resting)
@@ -335,12 +335,17 @@ func describe(change guard.Change) string {
 	if change.Created {
 		return "it was deleted"
 	}
+	return fields(change) + " was changed" + writtenBy(change)
+}
+
+// fields of an object that others have changed, the first few of them: there may be thousands.
+func fields(change guard.Change) string {
 	const most = 5
-	fields := change.Fields
-	if len(fields) > most {
-		fields = append(slices.Clone(fields[:most]), fmt.Sprintf("%d more", len(fields)-most))
+	told := change.Fields
+	if len(told) > most {
+		told = append(slices.Clone(told[:most]), fmt.Sprintf("%d more", len(told)-most))
 	}
-	return strings.Join(fields, ", ") + " was changed" + writtenBy(change)
+	return strings.Join(told, ", ")
 }
 
 // writtenBy says who has changed an object, as far as that is known.

@@ -4,7 +4,12 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/record"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // Reasons of the events that tell what was done to a release, and what was seen or left out meanwhile. A failure is
@@ -32,15 +37,33 @@ const (
 	DriftCorrection = "drift-correction"
 )
 
+// maxEvent is how long the message of an event may be, in bytes. Kubernetes bounds the notes of the newer events.k8s.io so, and these by their size only, while client-go
+// keeps some thousand messages in memory, and what others have written may be quoted in them.
+const maxEvent = 1024
+
+// events tells events, with no longer messages than that.
+type events struct{ record.EventRecorder }
+
+// NewEvents returns what tells events about custom resources.
+func NewEvents(mgr manager.Manager) record.EventRecorder {
+	return events{mgr.GetEventRecorderFor("welcome-operator")}
+}
+
+// Event implements record.EventRecorder.
+func (e events) Event(about runtime.Object, eventType, reason, message string) {
+	e.EventRecorder.Event(about, eventType, reason, object.Cut(message, maxEvent))
+}
+
 // tell records an event about the custom resource, and logs it.
 func (a *actionClient) tell(done, format string, args ...any) {
-	message := fmt.Sprintf(format, args...)
+	message := object.Cut(fmt.Sprintf(format, args...), maxEvent)
 	logf.FromContext(a.ctx).Info(done, "what", message)
 	a.clients.events.Event(a.owner, corev1.EventTypeNormal, done, message)
 }
 
 // warn is tell for what somebody should look at.
 func (a *actionClient) warn(reason, message string) {
+	message = object.Cut(message, maxEvent)
 	logf.FromContext(a.ctx).Info(reason, "what", message)
 	a.clients.events.Event(a.owner, corev1.EventTypeWarning, reason, message)
 }

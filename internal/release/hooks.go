@@ -154,11 +154,13 @@ func (d hookDriver) Create(key string, rel *release.Release) error {
 	}
 	a := d.op.client
 	again := a.unmade != nil
-	if err := a.forgetUnmade(); err != nil {
-		return err
+	write := d.Driver.Create
+	if again { // over the record of the attempt before, or nothing would tell of its hooks where this one cannot be written
+		d.op.store.WriteOver(a.unmade.Name)
+		a.unmade, write = nil, d.Driver.Update
 	}
-	if err := d.Driver.Create(key, rel); err != nil {
-		if a.current == nil && d.op.store.HasCreated() { // though somebody says that it failed, and of an installation nothing is left
+	if err := write(key, rel); err != nil {
+		if a.current == nil && d.op.store.HasCreated() && !again { // though somebody says that it failed, and of an installation nothing is left
 			err = errors.Join(err, d.op.store.Discard(a.ctx))
 		}
 		return err

@@ -11,7 +11,7 @@ import (
 
 // Install makes a release where there is none.
 func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values map[string]any, opts ...helmclient.InstallOption) (made *release.Release, err error) {
-	defer a.answerFailure(&err)
+	defer a.ended(&err)
 	if err := a.want(chrt, values); err != nil {
 		return nil, err
 	}

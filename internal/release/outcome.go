@@ -3,9 +3,11 @@ package release
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"helm.sh/helm/v3/pkg/release"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
@@ -56,6 +58,28 @@ func (a *actionClient) worded(op *operation, err error) error {
 // plain hides the stack traces of Helm's errors, which would be logged with every one.
 func plain(err error) error { return fmt.Errorf("%w", err) }
 
+// maxError is how long the text of an error may be, in bytes: it may quote what others have written, a megabyte of it, and it stays in memory, and comes into the log
+// again and again, until somebody has removed its cause.
+const maxError = 8 << 10
+
+// brief is an error with no more text than that, in which what is asked of errors later is the same. What counts may stand at the end of it.
+func brief(err error) error {
+	text := err.Error()
+	if len(text) <= maxError {
+		return err
+	}
+	short := errors.New(object.Cut(text, maxError/2) + " … " + strings.ToValidUTF8(text[len(text)-maxError/2:], ""))
+	switch {
+	case errors.As(err, &notAllowed{}):
+		return notAllowed{short}
+	case errors.As(err, &noPlace{}):
+		return noPlace{short}
+	case refusesField(err):
+		return apierrors.NewBadRequest(short.Error())
+	}
+	return short
+}
+
 func (a *actionClient) succeeded(manifestDigest string) {
 	a.clients.ledger.succeed(a.owner, a.chart, a.current, manifestDigest, a.applied)
 	a.schedule.periodically(a.owner, a.period())
@@ -65,6 +89,7 @@ func (a *actionClient) succeeded(manifestDigest string) {
 // failed has the action tried again after a while, which grows with every failure of the same
 // inputs. A rollout breaks nothing where it is refused.
 func (a *actionClient) failed(err error) {
+	err = brief(err)
 	switch {
 	case errors.As(err, &notAllowed{}):
 		a.leaveRollout(a.owner)

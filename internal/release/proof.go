@@ -116,7 +116,8 @@ func inputsOf(r *record.Record) string {
 	return strings.Join([]string{r.Inputs, r.Capabilities, r.Lookups}, "/")
 }
 
-// provenChildren are the objects of the release as the record has them, nil if nothing proves that.
+// provenChildren are the objects of the release as the record has them, nil if nothing proves that, or there are more than the status lists and nobody has looked at
+// them since the operator started.
 func (a *actionClient) provenChildren() []object.Child {
 	if !a.proven {
 		return nil

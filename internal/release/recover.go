@@ -7,7 +7,6 @@ import (
 	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
@@ -44,20 +43,10 @@ func (a *actionClient) recover() error {
 	return nil
 }
 
-// isUnmade is whether the newest record is of an installation that is known to have made nothing.
-func (a *actionClient) isUnmade() bool { return a.current.Unmade && a.appliedRevision() == 0 }
-
-// forgetUnmade deletes the record of an installation that has made nothing, right before that begins again. Until then it stays: its hooks may have made something
+// isUnmade is whether the newest record is of an installation that is known to have made nothing. It stays until that begins again: its hooks may have made something
 // elsewhere, and are to be followed by those of a deletion.
-func (a *actionClient) forgetUnmade() error {
-	if a.unmade == nil {
-		return nil
-	}
-	if err := a.store.Delete(a.ctx, a.unmade.Name, metav1.DeleteOptions{}); err != nil {
-		return fmt.Errorf("delete the record of the installation before, %s: %w", a.unmade.Name, err)
-	}
-	a.unmade = nil
-	return nil
+func (a *actionClient) isUnmade() bool {
+	return a.current.Unmade && a.current.Revision == 1 && a.appliedRevision() == 0
 }
 
 // hasMadeNothing is whether a release is of an installation that was interrupted before its first object. Of what is kept nothing tells yet whose it is.

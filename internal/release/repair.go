@@ -23,12 +23,13 @@ import (
 // Reconcile repairs what became of the objects of a release whose inputs have not changed.
 // Whether there is anything to repair is decided against the cache.
 func (a *actionClient) Reconcile(*release.Release) (err error) {
-	defer a.answerFailure(&err)
+	defer a.ended(&err)
 	if a.held != nil {
 		return a.heldBack()
 	}
-	if a.proven { // else a record could name any kind, and have it watched
-		if err := a.watch(a.ctx, a.owner, a.current.Children); err != nil {
+	known := a.provenChildren()
+	if known != nil { // else a record could name any kind, and have it watched
+		if err := a.watch(a.ctx, a.owner, known); err != nil {
 			return err
 		}
 	}
@@ -39,7 +40,7 @@ func (a *actionClient) Reconcile(*release.Release) (err error) {
 		a.failed(err)
 		return err
 	}
-	if !a.proven { // by now they are
+	if known == nil { // by now they are
 		if err := a.watch(a.ctx, a.owner, a.current.Children); err != nil {
 			return err
 		}
@@ -89,7 +90,7 @@ func (a *actionClient) sealedDigest() (string, error) {
 // restamp has the record say what is known by now.
 func (a *actionClient) restamp() error {
 	if !a.proven && a.waitFor == "" {
-		a.current.Operator, a.current.Generation = a.clients.operator, a.owner.GetGeneration()
+		a.current.Operator, a.current.Generation, a.current.Unmade = a.clients.operator, a.owner.GetGeneration(), false
 	}
 	if a.current.Proof() == a.stored || !a.proven && a.waitFor != "" {
 		return nil
@@ -103,6 +104,9 @@ func (a *actionClient) observed(h health) { a.wake(a.rollout.observe(a.owner, h)
 // health of the objects of the release, from the API server if nobody watches them.
 func (a *actionClient) health() health {
 	worst := healthy
+	if a.current.Children == nil { // more than the status lists, and nobody has looked since the operator started
+		worst = progressing
+	}
 	for _, child := range a.current.Children {
 		if child.Expired && child.Failed {
 			return broken
@@ -178,7 +182,7 @@ func (a *actionClient) repair() ([]guard.Change, error) {
 // tellChanges says what a repair has put back.
 func (a *actionClient) tellChanges(changes []guard.Change) {
 	for _, change := range changes {
-		what := change.Object + ": put back " + strings.Join(change.Fields, ", ")
+		what := change.Object + ": put back " + fields(change)
 		if change.Writer != "" {
 			what += ", which was changed" + writtenBy(change)
 		}
@@ -210,6 +214,7 @@ func (a *actionClient) repairStanding() error {
 	}
 	now, d := time.Now(), a.clients.ledger.drift(a.owner.GetUID())
 	due, shown, resting := a.restless(&d, now, children)
+	due = due || children == nil
 	var changes []guard.Change
 	var err error
 	switch {

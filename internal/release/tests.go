@@ -107,5 +107,8 @@ func (a *actionClient) runTests() (run []string, failed, err error) {
 	if failed != nil && a.Secrets {
 		failed = object.DiscreetRendering(failed)
 	}
+	if failed != nil {
+		failed = brief(failed)
+	}
 	return run, failed, nil
 }

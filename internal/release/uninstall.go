@@ -17,7 +17,8 @@ import (
 )
 
 // Uninstall deletes the release with its objects and its history.
-func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption) (*release.UninstallReleaseResponse, error) {
+func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption) (response *release.UninstallReleaseResponse, err error) {
+	defer a.ended(&err)
 	a.leaveRollout(a.owner) // whether that succeeds or not
 	if a.unread != nil {    // the library asks Get, and deletes whatever it says
 		a.failed(a.unread)
@@ -56,8 +57,13 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 			a.wanted = a.deleteHookInputs()
 		}
 	}
-	if err == nil && a.current.Status != release.StatusUninstalling { // else those before it have run
-		err = a.runDeleteHooks(op, hooks, release.HookPreDelete)
+	if err == nil && len(hooks) > 0 && a.current.Status != release.StatusUninstalling { // else those before it have run
+		if err = a.runDeleteHooks(op, hooks, release.HookPreDelete); err == nil {
+			err = a.uninstalling()
+		}
+	}
+	if errors.Is(err, driver.ErrReleaseNotFound) { // orphaned, of which the cache has not heard
+		return nil, a.letGo(op)
 	}
 	if err != nil {
 		a.Acted(Uninstall, time.Since(start), err)
@@ -69,7 +75,7 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 		a.failed(err)
 		return nil, err
 	}
-	response, err := a.uninstall(op, name, opts)
+	response, err = a.uninstall(op, name, opts)
 	if errors.Is(err, driver.ErrReleaseNotFound) { // orphaned, of which the cache has not heard
 		return nil, a.letGo(op)
 	}
@@ -87,6 +93,20 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 	err = plain(err)
 	a.failed(err)
 	return nil, err
+}
+
+// uninstalling has the record say that the hooks before a deletion have run, before anything is deleted: they are not to run again where that is interrupted, or refused.
+func (a *actionClient) uninstalling() error {
+	rel, err := a.recorded()
+	if err != nil {
+		return err
+	}
+	rel.SetStatus(release.StatusUninstalling, "Its hooks before the deletion have run")
+	if err := a.store.Releases().Update(rel); err != nil {
+		return fmt.Errorf("note in release record %s that its hooks have run: %w", a.current.Name, err)
+	}
+	a.current.Status = release.StatusUninstalling
+	return nil
 }
 
 // uninstall deletes the release by Helm, which says nothing to the guard of what the manifest keeps.

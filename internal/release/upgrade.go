@@ -18,7 +18,7 @@ import (
 // Upgrade as a dry run says whether an upgrade is needed: the release that it returns has
 // another manifest than the one of Get. Otherwise it upgrades.
 func (a *actionClient) Upgrade(name, namespace string, chrt *chart.Chart, values map[string]any, opts ...helmclient.UpgradeOption) (made *release.Release, err error) {
-	defer a.answerFailure(&err)
+	defer a.ended(&err)
 	probe := action.NewUpgrade(&action.Configuration{})
 	for _, opt := range opts {
 		if err := opt(probe); err != nil {
@@ -175,8 +175,8 @@ func unlessInTheWay(err error) error {
 
 // isLookedUp is whether the chart looks up objects, and one of the release, which may be that, has drifted and is to be put back.
 func (a *actionClient) isLookedUp() bool {
-	return a.asks.objects && a.DriftDetection.Mode == DriftEnabled && a.current.Status == release.StatusDeployed &&
-		slices.ContainsFunc(a.provenChildren(), func(child object.Child) bool { return !a.intact(child) })
+	return a.asks.objects && a.DriftDetection.Mode == DriftEnabled && a.current.Status == release.StatusDeployed && a.proven &&
+		(a.current.Children == nil || slices.ContainsFunc(a.current.Children, func(child object.Child) bool { return !a.intact(child) }))
 }
 
 // dropFailedTwin removes the record of the same inputs' last failure, so that a permanent

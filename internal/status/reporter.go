@@ -81,7 +81,7 @@ type releases interface {
 
 // NewReporter returns a Reporter that learns from kind what was applied, and claims for operator the custom resources that serves selects.
 func NewReporter(mgr manager.Manager, kind *release.Kind, gvk schema.GroupVersionKind, operator string, serves labels.Selector) (*Reporter, error) {
-	events := mgr.GetEventRecorderFor("welcome-operator")
+	events := release.NewEvents(mgr)
 	claims := &claims{
 		Client: mgr.GetClient(), cache: mgr.GetCache(), kind: gvk, self: operator, serves: serves, releases: kind, events: events,
 		others: map[place]*other{}, free: map[types.UID]time.Time{}, questions: map[client.ObjectKey]bool{}, asked: make(chan struct{}, 1),

@@ -128,6 +128,50 @@ metadata: {name: {{ $.Release.Name }}-{{ $i }}}
 	s.must(s.isGone(job, "hello"))
 }
 
+// Of a release with more objects than its status can tell of, an operator that was started again tells what is broken, and repairs what it is to repair, as soon as of
+// others. A Job that has run does not run again.
+func TestManyObjectsAfterAStart(t *testing.T) {
+	for _, mode := range []string{"enabled", "warn", "disabled"} {
+		t.Run(mode, func(t *testing.T) {
+			s := newScene(t)
+			s.grantJobs()
+			own := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, expiringJob+`
+{{- range $i := until 300 }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ $.Release.Name }}-{{ $i }}}
+{{- end }}`) + "  driftDetection: {mode: " + mode + "}\n"}
+			operator := s.ownOperator(own)
+			s.deploy("hello")
+			job := &batchv1.Job{}
+			s.get(job, "hello")
+			s.endHook(job)
+			s.bringUp("hello")
+			s.settled(operator)
+			s.must(env.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+			s.await("it is known to have expired", func() error {
+				expiring, _, _ := unstructured.NestedString(s.welcome("hello").Object, "status", "release", "expiring")
+				return says(expiring, []string{`"expired":true`})
+			})
+			operator.Kill()
+			s.breaks("hello")
+			operator = s.ownOperator(own)
+			s.awaitReason("hello", "DeploymentFailed")
+			s.settled(operator)
+			if mode == "enabled" {
+				one := &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "hello-7")}
+				s.must(env.Client.Delete(ctx, one))
+				s.awaitExists(one, "hello-7")
+			}
+			s.edit("hello", kit.Greet("after"))
+			s.awaitGreeting("hello", "after")
+			s.awaitDeployed("hello")
+			s.must(s.isGone(job, "hello"))
+		})
+	}
+}
+
 // A Job that has failed has not been run when Kubernetes has deleted it: that is said until somebody has it made again.
 func TestJobThatFailsAndExpires(t *testing.T) {
 	s := newScene(t)

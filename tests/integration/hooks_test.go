@@ -306,6 +306,59 @@ func TestHookThatTakesLong(t *testing.T) {
 	s.awaitGone(cr, "hello")
 }
 
+// The hooks before a deletion have run once they have succeeded, whoever refuses the deletion of an object afterwards, and whatever became of the last upgrade.
+func TestDeletionHooksRunOnce(t *testing.T) {
+	s := newScene(t)
+	s.grantJobs()
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, fmt.Sprintf(hookJob, "pre-delete")+`
+{{- if eq .Values.name "nobody" }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .Release.Name }}, labels: {no: name at all}}
+{{- end }}`)})
+	cr := s.deploy("hello")
+	s.edit("hello", kit.Greet("nobody"))
+	s.awaitCondition("hello", "ReleaseFailed", "True", "name at all")
+	lift := s.refuse(admissionregistrationv1.Delete, "", "services", "Services stay", func() error {
+		return env.Client.Delete(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, "hello")}, client.DryRunAll)
+	})
+	s.must(env.Client.Delete(ctx, cr))
+	job := s.another("hello-pre-delete", &batchv1.Job{})
+	s.endHook(job)
+	s.awaitCondition("hello", "ReleaseFailed", "True", "Services stay")
+	before := operator.reconciles(t)
+	s.await("it is tried again", func() error { return atLeast(operator.reconciles(t)-before, 5) })
+	if again := (&batchv1.Job{}); s.find(again, job.Name) == nil && again.UID != job.UID {
+		t.Error("the hook runs again")
+	}
+	lift()
+	s.awaitGone(cr, "hello")
+	s.awaitGone(&appsv1.Deployment{}, "hello")
+	if again := (&batchv1.Job{}); s.find(again, job.Name) == nil && again.UID != job.UID {
+		t.Error("the hook has run again")
+	}
+}
+
+// What failed at its hooks is recorded all the time, or nobody would know of those of the deletion: the next attempt makes no other record.
+func TestInstallationAgainNeedsNoNewRecord(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(s.hooked([]string{"pre-install", "pre-delete"}, nil))
+	cr := s.create("hello")
+	job := s.another("hello-pre-install", &batchv1.Job{})
+	s.refuse(admissionregistrationv1.Create, "", "configmaps", "ConfigMaps stay away", func() error {
+		return env.Client.Create(ctx, &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "probe")}, client.DryRunAll)
+	})
+	s.endHook(job, batchv1.JobFailureTarget, batchv1.JobFailed)
+	again := s.another(job.Name, job)
+	_, err := s.kubectl("", "delete", "welcome", "hello", "--wait=false")
+	s.must(err)
+	s.endHook(again, batchv1.JobFailureTarget, batchv1.JobFailed)
+	s.endHook(s.another("hello-pre-delete", &batchv1.Job{}))
+	s.awaitGone(cr, "hello")
+	s.must(s.hasRecords("hello", 0))
+}
+
 // Where an installation failed at its hooks, which may have made something elsewhere, those of the deletion run. The preview tells meanwhile what the next attempt makes.
 func TestDeletionHooksOfAFailedInstallation(t *testing.T) {
 	s := newScene(t)

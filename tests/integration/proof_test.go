@@ -87,6 +87,31 @@ func TestForgedChildrenHideNoDrift(t *testing.T) {
 }
 
 // A record that claims to be made from what the custom resource now wants keeps no edit from it.
+// What somebody writes into a record that the operator would not write goes, or the release would be looked at, whole, at each reconcile.
+func TestForgedAnnotationsGo(t *testing.T) {
+	s := newScene(t)
+	operator := s.operator()
+	s.deploy("hello")
+	s.bringUp("hello")
+	s.settled(operator)
+	for _, key := range []string{"lookups", "capabilities", "unmade"} {
+		s.forgeAnnotation(kit.Group+"/"+key, "true")
+	}
+	s.seen(operator)
+	s.await("the record is as it was", func() error {
+		for _, key := range []string{"lookups", "capabilities", "unmade"} {
+			if got := s.records("hello")[0].Annotations[kit.Group+"/"+key]; got != "" {
+				return fmt.Errorf("%s is %q", key, got)
+			}
+		}
+		return nil
+	})
+	s.settled(operator)
+	since := s.record()
+	s.seen(operator)
+	s.costsAtMost(0, "a reconcile with nothing to do", since.of(operator))
+}
+
 func TestForgedInputsHoldUpNoEdit(t *testing.T) {
 	s := newScene(t)
 	only := settings{namespaces: []string{s.namespace}}
