@@ -157,7 +157,7 @@ metadata: {name: {{ $.Release.Name }}-{{ $i }}}
 			operator.Kill()
 			s.breaks("hello")
 			operator = s.ownOperator(own)
-			s.awaitReason("hello", "DeploymentFailed")
+			s.awaitReason("hello", "ProgressDeadlineExceeded")
 			s.settled(operator)
 			if mode == "enabled" {
 				one := &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "hello-7")}
