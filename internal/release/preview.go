@@ -90,13 +90,11 @@ func (k *Kind) Preview(ctx context.Context, owner *unstructured.Unstructured, un
 	preview.masked = map[string][][]string{}
 	once, then := flat(rendered), flat(again)
 	for _, pair := range [][2]map[string]string{{once, then}, {then, once}} {
-		for path, value := range pair[0] {
-			if other, ok := pair[1][path]; !ok || other != value {
-				parts := strings.Split(path, "\x00")
-				words := strings.Fields(parts[0]) // as flat has it: version, kind, namespace, name
-				of := nameOf(words[0], words[1], words[len(words)-1])
-				preview.masked[of] = append(preview.masked[of], parts[1:])
-			}
+		for _, path := range differences(pair[1], pair[0]) {
+			parts := strings.Split(path, "\x00")
+			words := strings.Fields(parts[0]) // as flat has it: version, kind, namespace, name
+			of := nameOf(words[0], words[1], words[len(words)-1])
+			preview.masked[of] = append(preview.masked[of], parts[1:])
 		}
 	}
 	return preview, nil
