@@ -404,7 +404,7 @@ func (a *adoption) awaitReady(ctx context.Context) error {
 			return "", false, err
 		}
 		r := reportOf(a.obj)
-		if r.Reason != "NotSeen" && meta.IsStatusConditionTrue(r.Conditions, status.Stalled) {
+		if r.Reason != notSeen && meta.IsStatusConditionTrue(r.Conditions, status.Stalled) {
 			return "", false, fmt.Errorf("%s: %s: %s", label(a.obj), r.Reason, safe(r.Message))
 		}
 		return label(a.obj) + ": " + r.Message, r.Ready == metav1.ConditionTrue, nil

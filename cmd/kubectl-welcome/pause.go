@@ -128,7 +128,7 @@ func (c *cluster) awaitPaused(ctx context.Context, w waiting, obj *unstructured.
 		r := reportOf(obj)
 		if pause {
 			ready := meta.FindStatusCondition(r.Conditions, status.Ready)
-			return "Waiting for the operator to see it", ready != nil && ready.Reason == "Paused", nil
+			return "Waiting for the operator to see it", ready != nil && ready.Reason == status.ReasonPaused, nil
 		}
 		return label(obj) + ": " + r.Message, r.Ready == metav1.ConditionTrue, nil
 	})

@@ -130,7 +130,7 @@ func (r *Reporter) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 	if obj.GetDeletionTimestamp() != nil {
 		controllerutil.AddFinalizer(obj, Finalizer) // one of a stock operator's calls for the same
 	}
-	wasPaused := ok && !release.IsPaused(owner) && owner.GetDeletionTimestamp() == nil && ConditionOf(owner, Ready)["reason"] == reasonPaused
+	wasPaused := ok && !release.IsPaused(owner) && owner.GetDeletionTimestamp() == nil && ConditionOf(owner, Ready)["reason"] == ReasonPaused
 	hideConditions(obj)
 	if wasPaused {
 		if err := r.resumed(ctx, owner); err != nil {

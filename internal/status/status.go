@@ -37,15 +37,28 @@ const (
 
 // Reasons of Ready that are no failures.
 const (
-	reasonHealthy      = "Healthy"
-	reasonProgressing  = "Progressing"
-	reasonPaused       = "Paused"
-	reasonUninstalling = "Uninstalling"
+	ReasonHealthy      = "Healthy"
+	ReasonProgressing  = "Progressing"
+	ReasonPaused       = "Paused"
+	ReasonUninstalling = "Uninstalling"
 	// reasonUpgradeLoop is of a release that gets no further revision, since nobody's edits cause them.
 	reasonUpgradeLoop = "UpgradeLoop"
 	// reasonNoEffect is of IgnoredAnnotations.
 	reasonNoEffect = "NoEffect"
 )
+
+// Reasons of Ready where pods or hooks fail.
+const (
+	ReasonImagePullFailed = "ImagePullFailed"
+	ReasonCrashLooping    = "CrashLooping"
+	ReasonContainerFailed = "ContainerFailed"
+	ReasonUnschedulable   = "Unschedulable"
+	ReasonPodsRejected    = "PodsRejected"
+	ReasonHookFailed      = "HookFailed"
+)
+
+// NotApplied is how the message of Ready begins until that release is: by it, the plugin knows whose turn it is.
+const NotApplied = "The release of this generation is not applied yet"
 
 // Condition types of the library that decide about Ready, or need a correction.
 const (
