@@ -45,6 +45,9 @@ func Going(live metav1.Object) string {
 	return "it is being deleted, and these finalizers keep it: " + strings.Join(finalizers, ", ")
 }
 
+// Cut is a text of so many bytes at most, and of whole characters.
+func Cut(text string, most int) string { return strings.ToValidUTF8(text[:min(len(text), most)], "") }
+
 type inTheWay string
 
 func (e inTheWay) Error() string { return string(e) }

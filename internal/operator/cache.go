@@ -140,14 +140,12 @@ func slimOwner(whole any) (any, error) {
 	}
 	for _, read := range []string{release.RunTests, release.AskReconcile} {
 		if asked := owner.GetAnnotations()[read]; asked != "" {
-			asked = strings.ToValidUTF8(asked[:min(len(asked), release.MaxRequest)], "")
-			annotations = labels.Merge(annotations, map[string]string{read: asked})
+			annotations = labels.Merge(annotations, map[string]string{read: object.Cut(asked, release.MaxRequest)})
 		}
 	}
 	for _, option := range release.StockAnnotations {
 		if value, set := owner.GetAnnotations()[option]; set {
-			value = strings.ToValidUTF8(value[:min(len(value), release.MaxStockAnnotation)], "")
-			annotations = labels.Merge(annotations, map[string]string{option: value})
+			annotations = labels.Merge(annotations, map[string]string{option: object.Cut(value, release.MaxStockAnnotation)})
 		}
 	}
 	owner.SetAnnotations(annotations)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // AskReconcile is the annotation of a custom resource that has the operator look at it anew: what failed a moment ago is tried again, and a chart that asks the
@@ -76,7 +78,7 @@ func (a *actionClient) forced() bool { return strings.HasPrefix(a.asked, ForceRe
 
 // did notes what was done, for an answer. That stands in the status, and so is short.
 func (a *actionClient) did(what string) {
-	a.done = append(a.done, strings.ToValidUTF8(what[:min(len(what), maxReport)], ""))
+	a.done = append(a.done, object.Cut(what, maxReport))
 }
 
 // answer says what became of what was asked for, if something was.

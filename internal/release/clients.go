@@ -5,7 +5,6 @@ package release
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
@@ -21,6 +20,7 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/record"
 )
 
@@ -117,7 +117,7 @@ func (c *Clients) newLibraryClients(config *rest.Config) (helmclient.ActionClien
 func (c *Clients) reporter(ctx context.Context, owner client.Object) func(message string) {
 	told := map[string]bool{}
 	return func(message string) {
-		message = strings.ToValidUTF8(message[:min(len(message), maxReport)], "")
+		message = object.Cut(message, maxReport)
 		if told[message] || len(told) == maxReports {
 			return
 		}

@@ -113,7 +113,7 @@ const maxMessage = 32768
 
 // put bounds the message of a condition: what charts, pods and others say has no bound of its own, and no status could be written any more.
 func (s *Status) put(c metav1.Condition) {
-	c.Message = strings.ToValidUTF8(c.Message[:min(len(c.Message), maxMessage)], "")
+	c.Message = object.Cut(c.Message, maxMessage)
 	meta.SetStatusCondition(&s.Conditions, c)
 }
 
