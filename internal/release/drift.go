@@ -1,7 +1,6 @@
 package release
 
 import (
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"maps"
@@ -12,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -286,7 +284,7 @@ func (a *actionClient) compareObjects(d *drift) error {
 	drifted := !known
 	for _, child := range children {
 		cached, err := a.cachedChild(child)
-		if uncached := (&cache.ErrResourceNotCached{}); errors.As(err, &uncached) {
+		if object.IsUncached(err) {
 			known = false
 		}
 		if !a.intact(child) {

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/record"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -399,7 +398,7 @@ func (r *Reporter) await(ctx context.Context, owner client.Object, child object.
 		var err error
 		if watched {
 			live, err = get(ctx, r.Client, owner, child, client.UnsafeDisableDeepCopy)
-			if uncached := (&cache.ErrResourceNotCached{}); errors.As(err, &uncached) {
+			if object.IsUncached(err) {
 				watched, asked = false, time.Time{}
 			} else if !apierrors.IsNotFound(err) {
 				return err == nil && child.ShownBy(live), nil
@@ -427,7 +426,7 @@ func (r *Reporter) await(ctx context.Context, owner client.Object, child object.
 // it may have lost the label by which the cache selects.
 func (r *Reporter) find(ctx context.Context, owner client.Object, child object.Child) (live *unstructured.Unstructured, gone bool) {
 	live, err := get(ctx, r.Client, owner, child, client.UnsafeDisableDeepCopy)
-	if uncached := (&cache.ErrResourceNotCached{}); apierrors.IsNotFound(err) || errors.As(err, &uncached) {
+	if apierrors.IsNotFound(err) || object.IsUncached(err) {
 		live, err = get(ctx, r.live, owner, child)
 	}
 	return live, apierrors.IsNotFound(err)
