@@ -176,12 +176,7 @@ func changes(before, after *revision, discreet bool) (words []string) {
 		case is == nil:
 			words = append(words, name+": gone")
 		default:
-			const most = 8
-			fields := object.Changes(was, is)
-			if len(fields) > most {
-				fields = append(fields[:most:most], fmt.Sprintf("%d more", len(fields)-most))
-			}
-			if len(fields) > 0 {
+			if fields := object.Few(object.Changes(was, is), 8); len(fields) > 0 {
 				words = append(words, name+": "+strings.Join(fields, ", "))
 			}
 		}

@@ -119,8 +119,5 @@ func causes(refused error) string {
 			words = append(words, text)
 		}
 	}
-	if len(words) > toldCauses {
-		words = append(words[:toldCauses], fmt.Sprintf("%d more", len(words)-toldCauses))
-	}
-	return strings.Join(words, "; ")
+	return strings.Join(object.Few(words, toldCauses), "; ")
 }

@@ -48,6 +48,14 @@ func Going(live metav1.Object) string {
 // Cut is a text of so many bytes at most, and of whole characters.
 func Cut(text string, most int) string { return strings.ToValidUTF8(text[:min(len(text), most)], "") }
 
+// Few are the first of many, and how many more there are.
+func Few(all []string, most int) []string {
+	if len(all) <= most {
+		return all
+	}
+	return append(slices.Clip(all[:most]), fmt.Sprintf("%d more", len(all)-most))
+}
+
 type inTheWay string
 
 func (e inTheWay) Error() string { return string(e) }

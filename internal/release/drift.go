@@ -333,12 +333,7 @@ func describe(change guard.Change) string {
 	if change.Created {
 		return "it was deleted"
 	}
-	const most = 5
-	fields := change.Fields
-	if len(fields) > most {
-		fields = append(slices.Clone(fields[:most]), fmt.Sprintf("%d more", len(fields)-most))
-	}
-	return strings.Join(fields, ", ") + " was changed" + writtenBy(change)
+	return strings.Join(object.Few(change.Fields, 5), ", ") + " was changed" + writtenBy(change)
 }
 
 // writtenBy says who has changed an object, as far as that is known.
