@@ -44,13 +44,18 @@ func (a *actionClient) conclude(op *operation, done string, rel *release.Release
 
 // worded is the error of an action as it is told.
 func (a *actionClient) worded(op *operation, err error) error {
-	switch {
-	case op.refused != nil:
+	if op.refused != nil {
 		return op.refused // without what Helm says around it
-	case a.Secrets:
-		return object.DiscreetRendering(plain(err))
 	}
-	return plain(err)
+	return a.told(plain(err))
+}
+
+// told is an error as it may be told: of a kind that may have Secrets, that of a rendering quotes none.
+func (k *Kind) told(err error) error {
+	if err == nil || !k.Secrets {
+		return err
+	}
+	return object.DiscreetRendering(err)
 }
 
 // plain hides the stack traces of Helm's errors, which would be logged with every one.
