@@ -333,9 +333,7 @@ func withUID(patch map[string]any, uid types.UID) map[string]any {
 
 // isAbout is whether the API server has refused a patch for a field. The UID is that of another object than the one that was looked at.
 func isAbout(err error, field string) bool {
-	var status apierrors.APIStatus
-	return apierrors.IsInvalid(err) && errors.As(err, &status) && status.Status().Details != nil &&
-		slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == field })
+	return apierrors.IsInvalid(err) && slices.ContainsFunc(object.Causes(err), func(c metav1.StatusCause) bool { return c.Field == field })
 }
 
 // denied finds who has refused a request, in the message of the API server: code and reason are theirs to choose.
