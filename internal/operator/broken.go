@@ -85,7 +85,7 @@ func (a awaitLacking) Start(ctx context.Context) error {
 		}
 		for _, each := range a.late {
 			if lack, err := a.lack(ctx, each.Entry, true); lack == nil && err == nil {
-				return fmt.Errorf("%s: entry %d (kind %q): what it lacked is there now: start again, and it is served", each.place.file, each.place.number, each.Kind)
+				return each.broken(errors.New("what it lacked is there now: start again, and it is served")).err
 			}
 		}
 	}

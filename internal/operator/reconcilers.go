@@ -44,11 +44,11 @@ func setUpReconcilers(mgr ctrl.Manager, entries []Entry, options Options) error 
 	for _, entry := range entries {
 		settings, err := reconcilerOptions(mgr, entry, options, clients, operator, changing)
 		if err != nil {
-			return fmt.Errorf("%s: entry %s: %w", options.WatchesFile, entry.Kind, err)
+			return entry.broken(err).err
 		}
 		r, err := reconciler.New(settings...)
 		if err != nil {
-			return fmt.Errorf("%s: entry %s: %w", options.WatchesFile, entry.Kind, err)
+			return entry.broken(err).err
 		}
 		if err := r.SetupWithManager(mgr); err != nil {
 			return fmt.Errorf("set up the reconciler of %s: %w", entry.Kind, err)

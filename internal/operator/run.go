@@ -47,7 +47,7 @@ func Run(ctx context.Context, options Options) error {
 	cluster.UserAgent = object.Manager + "/" + version
 	servable, err := newServable(cluster, options.WatchNamespaces)
 	if err != nil {
-		return err
+		return fmt.Errorf("connect to the cluster: %w", err)
 	}
 	entries, refused, err = servable.await(ctx, entries, refused, options.HealthProbeBindAddress)
 	if err != nil || len(entries) == 0 {
