@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"demo.welcome.domain/welcome-operator/internal/guard"
@@ -347,7 +346,7 @@ func writtenBy(change guard.Change) string {
 // describe names a child as the guard does.
 func (a *actionClient) describe(child object.Child) string {
 	namespace := a.owner.GetNamespace()
-	if namespaced, err := apiutil.IsGVKNamespaced(schema.FromAPIVersionAndKind(child.APIVersion, child.Kind), a.clients.mapper); err == nil && !namespaced {
+	if inNoNamespace(schema.FromAPIVersionAndKind(child.APIVersion, child.Kind), a.clients.mapper) {
 		namespace = ""
 	}
 	return object.Describe(child.Kind, namespace, child.Name)
