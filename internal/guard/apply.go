@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/kube"
-	"helm.sh/helm/v3/pkg/release"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -71,7 +70,7 @@ func (g *Guard) apply(previous, before, desired kube.ResourceList, upgrade bool)
 		if _, err := g.bringAll(targets, upgrade, true); err != nil {
 			return nil, err
 		}
-		if err := g.removeAll(gone, true, isHook); err != nil {
+		if err := g.removeAll(gone, true, object.IsHook); err != nil {
 			return nil, err
 		}
 		g.Rehearsed()
@@ -80,7 +79,7 @@ func (g *Guard) apply(previous, before, desired kube.ResourceList, upgrade bool)
 	if err := errors.Join(err, bringErr); err != nil {
 		return changes, err
 	}
-	return changes, g.removeAll(gone, false, isHook) // hooks come and go
+	return changes, g.removeAll(gone, false, object.IsHook) // hooks come and go
 }
 
 // absent are objects that are not there, as far as is known.
@@ -343,10 +342,6 @@ var denied = regexp.MustCompile(`admission webhook "[^"]*" denied|ValidatingAdmi
 func isDenied(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && !apierrors.IsInvalid(err) && denied.MatchString(status.Status().Message)
-}
-
-func isHook(obj *unstructured.Unstructured) bool {
-	return obj.GetAnnotations()[release.HookAnnotation] != ""
 }
 
 // none of the objects is meant.

@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"strings"
 
-	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // recover marks an orphaned release as failed, or as deployed where it is known to be: of an installation, Helm passes on no failure to write that. One that has
@@ -62,7 +63,7 @@ func (a *actionClient) forgetUnmade() error {
 
 // hasMadeNothing is whether a release is of an installation that was interrupted before its first object. Of what is kept nothing tells yet whose it is.
 func (a *actionClient) hasMadeNothing(rel *release.Release) (bool, error) {
-	if rel.Info.Status != release.StatusPendingInstall || a.appliedRevision() > 0 || strings.Contains(rel.Manifest, kube.ResourcePolicyAnno) {
+	if rel.Info.Status != release.StatusPendingInstall || a.appliedRevision() > 0 || strings.Contains(rel.Manifest, object.Policy) {
 		return false, nil
 	}
 	if rel.Manifest == "" {
