@@ -117,10 +117,7 @@ func podTrouble(pods []corev1.Pod) (reason, message string) {
 		return "", ""
 	}
 	worst := slices.MinFunc(found, func(a, b trouble) int {
-		if a.rank != b.rank {
-			return a.rank - b.rank
-		}
-		return strings.Compare(a.message, b.message)
+		return cmp.Or(a.rank-b.rank, strings.Compare(a.message, b.message))
 	})
 	return worst.reason, worst.message
 }

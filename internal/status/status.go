@@ -4,6 +4,8 @@
 package status
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -159,6 +161,6 @@ func (s Status) condition(conditionType string) metav1.Condition {
 
 // clone returns a status with conditions of its own: nothing else is written in place.
 func (s Status) clone() Status {
-	s.Conditions = append([]metav1.Condition(nil), s.Conditions...)
+	s.Conditions = slices.Clone(s.Conditions)
 	return s
 }
