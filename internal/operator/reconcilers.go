@@ -67,7 +67,7 @@ func reconcilerOptions(mgr ctrl.Manager, entry Entry, options Options, clients *
 	var reporter *status.Reporter
 	settings.Waits = func(ctx context.Context, owner *unstructured.Unstructured) { reporter.Waits(ctx, owner) }
 	kind := clients.Kind(settings)
-	reporter, err := status.NewReporter(mgr, kind, entry.GroupVersionKind, operator, entry.selects)
+	reporter, err := status.NewReporter(mgr, kind, operator)
 	if err != nil {
 		return nil, fmt.Errorf("set up the claims: %w", err)
 	}

@@ -78,11 +78,11 @@ type releases interface {
 	Inherit(owner client.Object, manifest string)
 }
 
-// NewReporter returns a Reporter that learns from kind what was applied, and claims for operator the custom resources that serves selects.
-func NewReporter(mgr manager.Manager, kind *release.Kind, gvk schema.GroupVersionKind, operator string, serves labels.Selector) (*Reporter, error) {
+// NewReporter returns a Reporter that learns from kind what was applied, and claims the custom resources of that kind for operator.
+func NewReporter(mgr manager.Manager, kind *release.Kind, operator string) (*Reporter, error) {
 	events := mgr.GetEventRecorderFor("welcome-operator")
 	claims := &claims{
-		Client: mgr.GetClient(), cache: mgr.GetCache(), kind: gvk, self: operator, serves: serves, releases: kind, events: events,
+		Client: mgr.GetClient(), cache: mgr.GetCache(), kind: kind.GroupVersionKind, self: operator, serves: kind.Selector, releases: kind, events: events,
 		others: map[place]*other{}, free: map[types.UID]time.Time{}, questions: map[client.ObjectKey]bool{}, asked: make(chan struct{}, 1),
 	}
 	return &Reporter{Client: mgr.GetClient(), live: mgr.GetAPIReader(), releases: kind, events: events, claims: claims, stocks: newStocks(mgr.GetClient(), kind, events), outages: map[types.UID]outage{}}, mgr.Add(claims)
