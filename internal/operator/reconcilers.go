@@ -87,7 +87,7 @@ func reconcilerOptions(mgr ctrl.Manager, entry Entry, options Options, clients *
 			if !release.IsPaused(obj) {
 				return false, nil
 			}
-			kind.Paused(obj)
+			kind.LeaveRollout(obj)
 			return true, nil
 		}),
 	}, nil

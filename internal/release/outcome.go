@@ -72,7 +72,7 @@ func (a *actionClient) succeeded(manifestDigest string) {
 func (a *actionClient) failed(err error) {
 	switch {
 	case errors.As(err, &notAllowed{}):
-		a.leaveRollout(a.owner)
+		a.LeaveRollout(a.owner)
 	case errors.As(err, &noPlace{}):
 		a.wake(a.rollout.notBegun(a.owner))
 	default:
