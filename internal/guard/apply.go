@@ -330,7 +330,8 @@ func withUID(patch map[string]any, uid types.UID) map[string]any {
 	return with
 }
 
-// isAbout is whether the API server has refused a patch for a field. The UID is that of another object than the one that was looked at.
+// isAbout is whether the API server has refused a patch for what it says in one field. For metadata.uid, that means that the object is
+// another one by now.
 func isAbout(err error, field string) bool {
 	return apierrors.IsInvalid(err) && slices.ContainsFunc(object.Causes(err), func(c metav1.StatusCause) bool { return c.Field == field })
 }

@@ -45,9 +45,10 @@ const (
 	ReasonUninstalling = "Uninstalling"
 	// reasonUpgradeLoop is of a release that gets no further revision, since nobody's edits cause them.
 	reasonUpgradeLoop = "UpgradeLoop"
-	// reasonNoEffect is of IgnoredAnnotations.
-	reasonNoEffect = "NoEffect"
 )
+
+// reasonNoEffect is of IgnoredAnnotations.
+const reasonNoEffect = "NoEffect"
 
 // Reasons of Ready where pods or hooks fail.
 const (
