@@ -215,7 +215,7 @@ func (a *adoption) begin(ctx context.Context, kinds []*meta.RESTMapping) error {
 	}
 	a.adopted = read.Name
 	a.obj.SetAnnotations(map[string]string{adopts: a.records.kind + "/" + a.adopted})
-	if err := api.Create(ctx, a.obj, strict, client.FieldOwner("kubectl-welcome")); err != nil {
+	if err := api.Create(ctx, a.obj, strict, fieldOwner); err != nil {
 		return fmt.Errorf("create %s: %w\nTo go on, run it again. To go back: %s", label(a.obj), err, a.takeBack(plan.given))
 	}
 	a.printf("%s in %s is made, and %s given to it\n", label(a.obj), a.namespace, counted(len(plan.given), "object"))
@@ -370,7 +370,7 @@ func (a *adoption) finish(ctx context.Context) error {
 	if err := a.records.remove(ctx, a.adopted, a.checkTaken); err != nil {
 		return fmt.Errorf("%s is Ready. Its records of Helm's are not deleted: %w", label(a.obj), err)
 	}
-	if err := a.annotate(ctx, a.obj, adopts, nil); err != nil {
+	if err := a.annotate(ctx, a.obj, adopts, ""); err != nil {
 		return fmt.Errorf("take the mark of this command off %s (run it again): %w", label(a.obj), err)
 	}
 	a.printf("%s in %s is Ready, %s after this began: the operator has taken over the Helm release, whose records are deleted\n", label(a.obj), a.namespace, time.Since(a.began).Round(time.Second/10))
@@ -404,7 +404,7 @@ func (a *adoption) awaitReady(ctx context.Context) error {
 			return "", false, err
 		}
 		r := reportOf(a.obj)
-		if r.Reason != "NotSeen" && meta.IsStatusConditionTrue(r.Conditions, status.Stalled) {
+		if r.Reason != notSeen && meta.IsStatusConditionTrue(r.Conditions, status.Stalled) {
 			return "", false, fmt.Errorf("%s: %s: %s", label(a.obj), r.Reason, safe(r.Message))
 		}
 		return label(a.obj) + ": " + r.Message, r.Ready == metav1.ConditionTrue, nil

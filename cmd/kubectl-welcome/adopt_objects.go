@@ -299,7 +299,7 @@ func (a *adoption) give(ctx context.Context, obj *unstructured.Unstructured) err
 		}
 		before := live.DeepCopy()
 		giveTo(live, a.obj)
-		return api.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner("kubectl-welcome"))
+		return api.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), fieldOwner)
 	})
 }
 

@@ -55,7 +55,7 @@ func newChange(owner *unstructured.Unstructured, outlook guard.Outlook, preview 
 		after, _ = shared(after, tidy(outlook.Desired)).(map[string]any)
 	}
 	for _, path := range preview.Masked(known) {
-		mask(before, after, path, preview.IsUnknown())
+		mask(before, after, path, preview.Unknown)
 	}
 	if object.IsSecret(known) {
 		for _, key := range union(field(before, "data"), field(after, "data")) {

@@ -465,7 +465,7 @@ func imagesArePulled(_ context.Context, p *patient) (string, []finding, error) {
 	by := map[string][]*unstructured.Unstructured{}
 	for i := range p.customResources {
 		obj := &p.customResources[i]
-		if ready := meta.FindStatusCondition(status.Of(obj).Conditions, status.Ready); ready != nil && ready.Reason == "ImagePullFailed" {
+		if ready := meta.FindStatusCondition(status.Of(obj).Conditions, status.Ready); ready != nil && ready.Reason == status.ReasonImagePullFailed {
 			_, image, _ := strings.Cut(ready.Message, " cannot pull the image ")
 			image, _, _ = strings.Cut(image, ": ")
 			by[image] = append(by[image], obj)

@@ -3,9 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -18,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/config"
+	"demo.welcome.domain/welcome-operator/internal/object"
 	boot "demo.welcome.domain/welcome-operator/internal/operator"
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
@@ -150,38 +148,27 @@ func (p *patient) crds() (crds []*apiextensionsv1.CustomResourceDefinition, err 
 
 // needs are the objects in files, or those of config/.
 func needs(files []string) (objects []*unstructured.Unstructured, err error) {
-	texts := map[string][]byte{}
-	for _, file := range files {
-		if texts[file], err = os.ReadFile(file); err != nil {
-			return nil, fmt.Errorf("read --files: %w", err)
-		}
-	}
+	read := os.ReadFile
 	if len(files) == 0 {
+		read = config.Files.ReadFile
 		for _, pattern := range []string{"crd/bases/*.yaml", "rbac/*.yaml"} {
 			names, err := fs.Glob(config.Files, pattern)
 			if err != nil {
 				return nil, err
 			}
-			for _, name := range names {
-				if texts[name], err = config.Files.ReadFile(name); err != nil {
-					return nil, err
-				}
-			}
+			files = append(files, names...)
 		}
 	}
-	for name, text := range texts {
-		decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
-		for {
-			object := &unstructured.Unstructured{}
-			if err := decoder.Decode(object); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				return nil, fmt.Errorf("read %s: %w", name, err)
-			}
-			if len(object.Object) > 0 {
-				objects = append(objects, object)
-			}
+	for _, file := range files {
+		text, err := read(file)
+		if err != nil {
+			return nil, fmt.Errorf("read --files: %w", err)
 		}
+		found, err := object.Documents(bytes.NewReader(text))
+		if err != nil {
+			return nil, fmt.Errorf("read %s: %w", file, err)
+		}
+		objects = append(objects, found...)
 	}
 	return objects, nil
 }

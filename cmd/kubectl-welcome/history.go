@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
@@ -19,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/record"
@@ -68,11 +66,8 @@ left out. The newest %d revisions are kept.`, record.MaxHistory),
 				return err
 			}
 			if output != "table" {
-				text, err := json.MarshalIndent(map[string]any{"revisions": revisions, "kept": record.MaxHistory}, "", "  ")
-				if output == "yaml" && err == nil {
-					text, err = yaml.JSONToYAML(text)
-				}
-				c.printf("%s\n", bytes.TrimSpace(text))
+				text, err := marshalled(map[string]any{"revisions": revisions, "kept": record.MaxHistory}, output)
+				c.printf("%s", text)
 				return err
 			}
 			showHistory(c.Out, revisions, time.Now())
@@ -80,6 +75,7 @@ left out. The newest %d revisions are kept.`, record.MaxHistory),
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, json or yaml")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -176,12 +172,7 @@ func changes(before, after *revision, discreet bool) (words []string) {
 		case is == nil:
 			words = append(words, name+": gone")
 		default:
-			const most = 8
-			fields := object.Changes(was, is)
-			if len(fields) > most {
-				fields = append(fields[:most:most], fmt.Sprintf("%d more", len(fields)-most))
-			}
-			if len(fields) > 0 {
+			if fields := object.Few(object.Changes(was, is), 8); len(fields) > 0 {
 				words = append(words, name+": "+strings.Join(fields, ", "))
 			}
 		}

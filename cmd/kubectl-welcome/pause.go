@@ -101,11 +101,7 @@ func (c *cluster) pause(ctx context.Context, obj *unstructured.Unstructured, pau
 		c.printf("%s in %s is %s already\n", label(obj), obj.GetNamespace(), map[bool]string{true: "paused", false: "not paused"}[pause])
 		return false, nil
 	}
-	if pause {
-		err = c.annotate(ctx, obj, release.Pause, "true")
-	} else {
-		err = c.annotate(ctx, obj, release.Pause, nil)
-	}
+	err = c.annotate(ctx, obj, release.Pause, map[bool]string{true: "true"}[pause])
 	switch {
 	case apierrors.IsNotFound(err):
 		c.printf("%s in %s is deleted\n", label(obj), obj.GetNamespace())
@@ -128,7 +124,7 @@ func (c *cluster) awaitPaused(ctx context.Context, w waiting, obj *unstructured.
 		r := reportOf(obj)
 		if pause {
 			ready := meta.FindStatusCondition(r.Conditions, status.Ready)
-			return "Waiting for the operator to see it", ready != nil && ready.Reason == "Paused", nil
+			return "Waiting for the operator to see it", ready != nil && ready.Reason == status.ReasonPaused, nil
 		}
 		return label(obj) + ": " + r.Message, r.Ready == metav1.ConditionTrue, nil
 	})

@@ -97,10 +97,7 @@ func (c *cluster) release(ctx context.Context, o releaseOptions, arg string) err
 	obj, err := c.named(ctx, namespace, arg)
 	switch {
 	case apierrors.IsNotFound(err) && obj != nil:
-		_, name, hasKind := strings.Cut(arg, "/")
-		if !hasKind {
-			name = arg
-		}
+		_, name := cutName(arg)
 		obj.SetNamespace(namespace)
 		obj.SetName(name)
 		released, _, listErr := c.handed(ctx, secrets, obj)
@@ -377,7 +374,7 @@ func (c *cluster) finish(ctx context.Context, secrets corev1client.SecretInterfa
 	if err != nil {
 		return nil, "", err
 	}
-	_, err = secrets.Patch(ctx, secret.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: "kubectl-welcome"})
+	_, err = secrets.Patch(ctx, secret.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: string(fieldOwner)})
 	return rel, "Secret " + secret.Name, err
 }
 
@@ -396,5 +393,5 @@ func (c *cluster) unmark(ctx context.Context, obj, owner *unstructured.Unstructu
 	}
 	before := live.DeepCopy()
 	object.Disown(live)
-	return client.IgnoreNotFound(api.Patch(ctx, live, client.MergeFrom(before), client.FieldOwner("kubectl-welcome")))
+	return client.IgnoreNotFound(api.Patch(ctx, live, client.MergeFrom(before), fieldOwner))
 }

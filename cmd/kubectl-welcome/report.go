@@ -61,7 +61,10 @@ const (
 )
 
 // unhealthy are the reasons of Ready that pass by themselves only if they are about to: what is wrong lies in the image, the spec, the nodes or what a hook needs.
-var unhealthy = []string{"ImagePullFailed", "CrashLooping", "ContainerFailed", "Unschedulable", "PodsRejected", "HookFailed"}
+var unhealthy = []string{status.ReasonImagePullFailed, status.ReasonCrashLooping, status.ReasonContainerFailed, status.ReasonUnschedulable, status.ReasonPodsRejected, status.ReasonHookFailed}
+
+// notSeen is the reason where the condition Ready tells nothing of the spec as it is now.
+const notSeen = "NotSeen"
 
 // reportOf says of a custom resource what it says itself. It asks nobody.
 func reportOf(obj *unstructured.Unstructured) *report {
@@ -81,11 +84,11 @@ func reportOf(obj *unstructured.Unstructured) *report {
 	pausing := obj.GetAnnotations()[release.Pause] == "true"
 	switch {
 	case ready == nil:
-		r.Reason, r.Turn = "NotSeen", operators
+		r.Reason, r.Turn = notSeen, operators
 		r.Message = "No operator has looked at it yet: is one running that serves this kind, this namespace and these labels?"
 		return r
 	case ready.ObservedGeneration != obj.GetGeneration() && !pausing && obj.GetDeletionTimestamp() == nil:
-		r.Reason, r.Turn = "NotSeen", operators
+		r.Reason, r.Turn = notSeen, operators
 		r.Message = "The operator has not looked at its spec as it is now. Before, it was: " + ready.Message
 		return r
 	}
@@ -105,7 +108,7 @@ func reportOf(obj *unstructured.Unstructured) *report {
 			r.Turn = yours
 		}
 	case pausing:
-		r.Ready, r.Reason, r.Turn = metav1.ConditionUnknown, "Paused", yours
+		r.Ready, r.Reason, r.Turn = metav1.ConditionUnknown, status.ReasonPaused, yours
 		r.Message = "Somebody has paused it. To end that: kubectl welcome resume " + typed(obj)
 	case ready.Status == metav1.ConditionUnknown:
 		r.Turn, r.Message = operators, "The operator has yet to see that it is no longer paused."
@@ -117,9 +120,9 @@ func reportOf(obj *unstructured.Unstructured) *report {
 		r.Turn = yours
 	case ready.Status == metav1.ConditionTrue:
 		r.Turn = nobodys
-	case strings.HasPrefix(ready.Message, "The release of this generation is not applied"):
+	case strings.HasPrefix(ready.Message, status.NotApplied):
 		r.Turn = operators
-	case ready.Reason == "Progressing":
+	case ready.Reason == status.ReasonProgressing:
 		r.Turn = clusters
 	default:
 		r.Turn = operators // it goes on trying
@@ -142,11 +145,11 @@ func (r *report) rank() int {
 	switch {
 	case r.Ready == metav1.ConditionFalse && (stalled || r.Turn == yours):
 		return 0
-	case r.Ready == metav1.ConditionFalse && r.Turn == operators && r.Reason != "Progressing" && r.Reason != "Uninstalling":
+	case r.Ready == metav1.ConditionFalse && r.Turn == operators && r.Reason != status.ReasonProgressing && r.Reason != status.ReasonUninstalling:
 		return 1
 	case r.Ready == metav1.ConditionFalse:
 		return 2
-	case r.Reason == "NotSeen":
+	case r.Reason == notSeen:
 		return 3
 	case r.Ready == metav1.ConditionUnknown:
 		return 4

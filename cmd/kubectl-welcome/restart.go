@@ -104,7 +104,7 @@ func (c *cluster) restart(ctx context.Context, workload *unstructured.Unstructur
 	if err := unstructured.SetNestedField(workload.Object, now, "spec", "template", "metadata", "annotations", restartedAt); err != nil {
 		return err
 	}
-	if err := api.Patch(ctx, workload, client.MergeFrom(before), client.FieldOwner("kubectl-welcome")); err != nil {
+	if err := api.Patch(ctx, workload, client.MergeFrom(before), fieldOwner); err != nil {
 		return err
 	}
 	c.printf("%s in %s restarted\n", label(workload), workload.GetNamespace())

@@ -69,7 +69,7 @@ func screen(out io.Writer, r *report, now time.Time) {
 	ago := func(t metav1.Time) string { return duration.HumanDuration(now.Sub(t.Time)) }
 	line := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
 	words := map[metav1.ConditionStatus]string{metav1.ConditionTrue: "Ready", metav1.ConditionFalse: "Not ready", metav1.ConditionUnknown: "Unknown"}[r.Ready]
-	if r.Reason != "" && r.Reason != "Healthy" {
+	if r.Reason != "" && r.Reason != status.ReasonHealthy {
 		words += ": " + safe(r.Reason)
 	}
 	if r.Since != nil {
@@ -214,7 +214,7 @@ func summary(reports []*report) string {
 		switch {
 		case r.Ready == metav1.ConditionTrue:
 			ready++
-		case r.Reason == "Paused":
+		case r.Reason == status.ReasonPaused:
 			paused++
 		default:
 			reasons[r.Reason]++

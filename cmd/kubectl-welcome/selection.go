@@ -144,12 +144,17 @@ func (c *cluster) list(ctx context.Context, kind schema.GroupVersionKind, option
 	}
 }
 
+// cutName tells the kind from the name in NAME or KIND/NAME. It is empty if there is none.
+func cutName(arg string) (kind, name string) {
+	if kind, name, found := strings.Cut(arg, "/"); found {
+		return kind, name
+	}
+	return "", arg
+}
+
 // named reads the custom resource that NAME or KIND/NAME means.
 func (c *cluster) named(ctx context.Context, namespace, arg string) (*unstructured.Unstructured, error) {
-	resource, name, hasKind := strings.Cut(arg, "/")
-	if !hasKind {
-		resource, name = "", arg
-	}
+	resource, name := cutName(arg)
 	kind, err := c.kind(ctx, resource)
 	if err != nil {
 		return nil, err

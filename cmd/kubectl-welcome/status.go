@@ -105,17 +105,23 @@ func (c *cluster) status(ctx context.Context, s selection, args []string, output
 		if single {
 			content = reports[0]
 		}
-		text, err := json.MarshalIndent(content, "", "  ")
-		if output == "yaml" && err == nil {
-			text, err = yaml.JSONToYAML(text)
-		}
-		return string(bytes.TrimSpace(text)) + "\n", reports, errors.Join(err, missing)
+		text, err := marshalled(content, output)
+		return text, reports, errors.Join(err, missing)
 	case single:
 		screen(&out, reports[0], time.Now())
 	case len(reports) > 0:
 		table(&out, reports, output == "wide", time.Now())
 	}
 	return out.String(), reports, missing
+}
+
+// marshalled is what -o json or yaml prints.
+func marshalled(content any, output string) (string, error) {
+	text, err := json.MarshalIndent(content, "", "  ")
+	if output == "yaml" && err == nil {
+		text, err = yaml.JSONToYAML(text)
+	}
+	return string(bytes.TrimSpace(text)) + "\n", err
 }
 
 // watchStatus prints again what has changed, on a cleared screen if there is one.

@@ -76,8 +76,11 @@ func (c *cluster) again(ctx context.Context, obj *unstructured.Unstructured) err
 	return api.Get(ctx, client.ObjectKeyFromObject(obj), obj)
 }
 
-// annotate sets an annotation of a custom resource, or takes it away if value is nil.
-func (c *cluster) annotate(ctx context.Context, obj *unstructured.Unstructured, key string, value any) error {
+// fieldOwner is whose the fields are that the plugin writes.
+const fieldOwner = client.FieldOwner("kubectl-welcome")
+
+// annotate sets an annotation of a custom resource, or takes it away if value is empty.
+func (c *cluster) annotate(ctx context.Context, obj *unstructured.Unstructured, key, value string) error {
 	api, err := c.client()
 	if err != nil {
 		return err
@@ -87,11 +90,10 @@ func (c *cluster) annotate(ctx context.Context, obj *unstructured.Unstructured, 
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	if text, ok := value.(string); ok {
-		annotations[key] = text
-	} else {
+	annotations[key] = value
+	if value == "" {
 		delete(annotations, key)
 	}
 	obj.SetAnnotations(annotations)
-	return api.Patch(ctx, obj, client.MergeFrom(before), client.FieldOwner("kubectl-welcome"))
+	return api.Patch(ctx, obj, client.MergeFrom(before), fieldOwner)
 }

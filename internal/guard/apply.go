@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/kube"
-	"helm.sh/helm/v3/pkg/release"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -71,7 +70,7 @@ func (g *Guard) apply(previous, before, desired kube.ResourceList, upgrade bool)
 		if _, err := g.bringAll(targets, upgrade, true); err != nil {
 			return nil, err
 		}
-		if err := g.removeAll(gone, true, isHook); err != nil {
+		if err := g.removeAll(gone, true, object.IsHook); err != nil {
 			return nil, err
 		}
 		g.Rehearsed()
@@ -80,7 +79,7 @@ func (g *Guard) apply(previous, before, desired kube.ResourceList, upgrade bool)
 	if err := errors.Join(err, bringErr); err != nil {
 		return changes, err
 	}
-	return changes, g.removeAll(gone, false, isHook) // hooks come and go
+	return changes, g.removeAll(gone, false, object.IsHook) // hooks come and go
 }
 
 // absent are objects that are not there, as far as is known.
@@ -331,11 +330,10 @@ func withUID(patch map[string]any, uid types.UID) map[string]any {
 	return with
 }
 
-// isAbout is whether the API server has refused a patch for a field. The UID is that of another object than the one that was looked at.
+// isAbout is whether the API server has refused a patch for what it says in one field. For metadata.uid, that means that the object is
+// another one by now.
 func isAbout(err error, field string) bool {
-	var status apierrors.APIStatus
-	return apierrors.IsInvalid(err) && errors.As(err, &status) && status.Status().Details != nil &&
-		slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == field })
+	return apierrors.IsInvalid(err) && slices.ContainsFunc(object.Causes(err), func(c metav1.StatusCause) bool { return c.Field == field })
 }
 
 // denied finds who has refused a request, in the message of the API server: code and reason are theirs to choose.
@@ -345,10 +343,6 @@ var denied = regexp.MustCompile(`admission webhook "[^"]*" denied|ValidatingAdmi
 func isDenied(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && !apierrors.IsInvalid(err) && denied.MatchString(status.Status().Message)
-}
-
-func isHook(obj *unstructured.Unstructured) bool {
-	return obj.GetAnnotations()[release.HookAnnotation] != ""
 }
 
 // none of the objects is meant.

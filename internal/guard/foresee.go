@@ -43,11 +43,11 @@ func (g *Guard) Foresee(previous, before, desired string) ([]Outlook, error) {
 			continue // left alone, whatever before says
 		}
 		live, err := g.live(info)
-		if apierrors.IsNotFound(err) || err == nil && (isHook(live) || !g.owns(live) || g.keeps(info, live)) {
+		if apierrors.IsNotFound(err) || err == nil && (object.IsHook(live) || !g.owns(live) || g.keeps(info, live)) {
 			continue
 		}
 		if err == nil {
-			err = g.remove(info, true, isHook)
+			err = g.remove(info, true, object.IsHook)
 		}
 		if live == nil {
 			live = content(info.Object)

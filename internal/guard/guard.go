@@ -172,7 +172,7 @@ func (g *Guard) Create(resources kube.ResourceList) (result *kube.Result, err er
 	defer g.caught(&err)
 	ask(resources)
 	// Hooks come alone, and a List of them may be empty: with nothing to be made, an installation would take all that is left for superfluous.
-	hooks := !slices.ContainsFunc(resources, func(info *resource.Info) bool { return !isHook(content(info.Object)) })
+	hooks := !slices.ContainsFunc(resources, func(info *resource.Info) bool { return !object.IsHook(content(info.Object)) })
 	for _, info := range resources {
 		if err := g.checkPlace(info); err != nil {
 			return nil, err
@@ -328,7 +328,7 @@ func (g *Guard) Remove(manifest string) error {
 	if err != nil {
 		return fmt.Errorf("parse a list of objects: %w", err)
 	}
-	return g.removeAll(resources, false, isHook)
+	return g.removeAll(resources, false, object.IsHook)
 }
 
 // left are the objects of Plan.Left.

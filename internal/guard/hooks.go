@@ -30,7 +30,7 @@ func (g *Guard) clearRun(hooks kube.ResourceList) error {
 		}
 		kind := info.Mapping.GroupVersionKind.GroupKind()
 		goes := kind == object.Job || kind == object.Pod || strings.Contains(live.GetAnnotations()[release.HookDeleteAnnotation], release.HookSucceeded.String())
-		if !goes || !g.owns(live) || !isHook(live) {
+		if !goes || !g.owns(live) || !object.IsHook(live) {
 			continue
 		}
 		if err := g.takeOut(&target{info: info, live: live}); err != nil {

@@ -2,7 +2,6 @@ package guard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -109,18 +108,15 @@ func (g *Guard) takeOut(t *target) error {
 
 // causes are the fields of an object that the API server does not take, and why.
 func causes(refused error) string {
-	var status apierrors.APIStatus
-	if object.IsDiscreet(refused) || !errors.As(refused, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
+	named := object.Causes(refused)
+	if object.IsDiscreet(refused) || len(named) == 0 {
 		return refused.Error()
 	}
 	var words []string
-	for _, cause := range status.Status().Details.Causes {
+	for _, cause := range named {
 		if text := cause.Field + ": " + cause.Message; !slices.Contains(words, text) {
 			words = append(words, text)
 		}
 	}
-	if len(words) > toldCauses {
-		words = append(words[:toldCauses], fmt.Sprintf("%d more", len(words)-toldCauses))
-	}
-	return strings.Join(words, "; ")
+	return strings.Join(object.Few(words, toldCauses), "; ")
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // Slots bound how many actions of a kind run at once. An action that waits for a hook gives its slot
-// to another: some minutes long it needs nothing, and a few endless hooks would hold up everybody.
+// to another: for minutes it needs nothing, and a few hooks that never end would hold up everybody.
 type Slots chan struct{}
 
 // Take waits for a slot, or fails with the end of ctx.

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/rest"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // unasked is the client of an object for which Helm asks before it hands it over. That is a request for nothing: the guard looks at the objects of an
@@ -34,7 +36,7 @@ func (notFound) RoundTrip(request *http.Request) (*http.Response, error) {
 // leaveUnasked has Helm find none of resources. Hooks are none of what it asks for.
 func leaveUnasked(resources kube.ResourceList) {
 	for _, info := range resources {
-		if !isHook(content(info.Object)) {
+		if !object.IsHook(content(info.Object)) {
 			info.Client = unasked{info.Client}
 		}
 	}

@@ -300,18 +300,15 @@ const told = 5
 // Refusal says to the author of a custom resource what is refused, what is allowed, and who can change that.
 func (a Allow) Refusal(namespace string, refused []Ask) error {
 	var asks []string
-	for _, ask := range refused[:min(len(refused), told)] {
+	for _, ask := range refused {
 		asks = append(asks, ask.String())
-	}
-	if len(refused) > told {
-		asks = append(asks, fmt.Sprintf("%d more", len(refused)-told))
 	}
 	more := ""
 	if allowance := (Allow{}).Allowing(refused[:min(len(refused), told)]).String(); allowance != (Allow{}).String() {
 		more = "; it would take " + allowance
 	}
 	return fmt.Errorf("not allowed: %s. In namespace %s, the operator's watches.yaml allows hosts: %s; annotations with a prefix: %s; kinds that are not Kubernetes' own: %s%s",
-		strings.Join(asks, ", "), namespace, orNone(a.in(namespace).Hosts), orNone(a.Annotations), orNone(a.Kinds), more)
+		strings.Join(Few(asks, told), ", "), namespace, orNone(a.in(namespace).Hosts), orNone(a.Annotations), orNone(a.Kinds), more)
 }
 
 func orNone(allowed []string) string {

@@ -2,10 +2,18 @@ package object
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
+
+// IsUncached is whether the cache does not answer, for nobody watches the kind yet.
+func IsUncached(err error) bool {
+	uncached := &cache.ErrResourceNotCached{}
+	return errors.As(err, &uncached)
+}
 
 // AwaitCached asks seen until it says true or fails, or ctx ends: soon at first, for a cache shows what was written within milliseconds, and then ever more rarely.
 func AwaitCached(ctx context.Context, seen wait.ConditionWithContextFunc) error {

@@ -28,7 +28,7 @@ func elements(value any) []any {
 	return []any{value}
 }
 
-// both has the keys of two maps.
+// both is the union of two maps, never nil; where both have a key, b's value counts.
 func both(a, b map[string]any) map[string]any {
 	keys := maps.Clone(a)
 	if keys == nil {

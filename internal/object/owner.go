@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -55,6 +56,9 @@ const (
 	// Published is the label of the ConfigMap in which an operator tells how it was started.
 	Published = "webapp.demo.welcome.domain/published"
 )
+
+// IsHook is whether obj is one of Helm's hooks.
+func IsHook(obj *unstructured.Unstructured) bool { return obj.GetAnnotations()[hook] != "" }
 
 // Kept is whether obj is to outlive its custom resource, in Helm's reading of its annotation. A hook is not: Helm deletes it to make it anew.
 func Kept(obj metav1.Object) bool {

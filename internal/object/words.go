@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -48,8 +49,25 @@ func Going(live metav1.Object) string {
 // toldOfOthers bounds what is told of a text that others have written, in bytes: Kubernetes bounds some of them by the size of the object only.
 const toldOfOthers = 300
 
-// Cut is a text of at most so many bytes, and no part of a character.
+// Cut is a text of so many bytes at most, and of whole characters.
 func Cut(text string, most int) string { return strings.ToValidUTF8(text[:min(len(text), most)], "") }
+
+// Causes are the fields that the API server names in an error, and what is wrong with each.
+func Causes(err error) []metav1.StatusCause {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return nil
+	}
+	return status.Status().Details.Causes
+}
+
+// Few are the first of many, and how many more there are.
+func Few(all []string, most int) []string {
+	if len(all) <= most {
+		return all
+	}
+	return append(slices.Clip(all[:most]), fmt.Sprintf("%d more", len(all)-most))
+}
 
 type inTheWay string
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -77,18 +78,16 @@ func (awaitLacking) NeedLeaderElection() bool { return false }
 
 // Start looks until ctx ends.
 func (a awaitLacking) Start(ctx context.Context) error {
-	ticks := time.NewTicker(lackPeriod)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticks.C:
-		}
+	err := wait.PollUntilContextCancel(ctx, lackPeriod, false, func(ctx context.Context) (bool, error) {
 		for _, each := range a.late {
 			if lack, err := a.lack(ctx, each.Entry, true); lack == nil && err == nil {
-				return fmt.Errorf("%s: entry %d (kind %q): what it lacked is there now: start again, and it is served", each.place.file, each.place.number, each.Kind)
+				return false, each.broken(errors.New("what it lacked is there now: start again, and it is served")).err
 			}
 		}
+		return false, nil
+	})
+	if wait.Interrupted(err) {
+		return nil
 	}
+	return err
 }

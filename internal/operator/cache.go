@@ -72,8 +72,8 @@ func cacheOptions(entries []Entry, namespaces []string) cache.Options {
 	return options
 }
 
-// promptCache has nobody wait for a kind of children whose objects are only being read: that takes minutes with many, and does not end where the API server begins to tell of them
-// and stops. What is asked of such a kind is not cached, as if nobody watched it.
+// promptCache answers at once about a kind whose objects are still being read, as if nobody watched it: to read many takes minutes, and where the API server
+// stops in between, it never ends.
 type promptCache struct {
 	cache.Cache
 	base []client.Object
@@ -140,14 +140,12 @@ func slimOwner(whole any) (any, error) {
 	}
 	for _, read := range []string{release.RunTests, release.AskReconcile} {
 		if asked := owner.GetAnnotations()[read]; asked != "" {
-			asked = strings.ToValidUTF8(asked[:min(len(asked), release.MaxRequest)], "")
-			annotations = labels.Merge(annotations, map[string]string{read: asked})
+			annotations = labels.Merge(annotations, map[string]string{read: object.Cut(asked, release.MaxRequest)})
 		}
 	}
 	for _, option := range release.StockAnnotations {
 		if value, set := owner.GetAnnotations()[option]; set {
-			value = strings.ToValidUTF8(value[:min(len(value), release.MaxStockAnnotation)], "")
-			annotations = labels.Merge(annotations, map[string]string{option: value})
+			annotations = labels.Merge(annotations, map[string]string{option: object.Cut(value, release.MaxStockAnnotation)})
 		}
 	}
 	owner.SetAnnotations(annotations)

@@ -2,7 +2,6 @@ package operator
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"runtime"
@@ -385,7 +384,7 @@ func (r *resources) workloadsOf(ctx context.Context, gvk schema.GroupVersionKind
 	one := &unstructured.UnstructuredList{}
 	one.SetGroupVersionKind(gvk)
 	err := r.cache.List(ctx, one, client.Limit(1), client.UnsafeDisableDeepCopy)
-	if uncached := (&cache.ErrResourceNotCached{}); errors.As(err, &uncached) || apierrors.IsTimeout(err) {
+	if object.IsUncached(err) || apierrors.IsTimeout(err) {
 		return nil, nil
 	}
 	if err != nil {

@@ -149,13 +149,13 @@ func alwaysSo(flags *pflag.FlagSet) {
 
 func (o *Options) validate() error {
 	if o.WatchesFile == "" {
-		return fmt.Errorf("--watches-file must name a file")
+		return errors.New("--watches-file must name a file")
 	}
 	if err := validateAddress("--metrics-bind-address", o.MetricsBindAddress); err != nil && o.MetricsBindAddress != "0" {
 		return err
 	}
 	if o.MetricsPerResource && o.MetricsBindAddress == "0" {
-		return fmt.Errorf("--metrics-per-resource needs metrics, and --metrics-bind-address=0 serves none")
+		return errors.New("--metrics-per-resource needs metrics, and --metrics-bind-address=0 serves none")
 	}
 	if err := validateAddress("--health-probe-bind-address", o.HealthProbeBindAddress); err != nil {
 		return err

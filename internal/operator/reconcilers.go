@@ -44,11 +44,11 @@ func setUpReconcilers(mgr ctrl.Manager, entries []Entry, options Options) error 
 	for _, entry := range entries {
 		settings, err := reconcilerOptions(mgr, entry, options, clients, operator, changing)
 		if err != nil {
-			return fmt.Errorf("%s: entry %s: %w", options.WatchesFile, entry.Kind, err)
+			return entry.broken(err).err
 		}
 		r, err := reconciler.New(settings...)
 		if err != nil {
-			return fmt.Errorf("%s: entry %s: %w", options.WatchesFile, entry.Kind, err)
+			return entry.broken(err).err
 		}
 		if err := r.SetupWithManager(mgr); err != nil {
 			return fmt.Errorf("set up the reconciler of %s: %w", entry.Kind, err)
@@ -67,7 +67,7 @@ func reconcilerOptions(mgr ctrl.Manager, entry Entry, options Options, clients *
 	var reporter *status.Reporter
 	settings.Waits = func(ctx context.Context, owner *unstructured.Unstructured) { reporter.Waits(ctx, owner) }
 	kind := clients.Kind(settings)
-	reporter, err := status.NewReporter(mgr, kind, entry.GroupVersionKind, operator, entry.selects)
+	reporter, err := status.NewReporter(mgr, kind, operator)
 	if err != nil {
 		return nil, fmt.Errorf("set up the claims: %w", err)
 	}
@@ -87,7 +87,7 @@ func reconcilerOptions(mgr ctrl.Manager, entry Entry, options Options, clients *
 			if !release.IsPaused(obj) {
 				return false, nil
 			}
-			kind.Paused(obj)
+			kind.LeaveRollout(obj)
 			return true, nil
 		}),
 	}, nil

@@ -43,11 +43,11 @@ func Run(ctx context.Context, options Options) error {
 	if err != nil {
 		return fmt.Errorf("find a cluster (set KUBECONFIG): %w", err)
 	}
-	// Whose the children's fields are. Some clients set no name of their own, and would be "Go-http-client".
+	// The field manager of clients that name none, whose fields would else be those of "Go-http-client".
 	cluster.UserAgent = object.Manager + "/" + version
 	servable, err := newServable(cluster, options.WatchNamespaces)
 	if err != nil {
-		return err
+		return fmt.Errorf("connect to the cluster: %w", err)
 	}
 	entries, refused, err = servable.await(ctx, entries, refused, options.HealthProbeBindAddress)
 	if err != nil || len(entries) == 0 {

@@ -39,19 +39,19 @@ func newServable(cluster *rest.Config, namespaces []string) (*servable, error) {
 	cluster.Timeout = release.AskPatience // else a group of kinds whose server hangs would hold up those who ask for any
 	http, err := rest.HTTPClientFor(cluster)
 	if err != nil {
-		return nil, fmt.Errorf("connect to the cluster: %w", err)
+		return nil, err
 	}
 	mapper, err := apiutil.NewDynamicRESTMapper(cluster, http)
 	if err != nil {
-		return nil, fmt.Errorf("connect to the cluster: %w", err)
+		return nil, err
 	}
 	api, err := client.New(cluster, client.Options{HTTPClient: http, Mapper: mapper})
 	if err != nil {
-		return nil, fmt.Errorf("connect to the cluster: %w", err)
+		return nil, err
 	}
 	discovery, err := discovery.NewDiscoveryClientForConfigAndClient(cluster, http)
 	if err != nil {
-		return nil, fmt.Errorf("connect to the cluster: %w", err)
+		return nil, err
 	}
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}

@@ -107,7 +107,10 @@ func (u *upgradeable) tell(what func(now time.Time)) {
 	u.mu.Lock()
 	what(time.Now())
 	u.mu.Unlock()
-	u.notify()
+	select {
+	case u.changes <- struct{}{}:
+	default:
+	}
 }
 
 // wanted is what to tell OLM.
@@ -118,13 +121,6 @@ func (u *upgradeable) wanted(now time.Time) metav1.ConditionStatus {
 		return metav1.ConditionFalse
 	}
 	return metav1.ConditionTrue
-}
-
-func (u *upgradeable) notify() {
-	select {
-	case u.changes <- struct{}{}:
-	default:
-	}
 }
 
 // Start keeps the condition true to what happens until ctx ends. It ends early, without an error, where the cluster has

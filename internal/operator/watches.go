@@ -3,6 +3,7 @@ package operator
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -103,7 +104,7 @@ func loadEntry(text []byte) (Entry, error) {
 		return entry, err
 	}
 	if entry.Group == "" {
-		return entry, fmt.Errorf("group must not be empty")
+		return entry, errors.New("group must not be empty")
 	}
 	if missing := unsetVariables(entry.OverrideValues); len(missing) > 0 {
 		return entry, fmt.Errorf("overrideValues refer to environment variables that are not set: %s (set them, to nothing where nothing is meant)", strings.Join(missing, ", "))

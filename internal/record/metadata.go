@@ -191,15 +191,6 @@ func IndexReleases(ctx context.Context, indexer client.FieldIndexer, secrets boo
 	return nil
 }
 
-// releaseOf is the name of the release that a record is of, empty if it is none.
-func releaseOf(name string) string {
-	name, named := strings.CutPrefix(name, namePrefix)
-	if end := strings.LastIndex(name, ".v"); named && end > 0 {
-		return name[:end]
-	}
-	return ""
-}
-
 // Release is the name by which Helm's commands find the release.
 func (r *Record) Release() string { return releaseOf(r.Name) }
 

@@ -3,6 +3,7 @@ package record
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,6 +54,35 @@ func (n Names) other() Names {
 		return NamesPlain
 	}
 	return NamesKind
+}
+
+// namePrefix is of the names that Helm gives to its records.
+const namePrefix = "sh.helm.release.v1."
+
+// NameOf is how the record of a revision is called.
+func NameOf(release string, revision int) string {
+	return fmt.Sprintf("%s%s.v%d", namePrefix, release, revision)
+}
+
+// Is is whether an object that a custom resource owns is a record of its release.
+func Is(child object.Child) bool {
+	return (child.Kind == "ConfigMap" || child.Kind == object.Secret.Kind) && strings.HasPrefix(child.Name, namePrefix)
+}
+
+// revisionOf reads the revision from the name of a record of a release; false if it is not one.
+func revisionOf(name, release string) (int, bool) {
+	number, ok := strings.CutPrefix(name, namePrefix+release+".v")
+	revision, err := strconv.Atoi(number)
+	return revision, ok && err == nil && revision > 0 && strconv.Itoa(revision) == number // as Helm writes it: two of a number, and history ends with neither
+}
+
+// releaseOf is the name of the release that a record is of, empty if it is none.
+func releaseOf(name string) string {
+	name, named := strings.CutPrefix(name, namePrefix)
+	if end := strings.LastIndex(name, ".v"); named && end > 0 {
+		return name[:end]
+	}
+	return ""
 }
 
 // CheckName fails if there can be no release of this name for the owner, which has none yet. Helm would find out late or never: it sees only

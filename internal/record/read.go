@@ -2,16 +2,10 @@ package record
 
 import (
 	"encoding/json"
-	"fmt"
 
 	"helm.sh/helm/v3/pkg/release"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
-
-// NameOf is how the record of a revision is called.
-func NameOf(release string, revision int) string {
-	return fmt.Sprintf("%s%s.v%d", namePrefix, release, revision)
-}
 
 // Parse reads the metadata of a record of a release; nil if it is none. It is for people to look at, and proves nothing.
 func Parse(meta metav1.Object, release string) *Record {

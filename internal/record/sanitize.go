@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"sort"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -198,21 +197,6 @@ func objectsOf(document string) ([]*unstructured.Unstructured, error) {
 		}
 	}
 	return objects, err
-}
-
-// namePrefix is of the names that Helm gives to its records.
-const namePrefix = "sh.helm.release.v1."
-
-// Is is whether an object that a custom resource owns is a record of its release.
-func Is(child object.Child) bool {
-	return (child.Kind == "ConfigMap" || child.Kind == object.Secret.Kind) && strings.HasPrefix(child.Name, namePrefix)
-}
-
-// revisionOf reads the revision from the name of a record of a release; false if it is not one.
-func revisionOf(name, release string) (int, bool) {
-	number, ok := strings.CutPrefix(name, namePrefix+release+".v")
-	revision, err := strconv.Atoi(number)
-	return revision, ok && err == nil && revision > 0 && strconv.Itoa(revision) == number // as Helm writes it: two of a number, and history ends with neither
 }
 
 const makeLess = "ask for less, or have the chart make less (what is large goes into an image or a volume)"

@@ -146,9 +146,8 @@ func (op *operation) refuseInNoNamespace(resources kube.ResourceList) error {
 
 // checkGoes is why a hook may not be in no namespace: it is no part of the release, and no garbage collector removes what Helm leaves.
 func checkGoes(made *unstructured.Unstructured) error {
-	annotations := made.GetAnnotations()
-	policy := annotations[release.HookDeleteAnnotation]
-	if annotations[release.HookAnnotation] == "" || strings.Contains(policy, string(release.HookSucceeded)) && strings.Contains(policy, string(release.HookFailed)) {
+	policy := made.GetAnnotations()[release.HookDeleteAnnotation]
+	if !object.IsHook(made) || strings.Contains(policy, string(release.HookSucceeded)) && strings.Contains(policy, string(release.HookFailed)) {
 		return nil
 	}
 	return fmt.Errorf("%s is a hook that would stay: the operator's watches.yaml allows such only with %s: %s,%s", object.Describe(made.GetKind(), "", made.GetName()),

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -50,11 +51,17 @@ func (c *Capabilities) made(mapper meta.RESTMapper, owner metav1.Object, chrt *c
 	}
 	objects, err := object.Documents(strings.NewReader(all))
 	for _, obj := range objects {
-		if namespaced, err := apiutil.IsGVKNamespaced(obj.GroupVersionKind(), mapper); err == nil && !namespaced {
+		if inNoNamespace(obj.GroupVersionKind(), mapper) {
 			obj.SetNamespace("")
 		} else if obj.GetNamespace() == "" {
 			obj.SetNamespace(owner.GetNamespace())
 		}
 	}
 	return objects, err
+}
+
+// inNoNamespace is whether mapper knows that objects of a kind are cluster-scoped.
+func inNoNamespace(gvk schema.GroupVersionKind, mapper meta.RESTMapper) bool {
+	namespaced, err := apiutil.IsGVKNamespaced(gvk, mapper)
+	return err == nil && !namespaced
 }

@@ -12,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // What a chart leaves to chance, as a password that it makes, differs at each rendering. So before the first object is made of one, the status of the custom
@@ -145,10 +147,8 @@ func (a *actionClient) hooksStay(opts []helmclient.UpgradeOption) (bool, error) 
 
 // refusesField is whether the API server has refused what an object says in a field, or has not understood it: a value by chance may be the reason.
 func refusesField(err error) bool {
-	var refusal apierrors.APIStatus
-	if !errors.As(err, &refusal) || !apierrors.IsInvalid(err) {
+	if !apierrors.IsInvalid(err) {
 		return apierrors.IsBadRequest(err)
 	}
-	details := refusal.Status().Details
-	return details != nil && slices.ContainsFunc(details.Causes, func(cause metav1.StatusCause) bool { return cause.Field != "" })
+	return slices.ContainsFunc(object.Causes(err), func(cause metav1.StatusCause) bool { return cause.Field != "" })
 }

@@ -13,6 +13,7 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -49,18 +50,13 @@ func NewCapabilities(discovery discovery.DiscoveryInterface, log logr.Logger) (*
 
 // Start refreshes the capabilities until ctx ends. A manager runs it.
 func (c *Capabilities) Start(ctx context.Context) error {
-	ticker := time.NewTicker(capabilitiesPeriod)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-			if err := c.refresh(); err != nil {
-				c.log.Error(err, "Keeping the last known capabilities")
-			}
+	_ = wait.PollUntilContextCancel(ctx, capabilitiesPeriod, false, func(context.Context) (bool, error) { // it ends with ctx, and only so
+		if err := c.refresh(); err != nil {
+			c.log.Error(err, "Keeping the last known capabilities")
 		}
-	}
+		return false, nil
+	})
+	return nil
 }
 
 // NeedLeaderElection has the standby keep them up to date as well: it takes over without a pause.

@@ -3,6 +3,7 @@ package release
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -14,21 +15,11 @@ import (
 // passwords that it makes do, and checksums over them. That is no reason to apply it anew.
 func sameButChance(applied, once, again string) bool {
 	before, now, then := flat(applied), flat(once), flat(again)
-	for path, value := range now {
-		if other, ok := then[path]; !ok || other != value {
-			delete(before, path)
-			delete(now, path)
-		}
+	for _, path := range differences(then, now) {
+		delete(before, path)
+		delete(now, path)
 	}
-	if len(before) != len(now) {
-		return false
-	}
-	for path, value := range now {
-		if other, ok := before[path]; !ok || other != value {
-			return false
-		}
-	}
-	return true
+	return maps.Equal(before, now)
 }
 
 // nextSecond waits for it, and ends with the operator.

@@ -1,7 +1,6 @@
 package release
 
 import (
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"maps"
@@ -12,8 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"demo.welcome.domain/welcome-operator/internal/guard"
@@ -286,7 +283,7 @@ func (a *actionClient) compareObjects(d *drift) error {
 	drifted := !known
 	for _, child := range children {
 		cached, err := a.cachedChild(child)
-		if uncached := (&cache.ErrResourceNotCached{}); errors.As(err, &uncached) {
+		if object.IsUncached(err) {
 			known = false
 		}
 		if !a.intact(child) {
@@ -340,12 +337,7 @@ func describe(change guard.Change) string {
 
 // fields of an object that others have changed, the first few of them: there may be thousands.
 func fields(change guard.Change) string {
-	const most = 5
-	told := change.Fields
-	if len(told) > most {
-		told = append(slices.Clone(told[:most]), fmt.Sprintf("%d more", len(told)-most))
-	}
-	return strings.Join(told, ", ")
+	return strings.Join(object.Few(change.Fields, 5), ", ")
 }
 
 // writtenBy says who has changed an object, as far as that is known.
@@ -359,7 +351,7 @@ func writtenBy(change guard.Change) string {
 // describe names a child as the guard does.
 func (a *actionClient) describe(child object.Child) string {
 	namespace := a.owner.GetNamespace()
-	if namespaced, err := apiutil.IsGVKNamespaced(schema.FromAPIVersionAndKind(child.APIVersion, child.Kind), a.clients.mapper); err == nil && !namespaced {
+	if inNoNamespace(schema.FromAPIVersionAndKind(child.APIVersion, child.Kind), a.clients.mapper) {
 		namespace = ""
 	}
 	return object.Describe(child.Kind, namespace, child.Name)

@@ -15,7 +15,7 @@ import (
 // then be what a backup had, or what a namesake has left: who deletes with --cascade=orphan makes the same again over it.
 func (a *actionClient) begins() bool { return a.current == nil || a.appliedDigest() == "" }
 
-// mayInherit fails if the owner goes: what it has just orphaned would be taken back, and go with it; what is kept is its successor's.
+// mayInherit fails if the owner is being deleted: it would take back what it has just orphaned, and have that deleted; and what is kept is its successor's.
 func (a *actionClient) mayInherit() error {
 	if a.owner.GetResourceVersion() == "" {
 		return nil // it is a proposal, in a preview

@@ -195,10 +195,6 @@ func (k *Kind) State(owner client.Object) State {
 	return state
 }
 
-// Paused gives the place of a custom resource that somebody pauses to another: nobody looks how it
-// fares, so it would keep it.
-func (k *Kind) Paused(owner client.Object) { k.leaveRollout(owner) }
-
 // Recorder is the operator that made the newest record of owner's release, as the record says: empty if there is none, or it does not tell.
 func (k *Kind) Recorder(ctx context.Context, owner client.Object) (string, error) {
 	newest, err := k.store(ctx, owner, record.Options{}).Newest(ctx)
@@ -216,10 +212,12 @@ func (k *Kind) Inherit(owner client.Object, manifest string) {
 // Forget drops what is remembered of a custom resource that goes, or that another operator serves.
 func (k *Kind) Forget(owner client.Object) {
 	k.clients.ledger.forget(owner.GetUID())
-	k.leaveRollout(owner)
+	k.LeaveRollout(owner)
 }
 
-func (k *Kind) leaveRollout(owner client.Object) { k.wake(k.rollout.leave(owner)) }
+// LeaveRollout gives the place of a custom resource to another, as where somebody pauses it: nobody looks how it
+// fares, so it would keep it.
+func (k *Kind) LeaveRollout(owner client.Object) { k.wake(k.rollout.leave(owner)) }
 
 // wake has those reconciled whose turn in the rollout it is.
 func (k *Kind) wake(next []client.ObjectKey) {

@@ -245,7 +245,7 @@ func (l *ledger) setOrphaned(uid types.UID) {
 
 func (l *ledger) isOrphaned(uid types.UID) bool { return l.read(uid).orphaned }
 
-// setOutdated remembers that a rendering differs, lest there is one at each reconcile until it is applied. Empty, it is.
+// setOutdated remembers that a rendering differs, lest there is one at each reconcile until it is applied. by is empty once it is applied.
 func (l *ledger) setOutdated(uid types.UID, by string) {
 	l.write(uid, func(n *note) { n.outdated = by })
 }

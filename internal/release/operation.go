@@ -125,10 +125,7 @@ func (a *actionClient) owned() ([]object.Child, error) {
 // renderAlone renders the chart, in its present version, with a spec and the overrides. It asks the cluster nothing: lookup finds nothing.
 func (op *operation) renderAlone(spec map[string]any) (*release.Release, error) {
 	rel, err := op.clients.capabilities.render(op.client.owner, op.Chart, op.Overrides, spec)
-	if err != nil && op.Secrets {
-		err = object.DiscreetRendering(err)
-	}
-	return rel, err
+	return rel, op.told(err)
 }
 
 // upToDate fails if the newest record was made from a later generation of the custom resource than the cache has: to go on would bring back what was

@@ -46,13 +46,18 @@ func (a *actionClient) conclude(op *operation, done string, rel *release.Release
 
 // worded is the error of an action as it is told.
 func (a *actionClient) worded(op *operation, err error) error {
-	switch {
-	case op.refused != nil:
+	if op.refused != nil {
 		return op.refused // without what Helm says around it
-	case a.Secrets:
-		return object.DiscreetRendering(plain(err))
 	}
-	return plain(err)
+	return a.told(plain(err))
+}
+
+// told is an error as it may be told: of a kind that may have Secrets, that of a rendering quotes none.
+func (k *Kind) told(err error) error {
+	if err == nil || !k.Secrets {
+		return err
+	}
+	return object.DiscreetRendering(err)
 }
 
 // plain hides the stack traces of Helm's errors, which would be logged with every one.
@@ -64,10 +69,10 @@ const maxError = 8 << 10
 
 // brief is an error with no more text than that, in which what is asked of errors later is the same. What counts may stand at the end of it.
 func brief(err error) error {
-	text := err.Error()
-	if len(text) <= maxError {
+	if err == nil || len(err.Error()) <= maxError {
 		return err
 	}
+	text := err.Error()
 	short := errors.New(object.Cut(text, maxError/2) + " … " + strings.ToValidUTF8(text[len(text)-maxError/2:], ""))
 	switch {
 	case errors.As(err, &notAllowed{}):
@@ -92,7 +97,7 @@ func (a *actionClient) failed(err error) {
 	err = brief(err)
 	switch {
 	case errors.As(err, &notAllowed{}):
-		a.leaveRollout(a.owner)
+		a.LeaveRollout(a.owner)
 	case errors.As(err, &noPlace{}):
 		a.wake(a.rollout.notBegun(a.owner))
 	default:

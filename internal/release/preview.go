@@ -52,15 +52,13 @@ type Preview struct {
 	Objects []guard.Outlook
 	// Hidden are values that the operator has from its environment, where the release's record tells them.
 	Hidden []string
+	// Unknown is whether nothing tells what the operator has from its environment: then it is not known if what depends on that changes.
+	Unknown bool
 
-	masked  map[string][][]string
-	guessed bool
+	masked map[string][][]string
 	// chancy is whether another rendering may be another one.
 	chancy bool
 }
-
-// IsUnknown is whether nothing tells what the operator has from its environment: then it is not known if what depends on that changes.
-func (p *Preview) IsUnknown() bool { return p.guessed }
 
 // Masked are the paths of the fields of an object that depend on what the operator has from its environment, or on chance. One of a text ends with the
 // number of its line.
@@ -68,9 +66,7 @@ func (p *Preview) Masked(obj *unstructured.Unstructured) [][]string {
 	return p.masked[nameOf(obj.GetAPIVersion(), obj.GetKind(), obj.GetName())]
 }
 
-func nameOf(apiVersion, kind, name any) string {
-	return fmt.Sprintf("%v %v %v", apiVersion, kind, name)
-}
+func nameOf(apiVersion, kind, name string) string { return apiVersion + " " + kind + " " + name }
 
 // ErrInTheMiddle is why it can't be told now what would be done.
 var ErrInTheMiddle = errors.New("its release is in the middle of an action, or was interrupted: ask again when the operator is done")
@@ -90,13 +86,11 @@ func (k *Kind) Preview(ctx context.Context, owner *unstructured.Unstructured, un
 	preview.masked = map[string][][]string{}
 	once, then := flat(rendered), flat(again)
 	for _, pair := range [][2]map[string]string{{once, then}, {then, once}} {
-		for path, value := range pair[0] {
-			if other, ok := pair[1][path]; !ok || other != value {
-				parts := strings.Split(path, "\x00")
-				words := strings.Fields(parts[0]) // as flat has it: version, kind, namespace, name
-				of := nameOf(words[0], words[1], words[len(words)-1])
-				preview.masked[of] = append(preview.masked[of], parts[1:])
-			}
+		for _, path := range differences(pair[1], pair[0]) {
+			parts := strings.Split(path, "\x00")
+			words := strings.Fields(parts[0]) // as flat has it: version, kind, namespace, name
+			of := nameOf(words[0], words[1], words[len(words)-1])
+			preview.masked[of] = append(preview.masked[of], parts[1:])
 		}
 	}
 	return preview, nil
@@ -253,7 +247,7 @@ func (a *actionClient) pinUnknown(unknown []string, otherwise bool, preview *Pre
 		} else if err != nil {
 			value = "unknown-" + rand.String(8)
 			if preview != nil {
-				preview.guessed = true
+				preview.Unknown = true
 			}
 		}
 		a.Overrides[key] = strings.NewReplacer(`\`, `\\`, `,`, `\,`, `{`, `\{`).Replace(fmt.Sprint(value))

@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"strings"
 
-	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // recover marks an orphaned release as failed, or as deployed where it is known to be: of an installation, Helm passes on no failure to write that. One that has
@@ -51,7 +52,7 @@ func (a *actionClient) isUnmade() bool {
 
 // hasMadeNothing is whether a release is of an installation that was interrupted before its first object. Of what is kept nothing tells yet whose it is.
 func (a *actionClient) hasMadeNothing(rel *release.Release) (bool, error) {
-	if rel.Info.Status != release.StatusPendingInstall || a.appliedRevision() > 0 || strings.Contains(rel.Manifest, kube.ResourcePolicyAnno) {
+	if rel.Info.Status != release.StatusPendingInstall || a.appliedRevision() > 0 || strings.Contains(rel.Manifest, object.Policy) {
 		return false, nil
 	}
 	if rel.Manifest == "" {

@@ -7,8 +7,6 @@ import (
 	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/release"
-
-	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // compare renders the chart and says whether that is what the newest record holds. If so, the record is to say that it holds for these inputs
@@ -98,10 +96,7 @@ func (a *actionClient) render(op *operation, opts ...helmclient.UpgradeOption) (
 			return nil
 		})...)
 	}
-	if err != nil && a.Secrets {
-		err = object.DiscreetRendering(err)
-	}
-	return rel, err
+	return rel, a.told(err)
 }
 
 // renderInstall returns what an installation would apply now. The library would take a failed one back for real, dry or not.

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -115,7 +114,7 @@ func (a *actionClient) health() health {
 			continue
 		}
 		live, err := a.cachedChild(child)
-		if uncached := (&cache.ErrResourceNotCached{}); errors.As(err, &uncached) {
+		if object.IsUncached(err) {
 			err = a.clients.live.Get(object.Quietly(a.ctx), client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, live)
 		}
 		if err != nil || !child.ShownBy(live) {

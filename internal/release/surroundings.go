@@ -181,7 +181,7 @@ func digestOf(content any) string {
 	return object.Plain.Digest(text)
 }
 
-// differences names what two renderings have found differently.
+// differences names what only the latter of two renderings has, or has differently.
 func differences(before, after map[string]string) []string {
 	var differ []string
 	for what, digest := range after {

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/release"
-
-	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // RunTests is the annotation of a custom resource that asks for the tests of its chart (helm.sh/hook: test). They run once for each new value, of which
@@ -104,11 +102,5 @@ func (a *actionClient) runTests() (run []string, failed, err error) {
 	if failed = op.judgeHooks(due); failed == nil {
 		failed = op.runHooks(due, release.HookTest)
 	}
-	if failed != nil && a.Secrets {
-		failed = object.DiscreetRendering(failed)
-	}
-	if failed != nil {
-		failed = brief(failed)
-	}
-	return run, failed, nil
+	return run, brief(a.told(failed)), nil
 }

@@ -19,7 +19,7 @@ import (
 // Uninstall deletes the release with its objects and its history.
 func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption) (response *release.UninstallReleaseResponse, err error) {
 	defer a.ended(&err)
-	a.leaveRollout(a.owner) // whether that succeeds or not
+	a.LeaveRollout(a.owner) // whether that succeeds or not
 	if a.unread != nil {    // the library asks Get, and deletes whatever it says
 		a.failed(a.unread)
 		return nil, a.unread

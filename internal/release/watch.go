@@ -23,7 +23,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -264,7 +263,7 @@ func (w *watches) owned(ctx context.Context, owner client.Object, unowned []type
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(gvk)
 		namespace := owner.GetNamespace()
-		if namespaced, err := apiutil.IsGVKNamespaced(gvk, w.mgr.GetRESTMapper()); err == nil && !namespaced {
+		if inNoNamespace(gvk, w.mgr.GetRESTMapper()) {
 			namespace = "" // or the cache finds none
 		}
 		err := w.mgr.GetCache().List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy)

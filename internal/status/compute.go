@@ -113,7 +113,7 @@ const maxMessage = 32768
 
 // put bounds the message of a condition: what charts, pods and others say has no bound of its own, and no status could be written any more.
 func (s *Status) put(c metav1.Condition) {
-	c.Message = strings.ToValidUTF8(c.Message[:min(len(c.Message), maxMessage)], "")
+	c.Message = object.Cut(c.Message, maxMessage)
 	meta.SetStatusCondition(&s.Conditions, c)
 }
 
@@ -148,15 +148,15 @@ func judge(previous Status, seen observation) verdict {
 	case seen.deleting && failed:
 		return verdict{ready: metav1.ConditionFalse, reason: problem.reason, message: problem.message, reconciling: !problem.permanent, stalled: problem.permanent}
 	case seen.deleting:
-		return verdict{ready: metav1.ConditionFalse, reason: reasonUninstalling, message: "The release is being uninstalled.", reconciling: true}
+		return verdict{ready: metav1.ConditionFalse, reason: ReasonUninstalling, message: "The release is being uninstalled.", reconciling: true}
 	case meta.IsStatusConditionTrue(seen.reported, pausedType):
-		return verdict{ready: metav1.ConditionUnknown, reason: reasonPaused, message: "Nothing is applied, repaired or looked at until the pause annotation is removed."}
+		return verdict{ready: metav1.ConditionUnknown, reason: ReasonPaused, message: "Nothing is applied, repaired or looked at until the pause annotation is removed."}
 	case failed:
 		return verdict{ready: metav1.ConditionFalse, reason: problem.reason, message: problem.message, reconciling: !problem.permanent, stalled: problem.permanent}
-	case previous.condition(Ready).Reason == reasonPaused && meta.FindStatusCondition(seen.reported, deployedType) == nil: // [Reporter.resumed]: nobody has looked yet
-		return verdict{ready: metav1.ConditionFalse, reason: reasonProgressing, message: "The release of this generation is not applied yet, or may have drifted: a pause has just ended.", reconciling: true}
+	case previous.condition(Ready).Reason == ReasonPaused && meta.FindStatusCondition(seen.reported, deployedType) == nil: // [Reporter.resumed]: nobody has looked yet
+		return verdict{ready: metav1.ConditionFalse, reason: ReasonProgressing, message: NotApplied + ", or may have drifted: a pause has just ended.", reconciling: true}
 	case !applied(previous, seen):
-		return verdict{ready: metav1.ConditionFalse, reason: reasonProgressing, message: "The release of this generation is not applied yet.", reconciling: true}
+		return verdict{ready: metav1.ConditionFalse, reason: ReasonProgressing, message: NotApplied + ".", reconciling: true}
 	}
 	v := health(previous, seen)
 	if seen.state.WaitFor != "" {
@@ -188,11 +188,11 @@ func underWay(previous Status, seen observation) verdict {
 			reconciling: meta.IsStatusConditionTrue(previous.Conditions, Reconciling), stalled: meta.IsStatusConditionTrue(previous.Conditions, Stalled),
 		}
 	case seen.deleting:
-		return of(verdict{ready: metav1.ConditionFalse, reason: reasonUninstalling, message: "The release is being uninstalled."})
+		return of(verdict{ready: metav1.ConditionFalse, reason: ReasonUninstalling, message: "The release is being uninstalled."})
 	case before.Status != "" && previous.Release != nil && previous.Release.Generation == seen.generation: // a new chart comes, and what there is is as it was
 		return of(verdict{ready: before.Status, reason: before.Reason, message: before.Message})
 	}
-	return of(verdict{ready: metav1.ConditionFalse, reason: reasonProgressing, message: "The release of this generation is not applied yet."})
+	return of(verdict{ready: metav1.ConditionFalse, reason: ReasonProgressing, message: NotApplied + "."})
 }
 
 // applied is whether the release of this generation is. One that waits for its turn to get a

@@ -237,7 +237,7 @@ func TestNextAfterPause(t *testing.T) {
 	resumed, _ := next(paused, observed(t, func(o *observation) {
 		o.reported = []metav1.Condition{{Type: pausedType, Status: metav1.ConditionFalse}}
 	}))
-	if ready := resumed.condition(Ready); ready.Status != metav1.ConditionFalse || ready.Reason != reasonProgressing || !strings.Contains(ready.Message, "pause") {
+	if ready := resumed.condition(Ready); ready.Status != metav1.ConditionFalse || ready.Reason != ReasonProgressing || !strings.Contains(ready.Message, "pause") {
 		t.Errorf("it is %+v", ready)
 	}
 	if looked, _ := next(resumed, observed(t, nil)); looked.condition(Ready).Status != metav1.ConditionTrue {

@@ -15,12 +15,12 @@ func announce(before, after Status) []event {
 	was, is := before.condition(Ready), after.condition(Ready)
 	var events []event
 	switch {
-	case was.Reason != reasonPaused && is.Reason == reasonPaused:
-		events = append(events, event{corev1.EventTypeNormal, reasonPaused, is.Message})
-	case was.Reason == reasonPaused && is.Reason != reasonPaused:
+	case was.Reason != ReasonPaused && is.Reason == ReasonPaused:
+		events = append(events, event{corev1.EventTypeNormal, ReasonPaused, is.Message})
+	case was.Reason == ReasonPaused && is.Reason != ReasonPaused:
 		events = append(events, event{corev1.EventTypeNormal, "Resumed", "The pause annotation was removed."})
 	}
-	if is.Status == metav1.ConditionFalse && is.Reason != reasonProgressing && is.Reason != reasonUninstalling &&
+	if is.Status == metav1.ConditionFalse && is.Reason != ReasonProgressing && is.Reason != ReasonUninstalling &&
 		(was.Reason != is.Reason || was.Message != is.Message) {
 		events = append(events, event{corev1.EventTypeWarning, is.Reason, is.Message})
 	}

@@ -11,10 +11,10 @@ func TestAnnounce(t *testing.T) {
 	ready := func(status metav1.ConditionStatus, reason, message string) Status {
 		return Status{Conditions: []metav1.Condition{{Type: Ready, Status: status, Reason: reason, Message: message}}}
 	}
-	healthy := ready(metav1.ConditionTrue, reasonHealthy, "")
-	progressing := ready(metav1.ConditionFalse, reasonProgressing, "Updated: 1/2")
+	healthy := ready(metav1.ConditionTrue, ReasonHealthy, "")
+	progressing := ready(metav1.ConditionFalse, ReasonProgressing, "Updated: 1/2")
 	crashing := ready(metav1.ConditionFalse, "CrashLooping", "pod a")
-	paused := ready(metav1.ConditionUnknown, reasonPaused, "")
+	paused := ready(metav1.ConditionUnknown, ReasonPaused, "")
 	for name, c := range map[string]struct {
 		before, after Status
 		events        []string
@@ -30,7 +30,7 @@ func TestAnnounce(t *testing.T) {
 		"a pause that goes on":       {paused, paused, nil},
 		"its end at last":            {paused, progressing, []string{"Normal Resumed"}},
 		"an end with a failure":      {paused, crashing, []string{"Normal Resumed", "Warning CrashLooping"}},
-		"an uninstall":               {healthy, ready(metav1.ConditionFalse, reasonUninstalling, ""), nil},
+		"an uninstall":               {healthy, ready(metav1.ConditionFalse, ReasonUninstalling, ""), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string

@@ -54,7 +54,7 @@ var causes = []struct {
 	{regexp.MustCompile(`(^|[^.])template: |parse error|error converting YAML|is outside of namespace|no matches for kind`), "ChartError", "", "Correct the chart: the spec is not the cause.", true},
 	{regexp.MustCompile(`admission webhook "[^"]*" denied|is invalid: |is forbidden: |field is immutable`), "Rejected", "", "Correct the spec, or the policy that refuses the object.", true},
 	// Last, for the hook may have failed for one of those. It may succeed the next time. A test that fails is no failure of the release.
-	{regexp.MustCompile(`(?:pre|post)-\w+.*hook .* has not succeeded`), "HookFailed", "", "", false},
+	{regexp.MustCompile(`(?:pre|post)-\w+.*hook .* has not succeeded`), ReasonHookFailed, "", "", false},
 }
 
 // failure finds in the conditions of one reconcile why it failed.

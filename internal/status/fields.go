@@ -99,10 +99,7 @@ func pageURL(objects []childState, path string) string {
 			}
 		}
 	}
-	if outside != "" {
-		return outside
-	}
-	return inside
+	return cmp.Or(outside, inside)
 }
 
 // HasPage is whether an object, as a chart makes it, may be where a page is reached.

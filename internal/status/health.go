@@ -29,7 +29,7 @@ func health(previous Status, seen observation) verdict {
 		}
 	}
 	if worst == nil {
-		return verdict{ready: metav1.ConditionTrue, reason: reasonHealthy, message: "The release is applied, and all of its objects are healthy."}
+		return verdict{ready: metav1.ConditionTrue, reason: ReasonHealthy, message: "The release is applied, and all of its objects are healthy."}
 	}
 	if reason, message := podTrouble(seen.pods); reason != "" {
 		worst.reason, worst.message = reason, message
@@ -39,7 +39,7 @@ func health(previous Status, seen observation) verdict {
 
 // health is nil if o is healthy.
 func (o childState) health() *verdict {
-	v := &verdict{ready: metav1.ConditionFalse, reason: reasonProgressing, reconciling: true, unhealthy: true}
+	v := &verdict{ready: metav1.ConditionFalse, reason: ReasonProgressing, reconciling: true, unhealthy: true}
 	if o.Expired { // and is judged all the same
 		v.reconciling, v.stalled, v.reason = false, true, "JobFailed"
 		v.message = fmt.Sprintf("%s has failed, and is gone since, as it says. To have it made and run again: kubectl welcome reconcile --force.", o)
@@ -90,9 +90,9 @@ func (o childState) replicaFailure() (reason, message string) {
 		}
 		// The name of the pod that could not be made differs from try to try.
 		cause := podName.ReplaceAllString(c.Message, "its pods are ")
-		p := explain("PodsRejected", cause)
+		p := explain(ReasonPodsRejected, cause)
 		if p.reason == "Rejected" {
-			p.reason = "PodsRejected"
+			p.reason = ReasonPodsRejected
 		}
 		return p.reason, p.message
 	}
@@ -117,10 +117,7 @@ func podTrouble(pods []corev1.Pod) (reason, message string) {
 		return "", ""
 	}
 	worst := slices.MinFunc(found, func(a, b trouble) int {
-		if a.rank != b.rank {
-			return a.rank - b.rank
-		}
-		return strings.Compare(a.message, b.message)
+		return cmp.Or(a.rank-b.rank, strings.Compare(a.message, b.message))
 	})
 	return worst.reason, worst.message
 }
@@ -141,16 +138,16 @@ func troubleOf(pod *corev1.Pod) *trouble {
 		}
 		switch {
 		case slices.Contains(pullReasons, waiting):
-			return &trouble{0, "ImagePullFailed", fmt.Sprintf("Pod %q cannot pull the image %s: %s", pod.Name, c.Image, pullCause(c.State.Waiting.Message))}
+			return &trouble{0, ReasonImagePullFailed, fmt.Sprintf("Pod %q cannot pull the image %s: %s", pod.Name, c.Image, pullCause(c.State.Waiting.Message))}
 		case waiting == "CrashLoopBackOff" || c.RestartCount >= 2 && !c.Ready:
-			return &trouble{1, "CrashLooping", fmt.Sprintf("Container %q of Pod %q keeps ending%s. Look why: kubectl -n %s logs %s -c %s --previous", c.Name, pod.Name, exit(c), pod.Namespace, pod.Name, c.Name)}
+			return &trouble{1, ReasonCrashLooping, fmt.Sprintf("Container %q of Pod %q keeps ending%s. Look why: kubectl -n %s logs %s -c %s --previous", c.Name, pod.Name, exit(c), pod.Namespace, pod.Name, c.Name)}
 		case waiting != "" && waiting != "ContainerCreating" && waiting != "PodInitializing":
-			return &trouble{2, "ContainerFailed", fmt.Sprintf("Container %q of Pod %q does not start: %s: %s", c.Name, pod.Name, waiting, c.State.Waiting.Message)}
+			return &trouble{2, ReasonContainerFailed, fmt.Sprintf("Container %q of Pod %q does not start: %s: %s", c.Name, pod.Name, waiting, c.State.Waiting.Message)}
 		}
 	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
-			return &trouble{3, "Unschedulable", fmt.Sprintf("Pod %q finds no node: %s", pod.Name, c.Message)}
+			return &trouble{3, ReasonUnschedulable, fmt.Sprintf("Pod %q finds no node: %s", pod.Name, c.Message)}
 		}
 	}
 	return nil

@@ -30,7 +30,7 @@ func (o childState) leaving(now time.Time) *verdict {
 		left = min(left, leavingCheck)
 	}
 	return &verdict{
-		ready: metav1.ConditionFalse, reason: reasonProgressing, reconciling: true, unhealthy: true, again: left,
+		ready: metav1.ConditionFalse, reason: ReasonProgressing, reconciling: true, unhealthy: true, again: left,
 		message: fmt.Sprintf("%s is rolled out, and its former pods are ending: waiting until they are gone, for %s at most.", o, leavingLimit),
 	}
 }

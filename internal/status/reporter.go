@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/client-go/tools/record"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -79,11 +78,11 @@ type releases interface {
 	Inherit(owner client.Object, manifest string)
 }
 
-// NewReporter returns a Reporter that learns from kind what was applied, and claims for operator the custom resources that serves selects.
-func NewReporter(mgr manager.Manager, kind *release.Kind, gvk schema.GroupVersionKind, operator string, serves labels.Selector) (*Reporter, error) {
+// NewReporter returns a Reporter that learns from kind what was applied, and claims the custom resources of that kind for operator.
+func NewReporter(mgr manager.Manager, kind *release.Kind, operator string) (*Reporter, error) {
 	events := release.NewEvents(mgr)
 	claims := &claims{
-		Client: mgr.GetClient(), cache: mgr.GetCache(), kind: gvk, self: operator, serves: serves, releases: kind, events: events,
+		Client: mgr.GetClient(), cache: mgr.GetCache(), kind: kind.GroupVersionKind, self: operator, serves: kind.Selector, releases: kind, events: events,
 		others: map[place]*other{}, free: map[types.UID]time.Time{}, questions: map[client.ObjectKey]bool{}, asked: make(chan struct{}, 1),
 	}
 	return &Reporter{Client: mgr.GetClient(), live: mgr.GetAPIReader(), releases: kind, events: events, claims: claims, stocks: newStocks(mgr.GetClient(), kind, events), outages: map[types.UID]outage{}}, mgr.Add(claims)
@@ -130,7 +129,7 @@ func (r *Reporter) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 	if obj.GetDeletionTimestamp() != nil {
 		controllerutil.AddFinalizer(obj, Finalizer) // one of a stock operator's calls for the same
 	}
-	wasPaused := ok && !release.IsPaused(owner) && owner.GetDeletionTimestamp() == nil && ConditionOf(owner, Ready)["reason"] == reasonPaused
+	wasPaused := ok && !release.IsPaused(owner) && owner.GetDeletionTimestamp() == nil && ConditionOf(owner, Ready)["reason"] == ReasonPaused
 	hideConditions(obj)
 	if wasPaused {
 		if err := r.resumed(ctx, owner); err != nil {
@@ -399,7 +398,7 @@ func (r *Reporter) await(ctx context.Context, owner client.Object, child object.
 		var err error
 		if watched {
 			live, err = get(ctx, r.Client, owner, child, client.UnsafeDisableDeepCopy)
-			if uncached := (&cache.ErrResourceNotCached{}); errors.As(err, &uncached) {
+			if object.IsUncached(err) {
 				watched, asked = false, time.Time{}
 			} else if !apierrors.IsNotFound(err) {
 				return err == nil && child.ShownBy(live), nil
@@ -427,7 +426,7 @@ func (r *Reporter) await(ctx context.Context, owner client.Object, child object.
 // it may have lost the label by which the cache selects.
 func (r *Reporter) find(ctx context.Context, owner client.Object, child object.Child) (live *unstructured.Unstructured, gone bool) {
 	live, err := get(ctx, r.Client, owner, child, client.UnsafeDisableDeepCopy)
-	if uncached := (&cache.ErrResourceNotCached{}); apierrors.IsNotFound(err) || errors.As(err, &uncached) {
+	if apierrors.IsNotFound(err) || object.IsUncached(err) {
 		live, err = get(ctx, r.live, owner, child)
 	}
 	return live, apierrors.IsNotFound(err)

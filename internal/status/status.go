@@ -4,6 +4,8 @@
 package status
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -37,15 +39,29 @@ const (
 
 // Reasons of Ready that are no failures.
 const (
-	reasonHealthy      = "Healthy"
-	reasonProgressing  = "Progressing"
-	reasonPaused       = "Paused"
-	reasonUninstalling = "Uninstalling"
+	ReasonHealthy      = "Healthy"
+	ReasonProgressing  = "Progressing"
+	ReasonPaused       = "Paused"
+	ReasonUninstalling = "Uninstalling"
 	// reasonUpgradeLoop is of a release that gets no further revision, since nobody's edits cause them.
 	reasonUpgradeLoop = "UpgradeLoop"
-	// reasonNoEffect is of IgnoredAnnotations.
-	reasonNoEffect = "NoEffect"
 )
+
+// reasonNoEffect is of IgnoredAnnotations.
+const reasonNoEffect = "NoEffect"
+
+// Reasons of Ready where pods or hooks fail.
+const (
+	ReasonImagePullFailed = "ImagePullFailed"
+	ReasonCrashLooping    = "CrashLooping"
+	ReasonContainerFailed = "ContainerFailed"
+	ReasonUnschedulable   = "Unschedulable"
+	ReasonPodsRejected    = "PodsRejected"
+	ReasonHookFailed      = "HookFailed"
+)
+
+// NotApplied is how the message of Ready begins until that release is: by it, the plugin knows whose turn it is.
+const NotApplied = "The release of this generation is not applied yet"
 
 // Condition types of the library that decide about Ready, or need a correction.
 const (
@@ -146,6 +162,6 @@ func (s Status) condition(conditionType string) metav1.Condition {
 
 // clone returns a status with conditions of its own: nothing else is written in place.
 func (s Status) clone() Status {
-	s.Conditions = append([]metav1.Condition(nil), s.Conditions...)
+	s.Conditions = slices.Clone(s.Conditions)
 	return s
 }

@@ -21,7 +21,7 @@ import (
 // actionClient is what one reconcile of one custom resource knows of its release, and acts on it. The
 // library's reconciler asks it in this order: Get, Upgrade as a dry run, and then what that calls for:
 // Install, Upgrade or Reconcile. As long as nothing has to be done, all answers come from the
-// metadata of the newest record. Each of these has a file of its name, but Get, which is here, and Reconcile, which is in repair.go.
+// metadata of the newest record. Each of these has a file of its own, Reconcile repair.go; Get is here.
 type actionClient struct {
 	*Kind
 	ctx    context.Context // of the reconcile: the library's interface has none
