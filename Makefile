@@ -67,10 +67,10 @@ install-plugin: ## Put `kubectl welcome`, with its completion, where kubectl fin
 kind: $(if $(INTO),,$(BIN)/kustomize $(BIN)/operator-sdk) ## Serve one more kind: make kind CHART=dir|tgz GROUP=apps.example.com VERSION=v1 KIND=MyApp [PIN="path=value path=value"] [ALLOW="path path"] [INTO=../myapp-operator]
 	@go run ./hack/manifests kind -chart='$(CHART)' -group='$(GROUP)' -version='$(VERSION)' -kind='$(KIND)' -pin='$(PIN)' -allow='$(ALLOW)' -into='$(INTO)'
 ifdef INTO
-	@find '$(INTO)' -type f; echo 'Next: read the above, build $(INTO)/Dockerfile, kubectl apply --server-side --kustomize $(INTO)'
+	@find '$(INTO)' -type f; echo 'Next: read the above, then CONTRIBUTING.md, An operator of its own'
 else
 	@env --unset=VERSION --unset=MAKEFLAGS $(MAKE) --no-print-directory bundle # VERSION is that of the kind
-	@git status --short --untracked-files=all; echo 'Next: read the above, make verify'
+	@git status --short --untracked-files=all; echo 'Next: read the above, make verify, make images push deploy [IMG=… OPERAND_IMG=…], kubectl apply -f its sample in config/samples'
 endif
 
 .PHONY: manifests

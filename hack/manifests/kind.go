@@ -59,6 +59,8 @@ func parseWanted(args []string) (wanted, error) {
 	switch {
 	case w.chart == "":
 		return w, errors.New("CHART is empty: say where the chart is, a directory or a .tgz")
+	case strings.Contains(w.chart, "://"):
+		return w, fmt.Errorf("CHART is %s: fetch it first (helm pull), and name the .tgz", w.chart)
 	case !groupPattern.MatchString(w.gvk.Group):
 		return w, fmt.Errorf("GROUP is %q: write a domain, as apps.example.com", w.gvk.Group)
 	case !versionPattern.MatchString(w.gvk.Version):
@@ -148,7 +150,7 @@ func makeKind(w wanted) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Print(kinds[len(kinds)-1].report())
+	fmt.Print(kinds[len(kinds)-1].report(w.into))
 	return nil
 }
 
@@ -159,9 +161,12 @@ var inPods = map[string]string{
 	obj.PodHost:            "the node (its namespaces, files or ports, or more privileges)",
 }
 
-// report says what people should know of a new kind.
-func (k kind) report() string {
+// report says what people should know of a new kind, which is of an operator of its own in into if that is not empty.
+func (k kind) report(into string) string {
 	out := &strings.Builder{}
+	if into != "" {
+		into = " INTO=" + into
+	}
 	fmt.Fprintf(out, "\n%s is a kind. It does as its chart.\n", k.entry.Kind)
 	if len(k.api.unlisted) > 0 {
 		fmt.Fprintf(out, "These are pinned, and values.yaml lacks them: see that each is spelt as the templates have it: %s\n", strings.Join(k.api.unlisted, ", "))
@@ -201,10 +206,10 @@ func (k kind) report() string {
 		fmt.Fprintf(out, "The chart is for Kubernetes %s, the operator for %s or newer: on a cluster for which it is not, no %s will be ready\n", wants, oldestKubernetes.Version, k.entry.Kind)
 	}
 	if !k.entry.Tests && k.api.hasTests() {
-		fmt.Fprintf(out, "The tests of the chart are not run: tests: true in %s lets a %s have them run (then make manifests)\n", watchesFile, k.entry.Kind)
+		fmt.Fprintf(out, "The tests of the chart are not run: tests: true in %s lets a %s have them run (then make manifests%s)\n", watchesFile, k.entry.Kind, into)
 	}
 	for _, file := range k.api.chart.CRDObjects() {
-		fmt.Fprintf(out, "The operator does not install %s: do so before, or have it do so by crds: true in %s (then make manifests)\n", file.Name, watchesFile)
+		fmt.Fprintf(out, "The operator does not install %s: do so before, or have it do so by crds: true in %s (then make manifests%s)\n", file.Name, watchesFile, into)
 	}
 	return out.String()
 }

@@ -59,11 +59,19 @@ func TestPins(t *testing.T) {
 	}
 }
 
+// A chart of a registry is not fetched, and no path is made of its address.
+func TestChartElsewhere(t *testing.T) {
+	_, err := parseWanted([]string{"-chart=oci://registry.example.com/charts/goodbye", "-group=example.com", "-version=v1", "-kind=Goodbye"})
+	if err == nil || !strings.Contains(err.Error(), "CHART is oci://registry.example.com/charts/goodbye: fetch it first (helm pull)") {
+		t.Errorf("error is %v", err)
+	}
+}
+
 // Who makes a kind is told what its pods use, and that they may now.
 func TestReportTellsOfPods(t *testing.T) {
 	k := kind{api: &API{chart: &chart.Chart{Metadata: &chart.Metadata{}}}}
 	k.entry.Kind, k.entry.Tests, k.entry.Allow.Pods = "Goodbye", true, []string{obj.PodSecrets, obj.PodHost}
-	report := k.report()
+	report := k.report("")
 	for _, want := range []string{"use Secrets: allow.pods in watches.yaml lets them now (secrets)", "use the node (its namespaces, files or ports, or more privileges): allow.pods in watches.yaml lets them now (host)"} {
 		if !strings.Contains(report, want) {
 			t.Errorf("the report lacks %q:\n%s", want, report)
@@ -85,11 +93,11 @@ func TestReport(t *testing.T) {
 	}
 	for _, kinds := range []string{"", "Role.rbac.authorization.k8s.io"} {
 		entry.Allow.Kinds = []string{kinds}
-		report := kind{entry, api, nil}.report()
+		report := kind{entry, api, nil}.report("../x-operator")
 		for _, want := range []string{
 			"\n  a, b.c, d: nothing that was rendered has it: nobody can tell what it reaches\n",
 			"\nThe operator gets no right to hand out all that a Role does (x.yaml): it reaches Secrets, which takes secrets: true\n",
-			"crds/x.yaml: do so before, or have it do so by crds: true in watches.yaml",
+			"crds/x.yaml: do so before, or have it do so by crds: true in watches.yaml (then make manifests INTO=../x-operator)\n",
 		} {
 			if strings.Count(report, want) != 1 {
 				t.Errorf("with %q in allow.kinds, the report does not have %q once:\n%s", kinds, want, report)
@@ -102,7 +110,7 @@ func TestReport(t *testing.T) {
 func TestReportTellsOfPinsThatValuesLack(t *testing.T) {
 	k := kind{api: &API{chart: &chart.Chart{Metadata: &chart.Metadata{}}, unlisted: []string{"monitoring.passcode"}}}
 	k.entry.Tests = true
-	if report := k.report(); !strings.Contains(report, "values.yaml lacks them") || !strings.Contains(report, "monitoring.passcode\n") {
+	if report := k.report(""); !strings.Contains(report, "values.yaml lacks them") || !strings.Contains(report, "monitoring.passcode\n") {
 		t.Errorf("the report is:\n%s", report)
 	}
 }
@@ -112,7 +120,7 @@ func TestReportTellsOfKubernetes(t *testing.T) {
 	for wants, told := range map[string]bool{"": false, ">=1.25.0-0": false, ">=1.34.0-0": true, "<1.25.0-0": true} {
 		k := kind{api: &API{chart: &chart.Chart{Metadata: &chart.Metadata{KubeVersion: wants}}}}
 		k.entry.Tests = true
-		if report := k.report(); strings.Contains(report, "The chart is for Kubernetes "+wants) != told {
+		if report := k.report(""); strings.Contains(report, "The chart is for Kubernetes "+wants) != told {
 			t.Errorf("for %q, the report is:\n%s", wants, report)
 		}
 	}

@@ -63,6 +63,7 @@ var (
 	ownLabel = `app\.kubernetes\.io/name: welcome-operator`
 	comments = regexp.MustCompile(`^(#.*\n)+`)
 	rules    = regexp.MustCompile(`(?ms)^rules:\n.*`)
+	deploys  = regexp.MustCompile(`\(make\s+manifests\s+(images\s+push\s+)?deploy\)`) // in messages, which YAML folds
 )
 
 // inOwn does something in a copy of this repository that has other kinds: those of the operator in dir. What was made of that goes there.
@@ -175,6 +176,7 @@ func (o *own) write() error {
 	}
 	// The name of the lease is that of what it publishes, by a right to that name and in the bounds of the policy.
 	manifest = strings.ReplaceAll(manifest, operator.LeaderElectionID, o.name)
+	manifest = deploys.ReplaceAllLiteralString(manifest, "(then make manifests INTO=DIR, build the image, kubectl apply --server-side --kustomize DIR)")
 	if err := os.WriteFile(filepath.Join(o.dir, "operator.yaml"), []byte(fmt.Sprintf(ownManifest, o.name)+manifest), 0o644); err != nil {
 		return err
 	}

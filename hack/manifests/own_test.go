@@ -69,7 +69,7 @@ func TestOwnOperator(t *testing.T) {
 		"samples/example_v1_goodbye.yaml":        {"spec:\n  text: hello\n"},
 		"helm-charts/goodbye/README.md":          {"The text."},
 		"helm-charts/goodbye/values.yaml":        {"image: example.com/one:v1"},
-		"operator.yaml":                          {"name: goodbyes.example.com\n", "name: notes-operator-system\n", "# - Goodbye: job.yaml\n- apiGroups: [batch]", "image: demo.welcome.domain/notes-operator:v", "notes-operator-system:notes-operator-controller-manager:", "- --leader-election-id=notes-operator\n", "  resourceNames:\n  - notes-operator\n", `request.name == "notes-operator"`},
+		"operator.yaml":                          {"name: goodbyes.example.com\n", "name: notes-operator-system\n", "# - Goodbye: job.yaml\n- apiGroups: [batch]", "image: demo.welcome.domain/notes-operator:v", "notes-operator-system:notes-operator-controller-manager:", "- --leader-election-id=notes-operator\n", "  resourceNames:\n  - notes-operator\n", `request.name == "notes-operator"`, "(then make manifests INTO=DIR, build the image"},
 		"kustomization.yaml":                     {"- name: demo.welcome.domain/notes-operator\n"},
 		"helm-charts/goodbye/Chart.yaml":         {"name: plain"},
 		"helm-charts/goodbye/templates/job.yaml": {"CronJob"},
@@ -80,7 +80,7 @@ func TestOwnOperator(t *testing.T) {
 			}
 		}
 	}
-	if strings.Contains(own["operator.yaml"], "elcomes") || strings.Contains(own["operator.yaml"], "RELATED_IMAGE") || strings.Contains(own["operator.yaml"], "welcome-operator.webapp") {
+	if strings.Contains(own["operator.yaml"], "elcomes") || strings.Contains(own["operator.yaml"], "RELATED_IMAGE") || strings.Contains(own["operator.yaml"], "welcome-operator.webapp") || strings.Contains(own["operator.yaml"], "deploy)") {
 		t.Errorf("it has something of Welcomes:\n%s", own["operator.yaml"])
 	}
 

@@ -192,7 +192,7 @@ func policyValidations(entries []operator.Entry) []admissionregistrationv1.Valid
 			`variables.volumes.all(v, has(v.configMap) || has(v.downwardAPI) || has(v.emptyDir) || has(v.ephemeral) || has(v.image) || has(v.persistentVolumeClaim) || has(v.projected) || has(v.secret))`,
 			`variables.containers.all(c, !has(c.ports) || c.ports.all(p, !has(p.hostPort) || p.hostPort == 0))`,
 			`variables.containers.all(c, !has(c.securityContext) || (!has(c.securityContext.privileged) || !c.securityContext.privileged) && (!has(c.securityContext.capabilities) || !has(c.securityContext.capabilities.add) || c.securityContext.capabilities.add.all(a, a == "NET_BIND_SERVICE")))`),
-		rule("the operator's ServiceAccount makes, changes and deletes Secrets only for a kind that has secrets: true in watches.yaml (make manifests deploy)",
+		rule("the operator's ServiceAccount makes, changes and deletes Secrets only for a kind that has secrets: true in watches.yaml (make manifests images push deploy)",
 			`variables.resource != "/secrets" || variables.record || `+strings.Replace(unless(func(e operator.Entry) bool { return e.Secrets }, "false"),
 				"variables.after", `(request.operation == "DELETE" ? variables.before : variables.after)`, 1)),
 		// Kubernetes fills or obeys such Secrets: who may make and read them has the token of any ServiceAccount, or adds a node to the cluster.
@@ -201,7 +201,7 @@ func policyValidations(entries []operator.Entry) []admissionregistrationv1.Valid
 			`(variables.resource != "/secrets" || request.operation == "DELETE" || !has(object.type) || object.type != "kubernetes.io/service-account-token" || `+
 				unless(func(e operator.Entry) bool { return e.Secrets && slices.Contains(e.Allow.Pods, obj.PodServiceAccounts) }, "false")+`)`),
 		// A controller or a mark is no bound there: it may be of a custom resource that there is not, in whatever namespace.
-		rule("in no namespace, the operator's ServiceAccount makes, changes and deletes only what allow.cluster of watches.yaml has (make manifests deploy)",
+		rule("in no namespace, the operator's ServiceAccount makes, changes and deletes only what allow.cluster of watches.yaml has (make manifests images push deploy)",
 			`has(request.namespace) && request.namespace != "" || variables.inNoNamespace`),
 	}
 }

@@ -38,7 +38,7 @@ func Check(o *unstructured.Unstructured) error {
 			switch value.(type) {
 			case string, nil:
 			default: // with one of these, GetLabels or GetAnnotations has none
-				return fmt.Errorf("%s %q: the value %v of the %s %s is no text", o.GetKind(), o.GetName(), value, what, key)
+				return fmt.Errorf("%s %q: the value %v of the %s %s is not a string", o.GetKind(), o.GetName(), value, what, key)
 			}
 		}
 	}
@@ -46,7 +46,7 @@ func Check(o *unstructured.Unstructured) error {
 		return nil // what is in their data is no quantity, and perhaps nobody's to see
 	}
 	if text := endlessIn(o.Object); text != "" {
-		return fmt.Errorf("%s %q: %.40s is no number that can be handled", o.GetKind(), o.GetName(), text)
+		return fmt.Errorf("%s %q: %.40s is not a valid number", o.GetKind(), o.GetName(), text)
 	}
 	return nil
 }

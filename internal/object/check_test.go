@@ -15,13 +15,13 @@ func TestCheck(t *testing.T) {
 		"{apiVersion: v1, kind: ConfigMap, metadata: {generateName: a-, annotations: {helm.sh/hook: pre-install}}}": "",
 		deployment + "'1.10'}}}": "",
 		deployment + "null}}}":   "",
-		deployment + "1.10}}}":   `Deployment "a": the value 1.1 of the label b is no text`,
-		deployment + "true}}}":   `Deployment "a": the value true of the label b is no text`,
-		"{kind: PersistentVolumeClaim, metadata: {name: a, annotations: {helm.sh/resource-policy: keep, b: 3}}}":                       `PersistentVolumeClaim "a": the value 3 of the annotation b is no text`,
+		deployment + "1.10}}}":   `Deployment "a": the value 1.1 of the label b is not a string`,
+		deployment + "true}}}":   `Deployment "a": the value true of the label b is not a string`,
+		"{kind: PersistentVolumeClaim, metadata: {name: a, annotations: {helm.sh/resource-policy: keep, b: 3}}}":                       `PersistentVolumeClaim "a": the value 3 of the annotation b is not a string`,
 		"{kind: PersistentVolumeClaim, metadata: {name: a, annotations: {helm.sh/resource-policy: keep, b: null}}}":                    "",
-		deployment + "c}}, spec: {template: {spec: {containers: [{resources: {requests: {cpu: 123456789012345678901e300000000}}}]}}}}": `Deployment "a": 123456789012345678901e300000000 is no number`,
+		deployment + "c}}, spec: {template: {spec: {containers: [{resources: {requests: {cpu: 123456789012345678901e300000000}}}]}}}}": `Deployment "a": 123456789012345678901e300000000 is not a valid number`,
 		"{apiVersion: v1, kind: Secret, metadata: {name: a}, stringData: {b: '1e-300000000'}}":                                         "",
-		deployment + "c}}, spec: {a: '1e-300000000'}}":                                                                                 `Deployment "a": 1e-300000000 is no number`,
+		deployment + "c}}, spec: {a: '1e-300000000'}}":                                                                                 `Deployment "a": 1e-300000000 is not a valid number`,
 		deployment + "c}}, spec: {image: 'a:1234567e89', b: 1e-10, c: e-1234567}}":                                                     "",
 	} {
 		err := Check(parse(t, text))

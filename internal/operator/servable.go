@@ -83,7 +83,7 @@ func (s *servable) split(ctx context.Context, entries []Entry, refused []broken)
 func (s *servable) lack(ctx context.Context, entry Entry, others bool) (lack, err error) {
 	_, err = s.mapper.RESTMapping(entry.GroupKind(), entry.Version)
 	if meta.IsNoMatchError(err) {
-		return errors.New("the cluster does not know this kind: install its CRD (make install)"), nil
+		return errors.New("the cluster does not know this kind: install its CRD (make install; of an operator of your own: kubectl apply --server-side --kustomize DIR, or the file with the CRD)"), nil
 	}
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (s *servable) lack(ctx context.Context, entry Entry, others bool) (lack, er
 			err = s.install(ctx, crd)
 		}
 		if err != nil {
-			return fmt.Errorf("the cluster does not know the kind %s, which the chart brings in crds/: helm show crds %s | kubectl create -f -, or set crds: true (make manifests deploy): %w", kind, entry.ChartPath, err), nil
+			return fmt.Errorf("the cluster does not know the kind %s, which the chart brings in crds/: helm show crds %s | kubectl create -f -, or set crds: true (make manifests images push deploy; of an operator of your own: make manifests INTO=DIR, build the image, kubectl apply --server-side --kustomize DIR): %w", kind, entry.ChartPath, err), nil
 		}
 	}
 	if others {
@@ -127,7 +127,7 @@ func (s *servable) lack(ctx context.Context, entry Entry, others bool) (lack, er
 	}
 	err = release.TryList(ctx, s.client, object.Secret, s.namespaces, object.ManagedBy())
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("secrets: true, and the operator may not see Secrets: give its ServiceAccount the right (make manifests deploy): %w", err), nil
+		return fmt.Errorf("secrets: true, and the operator may not see Secrets: give its ServiceAccount the right (make manifests images push deploy; of an operator of your own: make manifests INTO=DIR, kubectl apply --server-side --kustomize DIR): %w", err), nil
 	}
 	return nil, err
 }

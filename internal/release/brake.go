@@ -60,7 +60,7 @@ func (c *churn) holds(now time.Time, generation int64, chart string) string {
 		return ""
 	}
 	return fmt.Sprintf("%d revisions within %s, although neither the custom resource nor its chart was edited: what the chart asks the cluster for keeps changing (%s), "+
-		"and there is no further revision until that stays the same for %[2]s", mostRevisions, brakeWindow, strings.Join(c.changed, ", "))
+		"and there is no further revision until that stays the same for %[2]s. Keep that the same, or remove the lookup or .Capabilities from the chart; what was applied goes on running", mostRevisions, brakeWindow, strings.Join(c.changed, ", "))
 }
 
 // braked is why there is no further revision for now, empty if there may be one.

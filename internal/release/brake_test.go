@@ -24,7 +24,7 @@ func TestBrake(t *testing.T) {
 		}
 	}
 	upgrade(time.Minute, "c")
-	if why := held(1, "chart"); !strings.Contains(why, "3 revisions within 10m0s") || !strings.Contains(why, "configmaps it in namespace here") {
+	if why := held(1, "chart"); !strings.Contains(why, "3 revisions within 10m0s") || !strings.Contains(why, "configmaps it in namespace here") || !strings.HasSuffix(why, ". Keep that the same, or remove the lookup or .Capabilities from the chart; what was applied goes on running") {
 		t.Errorf("not held, or not why: %q", why)
 	}
 	if held(2, "chart") != "" || held(1, "new") != "" {

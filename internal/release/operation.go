@@ -161,7 +161,7 @@ func (op *operation) placeForHooks() error {
 	if op.hooked = op.hookPlaces.Take(op.namespace); op.hooked {
 		return nil
 	}
-	return noPlace{fmt.Errorf("not begun: the hooks of %d other custom resources in this namespace, or of %d in all, are waited for", maxHooks, allHooks)}
+	return noPlace{fmt.Errorf("not begun: at most %d custom resources in a namespace, and %d in all, may wait for hooks at once. It begins by itself when one of them is done", maxHooks, allHooks)}
 }
 
 // waits has the status say what the action waits for, while it does. Tests change nothing of what it says.

@@ -96,7 +96,7 @@ func (a *actionClient) try(source chartSource, spec map[string]any, whole string
 	for _, upgrade := range upgrades {
 		ended, failed := trial{a.owner.GetName(), namespace, a.Chart.Raw, spec, capabilities.KubeVersion, capabilities.APIVersions, upgrade}.run(a.ctx)
 		if failed != nil {
-			return noPlace{fmt.Errorf("not begun: the trial of this spec has come to no end: %w", failed)}
+			return noPlace{fmt.Errorf("not begun: the trial of this spec did not finish: %w", failed)}
 		}
 		if ended {
 			err = notAllowed{fmt.Errorf("not allowed: to render the chart with this spec takes more than %d MiB of memory, or %s of a processor: its largest number, or longest list or map, is %.100s (%.0f), its longest text has %d bytes; change that",

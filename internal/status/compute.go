@@ -17,6 +17,7 @@ import (
 // observation is everything that a status is computed from.
 type observation struct {
 	name, namespace string
+	kind            string // of the custom resource
 	operator        string // this one
 	generation      int64
 	deleting        bool
@@ -31,10 +32,16 @@ type observation struct {
 	now  metav1.Time
 }
 
-// childState is an object of a release. live is nil while it is not seen as it was applied, and gone is whether
+// called is how the custom resource is named on the command line.
+func (o observation) called() string {
+	return strings.ToLower(o.kind) + "/" + o.name + " -n " + o.namespace
+}
+
+// childState is an object of a release, of the custom resource that is called so on the command line. live is nil while it is not seen as it was applied, and gone is whether
 // that is because it does not exist. unlabelled is whether the cache does not show it for want of the label by which it selects. listed is how many ending pods of it somebody has found who looked.
 type childState struct {
 	object.Child
+	called           string
 	live             *unstructured.Unstructured
 	gone, unlabelled bool
 	listed           int64
@@ -150,7 +157,7 @@ func judge(previous Status, seen observation) verdict {
 	case seen.deleting:
 		return verdict{ready: metav1.ConditionFalse, reason: ReasonUninstalling, message: "The release is being uninstalled.", reconciling: true}
 	case meta.IsStatusConditionTrue(seen.reported, pausedType):
-		return verdict{ready: metav1.ConditionUnknown, reason: ReasonPaused, message: "Nothing is applied, repaired or looked at until the pause annotation is removed."}
+		return verdict{ready: metav1.ConditionUnknown, reason: ReasonPaused, message: fmt.Sprintf("Nothing is applied, repaired or looked at. To resume: kubectl welcome resume %s, or remove the annotation %s.", seen.called(), release.Pause)}
 	case failed:
 		return verdict{ready: metav1.ConditionFalse, reason: problem.reason, message: problem.message, reconciling: !problem.permanent, stalled: problem.permanent}
 	case previous.condition(Ready).Reason == ReasonPaused && meta.FindStatusCondition(seen.reported, deployedType) == nil: // [Reporter.resumed]: nobody has looked yet

@@ -64,7 +64,7 @@ spec: {type: ClusterIP, clusterIP: 10.0.0.1, ports: [{port: 8080}]}
 // observed is a generation that is applied and healthy, until change changes it.
 func observed(t *testing.T, change func(*observation)) observation {
 	seen := observation{
-		name: "hello", namespace: "test", generation: 3, now: noon,
+		name: "hello", namespace: "test", kind: "Welcome", generation: 3, now: noon,
 		reported: []metav1.Condition{{Type: "Deployed", Status: metav1.ConditionTrue}, {Type: irreconcilable, Status: metav1.ConditionFalse}, {Type: pausedType, Status: metav1.ConditionFalse}},
 		state:    release.State{Generation: 3, Revision: 4, Status: "deployed", Chart: "welcome", ChartVersion: "0.1.0", PagePath: "/hello/", LastApplied: noon.Time, Digest: "d"},
 	}
@@ -133,13 +133,13 @@ func TestNext(t *testing.T) {
 			metav1.ConditionFalse, "InstallError", "connection refused", kstatus.InProgressStatus},
 		"paused": {func(_ *testing.T, o *observation) {
 			meta.SetStatusCondition(&o.reported, metav1.Condition{Type: pausedType, Status: metav1.ConditionTrue})
-		}, metav1.ConditionUnknown, "Paused", "pause annotation", kstatus.InProgressStatus},
+		}, metav1.ConditionUnknown, "Paused", "resume welcome/hello -n test, or remove the annotation webapp.demo.welcome.domain/paused.", kstatus.InProgressStatus},
 		"being deleted": {func(_ *testing.T, o *observation) { o.deleting = true },
 			metav1.ConditionFalse, "Uninstalling", "uninstalled", kstatus.InProgressStatus},
 		"an uninstall that failed": {func(t *testing.T, o *observation) {
 			o.deleting = true
 			fail("UninstallError", `User "operator" cannot delete resource "services"`)(t, o)
-		}, metav1.ConditionFalse, "Forbidden", "config/rbac", kstatus.FailedStatus},
+		}, metav1.ConditionFalse, "Forbidden", "DIR/samples", kstatus.FailedStatus},
 		"waiting for its turn": {func(_ *testing.T, o *observation) { o.state.WaitFor = "10 are underway" },
 			metav1.ConditionTrue, "Healthy", "not up to date: 10 are underway", kstatus.InProgressStatus},
 	} {

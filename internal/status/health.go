@@ -42,7 +42,7 @@ func (o childState) health() *verdict {
 	v := &verdict{ready: metav1.ConditionFalse, reason: ReasonProgressing, reconciling: true, unhealthy: true}
 	if o.Expired { // and is judged all the same
 		v.reconciling, v.stalled, v.reason = false, true, "JobFailed"
-		v.message = fmt.Sprintf("%s has failed, and is gone since, as it says. To have it made and run again: kubectl welcome reconcile --force.", o)
+		v.message = fmt.Sprintf("%s has failed, and Kubernetes has deleted it since (ttlSecondsAfterFinished). To have it created and run again: kubectl welcome reconcile --force %s", o, o.called)
 		return v
 	}
 	if o.live == nil {
@@ -51,7 +51,7 @@ func (o childState) health() *verdict {
 	}
 	if o.unlabelled { // where drift is repaired, that was to put it back
 		v.reconciling, v.stalled, v.reason = false, true, "LabelTakenOff"
-		v.message = fmt.Sprintf("%s lacks the label %s, without which the operator does not see what becomes of it. A webhook or policy that takes it off has to let it pass; where drift is not repaired, kubectl welcome reconcile --force puts it back.", o, object.ManagedBy())
+		v.message = fmt.Sprintf("%s lacks the label %s, so the operator cannot watch it. Let the webhook or policy that removes the label keep it; if drift is not repaired, restore it by: kubectl welcome reconcile --force %s", o, object.ManagedBy(), o.called)
 		return v
 	}
 	result, err := object.Health(o.live)

@@ -63,12 +63,12 @@ func TestPodTrouble(t *testing.T) {
 
 // What the operator does not see is not healthy, whatever it says of itself.
 func TestHealthOfWhatLacksTheLabel(t *testing.T) {
-	o := childState{Child: object.Child{APIVersion: "v1", Kind: "Service", Name: "hello"}, live: parse(t, healthyService), unlabelled: true}
+	o := childState{Child: object.Child{APIVersion: "v1", Kind: "Service", Name: "hello"}, called: "welcome/hello -n test", live: parse(t, healthyService), unlabelled: true}
 	v := o.health()
 	if v == nil || v.reason != "LabelTakenOff" || !v.stalled || v.reconciling {
 		t.Fatalf("it says %+v", v)
 	}
-	for _, part := range []string{`Service "hello"`, "webapp.demo.welcome.domain/managed-by=welcome-operator", "webhook or policy"} {
+	for _, part := range []string{`Service "hello"`, "webapp.demo.welcome.domain/managed-by=welcome-operator", "webhook or policy", "reconcile --force welcome/hello -n test"} {
 		if !strings.Contains(v.message, part) {
 			t.Errorf("%q does not say %q", v.message, part)
 		}

@@ -360,6 +360,7 @@ func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured
 	seen := observation{
 		name:       owner.GetName(),
 		namespace:  owner.GetNamespace(),
+		kind:       owner.GetKind(),
 		operator:   r.claims.self,
 		generation: owner.GetGeneration(),
 		deleting:   owner.GetDeletionTimestamp() != nil,
@@ -367,12 +368,13 @@ func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured
 		state:      state,
 		now:        metav1.Now(),
 	}
+	called := seen.called()
 	_, failed := failure(reported)
 	for _, child := range state.Children {
 		if child.Expired && !child.Failed {
 			continue
 		}
-		o := childState{Child: child}
+		o := childState{Child: child, called: called}
 		if child.Expired {
 			o.gone = true
 		} else if failed {

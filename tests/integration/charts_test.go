@@ -57,7 +57,7 @@ spec:
 		}
 	}
 	s.create("too-many", kit.Greet("endless")) // for one namespace: others have hooks, too
-	s.awaitCondition("too-many", "Ready", "False", "not begun: the hooks of 8 other custom resources in this namespace")
+	s.awaitCondition("too-many", "Ready", "False", "not begun: at most 8 custom resources in a namespace")
 	s.must(s.hasRecords("too-many", 0))
 	ends := &batchv1.Job{}
 	s.get(ends, held[7])
@@ -184,7 +184,7 @@ func TestJobThatFailsAndExpires(t *testing.T) {
 	s.awaitReason("hello", "JobFailed", "failed: 0/1")
 	s.await("it is known to have failed", func() error { return says(s.childrenInStatus(), []string{`"failed":true`}) })
 	s.must(env.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
-	s.awaitReason("hello", "JobFailed", "is gone", "kubectl welcome reconcile --force")
+	s.awaitReason("hello", "JobFailed", "has deleted it since", "kubectl welcome reconcile --force welcome/hello -n "+s.namespace)
 	s.settled(operator)
 	if err := s.find(job, "hello"); !apierrors.IsNotFound(err) {
 		t.Errorf("it is run again: %v", err)

@@ -83,7 +83,7 @@ func TestEndlessNumbers(t *testing.T) {
 	before, err := operator.RSS()
 	s.must(err)
 	s.create("endless", kit.Greet("1e-300000000"))
-	s.awaitCondition("endless", "Ready", "False", "1e-300000000 is no number that can be handled. Correct the spec.")
+	s.awaitCondition("endless", "Ready", "False", "1e-300000000 is not a valid number. Correct the spec.")
 	requesting := func(name, request string) corev1.Container {
 		return corev1.Container{Name: name, Image: image, Resources: corev1.ResourceRequirements{
 			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(request), corev1.ResourceMemory: resource.MustParse(request)},

@@ -574,7 +574,7 @@ func TestSecretsWithoutTheRight(t *testing.T) {
 	s := newScene(t)
 	operator := s.launch(settings{namespaces: []string{s.namespace}, watches: watchesWith(secrets)})
 	s.await("the operator says what it lacks", func() error {
-		return says(operator.Text(), []string{"Nothing can be served yet", "entry 1", "secrets: true", "may not see Secrets", "make manifests deploy"})
+		return says(operator.Text(), []string{"Nothing can be served yet", "entry 1", "secrets: true", "may not see Secrets", "make manifests images push deploy"})
 	})
 	if err := operator.ready(); err == nil {
 		t.Error("it is ready")

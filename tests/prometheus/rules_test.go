@@ -95,8 +95,8 @@ func TestRulesAreTestedAndExplained(t *testing.T) {
 		if !strings.Contains(tests, "alertname: "+rule.Alert+"\n") {
 			t.Errorf("no test in %s has %s fire", unitTests, rule.Alert)
 		}
-		if !strings.Contains(book, "\n## "+rule.Alert+"\n") || rule.Annotations["runbook"] != "docs/runbook.md#"+strings.ToLower(rule.Alert) {
-			t.Errorf("%s has no section in %s, or does not name it: %q", rule.Alert, runbook, rule.Annotations["runbook"])
+		if !strings.Contains(book, "\n## "+rule.Alert+"\n") || rule.Annotations["runbook_url"] != "https://demo.welcome.domain/welcome-operator/docs/runbook.md#"+strings.ToLower(rule.Alert) {
+			t.Errorf("%s has no section in %s, or does not name it: %q", rule.Alert, runbook, rule.Annotations["runbook_url"])
 		}
 	}
 }
