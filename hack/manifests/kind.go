@@ -96,7 +96,7 @@ func makeKind(w wanted) (err error) {
 			return fmt.Errorf("%s has a kind %s: an operator serves kinds of different names", watchesFile, entry.Kind)
 		}
 	}
-	chrt, err := loader.Load(w.chart)
+	chrt, err := loadChart(w.chart)
 	if err != nil {
 		return fmt.Errorf("chart %s: %w", w.chart, err)
 	}
@@ -150,6 +150,34 @@ func makeKind(w wanted) (err error) {
 	}
 	fmt.Print(kinds[len(kinds)-1].report())
 	return nil
+}
+
+// loadChart reads a chart that somebody else may have written. Helm follows links wherever they lead, and what is there would be copied with the chart.
+func loadChart(place string) (*chart.Chart, error) {
+	root, err := filepath.Abs(place)
+	if err != nil {
+		return nil, err
+	}
+	if root, err = filepath.EvalSymlinks(root); err != nil {
+		return nil, err
+	}
+	err = filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Type()&fs.ModeSymlink == 0 {
+			return err
+		}
+		target, err := filepath.EvalSymlinks(file)
+		if err != nil {
+			return err
+		}
+		if within, err := filepath.Rel(root, target); err != nil || !filepath.IsLocal(within) {
+			return fmt.Errorf("%q is a link to %q, which is not in the chart's directory: put a copy in its place if that belongs to the chart, or else remove the link", file, target)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return loader.Load(place)
 }
 
 // inPods is what the words of allow.pods stand for.

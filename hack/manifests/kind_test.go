@@ -189,6 +189,47 @@ func TestMakeKindLeavesNothing(t *testing.T) {
 	}
 }
 
+// A chart brings no file of the machine along to which a link of it leads. One to a file of its own is as good as that.
+func TestLinksOutOfAChart(t *testing.T) {
+	outside := chartAt(t, map[string]string{"key": "private", "dir/key": "private"})
+	for name, c := range map[string]struct {
+		target string
+		taken  bool
+	}{
+		"a file elsewhere":        {filepath.Join(outside, "key"), false},
+		"a directory elsewhere":   {filepath.Join(outside, "dir"), false},
+		"by a path that leads up": {"../..", false},
+		"a link to another link":  {"away", false},
+		"a file of the chart":     {"../values.yaml", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "a: 1\n", "files/x": ""})
+			link := filepath.Join(dir, "files/link")
+			if c.target == "away" {
+				if err := os.Symlink(outside, filepath.Join(dir, "files/away")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Symlink(c.target, link); err != nil {
+				t.Fatal(err)
+			}
+			given := filepath.Join(t.TempDir(), "given") // the directory may be a link itself
+			if err := os.Symlink(dir, given); err != nil {
+				t.Fatal(err)
+			}
+			for _, place := range []string{dir, given} {
+				chrt, err := loadChart(place)
+				if c.taken && (err != nil || len(chrt.Files) != 2 || string(chrt.Files[0].Data) != "a: 1\n") {
+					t.Errorf("%s: %v, %v", place, chrt, err)
+				}
+				if !c.taken && (err == nil || !strings.Contains(err.Error(), "is not in the chart's directory: put a copy in its place")) {
+					t.Errorf("%s: error is %v", place, err)
+				}
+			}
+		})
+	}
+}
+
 // A chart may write anything for a kind, and so get the operator any right.
 func TestRightsOfAStrangersChart(t *testing.T) {
 	inCopy(t)
