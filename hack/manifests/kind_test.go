@@ -235,7 +235,10 @@ func TestRightsOfAStrangersChart(t *testing.T) {
 	inCopy(t)
 	template := ""
 	for _, object := range []string{"v1 Secret", "v1 secret", "v1 '*'", "rbac.authorization.k8s.io/v1 Role", "rbac.authorization.k8s.io/v1 rolebinding",
-		"rbac.authorization.k8s.io/v1 ClusterRole", "example.net/v1 Anything", "'*/v1' Service", "authentication.k8s.io/v1 TokenReview", `"v1" "Service\n- evil"`, "batch/v1 CronJob"} {
+		"rbac.authorization.k8s.io/v1 ClusterRole", "example.net/v1 Anything", "'*/v1' Service", "authentication.k8s.io/v1 TokenReview", `"v1" "Service\n- evil"`,
+		"storage.k8s.io/v1 VolumeAttachment", "storage.k8s.io/v1 VolumeAttributesClass", "networking.k8s.io/v1 ServiceCIDR", "networking.k8s.io/v1 IPAddress", "resource.k8s.io/v1 ResourceSlice",
+		"resource.k8s.io/v1beta2 DeviceTaintRule", "certificates.k8s.io/v1beta1 ClusterTrustBundle", "storagemigration.k8s.io/v1beta1 StorageVersionMigration", "v1 ComponentStatus", "v1 Node",
+		"batch/v1 CronJob"} {
 		apiVersion, kind, _ := strings.Cut(object, " ")
 		template += "---\n{apiVersion: " + apiVersion + ", kind: " + kind + ", metadata: {name: x}}\n"
 	}
