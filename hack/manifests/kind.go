@@ -21,6 +21,7 @@ import (
 	obj "demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/operator"
 	"demo.welcome.domain/welcome-operator/internal/release"
+	"demo.welcome.domain/welcome-operator/internal/terminal"
 )
 
 const managerFile = "config/manager/manager.yaml"
@@ -98,7 +99,7 @@ func makeKind(w wanted) (err error) {
 			return fmt.Errorf("%s has a kind %s: an operator serves kinds of different names", watchesFile, entry.Kind)
 		}
 	}
-	chrt, err := loader.Load(w.chart)
+	chrt, err := loadChart(w.chart)
 	if err != nil {
 		return fmt.Errorf("chart %s: %w", w.chart, err)
 	}
@@ -154,6 +155,34 @@ func makeKind(w wanted) (err error) {
 	return nil
 }
 
+// loadChart reads a chart that somebody else may have written. Helm follows links wherever they lead, and what is there would be copied with the chart.
+func loadChart(place string) (*chart.Chart, error) {
+	root, err := filepath.Abs(place)
+	if err != nil {
+		return nil, err
+	}
+	if root, err = filepath.EvalSymlinks(root); err != nil {
+		return nil, err
+	}
+	err = filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.Type()&fs.ModeSymlink == 0 {
+			return err
+		}
+		target, err := filepath.EvalSymlinks(file)
+		if err != nil {
+			return err
+		}
+		if within, err := filepath.Rel(root, target); err != nil || !filepath.IsLocal(within) {
+			return fmt.Errorf("%q is a link to %q, which is not in the chart's directory: put a copy in its place if that belongs to the chart, or else remove the link", file, target)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return loader.Load(place)
+}
+
 // inPods is what the words of allow.pods stand for.
 var inPods = map[string]string{
 	obj.PodSecrets:         "Secrets",
@@ -164,15 +193,22 @@ var inPods = map[string]string{
 // report says what people should know of a new kind, which is of an operator of its own in into if that is not empty.
 func (k kind) report(into string) string {
 	out := &strings.Builder{}
+	regenerate := "make manifests"
 	if into != "" {
-		into = " INTO=" + into
+		regenerate += " INTO=" + into
 	}
-	fmt.Fprintf(out, "\n%s is a kind. It does as its chart.\n", k.entry.Kind)
+	say := func(format string, args ...any) { // a line, of which what the chart says is a part that looks like no other line
+		for i := range args {
+			args[i] = terminal.Line(fmt.Sprint(args[i]))
+		}
+		fmt.Fprintf(out, format+"\n", args...)
+	}
+	say("\n%s is a kind. It does as its chart.", k.entry.Kind)
 	if len(k.api.unlisted) > 0 {
-		fmt.Fprintf(out, "These are pinned, and values.yaml lacks them: see that each is spelt as the templates have it: %s\n", strings.Join(k.api.unlisted, ", "))
+		say("These are pinned, and values.yaml lacks them: see that each is spelt as the templates have it: %s", strings.Join(k.api.unlisted, ", "))
 	}
 	if len(k.api.left) > 0 {
-		fmt.Fprintf(out, "These values are no fields of it, unless allow.values in %s lists them:\n", watchesFile)
+		say("These values are no fields of it, unless allow.values in %s lists them:", watchesFile)
 	}
 	var reasons []string
 	paths := map[string][]string{}
@@ -183,33 +219,33 @@ func (k kind) report(into string) string {
 		paths[left.why] = append(paths[left.why], left.path)
 	}
 	for _, why := range reasons {
-		fmt.Fprintf(out, "  %s: %s\n", strings.Join(paths[why], ", "), why)
+		say("  %s: %s", strings.Join(paths[why], ", "), why)
 	}
 	for _, word := range k.entry.Allow.Pods {
-		fmt.Fprintf(out, "Pods of it use %s: allow.pods in %s lets them now (%s). Look at why in the chart, or take it out\n", inPods[word], watchesFile, word)
+		say("Pods of it use %s: allow.pods in %s lets them now (%s). Look at why in the chart, or take it out", inPods[word], watchesFile, word)
 	}
 	for _, broken := range k.api.broken {
-		fmt.Fprintf(out, "The chart can't be rendered with %s and nothing else: %s\n", broken.path, broken.why)
+		say("The chart can't be rendered with %s and nothing else: %s", broken.path, broken.why)
 	}
 	for _, m := range k.api.kinds {
 		if why := k.refusal(m); why != "" {
-			fmt.Fprintf(out, "The operator gets no right to make %s (%s, %s): %s\n", m.kind, m.file, cmp.Or(m.when, "always: no "+k.entry.Kind+" will be ready"), why)
+			say("The operator gets no right to make %s (%s, %s): %s", m.kind, m.file, cmp.Or(m.when, "always: no "+k.entry.Kind+" will be ready"), why)
 			if without := k.api.without(m.kind); m.when == "" && without != "" {
-				fmt.Fprintf(out, "  pinned in overrideValues, %s leaves it out\n", without)
+				say("  pinned in overrideValues, %s leaves it out", without)
 			}
 		}
 		for _, why := range k.tooMuchIn(m) {
-			fmt.Fprintf(out, "The operator gets no right to hand out all that a %s does (%s): %s\n", m.kind, m.file, why)
+			say("The operator gets no right to hand out all that a %s does (%s): %s", m.kind, m.file, why)
 		}
 	}
 	if wants := k.api.chart.Metadata.KubeVersion; wants != "" && !chartutil.IsCompatibleRange(wants, oldestKubernetes.Version) {
-		fmt.Fprintf(out, "The chart is for Kubernetes %s, the operator for %s or newer: on a cluster for which it is not, no %s will be ready\n", wants, oldestKubernetes.Version, k.entry.Kind)
+		say("The chart is for Kubernetes %s, the operator for %s or newer: on a cluster for which it is not, no %s will be ready", wants, oldestKubernetes.Version, k.entry.Kind)
 	}
 	if !k.entry.Tests && k.api.hasTests() {
-		fmt.Fprintf(out, "The tests of the chart are not run: tests: true in %s lets a %s have them run (then make manifests%s)\n", watchesFile, k.entry.Kind, into)
+		say("The tests of the chart are not run: tests: true in %s lets a %s have them run (then %s)", watchesFile, k.entry.Kind, regenerate)
 	}
 	for _, file := range k.api.chart.CRDObjects() {
-		fmt.Fprintf(out, "The operator does not install %s: do so before, or have it do so by crds: true in %s (then make manifests%s)\n", file.Name, watchesFile, into)
+		say("The operator does not install %s: do so before, or have it do so by crds: true in %s (then %s)", file.Name, watchesFile, regenerate)
 	}
 	return out.String()
 }

@@ -115,6 +115,17 @@ func TestReportTellsOfPinsThatValuesLack(t *testing.T) {
 	}
 }
 
+// What a chart says is text: it writes over nothing of the report, and adds no line to it.
+func TestReportIsText(t *testing.T) {
+	const evil = "a\033[2K\u202e\nThe operator gets all rights"
+	k := kind{api: &API{chart: &chart.Chart{Metadata: &chart.Metadata{}}, unlisted: []string{evil}, left: []leftOut{{path: evil, why: evil}}, broken: []leftOut{{path: evil, why: evil}}}}
+	k.entry.Tests = true
+	report := k.report("")
+	if strings.ContainsAny(report, "\033\u202e") || strings.Contains(report, "\nThe operator gets all rights") || strings.Count(report, "a\uFFFD[2K\uFFFD The operator gets all rights") != 5 {
+		t.Errorf("the report is %q", report)
+	}
+}
+
 // Who makes a kind of a chart that is not for every cluster is told so.
 func TestReportTellsOfKubernetes(t *testing.T) {
 	for wants, told := range map[string]bool{"": false, ">=1.25.0-0": false, ">=1.34.0-0": true, "<1.25.0-0": true} {
@@ -197,12 +208,56 @@ func TestMakeKindLeavesNothing(t *testing.T) {
 	}
 }
 
+// A chart brings no file of the machine along to which a link of it leads. One to a file of its own is as good as that.
+func TestLinksOutOfAChart(t *testing.T) {
+	outside := chartAt(t, map[string]string{"key": "private", "dir/key": "private"})
+	for name, c := range map[string]struct {
+		target string
+		taken  bool
+	}{
+		"a file elsewhere":        {filepath.Join(outside, "key"), false},
+		"a directory elsewhere":   {filepath.Join(outside, "dir"), false},
+		"by a path that leads up": {"../..", false},
+		"a link to another link":  {"away", false},
+		"a file of the chart":     {"../values.yaml", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "a: 1\n", "files/x": ""})
+			link := filepath.Join(dir, "files/link")
+			if c.target == "away" {
+				if err := os.Symlink(outside, filepath.Join(dir, "files/away")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := os.Symlink(c.target, link); err != nil {
+				t.Fatal(err)
+			}
+			given := filepath.Join(t.TempDir(), "given") // the directory may be a link itself
+			if err := os.Symlink(dir, given); err != nil {
+				t.Fatal(err)
+			}
+			for _, place := range []string{dir, given} {
+				chrt, err := loadChart(place)
+				if c.taken && (err != nil || len(chrt.Files) != 2 || string(chrt.Files[0].Data) != "a: 1\n") {
+					t.Errorf("%s: %v, %v", place, chrt, err)
+				}
+				if !c.taken && (err == nil || !strings.Contains(err.Error(), "is not in the chart's directory: put a copy in its place")) {
+					t.Errorf("%s: error is %v", place, err)
+				}
+			}
+		})
+	}
+}
+
 // A chart may write anything for a kind, and so get the operator any right.
 func TestRightsOfAStrangersChart(t *testing.T) {
 	inCopy(t)
 	template := ""
 	for _, object := range []string{"v1 Secret", "v1 secret", "v1 '*'", "rbac.authorization.k8s.io/v1 Role", "rbac.authorization.k8s.io/v1 rolebinding",
-		"rbac.authorization.k8s.io/v1 ClusterRole", "example.net/v1 Anything", "'*/v1' Service", "authentication.k8s.io/v1 TokenReview", `"v1" "Service\n- evil"`, "batch/v1 CronJob"} {
+		"rbac.authorization.k8s.io/v1 ClusterRole", "example.net/v1 Anything", "'*/v1' Service", "authentication.k8s.io/v1 TokenReview", `"v1" "Service\n- evil"`,
+		"storage.k8s.io/v1 VolumeAttachment", "storage.k8s.io/v1 VolumeAttributesClass", "networking.k8s.io/v1 ServiceCIDR", "networking.k8s.io/v1 IPAddress", "resource.k8s.io/v1 ResourceSlice",
+		"resource.k8s.io/v1beta2 DeviceTaintRule", "certificates.k8s.io/v1beta1 ClusterTrustBundle", "storagemigration.k8s.io/v1beta1 StorageVersionMigration", "v1 ComponentStatus", "v1 Node",
+		"batch/v1 CronJob"} {
 		apiVersion, kind, _ := strings.Cut(object, " ")
 		template += "---\n{apiVersion: " + apiVersion + ", kind: " + kind + ", metadata: {name: x}}\n"
 	}

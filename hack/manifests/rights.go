@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -15,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
 	obj "demo.welcome.domain/welcome-operator/internal/object"
@@ -67,18 +70,38 @@ func (k kind) children() []child {
 	return all
 }
 
-// clusterScoped are the kinds of Kubernetes and of what many clusters have that are in no namespace.
+// clusterScoped are kinds in no namespace of what many clusters have beside Kubernetes' own API.
 var clusterScoped = []string{
-	"Namespace", "Node", "PersistentVolume", "ClusterRole", "ClusterRoleBinding", "IngressClass", "StorageClass", "PriorityClass", "RuntimeClass", "GatewayClass",
-	"VolumeSnapshotClass", "CSIDriver", "CSINode", "APIService", "CustomResourceDefinition", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
-	"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "CertificateSigningRequest",
-	"FlowSchema", "PriorityLevelConfiguration", "ClusterIssuer", "PodSecurityPolicy", "SecurityContextConstraints", "DeviceClass",
+	"GatewayClass", "VolumeSnapshotClass", "APIService", "CustomResourceDefinition", "ClusterIssuer", "PodSecurityPolicy", "SecurityContextConstraints",
 }
+
+// inNamespaces are the kinds of Kubernetes that are in namespaces: those for whose client client-go, which is generated, wants to know one. A list of those that are in
+// none would lack what the next version brings.
+var inNamespaces = func() map[schema.GroupKind]bool {
+	all := map[schema.GroupKind]bool{}
+	for group := range reflect.TypeFor[kubernetes.Interface]().Methods() {
+		for client := range group.Type.Out(0).Methods() {
+			if client.Type.NumIn() != 1 || client.Type.In(0).Kind() != reflect.String {
+				continue
+			}
+			create, ok := client.Type.Out(0).MethodByName("Create")
+			if !ok {
+				continue
+			}
+			kinds, _, _ := scheme.Scheme.ObjectKinds(reflect.New(create.Type.In(1).Elem()).Interface().(runtime.Object)) // one that it does not know is in none
+			for _, kind := range kinds {
+				all[kind.GroupKind()] = true
+			}
+		}
+	}
+	return all
+}()
 
 // inNoNamespace is whether what a chart makes is cluster-scoped: of kinds that nobody here knows, the entry says so.
 func (k kind) inNoNamespace(m made) bool {
-	return slices.Contains(clusterScoped, m.kind) || strings.HasSuffix(m.kind, "Review") ||
-		slices.ContainsFunc(k.entry.Allow.Cluster, func(c obj.ClusterKind) bool { return c.Kind == groupVersionKind(m).GroupKind().String() })
+	of := groupVersionKind(m).GroupKind()
+	return len(scheme.Scheme.VersionsForGroupKind(of)) > 0 && !inNamespaces[of] || slices.Contains(clusterScoped, m.kind) || strings.HasSuffix(m.kind, "Review") ||
+		slices.ContainsFunc(k.entry.Allow.Cluster, func(c obj.ClusterKind) bool { return c.Kind == of.String() })
 }
 
 // refusal is why the operator gets no right to a kind.

@@ -3,7 +3,6 @@ package operator
 import (
 	"context"
 	"fmt"
-	"maps"
 	"runtime"
 	"slices"
 	"strconv"
@@ -162,7 +161,7 @@ type servedKind struct {
 type owner struct {
 	selected      bool
 	conditions    [len(countedConditions)]uint8 // indices of conditionStatuses
-	loop          string                        // what the condition DriftLoop says, if it is True
+	loop          bool                          // it has the condition DriftLoop
 	notReadySince int64                         // Unix time, 0 for what is ready or paused
 	operator      string                        // that has claimed it
 	deleted, held bool                          // it is being deleted, and has the finalizer
@@ -197,13 +196,11 @@ func ownerOf(object *unstructured.Unstructured, selector labels.Selector) owner 
 		operator: release.ClaimedBy(object),
 		deleted:  object.GetDeletionTimestamp() != nil,
 		held:     slices.Contains(object.GetFinalizers(), status.Finalizer),
+		loop:     status.ConditionOf(object, status.DriftLoop)["status"] == "True",
 	}
 	for i, condition := range countedConditions {
 		text, _ := status.ConditionOf(object, condition)["status"].(string)
 		o.conditions[i] = uint8(max(0, slices.Index(conditionStatuses, text)))
-	}
-	if loop := status.ConditionOf(object, status.DriftLoop); loop["status"] == "True" {
-		o.loop, _ = loop["message"].(string)
 	}
 	if since := notReadySince(object); !since.IsZero() {
 		o.notReadySince = since.Unix()
@@ -233,8 +230,8 @@ var (
 		"Whether a condition of a custom resource is True (--metrics-per-resource).", []string{"kind", "namespace", "name", "condition"}, nil)
 
 	driftLoopDesc = prometheus.NewDesc("welcome_operator_drift_loop",
-		fmt.Sprintf("1 for a custom resource with the condition DriftLoop: others undo the repairs of an object, which the message names. At most %d of a kind.", mostDriftLoops),
-		[]string{"kind", "namespace", "name", "message"}, nil)
+		fmt.Sprintf("1 for a custom resource with the condition DriftLoop: others undo the repairs of an object, which the condition names. At most %d of a kind, one of each namespace before a second one of any.", mostDriftLoops),
+		[]string{"kind", "namespace", "name"}, nil)
 
 	// countingKinds count their pods in status.replicas.
 	countingKinds = []string{"Deployment", "StatefulSet", "ReplicaSet"}
@@ -416,7 +413,7 @@ func workloadOf(counted *unstructured.Unstructured) workload {
 
 func (r *resources) collect(out chan<- prometheus.Metric, kind *servedKind, used map[owners]usage) {
 	var conditions [len(countedConditions)][3]float64
-	now, longest, left, counts, loops := time.Now(), time.Duration(0), 0.0, map[string]float64{}, map[types.NamespacedName]string{}
+	now, longest, left, counts, loops := time.Now(), time.Duration(0), 0.0, map[string]float64{}, []types.NamespacedName(nil)
 	kind.owners.forEach(func(name types.NamespacedName, o owner) {
 		if !o.selected {
 			return
@@ -431,8 +428,8 @@ func (r *resources) collect(out chan<- prometheus.Metric, kind *servedKind, used
 				out <- gauge(perResourceDesc, isTrue, kind.Kind, name.Namespace, name.Name, condition)
 			}
 		}
-		if o.loop != "" {
-			loops[name] = o.loop
+		if o.loop {
+			loops = append(loops, name)
 		}
 		if o.notReadySince != 0 {
 			longest = max(longest, now.Sub(time.Unix(o.notReadySince, 0)))
@@ -442,9 +439,8 @@ func (r *resources) collect(out chan<- prometheus.Metric, kind *servedKind, used
 		}
 		counts[name.Namespace]++
 	})
-	byName := slices.SortedFunc(maps.Keys(loops), func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
-	for _, name := range byName[:min(len(byName), mostDriftLoops)] { // the same at each scrape, or the alert of each would come and go
-		out <- gauge(driftLoopDesc, 1, kind.Kind, name.Namespace, name.Name, loops[name])
+	for _, name := range shared(loops, mostDriftLoops) {
+		out <- gauge(driftLoopDesc, 1, kind.Kind, name.Namespace, name.Name)
 	}
 	for i, condition := range countedConditions {
 		for status, count := range conditions[i] { // those that nobody has, too: a series that is there can be alerted on
@@ -467,6 +463,19 @@ func (r *resources) collect(out chan<- prometheus.Metric, kind *servedKind, used
 			out <- gauge(memoryDesc, sum.memory, kind.Kind, key.namespace)
 		}
 	}
+}
+
+// shared are as many of all as there is room for: the first of each namespace, then the second ones, so that no namespace hides those of others. They are
+// the same each time, or the alert of each would come and go.
+func shared(all []types.NamespacedName, room int) []types.NamespacedName {
+	slices.SortFunc(all, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
+	before, turn := map[string]int{}, map[types.NamespacedName]int{}
+	for _, name := range all {
+		turn[name] = before[name.Namespace]
+		before[name.Namespace]++
+	}
+	slices.SortStableFunc(all, func(a, b types.NamespacedName) int { return turn[a] - turn[b] })
+	return all[:min(len(all), room)]
 }
 
 func gauge(desc *prometheus.Desc, value float64, labels ...string) prometheus.Metric {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"helm.sh/helm/v3/pkg/release"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -52,6 +53,21 @@ func (s *scene) notAdopted(name string, before []client.Object) {
 	if !s.knownToHelm(name) {
 		s.Errorf("Helm does not know %s any more", name)
 	}
+}
+
+// forgeHooks writes into Helm's record of a release, as whoever may write Secrets in its namespace can, that it has hooks.
+func (s *scene) forgeHooks(name string, manifests ...string) {
+	s.Helper()
+	record := &corev1.Secret{}
+	s.get(record, "sh.helm.release.v1."+name+".v1")
+	rel := s.unpack(&corev1.ConfigMap{Data: map[string]string{"release": string(record.Data["release"])}})
+	for _, manifest := range manifests {
+		rel.Hooks = append(rel.Hooks, &release.Hook{Name: "forged", Kind: "Job", Events: []release.HookEvent{release.HookPreInstall}, Manifest: manifest})
+	}
+	text, err := json.Marshal(rel)
+	s.must(err)
+	record.Data["release"] = []byte(pack(text))
+	s.must(env.Client.Update(ctx, record))
 }
 
 func (s *scene) knownToHelm(name string) bool {
@@ -181,6 +197,22 @@ func TestAdoptCommand(t *testing.T) {
 	s.helmInstall("taken")
 	s.create("taken", kit.Pause(true))
 	s.expect(adopt("taken", "--yes"), 1, "there is a welcome/taken in "+s.namespace+" already")
+
+	// What hooks have left is told with the command to delete it. What somebody has only written into the record is not: an admin would delete what others need.
+	s.helmInstall("hooked")
+	for name, annotations := range map[string]map[string]string{"left": {release.HookAnnotation: "pre-install"}, "theirs": nil} {
+		meta := objectMeta(s.namespace, name)
+		meta.Annotations = annotations
+		s.must(env.Client.Create(ctx, &corev1.ConfigMap{ObjectMeta: meta}))
+	}
+	s.forgeHooks("hooked", "{apiVersion: v1, kind: ConfigMap, metadata: {name: left}}", "{apiVersion: v1, kind: ConfigMap, metadata: {name: theirs}}",
+		"{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: cluster-admin}}")
+	inTheWay := adopt("hooked", "--yes")
+	s.expect(inTheWay, 1, "kubectl delete -n "+s.namespace+" configmap/left\n", "has for hooks are ConfigMap theirs, ClusterRole cluster-admin, and nothing in them says")
+	if strings.Contains(inTheWay.notes, "configmap/theirs") || strings.Contains(inTheWay.notes, "clusterrole") {
+		t.Errorf("it tells to delete what no hook has left:\n%s", inTheWay.notes)
+	}
+	s.notAdopted("hooked", s.objectsOf("hooked"))
 
 	// Where the operator's records would be called as Helm's, nothing is done until they are called otherwise.
 	t.Setenv("HELM_DRIVER", "configmap")
