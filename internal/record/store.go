@@ -65,6 +65,8 @@ type Store struct {
 	read *corev1.ConfigMap
 	// created is the name of the record that an action has made, empty while there is none.
 	created string
+	// over is whether that is to be made of the one of an attempt before, and was not so far.
+	over bool
 	// notSuperseded is why the revision before that is not marked as superseded, nil if it is or was not to be.
 	notSuperseded error
 }
@@ -123,7 +125,7 @@ func (r *Store) Stamping(stamp func() Record) *Store {
 func (r *Store) HasCreated() bool { return r.created != "" }
 
 // WriteOver has the action make its record of the one with that name, which an attempt before it has left.
-func (r *Store) WriteOver(name string) { r.created = name }
+func (r *Store) WriteOver(name string) { r.created, r.over = name, true }
 
 // Discard removes the record that the action has made.
 func (r *Store) Discard(ctx context.Context) error {
@@ -354,7 +356,15 @@ func (r *Store) Update(ctx context.Context, record *corev1.ConfigMap, opts metav
 		}
 		return err
 	})
-	if apierrors.IsInvalid(err) {
+	over := r.over
+	r.over = false
+	switch {
+	case apierrors.IsInvalid(err) && over: // somebody has made it immutable, and it is of another attempt
+		if err = r.Delete(ctx, record.Name, metav1.DeleteOptions{}); err == nil {
+			record.UID, record.ResourceVersion = "", ""
+			written, err = r.ConfigMapInterface.Create(ctx, record, metav1.CreateOptions{})
+		}
+	case apierrors.IsInvalid(err):
 		written, err = r.relabel(ctx, record, err)
 	}
 	if err != nil {

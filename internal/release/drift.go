@@ -192,9 +192,12 @@ func (a *actionClient) correct() error {
 	case a.forced(), a.isUnfinished(): // as an edit would have it, whatever is done about a drift
 		err = a.repairRested(&d)
 		d.tell()
-	case mode == DriftWarn, mode == DriftDisabled && a.provenChildren() == nil: // what nothing proves has to be looked at
+	case mode == DriftWarn:
 		err = a.compareObjects(&d)
 	case mode == DriftDisabled:
+		if a.provenChildren() == nil { // what nobody knows has to be looked at
+			err = a.compareObjects(&d)
+		}
 		d = drift{}
 	default:
 		err = a.repairRested(&d)

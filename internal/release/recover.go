@@ -52,7 +52,7 @@ func (a *actionClient) isUnmade() bool {
 
 // hasMadeNothing is whether a release is of an installation that was interrupted before its first object. Of what is kept nothing tells yet whose it is.
 func (a *actionClient) hasMadeNothing(rel *release.Release) (bool, error) {
-	if rel.Info.Status != release.StatusPendingInstall || a.appliedRevision() > 0 || strings.Contains(rel.Manifest, object.Policy) {
+	if rel.Info.Status != release.StatusPendingInstall || rel.Version > 1 || a.appliedRevision() > 0 || strings.Contains(rel.Manifest, object.Policy) {
 		return false, nil
 	}
 	if rel.Manifest == "" {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
@@ -96,6 +97,7 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 }
 
 // uninstalling has the record say that the hooks before a deletion have run, before anything is deleted: they are not to run again where that is interrupted, or refused.
+// A record that nobody may write holds up no deletion.
 func (a *actionClient) uninstalling() error {
 	rel, err := a.recorded()
 	if err != nil {
@@ -103,7 +105,8 @@ func (a *actionClient) uninstalling() error {
 	}
 	rel.SetStatus(release.StatusUninstalling, "Its hooks before the deletion have run")
 	if err := a.store.Releases().Update(rel); err != nil {
-		return fmt.Errorf("note in release record %s that its hooks have run: %w", a.current.Name, err)
+		logf.FromContext(a.ctx).Error(err, "The release record does not say that the hooks before the deletion have run", "record", a.current.Name)
+		return nil
 	}
 	a.current.Status = release.StatusUninstalling
 	return nil

@@ -156,9 +156,15 @@ metadata: {name: {{ $.Release.Name }}-{{ $i }}}
 			})
 			operator.Kill()
 			s.breaks("hello")
+			service := &corev1.Service{}
+			s.as("other", service, func() { service.Spec.Ports[0].Port = 9999 })
 			operator = s.ownOperator(own)
 			s.awaitReason("hello", "ProgressDeadlineExceeded")
 			s.settled(operator)
+			_, err := kit.Condition(s.welcome("hello"), "Drifted")
+			if told := err == nil; told != (mode == "warn") {
+				t.Errorf("that it has drifted: %t", told)
+			}
 			if mode == "enabled" {
 				one := &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "hello-7")}
 				s.must(env.Client.Delete(ctx, one))

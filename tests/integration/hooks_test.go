@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/controlplane"
@@ -346,11 +348,19 @@ func TestInstallationAgainNeedsNoNewRecord(t *testing.T) {
 	s.ownOperator(s.hooked([]string{"pre-install", "pre-delete"}, nil))
 	cr := s.create("hello")
 	job := s.another("hello-pre-install", &batchv1.Job{})
-	s.refuse(admissionregistrationv1.Create, "", "configmaps", "ConfigMaps stay away", func() error {
+	lift := s.refuse(admissionregistrationv1.Create, "", "configmaps", "ConfigMaps stay away", func() error {
 		return env.Client.Create(ctx, &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "probe")}, client.DryRunAll)
 	})
 	s.endHook(job, batchv1.JobFailureTarget, batchv1.JobFailed)
 	again := s.another(job.Name, job)
+	lift()
+	s.must(retry.RetryOnConflict(retry.DefaultBackoff, func() error { // which could not be written over
+		record := &s.records("hello")[0]
+		record.Immutable = ptr.To(true)
+		return env.Client.Update(ctx, record)
+	}))
+	s.endHook(again, batchv1.JobFailureTarget, batchv1.JobFailed)
+	again = s.another(job.Name, again)
 	_, err := s.kubectl("", "delete", "welcome", "hello", "--wait=false")
 	s.must(err)
 	s.endHook(again, batchv1.JobFailureTarget, batchv1.JobFailed)
