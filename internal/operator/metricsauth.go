@@ -29,7 +29,8 @@ import (
 const (
 	// How long an answer of the API server counts, as in the filter of controller-runtime.
 	tokenTTL, allowedTTL, deniedTTL = time.Minute, 5 * time.Minute, 30 * time.Second
-	// goodTTL is for how long the API server is asked again, whatever others ask, about who could read, and whether they still may.
+	// goodTTL is for how long the API server is asked again, whatever others ask, about who could read, and whether they still may, and about a new token from
+	// where one of a reader came: tokens are replaced.
 	goodTTL = time.Hour
 	// maxAnswers is how many answers are remembered. In a minute there are fewer new ones than that.
 	maxAnswers = 4096
@@ -80,7 +81,7 @@ func metricsAuth(config *rest.Config, httpClient *http.Client) (metricsserver.Fi
 				http.Error(w, fmt.Sprintf("%s may not get %s: bind the ClusterRole welcome-operator-metrics-reader to it", user.Username, request.URL.Path), http.StatusForbidden)
 				return
 			}
-			asked.trust(question)
+			asked.trust(request, question)
 			metrics.ServeHTTP(w, request)
 		}), nil
 	}, nil
@@ -144,7 +145,8 @@ type answer struct {
 
 // answers of the API server, bad ones too, and how often it is asked for new ones.
 type answers struct {
-	known *cache.LRUExpireCache // answer, by the digest of the question
+	known   *cache.LRUExpireCache // answer, by the digest of the question
+	readers *cache.LRUExpireCache // addresses from which somebody has read
 
 	asking  sync.Mutex // one question at a time: most ask the same
 	all     *rate.Limiter
@@ -154,6 +156,7 @@ type answers struct {
 func newAnswers() *answers {
 	return &answers{
 		known:   cache.NewLRUExpireCache(maxAnswers),
+		readers: cache.NewLRUExpireCache(maxAnswers),
 		all:     rate.NewLimiter(asksPerSecond, 10*asksPerSecond),
 		callers: pace.New(asksPerCaller, 10*asksPerCaller),
 	}
@@ -167,7 +170,7 @@ func (a *answers) of(request *http.Request, question string, ask func(context.Co
 	if fresh {
 		return known, nil
 	}
-	if !known.good && !a.mayAsk(request.RemoteAddr) {
+	if !known.good && !a.mayAsk(hostOf(request)) {
 		return answer{}, errTooMany
 	}
 	a.asking.Lock()
@@ -187,7 +190,8 @@ func (a *answers) of(request *http.Request, question string, ask func(context.Co
 }
 
 // trust notes that the answer to a question has led to one that was good.
-func (a *answers) trust(question string) {
+func (a *answers) trust(request *http.Request, question string) {
+	a.readers.Add(hostOf(request), true, goodTTL)
 	key := sha256.Sum256([]byte(question))
 	if known, fresh := a.lookUp(key); fresh && !known.good {
 		known.good = true
@@ -210,11 +214,20 @@ func (a *answers) lookUp(key [sha256.Size]byte) (known answer, fresh bool) {
 	return known, time.Now().Before(known.until)
 }
 
-// mayAsk is whether the API server may be asked because of somebody.
-func (a *answers) mayAsk(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		host = address
+// mayAsk is whether the API server may be asked because of somebody. What strangers do, all together, is no reason against those who could read.
+func (a *answers) mayAsk(host string) bool {
+	if !a.callers.Allow(host) {
+		return false
 	}
-	return a.callers.Allow(host) && a.all.Allow()
+	_, reads := a.readers.Get(host)
+	return reads || a.all.Allow()
+}
+
+// hostOf is the address that a request comes from, without the port.
+func hostOf(request *http.Request) string {
+	host, _, err := net.SplitHostPort(request.RemoteAddr)
+	if err != nil {
+		return request.RemoteAddr
+	}
+	return host
 }
