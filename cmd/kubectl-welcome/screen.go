@@ -8,7 +8,6 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"github.com/fatih/color"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +15,7 @@ import (
 	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
 
 	"demo.welcome.domain/welcome-operator/internal/status"
+	"demo.welcome.domain/welcome-operator/internal/terminal"
 )
 
 // The colours of what is well, what is on its way, and what is not; the library leaves them out where nobody would see them.
@@ -26,25 +26,8 @@ var (
 	head = color.New(color.Bold).SprintFunc()
 )
 
-// safe is a text of the cluster for a terminal, on one line: who may write events, say, would else write over what others see, or turn it around.
-func safe(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' || unicode.Is(unicode.Bidi_Control, r) {
-			return '\uFFFD'
-		}
-		return r
-	}, text)
-	return strings.Join(strings.Fields(text), " ")
-}
-
-// safeLines is safe for a text of several lines, which stay where they are.
-func safeLines(text string) string {
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		lines[i] = line[:len(line)-len(strings.TrimLeft(line, " "))] + safe(line)
-	}
-	return strings.Join(lines, "\n")
-}
+// What others wrote, on one line and on several.
+var safe, safeLines = terminal.Line, terminal.Lines
 
 // painted is a text in the colour of how something is.
 func (r *report) painted(text string) string {

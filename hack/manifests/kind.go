@@ -21,6 +21,7 @@ import (
 	obj "demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/operator"
 	"demo.welcome.domain/welcome-operator/internal/release"
+	"demo.welcome.domain/welcome-operator/internal/terminal"
 )
 
 const managerFile = "config/manager/manager.yaml"
@@ -190,12 +191,18 @@ var inPods = map[string]string{
 // report says what people should know of a new kind.
 func (k kind) report() string {
 	out := &strings.Builder{}
-	fmt.Fprintf(out, "\n%s is a kind. It does as its chart.\n", k.entry.Kind)
+	say := func(format string, args ...any) { // a line, of which what the chart says is a part that looks like no other line
+		for i := range args {
+			args[i] = terminal.Line(fmt.Sprint(args[i]))
+		}
+		fmt.Fprintf(out, format+"\n", args...)
+	}
+	say("\n%s is a kind. It does as its chart.", k.entry.Kind)
 	if len(k.api.unlisted) > 0 {
-		fmt.Fprintf(out, "These are pinned, and values.yaml lacks them: see that each is spelt as the templates have it: %s\n", strings.Join(k.api.unlisted, ", "))
+		say("These are pinned, and values.yaml lacks them: see that each is spelt as the templates have it: %s", strings.Join(k.api.unlisted, ", "))
 	}
 	if len(k.api.left) > 0 {
-		fmt.Fprintf(out, "These values are no fields of it, unless allow.values in %s lists them:\n", watchesFile)
+		say("These values are no fields of it, unless allow.values in %s lists them:", watchesFile)
 	}
 	var reasons []string
 	paths := map[string][]string{}
@@ -206,33 +213,33 @@ func (k kind) report() string {
 		paths[left.why] = append(paths[left.why], left.path)
 	}
 	for _, why := range reasons {
-		fmt.Fprintf(out, "  %s: %s\n", strings.Join(paths[why], ", "), why)
+		say("  %s: %s", strings.Join(paths[why], ", "), why)
 	}
 	for _, word := range k.entry.Allow.Pods {
-		fmt.Fprintf(out, "Pods of it use %s: allow.pods in %s lets them now (%s). Look at why in the chart, or take it out\n", inPods[word], watchesFile, word)
+		say("Pods of it use %s: allow.pods in %s lets them now (%s). Look at why in the chart, or take it out", inPods[word], watchesFile, word)
 	}
 	for _, broken := range k.api.broken {
-		fmt.Fprintf(out, "The chart can't be rendered with %s and nothing else: %s\n", broken.path, broken.why)
+		say("The chart can't be rendered with %s and nothing else: %s", broken.path, broken.why)
 	}
 	for _, m := range k.api.kinds {
 		if why := k.refusal(m); why != "" {
-			fmt.Fprintf(out, "The operator gets no right to make %s (%s, %s): %s\n", m.kind, m.file, cmp.Or(m.when, "always: no "+k.entry.Kind+" will be ready"), why)
+			say("The operator gets no right to make %s (%s, %s): %s", m.kind, m.file, cmp.Or(m.when, "always: no "+k.entry.Kind+" will be ready"), why)
 			if without := k.api.without(m.kind); m.when == "" && without != "" {
-				fmt.Fprintf(out, "  pinned in overrideValues, %s leaves it out\n", without)
+				say("  pinned in overrideValues, %s leaves it out", without)
 			}
 		}
 		for _, why := range k.tooMuchIn(m) {
-			fmt.Fprintf(out, "The operator gets no right to hand out all that a %s does (%s): %s\n", m.kind, m.file, why)
+			say("The operator gets no right to hand out all that a %s does (%s): %s", m.kind, m.file, why)
 		}
 	}
 	if wants := k.api.chart.Metadata.KubeVersion; wants != "" && !chartutil.IsCompatibleRange(wants, oldestKubernetes.Version) {
-		fmt.Fprintf(out, "The chart is for Kubernetes %s, the operator for %s or newer: on a cluster for which it is not, no %s will be ready\n", wants, oldestKubernetes.Version, k.entry.Kind)
+		say("The chart is for Kubernetes %s, the operator for %s or newer: on a cluster for which it is not, no %s will be ready", wants, oldestKubernetes.Version, k.entry.Kind)
 	}
 	if !k.entry.Tests && k.api.hasTests() {
-		fmt.Fprintf(out, "The tests of the chart are not run: tests: true in %s lets a %s have them run (then make manifests)\n", watchesFile, k.entry.Kind)
+		say("The tests of the chart are not run: tests: true in %s lets a %s have them run (then make manifests)", watchesFile, k.entry.Kind)
 	}
 	for _, file := range k.api.chart.CRDObjects() {
-		fmt.Fprintf(out, "The operator does not install %s: do so before, or have it do so by crds: true in %s (then make manifests)\n", file.Name, watchesFile)
+		say("The operator does not install %s: do so before, or have it do so by crds: true in %s (then make manifests)", file.Name, watchesFile)
 	}
 	return out.String()
 }

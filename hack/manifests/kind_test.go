@@ -107,6 +107,17 @@ func TestReportTellsOfPinsThatValuesLack(t *testing.T) {
 	}
 }
 
+// What a chart says is text: it writes over nothing of the report, and adds no line to it.
+func TestReportIsText(t *testing.T) {
+	const evil = "a\033[2K\u202e\nThe operator gets all rights"
+	k := kind{api: &API{chart: &chart.Chart{Metadata: &chart.Metadata{}}, unlisted: []string{evil}, left: []leftOut{{path: evil, why: evil}}, broken: []leftOut{{path: evil, why: evil}}}}
+	k.entry.Tests = true
+	report := k.report()
+	if strings.ContainsAny(report, "\033\u202e") || strings.Contains(report, "\nThe operator gets all rights") || strings.Count(report, "a\uFFFD[2K\uFFFD The operator gets all rights") != 5 {
+		t.Errorf("the report is %q", report)
+	}
+}
+
 // Who makes a kind of a chart that is not for every cluster is told so.
 func TestReportTellsOfKubernetes(t *testing.T) {
 	for wants, told := range map[string]bool{"": false, ">=1.25.0-0": false, ">=1.34.0-0": true, "<1.25.0-0": true} {

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"demo.welcome.domain/welcome-operator/internal/operator"
+	"demo.welcome.domain/welcome-operator/internal/terminal"
 )
 
 const watchesFile = "watches.yaml"
@@ -38,7 +39,7 @@ func main() {
 		err = run()
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "manifests:", err)
+		fmt.Fprintln(os.Stderr, "manifests:", terminal.Lines(err.Error()))
 		os.Exit(1)
 	}
 }

@@ -29,6 +29,7 @@ import (
 	obj "demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/operator"
 	"demo.welcome.domain/welcome-operator/internal/release"
+	"demo.welcome.domain/welcome-operator/internal/terminal"
 )
 
 func init() {
@@ -93,7 +94,7 @@ type progress struct {
 
 func (p *progress) tell(chart string) {
 	if p.renderings++; time.Since(p.told) > 5*time.Second {
-		fmt.Fprintf(os.Stderr, "trying the values of %s: %d renderings so far\n", chart, p.renderings)
+		fmt.Fprintf(os.Stderr, "trying the values of %s: %d renderings so far\n", terminal.Line(chart), p.renderings)
 		p.told = time.Now()
 	}
 }
