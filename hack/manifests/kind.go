@@ -126,10 +126,14 @@ func makeKind(w wanted) (err error) {
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
 		err = errors.Join(err, os.WriteFile(watchesFile, watches, 0o644), os.WriteFile(managerFile, manager, 0o644))
+		if errors.As(err, &tooMuch{}) { // and still does. So far, nothing was made of the chart
+			return
+		}
 		if again := run(); again != nil {
 			err = errors.Join(err, fmt.Errorf("and what was there before can't be made again: %w", again))
 		}
 	}()
+	defer caught(&err)
 	if !inPlace {
 		if err := writeChart(dir, chrt); err != nil {
 			return err

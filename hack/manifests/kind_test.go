@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"helm.sh/helm/v3/pkg/chart"
@@ -244,6 +245,36 @@ func TestLinksOutOfAChart(t *testing.T) {
 				if !c.taken && (err == nil || !strings.Contains(err.Error(), "is not in the chart's directory: put a copy in its place")) {
 					t.Errorf("%s: error is %v", place, err)
 				}
+			}
+		})
+	}
+}
+
+// A chart that takes too much is refused, and leaves nothing behind, whether it does so by itself or with an option.
+func TestChartsThatTakeTooMuch(t *testing.T) {
+	const much = "{{ range until 8000 }}{{ range until 8000 }}{{ end }}{{ end }}" // some seconds, for it goes on beside the other tests
+	for name, c := range map[string]struct {
+		template string
+		time     time.Duration
+		memory   uint64
+		want     string
+	}{
+		"of time":               {much, time.Second, renderMemory, "to render chart x once takes more than 1s"},
+		"of time, by an option": {"{{ if .Values.a }}" + much + "{{ end }}", time.Second, renderMemory, "to render chart x once takes more than 1s"},
+		"of memory":             {much, renderTime, 1 << 20, "to render chart x once takes more than 1 MiB of memory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inCopy(t)
+			before := files(t)
+			timeBefore, memoryBefore := renderTime, renderMemory
+			t.Cleanup(func() { renderTime, renderMemory = timeBefore, memoryBefore })
+			renderTime, renderMemory = c.time, c.memory
+			dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "a: false\n", "templates/x.yaml": c.template})
+			if err := makeKind(wanted{chart: dir, gvk: goodbyes}); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error is %v, without %q", err, c.want)
+			}
+			if diff := cmp.Diff(before, files(t)); diff != "" {
+				t.Errorf("it left something:\n%s", diff)
 			}
 		})
 	}

@@ -50,13 +50,13 @@ func run() error {
 	return err
 }
 
-func generate() ([]kind, error) {
+func generate() (kinds []kind, err error) {
+	defer caught(&err)
 	entries, err := readEntries()
 	if err != nil {
 		return nil, err
 	}
 	charts := map[string]*chart.Chart{}
-	var kinds []kind
 	for _, entry := range entries {
 		samples, err := samplesOf(entry)
 		if err != nil {

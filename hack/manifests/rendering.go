@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"regexp"
+	goruntime "runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -35,6 +36,50 @@ import (
 func init() {
 	log.SetOutput(io.Discard) // Helm's engine logs each value that a chart requires
 	debug.SetGCPercent(400)   // a rendering leaves much behind, and there are thousands
+	debug.SetMemoryLimit(int64(renderMemory / 2))
+}
+
+// What one rendering may take. More than that is taken by no chart that is meant to be used, and would be the end of the machine.
+var (
+	renderTime          = 30 * time.Second
+	renderMemory uint64 = 4 << 30
+)
+
+// tooMuch is that a rendering takes more. Nothing can end it but the end of the process.
+type tooMuch struct{ error }
+
+// caught has a function return that a rendering took too much.
+func caught(err *error) {
+	switch why := recover().(type) {
+	case nil:
+	case tooMuch:
+		*err = why
+	default:
+		panic(why)
+	}
+}
+
+// bounded panics, for caught, if a rendering takes too much.
+func bounded(chart string, render func()) {
+	done, end := make(chan struct{}), time.After(renderTime)
+	go func() {
+		defer close(done)
+		render()
+	}()
+	for {
+		select {
+		case <-done:
+			return
+		case <-end:
+			panic(tooMuch{fmt.Errorf("to render chart %s once takes more than %s", chart, renderTime)})
+		case <-time.After(50 * time.Millisecond):
+			var taken goruntime.MemStats
+			goruntime.ReadMemStats(&taken)
+			if taken.Sys-taken.HeapReleased > renderMemory {
+				panic(tooMuch{fmt.Errorf("to render chart %s once takes more than %d MiB of memory", chart, renderMemory>>20)})
+			}
+		}
+	}
 }
 
 // oldestKubernetes is what the operator runs on at least, and charts are tried as: Helm's own default is of 2020, for which charts make other objects, or none.
@@ -231,8 +276,13 @@ func (t *trial) copy() *chart.Chart {
 var errNoYAML = errors.New("is no YAML")
 
 // render returns what becomes of a scenario. leniently, what the chart requires counts as there.
-func (t *trial) render(s scenario, leniently bool) ([]rendered, error) {
+func (t *trial) render(s scenario, leniently bool) (objects []rendered, err error) {
 	t.progress.tell(t.chart.Name())
+	bounded(t.chart.Name(), func() { objects, err = t.renderAtAnyCost(s, leniently) })
+	return objects, err
+}
+
+func (t *trial) renderAtAnyCost(s scenario, leniently bool) ([]rendered, error) {
 	c := t.copy()
 	values := chartutil.CoalesceTables(runtime.DeepCopyJSON(t.pins), runtime.DeepCopyJSON(s.values))
 	if err := chartutil.ProcessDependenciesWithMerge(c, values); err != nil {

@@ -68,7 +68,7 @@ func TestNewTokenOfAReader(t *testing.T) {
 		if !errors.Is(err, errTooMany) {
 			t.Errorf("who could read may ask without end: %v", err)
 		}
-		time.Sleep(goodTTL)
+		time.Sleep(goodTTL + time.Second)
 		for asked.all.Allow() {
 		}
 		if _, err := from("10.0.0.1:4", "later"); !errors.Is(err, errTooMany) {
