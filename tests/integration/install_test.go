@@ -137,7 +137,7 @@ func (s *scene) settled(operator *process) {
 	last := -1
 	s.await("the operator has nothing to do", func() error {
 		now := operator.reconciles(s.T)
-		busy := operator.metric(s.T, "controller_runtime_active_workers", "") + operator.metric(s.T, "workqueue_depth", `controller="welcome-controller"`)
+		busy := operator.metric(s.T, "controller_runtime_active_workers", "") + operator.metric(s.T, "workqueue_depth", "")
 		if now != last || busy > 0 {
 			defer func() { last = now }()
 			return fmt.Errorf("%d reconciles, %v at work or waiting", now, busy)
