@@ -87,7 +87,7 @@ func (s *scene) deny(validation admissionregistrationv1.Validation, operation ad
 }
 
 // holdDeployments is hold for the creation of Deployments.
-func (s *scene) holdDeployments() (asked <-chan struct{}, letGo func()) {
+func (s *scene) holdDeployments() (asked, letGo func()) {
 	s.Helper()
 	return s.hold(admissionregistrationv1.Create, "apps", "deployments", func(probe context.Context) error {
 		return env.Client.Create(probe, probeDeployment(s.namespace), client.DryRunAll)
@@ -101,12 +101,22 @@ func (s *scene) killWaiting(operator *process) {
 		<-s.givenUp // a try
 	}
 	operator.Kill()
-	<-s.givenUp // when the webhook's time is over, at the latest
+	s.receive("the API server gives up the write", s.givenUp) // when the webhook's time is over, at the latest
+}
+
+// receive waits for what a webhook tells.
+func (s *scene) receive(what string, from <-chan struct{}) {
+	s.Helper()
+	select {
+	case <-from:
+	case <-time.After(patience):
+		s.Fatalf("waited %s: %s\n%s", patience, what, s.dump())
+	}
 }
 
 // hold has a webhook of somebody else that does not answer when this is to be done to such an object in the namespace of the test, until letGo is called.
-// asked tells of each that waits; try does it, by a dry run.
-func (s *scene) hold(operation admissionregistrationv1.OperationType, group, resource string, try func(context.Context) error) (asked <-chan struct{}, letGo func()) {
+// asked waits for one that waits; try does it, by a dry run.
+func (s *scene) hold(operation admissionregistrationv1.OperationType, group, resource string, try func(context.Context) error) (asked, letGo func()) {
 	s.Helper()
 	waiting, probed, answer := make(chan struct{}, 100), make(chan struct{}, 100), make(chan struct{})
 	hook := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -163,11 +173,14 @@ func (s *scene) hold(operation admissionregistrationv1.OperationType, group, res
 			return errors.New("it is not")
 		}
 	})
-	return waiting, func() { close(answer) }
+	return func() {
+		s.Helper()
+		s.receive("an operator asks for what is held", waiting)
+	}, func() { close(answer) }
 }
 
 // holdStatuses holds up whoever writes the status of the Welcome hello.
-func (s *scene) holdStatuses() (asked <-chan struct{}, letGo func()) {
+func (s *scene) holdStatuses() (asked, letGo func()) {
 	s.Helper()
 	return s.hold(admissionregistrationv1.Update, kit.Group, "welcomes/status", func(probe context.Context) error {
 		return env.Client.Status().Update(probe, s.welcome("hello"), client.DryRunAll)

@@ -386,7 +386,7 @@ func TestEndsOfClusterScopedObjects(t *testing.T) {
 		return env.Client.Create(probe, &rbacv1.Role{ObjectMeta: objectMeta(s.namespace, "probe")}, client.DryRunAll)
 	})
 	s.createOf("Ending", "hello")
-	<-asked
+	asked()
 	s.get(&rbacv1.ClusterRole{}, s.namespace+".hello-reader")
 	forceOff()
 	s.await("its record is gone", func() error { return s.hasRecords("hello", 0) })

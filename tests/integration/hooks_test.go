@@ -261,7 +261,7 @@ func TestInstallHookUntilItSucceeds(t *testing.T) {
 	s.must(s.isGone(&corev1.Service{}, "hello"))
 	asked, letGo := s.holdDeployments()
 	s.endHook(job)
-	<-asked
+	asked()
 	s.killWaiting(operator)
 	letGo()
 	s.ownOperator(hooked)
