@@ -126,7 +126,7 @@ func (s *scene) recordSecrets(name string) []corev1.Secret {
 	s.Helper()
 	list := &corev1.SecretList{}
 	s.must(env.Client.List(ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{"owner": "helm", "name": name}, client.MatchingFields{"type": "helm.sh/release.v1"}))
-	slices.SortFunc(list.Items, func(a, b corev1.Secret) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(list.Items, func(a, b corev1.Secret) int { return revisionOf(a.Name) - revisionOf(b.Name) })
 	return list.Items
 }
 
