@@ -36,9 +36,9 @@ func TestReadyIsNeverEarly(t *testing.T) {
 		greeting := fmt.Sprintf("edit %d", i)
 		s.edit("hello", kit.Greet(greeting))
 		generation := s.welcome("hello").GetGeneration()
-		waited := make(chan error, 1)
+		waited, wait := make(chan error, 1), s.kubectlCommand("", "wait", "welcome/hello", "--for=condition=Ready", "--timeout=60s")
 		go func() {
-			_, err := s.kubectl("", "wait", "welcome/hello", "--for=condition=Ready", "--timeout=60s")
+			_, err := kit.Output(wait)
 			waited <- err
 		}()
 		s.awaitGreeting("hello", greeting)
