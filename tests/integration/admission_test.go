@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -67,23 +68,27 @@ func (s *scene) deny(validation admissionregistrationv1.Validation, operation ad
 			Validations: []admissionregistrationv1.Validation{validation},
 		},
 	}
-	s.must(env.Client.Create(ctx, policy))
-	s.must(env.Client.Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 		ObjectMeta: objectMeta("", s.namespace),
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
 			PolicyName: s.namespace, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
 		},
-	}))
+	}
+	lift = sync.OnceFunc(func() {
+		if err := errors.Join(env.Client.Delete(ctx, binding), env.Client.Delete(ctx, policy)); err != nil {
+			s.Errorf("lift the policy: %v", err)
+		}
+	})
+	s.must(env.Client.Create(ctx, policy))
+	s.must(env.Client.Create(ctx, binding))
+	s.Cleanup(lift)
 	s.await("the policy holds", func() error {
 		if try() == nil {
 			return errors.New("the operation would go through")
 		}
 		return nil
 	})
-	return func() {
-		s.Helper()
-		s.must(env.Client.Delete(ctx, policy))
-	}
+	return lift
 }
 
 // holdDeployments is hold for the creation of Deployments.

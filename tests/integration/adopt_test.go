@@ -294,7 +294,6 @@ func TestAdoptOfWhichNothingComes(t *testing.T) {
 	policy := &networkingv1.NetworkPolicy{ObjectMeta: objectMeta(s.namespace, "hello"), Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: selected("hello")}}}
 	s.must(env.Client.Create(ctx, policy))
 	s.give(policy, "hello")
-	s.must(env.Client.Delete(ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: objectMeta("", s.namespace)})) // of what was refused
 	lift = s.refuse(admissionregistrationv1.Create, "policy", "poddisruptionbudgets", "nor tomorrow", func() error {
 		return env.Client.Create(ctx, &policyv1.PodDisruptionBudget{ObjectMeta: objectMeta(s.namespace, "probe")}, client.DryRunAll)
 	})
