@@ -572,44 +572,30 @@ func (s *scene) childVersions() string {
 // Where the right to Secrets is missing, the operator says so at the start, and which setting asks for it. It waits, and serves once it has the right.
 func TestSecretsWithoutTheRight(t *testing.T) {
 	s := newScene(t)
-	operator := s.launch(settings{namespaces: []string{s.namespace}, watches: watchesWith(secrets)})
+	account := s.accountForKinds()
+	operator := s.launch(settings{namespaces: []string{s.namespace}, account: account, watches: watchesWith(secrets)})
 	s.await("the operator says what it lacks", func() error {
 		return says(operator.Text(), []string{"Nothing can be served yet", "entry 1", "secrets: true", "may not see Secrets", "make manifests deploy"})
 	})
 	if err := operator.ready(); err == nil {
 		t.Error("it is ready")
 	}
+	s.grantTo(account, "", "secrets")
+	s.await("the operator is ready", operator.ready)
+	s.deploy("hello")
+	s.must(s.hasRecordSecrets(1))
 }
 
 // What the API server, a webhook or a policy says of a Secret may quote it, and so may an error of a chart. People are told what they can act on, and no value.
 func TestErrorsQuoteNoSecret(t *testing.T) {
 	s := newScene(t)
 	const value = "quoted-by-mistake-1"
-	deny := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: objectMeta("", s.namespace+"-quotes"), Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: &admissionregistrationv1.MatchResources{
-			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": s.namespace}},
-			ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.OperationAll},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"secrets"}},
-			}}},
-		},
-		Validations: []admissionregistrationv1.Validation{{
-			Expression: `!has(object.data) || !("denied" in object.data)`, MessageExpression: `"what is this: " + string(object.data["denied"])`, Reason: ptr.To(metav1.StatusReasonForbidden),
-		}},
-	}}
-	s.must(env.Client.Create(ctx, deny))
-	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: objectMeta("", deny.Name), Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-		PolicyName: deny.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-	}}
-	s.must(env.Client.Create(ctx, binding))
-	s.Cleanup(func() { s.must(errors.Join(env.Client.Delete(ctx, binding), env.Client.Delete(ctx, deny))) })
-	probe := &corev1.Secret{ObjectMeta: objectMeta(s.namespace, "probe"), StringData: map[string]string{"denied": "a"}}
-	s.await("the policy holds", func() error {
-		if err := env.Client.Create(ctx, probe, client.DryRunAll); err == nil || !strings.Contains(err.Error(), "what is this") {
-			return fmt.Errorf("it is not denied: %w", err)
-		}
-		return nil
-	})
+	probe := &corev1.Secret{ObjectMeta: objectMeta(s.namespace, "probe"), StringData: map[string]string{"denied": value}}
+	create := func() error { return env.Client.Create(ctx, probe.DeepCopy(), client.DryRunAll) }
+	s.deny(admissionregistrationv1.Validation{
+		Expression: `!has(object.data) || !("denied" in object.data)`, MessageExpression: `"what is this: " + string(object.data["denied"])`, Reason: ptr.To(metav1.StatusReasonForbidden),
+	}, admissionregistrationv1.Create, "", "secrets", create)
+	s.must(says(fmt.Sprint(create()), []string{"what is this: " + value}))
 	encoded := base64.StdEncoding.EncodeToString([]byte(value))
 	const makes = `{{ list "quoted" "by" "mistake" "1" | join "-" }}` // so that it is not in the text of the chart
 	for name, c := range map[string]struct {
@@ -617,7 +603,7 @@ func TestErrorsQuoteNoSecret(t *testing.T) {
 		reason   string
 		says     []string
 	}{
-		"a policy":           {"kind: Secret\nmetadata: {name: it}\nstringData: {denied: " + makes + "}", "Rejected", []string{`Secret "it"`, "ValidatingAdmissionPolicy", deny.Name, "may quote"}},
+		"a policy":           {"kind: Secret\nmetadata: {name: it}\nstringData: {denied: " + makes + "}", "Rejected", []string{`Secret "it"`, "ValidatingAdmissionPolicy", s.namespace, "may quote"}},
 		"an invalid field":   {"kind: Secret\nmetadata: {name: it}\ntype: kubernetes.io/dockerconfigjson\nstringData: {.dockerconfigjson: " + makes + "}", "Rejected", []string{`Secret "it"`, "is invalid", "data[.dockerconfigjson]"}},
 		"no base64":          {"kind: Secret\nmetadata: {name: it}\ndata: {a: " + makes + "}", "", []string{`Secret "it"`}},
 		"a number":           {"kind: Secret\nmetadata: {name: it}\nstringData: {a: 1234567890123}", "", []string{`Secret "it"`}},
@@ -631,7 +617,7 @@ func TestErrorsQuoteNoSecret(t *testing.T) {
 			s := &own
 			s.T = t
 			operator := s.ownOperator(settings{
-				namespaces: []string{s.namespace}, account: s.account(), watches: watchesWithMore(t, "apiVersion: v1\n"+c.manifest) + secrets + "  releaseName: kind\n",
+				namespaces: []string{s.namespace}, account: s.account(), watches: watchesWithMore(t, "apiVersion: v1\n"+c.manifest) + secrets + "  releaseName: kind\n", args: logAll,
 			})
 			cr := "cr-" + kit.NameOf(name)
 			s.create(cr)
