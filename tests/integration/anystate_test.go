@@ -464,7 +464,7 @@ func (s *states) tidy() {
 	s.must(waiting.For(ctx, s.Logf, "all are gone", 2*time.Minute, 200*time.Millisecond, func(context.Context) error {
 		list := kit.List(kindsGroup+"/v1", "Zoo")
 		if err := env.Client.List(ctx, list, client.InNamespace(s.namespace)); err != nil || meta.LenList(list) > 0 {
-			return fmt.Errorf("%d are there: %w", meta.LenList(list), err)
+			return errors.Join(fmt.Errorf("%d are there", meta.LenList(list)), err)
 		}
 		return nil
 	}))

@@ -185,7 +185,7 @@ func TestOrdinaryWorkOfOthersStays(t *testing.T) {
 			stays: func(s *scene) error {
 				service := &corev1.Service{}
 				if err := s.find(service, "hello"); err != nil || service.Spec.LoadBalancerIP != "192.0.2.1" {
-					return fmt.Errorf("it is %q: %w", service.Spec.LoadBalancerIP, err)
+					return errors.Join(fmt.Errorf("it is %q", service.Spec.LoadBalancerIP), err)
 				}
 				return nil
 			},

@@ -337,7 +337,7 @@ func TestLabelsAreTakenOff(t *testing.T) {
 		probe := &corev1.Service{ObjectMeta: objectMeta(s.namespace, "probe"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
 		probe.Labels = map[string]string{kit.ManagedBy: "welcome-operator"}
 		if err := env.Client.Create(ctx, probe, client.DryRunAll); err != nil || len(probe.Labels) > 0 {
-			return fmt.Errorf("it has the labels %v: %w", probe.Labels, err)
+			return errors.Join(fmt.Errorf("it has the labels %v", probe.Labels), err)
 		}
 		return nil
 	}, admissionregistrationv1.Create, admissionregistrationv1.Update)
