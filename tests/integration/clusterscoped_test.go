@@ -147,7 +147,7 @@ func TestForeignClusterScopedObject(t *testing.T) {
 	// One that somebody makes in place of the custom resource's own is not deleted with it.
 	s.must(env.Client.Delete(ctx, foreign))
 	s.awaitOf("Foreigner", "hello", "Ready")
-	s.launchFrozen(func() {
+	s.whileFrozen(func() {
 		own := &rbacv1.ClusterRole{}
 		s.get(own, foreign.Name)
 		s.must(env.Client.Delete(ctx, own))
@@ -163,8 +163,8 @@ func TestForeignClusterScopedObject(t *testing.T) {
 	s.awaitEvent("hello", "ForeignObject", foreign.Name)
 }
 
-// launchFrozen does something while the operators of the test stand still.
-func (s *scene) launchFrozen(do func()) {
+// whileFrozen does something while the operators of the test stand still.
+func (s *scene) whileFrozen(do func()) {
 	s.Helper()
 	for _, operator := range s.operators {
 		s.must(operator.Freeze())

@@ -173,7 +173,7 @@ func (s *scene) helm(driver string) *action.Configuration {
 	return config
 }
 
-// helmHas fails if helm ls does not have exactly these releases, or helm history and helm get manifest not one revision of each, with an object.
+// helmHas is nil if helm ls has exactly these releases, and helm history and helm get manifest one revision of each, with an object.
 func (s *scene) helmHas(want map[string]string) error {
 	s.Helper()
 	config := s.helm("configmap")

@@ -130,7 +130,7 @@ func (s *scene) recordSecrets(name string) []corev1.Secret {
 	return list.Items
 }
 
-// hasRecordSecrets fails if hello has another number of records in Secrets, or one in a ConfigMap.
+// hasRecordSecrets is nil if hello has so many records in Secrets, and none in a ConfigMap.
 func (s *scene) hasRecordSecrets(count int) error {
 	s.Helper()
 	if records := s.recordSecrets("hello"); len(records) != count {
@@ -139,7 +139,7 @@ func (s *scene) hasRecordSecrets(count int) error {
 	return s.hasRecords("hello", 0)
 }
 
-// helmLists fails if helm ls and helm history, with that driver, say something else than that hello is deployed, in so many revisions; 0 if there is none.
+// helmLists is nil if helm ls and helm history, with that driver, say that hello is deployed, in so many revisions; 0 if there is none.
 func (s *scene) helmLists(driver string, revisions int) error {
 	s.Helper()
 	config := s.helm(driver)
