@@ -73,7 +73,7 @@ func (s *scene) another(name string, before *batchv1.Job) *batchv1.Job {
 		if err := s.find(job, name); err != nil {
 			return err
 		}
-		if job.UID == before.UID {
+		if job.UID == before.UID || job.DeletionTimestamp != nil {
 			return errors.New("it is the one of before")
 		}
 		return nil
@@ -114,7 +114,7 @@ func TestDeletionHooks(t *testing.T) {
 	s.must(err)
 	before := &batchv1.Job{}
 	s.ran(before, "pre-delete", "last")
-	for _, child := range s.children() {
+	for _, child := range s.objectsOf("hello") {
 		if child.GetDeletionTimestamp() != nil {
 			t.Errorf("%T goes before the hook has ended", child)
 		}
@@ -140,7 +140,7 @@ func TestFailingDeletionHook(t *testing.T) {
 	if operator.metric(t, "welcome_operator_release_actions_total", `action="uninstall",.*reason="HookFailed"`) == 0 {
 		t.Error("the failure is not counted")
 	}
-	s.children()
+	s.objectsOf("hello")
 
 	s.edit("hello", kit.Annotate(withoutHooks, "true"))
 	s.await("the Welcome is gone", func() error {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -79,14 +78,7 @@ func (s *scene) accountForSecrets() string {
 	text, err := os.ReadFile(kit.File("watches.yaml"))
 	s.must(err)
 	s.must(os.WriteFile(filepath.Join(dir, "watches.yaml"), append(text, secrets...), 0o600))
-	generator := filepath.Join(env.Dir, "manifests")
-	if _, err := os.Stat(generator); err != nil { // one test builds it for all
-		s.must(kit.Build(generator, "hack/manifests"))
-	}
-	cmd := exec.CommandContext(s.Context(), generator)
-	cmd.Dir = dir
-	_, err = kit.Output(cmd)
-	s.must(err)
+	makeManifests(s, dir)
 
 	name := s.accountForKinds()
 	role, err := kit.Read[rbacv1.ClusterRole](filepath.Join(dir, "config/rbac/role.yaml"))
