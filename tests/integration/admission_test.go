@@ -124,48 +124,19 @@ func (s *scene) receive(what string, from <-chan struct{}) {
 func (s *scene) hold(operation admissionregistrationv1.OperationType, group, resource string, try func(context.Context) error) (asked, letGo func()) {
 	s.Helper()
 	waiting, probed, answer := make(chan struct{}, 100), make(chan struct{}, 100), make(chan struct{})
-	hook := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		review := &admissionv1.AdmissionReview{}
-		if err := json.NewDecoder(r.Body).Decode(review); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
+	s.webhook(operation, group, resource, func(request context.Context, asked *admissionv1.AdmissionRequest) (objection string) {
 		told := waiting
-		if !strings.HasPrefix(review.Request.UserInfo.Username, "system:serviceaccount:") { // as operators are
+		if !strings.HasPrefix(asked.UserInfo.Username, "system:serviceaccount:") { // as operators are
 			told = probed
 		}
 		told <- struct{}{}
 		select {
 		case <-answer:
-		case <-r.Context().Done():
+		case <-request.Done():
 			s.givenUp <- struct{}{}
-			return
 		}
-		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
-		_ = json.NewEncoder(w).Encode(review) // the API server has gone if this fails
-	}))
-	hook.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
-	hook.StartTLS()
-	s.Cleanup(hook.Close)
-	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})
-	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{
-		ObjectMeta: objectMeta("", s.namespace+"-"+strings.ReplaceAll(resource, "/", "-")),
-		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-			Name:                    "hangs.example.com",
-			ClientConfig:            admissionregistrationv1.WebhookClientConfig{URL: ptr.To(hook.URL), CABundle: certificate},
-			AdmissionReviewVersions: []string{"v1"},
-			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
-			TimeoutSeconds:          ptr.To[int32](30),
-			FailurePolicy:           ptr.To(admissionregistrationv1.Fail),
-			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": s.namespace}},
-			Rules: []admissionregistrationv1.RuleWithOperations{{
-				Operations: []admissionregistrationv1.OperationType{operation},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{"v1"}, Resources: []string{resource}},
-			}},
-		}},
-	}
-	s.must(env.Client.Create(ctx, configuration))
-	s.Cleanup(func() { _ = env.Client.Delete(ctx, configuration) })
+		return ""
+	})
 	// Until the API server has heard of the webhook, it would let them pass.
 	s.await("the webhook is asked", func() error {
 		probe, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
@@ -182,6 +153,43 @@ func (s *scene) hold(operation admissionregistrationv1.OperationType, group, res
 		s.Helper()
 		s.receive("an operator asks for what is held", waiting)
 	}, func() { close(answer) }
+}
+
+// webhook has one of somebody else asked whether they object when this is to be done to such an object in the namespace of the test.
+func (s *scene) webhook(operation admissionregistrationv1.OperationType, group, resource string, objection func(context.Context, *admissionv1.AdmissionRequest) string) {
+	s.Helper()
+	hook := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		review := &admissionv1.AdmissionReview{}
+		if err := json.NewDecoder(r.Body).Decode(review); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		said := objection(r.Context(), review.Request)
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: said == "", Result: &metav1.Status{Message: said}}
+		_ = json.NewEncoder(w).Encode(review) // the API server has gone if this fails
+	}))
+	hook.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	hook.StartTLS()
+	s.Cleanup(hook.Close)
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})
+	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: objectMeta("", s.namespace+"-"+strings.ReplaceAll(resource, "/", "-")),
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name:                    "objects.example.com",
+			ClientConfig:            admissionregistrationv1.WebhookClientConfig{URL: ptr.To(hook.URL), CABundle: certificate},
+			AdmissionReviewVersions: []string{"v1"},
+			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
+			TimeoutSeconds:          ptr.To[int32](30),
+			FailurePolicy:           ptr.To(admissionregistrationv1.Fail),
+			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": s.namespace}},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{operation},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{"v1"}, Resources: []string{resource}},
+			}},
+		}},
+	}
+	s.must(env.Client.Create(ctx, configuration))
+	s.Cleanup(func() { _ = env.Client.Delete(ctx, configuration) })
 }
 
 // holdStatuses holds up whoever writes the status of the Welcome hello.

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -16,6 +17,7 @@ import (
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/release"
+	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -588,6 +590,18 @@ func TestErrorsQuoteNoSecret(t *testing.T) {
 		Expression: `!has(object.data) || !("denied" in object.data)`, MessageExpression: `"what is this: " + string(object.data["denied"])`, Reason: ptr.To(metav1.StatusReasonForbidden),
 	}, admissionregistrationv1.Create, "", "secrets", create)
 	s.must(says(fmt.Sprint(create()), []string{"what is this: " + value}))
+	s.webhook(admissionregistrationv1.Create, "", "secrets", func(_ context.Context, asked *admissionv1.AdmissionRequest) string {
+		secret := &corev1.Secret{}
+		if err := json.Unmarshal(asked.Object.Raw, secret); err != nil {
+			return err.Error()
+		}
+		if quoted, found := secret.Data["hooked"]; found {
+			return "what is that: " + string(quoted)
+		}
+		return ""
+	})
+	probe.StringData = map[string]string{"hooked": value}
+	s.await("the webhook quotes", func() error { return says(fmt.Sprint(create()), []string{"what is that: " + value}) })
 	encoded := base64.StdEncoding.EncodeToString([]byte(value))
 	const makes = `{{ list "quoted" "by" "mistake" "1" | join "-" }}` // so that it is not in the text of the chart
 	for name, c := range map[string]struct {
@@ -596,6 +610,7 @@ func TestErrorsQuoteNoSecret(t *testing.T) {
 		says     []string
 	}{
 		"a policy":           {"kind: Secret\nmetadata: {name: it}\nstringData: {denied: " + makes + "}", "Rejected", []string{`Secret "it"`, "ValidatingAdmissionPolicy", s.namespace, "may quote"}},
+		"a webhook":          {"kind: Secret\nmetadata: {name: it}\nstringData: {hooked: " + makes + "}", "Rejected", []string{`Secret "it"`, "admission webhook", "objects.example.com", "may quote"}},
 		"an invalid field":   {"kind: Secret\nmetadata: {name: it}\ntype: kubernetes.io/dockerconfigjson\nstringData: {.dockerconfigjson: " + makes + "}", "Rejected", []string{`Secret "it"`, "is invalid", "data[.dockerconfigjson]"}},
 		"no base64":          {"kind: Secret\nmetadata: {name: it}\ndata: {a: " + makes + "}", "", []string{`Secret "it"`}},
 		"a number":           {"kind: Secret\nmetadata: {name: it}\nstringData: {a: 1234567890123}", "", []string{`Secret "it"`}},
