@@ -584,12 +584,13 @@ func TestSecretsWithoutTheRight(t *testing.T) {
 func TestErrorsQuoteNoSecret(t *testing.T) {
 	s := newScene(t)
 	const value = "quoted-by-mistake-1"
+	encoded := base64.StdEncoding.EncodeToString([]byte(value))
 	probe := &corev1.Secret{ObjectMeta: objectMeta(s.namespace, "probe"), StringData: map[string]string{"denied": value}}
 	create := func() error { return env.Client.Create(ctx, probe.DeepCopy(), client.DryRunAll) }
 	s.deny(admissionregistrationv1.Validation{
 		Expression: `!has(object.data) || !("denied" in object.data)`, MessageExpression: `"what is this: " + string(object.data["denied"])`, Reason: ptr.To(metav1.StatusReasonForbidden),
 	}, admissionregistrationv1.Create, "", "secrets", create)
-	s.must(says(fmt.Sprint(create()), []string{"what is this: " + value}))
+	s.must(says(fmt.Sprint(create()), []string{"what is this: " + encoded}))
 	s.webhook(admissionregistrationv1.Create, "", "secrets", func(_ context.Context, asked *admissionv1.AdmissionRequest) string {
 		secret := &corev1.Secret{}
 		if err := json.Unmarshal(asked.Object.Raw, secret); err != nil {
@@ -602,7 +603,6 @@ func TestErrorsQuoteNoSecret(t *testing.T) {
 	})
 	probe.StringData = map[string]string{"hooked": value}
 	s.await("the webhook quotes", func() error { return says(fmt.Sprint(create()), []string{"what is that: " + value}) })
-	encoded := base64.StdEncoding.EncodeToString([]byte(value))
 	const makes = `{{ list "quoted" "by" "mistake" "1" | join "-" }}` // so that it is not in the text of the chart
 	for name, c := range map[string]struct {
 		manifest string
