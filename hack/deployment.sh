@@ -4,12 +4,13 @@
 # Usage: [API_SERVER_PORT=16443] hack/deployment.sh OPERATOR_IMAGE OPERAND_IMAGE [BASE, by default config/default]
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. hack/builder.sh
 operator_image=$1 operand_image=$2 base=${3:-config/default}
 
 name=${operator_image%@*}
 case $operator_image in
   *@*) reference="digest: ${operator_image#*@}" ;;
-  *)   name=${operator_image%:*} reference="newTag: ${operator_image##*:}" ;;
+  *)   name=$(repository_of "$operator_image") reference="newTag: ${operator_image##*:}" ;;
 esac
 mkdir -p dist/deployment
 cat > dist/deployment/kustomization.yaml <<YAML

@@ -88,6 +88,28 @@ func TestPortOfTheAPIServer(t *testing.T) {
 	}
 }
 
+// What stands behind the last colon of an image is its tag, or the port of its registry.
+func TestImagesOfARegistryWithAPort(t *testing.T) {
+	deploy := func(image string) (string, error) {
+		out, err := exec.Command("./deployment.sh", image, "example.com/page:v1").CombinedOutput()
+		return string(out), err
+	}
+	for _, image := range []string{"localhost:5000/operator:v1", "localhost:5000/operator@sha256:" + strings.Repeat("0", 64)} {
+		out, err := deploy(image)
+		if err != nil {
+			t.Fatalf("%v (make bin/kustomize)\n%s", err, out)
+		}
+		if got := objects[appsv1.Deployment](t, out, "Deployment")[0].Spec.Template.Spec.Containers[0].Image; got != image {
+			t.Errorf("%s is deployed as %s", image, got)
+		}
+	}
+	for _, image := range []string{"localhost:5000/operator", "example.com/operator"} {
+		if out, err := deploy(image); err == nil || !strings.Contains(out, image+" has no tag: name one") {
+			t.Errorf("%s: %v: %s", image, err, out)
+		}
+	}
+}
+
 // The shards have the images that they are deployed with, a budget of their own each, pods that no other Deployment selects, and the right to publish.
 func TestShardsAreDeployed(t *testing.T) {
 	out, err := exec.Command("./deployment.sh", "example.com/operator:v1", "example.com/page:v1", "config/shards").CombinedOutput()

@@ -40,8 +40,9 @@ case $command in
       docker push --quiet "$image" >/dev/null
       docker_digest "$image" > "$digest_file"
     else
+      repository=$(repository_of "$image")
       builder push --quiet --digestfile "$digest_file" "$image" "docker://$image"
-      echo "${image%:*}@$(cat "$digest_file")" > "$digest_file"
+      echo "$repository@$(cat "$digest_file")" > "$digest_file"
     fi
     echo "pushed $(cat "$digest_file")"
     ;;

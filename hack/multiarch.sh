@@ -33,12 +33,13 @@ case $command in
       docker push --quiet "$image" >/dev/null || fail
       docker_digest "$image" > "$digest_file"
     else
+      repository=$(repository_of "$image")
       builder manifest push --quiet --all --format oci "$list" "docker://$image" || fail
       # Once more for the digest, which sends nothing that is there: with --digestfile, buildah 1.28 says nothing of a failure.
       rm -f "$digest_file"
       builder manifest push --quiet --all --format oci --digestfile "$digest_file" "$list" "docker://$image"
       [ -s "$digest_file" ] || fail
-      echo "${image%:*}@$(cat "$digest_file")" > "$digest_file"
+      echo "$repository@$(cat "$digest_file")" > "$digest_file"
     fi
     ;;
   layout) builder manifest push --quiet --all --format oci "$list" "oci:$3:${image##*:}" || fail ;;

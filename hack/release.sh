@@ -5,6 +5,7 @@
 set -euo pipefail
 shopt -s inherit_errexit
 cd "$(dirname "$0")/.."
+. hack/builder.sh
 version=$1 operator_image=$2 operand_image=$3 scorecard_image=$4 bundle_image=$5 catalog_image=$6 cosign_key=$7
 export LC_ALL=C BUILDER=buildah # docker makes other bytes each time
 unset API_SERVER_PORT           # of somebody's cluster
@@ -32,11 +33,12 @@ log=$work/log
 
 # image NAME IMAGE DOCKERFILE CONTEXT: builds it as $out/images/NAME, and prints its name by digest.
 image() {
+  local repository digest
+  repository=$(repository_of "$2")
   hack/multiarch.sh build "$2" "$3" "$4" >&2
   hack/multiarch.sh layout "$2" "$out/images/$1" >&2
-  local digest
   digest=$(jq --exit-status --raw-output '.manifests[0].digest' "$out/images/$1/index.json")
-  echo "${2%:*}@$digest"
+  echo "$repository@$digest"
 }
 operator=$(image welcome-operator "$operator_image" Dockerfile .)
 operand=$(image welcome "$operand_image" welcome/Dockerfile .)
@@ -46,10 +48,11 @@ hack/deployment.sh "$operator" "$operand" > $out/install.yaml
 hack/bundle.sh "$version" "$operator" "$operand" "$scorecard" true $out
 bundle=$(image welcome-operator-bundle "$bundle_image" $out/bundle.Dockerfile $out)
 
+bundle_repository=$(repository_of "$bundle_image")
 # Earlier bundles are pulled from where they have been published; this one is there only once the release is.
 configs=$out/catalog/configs/welcome-operator
 mkdir -p "$configs"
-{ sed "/^- schema: olm.bundle\$/{N;/:v$version\$/d}; s|demo.welcome.domain/welcome-operator-bundle|${bundle_image%:*}|" catalog/template.yaml \
+{ sed "/^- schema: olm.bundle\$/{N;/:v$version\$/d}; s|demo.welcome.domain/welcome-operator-bundle|$bundle_repository|" catalog/template.yaml \
     | bin/opm alpha render-template basic -o yaml - \
     && bin/opm render -o yaml --alpha-image-ref-template "$bundle" $out/bundle
 } > "$configs/catalog.yaml" 2> "$log" && bin/opm validate $out/catalog/configs >> "$log" 2>&1 \

@@ -15,10 +15,12 @@ func TestSecurityNamesTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	promises := 0
 	for _, line := range strings.Split(string(text), "\n") {
 		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| promise") {
 			continue
 		}
+		promises++
 		names := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(line, -1)
 		if len(names) == 0 {
 			t.Errorf("no test proves: %s", line)
@@ -28,5 +30,8 @@ func TestSecurityNamesTests(t *testing.T) {
 				t.Errorf("there is no %s: %v %s", name[1], err, out)
 			}
 		}
+	}
+	if promises < 40 {
+		t.Errorf("there are %d promises: what was read is not the table", promises)
 	}
 }

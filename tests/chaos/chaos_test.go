@@ -64,6 +64,19 @@ func TestChaos(t *testing.T) {
 	w.awaitOrder()
 	took := time.Since(start).Round(100 * time.Millisecond)
 	w.awaitSilence()
+	// Without any of these, the order at the end says little.
+	happened := map[string]int{
+		"Welcomes are left": w.left, "Welcomes were created": int(people.created.Load()), "Welcomes were edited": int(people.edited.Load()), "Welcomes were deleted": int(people.deleted.Load()),
+		"Deployments were changed": int(meddlers.drifted.Load()), "Services were removed": int(meddlers.removed.Load()),
+	}
+	if *kills >= 100 { // in the short form, a kill may well hit none
+		happened["releases were caught in the middle of an action"] = w.interrupted
+	}
+	for what, count := range happened {
+		if count == 0 {
+			t.Errorf("no %s", what)
+		}
+	}
 	// The last line is for people and for tests/rung.
 	t.Logf("proved: %s; %d releases were caught in the middle of an action; all %d Welcomes that are left were in order %s after the last of it",
 		counts, w.interrupted, w.left, took)

@@ -93,7 +93,7 @@ func (k *keeper) freeze(ctx context.Context) error {
 	}
 	err = waiting.For(ctx, k.logf, "another operator holds the lease", time.Minute, pause, func(ctx context.Context) error {
 		if now, err := k.holder(ctx); err != nil || now == "" || now == holder {
-			return fmt.Errorf("%q holds the lease: %w", now, err)
+			return errors.Join(fmt.Errorf("%q holds the lease", now), err)
 		}
 		return nil
 	})

@@ -201,14 +201,25 @@ func (c *ControlPlane) Token(ctx context.Context, namespace, account string) (st
 // Kubeconfig writes one for whoever logs in like that, and returns its path.
 func (c *ControlPlane) Kubeconfig(name string, login *rest.Config) (file string, err error) {
 	file = filepath.Join(c.Dir, name+".kubeconfig")
-	return file, clientcmd.WriteToFile(clientcmdapi.Config{
+	// Tests that run at the same time write that of the admin again, while a kubectl of others reads it.
+	draft, err := os.CreateTemp(c.Dir, name+"-")
+	if err != nil {
+		return "", err
+	}
+	if err := draft.Close(); err != nil {
+		return "", err
+	}
+	if err := clientcmd.WriteToFile(clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{"test": {Server: login.Host, CertificateAuthorityData: login.CAData}},
 		AuthInfos: map[string]*clientcmdapi.AuthInfo{"test": {
 			Token: login.BearerToken, ClientCertificateData: login.CertData, ClientKeyData: login.KeyData,
 		}},
 		Contexts:       map[string]*clientcmdapi.Context{"test": {Cluster: "test", AuthInfo: "test"}},
 		CurrentContext: "test",
-	}, file)
+	}, draft.Name()); err != nil {
+		return "", err
+	}
+	return file, os.Rename(draft.Name(), file)
 }
 
 func (c *ControlPlane) auditLog() string { return filepath.Join(c.Dir, "audit.log") }

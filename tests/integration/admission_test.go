@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -67,27 +68,31 @@ func (s *scene) deny(validation admissionregistrationv1.Validation, operation ad
 			Validations: []admissionregistrationv1.Validation{validation},
 		},
 	}
-	s.must(env.Client.Create(ctx, policy))
-	s.must(env.Client.Create(ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 		ObjectMeta: objectMeta("", s.namespace),
 		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
 			PolicyName: s.namespace, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
 		},
-	}))
+	}
+	lift = sync.OnceFunc(func() {
+		if err := errors.Join(env.Client.Delete(ctx, binding), env.Client.Delete(ctx, policy)); err != nil {
+			s.Errorf("lift the policy: %v", err)
+		}
+	})
+	s.must(env.Client.Create(ctx, policy))
+	s.must(env.Client.Create(ctx, binding))
+	s.Cleanup(lift)
 	s.await("the policy holds", func() error {
 		if try() == nil {
 			return errors.New("the operation would go through")
 		}
 		return nil
 	})
-	return func() {
-		s.Helper()
-		s.must(env.Client.Delete(ctx, policy))
-	}
+	return lift
 }
 
 // holdDeployments is hold for the creation of Deployments.
-func (s *scene) holdDeployments() (asked <-chan struct{}, letGo func()) {
+func (s *scene) holdDeployments() (asked, letGo func()) {
 	s.Helper()
 	return s.hold(admissionregistrationv1.Create, "apps", "deployments", func(probe context.Context) error {
 		return env.Client.Create(probe, probeDeployment(s.namespace), client.DryRunAll)
@@ -101,32 +106,66 @@ func (s *scene) killWaiting(operator *process) {
 		<-s.givenUp // a try
 	}
 	operator.Kill()
-	<-s.givenUp // when the webhook's time is over, at the latest
+	s.receive("the API server gives up the write", s.givenUp) // when the webhook's time is over, at the latest
+}
+
+// receive waits for what a webhook tells.
+func (s *scene) receive(what string, from <-chan struct{}) {
+	s.Helper()
+	select {
+	case <-from:
+	case <-time.After(patience):
+		s.Fatalf("waited %s: %s\n%s", patience, what, s.dump())
+	}
 }
 
 // hold has a webhook of somebody else that does not answer when this is to be done to such an object in the namespace of the test, until letGo is called.
-// asked tells of each that waits; try does it, by a dry run.
-func (s *scene) hold(operation admissionregistrationv1.OperationType, group, resource string, try func(context.Context) error) (asked <-chan struct{}, letGo func()) {
+// asked waits for one that waits; try does it, by a dry run.
+func (s *scene) hold(operation admissionregistrationv1.OperationType, group, resource string, try func(context.Context) error) (asked, letGo func()) {
 	s.Helper()
 	waiting, probed, answer := make(chan struct{}, 100), make(chan struct{}, 100), make(chan struct{})
+	s.webhook(operation, group, resource, func(request context.Context, asked *admissionv1.AdmissionRequest) (objection string) {
+		told := waiting
+		if !strings.HasPrefix(asked.UserInfo.Username, "system:serviceaccount:") { // as operators are
+			told = probed
+		}
+		told <- struct{}{}
+		select {
+		case <-answer:
+		case <-request.Done():
+			s.givenUp <- struct{}{}
+		}
+		return ""
+	})
+	// Until the API server has heard of the webhook, it would let them pass.
+	s.await("the webhook is asked", func() error {
+		probe, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+		defer cancel()
+		_ = try(probe)
+		select {
+		case <-probed:
+			return nil
+		default:
+			return errors.New("it is not")
+		}
+	})
+	return func() {
+		s.Helper()
+		s.receive("an operator asks for what is held", waiting)
+	}, func() { close(answer) }
+}
+
+// webhook has one of somebody else asked whether they object when this is to be done to such an object in the namespace of the test.
+func (s *scene) webhook(operation admissionregistrationv1.OperationType, group, resource string, objection func(context.Context, *admissionv1.AdmissionRequest) string) {
+	s.Helper()
 	hook := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		review := &admissionv1.AdmissionReview{}
 		if err := json.NewDecoder(r.Body).Decode(review); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		told := waiting
-		if !strings.HasPrefix(review.Request.UserInfo.Username, "system:serviceaccount:") { // as operators are
-			told = probed
-		}
-		told <- struct{}{}
-		select {
-		case <-answer:
-		case <-r.Context().Done():
-			s.givenUp <- struct{}{}
-			return
-		}
-		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
+		said := objection(r.Context(), review.Request)
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: said == "", Result: &metav1.Status{Message: said}}
 		_ = json.NewEncoder(w).Encode(review) // the API server has gone if this fails
 	}))
 	hook.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
@@ -136,7 +175,7 @@ func (s *scene) hold(operation admissionregistrationv1.OperationType, group, res
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: objectMeta("", s.namespace+"-"+strings.ReplaceAll(resource, "/", "-")),
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-			Name:                    "hangs.example.com",
+			Name:                    "objects.example.com",
 			ClientConfig:            admissionregistrationv1.WebhookClientConfig{URL: ptr.To(hook.URL), CABundle: certificate},
 			AdmissionReviewVersions: []string{"v1"},
 			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
@@ -151,23 +190,10 @@ func (s *scene) hold(operation admissionregistrationv1.OperationType, group, res
 	}
 	s.must(env.Client.Create(ctx, configuration))
 	s.Cleanup(func() { _ = env.Client.Delete(ctx, configuration) })
-	// Until the API server has heard of the webhook, it would let them pass.
-	s.await("the webhook is asked", func() error {
-		probe, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
-		defer cancel()
-		_ = try(probe)
-		select {
-		case <-probed:
-			return nil
-		default:
-			return errors.New("it is not")
-		}
-	})
-	return waiting, func() { close(answer) }
 }
 
 // holdStatuses holds up whoever writes the status of the Welcome hello.
-func (s *scene) holdStatuses() (asked <-chan struct{}, letGo func()) {
+func (s *scene) holdStatuses() (asked, letGo func()) {
 	s.Helper()
 	return s.hold(admissionregistrationv1.Update, kit.Group, "welcomes/status", func(probe context.Context) error {
 		return env.Client.Status().Update(probe, s.welcome("hello"), client.DryRunAll)

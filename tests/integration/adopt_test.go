@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -28,29 +27,18 @@ const (
 	adopts   = "  allow: {adopt: true}\n"
 )
 
-// policyOfAdopters is what make manifests makes of a watches.yaml whose Welcomes may adopt.
-var policyOfAdopters string
-
 // adopter returns an operator whose Welcomes may take over what is given to them, bounded by the policy that make manifests makes of that.
 func (s *scene) adopter(more string) *process {
 	s.Helper()
-	if policyOfAdopters == "" { // the program is linked once
-		dir := inCopyOfRepository(s)
-		text, err := os.ReadFile(filepath.Join(dir, "watches.yaml"))
-		s.must(err)
-		s.must(os.WriteFile(filepath.Join(dir, "watches.yaml"), append(text, adopts...), 0o600))
-		program := filepath.Join(dir, "make")
-		s.must(kit.Build(program, "hack/manifests"))
-		cmd := exec.Command(program)
-		cmd.Dir = dir
-		_, err = kit.Output(cmd)
-		s.must(err)
-		text, err = os.ReadFile(filepath.Join(dir, "config/policy/policy.yaml"))
-		s.must(err)
-		policyOfAdopters = string(text)
-	}
+	dir := inCopyOfRepository(s)
+	text, err := os.ReadFile(filepath.Join(dir, "watches.yaml"))
+	s.must(err)
+	s.must(os.WriteFile(filepath.Join(dir, "watches.yaml"), append(text, adopts...), 0o600))
+	makeManifests(s, dir)
+	text, err = os.ReadFile(filepath.Join(dir, "config/policy/policy.yaml"))
+	s.must(err)
 	account := s.accountForKinds()
-	objects, err := kit.Objects([]byte(strings.NewReplacer("system:controller-manager:", "system:"+account+":", "controller-manager", "adopter-"+account).Replace(policyOfAdopters)))
+	objects, err := kit.Objects([]byte(strings.NewReplacer("system:controller-manager:", "system:"+account+":", "controller-manager", "adopter-"+account).Replace(string(text))))
 	s.must(err)
 	for _, object := range objects {
 		s.must(env.Client.Create(ctx, object))
@@ -60,14 +48,11 @@ func (s *scene) adopter(more string) *process {
 }
 
 // installByHelm has helm install the chart as a plain release, and returns its Deployment and Service.
-func (s *scene) installByHelm(name string, args ...string) (*appsv1.Deployment, *corev1.Service) {
+func (s *scene) installByHelm(name string) (*appsv1.Deployment, *corev1.Service) {
 	s.Helper()
-	_, err := s.helmCommand(append([]string{"install", name, kit.File("helm-charts/welcome"), "--set", "image=" + image + ",imagePullPolicy=IfNotPresent,name=helm"}, args...)...)
-	s.must(err)
-	deployment, service := &appsv1.Deployment{}, &corev1.Service{}
-	s.get(deployment, name)
-	s.get(service, name)
-	return deployment, service
+	s.helmInstall(name, "--set=name=helm,service.type=LoadBalancer")
+	objects := s.objectsOf(name)
+	return objects[0].(*appsv1.Deployment), objects[1].(*corev1.Service)
 }
 
 // give has the author of an object give it to a custom resource of the namespace.
@@ -294,7 +279,6 @@ func TestAdoptOfWhichNothingComes(t *testing.T) {
 	policy := &networkingv1.NetworkPolicy{ObjectMeta: objectMeta(s.namespace, "hello"), Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: selected("hello")}}}
 	s.must(env.Client.Create(ctx, policy))
 	s.give(policy, "hello")
-	s.must(env.Client.Delete(ctx, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: objectMeta("", s.namespace)})) // of what was refused
 	lift = s.refuse(admissionregistrationv1.Create, "policy", "poddisruptionbudgets", "nor tomorrow", func() error {
 		return env.Client.Create(ctx, &policyv1.PodDisruptionBudget{ObjectMeta: objectMeta(s.namespace, "probe")}, client.DryRunAll)
 	})

@@ -18,14 +18,14 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// helmInstall installs a release, of the chart with values or as more arguments say, whose pods run.
+// helmInstall installs a release, of the chart with values or as more arguments say.
 func (s *scene) helmInstall(name string, more ...string) {
 	s.Helper()
-	args := []string{"install", name}
+	args := []string{"install", name, "--set=name=friends,service.type=ClusterIP,image=" + image + ",imagePullPolicy=IfNotPresent"}
 	if !slices.ContainsFunc(more, func(arg string) bool { return strings.HasPrefix(arg, "/") }) {
 		args = append(args, kit.File("helm-charts/welcome"))
 	}
-	_, err := s.helmCommand(append(args, append(more, "--set=name=friends,service.type=ClusterIP,image="+image+",imagePullPolicy=IfNotPresent")...)...)
+	_, err := s.helmCommand(append(args, more...)...)
 	s.must(err)
 }
 

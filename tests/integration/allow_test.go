@@ -333,6 +333,12 @@ func (s *scene) grantJobs() {
 // grant gives the operator all rights on resources of a group in the namespace of the test.
 func (s *scene) grant(group string, resources ...string) {
 	s.Helper()
+	s.grantTo(operatorAccount, group, resources...)
+}
+
+// grantTo is grant for another account of the operator's namespace.
+func (s *scene) grantTo(account, group string, resources ...string) {
+	s.Helper()
 	s.must(env.Client.Create(ctx, &rbacv1.Role{
 		ObjectMeta: objectMeta(s.namespace, resources[0]),
 		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{group}, Resources: resources, Verbs: []string{"*"}}},
@@ -340,6 +346,6 @@ func (s *scene) grant(group string, resources ...string) {
 	s.must(env.Client.Create(ctx, &rbacv1.RoleBinding{
 		ObjectMeta: objectMeta(s.namespace, resources[0]),
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: resources[0]},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: operatorNamespace, Name: operatorAccount}},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: operatorNamespace, Name: account}},
 	}))
 }

@@ -174,17 +174,19 @@ func (s *states) patchZoo(name string, edits ...kit.Edit) error {
 	return env.Client.Patch(ctx, zoo(s.namespace, name), client.RawPatch("application/merge-patch+json", content))
 }
 
-// all is nil if all of these say so of themselves as they are now.
+// all is nil if all of these are there, and say so of themselves as they are now.
 func (s *states) all(names []string, condition string, status metav1.ConditionStatus) error {
 	list := kit.List(kindsGroup+"/v1", "Zoo")
 	if err := env.Client.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
 		return err
 	}
 	var errs []error
+	missing := len(names)
 	for _, item := range list.Items {
 		if !slices.Contains(names, item.GetName()) {
 			continue
 		}
+		missing--
 		got, err := kit.Condition(&item, condition)
 		if err == nil && (got.Status != status || kit.Seen(&item) != nil) {
 			err = fmt.Errorf("%s: %s is %s: %s", item.GetName(), condition, got.Status, got.Message)
@@ -193,6 +195,9 @@ func (s *states) all(names []string, condition string, status metav1.ConditionSt
 			err = fmt.Errorf("%s: %s", item.GetName(), failed.Message)
 		}
 		errs = append(errs, err)
+	}
+	if missing > 0 {
+		errs = append(errs, fmt.Errorf("%d are missing", missing))
 	}
 	return errors.Join(errs...)
 }
@@ -356,7 +361,7 @@ func (s *states) compare() error {
 				continue
 			}
 			differences := lacks("", object, wanted[kind.kind])
-			if kind.whole {
+			if kind.whole && objects[untouched] != nil { // else that is told below
 				differences = append(differences, unequal(kind.kind, object, objects[untouched])...)
 			}
 			if len(differences) > 0 {
@@ -459,7 +464,7 @@ func (s *states) tidy() {
 	s.must(waiting.For(ctx, s.Logf, "all are gone", 2*time.Minute, 200*time.Millisecond, func(context.Context) error {
 		list := kit.List(kindsGroup+"/v1", "Zoo")
 		if err := env.Client.List(ctx, list, client.InNamespace(s.namespace)); err != nil || meta.LenList(list) > 0 {
-			return fmt.Errorf("%d are there: %w", meta.LenList(list), err)
+			return errors.Join(fmt.Errorf("%d are there", meta.LenList(list)), err)
 		}
 		return nil
 	}))

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -37,7 +38,7 @@ func TestScale(t *testing.T) {
 	s.await("the Deployment has 3 replicas", func() error {
 		out, err := s.kubectl("", "get", "deployment", "hello", "-o", "jsonpath={.spec.replicas}")
 		if err != nil || out != "3" {
-			return fmt.Errorf("%s %w", out, err)
+			return errors.Join(fmt.Errorf("it has %q", out), err)
 		}
 		return nil
 	})

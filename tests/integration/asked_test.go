@@ -35,7 +35,7 @@ func TestReconcileThatSomebodyAsksFor(t *testing.T) {
 		s.edit("hello", kit.Annotate("webapp.demo.welcome.domain/reconcile", early.out))
 		s.edit("hello", kit.Annotate("webapp.demo.welcome.domain/reconcile", "force"))
 	}
-	s.settled(operator)
+	s.seen(operator)
 	if requests := before.of(operator); len(requests) > 0 {
 		t.Errorf("to be asked twenty times within a minute costs %s", requests)
 	}

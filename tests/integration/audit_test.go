@@ -25,9 +25,16 @@ func (s *scene) record() recording {
 // readers of its metrics.
 func (r recording) of(operator *process) controlplane.Requests {
 	r.Helper()
+	return slices.DeleteFunc(r.anywhere(operator), func(one controlplane.Request) bool {
+		return one.AsksForRights() || one.ObjectRef.Namespace != "" && one.ObjectRef.Namespace != r.namespace
+	})
+}
+
+// anywhere returns all requests of an operator since.
+func (r recording) anywhere(operator *process) controlplane.Requests {
+	r.Helper()
 	requests, err := env.Requests(ctx, r.from, func(one controlplane.Request) bool {
-		return slices.Contains(one.User.Extra["authentication.kubernetes.io/credential-id"], operator.credential) && !one.AsksForRights() &&
-			(one.ObjectRef.Namespace == "" || one.ObjectRef.Namespace == r.namespace)
+		return slices.Contains(one.User.Extra["authentication.kubernetes.io/credential-id"], operator.credential)
 	})
 	r.must(err)
 	return requests

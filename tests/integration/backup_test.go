@@ -73,7 +73,7 @@ func TestRestoredFromABackup(t *testing.T) {
 			}
 			policy := &networkingv1.NetworkPolicy{}
 			s.get(policy, "hello")
-			before := s.children()
+			before := s.objectsOf("hello")
 			s.awaitDeployed("hello")
 			s.settled(operator)
 			s.keptSince(before, restored)
@@ -139,7 +139,7 @@ func TestRestoredObjectWithoutItsMarks(t *testing.T) {
 		}
 		s.restore(object, false)
 	}
-	before := s.children()
+	before := s.objectsOf("hello")
 	s.awaitReason("hello", "ObjectInTheWay", `Service "hello"`, "not controlled by this custom resource", "label welcome=hello")
 	s.keptSince(before, nil)
 

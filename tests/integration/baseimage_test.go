@@ -152,8 +152,8 @@ func TestAllowancesInTheStartLog(t *testing.T) {
 	s.awaitOf("Wardrobe", "hello", "Stalled", "NotAllowed", "secrets: true")
 	start := time.Now()
 	operator.Stop()
-	if took := time.Since(start); took > 10*time.Second {
-		t.Errorf("the endless chart keeps it for %s", took)
+	if took := time.Since(start); took >= 30*time.Second { // after which it is killed
+		t.Error("the endless chart keeps it from ending")
 	}
 
 	own.watches = entryOf("Moebius", moebius, "") + entryOf("Wardrobe", wardrobe, "  secrets: true\n")

@@ -44,10 +44,10 @@ func (s *scene) killBeforeTheLastStatus(operator *process, ask func()) {
 	s.Helper()
 	asked, letGo := s.holdDeployments()
 	ask()
-	<-asked
+	asked()
 	statusAsked, statusLetGo := s.holdStatuses()
 	letGo()
-	<-statusAsked
+	statusAsked()
 	operator.Kill()
 	statusLetGo()
 }
@@ -135,7 +135,7 @@ func TestChanceInTheMiddle(t *testing.T) {
 		"killed between two objects": func(s *scene, operator *process, ask func()) string {
 			asked, letGo := s.holdDeployments()
 			ask()
-			<-asked
+			asked()
 			s.killWaiting(operator)
 			letGo()
 			return password(s)
@@ -196,7 +196,7 @@ func TestChanceInTheMiddle(t *testing.T) {
 		s.create("hello")
 		asked, letGo := s.holdStatuses()
 		operator := s.ownOperator(only)
-		<-asked
+		asked()
 		s.must(s.isGone(&corev1.ConfigMap{}, "hello-generated"))
 		s.killWaiting(operator)
 		letGo()
@@ -209,7 +209,7 @@ func TestChanceInTheMiddle(t *testing.T) {
 		s.create("hello")
 		asked, letGo := s.holdStatuses()
 		operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, chart)})
-		<-asked
+		asked()
 		s.edit("hello", kit.Annotate("example.com/backup", "done"))
 		letGo()
 		s.awaitDeployed("hello")
@@ -256,7 +256,7 @@ data:
 	asked, letGo := s.holdDeployments()
 	operator := s.ownOperator(only)
 	s.create("hello")
-	<-asked
+	asked()
 	s.killWaiting(operator)
 	letGo()
 	s.ownOperator(only)

@@ -60,8 +60,7 @@ func TestClusterScopedObjects(t *testing.T) {
 	}
 	s.settled(operator)
 	before := s.record()
-	s.editOf("Cluster", "hello", kit.Annotate("example.com/poke", "now"))
-	s.settled(operator)
+	s.seenOf(operator, "Cluster")
 	if requests := before.of(operator); len(requests) > 0 {
 		t.Errorf("an idle reconcile asks the API server: %s", requests)
 	}
@@ -148,7 +147,7 @@ func TestForeignClusterScopedObject(t *testing.T) {
 	// One that somebody makes in place of the custom resource's own is not deleted with it.
 	s.must(env.Client.Delete(ctx, foreign))
 	s.awaitOf("Foreigner", "hello", "Ready")
-	s.launchFrozen(func() {
+	s.whileFrozen(func() {
 		own := &rbacv1.ClusterRole{}
 		s.get(own, foreign.Name)
 		s.must(env.Client.Delete(ctx, own))
@@ -164,8 +163,8 @@ func TestForeignClusterScopedObject(t *testing.T) {
 	s.awaitEvent("hello", "ForeignObject", foreign.Name)
 }
 
-// launchFrozen does something while the operators of the test stand still.
-func (s *scene) launchFrozen(do func()) {
+// whileFrozen does something while the operators of the test stand still.
+func (s *scene) whileFrozen(do func()) {
 	s.Helper()
 	for _, operator := range s.operators {
 		s.must(operator.Freeze())
@@ -387,7 +386,7 @@ func TestEndsOfClusterScopedObjects(t *testing.T) {
 		return env.Client.Create(probe, &rbacv1.Role{ObjectMeta: objectMeta(s.namespace, "probe")}, client.DryRunAll)
 	})
 	s.createOf("Ending", "hello")
-	<-asked
+	asked()
 	s.get(&rbacv1.ClusterRole{}, s.namespace+".hello-reader")
 	forceOff()
 	s.await("its record is gone", func() error { return s.hasRecords("hello", 0) })

@@ -68,7 +68,7 @@ func TestGoneWhileItIsInstalled(t *testing.T) {
 	s.ownOperator(settings{namespaces: []string{s.namespace}})
 	asked, letGo := s.holdDeployments()
 	s.create("hello")
-	<-asked
+	asked()
 	s.forceOff("hello")
 	letGo()
 	s.awaitGone(&appsv1.Deployment{}, "hello")

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -36,7 +37,7 @@ func TestDoctor(t *testing.T) {
 		s.await("the doctor says so", func() error {
 			got := s.plugin("doctor")
 			if err := says(got.out+got.notes, parts); got.code != code || err != nil {
-				return fmt.Errorf("exit code %d, not %d, or %w:\n%s\n%s", got.code, code, err, got.out, got.notes)
+				return errors.Join(fmt.Errorf("exit code %d, not %d:\n%s\n%s", got.code, code, got.out, got.notes), err)
 			}
 			return nil
 		})

@@ -115,7 +115,7 @@ func TestKilledBeforeItIsTakenBack(t *testing.T) {
 			foreign, probe := s.foreignDeployment(), s.foreignService(s.namespace, "probe")
 			asked, letGo := s.hold(admissionregistrationv1.Delete, "", "services", func(ctx context.Context) error { return env.Client.Delete(ctx, probe, client.DryRunAll) })
 			s.create("hello")
-			<-asked
+			asked()
 			s.killWaiting(first)
 			letGo()
 

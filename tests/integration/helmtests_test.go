@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
@@ -55,22 +54,6 @@ func (s *scene) awaitTested(kind, name, value, status string, parts ...string) {
 	})
 }
 
-// nextTest waits until there is a test that is not the one before.
-func (s *scene) nextTest(name string, before types.UID) *batchv1.Job {
-	s.Helper()
-	job := &batchv1.Job{}
-	s.await("a test of "+name, func() error {
-		if err := s.find(job, name+"-test"); err != nil {
-			return err
-		}
-		if job.UID == before || job.DeletionTimestamp != nil {
-			return fmt.Errorf("it is the one before")
-		}
-		return nil
-	})
-	return job
-}
-
 // The tests of a chart run once for each new value of the annotation, as the chart and the spec are then. A restart of the operator repeats none, and a
 // failure is told and changes nothing else.
 func TestTestsOfAChart(t *testing.T) {
@@ -83,13 +66,23 @@ func TestTestsOfAChart(t *testing.T) {
 	s.must(s.isGone(&batchv1.Job{}, "hello-test"))
 
 	s.editOf(kind, "hello", kit.Annotate(runTests, "one"), kit.Set("note", "second"))
-	job := s.nextTest("hello", "")
+	job := s.another("hello-test", &batchv1.Job{})
 	if job.Annotations["note"] != "second" || !metav1.IsControlledBy(job, s.of(kind, "hello")) {
 		t.Errorf("the test is %+v", job.ObjectMeta)
 	}
 	s.endHook(job)
 	s.awaitTested(kind, "hello", "one", "True", "TestsSucceeded", `Job "hello-test"`)
 	s.awaitEvent("hello", "TestsSucceeded", "hello-test")
+
+	isNotRepeated := func(operator *process) {
+		t.Helper()
+		s.seenOf(operator, kind)
+		now := &batchv1.Job{}
+		s.get(now, "hello-test")
+		if now.UID != job.UID {
+			t.Error("the test was repeated")
+		}
+	}
 
 	// Neither another edit nor another operator repeats it.
 	s.editOf(kind, "hello", kit.Set("note", "third"))
@@ -100,28 +93,22 @@ func TestTestsOfAChart(t *testing.T) {
 	s.settled(operator)
 	s.editOf(kind, "hello", kit.Set("note", "fourth"))
 	s.awaitOf(kind, "hello", "Ready")
-	s.settled(operator)
-	if again := s.nextTest("hello", ""); again.UID != job.UID {
-		t.Error("the test was repeated")
-	}
+	isNotRepeated(operator)
 
 	s.editOf(kind, "hello", kit.Annotate(runTests, strings.Repeat("x", 5000)))
-	job = s.nextTest("hello", job.UID)
+	job = s.another("hello-test", job)
 	s.endHook(job, batchv1.JobFailureTarget, batchv1.JobFailed)
 	s.awaitTested(kind, "hello", strings.Repeat("x", 63), "False", "TestsFailed", "job hello-test failed")
 	s.awaitEvent("hello", "TestsFailed", "hello-test")
 	s.awaitOf(kind, "hello", "Ready")
-	s.settled(operator)
-	if again := s.nextTest("hello", ""); again.UID != job.UID {
-		t.Error("a failing test was repeated")
-	}
+	isNotRepeated(operator) // nor is one that fails
 
 	// One that an operator did not see end is run again by the next.
 	s.editOf(kind, "hello", kit.Annotate(runTests, "three"))
-	interrupted := s.nextTest("hello", job.UID)
+	interrupted := s.another("hello-test", job)
 	operator.Stop()
 	s.ownOperator(with)
-	s.endHook(s.nextTest("hello", interrupted.UID))
+	s.endHook(s.another("hello-test", interrupted))
 	s.awaitTested(kind, "hello", "three", "True", "TestsSucceeded")
 }
 
@@ -132,7 +119,7 @@ func TestTestsHoldUpNobody(t *testing.T) {
 	s.ownOperator(s.tester(kind, "  tests: true\n  maxConcurrentReconciles: 1\n"))
 	s.createOf(kind, "paused", kit.Annotate("webapp.demo.welcome.domain/paused", "true"), kit.Annotate(runTests, "one"))
 	s.createOf(kind, "one", kit.Annotate(runTests, "one"))
-	first := s.nextTest("one", "")
+	first := s.another("one-test", &batchv1.Job{})
 	s.createOf(kind, "two", kit.Annotate(runTests, "one"))
 	s.awaitOf(kind, "two", "Ready")
 	s.editOf(kind, "two", kit.Set("note", "edited"))
@@ -147,7 +134,7 @@ func TestTestsHoldUpNobody(t *testing.T) {
 	s.must(s.isGone(&batchv1.Job{}, "two-test"))
 	s.endHook(first)
 	s.awaitTested(kind, "one", "one", "True")
-	s.endHook(s.nextTest("two", ""))
+	s.endHook(s.another("two-test", &batchv1.Job{}))
 	s.awaitTested(kind, "two", "one", "True")
 	s.must(s.isGone(&batchv1.Job{}, "paused-test"))
 	if condition, err := kit.Condition(s.of(kind, "paused"), "Tested"); err == nil {

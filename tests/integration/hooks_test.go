@@ -75,7 +75,7 @@ func (s *scene) another(name string, before *batchv1.Job) *batchv1.Job {
 		if err := s.find(job, name); err != nil {
 			return err
 		}
-		if job.UID == before.UID {
+		if job.UID == before.UID || job.DeletionTimestamp != nil {
 			return errors.New("it is the one of before")
 		}
 		return nil
@@ -116,7 +116,7 @@ func TestDeletionHooks(t *testing.T) {
 	s.must(err)
 	before := &batchv1.Job{}
 	s.ran(before, "pre-delete", "last")
-	for _, child := range s.children() {
+	for _, child := range s.objectsOf("hello") {
 		if child.GetDeletionTimestamp() != nil {
 			t.Errorf("%T goes before the hook has ended", child)
 		}
@@ -142,7 +142,7 @@ func TestFailingDeletionHook(t *testing.T) {
 	if operator.metric(t, "welcome_operator_release_actions_total", `action="uninstall",.*reason="HookFailed"`) == 0 {
 		t.Error("the failure is not counted")
 	}
-	s.children()
+	s.objectsOf("hello")
 
 	s.edit("hello", kit.Annotate(withoutHooks, "true"))
 	s.await("the Welcome is gone", func() error {
@@ -263,7 +263,7 @@ func TestInstallHookUntilItSucceeds(t *testing.T) {
 	s.must(s.isGone(&corev1.Service{}, "hello"))
 	asked, letGo := s.holdDeployments()
 	s.endHook(job)
-	<-asked
+	asked()
 	s.killWaiting(operator)
 	letGo()
 	s.ownOperator(hooked)

@@ -78,7 +78,8 @@ func TestHostileWelcomes(t *testing.T) {
 // Numbers whose digits nobody can write down take neither the operator's time nor its memory: in a spec they are refused, and in an object of a tenant's not added up.
 func TestEndlessNumbers(t *testing.T) {
 	s := newScene(t)
-	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
+	with, profiles := s.profiled(settings{namespaces: []string{s.namespace}})
+	operator := s.ownOperator(with)
 	cr := s.deploy("hello")
 	before, err := operator.RSS()
 	s.must(err)
@@ -98,9 +99,5 @@ func TestEndlessNumbers(t *testing.T) {
 		s.must(env.Client.Create(ctx, theirs))
 	}
 	s.deploy("other")
-	after, err := operator.RSS()
-	s.must(err)
-	if grown := (after - before) >> 20; grown > 50 {
-		t.Errorf("it takes %d MiB more", grown)
-	}
+	s.takesNoMemory(operator, profiles, before, 50, "numbers that nobody can write down")
 }

@@ -3,6 +3,8 @@ package integration
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -137,7 +139,7 @@ func (s *scene) settled(operator *process) {
 	last := -1
 	s.await("the operator has nothing to do", func() error {
 		now := operator.reconciles(s.T)
-		busy := operator.metric(s.T, "controller_runtime_active_workers", "") + operator.metric(s.T, "workqueue_depth", `controller="welcome-controller"`)
+		busy := operator.metric(s.T, "controller_runtime_active_workers", "") + operator.metric(s.T, "workqueue_depth", "")
 		if now != last || busy > 0 {
 			defer func() { last = now }()
 			return fmt.Errorf("%d reconciles, %v at work or waiting", now, busy)
@@ -156,8 +158,14 @@ func (s *scene) records(name string) []corev1.ConfigMap {
 	s.Helper()
 	list := &corev1.ConfigMapList{}
 	s.must(env.Client.List(ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{"owner": "helm", "name": name}))
-	slices.SortFunc(list.Items, func(a, b corev1.ConfigMap) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	slices.SortFunc(list.Items, func(a, b corev1.ConfigMap) int { return revisionOf(a.Name) - revisionOf(b.Name) })
 	return list.Items
+}
+
+// revisionOf a release record ends its name; 0 where somebody has made one with another name.
+func revisionOf(record string) int {
+	revision, _ := strconv.Atoi(record[strings.LastIndex(record, ".v")+len(".v"):])
+	return revision
 }
 
 func (s *scene) hasRecords(name string, count int) error {

@@ -282,7 +282,7 @@ func TestKilledBeforeWhatIsKeptIsProven(t *testing.T) {
 	first := s.ownOperator(only)
 	asked, letGo := s.holdDeployments()
 	s.create("hello")
-	<-asked
+	asked()
 	s.killWaiting(first)
 	letGo()
 	before := s.kept()

@@ -173,7 +173,7 @@ func (s *scene) helm(driver string) *action.Configuration {
 	return config
 }
 
-// helmHas fails if helm ls does not have exactly these releases, or helm history and helm get manifest not one revision of each, with an object.
+// helmHas is nil if helm ls has exactly these releases, and helm history and helm get manifest one revision of each, with an object.
 func (s *scene) helmHas(want map[string]string) error {
 	s.Helper()
 	config := s.helm("configmap")
@@ -233,13 +233,8 @@ func TestTwoKindsWithOneName(t *testing.T) {
 	s.awaitGone(&networkingv1.NetworkPolicy{}, "hello-parcel")
 	s.awaitOf("Parcel", "hello", "Ready")
 	s.settled(operator)
-	reconciles := func() int {
-		return int(operator.metric(t, "controller_runtime_reconcile_total", `controller="parcel-controller"`))
-	}
-	before, sofar := s.record(), reconciles()
-	s.editOf("Parcel", "hello", kit.Annotate("example.com/poke", "now"))
-	s.await("the edit is reconciled", func() error { return atLeast(reconciles()-sofar, 1) })
-	s.settled(operator)
+	before := s.record()
+	s.seenOf(operator, "Parcel")
 	if requests := before.of(operator); len(requests) > 0 {
 		t.Errorf("an idle reconcile asks the API server: %s", requests)
 	}

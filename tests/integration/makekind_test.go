@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"helm.sh/helm/v3/pkg/chartutil"
@@ -38,34 +39,46 @@ func inCopyOfRepository(s *scene) string {
 	return dir
 }
 
+// manifestsBinary is what make manifests and make kind run, built when the first test needs it.
+var manifestsBinary = sync.OnceValues(func() (string, error) {
+	program := filepath.Join(env.Dir, "manifests")
+	return program, kit.Build(program, "hack/manifests")
+})
+
+// makeManifests does in a directory what make manifests does, or with arguments, make kind.
+func makeManifests(s *scene, dir string, args ...string) {
+	s.Helper()
+	program, err := manifestsBinary()
+	s.must(err)
+	cmd := exec.CommandContext(s.Context(), program, args...)
+	cmd.Dir = dir
+	out, err := kit.Output(cmd)
+	s.must(err)
+	s.Log(out)
+}
+
 // makeKind makes a kind of a chart, as make kind does with PIN, adds settings to its entry, and returns the directory in which that was done.
 func makeKind(s *scene, chart, kind, pin, settings string) string {
 	s.Helper()
 	dir := inCopyOfRepository(s)
-	program := filepath.Join(dir, "make")
-	s.must(kit.Build(program, "hack/manifests"))
-	in := func(name string, args ...string) {
-		cmd := exec.Command(name, args...)
-		cmd.Dir = dir
-		out, err := kit.Output(cmd)
-		s.must(err)
-		s.Log(out)
-	}
-	in(program, "kind", "-chart="+chart, "-group="+kindsGroup, "-version=v1", "-kind="+kind, "-pin="+pin)
+	makeManifests(s, dir, "kind", "-chart="+chart, "-group="+kindsGroup, "-version=v1", "-kind="+kind, "-pin="+pin)
 	if settings != "" {
 		file := filepath.Join(dir, "watches.yaml")
 		text, err := os.ReadFile(file)
 		s.must(err)
 		s.must(os.WriteFile(file, append(text, settings...), 0o600))
-		in(program)
+		makeManifests(s, dir)
 	}
 	// What make verify asks: nothing is left to edit, or to make again.
 	before := treeOf(s, dir)
-	in(program)
+	makeManifests(s, dir)
 	if after := treeOf(s, dir); !slices.Equal(before, after) {
 		s.Errorf("make manifests changes it:\n%s", after)
 	}
-	in("go", "test", "-count=1", "./hack", "-run", "TestKinds|TestSamples")
+	cmd := exec.Command("go", "test", "-count=1", "./hack", "-run", "TestKinds|TestSamples")
+	cmd.Dir = dir
+	_, err := kit.Output(cmd)
+	s.must(err)
 	return dir
 }
 
@@ -73,7 +86,7 @@ func makeKind(s *scene, chart, kind, pin, settings string) string {
 func treeOf(s *scene, dir string) (all []string) {
 	s.Helper()
 	s.must(filepath.WalkDir(dir, func(file string, entry os.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && filepath.Base(file) != "make" {
+		if err == nil && !entry.IsDir() {
 			text, err := os.ReadFile(file)
 			s.must(err)
 			all = append(all, file+": "+string(text))

@@ -195,6 +195,14 @@ func TestReleaseMetrics(t *testing.T) {
 	if got := operator.metric(t, "welcome_operator_resource_condition", ""); got != 0 {
 		t.Error("there are metrics of single Welcomes, and nobody has asked for them")
 	}
+	if got := operator.metric(t, "welcome_operator_memory_limit_ratio", ""); got <= 0 || got >= 1 {
+		t.Errorf("it uses %v of the memory that it may have", got)
+	}
+	operator.Stop()
+	operator = s.ownOperator(settings{namespaces: []string{s.namespace}, args: []string{"--metrics-per-resource"}})
+	for _, name := range []string{"failing", "hello"} {
+		s.awaitMetric(operator, "welcome_operator_resource_condition", `condition="Ready".*name="`+name+`",namespace="`+s.namespace+`"`, 1)
+	}
 }
 
 // awaitMetric waits until a metric has a value: what it tells of objects follows the events of the cache.

@@ -160,7 +160,7 @@ func TestRelease(t *testing.T) {
 	}
 	s.expect(s.plugin("release", "hello", "--yes", "--timeout=1ms"), 1, "not done after 1ms", "welcome/hello is paused", "To go back: kubectl welcome resume hello -n "+s.namespace)
 	s.expect(s.plugin("pause", "hello", "--wait"), 0)
-	before := s.children()
+	before := s.objectsOf("hello")
 
 	// Interrupted after each step: the custom resource cannot go, then it is gone, then an object cannot be patched.
 	s.edit("hello", func(o *unstructured.Unstructured) { o.SetFinalizers(append(o.GetFinalizers(), "example.com/theirs")) })
@@ -168,7 +168,7 @@ func TestRelease(t *testing.T) {
 	s.expect(s.plugin("release", "hello", "--yes", "--timeout=10s"), 1, "not done after 10s")
 	s.nothingForged("hello")
 	s.await("its objects are nobody's", func() error {
-		for _, child := range s.children() {
+		for _, child := range s.objectsOf("hello") {
 			if refs := child.GetOwnerReferences(); len(refs) > 0 {
 				return fmt.Errorf("%T is owned by %v", child, refs)
 			}

@@ -32,20 +32,10 @@ func (s *scene) collectGarbage() {
 	s.awaitGone(garbage, garbage.Name)
 }
 
-// children are the Deployment and the Service of the Welcome "hello", as they are now.
-func (s *scene) children() (children []client.Object) {
-	s.Helper()
-	for _, child := range []client.Object{&appsv1.Deployment{}, &corev1.Service{}} {
-		s.get(child, "hello")
-		children = append(children, child)
-	}
-	return children
-}
-
 // keptSince fails unless the children are those of before, with the same specs, and are owned by owner, or by nobody.
 func (s *scene) keptSince(before []client.Object, owner client.Object) {
 	s.Helper()
-	for i, child := range s.children() {
+	for i, child := range s.objectsOf("hello") {
 		if child.GetUID() != before[i].GetUID() || child.GetGeneration() != before[i].GetGeneration() || child.GetDeletionTimestamp() != nil {
 			s.Errorf("%T is not what it was: %v", child, child)
 		}
@@ -69,7 +59,7 @@ func TestOrphan(t *testing.T) {
 			s.awaitGreeting("hello", "after")
 			s.awaitDeployed("hello")
 			s.settled(operator)
-			before := s.children()
+			before := s.objectsOf("hello")
 			if down {
 				operator.Stop()
 			}

@@ -145,7 +145,7 @@ func TestFrozenLeader(t *testing.T) {
 	s.pause()
 	s.must(env.Client.Delete(ctx, &appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "hello")}))
 	s.edit("hello", kit.Pause(false), kit.Greet("while it froze"))
-	<-asked // Helm makes the Deployment again
+	asked() // Helm makes the Deployment again
 	s.must(first.Freeze())
 	letGo()
 	s.edit("hello", kit.Greet("after"))

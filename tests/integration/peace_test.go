@@ -36,11 +36,23 @@ func (s *scene) as(manager string, object client.Object, change func()) {
 	s.must(env.Client.Patch(ctx, object, client.MergeFrom(before), client.FieldOwner(manager)))
 }
 
-// seen waits until the operator has seen what happened to the children of hello.
+// seen waits until the operator has seen what happened to the children of the Welcome hello.
 func (s *scene) seen(operator *process) {
 	s.Helper()
+	s.sees(operator, func(poke kit.Edit) { s.edit("hello", poke) })
+}
+
+// seenOf is seen for the custom resource hello of another kind.
+func (s *scene) seenOf(operator *process, kind string) {
+	s.Helper()
+	s.sees(operator, func(poke kit.Edit) { s.editOf(kind, "hello", poke) })
+}
+
+// sees waits until an operator has reconciled an edit that changes nothing, and then has nothing to do.
+func (s *scene) sees(operator *process, edit func(kit.Edit)) {
+	s.Helper()
 	reconciles := operator.reconciles(s.T)
-	s.edit("hello", kit.Annotate("example.com/poke", time.Now().String()))
+	edit(kit.Annotate("example.com/poke", time.Now().String()))
 	s.await("the edit is reconciled", func() error { return atLeast(operator.reconciles(s.T)-reconciles, 1) })
 	s.settled(operator)
 }
@@ -173,7 +185,7 @@ func TestOrdinaryWorkOfOthersStays(t *testing.T) {
 			stays: func(s *scene) error {
 				service := &corev1.Service{}
 				if err := s.find(service, "hello"); err != nil || service.Spec.LoadBalancerIP != "192.0.2.1" {
-					return fmt.Errorf("it is %q: %w", service.Spec.LoadBalancerIP, err)
+					return errors.Join(fmt.Errorf("it is %q", service.Spec.LoadBalancerIP), err)
 				}
 				return nil
 			},
@@ -316,12 +328,18 @@ func (s *scene) awaitReplicas(count int32) {
 
 func (s *scene) awaitReplicasOf(name string, count int32) {
 	s.Helper()
-	s.awaitDeployment(name, fmt.Sprintf("it has %d replicas", count), func(d *appsv1.Deployment) error {
-		if *d.Spec.Replicas != count {
-			return fmt.Errorf("it has %d", *d.Spec.Replicas)
-		}
-		return nil
-	})
+	s.await(fmt.Sprintf("Deployment %s has %d replicas", name, count), func() error { return s.hasReplicas(name, count) })
+}
+
+func (s *scene) hasReplicas(name string, count int32) error {
+	deployment := &appsv1.Deployment{}
+	if err := s.find(deployment, name); err != nil {
+		return err
+	}
+	if *deployment.Spec.Replicas != count {
+		return fmt.Errorf("it has %d replicas, not %d", *deployment.Spec.Replicas, count)
+	}
+	return nil
 }
 
 // Replicas that a Welcome sets are the chart's, whoever scales; and when it sets others, they come.
@@ -335,7 +353,7 @@ func TestReplicasThatAreSetComeBack(t *testing.T) {
 	s.awaitReplicas(1)
 	s.scale("kube-controller-manager", 4)
 	s.seen(operator)
-	s.awaitReplicas(4)
+	s.must(s.hasReplicas("hello", 4))
 	s.edit("hello", kit.Set("replicas", 3))
 	s.awaitReplicas(3)
 }
@@ -369,9 +387,8 @@ spec:
 	s.awaitOf("Counted", "hello", "Deployed")
 	s.settled(operator)
 	s.scale("kube-controller-manager", 4)
-	s.editOf("Counted", "hello", kit.Annotate("example.com/poke", "now"))
-	s.settled(operator)
-	s.awaitReplicas(4)
+	s.seenOf(operator, "Counted")
+	s.must(s.hasReplicas("hello", 4))
 }
 
 // A value replicas is that of one workload, and says nothing of another one.
@@ -408,9 +425,8 @@ spec:
 	s.awaitReplicas(3)
 	s.settled(operator)
 	s.scaleOf("worker", "kube-controller-manager", 4)
-	s.editOf("Counting", "hello", kit.Annotate("example.com/poke", "now"))
-	s.settled(operator)
-	s.awaitReplicasOf("worker", 4)
+	s.seenOf(operator, "Counting")
+	s.must(s.hasReplicas("worker", 4))
 }
 
 // fight has another controller write to the Service whenever it is not as that wants it, until the test ends or stop is called.
@@ -649,6 +665,7 @@ func TestWorkThatStaysCostsLittle(t *testing.T) {
 	}
 
 	before = s.record()
+	start := time.Now()
 	var beats int
 	stop := s.fightOver(config, "hello", func() bool {
 		beats++
@@ -660,8 +677,8 @@ func TestWorkThatStaysCostsLittle(t *testing.T) {
 	stop()
 	requests := before.of(operator)
 	t.Logf("%d writes into a ConfigMap cost %s", beats, requests)
-	if len(requests) > 60 {
-		t.Errorf("%d writes cost %d requests", beats, len(requests))
+	if minutes := max(1, time.Since(start).Minutes()); float64(len(requests)) > 40*minutes {
+		t.Errorf("%d writes cost %d requests in %.1f minutes", beats, len(requests), minutes)
 	}
 	if condition, err := kit.Condition(s.welcome("hello"), "DriftLoop"); err == nil {
 		t.Errorf("it says %v", condition)

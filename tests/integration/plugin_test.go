@@ -52,19 +52,29 @@ func (s *scene) plugin(args ...string) said {
 // pluginAs runs it as somebody else, who is called name.
 func (s *scene) pluginAs(name string, login *rest.Config, args ...string) said {
 	s.Helper()
+	got, err := s.pluginCommand(name, login, args...)()
+	s.must(err)
+	return got
+}
+
+// pluginCommand is pluginAs for a goroutine, which must not end the test.
+func (s *scene) pluginCommand(name string, login *rest.Config, args ...string) (run func() (said, error)) {
+	s.Helper()
 	program, err := pluginBinary()
 	s.must(err)
 	kubeconfig, err := env.Kubeconfig(name, login)
 	s.must(err)
-	var out, notes strings.Builder
-	cmd := exec.Command(program, append([]string{"--kubeconfig", kubeconfig, "-n", s.namespace}, args...)...)
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = kit.Root(), []string{"HOME=" + env.Dir, "HELM_DRIVER=" + os.Getenv("HELM_DRIVER")}, &out, &notes
-	start := time.Now()
-	err = cmd.Run()
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-		s.Fatal(err)
+	return func() (said, error) {
+		var out, notes strings.Builder
+		cmd := exec.Command(program, append([]string{"--kubeconfig", kubeconfig, "-n", s.namespace}, args...)...)
+		cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = kit.Root(), []string{"HOME=" + env.Dir, "HELM_DRIVER=" + os.Getenv("HELM_DRIVER")}, &out, &notes
+		start := time.Now()
+		err := cmd.Run()
+		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+			return said{}, err
+		}
+		return said{out.String(), notes.String(), cmd.ProcessState.ExitCode(), time.Since(start), cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss}, nil
 	}
-	return said{out.String(), notes.String(), cmd.ProcessState.ExitCode(), time.Since(start), cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss}
 }
 
 // expect fails unless the plugin ended so, and said all parts.
@@ -127,10 +137,16 @@ func TestPluginStatus(t *testing.T) {
 	s := newScene(t)
 	s.operator()
 	s.create("hello", kit.Greet("before"))
-	watched := make(chan said, 1)
-	go func() { watched <- s.plugin("status", "hello", "--watch") }()
+	var got said
+	watched, watch := make(chan error, 1), s.pluginCommand("admin", env.Admin, "status", "hello", "--watch")
+	go func() {
+		var err error
+		got, err = watch()
+		watched <- err
+	}()
 	s.bringUp("hello")
-	s.expect(<-watched, 0, "Nobody has to do anything")
+	s.must(<-watched)
+	s.expect(got, 0, "Nobody has to do anything")
 	s.expect(s.plugin("status", "hello"), 0, "Ready", "Nobody has to do anything", "revision 1, deployed", "from chart welcome", "applied: generation 1", "/hello/",
 		"├─ Deployment/hello  Current", "└─ Service/hello     Current", "Drift in the last hour\n  none", "Installed")
 

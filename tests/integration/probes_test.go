@@ -43,8 +43,8 @@ func TestReadyWhenCachesAreFilled(t *testing.T) {
 	})
 	start := time.Now()
 	told.Stop()
-	if took := time.Since(start); took > 5*time.Second {
-		t.Errorf("it was told to end before its caches were filled, and has after %s", took)
+	if took := time.Since(start); took >= 30*time.Second { // after which it is killed
+		t.Errorf("it was told to end before its caches were filled, and had to be killed")
 	}
 	s.await("the log says what is missing", func() error { return says(operator.Text(), []string{"forbidden"}) })
 	for _, role := range []string{"manager-role", "metrics-auth-role"} {

@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -251,7 +252,7 @@ func TestRecordOutOfSight(t *testing.T) {
 		probe := &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "probe")}
 		probe.Labels = map[string]string{"some": "label"}
 		if err := env.Client.Create(ctx, probe, client.DryRunAll); err != nil || len(probe.Labels) != 2 {
-			return fmt.Errorf("it has the labels %v: %w", probe.Labels, err)
+			return errors.Join(fmt.Errorf("it has the labels %v", probe.Labels), err)
 		}
 		return nil
 	}, admissionregistrationv1.Create)

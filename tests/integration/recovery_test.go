@@ -23,7 +23,7 @@ func TestKilledWhileInstalling(t *testing.T) {
 	first := s.ownOperator(only)
 	asked, letGo := s.holdDeployments()
 	s.create("hello", kit.Greet("myfriends"))
-	<-asked
+	asked()
 	s.killWaiting(first) // as the kernel does when memory runs out
 	letGo()
 	if records := s.records("hello"); len(records) != 1 || s.childrenInStatus() != "" {
@@ -42,8 +42,8 @@ func TestKilledWhileInstalling(t *testing.T) {
 // The record of an installation is written once, before its objects, and the status when all are there. Wherever between these requests the operator is
 // killed, the next one makes what is missing, or removes what nobody wants any more.
 func TestKilledAfterTheRecord(t *testing.T) {
-	places := map[string]func(s *scene) (asked <-chan struct{}, letGo func()){
-		"before the first object": func(s *scene) (<-chan struct{}, func()) {
+	places := map[string]func(s *scene) (asked, letGo func()){
+		"before the first object": func(s *scene) (asked, letGo func()) {
 			return s.hold(admissionregistrationv1.Create, "networking.k8s.io", "networkpolicies", func(probe context.Context) error {
 				return env.Client.Create(probe, &networkingv1.NetworkPolicy{ObjectMeta: objectMeta(s.namespace, "probe")}, client.DryRunAll)
 			})
@@ -79,7 +79,7 @@ func TestKilledAfterTheRecord(t *testing.T) {
 				s.create("hello", kit.Greet("before"), kit.Set("networkPolicy.enabled", true))
 				asked, letGo := hold(s)
 				first := s.ownOperator(only)
-				<-asked
+				asked()
 				s.killWaiting(first)
 				letGo()
 				if records := s.records("hello"); len(records) != 1 || records[0].Labels["status"] != "deployed" {
@@ -106,7 +106,7 @@ func TestKilledBeforeAForeignObjectIsFound(t *testing.T) {
 	})
 	first := s.ownOperator(only)
 	s.create("hello")
-	<-asked
+	asked()
 	s.killWaiting(first)
 	letGo()
 
@@ -151,7 +151,7 @@ func TestKilledWhileUpgrading(t *testing.T) {
 	s.pause()
 	s.must(env.Client.Delete(ctx, &appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "hello")}))
 	s.edit("hello", kit.Pause(false), kit.Greet("after"))
-	<-asked // Helm makes the Deployment again
+	asked() // Helm makes the Deployment again
 	s.killWaiting(first)
 	letGo()
 

@@ -2,8 +2,13 @@ package integration
 
 import (
 	"errors"
+	"flag"
 	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -82,20 +87,31 @@ func TestEveryKindOfChild(t *testing.T) {
 	}
 }
 
-// everyRightWasUsed fails if the operator has a right that it did not use in all of the tests: it does not need it.
+// everyRightWasUsed fails if the operator has a right that it did not use in all of the tests: it does not need it. That takes a full run, of one process or of
+// the parts of tests/rung. Each of these adds what was used in it to a file that they have in common, and the last one looks at all of that.
 func everyRightWasUsed() error {
-	used := map[string]bool{
-		"update welcomes/finalizers.webapp.demo.welcome.domain": true, // an admission plugin asks for it, nobody uses it
-		"list welcomes.webapp.demo.welcome.domain":              true, // used where the API server does not stream lists
+	parts := os.Getenv("TEST_PARTS")
+	if parts == "" && flag.Lookup("test.run").Value.String() != "" {
+		return nil
 	}
-	if _, err := env.Requests(ctx, 0, func(one controlplane.Request) bool {
-		if one.ObjectRef.Resource != "" && strings.HasSuffix(one.User.Username, ":"+operatorNamespace+":"+operatorAccount) {
-			resource := strings.TrimSuffix(one.ObjectRef.Resource+"/"+one.ObjectRef.Subresource, "/")
-			used[one.Verb+" "+resource+"."+one.ObjectRef.APIGroup] = true
-		}
-		return false
-	}); err != nil {
+	used, err := usedRights()
+	if err != nil {
 		return err
+	}
+	if parts != "" {
+		const end = "that is all of one part"
+		if used, err = appendLines(filepath.Join(os.Getenv("TEST_PARTS_DIR"), "rights-used"), append(used, end)); err != nil {
+			return err
+		}
+		ended := 0
+		for _, line := range used {
+			if line == end {
+				ended++
+			}
+		}
+		if strconv.Itoa(ended) != parts {
+			return nil
+		}
 	}
 	role, err := kit.Read[rbacv1.ClusterRole](kit.File("config/rbac/role.yaml"))
 	if err != nil {
@@ -108,14 +124,44 @@ func everyRightWasUsed() error {
 	for _, rule := range role.Rules {
 		for _, resource := range rule.Resources {
 			for _, verb := range rule.Verbs {
-				if right := verb + " " + resource + "." + rule.APIGroups[0]; !used[right] {
-					unused = append(unused, right)
+				if right := verb + " " + resource + "." + rule.APIGroups[0]; !slices.Contains(used, right) {
+					unused = append(unused, strings.TrimSuffix(right, "."))
 				}
 			}
 		}
 	}
 	if len(unused) > 0 {
-		return fmt.Errorf("no test has the operator use these rights of config/rbac/role.yaml: %s", strings.Join(unused, ", "))
+		return fmt.Errorf("no test has the operator use these %d rights of config/rbac/role.yaml:\n  %s", len(unused), strings.Join(unused, "\n  "))
 	}
 	return nil
+}
+
+// usedRights are the rights that the operator has used in this process, each once.
+func usedRights() ([]string, error) {
+	used := map[string]bool{
+		"update welcomes/finalizers.webapp.demo.welcome.domain": true, // an admission plugin asks for it, nobody uses it
+		"list welcomes.webapp.demo.welcome.domain":              true, // used where the API server does not stream lists
+	}
+	_, err := env.Requests(ctx, 0, func(one controlplane.Request) bool {
+		if one.ObjectRef.Resource != "" && strings.HasSuffix(one.User.Username, ":"+operatorNamespace+":"+operatorAccount) {
+			resource := strings.TrimSuffix(one.ObjectRef.Resource+"/"+one.ObjectRef.Subresource, "/")
+			used[one.Verb+" "+resource+"."+one.ObjectRef.APIGroup] = true
+		}
+		return false
+	})
+	return slices.Collect(maps.Keys(used)), err
+}
+
+// appendLines adds lines to a file, at once, and returns all that it has then.
+func appendLines(name string, lines []string) ([]string, error) {
+	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	_, err = file.WriteString(strings.Join(lines, "\n") + "\n")
+	if err := errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(name)
+	return strings.Split(string(text), "\n"), err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -292,12 +293,18 @@ func (s *scene) awaitEvent(name, reason string, parts ...string) {
 // kubectl runs kubectl as the admin, in the namespace of the test.
 func (s *scene) kubectl(stdin string, args ...string) (string, error) {
 	s.Helper()
+	return kit.Output(s.kubectlCommand(stdin, args...))
+}
+
+// kubectlCommand is kubectl for a goroutine, which must not end the test.
+func (s *scene) kubectlCommand(stdin string, args ...string) *exec.Cmd {
+	s.Helper()
 	kubeconfig, err := env.Kubeconfig("admin", env.Admin)
 	s.must(err)
 	cmd := kit.Tool(ctx, "kubectl", append([]string{"--kubeconfig", kubeconfig, "-n", s.namespace}, args...)...)
 	cmd.Env = []string{"HOME=" + env.Dir}
 	cmd.Stdin = strings.NewReader(stdin)
-	return kit.Output(cmd)
+	return cmd
 }
 
 // write writes a file that goes with the test.

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -8,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -17,6 +17,7 @@ import (
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/release"
+	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -79,14 +80,7 @@ func (s *scene) accountForSecrets() string {
 	text, err := os.ReadFile(kit.File("watches.yaml"))
 	s.must(err)
 	s.must(os.WriteFile(filepath.Join(dir, "watches.yaml"), append(text, secrets...), 0o600))
-	generator := filepath.Join(env.Dir, "manifests")
-	if _, err := os.Stat(generator); err != nil { // one test builds it for all
-		s.must(kit.Build(generator, "hack/manifests"))
-	}
-	cmd := exec.CommandContext(s.Context(), generator)
-	cmd.Dir = dir
-	_, err = kit.Output(cmd)
-	s.must(err)
+	makeManifests(s, dir)
 
 	name := s.accountForKinds()
 	role, err := kit.Read[rbacv1.ClusterRole](filepath.Join(dir, "config/rbac/role.yaml"))
@@ -126,11 +120,11 @@ func (s *scene) recordSecrets(name string) []corev1.Secret {
 	s.Helper()
 	list := &corev1.SecretList{}
 	s.must(env.Client.List(ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{"owner": "helm", "name": name}, client.MatchingFields{"type": "helm.sh/release.v1"}))
-	slices.SortFunc(list.Items, func(a, b corev1.Secret) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(list.Items, func(a, b corev1.Secret) int { return revisionOf(a.Name) - revisionOf(b.Name) })
 	return list.Items
 }
 
-// hasRecordSecrets fails if hello has another number of records in Secrets, or one in a ConfigMap.
+// hasRecordSecrets is nil if hello has so many records in Secrets, and none in a ConfigMap.
 func (s *scene) hasRecordSecrets(count int) error {
 	s.Helper()
 	if records := s.recordSecrets("hello"); len(records) != count {
@@ -139,7 +133,7 @@ func (s *scene) hasRecordSecrets(count int) error {
 	return s.hasRecords("hello", 0)
 }
 
-// helmLists fails if helm ls and helm history, with that driver, say something else than that hello is deployed, in so many revisions; 0 if there is none.
+// helmLists is nil if helm ls and helm history, with that driver, say that hello is deployed, in so many revisions; 0 if there is none.
 func (s *scene) helmLists(driver string, revisions int) error {
 	s.Helper()
 	config := s.helm(driver)
@@ -572,52 +566,51 @@ func (s *scene) childVersions() string {
 // Where the right to Secrets is missing, the operator says so at the start, and which setting asks for it. It waits, and serves once it has the right.
 func TestSecretsWithoutTheRight(t *testing.T) {
 	s := newScene(t)
-	operator := s.launch(settings{namespaces: []string{s.namespace}, watches: watchesWith(secrets)})
+	account := s.accountForKinds()
+	operator := s.launch(settings{namespaces: []string{s.namespace}, account: account, watches: watchesWith(secrets)})
 	s.await("the operator says what it lacks", func() error {
 		return says(operator.Text(), []string{"Nothing can be served yet", "entry 1", "secrets: true", "may not see Secrets", "make manifests images push deploy"})
 	})
 	if err := operator.ready(); err == nil {
 		t.Error("it is ready")
 	}
+	s.grantTo(account, "", "secrets")
+	s.await("the operator is ready", operator.ready)
+	s.deploy("hello")
+	s.must(s.hasRecordSecrets(1))
 }
 
 // What the API server, a webhook or a policy says of a Secret may quote it, and so may an error of a chart. People are told what they can act on, and no value.
 func TestErrorsQuoteNoSecret(t *testing.T) {
 	s := newScene(t)
 	const value = "quoted-by-mistake-1"
-	deny := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: objectMeta("", s.namespace+"-quotes"), Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-		MatchConstraints: &admissionregistrationv1.MatchResources{
-			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": s.namespace}},
-			ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.OperationAll},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"secrets"}},
-			}}},
-		},
-		Validations: []admissionregistrationv1.Validation{{
-			Expression: `!has(object.data) || !("denied" in object.data)`, MessageExpression: `"what is this: " + string(object.data["denied"])`, Reason: ptr.To(metav1.StatusReasonForbidden),
-		}},
-	}}
-	s.must(env.Client.Create(ctx, deny))
-	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: objectMeta("", deny.Name), Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-		PolicyName: deny.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-	}}
-	s.must(env.Client.Create(ctx, binding))
-	s.Cleanup(func() { s.must(errors.Join(env.Client.Delete(ctx, binding), env.Client.Delete(ctx, deny))) })
-	probe := &corev1.Secret{ObjectMeta: objectMeta(s.namespace, "probe"), StringData: map[string]string{"denied": "a"}}
-	s.await("the policy holds", func() error {
-		if err := env.Client.Create(ctx, probe, client.DryRunAll); err == nil || !strings.Contains(err.Error(), "what is this") {
-			return fmt.Errorf("it is not denied: %w", err)
-		}
-		return nil
-	})
 	encoded := base64.StdEncoding.EncodeToString([]byte(value))
+	probe := &corev1.Secret{ObjectMeta: objectMeta(s.namespace, "probe"), StringData: map[string]string{"denied": value}}
+	create := func() error { return env.Client.Create(ctx, probe.DeepCopy(), client.DryRunAll) }
+	s.deny(admissionregistrationv1.Validation{
+		Expression: `!has(object.data) || !("denied" in object.data)`, MessageExpression: `"what is this: " + string(object.data["denied"])`, Reason: ptr.To(metav1.StatusReasonForbidden),
+	}, admissionregistrationv1.Create, "", "secrets", create)
+	s.must(says(fmt.Sprint(create()), []string{"what is this: " + encoded}))
+	s.webhook(admissionregistrationv1.Create, "", "secrets", func(_ context.Context, asked *admissionv1.AdmissionRequest) string {
+		secret := &corev1.Secret{}
+		if err := json.Unmarshal(asked.Object.Raw, secret); err != nil {
+			return err.Error()
+		}
+		if quoted, found := secret.Data["hooked"]; found {
+			return "what is that: " + string(quoted)
+		}
+		return ""
+	})
+	probe.StringData = map[string]string{"hooked": value}
+	s.await("the webhook quotes", func() error { return says(fmt.Sprint(create()), []string{"what is that: " + value}) })
 	const makes = `{{ list "quoted" "by" "mistake" "1" | join "-" }}` // so that it is not in the text of the chart
 	for name, c := range map[string]struct {
 		manifest string
 		reason   string
 		says     []string
 	}{
-		"a policy":           {"kind: Secret\nmetadata: {name: it}\nstringData: {denied: " + makes + "}", "Rejected", []string{`Secret "it"`, "ValidatingAdmissionPolicy", deny.Name, "may quote"}},
+		"a policy":           {"kind: Secret\nmetadata: {name: it}\nstringData: {denied: " + makes + "}", "Rejected", []string{`Secret "it"`, "ValidatingAdmissionPolicy", s.namespace, "may quote"}},
+		"a webhook":          {"kind: Secret\nmetadata: {name: it}\nstringData: {hooked: " + makes + "}", "Rejected", []string{`Secret "it"`, "admission webhook", "objects.example.com", "may quote"}},
 		"an invalid field":   {"kind: Secret\nmetadata: {name: it}\ntype: kubernetes.io/dockerconfigjson\nstringData: {.dockerconfigjson: " + makes + "}", "Rejected", []string{`Secret "it"`, "is invalid", "data[.dockerconfigjson]"}},
 		"no base64":          {"kind: Secret\nmetadata: {name: it}\ndata: {a: " + makes + "}", "", []string{`Secret "it"`}},
 		"a number":           {"kind: Secret\nmetadata: {name: it}\nstringData: {a: 1234567890123}", "", []string{`Secret "it"`}},
@@ -631,7 +624,7 @@ func TestErrorsQuoteNoSecret(t *testing.T) {
 			s := &own
 			s.T = t
 			operator := s.ownOperator(settings{
-				namespaces: []string{s.namespace}, account: s.account(), watches: watchesWithMore(t, "apiVersion: v1\n"+c.manifest) + secrets + "  releaseName: kind\n",
+				namespaces: []string{s.namespace}, account: s.account(), watches: watchesWithMore(t, "apiVersion: v1\n"+c.manifest) + secrets + "  releaseName: kind\n", args: logAll,
 			})
 			cr := "cr-" + kit.NameOf(name)
 			s.create(cr)

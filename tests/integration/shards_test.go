@@ -256,7 +256,7 @@ func TestShardLetsGoWhenItIsDone(t *testing.T) {
 	s.pause()
 	s.must(env.Client.Delete(ctx, &appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "hello")}))
 	s.edit("hello", kit.Pause(false), kit.Greet("by a"))
-	<-asked // a makes the Deployment again
+	asked() // a makes the Deployment again
 	since := s.record()
 	s.edit("hello", ofShard("b"))
 	s.await("b asks whether a lives", func() error { return atLeast(len(since.of(b).Statuses()), 1) })

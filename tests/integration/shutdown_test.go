@@ -20,7 +20,7 @@ func TestStoppedWhileInstalling(t *testing.T) {
 	first := s.ownOperator(only)
 	asked, letGo := s.holdDeployments()
 	s.create("hello", kit.Greet("myfriends"))
-	<-asked
+	asked()
 	start := time.Now()
 	first.Stop() // kills it after 30 seconds
 	took := time.Since(start)

@@ -36,9 +36,9 @@ func TestReadyIsNeverEarly(t *testing.T) {
 		greeting := fmt.Sprintf("edit %d", i)
 		s.edit("hello", kit.Greet(greeting))
 		generation := s.welcome("hello").GetGeneration()
-		waited := make(chan error, 1)
+		waited, wait := make(chan error, 1), s.kubectlCommand("", "wait", "welcome/hello", "--for=condition=Ready", "--timeout=60s")
 		go func() {
-			_, err := s.kubectl("", "wait", "welcome/hello", "--for=condition=Ready", "--timeout=60s")
+			_, err := kit.Output(wait)
 			waited <- err
 		}()
 		s.awaitGreeting("hello", greeting)
@@ -337,7 +337,7 @@ func TestLabelsAreTakenOff(t *testing.T) {
 		probe := &corev1.Service{ObjectMeta: objectMeta(s.namespace, "probe"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
 		probe.Labels = map[string]string{kit.ManagedBy: "welcome-operator"}
 		if err := env.Client.Create(ctx, probe, client.DryRunAll); err != nil || len(probe.Labels) > 0 {
-			return fmt.Errorf("it has the labels %v: %w", probe.Labels, err)
+			return errors.Join(fmt.Errorf("it has the labels %v", probe.Labels), err)
 		}
 		return nil
 	}, admissionregistrationv1.Create, admissionregistrationv1.Update)

@@ -102,12 +102,12 @@ func (c *triedChart) try() string {
 		c.awaitApplied()
 	})
 	objects := c.objects()
-	c.quiet()
+	c.settled(c.operator)
 	idle := c.idle()
 	drift := took(func() { c.drift(objects) })
-	c.quiet()
+	c.settled(c.operator)
 	upgrade := took(c.upgradeOfChanged)
-	c.quiet()
+	c.settled(c.operator)
 	if again := c.idle(); again > 0 {
 		c.Errorf("after the upgrade, 3 idle reconciles cost %d requests", again)
 	}
@@ -156,38 +156,15 @@ func (c *triedChart) objects() []*unstructured.Unstructured {
 	return objects
 }
 
-// ofController is a metric of the controller of the kind.
-func (c *triedChart) ofController(metric string) int {
-	return int(c.operator.metric(c.T, metric, fmt.Sprintf(`controller="%s-controller"`, strings.ToLower(c.kind))))
-}
-
-// reconciles are those of the kind that have ended so far.
-func (c *triedChart) reconciles() int { return c.ofController("controller_runtime_reconcile_total") }
-
-// quiet waits until the operator has nothing to do.
-func (c *triedChart) quiet() {
-	c.Helper()
-	last := -1
-	c.await("the operator has nothing to do", func() error {
-		now := c.reconciles()
-		busy := c.ofController("controller_runtime_active_workers")
-		if now != last || busy > 0 {
-			defer func() { last = now }()
-			return fmt.Errorf("%d reconciles, %d at work", now, busy)
-		}
-		return nil
-	})
-}
-
 // idle returns how many requests three reconciles cost that have nothing to do.
 func (c *triedChart) idle() int {
 	c.Helper()
-	before, revisions, reconciles := c.record(), len(c.records()), c.reconciles()
+	before, revisions, reconciles := c.record(), len(c.records()), c.operator.reconciles(c.T)
 	for i := range 3 {
 		c.editOf(c.kind, tried, kit.Annotate("example.com/poke", fmt.Sprint(i, time.Now())))
-		c.await("the edit is reconciled", func() error { return atLeast(c.reconciles()-reconciles, i+1) })
+		c.await("the edit is reconciled", func() error { return atLeast(c.operator.reconciles(c.T)-reconciles, i+1) })
 	}
-	c.quiet()
+	c.settled(c.operator)
 	if now := len(c.records()); now != revisions {
 		c.Errorf("%d revisions became %d, although nobody edited anything", revisions, now)
 	}

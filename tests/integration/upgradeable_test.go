@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -62,7 +63,7 @@ func TestUpgradeable(t *testing.T) {
 			}
 			conditions, _, err := unstructured.NestedSlice(condition.Object, "spec", "conditions")
 			if err != nil || len(conditions) != 1 || conditions[0].(map[string]any)["type"] != "Upgradeable" || conditions[0].(map[string]any)["status"] != want {
-				return fmt.Errorf("the conditions are %v: %w", conditions, err)
+				return errors.Join(fmt.Errorf("the conditions are %v", conditions), err)
 			}
 			return nil
 		}

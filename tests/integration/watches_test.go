@@ -62,9 +62,16 @@ func TestWatchNamespacesWithRightsOnlyThere(t *testing.T) {
 	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, account: "narrow"})
 	cr := s.deploy("hello")
 	s.delete(cr)
-	for _, request := range before.of(operator) {
+	requests := before.anywhere(operator)
+	if len(requests) == 0 {
+		t.Error("no request was counted")
+	}
+	for _, request := range requests {
 		if request.ResponseStatus.Code == http.StatusForbidden {
-			t.Errorf("it asks for what it has no right to: %s", request)
+			t.Errorf("it asks for what it has no right to: %s %s", request, request.RequestURI)
+		}
+		if request.ObjectRef.Namespace != "" && request.ObjectRef.Namespace != s.namespace {
+			t.Errorf("it asks in another namespace: %s %s", request, request.RequestURI)
 		}
 	}
 }

@@ -13,7 +13,7 @@ func TestHangingWebhook(t *testing.T) {
 	s.operator()
 	asked, letGo := s.holdDeployments()
 	s.create("held")
-	<-asked
+	asked()
 	other := &scene{T: t, namespace: s.newNamespace("free-"), operators: s.operators}
 	for _, name := range []string{"one", "two", "three"} {
 		other.deploy(name)

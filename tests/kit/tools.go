@@ -59,10 +59,13 @@ func Build(program, pkg string) error {
 // given are the addresses that FreeAddress has returned. Perhaps nobody listens there yet.
 var given sync.Map
 
-// FreeAddress is one of this machine on which nobody listens, another one each time.
+// FreeAddress is one of this machine on which nobody listens, another one each time. Each process has them on an IP of its own (all of 127.0.0.0/8 is this
+// machine): else another one could take the port before who is to listen there.
 func FreeAddress() (string, error) {
+	pid := os.Getpid() // less than 1<<22
+	host := fmt.Sprintf("127.%d.%d.%d", 64+pid>>16, pid>>8&255, pid&255)
 	for {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		listener, err := net.Listen("tcp", host+":0")
 		if err != nil {
 			return "", err
 		}

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -74,8 +75,14 @@ func run(args []string) error {
 	return errors.Join(err, o.note())
 }
 
-// goTest runs go test with each of the lists of arguments, all at the same time, and writes what it says line by line.
+// goTest runs go test with each of the lists of arguments, all at the same time, and writes what it says line by line. What no part can
+// tell alone, they can put together: they are told how many they are, and have a directory in common.
 func goTest(parts [][]string, lines io.Writer) error {
+	dir, err := os.MkdirTemp("", "rung-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // what is left of it does no harm
 	var (
 		all     sync.WaitGroup
 		writing sync.Mutex
@@ -84,6 +91,9 @@ func goTest(parts [][]string, lines io.Writer) error {
 	for i, args := range parts {
 		all.Go(func() {
 			command := exec.Command("go", append([]string{"test", "-json"}, args...)...)
+			if len(parts) > 1 {
+				command.Env = append(os.Environ(), "TEST_PARTS="+strconv.Itoa(len(parts)), "TEST_PARTS_DIR="+dir)
+			}
 			command.Stderr = os.Stderr
 			events, err := command.StdoutPipe()
 			if err == nil {

@@ -94,6 +94,8 @@ func (w *watcher) see(e event) {
 		}
 		if kept != nil {
 			kept.WriteString(e.Output)
+		} else { // of a part, after another one of the same package has ended
+			w.said[e.test] += e.Output
 		}
 	case "fail":
 		w.took[e.test] = e.Elapsed

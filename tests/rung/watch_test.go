@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 )
 
@@ -74,15 +73,18 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestTwoProcesses has two tests wait for each other: they end if they run at the same time.
+// TestTwoProcesses has two tests wait for each other, in the directory that they have in common: they end if they run at the same time.
 func TestTwoProcesses(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for file, content := range map[string]string{
 		"go.mod": "module example\ngo 1.26\n",
 		"a_test.go": `package p
-import ("os"; "testing")
+import ("os"; "syscall"; "testing")
 func meet(t *testing.T, how int) {
-	if _, err := os.OpenFile("both", how, 0); err != nil { t.Fatal(err) } // a pipe opens when both ends are there
+	if parts := os.Getenv("TEST_PARTS"); parts != "2" { t.Fatal(parts) }
+	both := os.Getenv("TEST_PARTS_DIR") + "/both"
+	_ = syscall.Mkfifo(both, 0o600) // the other one may have made it
+	if _, err := os.OpenFile(both, how, 0); err != nil { t.Fatal(err) } // a pipe opens when both ends are there
 }
 func TestOne(t *testing.T) { meet(t, os.O_WRONLY) }
 func TestTwo(t *testing.T) { meet(t, os.O_RDONLY); t.Error("broken") }
@@ -91,9 +93,6 @@ func TestTwo(t *testing.T) { meet(t, os.O_RDONLY); t.Error("broken") }
 		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if err := syscall.Mkfifo("both", 0o600); err != nil {
-		t.Fatal(err)
 	}
 	var events bytes.Buffer
 	if err := goTest([][]string{{"-timeout=1m", "-run=One"}, {"-timeout=1m", "-skip=One"}}, &events); err == nil {
