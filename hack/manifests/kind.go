@@ -159,7 +159,8 @@ func makeKind(w wanted) (err error) {
 	return nil
 }
 
-// loadChart reads a chart that somebody else may have written. Helm follows links wherever they lead, and what is there would be copied with the chart.
+// loadChart reads a chart that somebody else may have written. Helm follows links wherever they lead, and what is there would be copied with the chart. Of its files
+// may be links to others of it.
 func loadChart(place string) (*chart.Chart, error) {
 	root, err := filepath.Abs(place)
 	if err != nil {
@@ -178,6 +179,9 @@ func loadChart(place string) (*chart.Chart, error) {
 		}
 		if within, err := filepath.Rel(root, target); err != nil || !filepath.IsLocal(within) {
 			return fmt.Errorf("%q is a link to %q, which is not in the chart's directory: put a copy in its place if that belongs to the chart, or else remove the link", file, target)
+		}
+		if to, err := os.Stat(target); err != nil || to.IsDir() { // some that lead to each other are more than any memory holds
+			return errors.Join(fmt.Errorf("%q is a link to a directory: put a copy in its place if that belongs to the chart, or else remove the link", file), err)
 		}
 		return nil
 	})

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"helm.sh/helm/v3/pkg/chart"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -39,7 +40,8 @@ func main() {
 		err = run()
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "manifests:", terminal.Lines(err.Error()))
+		// Further lines are indented, and so look like none of make's: a chart may say anything in an error.
+		fmt.Fprintln(os.Stderr, "manifests:", strings.ReplaceAll(terminal.Lines(err.Error()), "\n", "\n  "))
 		os.Exit(1)
 	}
 }

@@ -161,7 +161,7 @@ func policyValidations(entries []operator.Entry) []admissionregistrationv1.Valid
 		return admissionregistrationv1.Validation{Message: message, Expression: strings.Join(expression, " &&\n")}
 	}
 	pods := func(word, message string, expression ...string) admissionregistrationv1.Validation {
-		v := rule(message+": only a kind that has "+word+" in allow.pods of watches.yaml may (make manifests deploy)", expression...)
+		v := rule(message+": only a kind that has "+word+" in allow.pods of watches.yaml may (make manifests images push deploy)", expression...)
 		// Who may make Secrets has them made for pods: what the token can read anyway, its pods may.
 		v.Expression = unless(func(e operator.Entry) bool {
 			return slices.Contains(e.Allow.Pods, word) || word == obj.PodSecrets && e.Secrets
@@ -196,7 +196,7 @@ func policyValidations(entries []operator.Entry) []admissionregistrationv1.Valid
 			`variables.resource != "/secrets" || variables.record || `+strings.Replace(unless(func(e operator.Entry) bool { return e.Secrets }, "false"),
 				"variables.after", `(request.operation == "DELETE" ? variables.before : variables.after)`, 1)),
 		// Kubernetes fills or obeys such Secrets: who may make and read them has the token of any ServiceAccount, or adds a node to the cluster.
-		rule("Secrets are no tokens: only a kind that has serviceAccounts in allow.pods of watches.yaml may have those of ServiceAccounts (make manifests deploy)",
+		rule("Secrets are no tokens: only a kind that has serviceAccounts in allow.pods of watches.yaml may have those of ServiceAccounts (make manifests images push deploy)",
 			`(variables.resource != "/secrets" || request.operation == "DELETE" || !has(object.type) || object.type != "bootstrap.kubernetes.io/token")`,
 			`(variables.resource != "/secrets" || request.operation == "DELETE" || !has(object.type) || object.type != "kubernetes.io/service-account-token" || `+
 				unless(func(e operator.Entry) bool { return e.Secrets && slices.Contains(e.Allow.Pods, obj.PodServiceAccounts) }, "false")+`)`),

@@ -103,7 +103,7 @@ func (a *actionClient) observed(h health) { a.wake(a.rollout.observe(a.owner, h)
 // health of the objects of the release, from the API server if nobody watches them.
 func (a *actionClient) health() health {
 	worst := healthy
-	if a.current.Children == nil { // more than the status lists, and nobody has looked since the operator started
+	if a.proven && a.current.Children == nil { // more than the status lists, and nobody has looked since the operator started
 		worst = progressing
 	}
 	for _, child := range a.current.Children {

@@ -86,7 +86,6 @@ func TestForgedChildrenHideNoDrift(t *testing.T) {
 	}
 }
 
-// A record that claims to be made from what the custom resource now wants keeps no edit from it.
 // What somebody writes into a record that the operator would not write goes, or the release would be looked at, whole, at each reconcile.
 func TestForgedAnnotationsGo(t *testing.T) {
 	s := newScene(t)
@@ -112,6 +111,7 @@ func TestForgedAnnotationsGo(t *testing.T) {
 	s.costsAtMost(0, "a reconcile with nothing to do", since.of(operator))
 }
 
+// A record that claims to be made from what the custom resource now wants keeps no edit from it.
 func TestForgedInputsHoldUpNoEdit(t *testing.T) {
 	s := newScene(t)
 	only := settings{namespaces: []string{s.namespace}}
