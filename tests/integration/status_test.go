@@ -238,7 +238,7 @@ func TestFailureReasons(t *testing.T) {
 		"no right": {
 			spec:   []kit.Edit{kit.Set("networkPolicy.enabled", true)},
 			cause:  (*scene).noRightOnNetworkPolicies,
-			reason: "Forbidden", parts: []string{`NetworkPolicy "hello"`, `"networkpolicies"`, "role.yaml"},
+			reason: "Forbidden", parts: []string{`NetworkPolicy "hello"`, `"networkpolicies"`, "make manifests"},
 		},
 		"admission policy": {
 			cause:  (*scene).noDeployments,
