@@ -8,7 +8,6 @@ import (
 
 	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
 	"helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/storage/driver"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -111,11 +110,7 @@ func (a *actionClient) standing() (string, error) {
 	if applied, ok := a.appliedAsWanted(); !ok || applied.Capabilities != a.around.Capabilities || a.asks.objects || !a.source.chances(a.whole) {
 		return "", nil
 	}
-	manifest, err := a.lastApplied()
-	if errors.Is(err, driver.ErrNoDeployedReleases) {
-		return "", nil
-	}
-	return manifest, err
+	return a.lastApplied()
 }
 
 // hooksStay is whether chance has no part in the hooks.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -57,9 +58,12 @@ func (a *actionClient) isApplied(manifest string) bool {
 	return a.key.Proves(a.appliedDigest(), manifest)
 }
 
-// lastApplied is the manifest that was applied last, empty if the record of it holds what somebody has written.
+// lastApplied is the manifest that was applied last, empty if there is no record of it, or that holds what somebody has written.
 func (a *actionClient) lastApplied() (string, error) {
 	rel, err := a.store.Releases().Deployed(a.owner.GetName())
+	if errors.Is(err, driver.ErrNoDeployedReleases) {
+		return "", nil
+	}
 	if err != nil {
 		return "", fmt.Errorf("read the release that was applied last: %w", err)
 	}

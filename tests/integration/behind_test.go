@@ -98,7 +98,7 @@ func TestLeaderThatIsBehind(t *testing.T) {
 			s.awaitGreeting("hello", "at last")
 			s.awaitDeployed("hello")
 			if err := s.hasRecords("hello", 3); err != nil {
-				t.Error(err)
+				t.Errorf("%v\n%s", err, s.dump())
 			}
 		})
 	}
