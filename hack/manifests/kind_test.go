@@ -243,7 +243,7 @@ func TestLinksOutOfAChart(t *testing.T) {
 				if c.taken && (err != nil || len(chrt.Files) != 2 || string(chrt.Files[0].Data) != "a: 1\n") {
 					t.Errorf("%s: %v, %v", place, chrt, err)
 				}
-				if !c.taken && (err == nil || !strings.Contains(err.Error(), "is not in the chart's directory: put a copy in its place")) {
+				if !c.taken && (err == nil || !strings.Contains(err.Error(), "put a copy in its place")) {
 					t.Errorf("%s: error is %v", place, err)
 				}
 			}
@@ -261,7 +261,7 @@ func TestChartsThatTakeTooMuch(t *testing.T) {
 		want     string
 	}{
 		"of time":               {much, time.Second, renderMemory, "to render chart x once takes more than 1s"},
-		"of time, by an option": {"{{ if .Values.a }}" + much + "{{ end }}", 5 * time.Second, renderMemory, "to render chart x once takes more than 5s"},
+		"of time, by an option": {"{{ if .Values.a }}" + much + "{{ end }}", time.Second, renderMemory, "once takes more than 1s"}, // on a busy machine, another chart may be
 		"of memory":             {much, renderTime, 1 << 20, "to render chart x once takes more than 1 MiB of memory"},
 	} {
 		t.Run(name, func(t *testing.T) {
