@@ -56,14 +56,17 @@ func (e events) Event(about runtime.Object, eventType, reason, message string) {
 
 // tell records an event about the custom resource, and logs it.
 func (a *actionClient) tell(done, format string, args ...any) {
-	message := object.Cut(fmt.Sprintf(format, args...), maxEvent)
-	logf.FromContext(a.ctx).Info(done, "what", message)
-	a.clients.events.Event(a.owner, corev1.EventTypeNormal, done, message)
+	a.say(corev1.EventTypeNormal, done, fmt.Sprintf(format, args...))
 }
 
 // warn is tell for what somebody should look at.
 func (a *actionClient) warn(reason, message string) {
+	a.say(corev1.EventTypeWarning, reason, message)
+}
+
+// say is tell for either type of event. The log has as much of the message as the event.
+func (a *actionClient) say(eventType, reason, message string) {
 	message = object.Cut(message, maxEvent)
 	logf.FromContext(a.ctx).Info(reason, "what", message)
-	a.clients.events.Event(a.owner, corev1.EventTypeWarning, reason, message)
+	a.clients.events.Event(a.owner, eventType, reason, message)
 }

@@ -98,19 +98,18 @@ spec:
       restartPolicy: Never
       containers: [{name: once, image: "example.com/once:{{ .Values.replicas }}"}]`
 
-// A Job that has run does not run again when the operator is started again, also where the release has more objects than its status can tell of.
-func TestJobThatExpiresAmongMany(t *testing.T) {
-	s := newScene(t)
-	s.grantJobs()
-	own := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, expiringJob+`
+// manyMore are more objects than the status of a release can tell of.
+const manyMore = `
 {{- range $i := until 300 }}
 ---
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: {{ $.Release.Name }}-{{ $i }}}
-{{- end }}`)}
-	operator := s.ownOperator(own)
-	s.deploy("hello")
+{{- end }}`
+
+// expire has the Job of the Welcome hello come to its end, and Kubernetes delete it, and waits until that is known.
+func (s *scene) expire(operator *process) *batchv1.Job {
+	s.Helper()
 	job := &batchv1.Job{}
 	s.get(job, "hello")
 	s.endHook(job)
@@ -120,6 +119,17 @@ metadata: {name: {{ $.Release.Name }}-{{ $i }}}
 		expiring, _, _ := unstructured.NestedString(s.welcome("hello").Object, "status", "release", "expiring")
 		return says(expiring, []string{`"expired":true`})
 	})
+	return job
+}
+
+// A Job that has run does not run again when the operator is started again, also where the release has more objects than its status can tell of.
+func TestJobThatExpiresAmongMany(t *testing.T) {
+	s := newScene(t)
+	s.grantJobs()
+	own := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, expiringJob+manyMore)}
+	operator := s.ownOperator(own)
+	s.deploy("hello")
+	job := s.expire(operator)
 	operator.Kill()
 	s.must(env.Client.Delete(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, "hello")}))
 	operator = s.ownOperator(own)
@@ -135,25 +145,11 @@ func TestManyObjectsAfterAStart(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			s := newScene(t)
 			s.grantJobs()
-			own := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, expiringJob+`
-{{- range $i := until 300 }}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: {{ $.Release.Name }}-{{ $i }}}
-{{- end }}`) + "  driftDetection: {mode: " + mode + "}\n"}
+			own := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, expiringJob+manyMore) + "  driftDetection: {mode: " + mode + "}\n"}
 			operator := s.ownOperator(own)
 			s.deploy("hello")
-			job := &batchv1.Job{}
-			s.get(job, "hello")
-			s.endHook(job)
+			job := s.expire(operator)
 			s.bringUp("hello")
-			s.settled(operator)
-			s.must(env.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
-			s.await("it is known to have expired", func() error {
-				expiring, _, _ := unstructured.NestedString(s.welcome("hello").Object, "status", "release", "expiring")
-				return says(expiring, []string{`"expired":true`})
-			})
 			operator.Kill()
 			s.breaks("hello")
 			service := &corev1.Service{}
