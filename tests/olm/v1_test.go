@@ -105,6 +105,7 @@ func TestV1(t *testing.T) {
 			left := welcome(visitors, "left")
 			create(t, left)
 			awaitPage(t, left, left.GetName())
+			awaitCollected(t, visitors)
 			run(t, "kubectl", "delete", "clusterextension", packageName, "--wait=false")
 			await(t, time.Minute, "end of the operator's pods", func(context.Context) error {
 				if pods := operatorPods(t, ns); len(pods) > 0 {
@@ -177,6 +178,15 @@ func awaitInstalled(t *testing.T, extension *unstructured.Unstructured, version 
 		return nil
 	})
 	run(t, "kubectl", "--namespace=welcome-operator-system", "rollout", "status", "deployment/welcome-operator-controller-manager", "--timeout=180s")
+}
+
+// awaitCollected waits until Kubernetes' garbage collector watches Welcomes, which takes it up to a minute after their CRD came: what they own stays when Welcomes
+// and CRD go earlier (docs/olm.md). A deletion in the foreground is ended only by a garbage collector that watches what is deleted.
+func awaitCollected(t *testing.T, ns string) {
+	t.Helper()
+	watched := welcome(ns, "watched")
+	create(t, watched)
+	run(t, "kubectl", "--namespace="+ns, "delete", "welcome", watched.GetName(), "--cascade=foreground", "--timeout=120s")
 }
 
 func set(t *testing.T, object *unstructured.Unstructured, value any, fields ...string) {
