@@ -389,7 +389,7 @@ func (a *adoption) wayBack(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	back := fmt.Sprintf("\nThe records of the Helm release are still there. To go back, so that Helm goes on with it:\n  kubectl delete %s -n %s --cascade=orphan", label(a.obj), a.namespace)
+	back := fmt.Sprintf("\nThe records of the Helm release are still there. To go back, so that Helm goes on with it:\n  kubectl delete %s -n %s --cascade=orphan", fullName(a.obj), a.namespace)
 	if len(objects) > 0 {
 		mark, _, _ := strings.Cut(object.ManagedBy().String(), "=")
 		back += fmt.Sprintf("\n  kubectl label -n %s %s %s-\n  %s", a.namespace, typedNames(objects), mark, a.takeBack(objects))

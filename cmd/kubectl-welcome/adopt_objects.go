@@ -316,12 +316,11 @@ func (a *adoption) takeBack(objects []*unstructured.Unstructured) string {
 	return fmt.Sprintf("kubectl annotate -n %s %s %s-", a.namespace, typedNames(objects), object.AdoptFor)
 }
 
-// typedNames are objects as kubectl takes them: deployment.apps/hello.
+// typedNames are objects as kubectl takes them.
 func typedNames(objects []*unstructured.Unstructured) string {
 	names := make([]string, len(objects))
 	for i, obj := range objects {
-		kind := obj.GroupVersionKind().GroupKind()
-		names[i] = strings.ToLower(kind.String()) + "/" + obj.GetName()
+		names[i] = fullName(obj)
 	}
 	return strings.Join(names, " ")
 }

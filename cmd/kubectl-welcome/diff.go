@@ -67,6 +67,7 @@ kubectl welcome diff -A`),
 			return err
 		},
 	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{code: diffFailed, err: err} }) // 1 would say that something changes
 	o.addTo(cmd)
 	flags := cmd.Flags()
 	flags.StringArrayVar(&o.charts, "chart", nil, "The chart that takes the place of the operator's chart of that name: a directory or a package. May be repeated")

@@ -92,6 +92,9 @@ func (p *patient) pods(ctx context.Context, o operator) ([]corev1.Pod, error) {
 
 // unready says why a pod is not ready, nothing if it is.
 func unready(pod corev1.Pod) string {
+	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
+		return "" // a node has evicted it, say: another one is in its place
+	}
 	for _, container := range append(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses...) {
 		if waiting := container.State.Waiting; waiting != nil && waiting.Reason != "PodInitializing" && waiting.Reason != "ContainerCreating" {
 			return strings.TrimSuffix(fmt.Sprintf("has no running container %q (image %s): %s: %s", container.Name, container.Image, waiting.Reason, waiting.Message), ": ")
@@ -271,7 +274,7 @@ func leasesAreHeld(ctx context.Context, p *patient) (string, []finding, error) {
 			continue
 		}
 		lease := &coordinationv1.Lease{}
-		key := client.ObjectKey{Namespace: cmp.Or(o.options.LeaderElectionNamespace, o.Namespace), Name: o.options.LeaderElectionID}
+		key := client.ObjectKey{Namespace: o.leaseNamespace(), Name: o.options.LeaderElectionID}
 		if err := p.Get(ctx, key, lease); client.IgnoreNotFound(err) != nil {
 			return "", nil, err
 		}
@@ -317,7 +320,7 @@ func operatorsAreAlone(ctx context.Context, p *patient) (string, []finding, erro
 	for _, name := range slices.Sorted(maps.Keys(served)) {
 		namespace, lease, _ := strings.Cut(name, "/")
 		if !slices.ContainsFunc(p.operators, func(o operator) bool {
-			return o.Namespace == namespace && o.Status.AvailableReplicas > 0 && o.options.LeaderElectionID == lease
+			return o.leaseNamespace() == namespace && o.Status.AvailableReplicas > 0 && o.options.LeaderElectionID == lease
 		}) {
 			found = append(found, finding{
 				fmt.Sprintf("%s served by operator %q, of which no Deployment runs in namespace %s", counted(served[name], "custom resource"), name, namespace),
@@ -408,7 +411,7 @@ func samples(namespace string) []client.Object {
 	}
 }
 
-// deadWebhooks are those that nothing answers for, and without whose answer the API server refuses.
+// deadWebhooks are those that nothing answers for, and without whose answer the API server refuses something that an operator writes.
 func (p *patient) deadWebhooks(ctx context.Context) (found []finding, err error) {
 	validating, mutating := &admissionregistrationv1.ValidatingWebhookConfigurationList{}, &admissionregistrationv1.MutatingWebhookConfigurationList{}
 	if err := errors.Join(p.List(ctx, validating), p.List(ctx, mutating)); err != nil {
@@ -416,22 +419,23 @@ func (p *patient) deadWebhooks(ctx context.Context) (found []finding, err error)
 	}
 	type webhook struct {
 		kind, configuration, name string
+		rules                     []admissionregistrationv1.RuleWithOperations
 		policy                    *admissionregistrationv1.FailurePolicyType
 		service                   *admissionregistrationv1.ServiceReference
 	}
 	var webhooks []webhook
 	for _, c := range validating.Items {
 		for _, w := range c.Webhooks {
-			webhooks = append(webhooks, webhook{"validatingwebhookconfiguration", c.Name, w.Name, w.FailurePolicy, w.ClientConfig.Service})
+			webhooks = append(webhooks, webhook{"validatingwebhookconfiguration", c.Name, w.Name, w.Rules, w.FailurePolicy, w.ClientConfig.Service})
 		}
 	}
 	for _, c := range mutating.Items {
 		for _, w := range c.Webhooks {
-			webhooks = append(webhooks, webhook{"mutatingwebhookconfiguration", c.Name, w.Name, w.FailurePolicy, w.ClientConfig.Service})
+			webhooks = append(webhooks, webhook{"mutatingwebhookconfiguration", c.Name, w.Name, w.Rules, w.FailurePolicy, w.ClientConfig.Service})
 		}
 	}
 	for _, w := range webhooks {
-		if w.service == nil || w.policy != nil && *w.policy == admissionregistrationv1.Ignore {
+		if w.service == nil || w.policy != nil && *w.policy == admissionregistrationv1.Ignore || !p.areJudged(w.rules) {
 			continue
 		}
 		slices := &discoveryv1.EndpointSliceList{}
@@ -440,10 +444,39 @@ func (p *patient) deadWebhooks(ctx context.Context) (found []finding, err error)
 		}
 		if !answers(slices.Items) {
 			found = append(found, finding{fmt.Sprintf("webhook %s of %s/%s has no pod that answers (service %s/%s): the API server refuses all that it is to judge", w.name, w.kind, w.configuration, w.service.Namespace, w.service.Name),
-				fmt.Sprintf("start what answers (kubectl -n %s get pods), or kubectl delete %s %s", w.service.Namespace, w.kind, w.configuration)})
+				fmt.Sprintf("start what answers (kubectl -n %s get pods), or kubectl delete %s %s, with all its webhooks", w.service.Namespace, w.kind, w.configuration)})
 		}
 	}
 	return found, nil
+}
+
+// areJudged is whether rules are for something that operators have rights on: what they write, and the pods that come of it.
+func (p *patient) areJudged(rules []admissionregistrationv1.RuleWithOperations) bool {
+	for _, need := range p.needs {
+		role := &rbacv1.ClusterRole{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(need.Object, role); err != nil {
+			continue // no role
+		}
+		for _, right := range role.Rules {
+			if slices.ContainsFunc(rules, func(rule admissionregistrationv1.RuleWithOperations) bool {
+				return haveCommon(rule.APIGroups, right.APIGroups) && haveCommon(rule.Resources, right.Resources)
+			}) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// haveCommon is whether a webhook's groups or resources, of which "*" are all, and one of ours are the same, whatever their subresources.
+func haveCommon(judged, ours []string) bool {
+	return slices.ContainsFunc(judged, func(word string) bool {
+		word, _, _ = strings.Cut(word, "/")
+		return word == "*" || slices.ContainsFunc(ours, func(our string) bool {
+			our, _, _ = strings.Cut(our, "/")
+			return word == our
+		})
+	})
 }
 
 func answers(all []discoveryv1.EndpointSlice) bool {
@@ -513,7 +546,7 @@ func deletionsEnd(_ context.Context, p *patient) (string, []finding, error) {
 			if err != nil {
 				return "", nil, err
 			}
-			remedy = fmt.Sprintf("no operator that runs watches it: start one. Or give it up, and %s: kubectl -n %s patch %s --type=merge -p '{\"metadata\":{\"finalizers\":%s}}'", becomes, obj.GetNamespace(), label(obj), left)
+			remedy = fmt.Sprintf("no operator that runs watches it: start one. Or give it up, and %s: kubectl -n %s patch %s --type=merge -p '{\"metadata\":{\"finalizers\":%s}}'", becomes, obj.GetNamespace(), fullName(obj), left)
 		}
 		found = append(found, finding{problem, remedy})
 	}

@@ -55,7 +55,7 @@ func TestDeletionsEnd(t *testing.T) {
 		remedy    string
 	}{
 		"an operator runs": {[]operator{watching()}, "kubectl welcome status welcome/stuck -n team-a says why"},
-		"none watches it":  {[]operator{watching(corev1.EnvVar{Name: "WATCH_NAMESPACE", Value: "team-b"})}, `Kubernetes deletes what it has made in its namespace, its data too, without hooks; what is in none stays: kubectl -n team-a patch welcome/stuck --type=merge -p '{"metadata":{"finalizers":[]}}'`},
+		"none watches it":  {[]operator{watching(corev1.EnvVar{Name: "WATCH_NAMESPACE", Value: "team-b"})}, `Kubernetes deletes what it has made in its namespace, its data too, without hooks; what is in none stays: kubectl -n team-a patch welcome.webapp.demo.welcome.domain/stuck --type=merge -p '{"metadata":{"finalizers":[]}}'`},
 		"there is none":    {nil, "no operator that runs watches it"},
 	} {
 		p.operators = test.operators
@@ -79,8 +79,21 @@ func TestGivenUpWhileOrphaned(t *testing.T) {
 		obj.SetFinalizers([]string{"orphan", "uninstall-helm-release"})
 	})}}
 	_, found, err := deletionsEnd(context.Background(), p)
-	if err != nil || len(found) != 1 || !strings.Contains(found[0].remedy, `what it has made stays: kubectl -n team-a patch welcome/stuck --type=merge -p '{"metadata":{"finalizers":["orphan"]}}'`) {
+	if err != nil || len(found) != 1 || !strings.Contains(found[0].remedy, `what it has made stays: kubectl -n team-a patch welcome.webapp.demo.welcome.domain/stuck --type=merge -p '{"metadata":{"finalizers":["orphan"]}}'`) {
 		t.Error(found, err)
+	}
+}
+
+// A pod that a node has evicted stays, and another one is in its place.
+func TestUnready(t *testing.T) {
+	long := metav1.Time{Time: time.Now().Add(-time.Hour)}
+	pod := corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: long}}}}
+	if got := unready(pod); !strings.HasPrefix(got, "is not ready since ") {
+		t.Errorf("it runs, and is not ready: %q", got)
+	}
+	pod.Status.Phase = corev1.PodFailed
+	if got := unready(pod); got != "" {
+		t.Errorf("it is evicted: %q", got)
 	}
 }
 
@@ -101,9 +114,10 @@ func TestNewOperator(t *testing.T) {
 		env  []corev1.EnvVar
 		want []string
 	}{
-		"all":    {[]corev1.EnvVar{{Name: "WATCH_NAMESPACE"}}, nil},
-		"some":   {[]corev1.EnvVar{{Name: "WATCH_NAMESPACE", Value: "a, b"}}, []string{"a", "b"}},
-		"by OLM": {[]corev1.EnvVar{{Name: "WATCH_NAMESPACE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['olm.targetNamespaces']"}}}}, []string{"team-a", "team-b"}},
+		"all":     {[]corev1.EnvVar{{Name: "WATCH_NAMESPACE"}}, nil},
+		"some":    {[]corev1.EnvVar{{Name: "WATCH_NAMESPACE", Value: "a, b"}}, []string{"a", "b"}},
+		"by OLM":  {[]corev1.EnvVar{{Name: "WATCH_NAMESPACE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations['olm.targetNamespaces']"}}}}, []string{"team-a", "team-b"}},
+		"its own": {[]corev1.EnvVar{{Name: "WATCH_NAMESPACE", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.namespace"}}}}, []string{"operators"}},
 	} {
 		o := watching(test.env...)
 		if got := o.options.WatchNamespaces; o.refused != nil || !slices.Equal(got, test.want) {

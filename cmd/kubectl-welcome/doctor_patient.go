@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -64,11 +65,19 @@ func newOperator(deployment appsv1.Deployment) operator {
 			if from := variable.ValueFrom; from != nil && from.FieldRef != nil { // as OLM has it
 				key := strings.TrimSuffix(strings.TrimPrefix(from.FieldRef.FieldPath, "metadata.annotations['"), "']")
 				value = template.Annotations[key]
+				if from.FieldRef.FieldPath == "metadata.namespace" {
+					value = deployment.Namespace
+				}
 			}
 		}
 		return value
 	})
 	return o
+}
+
+// leaseNamespace is where its lease lies, by which custom resources name it.
+func (o operator) leaseNamespace() string {
+	return cmp.Or(o.options.LeaderElectionNamespace, o.Namespace)
 }
 
 func (o operator) String() string { return o.Namespace + "/" + o.Name }
@@ -107,7 +116,7 @@ func (c *cluster) examine(ctx context.Context, files []string) (*patient, error)
 		return nil, fmt.Errorf("look for operators: %w\nThe doctor looks at the whole cluster: have somebody call it who may", err)
 	}
 	p.customResources, p.unlisted = c.find(ctx, selection{all: true}, nil)
-	serving := map[string]sets.Set[schema.GroupKind]{} // by the operator's namespace
+	serving := map[string]sets.Set[schema.GroupKind]{} // by the namespace of the operator's lease
 	for i := range p.customResources {
 		namespace, _, _ := strings.Cut(release.ClaimedBy(&p.customResources[i]), "/")
 		if serving[namespace] == nil {
@@ -118,7 +127,7 @@ func (c *cluster) examine(ctx context.Context, files []string) (*patient, error)
 	var others []operator
 	for _, deployment := range deployments.Items {
 		o := newOperator(deployment)
-		if o.serves = serving[o.Namespace]; len(o.serves) > 0 {
+		if o.serves = serving[o.leaseNamespace()]; len(o.serves) > 0 {
 			p.operators = append(p.operators, o)
 		} else {
 			others = append(others, o)

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -196,8 +195,11 @@ func (l *onlooker) node(ctx context.Context, child object.Child) (*node, error) 
 	case apierrors.IsForbidden(err):
 		n.Message = "you may not read it"
 		return n, nil
-	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+	case apierrors.IsNotFound(err):
 		n.Health, n.Message = string(kstatus.NotFoundStatus), "somebody has deleted it"
+		return n, nil
+	case err != nil && ctx.Err() == nil && !isOutage(err): // of one kind, which the cluster no longer has, or whose conversion webhook is away
+		n.Message = err.Error()
 		return n, nil
 	case err != nil:
 		return nil, err

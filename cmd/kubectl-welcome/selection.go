@@ -43,7 +43,7 @@ func (s *selection) isNamed(args []string) bool {
 }
 
 // find reads the custom resources that are meant: NAME and KIND/NAME are one each, KIND/ are all of a kind. Nothing, -l and -A are those of all kinds. They are
-// in the namespace of the flags, but for -A. Beside an error that is unlisted, there are those that the caller may list.
+// in the namespace of the flags, but for -A. Beside an error that is unlisted, there are those that could be read.
 func (c *cluster) find(ctx context.Context, s selection, args []string) ([]unstructured.Unstructured, error) {
 	namespace, err := c.namespace()
 	if err != nil {
@@ -51,14 +51,18 @@ func (c *cluster) find(ctx context.Context, s selection, args []string) ([]unstr
 	}
 	if s.isNamed(args) {
 		var found []unstructured.Unstructured
+		var failed []error
 		for _, arg := range args {
 			obj, err := c.named(ctx, namespace, arg)
-			if err != nil {
+			if isOutage(err) || ctx.Err() != nil {
 				return nil, err
+			} else if err != nil {
+				failed = append(failed, err)
+				continue
 			}
 			found = append(found, *obj)
 		}
-		return found, nil
+		return found, among(failed, len(args))
 	}
 	selector, err := labels.Parse(s.labels)
 	if err != nil {
@@ -85,30 +89,34 @@ func (c *cluster) find(ctx context.Context, s selection, args []string) ([]unstr
 		namespace = metav1.NamespaceAll
 	}
 	var found []unstructured.Unstructured
-	var forbidden []error
+	var failed []error
 	for _, kind := range kinds {
 		list, err := c.list(ctx, kind.GroupVersionKind, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector})
 		switch {
-		case apierrors.IsForbidden(err):
-			forbidden = append(forbidden, err)
-		case apierrors.IsNotFound(err) && len(args) == 0: // somebody has deleted the CRD meanwhile
-		case err != nil:
+		case isOutage(err) || ctx.Err() != nil:
 			return nil, err
+		case apierrors.IsForbidden(err) && s.all:
+			failed = append(failed, fmt.Errorf("%w\nWithout rights in all namespaces, leave out -A and name yours by -n", err))
+		case apierrors.IsNotFound(err) && len(args) == 0: // somebody has deleted the CRD meanwhile
+		case err != nil: // of one kind, whose conversion webhook is away, say
+			failed = append(failed, fmt.Errorf("list %s: %w", kind.Resource.Resource, err))
 		}
 		found = append(found, list...)
 	}
-	err = errors.Join(forbidden...)
-	if err != nil && s.all {
-		err = fmt.Errorf("%w\nWithout rights in all namespaces, leave out -A and name yours by -n", err)
-	}
-	if len(forbidden) > 0 && len(forbidden) < len(kinds) {
-		err = unlisted{err}
-	}
-	return found, err
+	return found, among(failed, len(kinds))
 }
 
-// unlisted is why custom resources of some kinds are missing among those that were found: the caller may not list them.
+// unlisted is why some are missing among those that were found: the caller may not list their kind, or the API server does not answer for it, or there is none of a name.
 type unlisted struct{ error }
+
+// among joins what failed for some of all that were asked for, where the others were found: for those, it is only unlisted.
+func among(failed []error, all int) error {
+	err := errors.Join(failed...)
+	if err != nil && len(failed) < all {
+		err = unlisted{err}
+	}
+	return err
+}
 
 // one finds the only custom resource that an argument means.
 func (c *cluster) one(ctx context.Context, arg string) (*unstructured.Unstructured, error) {
@@ -179,6 +187,13 @@ func (c *cluster) kind(ctx context.Context, word string) (*meta.RESTMapping, err
 	mapper, err := c.flags.ToRESTMapper()
 	if err != nil {
 		return nil, err
+	}
+	// Another operator may have a kind of the same name, in another group.
+	served, _ := c.served(ctx)
+	for _, kind := range served {
+		if strings.EqualFold(word, kind.GroupVersionKind.Kind) || strings.EqualFold(word, kind.Resource.Resource) {
+			return kind, nil
+		}
 	}
 	full, resource := schema.ParseResourceArg(strings.ToLower(word))
 	if full == nil {
@@ -268,6 +283,11 @@ func (c *cluster) checkServed(ctx context.Context, found []unstructured.Unstruct
 // label is how a custom resource is called in what is printed and typed: as NAME or KIND/NAME.
 func label(obj *unstructured.Unstructured) string {
 	return strings.ToLower(obj.GetKind()) + "/" + obj.GetName()
+}
+
+// fullName is an object as kubectl takes it for no other: deployment.apps/hello.
+func fullName(obj *unstructured.Unstructured) string {
+	return strings.ToLower(obj.GroupVersionKind().GroupKind().String()) + "/" + obj.GetName()
 }
 
 // completeNames is cobra's ValidArgsFunction for NAME and KIND/NAME.

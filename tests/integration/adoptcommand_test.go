@@ -167,7 +167,7 @@ func TestAdoptCommand(t *testing.T) {
 	s.helmInstall("salut")
 	before = s.objectsOf("salut")
 	interrupted := adopt("salut", "--yes", "--timeout=1ms")
-	s.expect(interrupted, 1, "kubectl delete welcome/salut -n "+s.namespace+" --cascade=orphan")
+	s.expect(interrupted, 1, "kubectl delete welcome.webapp.demo.welcome.domain/salut -n "+s.namespace+" --cascade=orphan")
 	s.awaitDeployed("salut")
 	for line := range strings.Lines(interrupted.notes) {
 		if args, isCommand := strings.CutPrefix(line, "  kubectl "); isCommand {

@@ -231,6 +231,7 @@ func TestDiffOfAnotherVersion(t *testing.T) {
 	s.expect(s.plugin("diff", "versioned/hello", "--set", "note=other"), 1, "1 of 1 Versioned changes; 1 NetworkPolicy is deleted, 1 NetworkPolicy is made")
 	file := filepath.Join(t.TempDir(), "cr.yaml")
 	s.must(os.WriteFile(file, []byte("apiVersion: "+kindsGroup+"/v2\nkind: Versioned\nmetadata: {name: hello}\nspec: {note: other}\n"), 0o600))
+	s.expect(s.plugin("diff", "versioned/hello", "--chrat=x"), 2, "unknown flag: --chrat")
 	s.expect(s.plugin("diff", "-f", file), 2, "the operator knows Versioned as "+kindsGroup+"/v1: write that apiVersion in the file")
 }
 

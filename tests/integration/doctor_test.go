@@ -110,6 +110,9 @@ func TestDoctor(t *testing.T) {
 		}}}
 		s.must(env.Client.Create(ctx, webhook))
 		finds(2, "PROBLEM  admission: webhook judge.example.com", "kubectl delete validatingwebhookconfiguration "+s.namespace, "the API server refuses a dry run of what operators make")
+		webhook.Webhooks[0].Rules[0].Rule = admissionregistrationv1.Rule{APIGroups: []string{"example.com"}, APIVersions: []string{"*"}, Resources: []string{"*"}}
+		s.must(env.Client.Update(ctx, webhook))
+		finds(0, "OK       admission") // nothing of the operator's
 		s.must(env.Client.Delete(ctx, webhook))
 	})
 	t.Run("two operators", func(t *testing.T) {

@@ -3,6 +3,7 @@ package integration
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,7 +26,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
+	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/tests/controlplane"
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
@@ -301,6 +305,31 @@ func (s *scene) pluginKind(kind string) (remove func()) {
 	return remove
 }
 
+// foreignKind makes a kind of the same name that another operator serves, and which discovery has first.
+func (s *scene) foreignKind(kind string) {
+	s.Helper()
+	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})
+	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: objectMeta("", plural.Resource+".another.example.com")}
+	crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{
+		Group: "another.example.com", Scope: apiextensionsv1.NamespaceScoped,
+		Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind, ListKind: kind + "List", Plural: plural.Resource, Singular: strings.ToLower(kind)},
+		Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Name: "v1", Served: true, Storage: true,
+			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object"}}}},
+	}
+	s.must(env.Client.Create(ctx, crd))
+	s.Cleanup(func() { s.must(env.Client.Delete(ctx, crd)) })
+	s.await("kubectl takes "+kind+" for another operator's", func() error {
+		if _, err := s.kubectl("", "api-resources", "--api-group="+crd.Spec.Group); err != nil { // or it takes what it remembers
+			return err
+		}
+		out, err := s.kubectl("", "get", strings.ToLower(kind), "there")
+		if err == nil || !strings.Contains(err.Error(), "another.example.com") {
+			return fmt.Errorf("%s: %w", out, err)
+		}
+		return nil
+	})
+}
+
 // Kinds that came or went a moment ago count, whatever kubectl remembers of the cluster, and one that the caller may not list hides none of the others.
 func TestPluginOfKindsThatComeAndGo(t *testing.T) {
 	s := newScene(t)
@@ -315,6 +344,7 @@ func TestPluginOfKindsThatComeAndGo(t *testing.T) {
 	s.expect(s.plugin("status"), 2, "welcome/hello")
 	remove := s.pluginKind("Passing")
 	s.createOf("Passing", "there")
+	s.foreignKind("Passing")
 	s.expect(s.plugin("status"), 2, "welcome/hello", "passing/there")
 	if got := s.plugin("status", "passing/there"); got.code != 2 || strings.Contains(got.out, "Missing here") {
 		t.Errorf("there is no release yet:\n%s%s", got.out, got.notes)
@@ -339,6 +369,7 @@ func TestPluginWhenRequestsFail(t *testing.T) {
 	login := env.As(token)
 	var fails atomic.Pointer[func(method, path string) bool]
 	s.failing(login, &fails)
+	nothing := func(string, string) bool { return false }
 	plugin := func(fail func(method, path string) bool, args ...string) said {
 		fails.Store(&fail)
 		return s.pluginAs("proxied", login, args...)
@@ -353,6 +384,10 @@ func TestPluginWhenRequestsFail(t *testing.T) {
 		return method == http.MethodPatch && strings.HasSuffix(path, "/refused")
 	}, "pause", "failing/"), 1, "failing/first in "+s.namespace+" paused", "failing/deleted in "+s.namespace+" is deleted", "1 of 3 custom resources changed", "failing/refused in "+s.namespace+": ")
 
+	s.expect(plugin(nothing, "pause", "failing/first", "failing/nobody"), 1, "failing/first in "+s.namespace+" is paused already", `"nobody" not found`)
+	s.create("hello")
+	s.expect(plugin(func(_, path string) bool { return strings.HasSuffix(path, "/failings") }, "status"), 1, "welcome/hello", "list failings: the server is currently unable")
+
 	// Its status, as an operator would write it. Its record is gone.
 	first := s.of("Failing", "first")
 	first.Object["status"] = map[string]any{
@@ -361,6 +396,11 @@ func TestPluginWhenRequestsFail(t *testing.T) {
 	}
 	s.must(env.Client.Status().Update(ctx, first))
 	s.expect(plugin(func(_, path string) bool { return strings.HasSuffix(path, "/ingresses") }, "status", "failing/first"), 2, "Missing here: Ingress.networking.k8s.io: ")
+	unreadable := &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "unreadable")}
+	unreadable.Labels = object.ManagedByLabels()
+	s.must(controllerutil.SetControllerReference(first, unreadable, env.Client.Scheme()))
+	s.must(env.Client.Create(ctx, unreadable))
+	s.expect(plugin(func(_, path string) bool { return strings.HasSuffix(path, "/unreadable") }, "status", "failing/first"), 2, "ConfigMap/unreadable  Unknown", "the server is currently unable")
 	gets := 0
 	away := func(method, path string) bool {
 		if method == http.MethodGet && strings.HasSuffix(path, "/failings/first") {
