@@ -1,18 +1,19 @@
 package release
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// recover marks an orphaned release as failed, or as deployed where it is known to be: of an installation, Helm passes on no failure to write that. One that has
-// made no object yet is no release.
+// recover marks an orphaned release as failed, or as deployed where it is known to be: that could not be written when it was. One that has made no object yet is no release.
 func (a *actionClient) recover() error {
 	rel, err := a.recorded()
 	if err != nil {
@@ -36,11 +37,32 @@ func (a *actionClient) recover() error {
 	rel.SetStatus(release.StatusFailed, "Interrupted; the operator goes on from here")
 	if a.appliedRevision() == rel.Version && a.isApplied(rel.Manifest) && a.isOfTheApplied() {
 		rel.SetStatus(release.StatusDeployed, "Its record was not brought to its end; the release was")
+		if err := a.supersede(rel.Version); err != nil {
+			return err
+		}
 	}
 	if err := a.store.Releases().Update(rel); err != nil {
 		return fmt.Errorf("recover the interrupted release %s: %w", a.current.Name, err)
 	}
 	a.current.Status = rel.Info.Status
+	return nil
+}
+
+// supersede marks what was deployed before a revision as superseded: none, but where that could not be written.
+func (a *actionClient) supersede(revision int) error {
+	before, err := a.store.Releases().DeployedAll(a.owner.GetName())
+	if err != nil && !errors.Is(err, driver.ErrNoDeployedReleases) {
+		return fmt.Errorf("look for releases before revision %d: %w", revision, err)
+	}
+	for _, rel := range before {
+		if rel.Version >= revision {
+			continue
+		}
+		rel.SetStatus(release.StatusSuperseded, rel.Info.Description)
+		if err := a.store.Releases().Update(rel); err != nil {
+			return fmt.Errorf("mark revision %d as superseded: %w", rel.Version, err)
+		}
+	}
 	return nil
 }
 

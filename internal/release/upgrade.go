@@ -10,6 +10,7 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"demo.welcome.domain/welcome-operator/internal/guard"
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -144,6 +145,11 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 		u.SkipSchemaValidation = a.source.accepts(a.whole)
 		return nil
 	})...)
+	if err != nil && rel != nil && rel.Info.Status == release.StatusDeployed { // Helm says so when all is done but its records, which recover brings to their end
+		logf.FromContext(a.ctx).Error(err, "The upgrade is done, but its records do not say so yet", "revision", rel.Version)
+		a.schedule.after(a.owner, retryDelay(1, lastRetry))
+		err = nil
+	}
 	if err != nil && rel != nil && op.guard.Changed && a.ctx.Err() == nil { // else this operator stops in the middle of it, and the next one goes on
 		err = errors.Join(err, a.rollBack(op, rel))
 	}

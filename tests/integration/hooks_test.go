@@ -209,6 +209,54 @@ func TestRollbackHooks(t *testing.T) {
 	s.ran(&corev1.ConfigMap{}, "post-rollback", "bad")
 }
 
+// An upgrade that is done but for its records is not undone, or done again with its hooks: they are brought to their end when they can be.
+func TestUpgradeWhoseRecordsCannotBeWritten(t *testing.T) {
+	for name, status := range map[string]release.Status{"of before": release.StatusSuperseded, "its own": release.StatusDeployed} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t)
+			operator := s.ownOperator(s.hooked([]string{"post-upgrade"}, []string{"pre-rollback", "post-rollback"}))
+			s.deploy("hello", kit.Greet("before"))
+			s.settled(operator)
+			probe := &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "probe")}
+			s.must(env.Client.Create(ctx, probe))
+			probe.Labels = map[string]string{"status": string(status)}
+			lift := s.deny(admissionregistrationv1.Validation{Expression: fmt.Sprintf("object.metadata.?labels.status.orValue('') != %q", status), Message: "not now"},
+				admissionregistrationv1.Update, "", "configmaps", func() error { return env.Client.Update(ctx, probe, client.DryRunAll) })
+			s.edit("hello", kit.Greet("after"))
+			job := &batchv1.Job{}
+			s.ran(job, "post-upgrade", "after")
+			deployment := &appsv1.Deployment{}
+			s.get(deployment, "hello")
+			s.endHook(job)
+			s.await("the upgrade is done", func() error {
+				if revision, _, _ := unstructured.NestedInt64(s.welcome("hello").Object, "status", "release", "revision"); revision != 2 {
+					return fmt.Errorf("revision %d is applied", revision)
+				}
+				return nil
+			})
+			lift()
+			s.await("the records are brought to their end", func() error {
+				records := s.records("hello")
+				if got := []string{records[0].Labels["status"], records[len(records)-1].Labels["status"]}; len(records) != 2 || got[0] != "superseded" || got[1] != "deployed" {
+					return fmt.Errorf("%d records: %v", len(records), got)
+				}
+				return nil
+			})
+			s.settled(operator)
+			now, again := &appsv1.Deployment{}, &batchv1.Job{}
+			s.get(now, "hello")
+			if got := kit.Greeting(now); got != "after" || now.Generation != deployment.Generation {
+				t.Errorf("it greets %q, and has generation %d after %d", got, now.Generation, deployment.Generation)
+			}
+			if s.get(again, job.Name); again.UID != job.UID {
+				t.Error("the hook has run again")
+			}
+			s.must(s.isGone(&corev1.ConfigMap{}, "hello-pre-rollback"))
+		})
+	}
+}
+
 // An operator that is told to stop while a hook of an upgrade runs leaves the upgrade to the next one: nothing is rolled back, and no hook of a rollback begins.
 func TestStoppedInAHookOfAnUpgrade(t *testing.T) {
 	t.Parallel()
