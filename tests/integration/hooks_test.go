@@ -625,3 +625,27 @@ metadata:
 		t.Errorf("the garbage collector would delete it with its custom resource: %v", kept.ObjectMeta)
 	}
 }
+
+// What is kept and becomes a hook is in the way of that: nobody deletes it, or waits for it to go.
+func TestKeptObjectThatBecomesAHook(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}-{{ if eq .Values.name "mended" }}hook{{ else }}kept{{ end }}
+  annotations: {{ if eq .Values.name "before" }}{helm.sh/resource-policy: keep}{{ else }}{helm.sh/hook: pre-upgrade}{{ end }}`)})
+	s.deploy("hello", kit.Greet("before"))
+	s.settled(operator)
+	before, now := &corev1.ConfigMap{}, &corev1.ConfigMap{}
+	s.get(before, "hello-kept")
+	s.edit("hello", kit.Greet("after"))
+	s.awaitReason("hello", "Rejected", `ConfigMap "hello-kept"`, "a hook", "another name")
+	s.edit("hello", kit.Greet("mended"))
+	s.awaitGreeting("hello", "mended")
+	s.awaitDeployed("hello")
+	s.get(&corev1.ConfigMap{}, "hello-hook")
+	if s.get(now, "hello-kept"); now.UID != before.UID {
+		t.Error("it was made anew")
+	}
+}
