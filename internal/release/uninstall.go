@@ -123,8 +123,7 @@ func (a *actionClient) uninstall(op *operation, name string, opts []helmclient.U
 	if err != nil {
 		return nil, err
 	}
-	// Somebody has edited it, or says that all is deleted, so that Helm deletes records only: nobody else deletes what it does not name in no namespace, or says is kept.
-	if !a.isApplied(recorded.Manifest) || recorded.Info.Status == release.StatusUninstalled {
+	if !a.isApplied(recorded.Manifest) { // somebody has edited it: nobody else deletes what it does not name in no namespace, or says is kept
 		if err := a.deleteUnowned(op); err != nil {
 			return nil, err
 		}
