@@ -186,6 +186,11 @@ func (g *Guard) Create(resources kube.ResourceList) (result *kube.Result, err er
 				made, err = g.Client.Create(resources)
 			}
 		}
+		if apierrors.IsAlreadyExists(err) {
+			if kept := g.keptInTheWay(resources); kept != nil {
+				return nil, kept
+			}
+		}
 		for _, info := range resources {
 			err = said(info, err)
 		}

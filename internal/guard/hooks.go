@@ -102,13 +102,23 @@ const ofAHook = " has not succeeded within "
 // IsOfAHook is whether an action has failed because a hook has.
 func IsOfAHook(err error) bool { return err != nil && strings.Contains(err.Error(), ofAHook) }
 
-// WaitForDelete waits until an old hook is gone, if it is the owner's: of another's, nothing was deleted.
+// keptInTheWay is why a hook can't be made where an object of its name is kept, nil where none is. Who deletes that by hand has it put back until the upgrade has succeeded.
+func (g *Guard) keptInTheWay(hooks kube.ResourceList) error {
+	for _, info := range hooks {
+		if live, err := g.live(info); err == nil && (g.owns(live) || g.isMarked(live)) && g.keeps(info, live) {
+			return fmt.Errorf("%s cannot be changed to what the chart wants, a hook, for it is kept: have the chart give the hook another name", describe(info))
+		}
+	}
+	return nil
+}
+
+// WaitForDelete waits until an old hook is gone, if it is the owner's: of another's, and of what is kept, nothing was deleted.
 func (g *Guard) WaitForDelete(resources kube.ResourceList, timeout time.Duration) (err error) {
 	defer g.caught(&err)
 	var owned kube.ResourceList
 	for _, info := range resources {
 		live, err := g.live(info)
-		if err == nil && g.owns(live) {
+		if err == nil && g.owns(live) && !g.keeps(info, live) {
 			owned.Append(info)
 		}
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {

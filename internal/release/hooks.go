@@ -53,15 +53,15 @@ func (op *operation) runHooks(hooks []*release.Hook, event release.HookEvent) er
 	return nil
 }
 
-// tryDeleteHooks is whether the chart may have hooks for the deletion of the custom resource, of which something could come. It fails if they can't be rendered for what the spec would take:
-// a trial waits, and holds nobody up, for nothing has begun.
+// tryDeleteHooks is whether the chart may have hooks for the deletion of the custom resource that are still to run, and of which something could come. It fails if they can't be
+// rendered for what the spec would take: a trial waits, and holds nobody up, for nothing has begun.
 func (a *actionClient) tryDeleteHooks() (hasHooks bool, err error) {
 	values, err := a.spec()
 	if err != nil {
 		return false, err
 	}
 	source := a.clients.ledger.source(a.Chart)
-	if !source.hasDeleteHooks(values) || a.owner.GetAnnotations()[WithoutHooks] == "true" {
+	if !source.hasDeleteHooks(values) || a.owner.GetAnnotations()[WithoutHooks] == "true" || a.current.Status == release.StatusUninstalled {
 		return false, nil
 	}
 	if controllerutil.ContainsFinalizer(a.owner, metav1.FinalizerDeleteDependents) {

@@ -27,6 +27,15 @@ func (a *actionClient) mayInherit() error {
 	return err
 }
 
+// checkLost fails if the records are lost because the owner is being deleted, or gone, of which the cache has not heard: the garbage collector would delete what is made anew, and so
+// on without end.
+func (a *actionClient) checkLost() error {
+	if !a.lost() {
+		return nil
+	}
+	return a.mayInherit()
+}
+
 // live asks the API server for the owner, and fails if that is gone: the cache may be behind, and another one have its name.
 func (a *actionClient) live() (*unstructured.Unstructured, error) {
 	named, err := a.namesake(a.ctx, a.owner)

@@ -18,7 +18,7 @@ func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values
 	if a.held != nil {
 		return nil, a.held
 	}
-	if err := a.prepare(a.checkRecords, a.tryWanted); err != nil {
+	if err := a.prepare(a.checkRecords, a.checkLost, a.tryWanted); err != nil {
 		return nil, err
 	}
 	left, err := a.left()

@@ -60,7 +60,7 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 	}
 	if err == nil && len(hooks) > 0 && a.current.Status != release.StatusUninstalling { // else those before it have run
 		if err = a.runDeleteHooks(op, hooks, release.HookPreDelete); err == nil {
-			err = a.uninstalling()
+			err = a.haveRun(release.StatusUninstalling, "Its hooks before the deletion have run")
 		}
 	}
 	if errors.Is(err, driver.ErrReleaseNotFound) { // orphaned, of which the cache has not heard
@@ -71,7 +71,12 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 		a.failed(err)
 		return nil, err
 	}
-	op.beforePurge = func() error { return a.runDeleteHooks(op, hooks, release.HookPostDelete) }
+	op.beforePurge = func() error {
+		if err := a.runDeleteHooks(op, hooks, release.HookPostDelete); err != nil || len(hooks) == 0 {
+			return err
+		}
+		return a.haveRun(release.StatusUninstalled, "Its hooks after the deletion have run")
+	}
 	if err := op.guard.DeleteLeft(); err != nil {
 		a.failed(err)
 		return nil, err
@@ -96,19 +101,19 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 	return nil, err
 }
 
-// uninstalling has the record say that the hooks before a deletion have run, before anything is deleted: they are not to run again where that is interrupted, or refused.
-// A record that nobody may write holds up no deletion.
-func (a *actionClient) uninstalling() error {
+// haveRun has the record say that hooks of the deletion have run, before anything is deleted, or before the first record is: they are not to run again where that is
+// interrupted, or refused. A record that nobody may write holds up no deletion.
+func (a *actionClient) haveRun(status release.Status, description string) error {
 	rel, err := a.recorded()
 	if err != nil {
 		return err
 	}
-	rel.SetStatus(release.StatusUninstalling, "Its hooks before the deletion have run")
+	rel.SetStatus(status, description)
 	if err := a.store.Releases().Update(rel); err != nil {
-		logf.FromContext(a.ctx).Error(err, "The release record does not say that the hooks before the deletion have run", "record", a.current.Name)
+		logf.FromContext(a.ctx).Error(err, "The release record does not say that hooks of the deletion have run", "record", a.current.Name, "status", status)
 		return nil
 	}
-	a.current.Status = release.StatusUninstalling
+	a.current.Status = status
 	return nil
 }
 

@@ -104,7 +104,7 @@ func TestLeaderThatIsBehind(t *testing.T) {
 	}
 }
 
-// What such a leader makes for a Welcome that its predecessor has uninstalled goes as soon as it knows.
+// Nor does such a leader make anything for a Welcome that its predecessor has uninstalled.
 func TestLeaderThatHasNotHeardOfADeletion(t *testing.T) {
 	s := newScene(t)
 	s.collectGarbage()
@@ -114,18 +114,49 @@ func TestLeaderThatHasNotHeardOfADeletion(t *testing.T) {
 	s.settled(first)
 	way := &lag{}
 	elect.through = func(login *rest.Config) { way.of(s, login) }
-	s.ownOperator(elect)
+	second := s.ownOperator(elect)
 	letGo := way.hold("welcomes")
 	defer letGo()
 	s.delete(welcome)
 	s.must(s.hasRecords("hello", 0))
 	first.Stop()
 
-	s.awaitExists(&appsv1.Deployment{}, "hello")
+	s.await("the second sees that it is gone", func() error { return says(second.Text(), []string{"the custom resource was deleted"}) })
+	s.must(s.isGone(&appsv1.Deployment{}, "hello"))
 	letGo()
-	s.awaitGone(&appsv1.Deployment{}, "hello")
-	s.awaitGone(&corev1.Service{}, "hello")
-	s.await("its record is gone", func() error { return s.hasRecords("hello", 0) })
+	s.must(s.hasRecords("hello", 0))
+}
+
+// What the garbage collector deletes with its Welcome is not made again, for it to delete that, too, and so on, by an operator that does not hear of Welcomes any more.
+func TestDeafOperatorAndGarbageCollector(t *testing.T) {
+	for name, remove := range map[string]func(s *scene){
+		"being deleted": func(s *scene) {
+			_, err := s.kubectl("", "delete", "welcome", "hello", "--cascade=foreground", "--wait=false")
+			s.must(err)
+		},
+		"was deleted": func(s *scene) { s.forceOff("hello") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			s.collectGarbage()
+			way := &lag{}
+			operator := s.ownOperator(settings{namespaces: []string{s.namespace}, through: func(login *rest.Config) { way.of(s, login) }})
+			welcome := s.deploy("hello")
+			s.settled(operator)
+			letGo := way.hold("welcomes")
+			defer letGo()
+			remove(s)
+			s.await("it sees that", func() error { return says(operator.Text(), []string{"the custom resource", name}) })
+			if made := operator.metric(t, "welcome_operator_release_actions_total", `action="install"`); made != 1 {
+				t.Errorf("there were %v installations", made)
+			}
+			s.awaitGone(&appsv1.Deployment{}, "hello")
+			letGo()
+			s.awaitGone(welcome, "hello")
+			s.awaitGone(&corev1.Service{}, "hello")
+			s.await("its records are gone", func() error { return s.hasRecords("hello", 0) })
+		})
+	}
 }
 
 // Who forges the generation in a record does not stop the operator.

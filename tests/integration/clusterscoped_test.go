@@ -368,6 +368,16 @@ func TestEndsOfClusterScopedObjects(t *testing.T) {
 	s.must(err)
 	gone()
 
+	// Or has one say that all is deleted.
+	make()
+	s.editOf("Ending", "hello", kit.Pause(true))
+	s.awaitOf("Ending", "hello", "Paused")
+	_, err = s.kubectl("", "label", "configmaps", "--selector=owner=helm", "--overwrite", "status=uninstalled")
+	s.must(err)
+	_, err = s.kubectl("", "delete", "endings", "hello")
+	s.must(err)
+	gone()
+
 	// Somebody takes the finalizer off.
 	forceOff := func() {
 		_, err := s.kubectl("", "patch", "endings", "hello", "--type=merge", `--patch={"metadata": {"finalizers": null}}`)

@@ -390,6 +390,45 @@ metadata: {name: {{ .Release.Name }}, labels: {no: name at all}}
 	}
 }
 
+// So have those after it, whoever refuses the deletion of a record, and though the operator is killed meanwhile.
+func TestHooksAfterADeletionRunOnce(t *testing.T) {
+	s := newScene(t)
+	hooked := s.hooked([]string{"pre-delete", "post-delete"}, nil)
+	operator := s.ownOperator(hooked)
+	cr := s.deploy("hello")
+	s.edit("hello", kit.Greet("two revisions"))
+	s.awaitGreeting("hello", "two revisions")
+	s.awaitDeployed("hello")
+	lift := s.refuse(admissionregistrationv1.Delete, "", "configmaps", "ConfigMaps stay", func() error {
+		return env.Client.Delete(ctx, &s.records("hello")[0], client.DryRunAll)
+	})
+	s.must(env.Client.Delete(ctx, cr))
+	var ran []*batchv1.Job
+	for _, event := range []string{"pre-delete", "post-delete"} {
+		job := s.another("hello-"+event, &batchv1.Job{})
+		s.endHook(job)
+		ran = append(ran, job)
+	}
+	again := func() {
+		t.Helper()
+		for _, job := range ran {
+			if again := (&batchv1.Job{}); s.find(again, job.Name) == nil && again.UID != job.UID {
+				t.Errorf("%s runs again", job.Name)
+			}
+		}
+	}
+	s.awaitCondition("hello", "ReleaseFailed", "True", "ConfigMaps stay")
+	operator.Kill()
+	operator = s.ownOperator(hooked)
+	before := operator.reconciles(t)
+	s.await("it is tried again", func() error { return atLeast(operator.reconciles(t)-before, 5) })
+	again()
+	lift()
+	s.awaitGone(cr, "hello")
+	s.must(s.hasRecords("hello", 0))
+	again()
+}
+
 // What failed at its hooks is recorded all the time, or nobody would know of those of the deletion: the next attempt makes no other record.
 func TestInstallationAgainNeedsNoNewRecord(t *testing.T) {
 	s := newScene(t)
@@ -632,5 +671,29 @@ metadata:
 	s.get(kept, "hello-kept")
 	if _, hooks := kept.Annotations["helm.sh/hook"]; hooks || len(kept.OwnerReferences) > 0 {
 		t.Errorf("the garbage collector would delete it with its custom resource: %v", kept.ObjectMeta)
+	}
+}
+
+// What is kept and becomes a hook is in the way of that: nobody deletes it, or waits for it to go.
+func TestKeptObjectThatBecomesAHook(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}-{{ if eq .Values.name "mended" }}hook{{ else }}kept{{ end }}
+  annotations: {{ if eq .Values.name "before" }}{helm.sh/resource-policy: keep}{{ else }}{helm.sh/hook: pre-upgrade}{{ end }}`)})
+	s.deploy("hello", kit.Greet("before"))
+	s.settled(operator)
+	before, now := &corev1.ConfigMap{}, &corev1.ConfigMap{}
+	s.get(before, "hello-kept")
+	s.edit("hello", kit.Greet("after"))
+	s.awaitReason("hello", "Rejected", `ConfigMap "hello-kept"`, "a hook", "another name")
+	s.edit("hello", kit.Greet("mended"))
+	s.awaitGreeting("hello", "mended")
+	s.awaitDeployed("hello")
+	s.get(&corev1.ConfigMap{}, "hello-hook")
+	if s.get(now, "hello-kept"); now.UID != before.UID {
+		t.Error("it was made anew")
 	}
 }
