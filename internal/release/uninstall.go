@@ -9,6 +9,7 @@ import (
 	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -174,10 +175,14 @@ func (a *actionClient) letGo(op *operation) error {
 }
 
 // deleteUnowned deletes the objects in no namespace of a release that nothing tells of but the status and the objects, all but spared. What else carries no owner
-// reference is kept.
+// reference is kept. Those of kinds that the cluster no longer knows have gone with these, and would hold up all others for good.
 func (a *actionClient) deleteUnowned(op *operation, spared ...object.Child) error {
 	children, err := a.remaining()
-	children = slices.DeleteFunc(children, func(child object.Child) bool { return slices.ContainsFunc(spared, child.SameInAnyVersion) })
+	children = slices.DeleteFunc(children, func(child object.Child) bool {
+		kind := child.Empty().GroupVersionKind()
+		_, unknown := a.clients.mapper.RESTMapping(kind.GroupKind(), kind.Version)
+		return meta.IsNoMatchError(unknown) || slices.ContainsFunc(spared, child.SameInAnyVersion)
+	})
 	if err != nil || len(children) == 0 {
 		return err
 	}

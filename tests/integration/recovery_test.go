@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -139,6 +140,54 @@ func TestAppliedKindIsGone(t *testing.T) {
 	s.awaitDeployed("hello")
 	s.delete(s.welcome("hello"))
 	s.awaitGone(&appsv1.Deployment{}, "hello")
+}
+
+// unserve removes the CRD of a kind of serveKind, and waits until the cluster does not know it.
+func (s *scene) unserve(kind string) {
+	s.Helper()
+	plural := strings.ToLower(kind) + "s"
+	_, err := s.kubectl("", "delete", "crd", plural+"."+kindsGroup)
+	s.must(err)
+	s.await(kind+" is unknown", func() error {
+		known, err := s.kubectl("", "get", "--raw", "/apis/"+kindsGroup+"/v1")
+		if strings.Contains(known, `"kind":"`+kind+`"`) {
+			err = errors.New("it is known")
+		}
+		return err
+	})
+}
+
+// An object that carries no owner reference goes with its kind. An operator that has never known that looks for it no more where the custom resource is deleted:
+// it would do so for ever. The records may be lost, too.
+func TestKindOfAKeptObjectIsGone(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Keeper")
+	s.serveKind("Keepsake")
+	chart := chartOf(t, map[string]string{
+		"Chart.yaml":            "{apiVersion: v2, name: keeper, version: 0.1.0}",
+		"templates/config.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}'}\n",
+		"templates/kept.yaml":   "apiVersion: " + kindsGroup + "/v1\nkind: Keepsake\nmetadata: {name: '{{ .Release.Name }}', annotations: {" + policyOfHelm + ": keep}}\n",
+	})
+	only := settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: entryOf("Keeper", chart, "")}
+	operator := s.ownOperator(only)
+	for _, name := range []string{"hello", "lost"} {
+		s.createOf("Keeper", name)
+		s.awaitOf("Keeper", name, "Ready")
+	}
+	s.settled(operator)
+	operator.Stop()
+	s.unserve("Keepsake")
+	for _, lost := range s.records("lost") {
+		s.must(env.Client.Delete(ctx, &lost))
+	}
+	for _, name := range []string{"hello", "lost"} {
+		s.must(env.Client.Delete(ctx, s.of("Keeper", name)))
+	}
+	s.ownOperator(only)
+	for _, name := range []string{"hello", "lost"} {
+		s.awaitGone(s.of("Keeper", name), name)
+	}
+	s.awaitGone(&corev1.ConfigMap{}, "hello")
 }
 
 func TestKilledWhileUpgrading(t *testing.T) {
