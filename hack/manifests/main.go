@@ -1,6 +1,7 @@
 // Command manifests makes all that follows from watches.yaml and the charts: the CustomResourceDefinition of every entry, the table of
 // values in the chart's README, what the operator and people may do, the policy that bounds the operator's ServiceAccount, a first sample,
-// and the places where kinds and images are listed (PROJECT, kustomizations, ClusterServiceVersion). It refuses a chart that has changed since its release without a new version. Run it from the root of the
+// and the places where kinds and images are listed (PROJECT, kustomizations, ClusterServiceVersion). It refuses a chart that has changed since its release without a new version, and tells
+// which fields and rights of before a kind has no longer. Run it from the root of the
 // repository with `make manifests`. With the argument kind, it adds an entry first (`make kind`), here or to an operator of its own (own.go), of which
 // it makes all anew if its directory is the argument.
 //
@@ -32,12 +33,12 @@ func main() {
 	case len(args) > 0 && args[0] == "kind":
 		var w wanted
 		if w, err = parseWanted(args[1:]); err == nil {
-			err = w.make()
+			err = telling(os.Stderr, w.into, w.make)
 		}
 	case len(args) > 0:
-		err = inOwn(args[0], run)
+		err = telling(os.Stderr, args[0], func() error { return inOwn(args[0], run) })
 	default:
-		err = run()
+		err = telling(os.Stderr, "", run)
 	}
 	if err != nil {
 		// Further lines are indented, and so look like none of make's: a chart may say anything in an error.

@@ -95,6 +95,62 @@ func TestRestoredFromABackup(t *testing.T) {
 	}
 }
 
+// What the chart makes by chance is made anew after a restore, over what was restored, whether records and status are restored or not. A restored status keeps the hooks of an
+// installation from running again, and what driftDetection leaves to others stays.
+func TestRestoredFromABackupByChance(t *testing.T) {
+	const hook = `
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .Release.Name }}-hooked, annotations: {helm.sh/hook: post-install}}`
+	for name, c := range map[string]struct{ withStatus, ignored bool }{"without a status": {}, "with its status": {withStatus: true}, "left to others": {ignored: true}} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			settings := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withPassword+hook)}
+			if c.ignored {
+				settings.watches += "  driftDetection: {ignore: [{target: {kind: ConfigMap}, paths: [/data/password]}]}\n"
+			}
+			operator := s.ownOperator(settings)
+			cr := s.deploy("hello")
+			s.settled(operator)
+			password := s.generated("password")
+			backup := s.backup()
+			s.delete(cr)
+			s.awaitGone(&corev1.ConfigMap{}, "hello-generated")
+			operator.Stop()
+			s.must(client.IgnoreNotFound(env.Client.Delete(ctx, &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "hello-hooked")}))) // or the garbage collector would
+
+			var restored *unstructured.Unstructured
+			for _, object := range backup {
+				if object.GetName() == "hello-hooked" {
+					continue
+				}
+				restored = s.restore(object, false)
+				if status, ok := object.Object["status"]; ok && c.withStatus && object.GetKind() == "Welcome" {
+					restored.Object["status"] = status
+					s.must(env.Client.Status().Update(ctx, restored))
+				}
+			}
+			operator = s.ownOperator(settings)
+			s.await("the release begins anew", func() error {
+				records := s.records("hello")
+				if len(records) != 1 || !metav1.IsControlledBy(&records[0], restored) {
+					return fmt.Errorf("the records are %v", names(records))
+				}
+				return nil
+			})
+			s.settled(operator)
+			s.awaitDeployed("hello")
+			if kept := s.generated("password") == password; kept != c.ignored {
+				t.Errorf("the password was kept: %t", kept)
+			}
+			if ran := s.find(&corev1.ConfigMap{}, "hello-hooked") == nil; ran == c.withStatus {
+				t.Errorf("the hook has run: %t", ran)
+			}
+		})
+	}
+}
+
 // The garbage collector removes what a restored owner reference gives to an owner that is gone. It is made anew.
 func TestRestoredFromABackupWhileGarbageIsCollected(t *testing.T) {
 	s := newScene(t)
