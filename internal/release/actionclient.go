@@ -53,6 +53,7 @@ type actionClient struct {
 	wanted  string         // digest of what the release is to be made from
 	plain   string         // the same without the key, by which a record has it that was a ConfigMap
 	made    [2]string      // both digests of that but for what is allowed
+	older   []string       // digests that an older version has made of what is wanted, or of what differs from that in how numbers are printed
 	known   bool           // whether what the record says of all this is known to be so
 	around  surroundings   // of the cluster, as far as they are known
 	brake   string         // why no further revision is made for now
@@ -175,6 +176,13 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 	if err != nil {
 		return err
 	}
+	older, err := wanted.older()
+	if err != nil {
+		return err
+	}
+	if a.older = nil; older != text {
+		a.older = []string{a.key.Digest([]byte(older)), object.Plain.Digest([]byte(older))}
+	}
 	wanted.Allow = object.Allow{}
 	made, err := wanted.text()
 	if err != nil {
@@ -248,9 +256,10 @@ func (a *actionClient) isMade(digest string) bool {
 	return digest == a.wanted || digest == a.plain || slices.Contains(a.made[:], digest)
 }
 
-// isAlike is whether the release was made from what is wanted but for what is allowed: that is to be judged anew, and makes no other rendering.
+// isAlike is whether the release was made from what is wanted but for what is allowed, which is to be judged anew and makes no other rendering, or an older version may
+// have made it from just that.
 func (a *actionClient) isAlike() bool {
-	return a.current.Inputs != a.wanted && a.isMade(cmp.Or(a.current.MadeFrom, a.current.Inputs))
+	return a.current.Inputs != a.wanted && (a.isMade(cmp.Or(a.current.MadeFrom, a.current.Inputs)) || slices.Contains(a.older, a.current.Inputs))
 }
 
 // unsettled is whether the chart asks for what the cluster can do while an API does not answer of which nothing is known.
