@@ -23,6 +23,8 @@ const (
 	inputsAnnotation       = "webapp.demo.welcome.domain/inputs"
 	capabilitiesAnnotation = "webapp.demo.welcome.domain/capabilities"
 	lookupsAnnotation      = "webapp.demo.welcome.domain/lookups"
+	// madeFromAnnotation of a release record is the digest of its inputs but for what is allowed.
+	madeFromAnnotation = "webapp.demo.welcome.domain/made-from"
 	// childrenAnnotation of a release record lists the objects of the release as they were right after they were applied, where an older version of the
 	// operator has written it. By now the status of the custom resource does: the record need not be written once more when they are known.
 	childrenAnnotation = "webapp.demo.welcome.domain/children"
@@ -48,6 +50,9 @@ type Record struct {
 	Status   release.Status
 	// Inputs is the digest of what the release was rendered from.
 	Inputs string
+	// MadeFrom is the digest of that but for what is allowed, which decides about no rendering. It is empty if it is Inputs, and where an older version of the
+	// operator has made the record.
+	MadeFrom string `json:",omitempty"`
 	// Capabilities and Lookups are digests of what the chart has asked the cluster for, empty if it did not.
 	Capabilities string `json:",omitempty"`
 	Lookups      string `json:",omitempty"`
@@ -99,6 +104,7 @@ func parseRecord(meta *corev1.ConfigMap, revision int) *Record {
 		Revision: revision,
 		Status:   release.Status(meta.Labels["status"]),
 		Inputs:   meta.Annotations[inputsAnnotation],
+		MadeFrom: meta.Annotations[madeFromAnnotation],
 		Operator: meta.Annotations[operatorAnnotation],
 		Unmade:   meta.Annotations[unmadeAnnotation] == "true",
 		Created:  meta.CreationTimestamp.Time,
@@ -146,7 +152,7 @@ func slim(whole metav1.Object) *corev1.ConfigMap {
 
 // longest are the annotations that the operator writes, and how long the cache has them at most.
 var longest = map[string]int{
-	inputsAnnotation: maxShort, capabilitiesAnnotation: maxShort, lookupsAnnotation: maxShort, operatorAnnotation: maxShort, generationAnnotation: maxShort, unmadeAnnotation: maxShort,
+	inputsAnnotation: maxShort, madeFromAnnotation: maxShort, capabilitiesAnnotation: maxShort, lookupsAnnotation: maxShort, operatorAnnotation: maxShort, generationAnnotation: maxShort, unmadeAnnotation: maxShort,
 	childrenAnnotation: object.MaxChildren,
 }
 
@@ -198,6 +204,9 @@ func (r *Record) Release() string { return releaseOf(r.Name) }
 func (r *Record) annotations() map[string]string {
 	annotations := map[string]string{
 		inputsAnnotation: r.Inputs, operatorAnnotation: r.Operator, generationAnnotation: strconv.FormatInt(r.Generation, 10),
+	}
+	if r.MadeFrom != "" {
+		annotations[madeFromAnnotation] = r.MadeFrom
 	}
 	if r.Capabilities != "" {
 		annotations[capabilitiesAnnotation] = r.Capabilities

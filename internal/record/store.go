@@ -431,7 +431,7 @@ func (r *Store) Restamp(ctx context.Context, record *Record) error {
 	if err != nil {
 		return err
 	}
-	annotations := map[string]any{capabilitiesAnnotation: nil, lookupsAnnotation: nil, unmadeAnnotation: nil} // what is not said any more goes
+	annotations := map[string]any{madeFromAnnotation: nil, capabilitiesAnnotation: nil, lookupsAnnotation: nil, unmadeAnnotation: nil} // what is not said any more goes
 	for key, value := range record.annotations() {
 		annotations[key] = value
 	}

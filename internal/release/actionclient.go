@@ -1,8 +1,10 @@
 package release
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
@@ -50,6 +52,8 @@ type actionClient struct {
 	text    string         // all inputs, as JSON
 	wanted  string         // digest of what the release is to be made from
 	plain   string         // the same without the key, by which a record has it that was a ConfigMap
+	made    [2]string      // both digests of that but for what is allowed
+	older   []string       // digests that an older version has made of what is wanted, or of what differs from that in how numbers are printed
 	known   bool           // whether what the record says of all this is known to be so
 	around  surroundings   // of the cluster, as far as they are known
 	brake   string         // why no further revision is made for now
@@ -167,11 +171,24 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 	a.chart, a.source, a.values, a.whole = private(chrt), a.clients.ledger.source(chrt), spec, coalesced
 	allow := a.Allow
 	allow.Options, allow.Adopt = nil, false // they say how an action goes, and not what it makes
-	text, err := inputs{Chart: a.source.digest, Allow: allow, Values: coalesced}.text()
+	wanted := inputs{Chart: a.source.digest, Allow: allow, Values: coalesced}
+	text, err := wanted.text()
 	if err != nil {
 		return err
 	}
-	a.text = text
+	older, err := wanted.older()
+	if err != nil {
+		return err
+	}
+	if a.older = nil; older != text {
+		a.older = []string{a.key.Digest([]byte(older)), object.Plain.Digest([]byte(older))}
+	}
+	wanted.Allow = object.Allow{}
+	made, err := wanted.text()
+	if err != nil {
+		return err
+	}
+	a.text, a.made = text, [2]string{a.key.Digest([]byte(made)), object.Plain.Digest([]byte(made))}
 	a.wanted, a.plain, a.asks = a.key.Digest([]byte(text)), object.Plain.Digest([]byte(text)), a.source.questions(text)
 	if a.asks.capabilities {
 		a.around.Capabilities = a.clients.capabilities.Digest()
@@ -216,11 +233,33 @@ func (a *actionClient) observe() observation {
 	if a.current.Inputs == a.plain {
 		a.current.Inputs = a.wanted
 	}
+	if a.isOfWanted() {
+		a.current.MadeFrom = a.madeFrom() // an older version has not said it
+	}
 	o.proven = a.known
-	o.status, o.recorded = a.current.Status, a.current.Inputs
+	o.status, o.recorded, o.alike = a.current.Status, a.current.Inputs, a.isAlike()
 	o.outdated = a.brake == "" && a.clients.ledger.read(a.owner.GetUID()).outdated == a.outdated()
 	o.asks = a.current.Capabilities != a.around.Capabilities && !a.unsettled() || a.asks.objects && a.looksAgain(o.now)
 	return o
+}
+
+// madeFrom is what a record of what is wanted says of it.
+func (a *actionClient) madeFrom() string {
+	if a.made[0] == a.wanted {
+		return ""
+	}
+	return a.made[0]
+}
+
+// isMade is whether a digest is of what is wanted, whatever was allowed then.
+func (a *actionClient) isMade(digest string) bool {
+	return digest == a.wanted || digest == a.plain || slices.Contains(a.made[:], digest)
+}
+
+// isAlike is whether the release was made from what is wanted but for what is allowed, which is to be judged anew and makes no other rendering, or an older version may
+// have made it from just that.
+func (a *actionClient) isAlike() bool {
+	return a.current.Inputs != a.wanted && (a.isMade(cmp.Or(a.current.MadeFrom, a.current.Inputs)) || slices.Contains(a.older, a.current.Inputs))
 }
 
 // unsettled is whether the chart asks for what the cluster can do while an API does not answer of which nothing is known.

@@ -52,7 +52,7 @@ func (a *actionClient) sayBegun(manifest string) error {
 
 // begunWith is what the status says of a manifest that is made from the wanted inputs.
 func (a *actionClient) begunWith(manifest string) string {
-	return a.key.Proof(manifest) + "/" + a.wanted
+	return a.key.Proof(manifest) + "/" + a.made[0]
 }
 
 // saidBegun is what the status says of an action that was not brought to its end: the proof of its manifest, and what it was made from.
@@ -70,7 +70,7 @@ func (a *actionClient) wasBegun(manifest string) bool {
 // hasBegun is whether a manifest is that, and was made from what is wanted still.
 func (a *actionClient) hasBegun(manifest string) bool {
 	_, inputs := a.saidBegun()
-	return inputs != "" && inputs == a.wanted && a.wasBegun(manifest)
+	return inputs != "" && a.isMade(inputs) && a.wasBegun(manifest)
 }
 
 // begun is the manifest that is to be applied once more, where chance has a part in it: since an action has begun with it and was not brought to its end, or since it
@@ -95,7 +95,7 @@ func (a *actionClient) begun(opts []helmclient.UpgradeOption) (string, error) {
 
 // unfinished is the manifest that an action has begun with from what is wanted, and was not brought to its end; empty if there is none.
 func (a *actionClient) unfinished() (string, error) {
-	if _, inputs := a.saidBegun(); inputs == "" || inputs != a.wanted {
+	if _, inputs := a.saidBegun(); inputs == "" || !a.isMade(inputs) {
 		return "", nil
 	}
 	recorded, err := a.recorded()

@@ -16,8 +16,8 @@ const (
 	needsUpgrade verdict = "upgrade"
 	// isUnchanged: the release was made from these inputs. Its objects may have drifted.
 	isUnchanged verdict = "unchanged"
-	// needsRender: only a rendering tells, since the chart asks the cluster, which may answer something else by now, or nothing
-	// proves that the record is the operator's.
+	// needsRender: only a rendering tells, since the chart asks the cluster, which may answer something else by now, or something else
+	// is allowed, or nothing proves that the record is the operator's.
 	needsRender verdict = "render"
 	// mustWait: these inputs failed a short while ago.
 	mustWait verdict = "wait"
@@ -29,6 +29,8 @@ type observation struct {
 	status release.Status
 	// recorded and wanted are digests of inputs.
 	recorded, wanted string
+	// alike is whether these differ in nothing that is known to make another rendering.
+	alike bool
 	// proven is whether that the record has these inputs is known, and not only what it says.
 	proven bool
 	// outdated is whether these inputs are known to render something else than what was applied.
@@ -52,9 +54,9 @@ func decide(o observation) verdict {
 		return needsUpgrade
 	case !o.proven:
 		return needsRender // that the record has other inputs is a claim as well
-	case o.recorded != o.wanted:
+	case o.recorded != o.wanted && !o.alike:
 		return needsUpgrade
-	case o.asks:
+	case o.recorded != o.wanted || o.asks:
 		return needsRender
 	default:
 		return isUnchanged

@@ -16,6 +16,8 @@ func TestDecide(t *testing.T) {
 		"no release":                       {observation{wanted: "a"}, needsInstall},
 		"same inputs":                      {observation{status: release.StatusDeployed, recorded: "a", wanted: "a", proven: true}, isUnchanged},
 		"other inputs":                     {observation{status: release.StatusDeployed, recorded: "a", wanted: "b", proven: true, asks: true}, needsUpgrade},
+		"nothing but what is allowed":      {observation{status: release.StatusDeployed, recorded: "a", wanted: "b", alike: true, proven: true}, needsRender},
+		"failed, and more is allowed":      {observation{status: release.StatusFailed, recorded: "a", wanted: "b", alike: true, proven: true}, needsUpgrade},
 		"record of before digests":         {observation{status: release.StatusDeployed, wanted: "a"}, needsRender},
 		"other answers of the cluster":     {observation{status: release.StatusDeployed, recorded: "a", wanted: "a", proven: true, asks: true}, needsRender},
 		"known to render something else":   {observation{status: release.StatusDeployed, recorded: "a", wanted: "a", proven: true, asks: true, outdated: true}, needsUpgrade},

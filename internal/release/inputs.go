@@ -3,6 +3,8 @@ package release
 import (
 	"encoding/json"
 	"fmt"
+	"math"
+	"strings"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
@@ -17,6 +19,36 @@ type inputs struct {
 
 // text is all of the inputs; JSON sorts the keys of maps.
 func (i inputs) text() (string, error) {
+	i.Values, _ = exact(i.Values).(map[string]any)
+	return i.older()
+}
+
+// exact is a value with those numbers written as templates print them that JSON writes as others which they print otherwise: a default of 10485760 is a float64, and
+// becomes 1.048576e+07, which a custom resource that says 10485760 is to mend.
+func exact(value any) any {
+	switch value := value.(type) {
+	case map[string]any:
+		made := make(map[string]any, len(value))
+		for key, element := range value {
+			made[key] = exact(element)
+		}
+		return made
+	case []any:
+		made := make([]any, len(value))
+		for n, element := range value {
+			made[n] = exact(element)
+		}
+		return made
+	case float64:
+		if text := fmt.Sprint(value); value == math.Trunc(value) && strings.Contains(text, "e") {
+			return json.Number(text)
+		}
+	}
+	return value
+}
+
+// older is the text that an older version has made of them.
+func (i inputs) older() (string, error) {
 	text, err := json.Marshal(i)
 	if err != nil {
 		return "", fmt.Errorf("digest the values of a release: %w", err)

@@ -187,7 +187,7 @@ func (op *operation) stamp() record.Record {
 		capabilities = a.current.Capabilities
 	}
 	return record.Record{
-		Inputs: a.wanted, Capabilities: capabilities, Lookups: a.around.Lookups, Operator: a.clients.operator, Generation: a.owner.GetGeneration(),
+		Inputs: a.wanted, MadeFrom: a.madeFrom(), Capabilities: capabilities, Lookups: a.around.Lookups, Operator: a.clients.operator, Generation: a.owner.GetGeneration(),
 		Key: a.key, Unmade: op.unmade,
 	}
 }

@@ -96,20 +96,20 @@ func (a *actionClient) checkRecords() error {
 	return a.store.CheckName(a.ctx)
 }
 
-// trustInputs has the record say what it was made from as the status knows it, if that is what is wanted, and returns whether it is. So nobody
+// trustInputs has the record say what it was made from as the status knows it, if that is what is wanted, and returns whether it is. What was allowed is judged anew. So nobody
 // who edits a record has a chart rendered anew, with another password perhaps.
 func (a *actionClient) trustInputs() bool {
 	applied, ok := a.appliedAsWanted()
 	if ok && a.current.Status == release.StatusDeployed { // else the record is of something else, which has failed
-		a.current.Inputs, a.current.Capabilities, a.current.Lookups = applied.Inputs, applied.Capabilities, applied.Lookups
+		a.current.Inputs, a.current.MadeFrom, a.current.Capabilities, a.current.Lookups = applied.Inputs, "", applied.Capabilities, applied.Lookups
 	}
 	return ok
 }
 
-// appliedAsWanted is what was applied last as far as inputsOf tells of it, and whether it was made from what is wanted.
+// appliedAsWanted is what was applied last as far as inputsOf tells of it, and whether it was made from what is wanted, whatever was allowed then.
 func (a *actionClient) appliedAsWanted() (applied record.Record, ok bool) {
 	digests := strings.Split(cmp.Or(a.state().Inputs, a.inStatus("inputs")), "/")
-	if len(digests) != 3 || digests[0] != a.wanted && digests[0] != a.plain {
+	if len(digests) != 3 || !a.isMade(digests[0]) {
 		return record.Record{}, false
 	}
 	return record.Record{Inputs: digests[0], Capabilities: digests[1], Lookups: digests[2]}, true
@@ -117,7 +117,7 @@ func (a *actionClient) appliedAsWanted() (applied record.Record, ok bool) {
 
 // inputsOf are the digests that appliedAsWanted reads.
 func inputsOf(r *record.Record) string {
-	return strings.Join([]string{r.Inputs, r.Capabilities, r.Lookups}, "/")
+	return strings.Join([]string{cmp.Or(r.MadeFrom, r.Inputs), r.Capabilities, r.Lookups}, "/")
 }
 
 // provenChildren are the objects of the release as the record has them, nil if nothing proves that, or there are more than the status lists and nobody has looked at

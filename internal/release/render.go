@@ -27,6 +27,13 @@ func (a *actionClient) compare(opts []helmclient.UpgradeOption) (same bool, err 
 	}
 	defer op.end()
 	rendered, err := a.rerender(op, opts...)
+	if err == nil && a.isAlike() {
+		err = op.judgeHooks(rendered.Hooks)
+	}
+	if op.refused != nil && a.isAlike() { // as its upgrade is, which tells of it
+		a.clients.ledger.setOutdated(a.owner.GetUID(), a.outdated())
+		return false, nil
+	}
 	if err != nil {
 		return false, err
 	}
@@ -58,7 +65,7 @@ func (a *actionClient) compare(opts []helmclient.UpgradeOption) (same bool, err 
 		return false, nil
 	}
 	a.digest = a.key.Proof(recorded.Manifest)
-	a.current.Inputs, a.current.Capabilities, a.current.Lookups = a.wanted, a.around.Capabilities, a.around.Lookups
+	a.current.Inputs, a.current.MadeFrom, a.current.Capabilities, a.current.Lookups = a.wanted, a.madeFrom(), a.around.Capabilities, a.around.Lookups
 	return true, nil
 }
 

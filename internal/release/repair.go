@@ -272,7 +272,7 @@ func (a *actionClient) restorable(op *operation) (manifest string, err error) {
 		return "", fmt.Errorf("the cache is behind: it has release record %s as %q, and that is %q", a.current.Name, a.current.Status, recorded.Info.Status)
 	}
 	if a.key.Proves(cmp.Or(a.digest, a.appliedDigest()), recorded.Manifest) {
-		if a.waitFor == "" {
+		if a.waitFor == "" && !a.isAlike() {
 			return recorded.Manifest, nil // judged when it was applied: what is allowed is one of the inputs
 		}
 		return recorded.Manifest, op.judge(recorded.Manifest)

@@ -661,3 +661,98 @@ func (s *scene) kind(group string) {
 	thing := kit.List(group+"/v1", "Thing")
 	s.await("the new kind is served", func() error { return env.Client.List(ctx, thing) })
 }
+
+// What watches.yaml allows decides what is refused, and nothing of what a chart makes: where only that changes, what was applied stays, with its password, and no hook runs.
+func TestChanceWhereMoreIsAllowed(t *testing.T) {
+	const none, some, others = "", "  allow: {annotations: ['example.com/*']}\n", "  allow: {hosts: ['*.example.com'], pods: [host]}\n"
+	// begin starts an operator, and another one in its place.
+	begin := func(s *scene, chart string) (allowing func(allow string) *process) {
+		watches := watchesWithMore(s.T, chart)
+		var operator *process
+		return func(allow string) *process {
+			s.Helper()
+			if operator != nil {
+				operator.Stop()
+			}
+			operator = s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watches + allow})
+			return operator
+		}
+	}
+	t.Run("deployed", func(t *testing.T) {
+		s := newScene(t)
+		allowing := begin(s, withPassword+"\n---\n"+fmt.Sprintf(hookNote, "post-upgrade"))
+		allowing(none)
+		s.deploy("hello")
+		s.bringUp("hello")
+		password := s.generated("password")
+		for _, allow := range []string{some, others, none} {
+			inputs := s.records("hello")[0].Annotations[inputsOfRecord]
+			s.settled(allowing(allow))
+			s.isRevision(1)
+			if now := s.generated("password"); now != password {
+				t.Fatalf("%q: the password %q became %q", allow, password, now)
+			}
+			s.must(s.isGone(&corev1.ConfigMap{}, "hello-post-upgrade"))
+			if now := s.records("hello")[0].Annotations[inputsOfRecord]; now == inputs {
+				t.Errorf("%q: the record says nothing of it", allow)
+			}
+			before := s.record()
+			operator := allowing(allow)
+			s.settled(operator)
+			for _, request := range before.of(operator) {
+				if strings.HasPrefix(request.ObjectRef.Name, "sh.helm.release") {
+					t.Errorf("%q: it was rendered and compared again: %s", allow, request)
+				}
+			}
+		}
+	})
+	t.Run("recorded by an older version", func(t *testing.T) {
+		s := newScene(t)
+		allowing := begin(s, withPassword)
+		allowing(some)
+		s.deploy("hello")
+		s.bringUp("hello")
+		password := s.generated("password")
+		s.forge("hello", func(record *corev1.ConfigMap, _ *release.Release) { delete(record.Annotations, kit.Group+"/made-from") })
+		s.settled(allowing(some))
+		s.settled(allowing(others))
+		s.isRevision(1)
+		if now := s.generated("password"); now != password {
+			t.Errorf("the password %q became %q", password, now)
+		}
+	})
+	t.Run("in the middle", func(t *testing.T) {
+		s := newScene(t)
+		allowing := begin(s, withPassword)
+		operator := allowing(some)
+		asked, letGo := s.holdDeployments()
+		s.create("hello")
+		asked()
+		s.killWaiting(operator)
+		letGo()
+		password := s.generated("password")
+		operator = allowing(others)
+		s.awaitDeployed("hello")
+		s.settled(operator)
+		if now := s.generated("password"); now != password {
+			t.Errorf("the password %q became %q", password, now)
+		}
+	})
+	t.Run("after an edit that is taken back", func(t *testing.T) {
+		s := newScene(t)
+		allowing := begin(s, withPassword+`
+  {{ .Values.name | quote }}: greeted`)
+		allowing(some)
+		s.deploy("hello", kit.Greet("good"))
+		password := s.generated("password")
+		s.edit("hello", kit.Greet("no key of a ConfigMap"))
+		s.awaitCondition("hello", "Ready", "False", "data[no key of a ConfigMap]")
+		operator := allowing(others)
+		s.edit("hello", kit.Greet("good"))
+		s.awaitDeployed("hello")
+		s.settled(operator)
+		if now := s.generated("password"); now != password {
+			t.Errorf("the password %q became %q", password, now)
+		}
+	})
+}
