@@ -115,6 +115,11 @@ func (b offered) lost(after offered) (text string) {
 	return text
 }
 
+// isWider is whether a type takes all that another one does.
+func isWider(was, is string) bool {
+	return was == "integer" && is == "number" || is == integerOrString && (was == "integer" || was == "string")
+}
+
 // lostFieldsOf are what a schema lets authors write and another one does not, by path: fields that are gone or have another type. Bounds are none of it: what is beyond them
 // stays until it is edited.
 func lostFieldsOf(before, after apiextensionsv1.JSONSchemaProps, path string) (fields []string) {
@@ -122,7 +127,7 @@ func lostFieldsOf(before, after apiextensionsv1.JSONSchemaProps, path string) (f
 	switch {
 	case is == anyType:
 		return nil
-	case was != is && !(was == "integer" && is == "number") && !(is == integerOrString && (was == "integer" || was == "string")):
+	case was != is && !isWider(was, is):
 		return []string{fmt.Sprintf("%s: %s before, %s now", path, was, is)}
 	case takesAnyKey(before) && !takesAnyKey(after):
 		return []string{path + ": any key before, only some now"}
