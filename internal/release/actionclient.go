@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
@@ -176,20 +178,23 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 	if err != nil {
 		return err
 	}
-	older, err := wanted.older()
-	if err != nil {
-		return err
-	}
-	if a.older = nil; older != text {
+	a.text, a.wanted, a.plain, a.asks = text, a.key.Digest([]byte(text)), object.Plain.Digest([]byte(text)), a.source.questions(text)
+	a.older, a.made = nil, [2]string{a.wanted, a.plain}
+	if strings.Contains(text, "e+") { // else no number is printed otherwise
+		older, err := wanted.older()
+		if err != nil {
+			return err
+		}
 		a.older = []string{a.key.Digest([]byte(older)), object.Plain.Digest([]byte(older))}
 	}
-	wanted.Allow = object.Allow{}
-	made, err := wanted.text()
-	if err != nil {
-		return err
+	if !reflect.ValueOf(allow).IsZero() {
+		wanted.Allow = object.Allow{}
+		made, err := wanted.text()
+		if err != nil {
+			return err
+		}
+		a.made = [2]string{a.key.Digest([]byte(made)), object.Plain.Digest([]byte(made))}
 	}
-	a.text, a.made = text, [2]string{a.key.Digest([]byte(made)), object.Plain.Digest([]byte(made))}
-	a.wanted, a.plain, a.asks = a.key.Digest([]byte(text)), object.Plain.Digest([]byte(text)), a.source.questions(text)
 	if a.asks.capabilities {
 		a.around.Capabilities = a.clients.capabilities.Digest()
 	}
