@@ -27,6 +27,12 @@ const (
 	toldCauses = 5
 )
 
+// Unchangeable is why an object cannot become what the chart wants as long as it is there: it is for people to delete.
+type Unchangeable struct {
+	error
+	Object object.Child
+}
+
 // recreate deletes an object that the API server does not let become what the chart wants, and makes it anew, where the kind may
 // be. refused is what the API server says. It is asked first whether it would take the object if it was new: what it never takes
 // is no reason to delete what is there.
@@ -43,15 +49,18 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 	}
 	why, kind := causes(refused), t.info.Mapping.GroupVersionKind.GroupKind()
 	refusal := fmt.Sprintf("%s cannot be changed to what the chart wants (%s)", describe(t.info), why)
+	unchangeable := func(format string, args ...any) error {
+		return &Unchangeable{fmt.Errorf(format, args...), object.Named(t.live)}
+	}
 	switch {
 	case g.isGiven(t.live), object.JustAdopted(t.live, g.owner, g.plan.Revision):
-		return nil, fmt.Errorf("%s, and what is taken over is not made anew: have the spec say the same, or delete it by hand", refusal)
+		return nil, unchangeable("%s, and what is taken over is not made anew: have the spec say the same, or delete it by hand", refusal)
 	case g.keeps(t.info, t.live) || object.Kept(t.desired):
-		return nil, fmt.Errorf("%s, and the chart asks to keep it: leave these fields to others (driftDetection.ignore in watches.yaml), or delete it by hand", refusal)
+		return nil, unchangeable("%s, and the chart asks to keep it: leave these fields to others (driftDetection.ignore in watches.yaml), or delete it by hand", refusal)
 	case takesClaims(t.live):
-		return nil, fmt.Errorf("%s, and what its pods have stored would go with it (persistentVolumeClaimRetentionPolicy.whenDeleted: Delete): have it say Retain first, which can be changed, or leave these fields to others (driftDetection.ignore in watches.yaml)", refusal)
+		return nil, unchangeable("%s, and what its pods have stored would go with it (persistentVolumeClaimRetentionPolicy.whenDeleted: Delete): have it say Retain first, which can be changed, or leave these fields to others (driftDetection.ignore in watches.yaml)", refusal)
 	case !g.plan.Recreate.Has(kind):
-		return nil, fmt.Errorf("%s: leave these fields to others (driftDetection.ignore in watches.yaml), have the operator delete it and make it anew (recreate: [%s] there), or delete it by hand", refusal, kind)
+		return nil, unchangeable("%s: leave these fields to others (driftDetection.ignore in watches.yaml), have the operator delete it and make it anew (recreate: [%s] there), or delete it by hand", refusal, kind)
 	case dryRun:
 		made := content(answer)
 		made.SetName(t.info.Name)

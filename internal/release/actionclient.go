@@ -3,6 +3,7 @@ package release
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -15,9 +16,12 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/releaseutil"
 	"helm.sh/helm/v3/pkg/storage/driver"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"demo.welcome.domain/welcome-operator/internal/guard"
 	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/record"
 )
@@ -228,7 +232,7 @@ func (a *actionClient) spec() (map[string]any, error) {
 func (a *actionClient) observe() observation {
 	failed := a.failure()
 	o := observation{wanted: a.wanted, failed: failed.inputs, until: failed.until, now: time.Now()}
-	if a.asked != "" {
+	if a.asked != "" || a.isOutOfTheWay(failed.err) {
 		o.failed = "" // it is tried again now
 	}
 	if a.current == nil {
@@ -246,6 +250,17 @@ func (a *actionClient) observe() observation {
 	o.outdated = a.brake == "" && a.clients.ledger.read(a.owner.GetUID()).outdated == a.outdated()
 	o.asks = a.current.Capabilities != a.around.Capabilities && !a.unsettled() || a.asks.objects && a.looksAgain(o.now)
 	return o
+}
+
+// isOutOfTheWay is whether an action has failed for an object that is no longer there: who has deleted it, as the message says, is not to have the old one put back, but
+// what the chart wants in its place.
+func (a *actionClient) isOutOfTheWay(failed error) bool {
+	var of *guard.Unchangeable
+	if !errors.As(failed, &of) {
+		return false
+	}
+	err := a.clients.live.Get(a.ctx, client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: of.Object.Name}, of.Object.Empty())
+	return apierrors.IsNotFound(err)
 }
 
 // madeFrom is what a record of what is wanted says of it.

@@ -687,17 +687,21 @@ func TestChanceWhereMoreIsAllowed(t *testing.T) {
 		password := s.generated("password")
 		for _, allow := range []string{some, others, none} {
 			inputs := s.records("hello")[0].Annotations[inputsOfRecord]
-			s.settled(allowing(allow))
+			operator := allowing(allow)
+			s.await("the record says what is allowed", func() error {
+				if s.records("hello")[0].Annotations[inputsOfRecord] == inputs {
+					return fmt.Errorf("nothing of %q", allow)
+				}
+				return nil
+			})
+			s.settled(operator)
 			s.isRevision(1)
 			if now := s.generated("password"); now != password {
 				t.Fatalf("%q: the password %q became %q", allow, password, now)
 			}
 			s.must(s.isGone(&corev1.ConfigMap{}, "hello-post-upgrade"))
-			if now := s.records("hello")[0].Annotations[inputsOfRecord]; now == inputs {
-				t.Errorf("%q: the record says nothing of it", allow)
-			}
 			before := s.record()
-			operator := allowing(allow)
+			operator = allowing(allow)
 			s.settled(operator)
 			for _, request := range before.of(operator) {
 				if strings.HasPrefix(request.ObjectRef.Name, "sh.helm.release") {

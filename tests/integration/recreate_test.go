@@ -70,6 +70,23 @@ func TestWhatCannotBeChangedIsSaid(t *testing.T) {
 	s.awaitGreeting("hello", "after")
 }
 
+// Who deletes by hand what cannot be changed, as the message says, has what the chart wants in its place, and not what was there.
+func TestWhatCannotBeChangedIsDeletedByHand(t *testing.T) {
+	s := newScene(t)
+	s.grant("", "configmaps")
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}-frozen}\nimmutable: true\ndata: {name: {{ .Values.name | quote }}}")})
+	s.deploy("hello", kit.Greet("before"))
+	s.edit("hello", kit.Greet("after"))
+	s.awaitCondition("hello", "Ready", "False", `ConfigMap "hello-frozen"`, "immutable", "or delete it by hand")
+	s.must(env.Client.Delete(ctx, &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "hello-frozen")}))
+	s.awaitDeployed("hello")
+	s.awaitGreeting("hello", "after")
+	frozen := &corev1.ConfigMap{}
+	if s.get(frozen, "hello-frozen"); frozen.Data["name"] != "after" {
+		t.Errorf("it has %v", frozen.Data)
+	}
+}
+
 // What cannot be changed is made anew where watches.yaml says so. While a finalizer keeps it, others have their turn.
 func TestRecreate(t *testing.T) {
 	s := newScene(t)
