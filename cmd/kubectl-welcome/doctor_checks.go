@@ -222,6 +222,15 @@ func rightsSuffice(ctx context.Context, p *patient) (string, []finding, error) {
 	return fmt.Sprintf("%d asked for", asked), found, nil
 }
 
+// rightsIn are those that a role has; what is no role has none.
+func rightsIn(role *unstructured.Unstructured) []rbacv1.PolicyRule {
+	typed := &rbacv1.ClusterRole{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(role.Object, typed); err != nil {
+		return nil // it was applied by this text: the API server has read it
+	}
+	return typed.Rules
+}
+
 // questions are one for each right of a role that is bound to the operator's ServiceAccount by one of the bindings in needs, and each namespace that it is
 // needed in.
 func questions(role *unstructured.Unstructured, needs []*unstructured.Unstructured, o operator) (reviews []authorizationv1.SubjectAccessReview) {
@@ -233,10 +242,6 @@ func questions(role *unstructured.Unstructured, needs []*unstructured.Unstructur
 	if !bound {
 		return nil
 	}
-	typed := &rbacv1.ClusterRole{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(role.Object, typed); err != nil {
-		return nil // it was applied by this text: the API server has read it
-	}
 	namespaces := o.options.WatchNamespaces
 	namespaces = namespaces[:min(len(namespaces), mostNamespaces)]
 	if role.GetKind() == "Role" {
@@ -245,7 +250,7 @@ func questions(role *unstructured.Unstructured, needs []*unstructured.Unstructur
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
-	for _, rule := range typed.Rules {
+	for _, rule := range rightsIn(role) {
 		for _, group := range rule.APIGroups {
 			for _, resource := range rule.Resources {
 				resource, subresource, _ := strings.Cut(resource, "/")
@@ -434,8 +439,12 @@ func (p *patient) deadWebhooks(ctx context.Context) (found []finding, err error)
 			webhooks = append(webhooks, webhook{"mutatingwebhookconfiguration", c.Name, w.Name, w.Rules, w.FailurePolicy, w.ClientConfig.Service})
 		}
 	}
+	var rights []rbacv1.PolicyRule
+	for _, need := range p.needs {
+		rights = append(rights, rightsIn(need)...)
+	}
 	for _, w := range webhooks {
-		if w.service == nil || w.policy != nil && *w.policy == admissionregistrationv1.Ignore || !p.areJudged(w.rules) {
+		if w.service == nil || w.policy != nil && *w.policy == admissionregistrationv1.Ignore || !areJudged(rights, w.rules) {
 			continue
 		}
 		slices := &discoveryv1.EndpointSliceList{}
@@ -450,22 +459,13 @@ func (p *patient) deadWebhooks(ctx context.Context) (found []finding, err error)
 	return found, nil
 }
 
-// areJudged is whether rules are for something that operators have rights on: what they write, and the pods that come of it.
-func (p *patient) areJudged(rules []admissionregistrationv1.RuleWithOperations) bool {
-	for _, need := range p.needs {
-		role := &rbacv1.ClusterRole{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(need.Object, role); err != nil {
-			continue // no role
-		}
-		for _, right := range role.Rules {
-			if slices.ContainsFunc(rules, func(rule admissionregistrationv1.RuleWithOperations) bool {
-				return haveCommon(rule.APIGroups, right.APIGroups) && haveCommon(rule.Resources, right.Resources)
-			}) {
-				return true
-			}
-		}
-	}
-	return false
+// areJudged is whether rules of a webhook are for something that operators have rights on: what they write, and the pods that come of it.
+func areJudged(rights []rbacv1.PolicyRule, rules []admissionregistrationv1.RuleWithOperations) bool {
+	return slices.ContainsFunc(rights, func(right rbacv1.PolicyRule) bool {
+		return slices.ContainsFunc(rules, func(rule admissionregistrationv1.RuleWithOperations) bool {
+			return haveCommon(rule.APIGroups, right.APIGroups) && haveCommon(rule.Resources, right.Resources)
+		})
+	})
 }
 
 // haveCommon is whether a webhook's groups or resources, of which "*" are all, and one of ours are the same, whatever their subresources.

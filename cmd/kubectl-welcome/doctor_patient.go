@@ -62,12 +62,13 @@ func newOperator(deployment appsv1.Deployment) operator {
 				continue
 			}
 			value = variable.Value
-			if from := variable.ValueFrom; from != nil && from.FieldRef != nil { // as OLM has it
+			switch from := variable.ValueFrom; {
+			case from == nil || from.FieldRef == nil:
+			case from.FieldRef.FieldPath == "metadata.namespace":
+				value = deployment.Namespace
+			default: // as OLM has it
 				key := strings.TrimSuffix(strings.TrimPrefix(from.FieldRef.FieldPath, "metadata.annotations['"), "']")
 				value = template.Annotations[key]
-				if from.FieldRef.FieldPath == "metadata.namespace" {
-					value = deployment.Namespace
-				}
 			}
 		}
 		return value
