@@ -177,6 +177,9 @@ func (g *Guard) bringAll(targets []*target, upgrade, dryRun bool) ([]Change, err
 			}
 			continue
 		}
+		if applied == nil {
+			continue
+		}
 		child := object.ChildOf(applied, t.desired, t.left, g.plan.Ignored, g.plan.Key)
 		g.applied = append(g.applied, child)
 		if child.UID != "" {
@@ -199,7 +202,7 @@ func (g *Guard) bringAll(targets []*target, upgrade, dryRun bool) ([]Change, err
 }
 
 // bring creates or patches one object until nothing changes: what somebody did between the look and the patch would
-// pass for what the chart wants.
+// pass for what the chart wants. It returns nil for what makes way for that, see Unchangeable.
 func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error) {
 	helper := resource.NewHelper(t.info.Client, t.info.Mapping).DryRun(dryRun)
 	if t.desired == nil {
@@ -218,6 +221,9 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 		t.left = object.LeftTo(before, t.live, t.desired, g.plan.Ignored, g.plan.Scalable)
 		if t.live == nil {
 			t.seen = nil
+			if g.Unchangeable != nil && g.Unchangeable.Same(object.Named(t.desired)) {
+				return nil, nil
+			}
 			created, err := g.create(helper, t.info)
 			if err == nil {
 				t.made = created

@@ -46,6 +46,9 @@ type Guard struct {
 	Kept []object.Child
 	// Undeleted is why objects could not be deleted, which Helm does not pass on.
 	Undeleted error
+	// Unchangeable is the object for which an upgrade has failed, as it cannot become what the chart wants while it is there, nil if there is none. Who deletes it
+	// makes way for that: a repair or rollback does not bring back what was there.
+	Unchangeable *object.Child
 	// TookBack is whether an object was in the way of an installation, of which nothing is left.
 	TookBack bool
 

@@ -50,7 +50,9 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 	why, kind := causes(refused), t.info.Mapping.GroupVersionKind.GroupKind()
 	refusal := fmt.Sprintf("%s cannot be changed to what the chart wants (%s)", describe(t.info), why)
 	unchangeable := func(format string, args ...any) error {
-		return &Unchangeable{fmt.Errorf(format, args...), object.Named(t.live)}
+		named := object.Named(t.live)
+		g.Unchangeable = &named
+		return &Unchangeable{fmt.Errorf(format, args...), named}
 	}
 	switch {
 	case g.isGiven(t.live), object.JustAdopted(t.live, g.owner, g.plan.Revision):

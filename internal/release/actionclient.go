@@ -255,12 +255,21 @@ func (a *actionClient) observe() observation {
 // isOutOfTheWay is whether an action has failed for an object that is no longer there: who has deleted it, as the message says, is not to have the old one put back, but
 // what the chart wants in its place.
 func (a *actionClient) isOutOfTheWay(failed error) bool {
-	var of *guard.Unchangeable
-	if !errors.As(failed, &of) {
+	blocked := unchangeable(failed)
+	if blocked == nil {
 		return false
 	}
-	err := a.clients.live.Get(a.ctx, client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: of.Object.Name}, of.Object.Empty())
+	err := a.clients.live.Get(a.ctx, client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: blocked.Name}, blocked.Empty())
 	return apierrors.IsNotFound(err)
+}
+
+// unchangeable is the object for which an action has failed, as it cannot become what the chart wants, nil if it is not for that.
+func unchangeable(failed error) *object.Child {
+	var of *guard.Unchangeable
+	if !errors.As(failed, &of) {
+		return nil
+	}
+	return &of.Object
 }
 
 // madeFrom is what a record of what is wanted says of it.
