@@ -66,6 +66,11 @@ func (g *Guard) apply(previous, before, desired kube.ResourceList, upgrade bool)
 		return nil, err
 	}
 	gone := before.Difference(desired)
+	if upgrade {
+		if err := g.lookAtGone(gone); err != nil {
+			return nil, err
+		}
+	}
 	if upgrade && g.plan.Rehearse {
 		if _, err := g.bringAll(targets, upgrade, true); err != nil {
 			return nil, err
@@ -118,6 +123,20 @@ func (g *Guard) look(previous, desired kube.ResourceList) ([]*target, error) {
 		targets = append(targets, t)
 	}
 	return targets, errors.Join(errs...)
+}
+
+// lookAtGone fails if the operator may no longer look at an object that the chart has no longer, and that is the owner's: make manifests takes the right together with
+// the template, and it could not be deleted once all else is done.
+func (g *Guard) lookAtGone(gone kube.ResourceList) error {
+	for _, info := range gone {
+		if g.proven.Get(info) == nil || g.checkPlace(info) != nil {
+			continue
+		}
+		if _, err := g.live(info); apierrors.IsForbidden(err) {
+			return fmt.Errorf("the chart no longer makes %s, which is to be deleted (docs/upgrade.md says how to keep the right until that is done): %w", describe(info), err)
+		}
+	}
+	return nil
 }
 
 // intact is the object if it is as it was applied, and the chart still wants the same.
@@ -377,7 +396,7 @@ func (g *Guard) remove(info *resource.Info, dryRun bool, spare func(*unstructure
 		switch {
 		case apierrors.IsNotFound(err):
 			return nil
-		case apierrors.IsForbidden(err):
+		case apierrors.IsForbidden(err) && (g.proven.Get(info) == nil || g.goesWithOwner(info)): // else a record could name what nobody may look at
 			g.plan.Report(err.Error())
 			return nil
 		case err != nil:
@@ -417,6 +436,11 @@ func (g *Guard) remove(info *resource.Info, dryRun bool, spare func(*unstructure
 		return fmt.Errorf("delete %s: %w", describe(info), said(info, err))
 	}
 	return nil
+}
+
+// goesWithOwner is whether the garbage collector is to delete an object soon.
+func (g *Guard) goesWithOwner(info *resource.Info) bool {
+	return info.Namespaced() && g.owner.GetDeletionTimestamp() != nil
 }
 
 // keeps is whether an object is to outlive the owner: by its own annotation, because it was made so, or by the manifest that was applied last.
