@@ -231,13 +231,14 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 	restore := object.Restore
 	var refused error // why the API server has not taken that
 	crowded := false  // whether that is for how much is in the annotations, which have a limit
+	var fixed object.Left // what can't be changed, and the chart has not
 	var sent map[string]any
 	for range attempts {
 		before := t.previous
 		if g.rollsBack {
 			before = nil
 		}
-		t.left = object.LeftTo(before, t.live, t.desired, g.plan.Ignored, g.plan.Scalable)
+		t.left = append(object.LeftTo(before, t.live, t.desired, g.plan.Ignored, g.plan.Scalable), fixed...)
 		if t.live == nil {
 			t.seen = nil
 			if g.Unchangeable != nil && g.Unchangeable.Same(object.Named(t.desired)) {
@@ -283,6 +284,12 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 			t.seen, t.wanted = t.live, restored
 		}
 		answer, err := g.patch(helper, t.info, t.live, patch)
+		if apierrors.IsInvalid(err) && fixed == nil && g.isAsApplied(t) {
+			if fixed = object.Unasked(t.previous, t.desired, err); fixed != nil {
+				sent, t.seen = nil, nil
+				continue
+			}
+		}
 		switch {
 		case apierrors.IsNotFound(err), isAbout(err, "metadata.uid"), apierrors.IsConflict(err):
 			// It was deleted, made anew or, before it was the owner's, changed by somebody, since it was looked at.
@@ -311,6 +318,11 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 		}
 	}
 	return nil, fmt.Errorf("%s is changed again by somebody else each time that it is put right: end that (kubectl get -o yaml --show-managed-fields says who it is), or leave the fields to them (driftDetection.ignore in watches.yaml)", describe(t.info))
+}
+
+// isAsApplied is whether an object is as it was when it was applied last: what the API server holds of it is what admission made of what the chart wanted then.
+func (g *Guard) isAsApplied(t *target) bool {
+	return t.previous != nil && slices.ContainsFunc(g.plan.Known(), func(child object.Child) bool { return child.IsAsApplied(t.live, g.plan.Ignored) })
 }
 
 func (g *Guard) create(helper *resource.Helper, info *resource.Info) (*unstructured.Unstructured, error) {

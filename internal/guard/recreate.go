@@ -125,7 +125,8 @@ func causes(refused error) string {
 	}
 	var words []string
 	for _, cause := range named {
-		if text := cause.Field + ": " + cause.Message; !slices.Contains(words, text) {
+		why := cause.Message[strings.LastIndex(cause.Message, "}: ")+1:] // behind a whole pod template, as the API server quotes it
+		if text := cause.Field + ": " + strings.TrimPrefix(why, ": "); !slices.Contains(words, text) {
 			words = append(words, text)
 		}
 	}

@@ -94,6 +94,20 @@ func LeftTo(previous, live, desired *unstructured.Unstructured, rules Ignored, s
 	return left
 }
 
+// Unasked are the fields that the API server does not let change, as refused says, and of which the chart wants what it wanted before: what admission has made of them when
+// the object was made can only stay.
+func Unasked(previous, desired *unstructured.Unstructured, refused error) (left Left) {
+	for _, cause := range Causes(refused) {
+		p := pointer(strings.Split(cause.Field, "."))
+		was, had, _ := p.in(previous.Object)
+		wanted, has, _ := p.in(desired.Object)
+		if had && has && reflect.DeepEqual(was, wanted) {
+			left = append(left, p)
+		}
+	}
+	return left
+}
+
 // isGrown is whether a claim asks for more than the chart wants, and not because the chart wanted that before: to want less then is a mistake, of which the API server tells.
 func isGrown(previous, live, desired *unstructured.Unstructured) bool {
 	asked := func(object *unstructured.Unstructured) (quantity float64) {

@@ -30,7 +30,7 @@ func (s *scene) refuse(operation admissionregistrationv1.OperationType, group, r
 	return s.deny(admissionregistrationv1.Validation{Expression: "false", Message: message}, operation, group, resource, try)
 }
 
-// mutate has a policy of somebody else change what is written of a core resource in the namespace of the test, until lift is called. holds is whether it does.
+// mutate has a policy of somebody else change what is written of a resource in the namespace of the test, until lift is called. holds is whether it does.
 func (s *scene) mutate(expression, resource string, holds func() error, operations ...admissionregistrationv1.OperationType) (lift func()) {
 	s.Helper()
 	policy := &admissionregistrationv1.MutatingAdmissionPolicy{ObjectMeta: objectMeta("", s.namespace), Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
@@ -39,7 +39,7 @@ func (s *scene) mutate(expression, resource string, holds func() error, operatio
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": s.namespace}},
 			ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
 				Operations: operations,
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{resource}},
+				Rule:       admissionregistrationv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"v1"}, Resources: []string{resource}},
 			}}},
 		},
 		Mutations: []admissionregistrationv1.Mutation{{PatchType: admissionregistrationv1.PatchTypeJSONPatch, JSONPatch: &admissionregistrationv1.JSONPatch{Expression: expression}}},

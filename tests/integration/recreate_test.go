@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -234,4 +236,53 @@ spec:
 	if s.get(now, "hello"); now.UID == before.UID || now.Spec.ServiceName != "after" {
 		t.Errorf("it is %s of the Service %s", now.UID, now.Spec.ServiceName)
 	}
+}
+
+// What admission has made of an immutable field when the object was made, as a webhook does that has images come from a mirror, stays, and is in the way of no upgrade that wants
+// of it what the chart wanted before.
+func TestImmutableFieldThatAdmissionHasChanged(t *testing.T) {
+	s := newScene(t)
+	s.grantJobs()
+	probe := func() error {
+		job := &batchv1.Job{ObjectMeta: objectMeta(s.namespace, "probe")}
+		job.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "once", Image: "example.com/once:0"}}}
+		if err := env.Client.Create(ctx, job, client.DryRunAll); err != nil {
+			return err
+		}
+		if image := job.Spec.Template.Spec.Containers[0].Image; image != "mirror.example.com/once:0" {
+			return fmt.Errorf("the image is %s", image)
+		}
+		return nil
+	}
+	s.mutate(`[JSONPatch{op: "replace", path: "/spec/template/spec/containers/0/image", value: "mirror." + object.spec.template.spec.containers[0].image}]`, "jobs", probe, admissionregistrationv1.Create)
+	once := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: {{ .Release.Name }}, labels: {greets: {{ .Values.name | quote }}}}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: once, image: example.com/once:{{ .Values.replicas }}}]`)}
+	first := s.ownOperator(once)
+	s.deploy("hello", kit.Greet("before"))
+	greets := func(name string) {
+		s.edit("hello", kit.Greet(name))
+		s.awaitGreeting("hello", name)
+		s.awaitDeployed("hello")
+		job := &batchv1.Job{}
+		s.get(job, "hello")
+		if job.Labels["greets"] != name || job.Spec.Template.Spec.Containers[0].Image != "mirror.example.com/once:1" {
+			t.Errorf("the Job has the labels %v and the image %s", job.Labels, job.Spec.Template.Spec.Containers[0].Image)
+		}
+	}
+	greets("after")
+	s.settled(first)
+	first.Stop()
+	second := s.ownOperator(once)
+	greets("restarted")
+	s.settled(second)
+
+	s.edit("hello", kit.Set("replicas", 2))
+	s.awaitReason("hello", "Rejected", `Job "hello"`, "(spec.template: field is immutable)")
 }
