@@ -17,7 +17,7 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// clearRun deletes Jobs and Pods of hooks that have run before, and what else of hooks was not to stay when they had succeeded. Helm does so where the hook says
+// clearRun deletes Jobs and Pods that have run before, as hooks or as what the chart has made a hook of since, and what else of hooks was not to stay when they had succeeded. Helm does so where the hook says
 // before-hook-creation, or nothing. Where it says something else, what an attempt that failed, or was killed, has left is in the way of each further one.
 func (g *Guard) clearRun(hooks kube.ResourceList) error {
 	for _, info := range hooks {
@@ -29,8 +29,9 @@ func (g *Guard) clearRun(hooks kube.ResourceList) error {
 			return err
 		}
 		kind := info.Mapping.GroupVersionKind.GroupKind()
-		goes := kind == object.Job || kind == object.Pod || strings.Contains(live.GetAnnotations()[release.HookDeleteAnnotation], release.HookSucceeded.String())
-		if !goes || !g.owns(live) || !object.IsHook(live) {
+		runs := (kind == object.Job || kind == object.Pod) && !g.keeps(info, live)
+		goes := runs || object.IsHook(live) && strings.Contains(live.GetAnnotations()[release.HookDeleteAnnotation], release.HookSucceeded.String())
+		if !goes || !g.owns(live) {
 			continue
 		}
 		if err := g.takeOut(&target{info: info, live: live}); err != nil {

@@ -697,3 +697,30 @@ metadata:
 		t.Error("it was made anew")
 	}
 }
+
+// A Job that has run as an object of the chart makes way for the hook that it becomes, also where the hook does not say so.
+func TestJobThatBecomesAHook(t *testing.T) {
+	s := newScene(t)
+	s.grantJobs()
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {{ .Release.Name }}-migration
+  {{- if eq .Values.name "after" }}
+  annotations: {helm.sh/hook: pre-upgrade, helm.sh/hook-delete-policy: hook-succeeded}
+  {{- end }}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: migration, image: example.com/migration:1}]`)})
+	s.deploy("hello", kit.Greet("before"))
+	job := &batchv1.Job{}
+	s.get(job, "hello-migration")
+	s.edit("hello", kit.Greet("after"))
+	s.endHook(s.another(job.Name, job))
+	s.awaitGreeting("hello", "after")
+	s.awaitGone(&batchv1.Job{}, job.Name)
+	s.awaitDeployed("hello")
+}
