@@ -83,10 +83,11 @@ func (s *scene) deny(validation admissionregistrationv1.Validation, operation ad
 	s.must(env.Client.Create(ctx, binding))
 	s.Cleanup(lift)
 	s.await("the policy holds", func() error {
-		if try() == nil {
+		err := try()
+		if err == nil {
 			return errors.New("the operation would go through")
 		}
-		return nil
+		return says(err.Error(), []string{"ValidatingAdmissionPolicy '" + s.namespace})
 	})
 	return lift
 }

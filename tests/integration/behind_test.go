@@ -130,7 +130,7 @@ func TestLeaderThatHasNotHeardOfADeletion(t *testing.T) {
 // What the garbage collector deletes with its Welcome is not made again, for it to delete that, too, and so on, by an operator that does not hear of Welcomes any more.
 func TestDeafOperatorAndGarbageCollector(t *testing.T) {
 	for name, remove := range map[string]func(s *scene){
-		"being deleted": func(s *scene) {
+		"is being deleted": func(s *scene) {
 			_, err := s.kubectl("", "delete", "welcome", "hello", "--cascade=foreground", "--wait=false")
 			s.must(err)
 		},
@@ -146,7 +146,7 @@ func TestDeafOperatorAndGarbageCollector(t *testing.T) {
 			letGo := way.hold("welcomes")
 			defer letGo()
 			remove(s)
-			s.await("it sees that", func() error { return says(operator.Text(), []string{"the custom resource", name}) })
+			s.await("it sees that", func() error { return says(operator.Text(), []string{"the custom resource " + name}) })
 			if made := operator.metric(t, "welcome_operator_release_actions_total", `action="install"`); made != 1 {
 				t.Errorf("there were %v installations", made)
 			}

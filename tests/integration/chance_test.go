@@ -658,8 +658,7 @@ func (s *scene) kind(group string) {
 	}
 	s.must(env.Client.Create(ctx, kind))
 	s.Cleanup(func() { s.must(env.Client.Delete(ctx, kind)) })
-	thing := kit.List(group+"/v1", "Thing")
-	s.await("the new kind is served", func() error { return env.Client.List(ctx, thing) })
+	s.awaitServed(group+"/v1", "Thing")
 }
 
 // What watches.yaml allows decides what is refused, and nothing of what a chart makes: where only that changes, what was applied stays, with its password, and no hook runs.

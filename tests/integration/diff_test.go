@@ -226,7 +226,7 @@ func TestDiffOfAnotherVersion(t *testing.T) {
 	second.Name, second.Storage = "v2", false
 	crd.Spec.Versions = append(crd.Spec.Versions, second)
 	s.must(env.Client.Update(ctx, crd))
-	s.await("v2 is served", func() error { return env.Client.List(ctx, kit.List(kindsGroup+"/v2", "Versioned")) })
+	s.awaitServed(kindsGroup+"/v2", "Versioned")
 	s.expect(s.plugin("diff", "versioned/hello"), 0, "0 of 1 Versioned change.")
 	s.expect(s.plugin("diff", "versioned/hello", "--set", "note=other"), 1, "1 of 1 Versioned changes; 1 NetworkPolicy is deleted, 1 NetworkPolicy is made")
 	file := filepath.Join(t.TempDir(), "cr.yaml")

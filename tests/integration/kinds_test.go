@@ -47,9 +47,13 @@ func (s *scene) serveKind(kind string) {
 		}},
 	}}
 	s.must(env.Client.Create(ctx, crd))
-	s.await(kind+" is served", func() error {
-		return env.Client.List(ctx, kit.List(kindsGroup+"/v1", kind))
-	})
+	s.awaitServed(kindsGroup+"/v1", kind)
+}
+
+// awaitServed waits until the API server serves a kind whose CRD has just been made: an operator that comes earlier ends soon, to be started again.
+func (s *scene) awaitServed(apiVersion, kind string) {
+	s.Helper()
+	s.await(kind+" is served", func() error { return env.Client.List(ctx, kit.List(apiVersion, kind)) })
 }
 
 // accountForKinds is one that may serve all of kindsGroup. The admission policy of config/policy is made of watches.yaml, and knows

@@ -128,6 +128,10 @@ func (s *scene) operatorOf(dir string) {
 	}
 	for _, object := range bounds {
 		s.must(env.Client.Create(ctx, object))
+		if object.GetKind() == "CustomResourceDefinition" {
+			kind, _, _ := unstructured.NestedString(object.Object, "spec", "names", "kind")
+			s.awaitServed(kindsGroup+"/v1", kind)
+		}
 	}
 	watches, err := os.ReadFile(filepath.Join(dir, "watches.yaml"))
 	s.must(err)

@@ -17,10 +17,6 @@ import (
 // orphans those dependents that it has seen by then, and no others.
 func (s *scene) collectGarbage() {
 	s.Helper()
-	garbage := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "garbage", Namespace: s.namespace, OwnerReferences: []metav1.OwnerReference{
-		{APIVersion: "v1", Kind: "ConfigMap", Name: "never-was", UID: "never-was"},
-	}}}
-	s.must(env.Client.Create(ctx, garbage))
 	collector, err := env.CollectGarbage()
 	s.must(err)
 	s.Cleanup(func() {
@@ -29,6 +25,16 @@ func (s *scene) collectGarbage() {
 			s.Logf("last lines of the garbage collector:\n%s", collector.LastLines(20))
 		}
 	})
+	s.awaitCollected()
+}
+
+// awaitCollected waits until the garbage collector has seen what there is of ConfigMaps.
+func (s *scene) awaitCollected() {
+	s.Helper()
+	garbage := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "garbage", Namespace: s.namespace, OwnerReferences: []metav1.OwnerReference{
+		{APIVersion: "v1", Kind: "ConfigMap", Name: "never-was", UID: "never-was"},
+	}}}
+	s.must(env.Client.Create(ctx, garbage))
 	s.awaitGone(garbage, garbage.Name)
 }
 
@@ -59,6 +65,7 @@ func TestOrphan(t *testing.T) {
 			s.awaitGreeting("hello", "after")
 			s.awaitDeployed("hello")
 			s.settled(operator)
+			s.awaitCollected() // the records, too
 			before := s.objectsOf("hello")
 			if down {
 				operator.Stop()

@@ -98,8 +98,8 @@ func (p *process) scrape(t *testing.T, token string) (status int, body string) {
 	t.Helper()
 	scrape := func() (int, string, error) { return kit.Scrape(ctx, "https://"+p.Metrics+"/metrics", token) }
 	status, body, err := scrape()
-	for start := time.Now(); errors.Is(err, syscall.ECONNREFUSED) && time.Since(start) < patience; status, body, err = scrape() {
-		time.Sleep(50 * time.Millisecond) // the caches may be filled before the metrics are served
+	for start := time.Now(); (errors.Is(err, syscall.ECONNREFUSED) || status >= http.StatusInternalServerError) && time.Since(start) < patience; status, body, err = scrape() {
+		time.Sleep(50 * time.Millisecond) // the caches may be filled before the metrics are served, and the API server, which is asked who may read them, be late
 	}
 	if err != nil {
 		t.Fatal(err)

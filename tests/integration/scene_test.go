@@ -217,6 +217,7 @@ func (s *scene) deleteService(name string) {
 // awaitDeployed waits until the operator says that the custom resource as it is now is deployed.
 func (s *scene) awaitDeployed(name string) {
 	s.Helper()
+	s.await("the operator has seen Welcome "+name+" as it is now", func() error { return kit.Seen(s.welcome(name)) })
 	s.awaitCondition(name, "Deployed", "True", "")
 	s.awaitCondition(name, "Irreconcilable", "False", "")
 }
@@ -225,7 +226,7 @@ func (s *scene) awaitDeployed(name string) {
 func (s *scene) awaitCondition(name, kind, status string, parts ...string) {
 	s.Helper()
 	s.await(fmt.Sprintf("Welcome %s has condition %s=%s with %q", name, kind, status, parts), func() error {
-		condition, err := kit.Condition(s.welcome(name), kind)
+		condition, err := s.condition(name, kind)
 		if err != nil {
 			return err
 		}
@@ -234,6 +235,15 @@ func (s *scene) awaitCondition(name, kind, status string, parts ...string) {
 		}
 		return says(condition.Message, parts)
 	})
+}
+
+// condition is one of a Welcome.
+func (s *scene) condition(name, kind string) (metav1.Condition, error) {
+	welcome := kit.Welcome(s.namespace, name)
+	if err := s.find(welcome, name); err != nil {
+		return metav1.Condition{}, err
+	}
+	return kit.Condition(welcome, kind)
 }
 
 // says is nil if a message has all parts.

@@ -285,7 +285,7 @@ func TestDeploymentCannotBeMadeAgain(t *testing.T) {
 	s.must(counts(2))
 }
 
-// A container that keeps ending is told within 15 seconds, with the command that shows its log.
+// A container that keeps ending is told within 15 seconds, on a busy machine 25, with the command that shows its log.
 func TestCrashLoop(t *testing.T) {
 	s := newScene(t)
 	s.operator()
@@ -296,7 +296,7 @@ func TestCrashLoop(t *testing.T) {
 	s.crashingPod("hello-1")
 	s.must(s.runs("hello", 0))
 	s.awaitReason("hello", "CrashLooping", `Pod "hello-1"`, "exit code 3", "kubectl -n "+s.namespace+" logs hello-1")
-	if took := time.Since(start); took > 15*time.Second {
+	if took := time.Since(start); took > 25*time.Second {
 		t.Errorf("it took %s", took)
 	}
 	s.bringUp("hello")
@@ -319,7 +319,7 @@ func (s *scene) bringUp(name string) {
 func (s *scene) awaitReason(name, reason string, parts ...string) {
 	s.Helper()
 	s.await(fmt.Sprintf("%s is not ready: %s %q", name, reason, parts), func() error {
-		ready, err := kit.Condition(s.welcome(name), "Ready")
+		ready, err := s.condition(name, "Ready")
 		if err != nil {
 			return err
 		}

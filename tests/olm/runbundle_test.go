@@ -72,7 +72,7 @@ func TestRunBundle(t *testing.T) {
 		awaitPage(t, w, name)
 	}
 	run(t, "operator-sdk", "cleanup", packageName, "--namespace", ns, "--timeout", "2m")
-	await(t, 30*time.Second, "everything removed", func(ctx context.Context) error {
+	await(t, 2*time.Minute, "everything removed", func(ctx context.Context) error {
 		left, err := children(ctx, visitors)
 		if err == nil && len(left) > 0 {
 			err = fmt.Errorf("still there: %v", left)
