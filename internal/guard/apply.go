@@ -129,11 +129,11 @@ func (g *Guard) look(previous, desired kube.ResourceList) ([]*target, error) {
 // the template, and it could not be deleted once all else is done.
 func (g *Guard) lookAtGone(gone kube.ResourceList) error {
 	for _, info := range gone {
-		if g.proven.Get(info) == nil || g.checkPlace(info) != nil {
+		if !g.isToGo(info) {
 			continue
 		}
 		if _, err := g.live(info); apierrors.IsForbidden(err) {
-			return fmt.Errorf("the chart no longer makes %s, which is to be deleted (docs/upgrade.md says how to keep the right until that is done): %w", describe(info), err)
+			return fmt.Errorf("the chart no longer makes %s, which is to be deleted: %w", describe(info), err)
 		}
 	}
 	return nil
@@ -229,8 +229,8 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 	}
 	t.seen, t.wanted = nil, nil
 	restore := object.Restore
-	var refused error // why the API server has not taken that
-	crowded := false  // whether that is for how much is in the annotations, which have a limit
+	var refused error     // why the API server has not taken that
+	crowded := false      // whether that is for how much is in the annotations, which have a limit
 	var fixed object.Left // what can't be changed, and the chart has not
 	var sent map[string]any
 	for range attempts {
@@ -241,7 +241,7 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 		t.left = append(object.LeftTo(before, t.live, t.desired, g.plan.Ignored, g.plan.Scalable), fixed...)
 		if t.live == nil {
 			t.seen = nil
-			if g.Unchangeable != nil && g.Unchangeable.Same(object.Named(t.desired)) {
+			if g.Unchangeable != nil && g.Unchangeable.SameInAnyVersion(object.Named(t.desired)) {
 				return nil, nil
 			}
 			created, err := g.create(helper, t.info)
@@ -408,7 +408,7 @@ func (g *Guard) remove(info *resource.Info, dryRun bool, spare func(*unstructure
 		switch {
 		case apierrors.IsNotFound(err):
 			return nil
-		case apierrors.IsForbidden(err) && (g.proven.Get(info) == nil || g.goesWithOwner(info)): // else a record could name what nobody may look at
+		case apierrors.IsForbidden(err) && !g.isToGo(info): // a record could name what nobody may look at
 			g.plan.Report(err.Error())
 			return nil
 		case err != nil:
@@ -450,9 +450,15 @@ func (g *Guard) remove(info *resource.Info, dryRun bool, spare func(*unstructure
 	return nil
 }
 
-// goesWithOwner is whether the garbage collector is to delete an object soon.
-func (g *Guard) goesWithOwner(info *resource.Info) bool {
-	return info.Namespaced() && g.owner.GetDeletionTimestamp() != nil
+// isToGo is whether an object that nobody may look at has to be deleted all the same: it is known to be the owner's, and neither kept nor gone by itself, now or with the owner.
+func (g *Guard) isToGo(info *resource.Info) bool {
+	applied := g.proven.Get(info)
+	if applied == nil || object.Kept(content(applied.Object)) || g.checkPlace(info) != nil {
+		return false
+	}
+	named := object.Named(content(applied.Object))
+	expired := slices.ContainsFunc(g.plan.Intact, func(child object.Child) bool { return child.Expired && child.Same(named) })
+	return !expired && !(info.Namespaced() && g.owner.GetDeletionTimestamp() != nil)
 }
 
 // keeps is whether an object is to outlive the owner: by its own annotation, because it was made so, or by the manifest that was applied last.

@@ -29,9 +29,11 @@ const (
 
 // Unchangeable is why an object cannot become what the chart wants as long as it is there: it is for people to delete.
 type Unchangeable struct {
-	error
+	Err    error
 	Object object.Child
 }
+
+func (u *Unchangeable) Error() string { return u.Err.Error() }
 
 // recreate deletes an object that the API server does not let become what the chart wants, and makes it anew, where the kind may
 // be. refused is what the API server says. It is asked first whether it would take the object if it was new: what it never takes
@@ -50,9 +52,13 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 	why, kind := causes(refused), t.info.Mapping.GroupVersionKind.GroupKind()
 	refusal := fmt.Sprintf("%s cannot be changed to what the chart wants (%s)", describe(t.info), why)
 	unchangeable := func(format string, args ...any) error {
+		err := fmt.Errorf(format, args...)
+		if g.rollsBack || g.Unchangeable != nil { // it is not what the upgrade has failed for
+			return err
+		}
 		named := object.Named(t.live)
 		g.Unchangeable = &named
-		return &Unchangeable{fmt.Errorf(format, args...), named}
+		return &Unchangeable{err, named}
 	}
 	switch {
 	case g.isGiven(t.live), object.JustAdopted(t.live, g.owner, g.plan.Revision):

@@ -232,7 +232,7 @@ func (a *actionClient) spec() (map[string]any, error) {
 func (a *actionClient) observe() observation {
 	failed := a.failure()
 	o := observation{wanted: a.wanted, failed: failed.inputs, until: failed.until, now: time.Now()}
-	if a.asked != "" || a.isOutOfTheWay(failed.err) {
+	if a.asked != "" || failed.inputs == a.wanted && a.isOutOfTheWay(failed.err) {
 		o.failed = "" // it is tried again now
 	}
 	if a.current == nil {
@@ -259,7 +259,10 @@ func (a *actionClient) isOutOfTheWay(failed error) bool {
 	if blocked == nil {
 		return false
 	}
-	err := a.clients.live.Get(a.ctx, client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: blocked.Name}, blocked.Empty())
+	_, err := a.cachedChild(*blocked)
+	if object.IsUncached(err) {
+		err = a.clients.live.Get(object.Quietly(a.ctx), client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: blocked.Name}, blocked.Empty())
+	}
 	return apierrors.IsNotFound(err)
 }
 

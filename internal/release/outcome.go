@@ -9,6 +9,7 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"demo.welcome.domain/welcome-operator/internal/guard"
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
@@ -74,7 +75,10 @@ func brief(err error) error {
 	}
 	text := err.Error()
 	short := errors.New(object.Cut(text, maxError/2) + " … " + strings.ToValidUTF8(text[len(text)-maxError/2:], ""))
+	var unchangeable *guard.Unchangeable
 	switch {
+	case errors.As(err, &unchangeable):
+		return &guard.Unchangeable{Err: short, Object: unchangeable.Object}
 	case errors.As(err, &notAllowed{}):
 		return notAllowed{short}
 	case errors.As(err, &noPlace{}):

@@ -178,11 +178,18 @@ func (a *actionClient) letGo(op *operation) error {
 // reference is kept. Those of kinds that the cluster no longer knows have gone with these, and would hold up all others for good.
 func (a *actionClient) deleteUnowned(op *operation, spared ...object.Child) error {
 	children, err := a.remaining()
-	children = slices.DeleteFunc(children, func(child object.Child) bool {
-		kind := child.Empty().GroupVersionKind()
-		_, unknown := a.clients.mapper.RESTMapping(kind.GroupKind(), kind.Version)
-		return meta.IsNoMatchError(unknown) || slices.ContainsFunc(spared, child.SameInAnyVersion)
-	})
+	var known []object.Child
+	for _, child := range children {
+		mapping, unknown := a.clients.mapper.RESTMapping(child.Empty().GroupVersionKind().GroupKind()) // in any version: that in which it was made may have gone by itself
+		if meta.IsNoMatchError(unknown) || slices.ContainsFunc(spared, child.SameInAnyVersion) {
+			continue
+		}
+		if unknown == nil {
+			child.APIVersion = mapping.GroupVersionKind.GroupVersion().String()
+		}
+		known = append(known, child)
+	}
+	children = known
 	if err != nil || len(children) == 0 {
 		return err
 	}

@@ -145,7 +145,8 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 		u.SkipSchemaValidation = a.source.accepts(a.whole)
 		return nil
 	})...)
-	if err != nil && rel != nil && rel.Info.Status == release.StatusDeployed { // Helm says so when all is done but its records, which recover brings to their end
+	unrecorded := err != nil && rel != nil && rel.Info.Status == release.StatusDeployed
+	if unrecorded { // Helm says so when all is done but its records, which recover brings to their end
 		logf.FromContext(a.ctx).Error(err, "The upgrade is done, but its records do not say so yet", "revision", rel.Version)
 		a.schedule.after(a.owner, retryDelay(1, lastRetry))
 		err = nil
@@ -153,7 +154,7 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	if err != nil && rel != nil && op.guard.Changed && a.ctx.Err() == nil { // else this operator stops in the middle of it, and the next one goes on
 		err = errors.Join(err, a.rollBack(op, rel))
 	}
-	if op.store.HasCreated() {
+	if op.store.HasCreated() && !unrecorded { // else there are records to be written first
 		err = errors.Join(err, a.dropFailedTwin())
 	}
 	a.Acted(Upgrade, time.Since(start), err)

@@ -38,6 +38,8 @@ var causes = []struct {
 	{regexp.MustCompile(`(?s)^.*?(not begun: at most .* may wait for hooks .*)$`), "WaitingForHooks", "$1", "", false},
 	{regexp.MustCompile(`(?s)^.*?(not begun: (?:another spec|the trial) .*)$`), "WaitingForTrial", "$1", "", false},
 	{regexp.MustCompile(`because it is being terminated`), "NamespaceTerminating", "", "", false},
+	{regexp.MustCompile(`the chart no longer makes .* which is to be deleted: .*User "[^"]*" cannot `), "Forbidden", "",
+		"Give the operator's ServiceAccount this right back until that is done, as docs/upgrade.md says.", true},
 	{regexp.MustCompile(`User "[^"]*" cannot |is attempting to grant RBAC permissions not currently held`), "Forbidden", "",
 		"Give the operator's ServiceAccount this right: make manifests (of an operator of your own: make manifests INTO=DIR) adds it if a sample (config/samples, or DIR/samples) makes this object; then apply the result.", true},
 	{regexp.MustCompile(`^spec not found$`), "InvalidValues", "There is no spec", "Write spec: {}, or have the CRD do so (default: {}).", true},

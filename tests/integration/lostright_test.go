@@ -12,7 +12,11 @@ import (
 const aCronJob = `
 apiVersion: batch/v1
 kind: CronJob
-metadata: {name: {{ .Release.Name }}}
+metadata:
+  name: {{ .Release.Name }}
+  {{- if eq .Release.Name "kept" }}
+  annotations: {helm.sh/resource-policy: keep}
+  {{- end }}
 spec:
   schedule: "0 0 1 1 *"
   jobTemplate:
@@ -29,17 +33,21 @@ func TestRightThatGoesWithATemplate(t *testing.T) {
 	first := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, aCronJob)})
 	s.deploy("hello", kit.Greet("before"))
 	s.deploy("going")
+	s.deploy("kept")
 	s.settled(first)
 	first.Stop()
 	s.must(env.Client.Delete(ctx, &rbacv1.RoleBinding{ObjectMeta: objectMeta(s.namespace, "jobs")}))
 
 	second := s.ownOperator(settings{namespaces: []string{s.namespace}})
 	s.edit("hello", kit.Greet("after"))
-	s.awaitReason("hello", "Forbidden", `CronJob "hello"`, "docs/upgrade.md")
+	s.awaitReason("hello", "Forbidden", `CronJob "hello"`, "right back until that is done", "docs/upgrade.md")
 	s.awaitGreeting("hello", "before")
 	s.get(&batchv1.CronJob{}, "hello")
 
-	// A deletion does not: the garbage collector has what is owned.
+	// What is kept stops nothing, nor does a deletion wait: the garbage collector has what is owned.
+	s.edit("kept", kit.Greet("after"))
+	s.awaitDeployed("kept")
+	s.awaitGreeting("kept", "after")
 	s.delete(s.welcome("going"))
 
 	s.must(env.Client.Delete(ctx, &rbacv1.Role{ObjectMeta: objectMeta(s.namespace, "jobs")}))
