@@ -48,6 +48,8 @@ const pagePathAnnotation = "webapp.demo.welcome.domain/page-path"
 // chartSource is a chart as a source of releases.
 type chartSource struct {
 	digest string
+	// packedDigest is the digest as older versions of the operator made it, of subcharts as they are packed.
+	packedDigest string
 	// asks is what the chart asks the cluster, and valuesAsk whether its values may ask as well.
 	asks      questions
 	valuesAsk bool
@@ -73,10 +75,24 @@ func pagePath(c *chart.Chart) string {
 	return "/" + strings.TrimPrefix(c.Metadata.Annotations[pagePathAnnotation], "/")
 }
 
-// ChartDigest is the digest of a chart's files.
+// ChartDigest is the digest of a chart's files. Of a packed subchart, what is in it counts: helm dependency build packs it anew, with another time, whenever somebody
+// builds an image, and releases of another chart get another password.
 func ChartDigest(c *chart.Chart) string {
-	files := slices.Clone(c.Raw)
-	slices.SortFunc(files, func(a, b *chart.File) int { return cmp.Compare(a.Name, b.Name) })
+	files := slices.DeleteFunc(slices.Clone(c.Raw), func(file *chart.File) bool {
+		return strings.HasPrefix(file.Name, "charts/") && path.Ext(file.Name) == ".tgz"
+	})
+	if len(files) < len(c.Raw) {
+		for _, dependency := range c.Dependencies() {
+			files = append(files, &chart.File{Name: "charts/" + dependency.Name(), Data: []byte(ChartDigest(dependency))})
+		}
+	}
+	return filesDigest(files)
+}
+
+func filesDigest(files []*chart.File) string {
+	files = slices.SortedFunc(slices.Values(files), func(a, b *chart.File) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), bytes.Compare(a.Data, b.Data))
+	})
 	hash := sha256.New()
 	for _, file := range files {
 		_, _ = fmt.Fprintf(hash, "%s\x00%d\x00%s", file.Name, len(file.Data), file.Data) // a hash takes any write
@@ -91,7 +107,7 @@ func newChartSource(c *chart.Chart) chartSource {
 		return says(c, words) || regexp.MustCompile(`\{\{[^{}]*(?:`+words.String()+`)`).MatchString(read)
 	}
 	source := chartSource{
-		digest: ChartDigest(c), asks: questions{mentions(c, capable), mentions(c, looking)},
+		digest: ChartDigest(c), packedDigest: filesDigest(c.Raw), asks: questions{mentions(c, capable), mentions(c, looking)},
 		valuesAsk: mentions(c, tpl), runsValues: runs(running), incomplete: len(missing(c, "")) > 0,
 		deleteHooks: says(c, deleteHook) || deleteHook.MatchString(read), hooking: says(c, hooking) || hooking.MatchString(read),
 		chancy: runs(chancy), timed: runs(timed), loops: runs(looping), costly: runs(costly), schema: valuesSchema(c),

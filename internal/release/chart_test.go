@@ -1,9 +1,15 @@
 package release
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
 	"testing"
+	"time"
 
 	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 )
 
@@ -45,6 +51,46 @@ func TestSource(t *testing.T) {
 }
 
 // What templates read of a chart's other files are objects of the release, and may ask as well.
+// A subchart that is packed anew is the same, and another one is not.
+func TestDigestOfPackedSubcharts(t *testing.T) {
+	digest := func(template string, level int) string {
+		var packed bytes.Buffer
+		compressed, err := gzip.NewWriterLevel(&packed, level)
+		if err != nil {
+			t.Fatal(err)
+		}
+		archive := tar.NewWriter(compressed)
+		for name, text := range map[string]string{"sub/Chart.yaml": "{apiVersion: v2, name: sub, version: 0.1.0}", "sub/templates/a.yaml": template} {
+			if err := archive.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(text)), ModTime: time.Unix(int64(level), 0)}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := archive.Write([]byte(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(archive.Close(), compressed.Close()); err != nil {
+			t.Fatal(err)
+		}
+		c, err := loader.LoadFiles([]*loader.BufferedFile{
+			{Name: "Chart.yaml", Data: []byte("{apiVersion: v2, name: whole, version: 0.1.0, dependencies: [{name: sub, version: 0.1.0}]}")},
+			{Name: "charts/sub-0.1.0.tgz", Data: packed.Bytes()},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if source := newChartSource(c); source.packedDigest == source.digest {
+			t.Error("no release of an older version is known again")
+		}
+		return ChartDigest(c)
+	}
+	if digest("a: b", gzip.BestSpeed) != digest("a: b", gzip.BestCompression) {
+		t.Error("a subchart that is packed anew is another one")
+	}
+	if digest("a: b", gzip.BestSpeed) == digest("a: c", gzip.BestSpeed) {
+		t.Error("another subchart is the same")
+	}
+}
+
 func TestFilesThatTemplatesRead(t *testing.T) {
 	of := func(template, name, text string) chartSource {
 		return newChartSource(&chart.Chart{
