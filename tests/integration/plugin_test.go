@@ -110,6 +110,9 @@ func TestPluginFindsCustomResources(t *testing.T) {
 	s.expect(s.plugin("reconcile", "deployment/hello"), 1, "the operator serves no Deployment")
 	s.expect(s.plugin("status", "welcome/"), 0, "welcome/hello", "1 Welcome: 1 ready")
 	s.expect(s.plugin("status", "nobody"), 1, `"nobody" not found`)
+	s.expect(s.plugin("status", "hello", "nobody"), 1, "NAMESPACE", "welcome/hello", `"nobody" not found`)
+	s.expect(s.plugin("status", "hello", "nobody", "-o", "json"), 1, `"items": [`, `"name": "hello"`, `"nobody" not found`)
+	s.expect(s.plugin("status", "hello", "nobody", "--watch"), 1, `"nobody" not found`) // which would be waited for
 	s.expect(s.plugin("status", "nothing/hello"), 1, "nothing")
 	s.expect(s.plugin("__complete", "status", "welcome/h"), 0, "welcome/hello")
 
