@@ -12,7 +12,7 @@ import (
 // finding is something wrong, with the command that mends it, or how to find out more.
 type finding struct{ problem, remedy string }
 
-// check is one of the doctor's. It returns in a few words what it looked at, and what it found. An error means that it could not look.
+// check is one of the doctor's. It returns in a few words what it looked at, and what it found. An error means that it could not look, at some of it even.
 type check struct {
 	name string
 	look func(context.Context, *patient) (looked string, found []finding, err error)
