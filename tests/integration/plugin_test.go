@@ -389,7 +389,9 @@ func TestPluginWhenRequestsFail(t *testing.T) {
 
 	s.expect(plugin(nothing, "pause", "failing/first", "failing/nobody"), 1, "failing/first in "+s.namespace+" is paused already", `"nobody" not found`)
 	s.create("hello")
-	s.expect(plugin(func(_, path string) bool { return strings.HasSuffix(path, "/failings") }, "status"), 1, "welcome/hello", "list failings: the server is currently unable")
+	unlisted := func(_, path string) bool { return strings.HasSuffix(path, "/failings") }
+	s.expect(plugin(unlisted, "status"), 1, "welcome/hello", "list failings: the server is currently unable")
+	s.expect(plugin(unlisted, "diff"), 2, "of 1 Welcome", "list failings: the server is currently unable")
 
 	// Its status, as an operator would write it. Its record is gone.
 	first := s.of("Failing", "first")
