@@ -70,8 +70,9 @@ func offeredBy(into string) (offered, error) {
 				}
 			case yaml.Unmarshal([]byte(document), &role) == nil && role.Kind == "ClusterRole":
 				for _, rule := range role.Rules {
-					// Those to make what charts make have each verb by its name; those that are handed out may have fewer.
-					if slices.ContainsFunc(childVerbs(), func(verb string) bool { return !slices.Contains(rule.Verbs, verb) }) {
+					// Those to make what charts make have these verbs, in any name; those that are handed out, or are people's, have others. Any on Secrets is there with secrets: true only, and has update, for records.
+					ofSecrets := slices.Equal(rule.Resources, []string{"secrets"}) && slices.Equal(rule.APIGroups, []string{""})
+					if len(rule.ResourceNames) > 0 || !slices.Equal(rule.Verbs, childVerbs()) && !ofSecrets {
 						continue
 					}
 					for _, resource := range rule.Resources {
