@@ -31,6 +31,8 @@ func TestLostFields(t *testing.T) {
 		"no longer anything":      {"{x-kubernetes-preserve-unknown-fields: true}", "{type: string}", []string{"spec: anything before, string now"}},
 		"no longer all keys":      {"{type: object, additionalProperties: {type: string}}", "{type: object, properties: {a: {type: string}}}", []string{"spec: any key before, only some now"}},
 		"no longer more keys":     {"{type: object, x-kubernetes-preserve-unknown-fields: true}", "{type: object, properties: {a: {type: string}}}", []string{"spec: any key before, only some now"}},
+		"no longer any values":    {"{type: object, x-kubernetes-preserve-unknown-fields: true}", "{type: object, additionalProperties: {type: string}}", []string{"spec.*: anything before, string now"}},
+		"any values":              {"{type: object, additionalProperties: {type: string}}", "{type: object, x-kubernetes-preserve-unknown-fields: true}", nil},
 		"all keys instead of one": {"{type: object, properties: {a: {type: string}}}", "{type: object, additionalProperties: {type: string}}", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
