@@ -229,8 +229,8 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 	}
 	t.seen, t.wanted = nil, nil
 	restore := object.Restore
-	var refused error // why the API server has not taken that
-	crowded := false  // whether that is for how much is in the annotations, which have a limit
+	var refused error     // why the API server has not taken that
+	crowded := false      // whether that is for how much is in the annotations, which have a limit
 	var fixed object.Left // what can't be changed, and the chart has not
 	var sent map[string]any
 	for range attempts {
