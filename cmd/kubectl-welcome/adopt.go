@@ -149,7 +149,7 @@ func (a *adoption) checkBegun() (string, error) {
 	kind, release, name := recordIn(mark)
 	if name == "" {
 		return "", fmt.Errorf("%[1]s in %[2]s says that it was made of %[3]q, which is no record of a Helm release: somebody else has written that. To take it away: kubectl annotate %[1]s -n %[2]s %[4]s-",
-			label(a.obj), a.namespace, mark, adopts)
+			fullName(a.obj), a.namespace, mark, adopts)
 	}
 	kind = cmp.Or(kind, a.records.kind)
 	if kind == a.records.kind && release == a.name {

@@ -253,7 +253,7 @@ func installHooks(rel *helmrelease.Release) (names []string) {
 }
 
 // checkHooks fails if objects of hooks are there that Helm has left: they are nobody's, and the operator would neither replace nor run them. Which these are, the record says, which
-// others may have written: a command to delete is told only for those that say themselves that they are a hook's, in the namespace of the release.
+// others may have written: a command to delete is told only for those that say themselves that they are a hook's, which Helm gives no other mark.
 func (a *adoption) checkHooks(ctx context.Context, rel *helmrelease.Release) error {
 	var left, others []*unstructured.Unstructured
 	for _, hook := range rel.Hooks {
@@ -267,7 +267,7 @@ func (a *adoption) checkHooks(ctx context.Context, rel *helmrelease.Release) err
 			case err != nil:
 				return fmt.Errorf("look for what hooks have left: %w", err)
 			case live == nil:
-			case live.GetNamespace() == a.namespace && live.GetAnnotations()[helmrelease.HookAnnotation] != "" && len(live.GetOwnerReferences()) == 0:
+			case live.GetAnnotations()[helmrelease.HookAnnotation] != "" && len(live.GetOwnerReferences()) == 0:
 				left = append(left, live)
 			default:
 				others = append(others, live)
@@ -276,11 +276,11 @@ func (a *adoption) checkHooks(ctx context.Context, rel *helmrelease.Release) err
 	}
 	var errs []error
 	if len(left) > 0 {
-		errs = append(errs, fmt.Errorf("hooks of the Helm release have left %s, and are in the way of the operator's, which makes them anew. If nobody needs what is in them: kubectl delete -n %s %s",
+		errs = append(errs, fmt.Errorf("hooks of the Helm release have left %s, and are in the way of the operator's, which makes them anew. If nobody else needs them, or what is in them: kubectl delete -n %s %s",
 			namesOf(left), a.namespace, typedNames(left)))
 	}
 	if len(others) > 0 {
-		errs = append(errs, fmt.Errorf("in the way of what the record of the Helm release has for hooks are %s, and nothing in them says that a hook has left them: find out whose they are, and who has written that record", namesOf(others)))
+		errs = append(errs, fmt.Errorf("in the way of what the record of the Helm release has for hooks are %s, and nothing in them says that a hook has left them, or somebody owns them: find out whose they are, and who has written that record", namesOf(others)))
 	}
 	return errors.Join(errs...)
 }

@@ -216,10 +216,10 @@ func TestCheckBegun(t *testing.T) {
 		{"Secret/sh.helm.release.v1.hi.v1", "Secret", "hello", "", "To go on: kubectl welcome adopt hi -n team-a --operator system"},
 		{"Secret/token", "Secret", "hello", "", "is no record of a Helm release"},
 		{"Pod/sh.helm.release.v1.hello.v3", "Secret", "hello", "", "is no record of a Helm release"},
-		{"Secret/sh.helm.release.v1.hello; true.v3", "Secret", "hello", "", "kubectl annotate welcome/hi -n team-a " + adopts + "-"},
+		{"Secret/sh.helm.release.v1.hello; true.v3", "Secret", "hello", "", "kubectl annotate welcome.webapp.demo.welcome.domain/hi -n team-a " + adopts + "-"},
 	} {
 		t.Setenv("HELM_DRIVER", c.driver)
-		obj := &unstructured.Unstructured{Object: map[string]any{"kind": "Welcome"}}
+		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "webapp.demo.welcome.domain/v1", "kind": "Welcome"}}
 		obj.SetName("hi")
 		obj.SetAnnotations(map[string]string{adopts: c.mark})
 		a := &adoption{namespace: "team-a", name: c.name, obj: obj, records: &helmRecords{kind: c.kind}, adoptOptions: adoptOptions{as: "hi", operator: "system"}}

@@ -47,7 +47,7 @@ Each custom resource is rendered as its operator does, with what that was starte
 is changed. Equal changes are shown once. What you may not ask about counts as unknown. Values of Secrets, and what the operator has from its environment, are
 not shown.
 
-Exit code: 0 if nothing would change, 1 if something would or would be refused, 2 if that can't be told, or -l selects none.`,
+Exit code: 0 if nothing would change, 1 if something would or would be refused, 2 if that can't be told, of some kinds even, or -l selects none.`,
 		Example: examples(`
 # What the chart of this directory would change, in all namespaces
 kubectl welcome diff -A --chart helm-charts/welcome
@@ -77,18 +77,18 @@ kubectl welcome diff -A`),
 	return cmd
 }
 
-// diff prints what would change. Its error has the exit code.
+// diff prints what would change. Its error has the exit code, or is of what can't be told.
 func (c *cluster) diff(ctx context.Context, o diffOptions, args []string) error {
-	asks, err := c.proposals(ctx, o, args)
-	if err != nil {
-		return err
+	asks, missing := c.proposals(ctx, o, args)
+	if missing != nil && !errors.As(missing, &unlisted{}) {
+		return missing
 	}
 	servers, err := c.newServers(o)
 	if err != nil {
 		return err
 	}
 	if asks, err = servers.serving(ctx, asks, len(args) == 0 && len(o.files) == 0); err != nil {
-		return err
+		return errors.Join(missing, err)
 	}
 	results := make([]result, len(asks))
 	var done atomic.Int64
@@ -107,7 +107,11 @@ func (c *cluster) diff(ctx context.Context, o diffOptions, args []string) error 
 	if err != nil {
 		return err
 	}
-	return c.tellResults(results)
+	err = c.tellResults(results)
+	if missing != nil {
+		return missing // whatever else would change
+	}
+	return err
 }
 
 // tellProgress tells, until it is stopped, how far it is.

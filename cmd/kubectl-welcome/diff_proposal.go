@@ -19,15 +19,12 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// proposals are the custom resources that are meant, with what is to become of them.
+// proposals are the custom resources that are meant, with what is to become of them. Beside an error that is unlisted, there are those that could be read.
 func (c *cluster) proposals(ctx context.Context, o diffOptions, args []string) ([]ask, error) {
 	var asks []ask
 	if len(o.files) == 0 {
-		found, err := c.find(ctx, o.selection, args)
-		if err != nil {
-			return nil, err
-		}
-		if len(found) == 0 && o.labels != "" {
+		found, missing := c.find(ctx, o.selection, args)
+		if len(found) == 0 && missing == nil && o.labels != "" {
 			return nil, fmt.Errorf("no custom resource is selected by -l %s", o.labels) // who selects expects some
 		}
 		for i := range found {
@@ -37,7 +34,7 @@ func (c *cluster) proposals(ctx context.Context, o diffOptions, args []string) (
 			}
 			asks = append(asks, one)
 		}
-		return asks, nil
+		return asks, missing
 	}
 	if len(args) > 0 || o.all || o.labels != "" {
 		return nil, errors.New("-f says which custom resources are meant: leave out names, -l and -A")

@@ -2,16 +2,17 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // finding is something wrong, with the command that mends it, or how to find out more.
 type finding struct{ problem, remedy string }
 
-// check is one of the doctor's. It returns in a few words what it looked at, and what it found. An error means that it could not look.
+// check is one of the doctor's. It returns in a few words what it looked at, and what it found. An error means that it could not look, at some of it even.
 type check struct {
 	name string
 	look func(context.Context, *patient) (looked string, found []finding, err error)
@@ -89,10 +90,4 @@ func (c *cluster) report(ctx context.Context, p *patient) error {
 }
 
 // few are the first of some names, and how many more there are.
-func few(names []string) string {
-	const most = 5
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-}
+func few(names []string) string { return strings.Join(object.Few(names, 5), ", ") }

@@ -187,8 +187,10 @@ func rightsSuffice(ctx context.Context, p *patient) (string, []finding, error) {
 	for _, crd := range crds {
 		kinds.Insert(schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind})
 	}
+	serves := func(o operator) bool { return kinds.HasAny(o.serves.UnsortedList()...) }
+	known := slices.ContainsFunc(p.operators, serves)
 	for _, o := range p.operators {
-		if len(kinds) > 0 && len(o.serves) > 0 && !kinds.HasAny(o.serves.UnsortedList()...) {
+		if len(kinds) > 0 && !serves(o) && (known || len(o.serves) > 0) {
 			continue // another operator, of other kinds
 		}
 		var all []authorizationv1.SubjectAccessReview
@@ -308,9 +310,6 @@ func leasesAreHeld(ctx context.Context, p *patient) (string, []finding, error) {
 
 // operatorsAreAlone looks whether each custom resource has one operator, which is there.
 func operatorsAreAlone(ctx context.Context, p *patient) (string, []finding, error) {
-	if p.unlisted != nil {
-		return "", nil, p.unlisted
-	}
 	var found []finding
 	served, unserved := map[string]int{}, map[string][]string{}
 	for i := range p.customResources {
@@ -356,14 +355,11 @@ func operatorsAreAlone(ctx context.Context, p *patient) (string, []finding, erro
 				"kubectl get deployments -A -l " + operatorLabel + " shows operators (a stock one has no such label): delete one, or have WATCH_NAMESPACE of each name its own"})
 		}
 	}
-	return fmt.Sprintf("%s, served by %s", counted(len(p.customResources), "custom resource"), cmp.Or(strings.Join(slices.Sorted(maps.Keys(served)), ", "), "nobody")), found, nil
+	return fmt.Sprintf("%s, served by %s", counted(len(p.customResources), "custom resource"), cmp.Or(strings.Join(slices.Sorted(maps.Keys(served)), ", "), "nobody")), found, p.unlisted
 }
 
 // admissionLets has the API server admit, by a dry run, what the operator makes, in each namespace that has custom resources.
 func admissionLets(ctx context.Context, p *patient) (string, []finding, error) {
-	if p.unlisted != nil {
-		return "", nil, p.unlisted
-	}
 	in := map[string]bool{}
 	for i := range p.customResources {
 		in[p.customResources[i].GetNamespace()] = true
@@ -394,7 +390,7 @@ func admissionLets(ctx context.Context, p *patient) (string, []finding, error) {
 		found = append(found, finding{fmt.Sprintf("in namespace %s, the API server refuses a dry run of what operators make: %s", few(by[refusal]), refusal),
 			"have whoever owns the policy, webhook or quota that is named let it pass; all there are: kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicies,resourcequotas -A"})
 	}
-	return "a ConfigMap, a Service and a Deployment pass in " + counted(len(namespaces), "namespace"), found, nil
+	return "a ConfigMap, a Service and a Deployment pass in " + counted(len(namespaces), "namespace"), found, p.unlisted
 }
 
 // samples are objects as the operator makes them, of a restricted pod that does nothing.
@@ -492,9 +488,6 @@ func answers(all []discoveryv1.EndpointSlice) bool {
 
 // imagesArePulled looks which images the nodes can't have, of custom resources' pods. Those of operators' pods are told by operatorsRun.
 func imagesArePulled(_ context.Context, p *patient) (string, []finding, error) {
-	if p.unlisted != nil {
-		return "", nil, p.unlisted
-	}
 	by := map[string][]*unstructured.Unstructured{}
 	for i := range p.customResources {
 		obj := &p.customResources[i]
@@ -510,14 +503,11 @@ func imagesArePulled(_ context.Context, p *patient) (string, []finding, error) {
 		found = append(found, finding{fmt.Sprintf("%d custom resources have pods without their image %s, as %s in namespace %s", len(by[image]), image, label(first), first.GetNamespace()),
 			fmt.Sprintf("push it to where the cluster pulls from (make images push), or give the operator the right name; what the node says: kubectl welcome status %s -n %s", label(first), first.GetNamespace())})
 	}
-	return "of " + counted(len(p.customResources), "custom resource"), found, nil
+	return "of " + counted(len(p.customResources), "custom resource"), found, p.unlisted
 }
 
 // deletionsEnd looks which custom resources are being deleted for too long, and who keeps them.
 func deletionsEnd(_ context.Context, p *patient) (string, []finding, error) {
-	if p.unlisted != nil {
-		return "", nil, p.unlisted
-	}
 	var found []finding
 	deleting := 0
 	for i := range p.customResources {
@@ -550,5 +540,5 @@ func deletionsEnd(_ context.Context, p *patient) (string, []finding, error) {
 		}
 		found = append(found, finding{problem, remedy})
 	}
-	return fmt.Sprintf("%d under way", deleting), found, nil
+	return fmt.Sprintf("%d under way", deleting), found, p.unlisted
 }

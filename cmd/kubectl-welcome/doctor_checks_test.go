@@ -2,16 +2,23 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	boot "demo.welcome.domain/welcome-operator/internal/operator"
 )
@@ -106,6 +113,80 @@ func TestImagesArePulled(t *testing.T) {
 	}
 	if want := "2 custom resources have pods without their image example.com:5000/page:v1, as welcome/a in namespace team-a"; found[0].problem != want {
 		t.Errorf("%s, not %s", found[0].problem, want)
+	}
+}
+
+// A kind that cannot be listed hides nothing of the others, and not that it is missing.
+func TestChecksOfWhatIsListed(t *testing.T) {
+	gone := welcome("gone", func(obj *unstructured.Unstructured) {
+		isReady("ImagePullFailed", `Pod "a-1" cannot pull the image page:v1: not found`)(obj)
+		obj.SetDeletionTimestamp(&metav1.Time{Time: time.Now().Add(-time.Hour)})
+		obj.SetFinalizers([]string{"uninstall-helm-release"})
+	})
+	dead := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "judge"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+		Name: "judge.example.com", ClientConfig: admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "judges", Name: "judge"}},
+		Rules: []admissionregistrationv1.RuleWithOperations{{Rule: admissionregistrationv1.Rule{APIGroups: []string{"apps"}, Resources: []string{"deployments"}}}},
+	}}}
+	rights, err := needs(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := fake.NewClientBuilder().WithObjects(dead).WithIndex(&corev1.Event{}, "reason", func(client.Object) []string { return nil }).Build()
+	p := &patient{cluster: &cluster{}, Client: api, needs: rights, customResources: []unstructured.Unstructured{gone}, unlisted: errors.New("list crontabs: its webhook is away")}
+	for name, look := range map[string]func(context.Context, *patient) (string, []finding, error){
+		"nobody serves welcome/gone": operatorsAreAlone, "webhook judge.example.com": admissionLets, "image page:v1": imagesArePulled, "welcome/gone in namespace team-a is being deleted": deletionsEnd,
+	} {
+		_, found, err := look(context.Background(), p)
+		if len(found) == 0 || !strings.Contains(found[0].problem, name) || !errors.Is(err, p.unlisted) {
+			t.Errorf("%s: %v, %v", name, found, err)
+		}
+	}
+}
+
+// Whoever is named by no custom resource is meant as long as some cannot be read, and is asked about the rights on other kinds where it is not known who serves these.
+func TestMeant(t *testing.T) {
+	deployment := func(namespace string) appsv1.Deployment {
+		o := watching()
+		o.Namespace = namespace
+		return o.Deployment
+	}
+	served := welcome("served", func(obj *unstructured.Unstructured) { obj.Object["status"] = map[string]any{"operator": "named/x"} })
+	rights, err := needs(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		listed   []unstructured.Unstructured
+		unlisted error
+		want     []string
+		asked    string
+	}{
+		"all are listed": {[]unstructured.Unstructured{served}, nil, []string{"named/op"}, "named"},
+		"some are not":   {[]unstructured.Unstructured{served}, errors.New("no"), []string{"named/op", "other/op"}, "named"},
+		"none is":        {nil, errors.New("no"), []string{"other/op", "named/op"}, "other named"},
+	} {
+		var asking sync.Mutex
+		var asked []string
+		api := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{Create: func(_ context.Context, _ client.WithWatch, obj client.Object, _ ...client.CreateOption) error {
+			review := obj.(*authorizationv1.SubjectAccessReview)
+			review.Status.Allowed = true
+			asking.Lock()
+			defer asking.Unlock()
+			asked = append(asked, strings.Split(review.Spec.User, ":")[2])
+			return nil
+		}})
+		p := &patient{cluster: &cluster{}, Client: api, needs: rights, customResources: test.listed, unlisted: test.unlisted}
+		p.operators = p.meant([]appsv1.Deployment{deployment("other"), deployment("named")})
+		var got []string
+		for _, o := range p.operators {
+			got = append(got, o.String())
+		}
+		if _, found, err := rightsSuffice(context.Background(), p); len(found) > 0 || err != nil {
+			t.Errorf("%s: %v, %v", name, found, err)
+		}
+		if asked = slices.Compact(asked); !slices.Equal(got, test.want) || strings.Join(asked, " ") != test.asked {
+			t.Errorf("%s: %q are meant, and %q asked about", name, got, asked)
+		}
 	}
 }
 

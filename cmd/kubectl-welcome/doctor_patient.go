@@ -35,9 +35,9 @@ type patient struct {
 	operators []operator
 	// needs are the CRDs, roles and bindings that an operator needs.
 	needs []*unstructured.Unstructured
-	// customResources are those of all kinds that are served, nil if the caller may not list them everywhere.
+	// customResources are those of all kinds that are served, as far as these could be listed.
 	customResources []unstructured.Unstructured
-	// unlisted is why there are none.
+	// unlisted is why some kinds, or all, are missing among them.
 	unlisted error
 }
 
@@ -117,6 +117,13 @@ func (c *cluster) examine(ctx context.Context, files []string) (*patient, error)
 		return nil, fmt.Errorf("look for operators: %w\nThe doctor looks at the whole cluster: have somebody call it who may", err)
 	}
 	p.customResources, p.unlisted = c.find(ctx, selection{all: true}, nil)
+	p.operators = p.meant(deployments.Items)
+	return p, nil
+}
+
+// meant are the operators among Deployments. The label is for everybody to write, status.operator is not: where custom resources name their operator, it is the one that is meant. Those that
+// could not be listed name theirs, too, which may be any.
+func (p *patient) meant(deployments []appsv1.Deployment) (named []operator) {
 	serving := map[string]sets.Set[schema.GroupKind]{} // by the namespace of the operator's lease
 	for i := range p.customResources {
 		namespace, _, _ := strings.Cut(release.ClaimedBy(&p.customResources[i]), "/")
@@ -126,19 +133,18 @@ func (c *cluster) examine(ctx context.Context, files []string) (*patient, error)
 		serving[namespace].Insert(p.customResources[i].GroupVersionKind().GroupKind())
 	}
 	var others []operator
-	for _, deployment := range deployments.Items {
+	for _, deployment := range deployments {
 		o := newOperator(deployment)
 		if o.serves = serving[o.leaseNamespace()]; len(o.serves) > 0 {
-			p.operators = append(p.operators, o)
+			named = append(named, o)
 		} else {
 			others = append(others, o)
 		}
 	}
-	// The label is for everybody to write, status.operator is not: where custom resources name their operator, it is the one that is meant.
-	if len(p.operators) == 0 {
-		p.operators = others
+	if len(named) == 0 || p.unlisted != nil {
+		named = append(named, others...)
 	}
-	return p, nil
+	return named
 }
 
 // crds are those in needs.

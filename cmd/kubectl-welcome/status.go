@@ -76,7 +76,7 @@ kubectl welcome status -A -o json | jq -r '.items[] | select(.turn == "you") | .
 	}
 	s.addTo(cmd)
 	cmd.Flags().StringVarP(&output, "output", "o", "table", "table, wide, json or yaml")
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "Show it again whenever something changes, until ctrl-c or, of a single one, until it is Ready")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "Show it again whenever something changes, until ctrl-c or, of those that are named, until they are Ready")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "wide", "json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
@@ -91,7 +91,7 @@ func (c *cluster) status(ctx context.Context, s selection, args []string, output
 	for i := range found {
 		reports[i] = reportOf(&found[i])
 	}
-	single := s.isNamed(args) && len(found) == 1
+	single := s.isNamed(args) && len(args) == 1 // of several, a script expects a list, though one alone may be there
 	if single {
 		if err := c.look(ctx, &found[0], reports[0]); err != nil {
 			return "", nil, err
@@ -144,7 +144,9 @@ func (c *cluster) watchStatus(ctx context.Context, s selection, args []string, o
 		if ctx.Err() != nil {
 			return end() // ctrl-c
 		}
-		if err != nil && !errors.As(err, &unlisted{}) && (before == "" || !passes(err)) {
+		some := errors.As(err, &unlisted{})
+		// What is named and is not there never becomes Ready.
+		if err != nil && (!some && before == "" || !passes(err) && (!some || s.isNamed(args))) {
 			return err
 		}
 		if text != "" && text != before {

@@ -70,8 +70,9 @@ func offeredBy(into string) (offered, error) {
 				}
 			case yaml.Unmarshal([]byte(document), &role) == nil && role.Kind == "ClusterRole":
 				for _, rule := range role.Rules {
-					// Those to make what charts make have each verb by its name; those that are handed out may have fewer.
-					if slices.ContainsFunc(childVerbs(), func(verb string) bool { return !slices.Contains(rule.Verbs, verb) }) {
+					// Those to make what charts make have these verbs, in any name; those that are handed out, or are people's, have others. Any on Secrets is there with secrets: true only, and has update, for records.
+					ofSecrets := slices.Equal(rule.Resources, []string{"secrets"}) && slices.Equal(rule.APIGroups, []string{""})
+					if len(rule.ResourceNames) > 0 || !slices.Equal(rule.Verbs, childVerbs()) && !ofSecrets {
 						continue
 					}
 					for _, resource := range rule.Resources {
@@ -129,23 +130,21 @@ func lostFieldsOf(before, after apiextensionsv1.JSONSchemaProps, path string) (f
 		return nil
 	case was != is && !isWider(was, is):
 		return []string{fmt.Sprintf("%s: %s before, %s now", path, was, is)}
-	case takesAnyKey(before) && !takesAnyKey(after):
+	case anyKeyIn(before) != nil && anyKeyIn(after) == nil:
 		return []string{path + ": any key before, only some now"}
 	}
 	if before.Items != nil && before.Items.Schema != nil && after.Items != nil {
 		fields = append(fields, lostFieldsOf(*before.Items.Schema, *after.Items.Schema, path+"[]")...)
 	}
-	ofAnyKey := after.AdditionalProperties
-	if before.AdditionalProperties != nil && before.AdditionalProperties.Schema != nil && ofAnyKey != nil && ofAnyKey.Schema != nil {
-		fields = append(fields, lostFieldsOf(*before.AdditionalProperties.Schema, *ofAnyKey.Schema, path+".*")...)
+	ofAnyKey := anyKeyIn(after)
+	if free := anyKeyIn(before); free != nil { // and so it is after
+		fields = append(fields, lostFieldsOf(*free, *ofAnyKey, path+".*")...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(before.Properties)) {
 		property, ok := after.Properties[name]
 		switch {
-		case !ok && ofAnyKey != nil && ofAnyKey.Schema != nil:
-			property = *ofAnyKey.Schema
-		case !ok && takesAnyKey(after):
-			continue
+		case !ok && ofAnyKey != nil:
+			property = *ofAnyKey
 		case !ok:
 			fields = append(fields, path+"."+name+": gone")
 			continue
@@ -164,6 +163,13 @@ func typeIn(schema apiextensionsv1.JSONSchemaProps) string {
 	return cmp.Or(schema.Type, anyType)
 }
 
-func takesAnyKey(schema apiextensionsv1.JSONSchemaProps) bool {
-	return schema.AdditionalProperties != nil || schema.XPreserveUnknownFields != nil && *schema.XPreserveUnknownFields
+// anyKeyIn is the schema of what is under keys that a schema does not name, nil if it takes none.
+func anyKeyIn(schema apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaProps {
+	switch {
+	case schema.AdditionalProperties != nil && schema.AdditionalProperties.Schema != nil:
+		return schema.AdditionalProperties.Schema
+	case schema.AdditionalProperties != nil, schema.XPreserveUnknownFields != nil && *schema.XPreserveUnknownFields:
+		return &apiextensionsv1.JSONSchemaProps{}
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,6 +31,8 @@ func TestLostFields(t *testing.T) {
 		"no longer anything":      {"{x-kubernetes-preserve-unknown-fields: true}", "{type: string}", []string{"spec: anything before, string now"}},
 		"no longer all keys":      {"{type: object, additionalProperties: {type: string}}", "{type: object, properties: {a: {type: string}}}", []string{"spec: any key before, only some now"}},
 		"no longer more keys":     {"{type: object, x-kubernetes-preserve-unknown-fields: true}", "{type: object, properties: {a: {type: string}}}", []string{"spec: any key before, only some now"}},
+		"no longer any values":    {"{type: object, x-kubernetes-preserve-unknown-fields: true}", "{type: object, additionalProperties: {type: string}}", []string{"spec.*: anything before, string now"}},
+		"any values":              {"{type: object, additionalProperties: {type: string}}", "{type: object, x-kubernetes-preserve-unknown-fields: true}", nil},
 		"all keys instead of one": {"{type: object, properties: {a: {type: string}}}", "{type: object, additionalProperties: {type: string}}", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -41,6 +44,28 @@ func TestLostFields(t *testing.T) {
 				t.Errorf("told is (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// The rights that count are those of the operator to make what charts make, and not those that it hands out, or that are for people.
+func TestOfferedRights(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "operator.yaml"), `kind: ClusterRole
+metadata: {name: notes-manager-role}
+rules:
+- {apiGroups: [apps], resources: [deployments], verbs: [get, list, watch, create, patch, delete]}
+- {apiGroups: [""], resources: [secrets], verbs: [get, list, watch, create, update, patch, delete]}
+- {apiGroups: [policy], resources: [poddisruptionbudgets], resourceNames: [hello], verbs: [get, list, watch, create, patch, delete]}
+- {apiGroups: [batch], resources: [jobs], verbs: [get, list, watch, create, update, patch, delete]}
+---
+kind: ClusterRole
+metadata: {name: notes-memo-editor-role}
+rules:
+- {apiGroups: [example.com], resources: [memos], verbs: [get, list, watch, create, update, patch, delete]}
+`)
+	found, err := offeredBy(dir)
+	if want := map[string]bool{"deployments.apps": true, "secrets": true}; err != nil || !maps.Equal(found.resources, want) {
+		t.Errorf("%v, %v", found.resources, err)
 	}
 }
 

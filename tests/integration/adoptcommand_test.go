@@ -10,6 +10,7 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -205,11 +206,16 @@ func TestAdoptCommand(t *testing.T) {
 		meta.Annotations = annotations
 		s.must(env.Client.Create(ctx, &corev1.ConfigMap{ObjectMeta: meta}))
 	}
+	role := &rbacv1.ClusterRole{ObjectMeta: objectMeta("", s.namespace+"-hook")}
+	role.Annotations = map[string]string{release.HookAnnotation: "pre-install"}
+	s.must(env.Client.Create(ctx, role))
+	s.Cleanup(func() { s.must(env.Client.Delete(ctx, role)) })
 	s.forgeHooks("hooked", "{apiVersion: v1, kind: ConfigMap, metadata: {name: left}}", "{apiVersion: v1, kind: ConfigMap, metadata: {name: theirs}}",
-		"{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: cluster-admin}}")
+		"{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: cluster-admin}}",
+		"{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: "+role.Name+"}}")
 	inTheWay := adopt("hooked", "--yes")
-	s.expect(inTheWay, 1, "kubectl delete -n "+s.namespace+" configmap/left\n", "has for hooks are ConfigMap theirs, ClusterRole cluster-admin, and nothing in them says")
-	if strings.Contains(inTheWay.notes, "configmap/theirs") || strings.Contains(inTheWay.notes, "clusterrole") {
+	s.expect(inTheWay, 1, "kubectl delete -n "+s.namespace+" configmap/left clusterrole.rbac.authorization.k8s.io/"+role.Name+"\n", "has for hooks are ConfigMap theirs, ClusterRole cluster-admin, and nothing in them says")
+	if strings.Contains(inTheWay.notes, "configmap/theirs") || strings.Contains(inTheWay.notes, "/cluster-admin") {
 		t.Errorf("it tells to delete what no hook has left:\n%s", inTheWay.notes)
 	}
 	s.notAdopted("hooked", s.objectsOf("hooked"))

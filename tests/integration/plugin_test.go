@@ -110,6 +110,9 @@ func TestPluginFindsCustomResources(t *testing.T) {
 	s.expect(s.plugin("reconcile", "deployment/hello"), 1, "the operator serves no Deployment")
 	s.expect(s.plugin("status", "welcome/"), 0, "welcome/hello", "1 Welcome: 1 ready")
 	s.expect(s.plugin("status", "nobody"), 1, `"nobody" not found`)
+	s.expect(s.plugin("status", "hello", "nobody"), 1, "NAMESPACE", "welcome/hello", `"nobody" not found`)
+	s.expect(s.plugin("status", "hello", "nobody", "-o", "json"), 1, `"items": [`, `"name": "hello"`, `"nobody" not found`)
+	s.expect(s.plugin("status", "hello", "nobody", "--watch"), 1, `"nobody" not found`) // which would be waited for
 	s.expect(s.plugin("status", "nothing/hello"), 1, "nothing")
 	s.expect(s.plugin("__complete", "status", "welcome/h"), 0, "welcome/hello")
 
@@ -386,7 +389,9 @@ func TestPluginWhenRequestsFail(t *testing.T) {
 
 	s.expect(plugin(nothing, "pause", "failing/first", "failing/nobody"), 1, "failing/first in "+s.namespace+" is paused already", `"nobody" not found`)
 	s.create("hello")
-	s.expect(plugin(func(_, path string) bool { return strings.HasSuffix(path, "/failings") }, "status"), 1, "welcome/hello", "list failings: the server is currently unable")
+	unlisted := func(_, path string) bool { return strings.HasSuffix(path, "/failings") }
+	s.expect(plugin(unlisted, "status"), 1, "welcome/hello", "list failings: the server is currently unable")
+	s.expect(plugin(unlisted, "diff"), 2, "of 1 Welcome", "list failings: the server is currently unable")
 
 	// Its status, as an operator would write it. Its record is gone.
 	first := s.of("Failing", "first")
