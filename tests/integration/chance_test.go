@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -758,4 +760,45 @@ func TestChanceWhereMoreIsAllowed(t *testing.T) {
 			t.Errorf("the password %q became %q", password, now)
 		}
 	})
+}
+
+// A subchart that is packed anew, as by whoever builds the operator's image, is no reason for another password.
+func TestChanceAndASubchartThatIsPackedAnew(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Packer")
+	chart := chartOf(t, map[string]string{
+		"Chart.yaml":            "{apiVersion: v2, name: packer, version: 0.1.0, dependencies: [{name: packed, version: 0.1.0}]}",
+		"templates/config.yaml": withPassword,
+	})
+	packed := chartOf(t, map[string]string{
+		"Chart.yaml":            "{apiVersion: v2, name: packed, version: 0.1.0}",
+		"templates/config.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}-packed'}\n",
+	})
+	pack := func() []byte {
+		_, err := kit.Output(kit.Tool(ctx, "helm", "package", packed, "--destination", filepath.Join(chart, "charts")))
+		s.must(err)
+		text, err := os.ReadFile(filepath.Join(chart, "charts/packed-0.1.0.tgz"))
+		s.must(err)
+		return text
+	}
+	before := pack()
+	packing := settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: entryOf("Packer", chart, "")}
+	operator := s.ownOperator(packing)
+	s.createOf("Packer", "hello")
+	s.awaitOf("Packer", "hello", "Ready")
+	s.settled(operator)
+	operator.Stop()
+	password := s.generated("password")
+	s.await("its time is another one", func() error {
+		if slices.Equal(pack(), before) {
+			return errors.New("it has the same bytes")
+		}
+		return nil
+	})
+	operator = s.ownOperator(packing)
+	s.settled(operator)
+	if s.generated("password") != password {
+		t.Error("it has another password")
+	}
+	s.must(s.hasRecords("hello", 1))
 }
