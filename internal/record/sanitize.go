@@ -153,6 +153,9 @@ func (s *sanitizer) children(manifest string) (kept []object.Child, left []strin
 					reason = why
 				}
 			}
+			if version := obj.GroupVersionKind(); reason == "" && version != kind {
+				left = append(left, fmt.Sprintf("took %s %q for one of %s: the cluster knows no %s", obj.GetKind(), obj.GetName(), version.GroupVersion(), kind.GroupVersion()))
+			}
 			if reason != "" {
 				left = append(left, fmt.Sprintf("left out %s %q: %s", obj.GetKind(), obj.GetName(), reason))
 				continue
@@ -164,10 +167,16 @@ func (s *sanitizer) children(manifest string) (kept []object.Child, left []strin
 }
 
 // refuse says why the owner's release can not hold obj, "" if it can. An error means that the cluster does not know the kind
-// (meta.IsNoMatchError), or could not be asked: to leave the object out would orphan it.
+// (meta.IsNoMatchError), or could not be asked: to leave the object out would orphan it. So it would where only the version is gone in which it was made: obj becomes one
+// of a version that there is.
 func (s *sanitizer) refuse(obj *unstructured.Unstructured) (reason string, err error) {
 	gvk := obj.GroupVersionKind()
 	mapping, err := s.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		if mapping, err = s.mapper.RESTMapping(gvk.GroupKind()); err == nil {
+			obj.SetGroupVersionKind(mapping.GroupVersionKind)
+		}
+	}
 	switch namespace := obj.GetNamespace(); {
 	case err != nil:
 		return "", err

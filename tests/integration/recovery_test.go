@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -11,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -340,4 +343,52 @@ func TestRetriesWhileOthersAreBusy(t *testing.T) {
 	}
 	s.must(env.Client.Delete(ctx, service))
 	s.awaitDeployed("hello")
+}
+
+// An object whose version the cluster no longer serves, as after an upgrade of Kubernetes, is the same in another one: it goes with its template, or with its custom resource.
+func TestVersionOfAnObjectIsGone(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Mover")
+	s.serveKind("Aged")
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	s.must(env.Client.Get(ctx, client.ObjectKey{Name: "ageds." + kindsGroup}, crd))
+	versions := crd.Spec.Versions
+	second := *versions[0].DeepCopy()
+	second.Name, versions[0].Storage = "v2", false
+	crd.Spec.Versions = append(versions, second)
+	s.must(env.Client.Update(ctx, crd))
+	s.awaitServed(kindsGroup+"/v2", "Aged")
+	chart := chartOf(t, map[string]string{
+		"Chart.yaml":            "{apiVersion: v2, name: mover, version: 0.1.0}",
+		"templates/config.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}'}\n",
+		"templates/aged.yaml":   "apiVersion: " + kindsGroup + "/v1\nkind: Aged\nmetadata: {name: '{{ .Release.Name }}'}\n",
+	})
+	only := settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: entryOf("Mover", chart, "")}
+	operator := s.ownOperator(only)
+	for _, name := range []string{"hello", "going"} {
+		s.createOf("Mover", name)
+		s.awaitOf("Mover", name, "Ready")
+	}
+	s.settled(operator)
+	operator.Stop()
+
+	crd.Status.StoredVersions = []string{"v2"}
+	s.must(env.Client.Status().Update(ctx, crd))
+	crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{second}
+	s.must(env.Client.Update(ctx, crd))
+	s.await("v1 is gone", func() error {
+		known, err := s.kubectl("", "get", "--raw", "/apis/"+kindsGroup+"/v1")
+		if strings.Contains(known, `"kind":"Aged"`) {
+			err = errors.New("it is known")
+		}
+		return err
+	})
+	s.must(os.Remove(filepath.Join(chart, "templates/aged.yaml")))
+	operator = s.ownOperator(only)
+	aged := kit.Object(kindsGroup+"/v2", "Aged")
+	s.awaitGone(aged, "hello")
+	s.awaitOf("Mover", "hello", "Ready")
+	s.settled(operator)
+	s.delete(s.of("Mover", "going"))
+	s.awaitGone(aged, "going")
 }
