@@ -238,7 +238,7 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 		if g.rollsBack {
 			before = nil
 		}
-		t.left = append(object.LeftTo(before, t.live, t.desired, g.plan.Ignored, g.plan.Scalable), fixed...)
+		t.left = object.LeftTo(before, t.live, t.desired, g.plan.Ignored, g.plan.Scalable)
 		if t.live == nil {
 			t.seen = nil
 			if g.Unchangeable != nil && g.Unchangeable.SameInAnyVersion(object.Named(t.desired)) {
@@ -256,7 +256,7 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 			}
 			continue // it was made since it was looked for
 		}
-		restored := restore(t.previous, t.live, t.desired, t.left)
+		restored := restore(t.previous, t.live, t.desired, slices.Concat(t.left, fixed))
 		object.ForgetHook(restored, t.desired)
 		object.Inherit(restored, g.owner)
 		object.ForgetAdopted(restored, g.owner, g.plan.Revision)

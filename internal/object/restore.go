@@ -97,12 +97,22 @@ func LeftTo(previous, live, desired *unstructured.Unstructured, rules Ignored, s
 // Unasked are the fields that the API server does not let change, as refused says, and of which the chart wants what it wanted before: what admission has made of them when
 // the object was made can only stay.
 func Unasked(previous, desired *unstructured.Unstructured, refused error) (left Left) {
-	for _, cause := range Causes(refused) {
-		p := pointer(strings.Split(cause.Field, "."))
+	add := func(p pointer) {
 		was, had, _ := p.in(previous.Object)
 		wanted, has, _ := p.in(desired.Object)
-		if had && has && reflect.DeepEqual(was, wanted) {
+		if had && has && reflect.DeepEqual(was, wanted) && p.String() != replicas {
 			left = append(left, p)
+		}
+	}
+	for _, cause := range Causes(refused) {
+		p := pointer(strings.Split(cause.Field, "."))
+		wanted, _, _ := p.in(desired.Object)
+		parts, isMap := wanted.(map[string]any) // spec of a StatefulSet, of which some may be changed
+		if !isMap {
+			add(p)
+		}
+		for part := range parts {
+			add(append(slices.Clone(p), part))
 		}
 	}
 	return left

@@ -171,10 +171,11 @@ func (s *sanitizer) children(manifest string) (kept []object.Child, left []strin
 // of a version that there is.
 func (s *sanitizer) refuse(obj *unstructured.Unstructured) (reason string, err error) {
 	gvk := obj.GroupVersionKind()
-	mapping, err := s.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	if meta.IsNoMatchError(err) {
-		if mapping, err = s.mapper.RESTMapping(gvk.GroupKind()); err == nil {
+	mapping, err := s.mapper.RESTMapping(gvk.GroupKind())
+	if err == nil && mapping.GroupVersionKind.Version != gvk.Version {
+		if _, err = s.mapper.RESTMapping(gvk.GroupKind(), gvk.Version); meta.IsNoMatchError(err) {
 			obj.SetGroupVersionKind(mapping.GroupVersionKind)
+			err = nil
 		}
 	}
 	switch namespace := obj.GetNamespace(); {

@@ -42,7 +42,7 @@ func owner() *unstructured.Unstructured {
 
 // newSanitizer knows Services and Namespaces, and collects what it reports.
 func newSanitizer() (*sanitizer, *[]string) {
-	mapper := meta.NewDefaultRESTMapper(nil)
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{{Version: "v1"}})
 	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "Service"}, meta.RESTScopeNamespace)
 	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, meta.RESTScopeRoot)
 	var told []string

@@ -264,7 +264,7 @@ func (a *actionClient) isOutOfTheWay(failed error) bool {
 		return false
 	}
 	_, err := a.cachedChild(*blocked)
-	if object.IsUncached(err) {
+	if err != nil { // the cache has nothing of those that lack the operator's label
 		err = a.clients.live.Get(object.Quietly(a.ctx), client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: blocked.Name}, blocked.Empty())
 	}
 	return apierrors.IsNotFound(err)

@@ -75,18 +75,24 @@ func pagePath(c *chart.Chart) string {
 	return "/" + strings.TrimPrefix(c.Metadata.Annotations[pagePathAnnotation], "/")
 }
 
+// packages finds packed subcharts, and what proves whose they are.
+var packages = regexp.MustCompile(`^charts/.*\.tgz(\.prov)?$`)
+
 // ChartDigest is the digest of a chart's files. Of a packed subchart, what is in it counts: helm dependency build packs it anew, with another time, whenever somebody
 // builds an image, and releases of another chart get another password.
 func ChartDigest(c *chart.Chart) string {
-	files := slices.DeleteFunc(slices.Clone(c.Raw), func(file *chart.File) bool {
-		return strings.HasPrefix(file.Name, "charts/") && path.Ext(file.Name) == ".tgz"
-	})
+	files := slices.DeleteFunc(slices.Clone(c.Raw), func(file *chart.File) bool { return packages.MatchString(file.Name) })
 	if len(files) < len(c.Raw) {
 		for _, dependency := range c.Dependencies() {
 			files = append(files, &chart.File{Name: "charts/" + dependency.Name(), Data: []byte(ChartDigest(dependency))})
 		}
 	}
 	return filesDigest(files)
+}
+
+// HasDigest is whether a digest is a chart's, be it as older versions made it, of subcharts as they are packed.
+func HasDigest(c *chart.Chart, digest string) bool {
+	return digest == ChartDigest(c) || digest == filesDigest(c.Raw)
 }
 
 func filesDigest(files []*chart.File) string {

@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -263,7 +264,7 @@ spec:
   template:
     spec:
       restartPolicy: Never
-      containers: [{name: once, image: example.com/once:{{ .Values.replicas }}}]`)}
+      containers: [{name: once, image: example.com/once:{{ .Values.replicas }}}]`) + "  allow: {hosts: ['*.example.com']}\n"}
 	first := s.ownOperator(once)
 	s.deploy("hello", kit.Greet("before"))
 	greets := func(name string) {
@@ -282,6 +283,18 @@ spec:
 	second := s.ownOperator(once)
 	greets("restarted")
 	s.settled(second)
+
+	// Nor is it when an upgrade has come as far, and was rolled back for something else.
+	lift := s.refuse(admissionregistrationv1.Create, "networking.k8s.io", "ingresses", "no ways in today", func() error {
+		return env.Client.Create(ctx, &networkingv1.Ingress{ObjectMeta: objectMeta(s.namespace, "probe"), Spec: networkingv1.IngressSpec{
+			DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "probe", Port: networkingv1.ServiceBackendPort{Number: 80}}},
+		}}, client.DryRunAll)
+	})
+	s.edit("hello", kit.Greet("refused"), kit.Set("ingress.enabled", true), kit.Set("ingress.host", "hello.example.com"))
+	s.awaitReason("hello", "Rejected", "no ways in today")
+	s.awaitGreeting("hello", "restarted")
+	lift()
+	greets("let")
 
 	s.edit("hello", kit.Set("replicas", 2))
 	s.awaitReason("hello", "Rejected", `Job "hello"`, "(spec.template: field is immutable)")

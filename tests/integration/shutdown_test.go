@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
@@ -36,7 +37,7 @@ func TestStoppedWhileInstalling(t *testing.T) {
 }
 
 // interrupted leaves a Welcome as if its operator had been killed in an upgrade when all objects were applied, a NetworkPolicy
-// that was not there before among them, and the records not yet brought to their end. It returns the Deployment before that.
+// that was not there before among them, and the records and the status not yet brought to their end. It returns the Deployment before that.
 func (s *scene) interrupted(only settings) *appsv1.Deployment {
 	s.Helper()
 	first := s.ownOperator(only)
@@ -44,6 +45,7 @@ func (s *scene) interrupted(only settings) *appsv1.Deployment {
 	s.settled(first)
 	before := &appsv1.Deployment{}
 	s.get(before, "hello")
+	applied, _, _ := unstructured.NestedMap(s.welcome("hello").Object, "status", "release")
 	s.edit("hello", kit.Set("networkPolicy.enabled", true))
 	s.await("a second record", func() error { return s.hasRecords("hello", 2) })
 	s.awaitDeployed("hello")
@@ -52,6 +54,9 @@ func (s *scene) interrupted(only settings) *appsv1.Deployment {
 		record.Labels["status"] = []string{"deployed", "pending-upgrade"}[i]
 		s.must(env.Client.Update(ctx, &record))
 	}
+	cr := s.welcome("hello")
+	s.must(unstructured.SetNestedMap(cr.Object, applied, "status", "release"))
+	s.must(env.Client.Status().Update(ctx, cr))
 	return before
 }
 
