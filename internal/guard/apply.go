@@ -458,7 +458,7 @@ func (g *Guard) isToGo(info *resource.Info) bool {
 	}
 	named := object.Named(content(applied.Object))
 	expired := slices.ContainsFunc(g.plan.Intact, func(child object.Child) bool { return child.Expired && child.Same(named) })
-	return !expired && !(info.Namespaced() && g.owner.GetDeletionTimestamp() != nil)
+	return !expired && (!info.Namespaced() || g.owner.GetDeletionTimestamp() == nil)
 }
 
 // keeps is whether an object is to outlive the owner: by its own annotation, because it was made so, or by the manifest that was applied last.
