@@ -100,7 +100,7 @@ func Unasked(previous, desired *unstructured.Unstructured, refused error) (left 
 	add := func(p pointer) {
 		was, had, _ := p.in(previous.Object)
 		wanted, has, _ := p.in(desired.Object)
-		if had && has && reflect.DeepEqual(was, wanted) && p.String() != replicas {
+		if had && has && reflect.DeepEqual(was, wanted) && p[0] != "metadata" && p.String() != replicas {
 			left = append(left, p)
 		}
 	}

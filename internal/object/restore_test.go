@@ -3,8 +3,11 @@ package object
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
@@ -500,6 +503,30 @@ func TestAnyShapes(t *testing.T) {
 					Asks(canonical)
 				})
 			}
+		}
+	}
+}
+
+// What admission has made of a field that cannot be changed stays, if the chart has not changed it, and nothing else does.
+func TestUnasked(t *testing.T) {
+	before := parse(t, "{metadata: {annotations: {a: b}}, spec: {replicas: 1, serviceName: a, template: {image: old}, volumeClaimTemplates: [{name: data}]}}")
+	after := parse(t, "{metadata: {annotations: {a: b}}, spec: {replicas: 1, serviceName: a, template: {image: new}, volumeClaimTemplates: [{name: data}]}}")
+	for name, want := range map[string][]string{
+		"spec":                      {"/spec/serviceName", "/spec/volumeClaimTemplates"},
+		"spec.volumeClaimTemplates": {"/spec/volumeClaimTemplates"},
+		"spec.template":             nil,
+		"metadata.annotations":      nil,
+		"spec.containers[0].image":  nil,
+		"":                          nil,
+	} {
+		refused := &apierrors.StatusError{ErrStatus: metav1.Status{Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Field: name}}}}}
+		var got []string
+		for _, p := range Unasked(before, after, refused) {
+			got = append(got, p.String())
+		}
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("of %q stay %q, not %q", name, got, want)
 		}
 	}
 }
