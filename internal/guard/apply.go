@@ -284,8 +284,8 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 			t.seen, t.wanted = t.live, restored
 		}
 		answer, err := g.patch(helper, t.info, t.live, patch)
-		if apierrors.IsInvalid(err) && fixed == nil && g.isAsApplied(t) {
-			if fixed = object.Unasked(t.previous, t.desired, err); fixed != nil {
+		if apierrors.IsInvalid(err) && fixed == nil && t.previous != nil {
+			if fixed = object.Unasked(t.previous, t.live, t.desired, restored, err); fixed != nil {
 				sent, t.seen = nil, nil
 				continue
 			}
@@ -318,11 +318,6 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 		}
 	}
 	return nil, fmt.Errorf("%s is changed again by somebody else each time that it is put right: end that (kubectl get -o yaml --show-managed-fields says who it is), or leave the fields to them (driftDetection.ignore in watches.yaml)", describe(t.info))
-}
-
-// isAsApplied is whether an object is as it was when it was applied last: what the API server holds of it is what admission made of what the chart wanted then.
-func (g *Guard) isAsApplied(t *target) bool {
-	return t.previous != nil && slices.ContainsFunc(g.plan.Known(), func(child object.Child) bool { return child.IsAsApplied(t.live, g.plan.Ignored) })
 }
 
 func (g *Guard) create(helper *resource.Helper, info *resource.Info) (*unstructured.Unstructured, error) {

@@ -77,8 +77,6 @@ type Plan struct {
 	// Intact are the objects that are as this process has left them when it applied that manifest. They are
 	// not looked at where the new manifest wants the same.
 	Intact []object.Child
-	// Known are the objects as they were applied last, nil if nothing trustworthy tells.
-	Known func() []object.Child
 	// Left are manifests of what may be there besides what the last revision names. It is deleted, if it is the
 	// owner's and the new manifest does not have it.
 	Left []string

@@ -27,6 +27,8 @@ const (
 	toldCauses = 5
 )
 
+var statefulSet = appsv1.SchemeGroupVersion.WithKind("StatefulSet").GroupKind()
+
 // Unchangeable is why an object cannot become what the chart wants as long as it is there: it is for people to delete.
 type Unchangeable struct {
 	Err    error
@@ -67,6 +69,10 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 		return nil, unchangeable("%s, and the chart asks to keep it: leave these fields to others (driftDetection.ignore in watches.yaml), or delete it by hand", refusal)
 	case takesClaims(t.live):
 		return nil, unchangeable("%s, and what its pods have stored would go with it (persistentVolumeClaimRetentionPolicy.whenDeleted: Delete): have it say Retain first, which can be changed, or leave these fields to others (driftDetection.ignore in watches.yaml)", refusal)
+	case kind == object.Claim && !g.plan.Recreate.Has(kind):
+		return nil, unchangeable("%s: have the spec ask for what it has, or leave these fields to others (driftDetection.ignore in watches.yaml). What is stored in it is lost with it", refusal)
+	case kind == statefulSet && !g.plan.Recreate.Has(kind):
+		return nil, unchangeable("%s: leave these fields to others (driftDetection.ignore in watches.yaml), have the operator delete it and make it anew (recreate: [%s] there), or delete it by hand (kubectl delete --cascade=orphan keeps its pods running)", refusal, kind)
 	case !g.plan.Recreate.Has(kind):
 		return nil, unchangeable("%s: leave these fields to others (driftDetection.ignore in watches.yaml), have the operator delete it and make it anew (recreate: [%s] there), or delete it by hand", refusal, kind)
 	case dryRun:

@@ -69,12 +69,6 @@ func (c Child) Intact(slim *unstructured.Unstructured, owner client.Object, key 
 	return Owned(slim, owner, []types.UID{c.UID}) && (metav1.GetControllerOfNoCopy(slim) == nil) == (Kept(slim) || InNoNamespace(slim)) && has(fingerprint, c.Fingerprint)
 }
 
-// IsAsApplied is whether an object of the API server, no Secret, has in it what c had when it was applied, but for its metadata and what may be left to others.
-func (c Child) IsAsApplied(live *unstructured.Unstructured, rules Ignored) bool {
-	now := Fingerprint(live, rules)
-	return c.Same(Named(live)) && min(len(now), len(c.Fingerprint)) >= digestLength && now[:digestLength] == c.Fingerprint[:digestLength]
-}
-
 // ShownBy is whether object, read from a cache, already is as c was applied, or newer.
 func (c Child) ShownBy(object client.Object) bool {
 	order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), c.ResourceVersion)

@@ -47,7 +47,7 @@ func Health(live *unstructured.Unstructured) (*status.Result, error) {
 		if text("status", "phase") == "Failed" {
 			return &status.Result{Status: status.FailedStatus, Message: "it has ended in failure: " + cmp.Or(text("status", "reason"), "its log says why"), Conditions: []status.Condition{{Reason: "PodFailed"}}}, nil
 		}
-	case claim:
+	case Claim:
 		if text("status", "phase") == "Pending" {
 			return &status.Result{Status: status.CurrentStatus, Message: "it waits for its first pod, or for its volume"}, nil
 		}

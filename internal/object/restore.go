@@ -45,7 +45,7 @@ func othersIn(object *unstructured.Unstructured) []pointer {
 		for i := range min(len(list(field(object.Object["spec"], "ports"))), maxPorts) {
 			others = append(others, pointer{"spec", "ports", strconv.Itoa(i), "nodePort"})
 		}
-	case claim:
+	case Claim:
 		others = append(others, storage)
 	}
 	return others
@@ -56,7 +56,8 @@ const maxPorts = 100
 
 var (
 	service = schema.GroupKind{Kind: "Service"}
-	claim   = schema.GroupKind{Kind: "PersistentVolumeClaim"}
+	// Claim keeps what pods have stored.
+	Claim   = schema.GroupKind{Kind: "PersistentVolumeClaim"}
 	storage = mustPointer("/spec/resources/requests/storage")
 )
 
@@ -88,19 +89,22 @@ func LeftTo(previous, live, desired *unstructured.Unstructured, rules Ignored, s
 			left = append(left, count)
 		}
 	}
-	if live != nil && desired.GroupVersionKind().GroupKind() == claim && isGrown(previous, live, desired) {
+	if live != nil && desired.GroupVersionKind().GroupKind() == Claim && isGrown(previous, live, desired) {
 		left = append(left, storage)
 	}
 	return left
 }
 
-// Unasked are the fields that the API server does not let change, as refused says, and of which the chart wants what it wanted before: what admission has made of them when
-// the object was made can only stay.
-func Unasked(previous, desired *unstructured.Unstructured, refused error) (left Left) {
+// Unasked are the fields that the API server does not let be put back in live to what they are in restored, as refused says, of which the chart wants what it wanted
+// before, and which nobody has written but the operator: what admission has made of them when the object was made can only stay.
+func Unasked(previous, live, desired, restored *unstructured.Unstructured, refused error) (left Left) {
 	add := func(p pointer) {
 		was, had, _ := p.in(previous.Object)
 		wanted, has, _ := p.in(desired.Object)
-		if had && has && reflect.DeepEqual(was, wanted) && p[0] != "metadata" && p.String() != replicas {
+		if !had || !has || !reflect.DeepEqual(was, wanted) || p[0] == "metadata" {
+			return
+		}
+		if Writer(live, &unstructured.Unstructured{Object: Left{p}.keep(live.Object, restored.Object)}) == Manager {
 			left = append(left, p)
 		}
 	}

@@ -509,10 +509,16 @@ func TestAnyShapes(t *testing.T) {
 
 // What admission has made of a field that cannot be changed stays, if the chart has not changed it, and nothing else does.
 func TestUnasked(t *testing.T) {
-	before := parse(t, "{metadata: {annotations: {a: b}}, spec: {replicas: 1, serviceName: a, template: {image: old}, volumeClaimTemplates: [{name: data}]}}")
-	after := parse(t, "{metadata: {annotations: {a: b}}, spec: {replicas: 1, serviceName: a, template: {image: new}, volumeClaimTemplates: [{name: data}]}}")
+	before := parse(t, "{metadata: {annotations: {a: b}}, spec: {replicas: 1, serviceName: a, policy: {a: b}, template: {image: old}, volumeClaimTemplates: [{name: data, class: slow}]}}")
+	after := parse(t, "{metadata: {annotations: {a: b}}, spec: {replicas: 1, serviceName: a, policy: {a: b}, template: {image: new}, volumeClaimTemplates: [{name: data, class: slow}]}}")
+	live := parse(t, "{metadata: {annotations: {a: theirs}}, spec: {replicas: 5, serviceName: a, policy: {a: theirs}, template: {image: old}, volumeClaimTemplates: [{name: data, class: fast}]}}")
+	live.SetManagedFields([]metav1.ManagedFieldsEntry{
+		{Manager: Manager, FieldsV1: metav1.NewFieldsV1(`{"f:metadata": {"f:annotations": {"f:a": {}}}, "f:spec": {"f:serviceName": {}, "f:policy": {"f:a": {}}, "f:template": {"f:image": {}}, "f:volumeClaimTemplates": {}}}`)},
+		{Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(`{"f:spec": {"f:replicas": {}, "f:policy": {"f:a": {}}}}`)},
+	})
+	restored := Restore(before, live, after, nil)
 	for name, want := range map[string][]string{
-		"spec":                      {"/spec/serviceName", "/spec/volumeClaimTemplates"},
+		"spec":                      {"/spec/volumeClaimTemplates"},
 		"spec.volumeClaimTemplates": {"/spec/volumeClaimTemplates"},
 		"spec.template":             nil,
 		"metadata.annotations":      nil,
@@ -521,7 +527,7 @@ func TestUnasked(t *testing.T) {
 	} {
 		refused := &apierrors.StatusError{ErrStatus: metav1.Status{Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Field: name}}}}}
 		var got []string
-		for _, p := range Unasked(before, after, refused) {
+		for _, p := range Unasked(before, live, after, restored, refused) {
 			got = append(got, p.String())
 		}
 		slices.Sort(got)

@@ -11,6 +11,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -298,4 +299,84 @@ spec:
 
 	s.edit("hello", kit.Set("replicas", 2))
 	s.awaitReason("hello", "Rejected", `Job "hello"`, "(spec.template: field is immutable)")
+}
+
+// So does what it has made of a StatefulSet, of which the rest is put back and rolled back, and whose pods go on where it is deleted as the message says.
+func TestStatefulSetThatAdmissionHasChanged(t *testing.T) {
+	s := newScene(t)
+	s.collectGarbage()
+	s.grant(appsv1.GroupName, "statefulsets")
+	set := func(name string) *appsv1.StatefulSet {
+		found := &appsv1.StatefulSet{}
+		s.get(found, name)
+		return found
+	}
+	s.mutate(`[JSONPatch{op: "replace", path: "/spec/serviceName", value: "ours"}]`, "statefulsets", func() error {
+		probe := &appsv1.StatefulSet{ObjectMeta: objectMeta(s.namespace, "probe"), Spec: appsv1.StatefulSetSpec{ServiceName: "theirs", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}}
+		probe.Spec.Template.Labels = map[string]string{"a": "b"}
+		probe.Spec.Template.Spec.Containers = []corev1.Container{{Name: "main", Image: "example.com/main:1"}}
+		if err := env.Client.Create(ctx, probe, client.DryRunAll); err != nil {
+			return err
+		}
+		if probe.Spec.ServiceName != "ours" {
+			return errors.New("its name stays")
+		}
+		return nil
+	}, admissionregistrationv1.Create)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: {{ .Release.Name }}}
+spec:
+  serviceName: {{ if eq .Values.name "moved" }}moved{{ else }}chart{{ end }}
+  selector: {matchLabels: {set: {{ .Release.Name }}}}
+  template:
+    metadata: {labels: {set: {{ .Release.Name }}}}
+    spec:
+      containers: [{name: main, image: "example.com/main:{{ .Values.name }}"}]`) + "  allow: {hosts: ['*.example.com']}\n"})
+	s.deploy("hello", kit.Greet("one"))
+	image := func() string { return set("hello").Spec.Template.Spec.Containers[0].Image }
+	is := func(name string) {
+		t.Helper()
+		s.await("its image is "+name, func() error {
+			if got := image(); got != "example.com/main:"+name {
+				return errors.New(got)
+			}
+			return nil
+		})
+	}
+	upgraded := func(name string) {
+		t.Helper()
+		s.edit("hello", kit.Greet(name))
+		is(name)
+		s.awaitDeployed("hello")
+	}
+	upgraded("two")
+
+	drifted := set("hello")
+	drifted.Spec.Template.Spec.Containers[0].Image = "example.com/main:theirs"
+	s.must(env.Client.Update(ctx, drifted))
+	is("two")
+	s.settled(operator)
+
+	lift := s.refuse(admissionregistrationv1.Create, "networking.k8s.io", "ingresses", "no ways in today", func() error {
+		return env.Client.Create(ctx, &networkingv1.Ingress{ObjectMeta: objectMeta(s.namespace, "probe"), Spec: networkingv1.IngressSpec{
+			DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "probe", Port: networkingv1.ServiceBackendPort{Number: 80}}},
+		}}, client.DryRunAll)
+	})
+	s.edit("hello", kit.Greet("refused"), kit.Set("ingress.enabled", true), kit.Set("ingress.host", "hello.example.com"))
+	s.awaitReason("hello", "Rejected", "no ways in today")
+	is("two")
+	lift()
+	upgraded("let")
+
+	s.edit("hello", kit.Greet("moved"))
+	s.awaitReason("hello", "Rejected", `StatefulSet "hello"`, "--cascade=orphan")
+	_, err := s.kubectl("", "delete", "statefulset", "hello", "--cascade=orphan")
+	s.must(err)
+	is("moved")
+	s.awaitDeployed("hello")
+	if got := set("hello").Spec.ServiceName; got != "ours" {
+		t.Errorf("its service is %s", got)
+	}
 }
