@@ -118,7 +118,7 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	}
 	// Not always: an object may only be taken once another one is there, which a rehearsal does not make.
 	failed := a.failure()
-	rehearse := a.current.Status == release.StatusFailed && a.current.Inputs == a.wanted && (failed.count%10 > 0 || unchangeable(failed.err) != nil)
+	rehearse := a.current.Status == release.StatusFailed && a.current.Inputs == a.wanted && failed.count%10 > 0
 	begun, err := a.begun(opts)
 	if err != nil {
 		return nil, err
