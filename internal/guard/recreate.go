@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/resource"
 
@@ -26,8 +27,6 @@ const (
 	// toldCauses bounds how many of the causes of a refusal are told.
 	toldCauses = 5
 )
-
-var statefulSet = appsv1.SchemeGroupVersion.WithKind("StatefulSet").GroupKind()
 
 // Unchangeable is why an object cannot become what the chart wants as long as it is there: it is for people to delete.
 type Unchangeable struct {
@@ -66,15 +65,11 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 	case g.isGiven(t.live), object.JustAdopted(t.live, g.owner, g.plan.Revision):
 		return nil, unchangeable("%s, and what is taken over is not made anew: have the spec say the same, or delete it by hand", refusal)
 	case g.keeps(t.info, t.live) || object.Kept(t.desired):
-		return nil, unchangeable("%s, and the chart asks to keep it: leave these fields to others (driftDetection.ignore in watches.yaml), or delete it by hand", refusal)
+		return nil, unchangeable("%s, and the chart asks to keep it: %s, or delete it by hand", refusal, leaveThem)
 	case takesClaims(t.live):
-		return nil, unchangeable("%s, and what its pods have stored would go with it (persistentVolumeClaimRetentionPolicy.whenDeleted: Delete): have it say Retain first, which can be changed, or leave these fields to others (driftDetection.ignore in watches.yaml)", refusal)
-	case kind == object.Claim && !g.plan.Recreate.Has(kind):
-		return nil, unchangeable("%s: have the spec ask for what it has, or leave these fields to others (driftDetection.ignore in watches.yaml). What is stored in it is lost with it", refusal)
-	case kind == statefulSet && !g.plan.Recreate.Has(kind):
-		return nil, unchangeable("%s: leave these fields to others (driftDetection.ignore in watches.yaml), have the operator delete it and make it anew (recreate: [%s] there), or delete it by hand (kubectl delete --cascade=orphan keeps its pods running)", refusal, kind)
+		return nil, unchangeable("%s, and what its pods have stored would go with it (persistentVolumeClaimRetentionPolicy.whenDeleted: Delete): have it say Retain first, which can be changed, or %s", refusal, leaveThem)
 	case !g.plan.Recreate.Has(kind):
-		return nil, unchangeable("%s: leave these fields to others (driftDetection.ignore in watches.yaml), have the operator delete it and make it anew (recreate: [%s] there), or delete it by hand", refusal, kind)
+		return nil, unchangeable("%s: %s", refusal, remedy(kind))
 	case dryRun:
 		made := content(answer)
 		made.SetName(t.info.Name)
@@ -89,6 +84,21 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 	}
 	g.plan.Recreated(fmt.Sprintf("%s was deleted and made anew: %s", describe(t.info), why))
 	return content(created), nil
+}
+
+// leaveThem is what to do about fields that cannot be changed, for all kinds.
+const leaveThem = "leave these fields to others (driftDetection.ignore in watches.yaml)"
+
+// remedy is what to do about an object that cannot be changed, and is of a kind that is not made anew.
+func remedy(kind schema.GroupKind) string {
+	if kind == object.Claim {
+		return "have the spec ask for what it has, or " + leaveThem + ". What is stored in it is lost with it"
+	}
+	text := fmt.Sprintf("%s, have the operator delete it and make it anew (recreate: [%s] there), or delete it by hand", leaveThem, kind)
+	if kind == object.StatefulSet {
+		text += " (kubectl delete --cascade=orphan keeps its pods running)"
+	}
+	return text
 }
 
 // takesClaims is whether the claims of a StatefulSet, which are owned by it then, are deleted with it.

@@ -31,7 +31,7 @@ func Health(live *unstructured.Unstructured) (*status.Result, error) {
 	}
 	onDelete := text("spec", "updateStrategy", "type") == "OnDelete"
 	switch live.GroupVersionKind().GroupKind() {
-	case schema.GroupKind{Group: "apps", Kind: "StatefulSet"}:
+	case StatefulSet:
 		if onDelete {
 			replicas, _, _ := unstructured.NestedFieldNoCopy(live.Object, "spec", "replicas")
 			set(map[string]any{"rollingUpdate": map[string]any{"partition": replicas}}, "spec", "updateStrategy")

@@ -15,6 +15,12 @@ var (
 	Pod = schema.GroupKind{Kind: "Pod"}
 )
 
+// Kinds of what keeps data.
+var (
+	StatefulSet = schema.GroupKind{Group: "apps", Kind: "StatefulSet"}
+	Claim       = schema.GroupKind{Kind: "PersistentVolumeClaim"}
+)
+
 // Empty is an object of a kind with nothing in it: to be read into, or to stand for the kind.
 func Empty(gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	empty := &unstructured.Unstructured{}

@@ -21,7 +21,7 @@ import (
 // API server gives every other field its default again, so one that somebody added disappears.
 var othersUnlessSet = map[schema.GroupKind][]pointer{
 	{Group: "apps", Kind: "Deployment"}:                     pointers(replicas, "/spec/paused", restartedAt), // kubectl rollout pause, restart
-	{Group: "apps", Kind: "StatefulSet"}:                    pointers(replicas, restartedAt),
+	StatefulSet:                                             pointers(replicas, restartedAt),
 	{Group: "apps", Kind: "DaemonSet"}:                      pointers(restartedAt),
 	{Group: "batch", Kind: "CronJob"}:                       pointers("/spec/suspend"), // kubectl patch, before a maintenance
 	{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}: {},
@@ -56,8 +56,6 @@ const maxPorts = 100
 
 var (
 	service = schema.GroupKind{Kind: "Service"}
-	// Claim keeps what pods have stored.
-	Claim   = schema.GroupKind{Kind: "PersistentVolumeClaim"}
 	storage = mustPointer("/spec/resources/requests/storage")
 )
 

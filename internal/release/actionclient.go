@@ -184,16 +184,20 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 	}
 	a.text, a.wanted, a.plain, a.asks = text, a.key.Digest([]byte(text)), object.Plain.Digest([]byte(text)), a.source.questions(text)
 	a.older, a.made = nil, [2]string{a.wanted, a.plain}
-	if strings.Contains(text, "e+") || a.source.packedDigest != a.source.digest { // else they are the same
-		packed := wanted
+	var others []func() (string, error)
+	if strings.Contains(text, "e+") { // else no number is printed otherwise
+		others = append(others, wanted.older)
+	}
+	if packed := wanted; a.source.packedDigest != a.source.digest {
 		packed.Chart = a.source.packedDigest
-		for _, write := range []func() (string, error){wanted.older, packed.text, packed.older} {
-			older, err := write()
-			if err != nil {
-				return err
-			}
-			a.older = append(a.older, a.key.Digest([]byte(older)), object.Plain.Digest([]byte(older)))
+		others = append(others, packed.text, packed.older)
+	}
+	for _, write := range others {
+		older, err := write()
+		if err != nil {
+			return err
 		}
+		a.older = append(a.older, a.key.Digest([]byte(older)), object.Plain.Digest([]byte(older)))
 	}
 	if !reflect.ValueOf(allow).IsZero() {
 		wanted.Allow = object.Allow{}

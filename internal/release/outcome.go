@@ -75,10 +75,9 @@ func brief(err error) error {
 	}
 	text := err.Error()
 	short := errors.New(object.Cut(text, maxError/2) + " … " + strings.ToValidUTF8(text[len(text)-maxError/2:], ""))
-	var unchangeable *guard.Unchangeable
-	switch {
-	case errors.As(err, &unchangeable):
-		return &guard.Unchangeable{Err: short, Object: unchangeable.Object}
+	switch blocked := unchangeable(err); {
+	case blocked != nil:
+		return &guard.Unchangeable{Err: short, Object: *blocked}
 	case errors.As(err, &notAllowed{}):
 		return notAllowed{short}
 	case errors.As(err, &noPlace{}):

@@ -177,9 +177,12 @@ func (a *actionClient) letGo(op *operation) error {
 // deleteUnowned deletes the objects in no namespace of a release that nothing tells of but the status and the objects, all but spared. What else carries no owner
 // reference is kept. Those of kinds that the cluster no longer knows have gone with these, and would hold up all others for good.
 func (a *actionClient) deleteUnowned(op *operation, spared ...object.Child) error {
-	children, err := a.remaining()
-	var known []object.Child
-	for _, child := range children {
+	remaining, err := a.remaining()
+	if err != nil {
+		return err
+	}
+	var children []object.Child
+	for _, child := range remaining {
 		mapping, unknown := a.clients.mapper.RESTMapping(child.Empty().GroupVersionKind().GroupKind()) // in any version: that in which it was made may have gone by itself
 		if meta.IsNoMatchError(unknown) || slices.ContainsFunc(spared, child.SameInAnyVersion) {
 			continue
@@ -187,11 +190,10 @@ func (a *actionClient) deleteUnowned(op *operation, spared ...object.Child) erro
 		if unknown == nil {
 			child.APIVersion = mapping.GroupVersionKind.GroupVersion().String()
 		}
-		known = append(known, child)
+		children = append(children, child)
 	}
-	children = known
-	if err != nil || len(children) == 0 {
-		return err
+	if len(children) == 0 {
+		return nil
 	}
 	if op == nil {
 		if op, err = a.begin(nil, false); err != nil {

@@ -23,6 +23,20 @@ import (
 )
 
 const (
+	// migrateJob has what its metadata has besides put in.
+	migrateJob = `
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: {{ .Release.Name }}-migrate
+  %s
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: migrate, image: "example.com/migrate:1"}]`
+	asPreUpgrade = "annotations: {helm.sh/hook: pre-upgrade, helm.sh/hook-delete-policy: hook-succeeded}"
+
 	withoutHooks = "helm.sdk.operatorframework.io/uninstall-disable-hooks"
 
 	hookJob = `
@@ -576,17 +590,7 @@ func TestHooksOfLostRecords(t *testing.T) {
 func TestHookThatRanBefore(t *testing.T) {
 	s := newScene(t)
 	s.grantJobs()
-	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
-apiVersion: batch/v1
-kind: Job
-metadata:
-  name: {{ .Release.Name }}-migrate
-  annotations: {helm.sh/hook: pre-upgrade, helm.sh/hook-delete-policy: hook-succeeded}
-spec:
-  template:
-    spec:
-      restartPolicy: Never
-      containers: [{name: migrate, image: "example.com/migrate:1"}]`)})
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, fmt.Sprintf(migrateJob, asPreUpgrade))})
 	s.deploy("hello")
 	s.edit("hello", kit.Greet("after"))
 	failed := &batchv1.Job{}
@@ -702,22 +706,10 @@ metadata:
 func TestJobThatBecomesAHook(t *testing.T) {
 	s := newScene(t)
 	s.grantJobs()
-	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
-apiVersion: batch/v1
-kind: Job
-metadata:
-  name: {{ .Release.Name }}-migration
-  {{- if eq .Values.name "after" }}
-  annotations: {helm.sh/hook: pre-upgrade, helm.sh/hook-delete-policy: hook-succeeded}
-  {{- end }}
-spec:
-  template:
-    spec:
-      restartPolicy: Never
-      containers: [{name: migration, image: example.com/migration:1}]`)})
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, fmt.Sprintf(migrateJob, `{{ if eq .Values.name "after" }}`+asPreUpgrade+"{{ end }}"))})
 	s.deploy("hello", kit.Greet("before"))
 	job := &batchv1.Job{}
-	s.get(job, "hello-migration")
+	s.get(job, "hello-migrate")
 	s.edit("hello", kit.Greet("after"))
 	s.endHook(s.another(job.Name, job))
 	s.awaitGreeting("hello", "after")

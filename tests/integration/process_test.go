@@ -3,6 +3,7 @@ package integration
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ import (
 
 	"demo.welcome.domain/welcome-operator/tests/controlplane"
 	"demo.welcome.domain/welcome-operator/tests/kit"
+	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
 
 // settings of an operator process. The zero value is the operator as it is deployed.
@@ -96,13 +98,22 @@ func (p *process) reconciles(t *testing.T) int {
 // scrape reads /metrics with a token, or without one.
 func (p *process) scrape(t *testing.T, token string) (status int, body string) {
 	t.Helper()
-	scrape := func() (int, string, error) { return kit.Scrape(ctx, "https://"+p.Metrics+"/metrics", token) }
-	status, body, err := scrape()
-	for start := time.Now(); (errors.Is(err, syscall.ECONNREFUSED) || status >= http.StatusInternalServerError) && time.Since(start) < patience; status, body, err = scrape() {
-		time.Sleep(50 * time.Millisecond) // the caches may be filled before the metrics are served, and the API server, which is asked who may read them, be late
-	}
-	if err != nil {
+	var failed error
+	// The caches may be filled before the metrics are served, and the API server, which is asked who may read them, be late.
+	if err := waiting.For(ctx, t.Logf, "the metrics are served", patience, 50*time.Millisecond, func(ctx context.Context) error {
+		status, body, failed = kit.Scrape(ctx, "https://"+p.Metrics+"/metrics", token)
+		switch {
+		case errors.Is(failed, syscall.ECONNREFUSED):
+			return failed
+		case status >= http.StatusInternalServerError:
+			return fmt.Errorf("they answer %d: %s", status, body)
+		}
+		return nil
+	}); err != nil {
 		t.Fatal(err)
+	}
+	if failed != nil {
+		t.Fatal(failed)
 	}
 	return status, body
 }

@@ -10,7 +10,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -286,11 +285,7 @@ spec:
 	s.settled(second)
 
 	// Nor is it when an upgrade has come as far, and was rolled back for something else.
-	lift := s.refuse(admissionregistrationv1.Create, "networking.k8s.io", "ingresses", "no ways in today", func() error {
-		return env.Client.Create(ctx, &networkingv1.Ingress{ObjectMeta: objectMeta(s.namespace, "probe"), Spec: networkingv1.IngressSpec{
-			DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "probe", Port: networkingv1.ServiceBackendPort{Number: 80}}},
-		}}, client.DryRunAll)
-	})
+	lift := s.noIngresses()
 	s.edit("hello", kit.Greet("refused"), kit.Set("ingress.enabled", true), kit.Set("ingress.host", "hello.example.com"))
 	s.awaitReason("hello", "Rejected", "no ways in today")
 	s.awaitGreeting("hello", "restarted")
@@ -359,11 +354,7 @@ spec:
 	is("two")
 	s.settled(operator)
 
-	lift := s.refuse(admissionregistrationv1.Create, "networking.k8s.io", "ingresses", "no ways in today", func() error {
-		return env.Client.Create(ctx, &networkingv1.Ingress{ObjectMeta: objectMeta(s.namespace, "probe"), Spec: networkingv1.IngressSpec{
-			DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "probe", Port: networkingv1.ServiceBackendPort{Number: 80}}},
-		}}, client.DryRunAll)
-	})
+	lift := s.noIngresses()
 	s.edit("hello", kit.Greet("refused"), kit.Set("ingress.enabled", true), kit.Set("ingress.host", "hello.example.com"))
 	s.awaitReason("hello", "Rejected", "no ways in today")
 	is("two")

@@ -11,6 +11,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -398,6 +399,16 @@ func (s *scene) noDeployments() (remove func()) {
 	s.Helper()
 	return s.refuse(admissionregistrationv1.Create, "apps", "deployments", "no Deployments today", func() error {
 		return env.Client.Create(ctx, probeDeployment(s.namespace), client.DryRunAll)
+	})
+}
+
+// noIngresses makes a policy that refuses every Ingress in the namespace.
+func (s *scene) noIngresses() (lift func()) {
+	s.Helper()
+	return s.refuse(admissionregistrationv1.Create, "networking.k8s.io", "ingresses", "no ways in today", func() error {
+		return env.Client.Create(ctx, &networkingv1.Ingress{ObjectMeta: objectMeta(s.namespace, "probe"), Spec: networkingv1.IngressSpec{
+			DefaultBackend: &networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "probe", Port: networkingv1.ServiceBackendPort{Number: 80}}},
+		}}, client.DryRunAll)
 	})
 }
 
