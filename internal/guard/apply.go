@@ -231,7 +231,8 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 	restore := object.Restore
 	var refused error     // why the API server has not taken that
 	crowded := false      // whether that is for how much is in the annotations, which have a limit
-	var fixed object.Left // what can't be changed, and the chart has not
+	again := false        // whether that was asked twice
+	var fixed object.Left // what admission would make of a new one as well
 	var sent map[string]any
 	for range attempts {
 		before := t.previous
@@ -284,12 +285,6 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 			t.seen, t.wanted = t.live, restored
 		}
 		answer, err := g.patch(helper, t.info, t.live, patch)
-		if apierrors.IsInvalid(err) && fixed == nil && t.previous != nil {
-			if fixed = object.Unasked(t.previous, t.live, t.desired, restored, err); fixed != nil {
-				sent, t.seen = nil, nil
-				continue
-			}
-		}
 		switch {
 		case apierrors.IsNotFound(err), isAbout(err, "metadata.uid"), apierrors.IsConflict(err):
 			// It was deleted, made anew or, before it was the owner's, changed by somebody, since it was looked at.
@@ -297,6 +292,8 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 				return nil, err
 			}
 			sent, t.seen = nil, nil
+		case (apierrors.IsInvalid(err) || isDenied(err)) && !again: // a policy may also deny for a moment
+			again, fixed, sent, t.seen = true, g.asAnew(t, restored), nil, nil
 		case (apierrors.IsInvalid(err) || isDenied(err)) && refused == nil:
 			// Perhaps for what others have set in it, which does not go together with what the chart wants.
 			restore, refused, crowded, sent, t.seen = object.Reset, err, isAbout(err, "metadata.annotations"), nil, nil

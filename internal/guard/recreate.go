@@ -41,10 +41,8 @@ func (u *Unchangeable) Error() string { return u.Err.Error() }
 // is no reason to delete what is there.
 func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.Unstructured, error) {
 	anew := object.Anew(t.live, t.desired, t.left)
-	probe := anew.DeepCopy()
-	probe.SetName("dry-run-" + string(t.live.GetUID())) // its own name is taken
-	answer, err := resource.NewHelper(t.info.Client, t.info.Mapping).DryRun(true).Create(t.info.Namespace, false, probe)
-	if err = said(t.info, err); err != nil && causes(err) == causes(refused) {
+	made, err := g.rehearseAnew(t, anew)
+	if err != nil && causes(err) == causes(refused) {
 		return nil, refused
 	}
 	if err != nil { // a quota that is full, or a node port that the one in its place has: what is deleted first may not come back
@@ -71,8 +69,6 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 	case !g.plan.Recreate.Has(kind):
 		return nil, unchangeable("%s: %s", refusal, remedy(kind))
 	case dryRun:
-		made := content(answer)
-		made.SetName(t.info.Name)
 		return made, nil
 	}
 	if err := g.takeOut(t); err != nil {
@@ -84,6 +80,29 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 	}
 	g.plan.Recreated(fmt.Sprintf("%s was deleted and made anew: %s", describe(t.info), why))
 	return content(created), nil
+}
+
+// rehearseAnew is what the API server would make of an object in the place of the live one.
+func (g *Guard) rehearseAnew(t *target, anew *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	probe := anew.DeepCopy()
+	probe.SetName("dry-run-" + string(t.live.GetUID())) // its own name is taken
+	answer, err := resource.NewHelper(t.info.Client, t.info.Mapping).DryRun(true).Create(t.info.Namespace, false, probe)
+	if err != nil {
+		return nil, said(t.info, err)
+	}
+	made := content(answer)
+	made.SetName(t.info.Name)
+	return made, nil
+}
+
+// asAnew is what to leave of an object that cannot become what restored is: to make it anew would change nothing of that. It is nothing where the API server would take no
+// other one, for a quota, say.
+func (g *Guard) asAnew(t *target, restored *unstructured.Unstructured) object.Left {
+	made, err := g.rehearseAnew(t, object.Anew(t.live, t.desired, t.left))
+	if err != nil {
+		return nil
+	}
+	return object.AsAnew(t.live, restored, made)
 }
 
 // leaveThem is what to do about fields that cannot be changed, for all kinds.

@@ -93,28 +93,41 @@ func LeftTo(previous, live, desired *unstructured.Unstructured, rules Ignored, s
 	return left
 }
 
-// Unasked are the fields that the API server does not let be put back in live to what they are in restored, as refused says, of which the chart wants what it wanted
-// before, and which nobody has written but the operator: what admission has made of them when the object was made can only stay.
-func Unasked(previous, live, desired, restored *unstructured.Unstructured, refused error) (left Left) {
-	add := func(p pointer) {
-		was, had, _ := p.in(previous.Object)
-		wanted, has, _ := p.in(desired.Object)
-		if !had || !has || !reflect.DeepEqual(was, wanted) || p[0] == "metadata" {
-			return
-		}
-		if Writer(live, &unstructured.Unstructured{Object: Left{p}.keep(live.Object, restored.Object)}) == Manager {
-			left = append(left, p)
+// AsAnew are the fields of live, but for its metadata, in which it is not as restored, and what the API server would make anew in its place is as live: whatever the chart
+// wants, admission has the last word there.
+func AsAnew(live, restored, anew *unstructured.Unstructured) (left Left) {
+	for key := range both(live.Object, restored.Object) {
+		if key != "metadata" {
+			left = append(left, asAnew(pointer{key}, live.Object[key], restored.Object[key], anew.Object[key])...)
 		}
 	}
-	for _, cause := range Causes(refused) {
-		p := pointer(strings.Split(cause.Field, "."))
-		wanted, _, _ := p.in(desired.Object)
-		parts, isMap := wanted.(map[string]any) // spec of a StatefulSet, of which some may be changed
-		if !isMap {
-			add(p)
+	return left
+}
+
+func asAnew(p pointer, live, restored, anew any) (left Left) {
+	if reflect.DeepEqual(live, restored) {
+		return nil
+	}
+	if reflect.DeepEqual(live, anew) {
+		return Left{p}
+	}
+	inner := func(token string, live, restored, anew any) {
+		left = append(left, asAnew(append(slices.Clone(p), token), live, restored, anew)...)
+	}
+	was, isMap := live.(map[string]any)
+	wanted, isWanted := restored.(map[string]any)
+	if isMap && isWanted {
+		for key := range both(was, wanted) {
+			inner(key, was[key], wanted[key], field(anew, key))
 		}
-		for part := range parts {
-			add(append(slices.Clone(p), part))
+		return left
+	}
+	if elements := list(restored); len(list(live)) == len(elements) {
+		for i, element := range elements {
+			p := pointer{strconv.Itoa(i)}
+			there, _, _ := p.across(restored, live).in(live)
+			made, _, _ := p.across(restored, anew).in(anew)
+			inner(p[0], there, element, made)
 		}
 	}
 	return left

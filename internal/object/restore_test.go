@@ -6,8 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
@@ -507,32 +505,26 @@ func TestAnyShapes(t *testing.T) {
 	}
 }
 
-// What admission has made of a field that cannot be changed stays, if the chart has not changed it, and nothing else does.
-func TestUnasked(t *testing.T) {
-	before := parse(t, "{metadata: {annotations: {a: b}}, spec: {replicas: 1, serviceName: a, policy: {a: b}, template: {image: old}, volumeClaimTemplates: [{name: data, class: slow}]}}")
-	after := parse(t, "{metadata: {annotations: {a: b}}, spec: {replicas: 1, serviceName: a, policy: {a: b}, template: {image: new}, volumeClaimTemplates: [{name: data, class: slow}]}}")
-	live := parse(t, "{metadata: {annotations: {a: theirs}}, spec: {replicas: 5, serviceName: a, policy: {a: theirs}, template: {image: old}, volumeClaimTemplates: [{name: data, class: fast}]}}")
-	live.SetManagedFields([]metav1.ManagedFieldsEntry{
-		{Manager: Manager, FieldsV1: metav1.NewFieldsV1(`{"f:metadata": {"f:annotations": {"f:a": {}}}, "f:spec": {"f:serviceName": {}, "f:policy": {"f:a": {}}, "f:template": {"f:image": {}}, "f:volumeClaimTemplates": {}}}`)},
-		{Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(`{"f:spec": {"f:replicas": {}, "f:policy": {"f:a": {}}}}`)},
-	})
-	restored := Restore(before, live, after, nil)
-	for name, want := range map[string][]string{
-		"spec":                      {"/spec/volumeClaimTemplates"},
-		"spec.volumeClaimTemplates": {"/spec/volumeClaimTemplates"},
-		"spec.template":             nil,
-		"metadata.annotations":      nil,
-		"spec.containers[0].image":  nil,
-		"":                          nil,
-	} {
-		refused := &apierrors.StatusError{ErrStatus: metav1.Status{Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Field: name}}}}}
-		var got []string
-		for _, p := range Unasked(before, live, after, restored, refused) {
-			got = append(got, p.String())
-		}
-		slices.Sort(got)
-		if !slices.Equal(got, want) {
-			t.Errorf("of %q stay %q, not %q", name, got, want)
-		}
+// What admission would make of a new object as well stays, and nothing else does.
+func TestAsAnew(t *testing.T) {
+	live := parse(t, `{metadata: {annotations: {a: theirs}}, spec: {replicas: 5, service: a, policy: {a: theirs, b: given}, lost: {c: d}, pair: [1, 2],
+		containers: [{name: side, image: mirror/side}, {name: main, image: mirror/main, args: [theirs]}], labels: {uid: "1", team: given}}}`)
+	restored := parse(t, `{metadata: {annotations: {a: b}}, spec: {replicas: 1, service: a, policy: {a: b}, lost: {c: d, e: f}, pair: [1],
+		containers: [{name: main, image: main, args: [ours]}, {name: side, image: side}], labels: {uid: "1"}}}`)
+	anew := parse(t, `{metadata: {annotations: {a: theirs}}, spec: {replicas: 1, service: a, policy: {a: b, b: given}, lost: {c: d}, pair: [1],
+		containers: [{name: main, image: mirror/main, args: [ours]}, {name: side, image: mirror/side}], labels: {uid: "2", team: given}}}`)
+	var got []string
+	left := AsAnew(live, restored, anew)
+	for _, p := range left {
+		got = append(got, p.String())
+	}
+	slices.Sort(got)
+	if want := []string{"/spec/containers/0/image", "/spec/containers/1", "/spec/labels/team", "/spec/lost", "/spec/policy/b"}; !slices.Equal(got, want) {
+		t.Errorf("%q stay, not %q", got, want)
+	}
+	kept, want := left.keep(restored.Object, live.Object), parse(t, `{metadata: {annotations: {a: b}}, spec: {replicas: 1, service: a, policy: {a: b, b: given}, lost: {c: d}, pair: [1],
+		containers: [{name: main, image: mirror/main, args: [ours]}, {name: side, image: mirror/side}], labels: {uid: "1", team: given}}}`)
+	if !reflect.DeepEqual(kept, want.Object) {
+		t.Errorf("with them, it is %v", kept)
 	}
 }

@@ -116,9 +116,12 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	if err != nil {
 		return nil, err
 	}
-	// Not always: an object may only be taken once another one is there, which a rehearsal does not make.
+	// Not always: an object may only be taken once another one is there, which a rehearsal does not make, or which a hook makes. What cannot be changed is none of these; nothing is
+	// known of the failure after a start.
 	failed := a.failure()
-	rehearse := a.current.Status == release.StatusFailed && a.current.Inputs == a.wanted && failed.count%10 > 0
+	hooks := a.source.hooks(a.whole)
+	isReal := failed.count > 0 && failed.count%10 == 0 && (hooks || unchangeable(failed.err) == nil)
+	rehearse := a.current.Status == release.StatusFailed && a.current.Inputs == a.wanted && !isReal
 	begun, err := a.begun(opts)
 	if err != nil {
 		return nil, err
@@ -137,8 +140,8 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 		change()
 	}
 	defer func() { done() }()
-	op.guard.Unasked, op.looks = true, a.source.hooks(a.whole)         // or they would have run, and run again, for an upgrade that is refused
-	op.guard.RehearsesFirst = rehearse && !guard.IsOfAHook(failed.err) // a hook may make way for what it comes before
+	op.guard.Unasked, op.looks = true, hooks                                                // or they would have run, and run again, for an upgrade that is refused
+	op.guard.RehearsesFirst = rehearse && failed.err != nil && !guard.IsOfAHook(failed.err) // a hook may make way for what it comes before
 	start := time.Now()
 	rel, err := op.helm.Upgrade(name, namespace, a.chart, a.values, append(opts, a.asUpgrade(), func(u *action.Upgrade) error {
 		u.PostRenderer = op

@@ -3,6 +3,7 @@ package integration
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -264,7 +265,11 @@ spec:
   template:
     spec:
       restartPolicy: Never
-      containers: [{name: once, image: example.com/once:{{ .Values.replicas }}}]`) + "  allow: {hosts: ['*.example.com']}\n"}
+      containers: [{name: once, image: example.com/once:{{ .Values.replicas }}}]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .Release.Name }}-before, annotations: {helm.sh/hook: pre-upgrade}}`) + "  allow: {hosts: ['*.example.com']}\n"}
 	first := s.ownOperator(once)
 	s.deploy("hello", kit.Greet("before"))
 	greets := func(name string) {
@@ -290,10 +295,27 @@ spec:
 	s.awaitReason("hello", "Rejected", "no ways in today")
 	s.awaitGreeting("hello", "restarted")
 	lift()
+	s.awaitGreeting("hello", "refused") // by an attempt that is rehearsed before its hooks
+	s.awaitDeployed("hello")
 	greets("let")
 
 	s.edit("hello", kit.Set("replicas", 2))
 	s.awaitReason("hello", "Rejected", `Job "hello"`, "(spec.template: field is immutable)")
+
+	// What is refused like this changes nothing else, and replaces no pods, when another operator tries it first.
+	before, now := &appsv1.Deployment{}, &appsv1.Deployment{}
+	s.get(before, "hello")
+	second.Stop()
+	third := s.ownOperator(once)
+	s.await("another attempt", func() error {
+		if !strings.Contains(third.Text(), "field is immutable") {
+			return errors.New("there was none")
+		}
+		return nil
+	})
+	if s.get(now, "hello"); now.Generation != before.Generation {
+		t.Error("the Deployment was changed")
+	}
 }
 
 // So does what it has made of a StatefulSet, of which the rest is put back and rolled back, and whose pods go on where it is deleted as the message says.
@@ -306,7 +328,7 @@ func TestStatefulSetThatAdmissionHasChanged(t *testing.T) {
 		s.get(found, name)
 		return found
 	}
-	s.mutate(`[JSONPatch{op: "replace", path: "/spec/serviceName", value: "ours"}]`, "statefulsets", func() error {
+	s.mutate(`[JSONPatch{op: "replace", path: "/spec/serviceName", value: object.spec.serviceName == "moved" ? "moved" : "ours"}]`, "statefulsets", func() error {
 		probe := &appsv1.StatefulSet{ObjectMeta: objectMeta(s.namespace, "probe"), Spec: appsv1.StatefulSetSpec{ServiceName: "theirs", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}}}
 		probe.Spec.Template.Labels = map[string]string{"a": "b"}
 		probe.Spec.Template.Spec.Containers = []corev1.Container{{Name: "main", Image: "example.com/main:1"}}
@@ -323,18 +345,21 @@ apiVersion: apps/v1
 kind: StatefulSet
 metadata: {name: {{ .Release.Name }}}
 spec:
-  serviceName: {{ if eq .Values.name "moved" }}moved{{ else }}chart{{ end }}
+  serviceName: {{ .Values.name }} # of which admission makes the same but once
   selector: {matchLabels: {set: {{ .Release.Name }}}}
   template:
     metadata: {labels: {set: {{ .Release.Name }}}}
     spec:
       containers: [{name: main, image: "example.com/main:{{ .Values.name }}"}]`) + "  allow: {hosts: ['*.example.com']}\n"})
 	s.deploy("hello", kit.Greet("one"))
-	image := func() string { return set("hello").Spec.Template.Spec.Containers[0].Image }
 	is := func(name string) {
 		t.Helper()
 		s.await("its image is "+name, func() error {
-			if got := image(); got != "example.com/main:"+name {
+			found := &appsv1.StatefulSet{}
+			if err := s.find(found, "hello"); err != nil {
+				return err
+			}
+			if got := found.Spec.Template.Spec.Containers[0].Image; got != "example.com/main:"+name {
 				return errors.New(got)
 			}
 			return nil
@@ -367,7 +392,7 @@ spec:
 	s.must(err)
 	is("moved")
 	s.awaitDeployed("hello")
-	if got := set("hello").Spec.ServiceName; got != "ours" {
+	if got := set("hello").Spec.ServiceName; got != "moved" {
 		t.Errorf("its service is %s", got)
 	}
 }
