@@ -66,6 +66,8 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 		return nil, unchangeable("%s, and the chart asks to keep it: %s, or delete it by hand", refusal, leaveThem)
 	case takesClaims(t.live):
 		return nil, unchangeable("%s, and what its pods have stored would go with it (persistentVolumeClaimRetentionPolicy.whenDeleted: Delete): have it say Retain first, which can be changed, or %s", refusal, leaveThem)
+	case kind == object.StatefulSet && isUnobserved(t.live):
+		return nil, fmt.Errorf("%s, and what its pods have stored may go with it until its controller has seen what it says by now: this is awaited", refusal)
 	case !g.plan.Recreate.Has(kind):
 		return nil, unchangeable("%s: %s", refusal, remedy(kind))
 	case dryRun:
@@ -124,6 +126,12 @@ func remedy(kind schema.GroupKind) string {
 func takesClaims(live *unstructured.Unstructured) bool {
 	policy, _, _ := unstructured.NestedString(live.Object, "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted")
 	return policy == string(appsv1.DeletePersistentVolumeClaimRetentionPolicyType)
+}
+
+// isUnobserved is whether an object's controller, where it has one, has not yet done what the object says. That of a StatefulSet takes claims away from its deletion only then.
+func isUnobserved(live *unstructured.Unstructured) bool {
+	observed, isKnown, _ := unstructured.NestedInt64(live.Object, "status", "observedGeneration")
+	return isKnown && observed < live.GetGeneration()
 }
 
 // takeOut deletes an object that is to be made anew, and waits until it is gone.

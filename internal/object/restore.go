@@ -170,7 +170,7 @@ func isTheCharts(p pointer, desired *unstructured.Unstructured, left Left) bool 
 // Restore returns live with everything put back that the chart wants, but for what is left to others. Labels, annotations and finalizers
 // that the chart does not mention stay: by convention they belong to everybody. Of kinds not
 // listed in othersUnlessSet, fields that the chart does not mention stay as well, for their
-// controllers may have set them. What previous has and desired no longer has goes; previous is
+// controllers may have set them. What previous has and desired no longer has goes, but for replicas: the default of some is one, until an autoscaler has counted. previous is
 // nil where nothing proves what the chart wanted before.
 func Restore(previous, live, desired *unstructured.Unstructured, left Left) *unstructured.Unstructured {
 	live, desired = live.DeepCopy(), desired.DeepCopy()
@@ -207,7 +207,7 @@ func Restore(previous, live, desired *unstructured.Unstructured, left Left) *uns
 		content = withAccountSecrets(content, live.Object, live.GetName())
 	}
 	content = withFinalizers(content, &unstructured.Unstructured{Object: before}, live, desired)
-	restored := &unstructured.Unstructured{Object: left.keep(content, live.Object)}
+	restored := &unstructured.Unstructured{Object: left.andReplicas(desired).keep(content, live.Object)}
 	restored.SetOwnerReferences(live.GetOwnerReferences())
 	return restored
 }

@@ -182,6 +182,12 @@ func TestRestoreDropsWhatTheChartHasDropped(t *testing.T) {
 			"{apiVersion: apps/v1, kind: Deployment, spec: {}}",
 			"{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 3}}", // an autoscaler's from now on
 		},
+		"so are those of a kind that nobody here knows": {
+			"{apiVersion: example.com/v1, kind: Rollout, spec: {paused: true, replicas: 3}}",
+			"{apiVersion: example.com/v1, kind: Rollout, spec: {paused: true, replicas: 5}}",
+			"{apiVersion: example.com/v1, kind: Rollout, spec: {}}",
+			"{apiVersion: example.com/v1, kind: Rollout, spec: {replicas: 5}}",
+		},
 		"a suspension": {
 			"{apiVersion: batch/v1, kind: CronJob, spec: {suspend: true}}",
 			"{apiVersion: batch/v1, kind: CronJob, spec: {suspend: true}}",

@@ -233,11 +233,29 @@ spec:
 	if s.get(now, "hello"); now.UID != before.UID {
 		t.Error("it was made anew")
 	}
-	s.editOf("Stored", "hello", kit.Set("service", "after"))
-	s.awaitOf("Stored", "hello", "Deployed")
-	if s.get(now, "hello"); now.UID == before.UID || now.Spec.ServiceName != "after" {
-		t.Errorf("it is %s of the Service %s", now.UID, now.Spec.ServiceName)
+	observed := func(generation int64) {
+		s.get(now, "hello")
+		now.Status.ObservedGeneration = generation
+		s.must(env.Client.Status().Update(ctx, now))
 	}
+	observed(now.Generation - 1)
+	s.editOf("Stored", "hello", kit.Set("service", "after"))
+	s.awaitOf("Stored", "hello", "Irreconcilable", `StatefulSet "hello"`, "until its controller has seen")
+	if s.get(now, "hello"); now.UID != before.UID {
+		t.Error("it was made anew before its controller had let its claims go")
+	}
+	observed(now.Generation)
+	s.await("another one of the Service after", func() error {
+		found := &appsv1.StatefulSet{}
+		if err := s.find(found, "hello"); err != nil {
+			return err
+		}
+		if found.UID == before.UID || found.Spec.ServiceName != "after" {
+			return fmt.Errorf("it is %s of the Service %s", found.UID, found.Spec.ServiceName)
+		}
+		return nil
+	})
+	s.awaitOf("Stored", "hello", "Deployed")
 }
 
 // What admission has made of an immutable field when the object was made, as a webhook does that has images come from a mirror, stays, and is in the way of no upgrade that wants
