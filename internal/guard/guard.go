@@ -12,10 +12,12 @@ import (
 
 	"helm.sh/helm/v3/pkg/kube"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/cli-runtime/pkg/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -49,6 +51,8 @@ type Guard struct {
 	// Unchangeable is the object for which an upgrade has failed, as it cannot become what the chart wants while it is there, nil if there is none. Who deletes it
 	// makes way for that: a repair or rollback does not bring back what was there.
 	Unchangeable *object.Child
+	// Unknown is why not all is there of the manifest that was built last, nil if all is: the cluster does not know kinds of what was applied, whose CRD somebody has deleted.
+	Unknown error
 	// TookBack is whether an object was in the way of an installation, of which nothing is left.
 	TookBack bool
 
@@ -139,9 +143,12 @@ func (g *Guard) Build(reader io.Reader, _ bool) (resources kube.ResourceList, er
 }
 
 func (g *Guard) build(manifest string) (resources kube.ResourceList, err error) {
+	g.Unknown = nil
 	if g.peeked != nil && manifest == g.peekedAt {
 		resources, g.peeked = g.peeked, nil // and no second time: Helm, or an apply, changes them
-	} else if resources, err = g.Client.Build(strings.NewReader(manifest), false); err != nil {
+	} else if resources, err = g.Client.Build(strings.NewReader(manifest), false); err != nil && utilerrors.FilterOut(err, meta.IsNoMatchError) == nil && g.plan.Applied(manifest) {
+		g.Unknown = err // the others are repaired, and rolled back
+	} else if err != nil {
 		if g.plan.Key != object.Plain {
 			err = object.DiscreetRendering(err)
 		}
@@ -164,7 +171,7 @@ func (g *Guard) build(manifest string) (resources kube.ResourceList, err error) 
 // long as all else of an installation.
 func (g *Guard) Peek(manifest string) (kube.ResourceList, error) {
 	resources, err := g.build(manifest)
-	if err == nil {
+	if err == nil && g.Unknown == nil {
 		g.peeked, g.peekedAt = resources, manifest
 	}
 	return resources, err
@@ -250,7 +257,9 @@ func (g *Guard) Apply(previous, desired string, whole bool) ([]Change, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse the manifest: %w", err)
 	}
-	return g.apply(before, before, target, whole)
+	unknown := g.Unknown
+	changes, err := g.apply(before, before, target, whole)
+	return changes, errors.Join(unknown, err)
 }
 
 // RollBack brings the objects from what the manifest of a failed upgrade says back to what the one before says.
@@ -266,9 +275,10 @@ func (g *Guard) Compare(manifest string) ([]Change, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse the manifest: %w", err)
 	}
+	unknown := g.Unknown
 	targets, err := g.look(target, target)
 	changes, bringErr := g.bringAll(targets, false, true)
-	return changes, errors.Join(err, bringErr)
+	return changes, errors.Join(unknown, err, bringErr)
 }
 
 // Present are those objects of a manifest that are there and the owner's.

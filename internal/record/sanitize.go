@@ -78,14 +78,14 @@ func (s *sanitizer) sanitize(record *corev1.ConfigMap) (*corev1.ConfigMap, error
 		s.report(fmt.Sprintf("release record %s cannot be read: %s", record.Name, s.because(err)))
 		rel = &release.Release{Manifest: object.BareManifest(slices.Concat(s.known(), parseRecord(meta, 0).Children))}
 	}
-	children, left, err := s.children(rel.Manifest)
+	children, left, usable, err := s.children(rel.Manifest)
 	if err != nil {
 		return nil, fmt.Errorf("check release record %s: %w", record.Name, err)
 	}
 	for _, reason := range left {
 		s.report(fmt.Sprintf("release record %s: %s", record.Name, reason))
 	}
-	if len(left) > 0 {
+	if !usable || len(left) > 0 && s.owner.GetDeletionTimestamp() != nil { // Helm deletes nothing of a manifest with kinds that the cluster does not know
 		rel.Manifest, whole = object.BareManifest(children), false
 	}
 	if whole && s.fits(meta, rel) {
@@ -121,25 +121,27 @@ func (s *sanitizer) pack(meta *corev1.ConfigMap, rel *release.Release) (*corev1.
 
 // Named is what of a manifest that somebody else has applied can be a release's of the owner, by name only.
 func (r *Store) Named(manifest string) (string, error) {
-	children, _, err := r.sanitizer.children(manifest)
+	children, _, _, err := r.sanitizer.children(manifest)
 	return object.BareManifest(children), err
 }
 
-// children names the objects of a manifest without those that no release of the owner can have, and says why each of these was left out.
-func (s *sanitizer) children(manifest string) (kept []object.Child, left []string, err error) {
+// children names the objects of a manifest without those that no release of the owner can have, and says why each of these was left out. The manifest is usable where that
+// are none, or it is the one that was applied last, and they are of kinds that the cluster does not know: the guard knows what to do without these.
+func (s *sanitizer) children(manifest string) (kept []object.Child, left []string, usable bool, err error) {
 	unknown, applied := sets.New[schema.GroupKind](), s.isApplied(manifest)
+	usable = true
 	documents := releaseutil.SplitManifests(manifest)
 	keys := slices.Collect(maps.Keys(documents))
 	sort.Sort(releaseutil.BySplitManifestsOrder(keys))
 	for _, key := range keys {
 		objects, err := objectsOf(documents[key])
 		if err != nil {
-			left = append(left, fmt.Sprintf("left out a document that is no object: %s", s.because(err)))
+			left, usable = append(left, fmt.Sprintf("left out a document that is no object: %s", s.because(err))), false
 			continue
 		}
 		for _, obj := range objects {
 			if len(unknown) == maxUnknown && !applied {
-				return kept, append(left, fmt.Sprintf("left out %s %q, and what comes after it: the cluster does not know %d kinds before it", obj.GetKind(), obj.GetName(), maxUnknown)), nil
+				return kept, append(left, fmt.Sprintf("left out %s %q, and what comes after it: the cluster does not know %d kinds before it", obj.GetKind(), obj.GetName(), maxUnknown)), false, nil
 			}
 			kind := obj.GroupVersionKind()
 			reason := fmt.Sprintf("the cluster knows no %s", kind)
@@ -148,11 +150,12 @@ func (s *sanitizer) children(manifest string) (kept []object.Child, left []strin
 				case meta.IsNoMatchError(err):
 					unknown.Insert(kind.GroupKind())
 				case err != nil:
-					return nil, nil, err
+					return nil, nil, false, err
 				default:
 					reason = why
 				}
 			}
+			usable = usable && (reason == "" && obj.GroupVersionKind() == kind || unknown.Has(kind.GroupKind()) && applied)
 			if version := obj.GroupVersionKind(); reason == "" && version != kind {
 				left = append(left, fmt.Sprintf("took %s %q for one of %s: the cluster knows no %s", obj.GetKind(), obj.GetName(), version.GroupVersion(), kind.GroupVersion()))
 			}
@@ -163,7 +166,7 @@ func (s *sanitizer) children(manifest string) (kept []object.Child, left []strin
 			kept = append(kept, object.Named(obj))
 		}
 	}
-	return kept, left, nil
+	return kept, left, usable, nil
 }
 
 // refuse says why the owner's release can not hold obj, "" if it can. An error means that the cluster does not know the kind

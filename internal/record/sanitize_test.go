@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
@@ -78,7 +79,7 @@ func TestChildrenOfAManifest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := newSanitizer()
-			kept, left, err := s.children(c.manifest)
+			kept, left, usable, err := s.children(c.manifest)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -89,8 +90,8 @@ func TestChildrenOfAManifest(t *testing.T) {
 			if !slices.Equal(names, c.kept) {
 				t.Errorf("kept %q, want %q", names, c.kept)
 			}
-			if len(left) != len(c.left) {
-				t.Fatalf("left out %q", left)
+			if len(left) != len(c.left) || usable != (len(left) == 0) {
+				t.Fatalf("left out %q; usable: %t", left, usable)
 			}
 			for i := range left {
 				if !strings.Contains(left[i], c.left[i]) {
@@ -123,7 +124,7 @@ func TestFewUnknownKindsAreAskedAbout(t *testing.T) {
 			for i := range 500 {
 				manifest += strings.Replace(unknown, "example.com", fmt.Sprintf("a%d.example.com", i%kinds), 1)
 			}
-			kept, left, err := s.children(manifest)
+			kept, left, _, err := s.children(manifest)
 			if err != nil || len(kept) != 1 || len(left) == 0 || mapper.count > maxUnknown+1 {
 				t.Errorf("asked %d times, kept %v, left out %d, %v", mapper.count, kept, len(left), err)
 			}
@@ -135,7 +136,7 @@ func TestFewUnknownKindsAreAskedAbout(t *testing.T) {
 func TestChildrenOfAManifestWhileTheClusterIsAway(t *testing.T) {
 	s, _ := newSanitizer()
 	s.mapper = away{s.mapper}
-	if _, _, err := s.children(ours); err == nil {
+	if _, _, _, err := s.children(ours); err == nil {
 		t.Error("no error")
 	}
 }
@@ -290,6 +291,36 @@ func TestSanitizeProvenRecord(t *testing.T) {
 			}
 			if len(*told) > 0 {
 				t.Errorf("told %q", *told)
+			}
+		})
+	}
+}
+
+// What was applied last is to be repaired though a kind of it is gone. A deletion goes by names, as Helm deletes nothing of a manifest with a kind that the cluster does not know.
+func TestSanitizeProvenRecordOfAnUnknownKind(t *testing.T) {
+	for name, c := range map[string]struct {
+		manifest string
+		deleted  bool
+		whole    bool
+	}{
+		"applied last":                          {ours + unknown, false, true},
+		"while it is deleted":                   {ours + unknown, true, false},
+		"with what is in another namespace":     {ours + unknown + elsewhere, false, false},
+		"of a version that is gone":             {strings.Replace(ours, "v1", "v1beta1", 1), false, false},
+		"without anything that is unknown, too": {ours, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, _ := newSanitizer()
+			s.isApplied = func(m string) bool { return m == c.manifest }
+			if c.deleted {
+				s.owner.SetDeletionTimestamp(&metav1.Time{Time: time.Now()})
+			}
+			safe, err := s.sanitize(recordOf(t, &release.Release{Name: "hello", Namespace: "here", Version: 3, Info: &release.Info{Status: release.StatusDeployed}, Manifest: c.manifest}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := asHelmReads(t, safe).Manifest; (got == c.manifest) != c.whole {
+				t.Errorf("the manifest is %q", got)
 			}
 		})
 	}

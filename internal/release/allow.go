@@ -2,6 +2,7 @@ package release
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -33,7 +34,7 @@ func (op *operation) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 		return rendered, err
 	}
 	resources, err := op.guard.Peek(rendered.String())
-	if err != nil {
+	if err := cmp.Or(err, op.guard.Unknown); err != nil {
 		return rendered, err
 	}
 	if !op.asIs { // what is applied already is repaired as it is

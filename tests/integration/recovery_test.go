@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -197,6 +198,49 @@ func TestKindOfAKeptObjectIsGone(t *testing.T) {
 		s.awaitGone(s.of("Keeper", name), name)
 	}
 	s.awaitGone(&corev1.ConfigMap{}, "hello")
+}
+
+// Where the kind of one object is gone, as the CRD of a tool that somebody has taken out, the status says so, and all else of the release is served: also by an operator
+// that has never known that kind.
+func TestKindOfAnObjectIsGone(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Monitored")
+	s.serveKind("Monitor")
+	chart := chartOf(t, map[string]string{
+		"Chart.yaml":  "{apiVersion: v2, name: monitored, version: 0.1.0}",
+		"values.yaml": "{monitored: true}",
+		"templates/config.yaml": `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .Release.Name }}}
+data: {a: b{{ if .Values.monitored }}, monitored: "true"{{ end }}}`,
+		"templates/monitor.yaml": "{{ if .Values.monitored }}\napiVersion: " + kindsGroup + "/v1\nkind: Monitor\nmetadata: {name: '{{ .Release.Name }}'}\n{{ end }}",
+	})
+	only := settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: entryOf("Monitored", chart, "")}
+	operator := s.ownOperator(only)
+	s.createOf("Monitored", "hello")
+	s.awaitOf("Monitored", "hello", "Ready")
+	s.settled(operator)
+	operator.Stop()
+	s.unserve("Monitor")
+	s.ownOperator(only)
+	s.awaitOf("Monitored", "hello", "Stalled", `does not know kind "Monitor"`, "Install its CRD")
+	config := &corev1.ConfigMap{}
+	s.get(config, "hello")
+	s.must(env.Client.Delete(ctx, config))
+	s.awaitExists(config, "hello")
+	s.awaitOf("Monitored", "hello", "Stalled", `does not know kind "Monitor"`)
+
+	s.editOf("Monitored", "hello", kit.Set("monitored", false))
+	s.awaitOf("Monitored", "hello", "Ready")
+	if s.get(config, "hello"); !reflect.DeepEqual(config.Data, map[string]string{"a": "b"}) {
+		t.Errorf("it has %v", config.Data)
+	}
+	s.editOf("Monitored", "hello", kit.Set("monitored", true))
+	s.awaitOf("Monitored", "hello", "Stalled", `does not know kind "Monitor"`)
+	s.serveKind("Monitor")
+	s.awaitOf("Monitored", "hello", "Ready")
+	s.awaitExists(s.of("Monitor", "hello"), "hello")
 }
 
 func TestKilledWhileUpgrading(t *testing.T) {
