@@ -42,6 +42,8 @@ type Guard struct {
 
 	// Changed is whether the action has come so far as to change an object of the release.
 	Changed bool
+	// Abandoned is whether the action waits no longer, for the owner was deleted meanwhile.
+	Abandoned bool
 	// Adopted is what was given to the owner, and taken over.
 	Adopted []object.Child
 	// Kept is what was not deleted because it is to be kept.
@@ -107,6 +109,8 @@ type Plan struct {
 	Recreated func(message string)
 	// Wait takes a place for who waits for long, and fails if there is none: a namespace must not take all workers.
 	Wait func() error
+	// IsDeleted is whether somebody has deleted the owner since the action began.
+	IsDeleted func() bool
 	// Waiting is told what an action waits for, once that takes long, and nothing when it has come.
 	Waiting func(what string)
 	// Report is told what was left alone, and why.

@@ -44,13 +44,13 @@ func (g *Guard) clearRun(hooks kube.ResourceList) error {
 // WatchUntilReady waits for the end of a hook.
 func (g *Guard) WatchUntilReady(resources kube.ResourceList, timeout time.Duration) error {
 	hooks := awaited(resources)
-	return g.await("hook "+names(hooks)+" to end", func() error {
+	return hookFailed(hooks, timeout, g.await("hook "+names(hooks)+" to end", func() error {
 		err := g.Client.WatchUntilReady(resources, timeout)
 		if err == nil {
 			err = g.checkStay(hooks)
 		}
-		return hookFailed(hooks, timeout, err)
-	})
+		return err
+	}))
 }
 
 // awaited are those of hooks that Helm waits for.
@@ -138,10 +138,15 @@ func (g *Guard) GetPodList(string, metav1.ListOptions) (*corev1.PodList, error) 
 	return &corev1.PodList{}, nil
 }
 
-// tellAfter is how long an action waits before it says what for: most hooks have ended by then, and to say so costs a write.
-const tellAfter = 2 * time.Second
+const (
+	// tellAfter is how long an action waits before it says what for: most hooks have ended by then, and to say so costs a write.
+	tellAfter = 2 * time.Second
+	// deletedPoll is how often it looks, into the cache, whether its custom resource is deleted.
+	deletedPoll = time.Second
+)
 
-// await gives the slot to others while wait, for a hook or a deletion, runs, and ends with the operator, of which Helm would not hear.
+// await gives the slot to others while wait, for a hook or a deletion, runs, and ends with the operator, of which Helm would not hear, or where somebody deletes the custom
+// resource, which would stay until the end of a hook that has none.
 func (g *Guard) await(what string, wait func() error) error {
 	g.slots.Give()
 	defer func() { g.slots <- struct{}{} }()
@@ -149,6 +154,8 @@ func (g *Guard) await(what string, wait func() error) error {
 	go func() { ended <- g.try(wait) }()
 	late := time.NewTimer(tellAfter)
 	defer late.Stop()
+	poll := time.NewTicker(deletedPoll)
+	defer poll.Stop()
 	for {
 		select {
 		case err := <-ended:
@@ -156,6 +163,11 @@ func (g *Guard) await(what string, wait func() error) error {
 		case <-late.C:
 			g.plan.Waiting(what)
 			defer g.plan.Waiting("") // there is one such time
+		case <-poll.C:
+			if g.plan.IsDeleted() {
+				g.Abandoned = true
+				return errors.New("the custom resource is deleted, and nothing more is waited for")
+			}
 		case <-g.ctx.Done():
 			return fmt.Errorf("wait: %w", g.ctx.Err())
 		}

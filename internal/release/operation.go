@@ -67,7 +67,7 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 		Ignored: a.DriftDetection.Ignored, Scalable: a.scalable, Unowned: a.unowned(), Allow: a.Allow, Begins: a.begins(), MayInherit: a.mayInherit, Revision: a.appliedRevision(),
 		Recreate: a.Recreate, Recreated: func(message string) { a.tell(Recreated, "%s", message) },
 	}}
-	op.plan.Wait, op.plan.Waiting = op.placeForHooks, op.waits
+	op.plan.Wait, op.plan.Waiting, op.plan.IsDeleted = op.placeForHooks, op.waits, a.isDeleted
 	op.store = a.store.Stamping(op.stamp)
 	var err error
 	if op.helm, err = a.clients.library.ActionClientFor(context.WithValue(a.ctx, operationKey{}, op), a.owner); err != nil {
@@ -144,6 +144,15 @@ func (a *actionClient) upToDate() error {
 	}
 	return fmt.Errorf("the cache is behind: it has generation %d of the custom resource, and release record %s was made from generation %d",
 		a.owner.GetGeneration(), a.current.Name, a.current.Generation)
+}
+
+// isDeleted is whether the cache knows that the custom resource, which was not deleted at the start of this reconcile, is by now.
+func (a *actionClient) isDeleted() bool {
+	now := object.Empty(a.GroupVersionKind)
+	if a.owner.GetDeletionTimestamp() != nil || a.clients.cached.Get(a.ctx, client.ObjectKeyFromObject(a.owner), now) != nil {
+		return false
+	}
+	return now.GetUID() == a.owner.GetUID() && now.GetDeletionTimestamp() != nil
 }
 
 func (op *operation) end() {

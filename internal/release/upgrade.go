@@ -154,7 +154,7 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 		a.schedule.after(a.owner, retryDelay(1, lastRetry))
 		err = nil
 	}
-	if err != nil && rel != nil && op.guard.Changed && a.ctx.Err() == nil { // else this operator stops in the middle of it, and the next one goes on
+	if err != nil && rel != nil && op.guard.Changed && !op.guard.Abandoned && a.ctx.Err() == nil { // else this operator stops in the middle of it, and the next one goes on
 		err = errors.Join(err, a.rollBack(op, rel))
 	}
 	if op.store.HasCreated() && !unrecorded { // else there are records to be written first

@@ -370,6 +370,31 @@ func TestHookThatTakesLong(t *testing.T) {
 	s.awaitGone(cr, "hello")
 }
 
+// A custom resource can be deleted while a hook runs, which may have no end: of an installation or of an upgrade, of which nothing is taken back then.
+func TestDeletedInAHook(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(s.hooked([]string{"pre-install", "post-upgrade", "pre-delete"}, nil))
+	cr := s.create("hello", kit.Greet("before"))
+	s.awaitCondition("hello", "Reconciling", "True", `waits for hook Job "hello-pre-install"`)
+	s.must(env.Client.Delete(ctx, cr))
+	s.endHook(s.another("hello-pre-delete", &batchv1.Job{}))
+	s.awaitGone(cr, "hello")
+
+	cr = s.create("again", kit.Greet("before"))
+	s.endHook(s.another("again-pre-install", &batchv1.Job{}))
+	s.awaitDeployed("again")
+	s.edit("again", kit.Greet("after"))
+	s.awaitCondition("again", "Reconciling", "True", `waits for hook Job "again-post-upgrade"`)
+	s.must(env.Client.Delete(ctx, cr))
+	job := s.another("again-pre-delete", &batchv1.Job{})
+	if err := s.greets("again", "after"); err != nil {
+		t.Errorf("it was rolled back: %v", err)
+	}
+	s.endHook(job)
+	s.awaitGone(cr, "again")
+	s.must(s.isGone(&appsv1.Deployment{}, "again"))
+}
+
 // The hooks before a deletion have run once they have succeeded, whoever refuses the deletion of an object afterwards, and whatever became of the last upgrade.
 func TestDeletionHooksRunOnce(t *testing.T) {
 	s := newScene(t)
