@@ -54,6 +54,8 @@ var causes = []struct {
 	{regexp.MustCompile(`(?s)^.*?((?:a release of|the release record would be of) \d+ KiB.*)$`), "TooLarge", "$1", "", true},
 	{regexp.MustCompile(`(?s)^.*?(\w+ "[^"]*": .* is not a valid number)$`), "InvalidValues", "$1", "Correct the spec.", true},
 	{regexp.MustCompile(`(?s)^.*?no matches for (kind "[^"]*" in version "[^"]*").*$`), "ChartError", "The cluster does not know $1", "Install its CRD, or switch off in the spec what makes it.", true},
+	{regexp.MustCompile(`(?s)^.*?(?:create|patch|look up) (\w+ "[^"]*")[^:]*: the server could not find the requested resource.*$`), "ChartError", "The cluster no longer serves the kind of $1",
+		"Install its CRD, or switch off in the spec what makes it.", true},
 	{regexp.MustCompile(`(^|[^.])template: |parse error|error converting YAML|is outside of namespace`), "ChartError", "", "Correct the chart: the spec is not the cause.", true},
 	{regexp.MustCompile(`admission webhook "[^"]*" denied|is invalid: |is forbidden: |field is immutable`), "Rejected", "", "Correct the spec, or the policy that refuses the object.", true},
 	// Last, for the hook may have failed for one of those. It may succeed the next time. A test that fails is no failure of the release.

@@ -32,6 +32,7 @@ func TestExplain(t *testing.T) {
 		{`template: welcome/templates/service.yaml:3:5: executing "welcome/templates/service.yaml" at <nope>: nil pointer`, "ChartError", "service.yaml", true},
 		{`YAML parse error on welcome/templates/service.yaml: error converting YAML to JSON`, "ChartError", "service.yaml", true},
 		{`unable to build kubernetes objects from release manifest: resource mapping not found for name: "x": no matches for kind "Gateway" in version "v1"`, "ChartError", `The cluster does not know kind "Gateway" in version "v1". Install its CRD, or switch off`, true},
+		{`repair drift: create Thing "hello" in namespace "a": the server could not find the requested resource (post things.example.com)`, "ChartError", `The cluster no longer serves the kind of Thing "hello". Install its CRD`, true},
 		{`error while running post render on files: Deployment "a": the value 1.1 of the label b is not a string`, "ChartError", "Quote it, in the chart or in the spec.", true},
 		{`error while running post render on files: Deployment "a": the value true of the annotation b is not a string`, "ChartError", "Quote it, in the chart or in the spec.", true},
 		{`error while running post render on files: Deployment "a": 1e-300000000 is not a valid number`, "InvalidValues", `Deployment "a": 1e-300000000 is not a valid number`, true},

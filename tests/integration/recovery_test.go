@@ -221,8 +221,9 @@ data: {a: b{{ if .Values.monitored }}, monitored: "true"{{ end }}}`,
 	s.createOf("Monitored", "hello")
 	s.awaitOf("Monitored", "hello", "Ready")
 	s.settled(operator)
-	operator.Stop()
 	s.unserve("Monitor")
+	s.awaitOf("Monitored", "hello", "Stalled", `no longer serves the kind of Monitor "hello"`, "Install its CRD")
+	operator.Stop()
 	s.ownOperator(only)
 	s.awaitOf("Monitored", "hello", "Stalled", `does not know kind "Monitor"`, "Install its CRD")
 	config := &corev1.ConfigMap{}
