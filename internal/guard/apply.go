@@ -292,6 +292,8 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 				return nil, err
 			}
 			sent, t.seen = nil, nil
+		case isAbout(err, "patch"): // it is not of its type, nor would another one be
+			return nil, err
 		case (apierrors.IsInvalid(err) || isDenied(err)) && !again: // a policy may also deny for a moment
 			again, fixed, sent, t.seen = true, g.asAnew(t, restored), nil, nil
 		case (apierrors.IsInvalid(err) || isDenied(err)) && refused == nil:

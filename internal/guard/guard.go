@@ -412,7 +412,7 @@ func said(info *resource.Info, err error) error {
 	if err != nil && info.Mapping.GroupVersionKind.GroupKind() == object.Secret.GroupKind() {
 		return object.Discreet(err)
 	}
-	return err
+	return object.Unquoted(err)
 }
 
 // content of an object: Build, and what it asks the API server with, know no other type.

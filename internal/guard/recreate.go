@@ -40,7 +40,7 @@ func (u *Unchangeable) Error() string { return u.Err.Error() }
 // be. refused is what the API server says. It is asked first whether it would take the object if it was new: what it never takes
 // is no reason to delete what is there.
 func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.Unstructured, error) {
-	anew := object.Anew(t.live, t.desired, t.left)
+	anew := object.Anew(t.previous, t.live, t.desired, t.left)
 	made, err := g.rehearseAnew(t, anew)
 	if err != nil && causes(err) == causes(refused) {
 		return nil, refused
@@ -100,7 +100,7 @@ func (g *Guard) rehearseAnew(t *target, anew *unstructured.Unstructured) (*unstr
 // asAnew is what to leave of an object that cannot become what restored is: to make it anew would change nothing of that. It is nothing where the API server would take no
 // other one, for a quota, say.
 func (g *Guard) asAnew(t *target, restored *unstructured.Unstructured) object.Left {
-	made, err := g.rehearseAnew(t, object.Anew(t.live, t.desired, t.left))
+	made, err := g.rehearseAnew(t, object.Anew(t.previous, t.live, t.desired, t.left))
 	if err != nil {
 		return nil
 	}

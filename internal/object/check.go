@@ -30,6 +30,9 @@ func quantityOf(text string) (float64, bool) {
 // Check is why an object is not to be made as a chart has it, nil if it may be: for what the API server refuses, and would not be told, and for what nobody should
 // have to read.
 func Check(o *unstructured.Unstructured) error {
+	if name := field(o.Object["metadata"], "name"); name != nil && o.GetName() == "" && name != "" {
+		return fmt.Errorf("%s \"%v\": its name is not a string", o.GetKind(), name)
+	}
 	if o.GetName() == "" && !IsHook(o) { // Helm makes hooks without one, and looks for no others
 		return fmt.Errorf("%s of the chart has no name (generateName: %q): a release knows its objects by their names", o.GetKind(), o.GetGenerateName())
 	}

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -147,11 +146,19 @@ func isGrown(previous, live, desired *unstructured.Unstructured) bool {
 	return wanted > 0 && now > wanted && now != before
 }
 
-// isScaled is whether the replicas were last set by the scale subresource.
+// isScaled is whether the replicas were last set by the scale subresource. Who sets none by that owns no field, as of what is written empty; and nor does anybody else then.
 func isScaled(live *unstructured.Unstructured) bool {
-	return slices.ContainsFunc(live.GetManagedFields(), func(entry metav1.ManagedFieldsEntry) bool {
-		return entry.Subresource == "scale" && entry.FieldsV1 != nil && strings.Contains(entry.FieldsV1.GetRawString(), `"f:replicas"`)
-	})
+	isOwned := false
+	for _, entry := range live.GetManagedFields() {
+		if entry.Subresource == "status" || entry.FieldsV1 == nil || !strings.Contains(entry.FieldsV1.GetRawString(), `"f:replicas"`) {
+			continue
+		}
+		if entry.Subresource == "scale" {
+			return true
+		}
+		isOwned = true
+	}
+	return !isOwned && isStop(mustPointer(replicas), field(live.Object["spec"], "replicas"))
 }
 
 // isTheCharts is whether what others set at p is a drift.
@@ -197,7 +204,7 @@ func Restore(previous, live, desired *unstructured.Unstructured, left Left) *uns
 			_, set, _ := p.in(content)
 			value, ok, _ := p.in(live.Object)
 			was, had, _ := p.in(before)
-			dropped := had && reflect.DeepEqual(was, value) && slices.ContainsFunc(notAssigned, func(other pointer) bool { return slices.Equal(other, p) })
+			dropped := had && reflect.DeepEqual(was, value) && (isStop(p, value) || slices.ContainsFunc(notAssigned, func(other pointer) bool { return slices.Equal(other, p) }))
 			if ok && !set && !dropped {
 				content = p.set(content, value, true).(map[string]any)
 			}
@@ -207,7 +214,7 @@ func Restore(previous, live, desired *unstructured.Unstructured, left Left) *uns
 		content = withAccountSecrets(content, live.Object, live.GetName())
 	}
 	content = withFinalizers(content, &unstructured.Unstructured{Object: before}, live, desired)
-	restored := &unstructured.Unstructured{Object: left.andReplicas(desired).keep(content, live.Object)}
+	restored := &unstructured.Unstructured{Object: left.andReplicas(previous, desired).keep(content, live.Object)}
 	restored.SetOwnerReferences(live.GetOwnerReferences())
 	return restored
 }
@@ -234,23 +241,26 @@ func Reset(previous, live, desired *unstructured.Unstructured, left Left) *unstr
 		}
 	}
 	reset := Restore(previous, bare, desired, nil)
-	reset.Object = left.andReplicas(desired).keep(reset.Object, live.Object)
+	reset.Object = left.andReplicas(previous, desired).keep(reset.Object, live.Object)
 	return reset
 }
 
 // Anew is what to create in the place of live.
-func Anew(live, desired *unstructured.Unstructured, left Left) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: left.andReplicas(desired).keep(desired.DeepCopy().Object, live.Object)}
+func Anew(previous, live, desired *unstructured.Unstructured, left Left) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: left.andReplicas(previous, desired).keep(desired.DeepCopy().Object, live.Object)}
 }
 
-// andReplicas has the replicas among what is left to others, unless the chart sets them.
-func (left Left) andReplicas(desired *unstructured.Unstructured) Left {
+// andReplicas has the replicas among what is left to others, unless the chart sets them, or did so before to stop the object.
+func (left Left) andReplicas(previous, desired *unstructured.Unstructured) Left {
 	count := mustPointer(replicas)
-	if _, set, _ := count.in(desired.Object); set {
+	if _, set, _ := count.in(desired.Object); set || previous != nil && isStop(count, field(previous.Object["spec"], "replicas")) {
 		return left
 	}
 	return append(slices.Clone(left), count)
 }
+
+// isStop is whether a value says that nothing is to run. Where a chart no longer says so, no autoscaler does either: it scales nothing that has none.
+func isStop(p pointer, value any) bool { return p.String() == replicas && fmt.Sprint(value) == "0" }
 
 // withNodePorts are the wanted ports of a Service, with the node ports that the cluster gave to those of that name or number.
 func withNodePorts(wanted, live []any) []any {

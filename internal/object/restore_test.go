@@ -182,6 +182,12 @@ func TestRestoreDropsWhatTheChartHasDropped(t *testing.T) {
 			"{apiVersion: apps/v1, kind: Deployment, spec: {}}",
 			"{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 3}}", // an autoscaler's from now on
 		},
+		"but not that nothing is to run": {
+			"{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 0}}",
+			"{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 0}}",
+			"{apiVersion: apps/v1, kind: Deployment, spec: {paused: false}}",
+			"{apiVersion: apps/v1, kind: Deployment, spec: {paused: false}}",
+		},
 		"so are those of a kind that nobody here knows": {
 			"{apiVersion: example.com/v1, kind: Rollout, spec: {paused: true, replicas: 3}}",
 			"{apiVersion: example.com/v1, kind: Rollout, spec: {paused: true, replicas: 5}}",
@@ -374,6 +380,8 @@ func TestRestoreLeavesWhatIsIgnored(t *testing.T) {
 func TestLeftToWhoScales(t *testing.T) {
 	const scaled = `{apiVersion: apps/v1, kind: Deployment, metadata: {managedFields: [{manager: kube-controller-manager, operation: Update, subresource: scale, fieldsType: FieldsV1, fieldsV1: {"f:spec": {"f:replicas": {}}}}]}, spec: {replicas: 4}}`
 	const edited = `{apiVersion: apps/v1, kind: Deployment, metadata: {managedFields: [{manager: kubectl-edit, operation: Update, fieldsType: FieldsV1, fieldsV1: {"f:spec": {"f:replicas": {}}}}]}, spec: {replicas: 4}}`
+	const stopped = `{apiVersion: apps/v1, kind: Deployment, metadata: {managedFields: [{manager: keda, operation: Update, subresource: scale}, {manager: kube-controller-manager, operation: Update, subresource: status, fieldsType: FieldsV1, fieldsV1: {"f:status": {"f:replicas": {}}}}]}, spec: {replicas: 0}}`
+	const zeroed = `{apiVersion: apps/v1, kind: Deployment, metadata: {managedFields: [{manager: kubectl-edit, operation: Update, fieldsType: FieldsV1, fieldsV1: {"f:spec": {"f:replicas": {}}}}]}, spec: {replicas: 0}}`
 	const one, two = "{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 1}}", "{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 2}}"
 	for name, c := range map[string]struct {
 		previous, live string
@@ -381,7 +389,9 @@ func TestLeftToWhoScales(t *testing.T) {
 	}{
 		"scaled":                       {one, scaled, true, true},
 		"scaled, and set":              {one, scaled, false, false},
+		"scaled to none":               {one, stopped, true, true}, // of which nothing tells
 		"edited":                       {one, edited, true, false},
+		"edited to none":               {one, zeroed, true, false},
 		"scaled, and then set anew":    {two, scaled, true, false},
 		"scaled, with an unknown past": {"", scaled, true, true},
 	} {
@@ -470,7 +480,7 @@ func TestAnew(t *testing.T) {
 		"{apiVersion: apps/v1, kind: Deployment, spec: {selector: {a: new}, ignored: wanted}}":              "{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 7, selector: {a: new}, ignored: theirs}}",
 		"{apiVersion: apps/v1, kind: Deployment, spec: {selector: {a: new}, replicas: 2, ignored: wanted}}": "{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 2, selector: {a: new}, ignored: theirs}}",
 	} {
-		if got, want := Anew(live, parse(t, desired), Left{mustPointer("/spec/ignored")}).Object, parse(t, want).Object; !reflect.DeepEqual(got, want) {
+		if got, want := Anew(live, live, parse(t, desired), Left{mustPointer("/spec/ignored")}).Object, parse(t, want).Object; !reflect.DeepEqual(got, want) {
 			t.Errorf("got  %v\nwant %v", got, want)
 		}
 	}
@@ -501,7 +511,7 @@ func TestAnyShapes(t *testing.T) {
 					left := LeftTo(live, live, canonical, nil, func(*unstructured.Unstructured) bool { return true })
 					restored := Restore(live, live, canonical, left)
 					Reset(live, live, canonical, left)
-					Anew(live, canonical, left)
+					Anew(live, live, canonical, left)
 					Fingerprint(restored, nil)
 					ChildOf(restored, canonical, left, nil, Plain)
 					Asks(canonical)

@@ -70,6 +70,17 @@ func Discreet(err error) error {
 	return discreet{fmt.Sprintf("it %s: %s; what else the API server says is not told, for it may quote the Secret", verb, words), err}
 }
 
+// Unquoted is err without the whole object, which the API server quotes where a patch makes of it what is not of its type: it may have a value of a Secret, and hides why.
+func Unquoted(err error) error {
+	const quoted = `}": `
+	for _, cause := range Causes(err) {
+		if at := strings.LastIndex(cause.Message, quoted); cause.Field == "patch" && at >= 0 {
+			return discreet{"it is not of its type: " + cause.Message[at+len(quoted):], err}
+		}
+	}
+	return err
+}
+
 // rendering finds what an error of a rendering says of where it is, and then why; parsing the same of an error about what was rendered.
 var (
 	rendering = regexp.MustCompile(`(?s)^(.*?error calling tpl: |.*executing "[^"]*" at <[^>]*>: )(.*)$`)

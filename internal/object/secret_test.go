@@ -155,3 +155,16 @@ func TestDiscreetRendering(t *testing.T) {
 		}
 	}
 }
+
+// The API server quotes the whole object where a patch makes of it what is not of its type.
+func TestUnquoted(t *testing.T) {
+	path := validation.NewPath("patch")
+	refused := apierrors.NewInvalid(schema.GroupKind{}, "", validation.ErrorList{validation.Invalid(path, `{"a":"}\": hunter2"}`, "json: cannot unmarshal number into Go struct field ConfigMap.data of type string")})
+	got := Unquoted(fmt.Errorf("patch it: %w", refused))
+	if want := "it is not of its type: json: cannot unmarshal number into Go struct field ConfigMap.data of type string"; got.Error() != want || !apierrors.IsInvalid(got) {
+		t.Errorf("it says %q", got)
+	}
+	if other := errors.New("another"); Unquoted(other) != other {
+		t.Error("another error is changed")
+	}
+}

@@ -33,7 +33,7 @@ func (op *operation) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 	if err := record.CheckSize(rendered.Len()); err != nil {
 		return rendered, err
 	}
-	resources, err := op.guard.Peek(rendered.String())
+	resources, err := op.peek(rendered.String())
 	if err := cmp.Or(err, op.guard.Unknown); err != nil {
 		return rendered, err
 	}
@@ -56,12 +56,26 @@ func (op *operation) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 // judge is why a manifest may not be applied. What it asks of controllers that serve others is either allowed to the author
 // of the custom resource, or the chart's own: the same for everybody who writes nothing.
 func (op *operation) judge(manifest string) error {
-	resources, err := op.guard.Peek(manifest)
+	resources, err := op.peek(manifest)
 	if err == nil {
 		op.refused = op.judgeAll(resources)
 		err = op.refused
 	}
 	return err
+}
+
+// peek is what a manifest has. Of what is not of its type, Helm names no object, and Check does.
+func (op *operation) peek(manifest string) (kube.ResourceList, error) {
+	resources, err := op.guard.Peek(manifest)
+	if err != nil {
+		documents, _ := object.Documents(strings.NewReader(manifest)) // if they can't be read, Helm has said so
+		for _, document := range documents {
+			if err := object.Check(document); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return resources, err
 }
 
 // judgeAll is judge of the objects of a manifest.

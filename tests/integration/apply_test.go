@@ -138,6 +138,48 @@ func TestAutoscalingDoesNotScaleDown(t *testing.T) {
 	}
 }
 
+// Who has stopped a Welcome and enables autoscaling has it run: no autoscaler scales what has no replicas.
+func TestAutoscalingAfterAStop(t *testing.T) {
+	s := newScene(t)
+	s.operator()
+	s.deploy("hello", kit.Set("replicas", 0))
+	s.awaitReplicas(0)
+	s.edit("hello", kit.Set("autoscaling.enabled", true))
+	s.awaitReplicas(1)
+	s.awaitDeployed("hello")
+}
+
+// What is not of its type in a rendering is told with its object, and without what else that has.
+func TestNumberForAText(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: watchesWithMore(t, `
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ if eq .Values.name "name" }}1{{ else }}{{ .Release.Name }}{{ end }}
+  labels: {version: {{ if eq .Values.name "label" }}1.10{{ else }}"1.10"{{ end }}}
+data: {port: {{ if eq .Values.name "data" }}80{{ else }}"80"{{ end }}}`)})
+	for _, name := range []string{"installed", "upgraded"} {
+		if name == "upgraded" {
+			s.deploy(name)
+		} else {
+			s.create(name, kit.Greet("data"))
+		}
+		for mistake, says := range map[string]string{
+			"data":  fmt.Sprintf(`ConfigMap %q in namespace %q: `, name, s.namespace),
+			"label": fmt.Sprintf(`ConfigMap %q: the value 1.1 of the label version is not a string`, name),
+			"name":  `ConfigMap "1": its name is not a string`,
+		} {
+			s.edit(name, kit.Greet(mistake))
+			s.awaitReason(name, "ChartError", says)
+			s.awaitCondition(name, "Stalled", "True", says)
+			if ready, err := s.condition(name, "Ready"); err != nil || len(ready.Message) > 400 || strings.Contains(ready.Message, "managedFields") {
+				t.Errorf("%v: it says %s", err, ready.Message)
+			}
+		}
+	}
+}
+
 // What a forged record says that the chart once wanted is taken out of nothing.
 func TestForgedRecordTakesNothingOut(t *testing.T) {
 	s := newScene(t)

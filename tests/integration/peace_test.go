@@ -196,6 +196,12 @@ func TestOrdinaryWorkOfOthersStays(t *testing.T) {
 				return s.ofDeployment(func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 4 })
 			},
 		},
+		"one that scales to none": { // KEDA, and kubectl scale
+			write: func(s *scene) { s.scale("keda", 0) },
+			stays: func(s *scene) error {
+				return s.ofDeployment(func(d *appsv1.Deployment) bool { return *d.Spec.Replicas == 0 })
+			},
+		},
 		"a challenge of cert-manager": {
 			edits: []kit.Edit{kit.Set("ingress.enabled", true), kit.Set("ingress.host", host)},
 			write: func(s *scene) {
