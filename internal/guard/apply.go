@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"helm.sh/helm/v3/pkg/kube"
@@ -229,10 +230,9 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 	}
 	t.seen, t.wanted = nil, nil
 	restore := object.Restore
-	var refused error     // why the API server has not taken that
-	crowded := false      // whether that is for how much is in the annotations, which have a limit
-	again := false        // whether that was asked twice
-	var fixed object.Left // what admission would make of a new one as well
+	var refused error                   // why the API server has not taken that
+	crowded := false                    // whether that is for how much is in the annotations, which have a limit
+	var made *unstructured.Unstructured // what the API server would make of a new one
 	var sent map[string]any
 	for range attempts {
 		before := t.previous
@@ -257,7 +257,10 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 			}
 			continue // it was made since it was looked for
 		}
-		restored := restore(t.previous, t.live, t.desired, slices.Concat(t.left, fixed))
+		restored := restore(t.previous, t.live, t.desired, t.left)
+		if made != nil {
+			restored = restore(t.previous, t.live, t.desired, slices.Concat(t.left, object.AsAnew(t.live, restored, made)))
+		}
 		object.ForgetHook(restored, t.desired)
 		object.Inherit(restored, g.owner)
 		object.ForgetAdopted(restored, g.owner, g.plan.Revision)
@@ -294,9 +297,13 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 			sent, t.seen = nil, nil
 		case isAbout(err, "patch"): // it is not of its type, nor would another one be
 			return nil, err
-		case (apierrors.IsInvalid(err) || isDenied(err)) && !again: // a policy may also deny for a moment
-			again, fixed, sent, t.seen = true, g.asAnew(t, restored), nil, nil
 		case (apierrors.IsInvalid(err) || isDenied(err)) && refused == nil:
+			if made == nil {
+				if made = g.anew(t); made != nil && len(object.AsAnew(t.live, restored, made)) > 0 {
+					sent, t.seen = nil, nil
+					continue // without what to make it anew would not change either
+				}
+			}
 			// Perhaps for what others have set in it, which does not go together with what the chart wants.
 			restore, refused, crowded, sent, t.seen = object.Reset, err, isAbout(err, "metadata.annotations"), nil, nil
 		case isDenied(refused) && (apierrors.IsInvalid(err) || isDenied(err)):
@@ -370,10 +377,14 @@ func isAbout(err error, field string) bool {
 // denied finds who has refused a request, in the message of the API server: code and reason are theirs to choose.
 var denied = regexp.MustCompile(`admission webhook "[^"]*" denied|ValidatingAdmissionPolicy '[^']*' with binding '[^']*' denied`)
 
-// isDenied is whether a webhook or a policy has refused a request, and does not call it invalid.
+// isDenied is whether a policy has refused a request, or a webhook that does not call it invalid, as those of controllers do with a field that cannot be changed.
 func isDenied(err error) bool {
 	var status apierrors.APIStatus
-	return errors.As(err, &status) && !apierrors.IsInvalid(err) && denied.MatchString(status.Status().Message)
+	if !errors.As(err, &status) {
+		return false
+	}
+	by := denied.FindString(status.Status().Message)
+	return strings.HasPrefix(by, "Validating") || by != "" && !apierrors.IsInvalid(err)
 }
 
 // none of the objects is meant.

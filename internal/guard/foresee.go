@@ -28,7 +28,7 @@ func (g *Guard) Foresee(previous, before, desired string) ([]Outlook, error) {
 	lists := make([]kube.ResourceList, 3)
 	for i, manifest := range []string{previous, before, desired} {
 		var err error
-		if lists[i], err = g.build(manifest); err != nil {
+		if lists[i], err = g.build(manifest); err != nil && (i == len(lists)-1 || !IsUnknown(err)) {
 			return nil, fmt.Errorf("parse a manifest: %w", err)
 		}
 	}

@@ -53,8 +53,6 @@ type Guard struct {
 	// Unchangeable is the object for which an upgrade has failed, as it cannot become what the chart wants while it is there, nil if there is none. Who deletes it
 	// makes way for that: a repair or rollback does not bring back what was there.
 	Unchangeable *object.Child
-	// Unknown is why not all is there of the manifest that was built last, nil if all is: the cluster does not know kinds of what was applied, whose CRD somebody has deleted.
-	Unknown error
 	// TookBack is whether an object was in the way of an installation, of which nothing is left.
 	TookBack bool
 
@@ -140,18 +138,34 @@ func (g *Guard) Build(reader io.Reader, _ bool) (resources kube.ResourceList, er
 		return nil, fmt.Errorf("read a manifest: %w", err)
 	}
 	resources, err = g.build(string(manifest))
-	if err == nil && g.Unasked {
+	if err = unlessUnknown(err); err == nil && g.Unasked {
 		leaveUnasked(resources)
 	}
 	return resources, err
 }
 
+// unknown is why not all is there of a manifest that was applied: the cluster does not know a kind of it any more. The others are repaired, upgraded and rolled back.
+type unknown struct{ error }
+
+func (u unknown) Unwrap() error { return u.error }
+
+// IsUnknown is whether that is why.
+func IsUnknown(err error) bool { return errors.As(err, &unknown{}) }
+
+func unlessUnknown(err error) error {
+	if IsUnknown(err) {
+		return nil
+	}
+	return err
+}
+
+// build parses a manifest. With an error that is unknown, it returns the objects whose kinds are known.
 func (g *Guard) build(manifest string) (resources kube.ResourceList, err error) {
-	g.Unknown = nil
+	var missing error
 	if g.peeked != nil && manifest == g.peekedAt {
 		resources, g.peeked = g.peeked, nil // and no second time: Helm, or an apply, changes them
 	} else if resources, err = g.Client.Build(strings.NewReader(manifest), false); err != nil && utilerrors.FilterOut(err, meta.IsNoMatchError) == nil && g.plan.Applied(manifest) {
-		g.Unknown = err // the others are repaired, and rolled back
+		missing = unknown{err}
 	} else if err != nil {
 		if g.plan.Key != object.Plain {
 			err = object.DiscreetRendering(err)
@@ -168,14 +182,14 @@ func (g *Guard) build(manifest string) (resources kube.ResourceList, err error) 
 	if g.plan.Applied(manifest) {
 		g.proven = resources
 	}
-	return resources, nil
+	return resources, missing
 }
 
 // Peek is Build for who only looks: the next one to build the same, as Helm does after a rendering, is spared to parse it, which takes as
 // long as all else of an installation.
 func (g *Guard) Peek(manifest string) (kube.ResourceList, error) {
 	resources, err := g.build(manifest)
-	if err == nil && g.Unknown == nil {
+	if err == nil {
 		g.peeked, g.peekedAt = resources, manifest
 	}
 	return resources, err
@@ -254,35 +268,33 @@ func (g *Guard) UpdateThreeWayMerge(original, target kube.ResourceList, force bo
 // Apply brings the objects from what previous says to what desired says, or whole: none if one is in the way. It returns what it changed, also with an error.
 func (g *Guard) Apply(previous, desired string, whole bool) ([]Change, error) {
 	before, err := g.build(previous)
-	if err != nil {
+	if unlessUnknown(err) != nil {
 		return nil, fmt.Errorf("parse the manifest before: %w", err)
 	}
-	target, err := g.build(desired)
-	if err != nil {
-		return nil, fmt.Errorf("parse the manifest: %w", err)
+	target, missing := g.build(desired)
+	if unlessUnknown(missing) != nil {
+		return nil, fmt.Errorf("parse the manifest: %w", missing)
 	}
-	unknown := g.Unknown
 	changes, err := g.apply(before, before, target, whole)
-	return changes, errors.Join(unknown, err)
+	return changes, errors.Join(missing, err)
 }
 
 // RollBack brings the objects from what the manifest of a failed upgrade says back to what the one before says.
 func (g *Guard) RollBack(failed, previous string) error {
 	g.rollsBack = true
 	_, err := g.Apply(failed, previous, false)
-	return err
+	return unlessUnknown(err) // for which it has not failed
 }
 
 // Compare returns what Apply would change, and changes nothing. Children are then as Apply would leave them.
 func (g *Guard) Compare(manifest string) ([]Change, error) {
-	target, err := g.build(manifest)
-	if err != nil {
-		return nil, fmt.Errorf("parse the manifest: %w", err)
+	target, missing := g.build(manifest)
+	if unlessUnknown(missing) != nil {
+		return nil, fmt.Errorf("parse the manifest: %w", missing)
 	}
-	unknown := g.Unknown
 	targets, err := g.look(target, target)
 	changes, bringErr := g.bringAll(targets, false, true)
-	return changes, errors.Join(unknown, err, bringErr)
+	return changes, errors.Join(missing, err, bringErr)
 }
 
 // Present are those objects of a manifest that are there and the owner's.

@@ -94,6 +94,7 @@ func TestIsDenied(t *testing.T) {
 		"by one with another reason": {said(`admission webhook "a.example.com" denied the request without explanation`, ""), true},
 		"by a policy":                {apierrors.NewForbidden(resource, "x", errors.New("ValidatingAdmissionPolicy 'a' with binding 'b' denied request: both are set")), true},
 		"as invalid":                 {said(`admission webhook "a.example.com" denied the request: both are set`, metav1.StatusReasonInvalid), false},
+		"as invalid, by a policy":    {said("ValidatingAdmissionPolicy 'a' with binding 'b' denied request: both are set", metav1.StatusReasonInvalid), true},
 		"no right":                   {apierrors.NewForbidden(resource, "x", errors.New(`User "u" cannot patch resource "things"`)), false},
 		"by nobody":                  {nil, false},
 	} {

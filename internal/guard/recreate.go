@@ -66,10 +66,10 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 		return nil, unchangeable("%s, and the chart asks to keep it: %s, or delete it by hand", refusal, leaveThem)
 	case takesClaims(t.live):
 		return nil, unchangeable("%s, and what its pods have stored would go with it (persistentVolumeClaimRetentionPolicy.whenDeleted: Delete): have it say Retain first, which can be changed, or %s", refusal, leaveThem)
-	case kind == object.StatefulSet && isUnobserved(t.live):
-		return nil, fmt.Errorf("%s, and what its pods have stored may go with it until its controller has seen what it says by now: this is awaited", refusal)
 	case !g.plan.Recreate.Has(kind):
 		return nil, unchangeable("%s: %s", refusal, remedy(kind))
+	case kind == object.StatefulSet && isUnobserved(t.live):
+		return nil, fmt.Errorf("%s is to be made anew (%s), and what its pods have stored may go with it until its controller has seen what it says by now: this is awaited", describe(t.info), why)
 	case dryRun:
 		return made, nil
 	}
@@ -97,14 +97,13 @@ func (g *Guard) rehearseAnew(t *target, anew *unstructured.Unstructured) (*unstr
 	return made, nil
 }
 
-// asAnew is what to leave of an object that cannot become what restored is: to make it anew would change nothing of that. It is nothing where the API server would take no
-// other one, for a quota, say.
-func (g *Guard) asAnew(t *target, restored *unstructured.Unstructured) object.Left {
+// anew is what the API server would make in the place of the live object, nil if it would take none, for a quota, say.
+func (g *Guard) anew(t *target) *unstructured.Unstructured {
 	made, err := g.rehearseAnew(t, object.Anew(t.previous, t.live, t.desired, t.left))
 	if err != nil {
 		return nil
 	}
-	return object.AsAnew(t.live, restored, made)
+	return made
 }
 
 // leaveThem is what to do about fields that cannot be changed, for all kinds.

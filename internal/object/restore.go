@@ -221,7 +221,7 @@ func Restore(previous, live, desired *unstructured.Unstructured, left Left) *uns
 
 // keep returns content with what of it is left to others as live has it.
 func (left Left) keep(content, live map[string]any) map[string]any {
-	for _, p := range left {
+	for _, p := range slices.Backward(left) { // or those behind an element that goes would be others by then
 		value, ok, whole := p.across(content, live).in(live)
 		if _, set, _ := p.in(content); whole && (ok || set) {
 			content = p.set(content, value, ok).(map[string]any)
@@ -253,7 +253,7 @@ func Anew(previous, live, desired *unstructured.Unstructured, left Left) *unstru
 // andReplicas has the replicas among what is left to others, unless the chart sets them, or did so before to stop the object.
 func (left Left) andReplicas(previous, desired *unstructured.Unstructured) Left {
 	count := mustPointer(replicas)
-	if _, set, _ := count.in(desired.Object); set || previous != nil && isStop(count, field(previous.Object["spec"], "replicas")) {
+	if _, set, _ := count.in(desired.Object); set || desired.Object["spec"] == nil || previous != nil && isStop(count, field(previous.Object["spec"], "replicas")) {
 		return left
 	}
 	return append(slices.Clone(left), count)

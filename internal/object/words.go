@@ -73,14 +73,19 @@ type inTheWay string
 
 func (e inTheWay) Error() string { return string(e) }
 
-// IsInTheWay is whether that is why, and of several errors each.
+// IsInTheWay is whether that is why.
 func IsInTheWay(err error) bool {
-	var several interface{ Unwrap() []error }
-	if errors.As(err, &several) {
-		return !slices.ContainsFunc(several.Unwrap(), func(one error) bool { return !IsInTheWay(one) })
-	}
 	var one inTheWay
 	return errors.As(err, &one)
+}
+
+// Each is whether that is so of an error, or of each of several.
+func Each(err error, is func(error) bool) bool {
+	var several interface{ Unwrap() []error }
+	if errors.As(err, &several) {
+		return !slices.ContainsFunc(several.Unwrap(), func(one error) bool { return !Each(one, is) })
+	}
+	return is(err)
 }
 
 // List names the objects of a release.

@@ -126,7 +126,7 @@ func (r *Store) Named(manifest string) (string, error) {
 }
 
 // children names the objects of a manifest without those that no release of the owner can have, and says why each of these was left out. The manifest is usable where that
-// are none, or it is the one that was applied last, and they are of kinds that the cluster does not know: the guard knows what to do without these.
+// are none, or it is the one that was applied last, and they are of kinds that the cluster does not know: the guard knows what to do without these, unless they are in a List.
 func (s *sanitizer) children(manifest string) (kept []object.Child, left []string, usable bool, err error) {
 	unknown, applied := sets.New[schema.GroupKind](), s.isApplied(manifest)
 	usable = true
@@ -155,7 +155,7 @@ func (s *sanitizer) children(manifest string) (kept []object.Child, left []strin
 					reason = why
 				}
 			}
-			usable = usable && (reason == "" && obj.GroupVersionKind() == kind || unknown.Has(kind.GroupKind()) && applied)
+			usable = usable && (reason == "" && obj.GroupVersionKind() == kind || unknown.Has(kind.GroupKind()) && applied && !strings.Contains(documents[key], "List"))
 			if version := obj.GroupVersionKind(); reason == "" && version != kind {
 				left = append(left, fmt.Sprintf("took %s %q for one of %s: the cluster knows no %s", obj.GetKind(), obj.GetName(), version.GroupVersion(), kind.GroupVersion()))
 			}

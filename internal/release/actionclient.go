@@ -42,12 +42,13 @@ type actionClient struct {
 	done  []string
 
 	// Get finds out:
-	current *record.Record // nil if there is none
-	proven  bool           // whether the record is known to be the operator's
-	stored  string         // proof of the record as it is stored
-	key     object.Key     // of digests, empty if the kind has no Secrets
-	unread  error          // why it has failed
-	unmade  *record.Record // of an installation that has made nothing, nil if there is none
+	current     *record.Record // nil if there is none
+	proven      bool           // whether the record is known to be the operator's
+	stored      string         // proof of the record as it is stored
+	key         object.Key     // of digests, empty if the kind has no Secrets
+	unread      error          // why it has failed
+	unmade      *record.Record // of an installation that has made nothing, nil if there is none
+	interrupted bool           // whether the release was half done, and is to be brought to its end or rolled back
 
 	// Install, or Upgrade as a dry run, finds out:
 	chart   *chart.Chart // the kind's, or a copy where Helm would take subcharts out of that

@@ -2,7 +2,6 @@ package release
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
+	"demo.welcome.domain/welcome-operator/internal/guard"
 	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/record"
 )
@@ -34,7 +34,7 @@ func (op *operation) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 		return rendered, err
 	}
 	resources, err := op.peek(rendered.String())
-	if err := cmp.Or(err, op.guard.Unknown); err != nil {
+	if err != nil {
 		return rendered, err
 	}
 	if !op.asIs { // what is applied already is repaired as it is
@@ -57,7 +57,7 @@ func (op *operation) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 // of the custom resource, or the chart's own: the same for everybody who writes nothing.
 func (op *operation) judge(manifest string) error {
 	resources, err := op.peek(manifest)
-	if err == nil {
+	if err == nil || guard.IsUnknown(err) { // of what was applied
 		op.refused = op.judgeAll(resources)
 		err = op.refused
 	}

@@ -311,9 +311,12 @@ func (a *actionClient) compareObjects(d *drift) error {
 	if err != nil || manifest == "" {
 		return err
 	}
-	changes, err := op.guard.Compare(manifest)
-	if err != nil {
-		return fmt.Errorf("look for drift: %w", err)
+	changes, missing := op.guard.Compare(manifest)
+	if missing != nil {
+		missing = fmt.Errorf("look for drift: %w", missing)
+		if !object.Each(missing, guard.IsUnknown) {
+			return missing
+		}
 	}
 	if children == nil {
 		a.current.Children = op.guard.Children()
@@ -327,7 +330,7 @@ func (a *actionClient) compareObjects(d *drift) error {
 		}
 		d.told = Drift{Type: Drifted, Reason: DriftDetected, Message: strings.Join(words, "; ") + ". The operator leaves it so: driftDetection in watches.yaml."}
 	}
-	return nil
+	return missing
 }
 
 // describe says what others did to an object.

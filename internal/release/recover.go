@@ -35,6 +35,7 @@ func (a *actionClient) recover() error {
 		return nil
 	}
 	rel.SetStatus(release.StatusFailed, "Interrupted; the operator goes on from here")
+	a.interrupted = true
 	if a.appliedRevision() == rel.Version && a.isApplied(rel.Manifest) && a.isOfTheApplied() {
 		rel.SetStatus(release.StatusDeployed, "Its record was not brought to its end; the release was")
 		if err := a.supersede(rel.Version); err != nil {

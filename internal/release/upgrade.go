@@ -121,7 +121,7 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	failed := a.failure()
 	hooks := a.source.hooks(a.whole)
 	isReal := failed.count > 0 && failed.count%10 == 0 && (hooks || unchangeable(failed.err) == nil)
-	rehearse := a.current.Status == release.StatusFailed && a.current.Inputs == a.wanted && !isReal
+	rehearse := a.current.Status == release.StatusFailed && a.current.Inputs == a.wanted && !isReal && !a.interrupted
 	begun, err := a.begun(opts)
 	if err != nil {
 		return nil, err
@@ -175,9 +175,9 @@ func (a *actionClient) repairWhatIsLookedUp() error {
 	return unlessInTheWay(err)
 }
 
-// unlessInTheWay is why objects could not be put back, nil if only others are in their places: what is wanted by now may do without.
+// unlessInTheWay is why objects could not be put back, nil if only others are in their places, or their kinds are gone: what is wanted by now may do without.
 func unlessInTheWay(err error) error {
-	if object.IsInTheWay(err) {
+	if object.Each(err, func(one error) bool { return object.IsInTheWay(one) || guard.IsUnknown(one) }) {
 		return nil
 	}
 	return err

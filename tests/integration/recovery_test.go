@@ -12,6 +12,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -201,47 +202,93 @@ func TestKindOfAKeptObjectIsGone(t *testing.T) {
 }
 
 // Where the kind of one object is gone, as the CRD of a tool that somebody has taken out, the status says so, and all else of the release is served: also by an operator
-// that has never known that kind.
+// that has never known that kind. In a List, it keeps the others from being repaired until it is switched off.
 func TestKindOfAnObjectIsGone(t *testing.T) {
-	s := newScene(t)
-	s.serveKind("Monitored")
-	s.serveKind("Monitor")
-	chart := chartOf(t, map[string]string{
-		"Chart.yaml":  "{apiVersion: v2, name: monitored, version: 0.1.0}",
-		"values.yaml": "{monitored: true}",
-		"templates/config.yaml": `
+	for _, c := range []struct {
+		name, before, after string
+		listed              bool
+	}{
+		{name: "Alone"},
+		{name: "Listed", before: "apiVersion: v1\nkind: List\nitems:\n- ", listed: true},
+		{name: "LookedUp", after: "# {{ lookup \"v1\" \"ConfigMap\" .Release.Namespace \"settings\" }}\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScene(t)
+			monitored, monitor := "Monitored"+c.name, "Monitor"+c.name
+			s.serveKind(monitored)
+			s.serveKind(monitor)
+			chart := chartOf(t, map[string]string{
+				"Chart.yaml":  "{apiVersion: v2, name: monitored, version: 0.1.0}",
+				"values.yaml": "{monitored: true}",
+				"templates/config.yaml": `
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: {{ .Release.Name }}}
 data: {a: b{{ if .Values.monitored }}, monitored: "true"{{ end }}}`,
-		"templates/monitor.yaml": "{{ if .Values.monitored }}\napiVersion: " + kindsGroup + "/v1\nkind: Monitor\nmetadata: {name: '{{ .Release.Name }}'}\n{{ end }}",
-	})
-	only := settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: entryOf("Monitored", chart, "")}
-	operator := s.ownOperator(only)
-	s.createOf("Monitored", "hello")
-	s.awaitOf("Monitored", "hello", "Ready")
-	s.settled(operator)
-	s.unserve("Monitor")
-	s.awaitOf("Monitored", "hello", "Stalled", `no longer serves the kind of Monitor "hello"`, "Install its CRD")
-	operator.Stop()
-	s.ownOperator(only)
-	s.awaitOf("Monitored", "hello", "Stalled", `does not know kind "Monitor"`, "Install its CRD")
-	config := &corev1.ConfigMap{}
-	s.get(config, "hello")
-	s.must(env.Client.Delete(ctx, config))
-	s.awaitExists(config, "hello")
-	s.awaitOf("Monitored", "hello", "Stalled", `does not know kind "Monitor"`)
+				"templates/monitor.yaml": "{{ if .Values.monitored }}\n" + c.before + "{apiVersion: " + kindsGroup + "/v1, kind: " + monitor + ", metadata: {name: '{{ .Release.Name }}'}}\n{{ end }}\n" + c.after,
+			})
+			only := settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: entryOf(monitored, chart, "")}
+			operator := s.ownOperator(only)
+			s.createOf(monitored, "hello")
+			s.awaitOf(monitored, "hello", "Ready")
+			s.settled(operator)
+			s.unserve(monitor)
+			s.awaitOf(monitored, "hello", "Stalled", `no longer serves the kind of `+monitor+` "hello"`, "Install its CRD")
+			operator.Stop()
+			s.ownOperator(only)
+			missing := fmt.Sprintf("does not know kind %q", monitor)
+			s.awaitOf(monitored, "hello", "Stalled", missing, "Install its CRD")
+			config := &corev1.ConfigMap{}
+			s.get(config, "hello")
+			if !c.listed {
+				s.must(env.Client.Delete(ctx, config))
+				s.awaitExists(config, "hello")
+			}
 
-	s.editOf("Monitored", "hello", kit.Set("monitored", false))
-	s.awaitOf("Monitored", "hello", "Ready")
-	if s.get(config, "hello"); !reflect.DeepEqual(config.Data, map[string]string{"a": "b"}) {
-		t.Errorf("it has %v", config.Data)
+			s.editOf(monitored, "hello", kit.Set("monitored", false))
+			s.awaitOf(monitored, "hello", "Ready")
+			if s.get(config, "hello"); !c.listed && !reflect.DeepEqual(config.Data, map[string]string{"a": "b"}) {
+				t.Errorf("it has %v", config.Data)
+			}
+			s.editOf(monitored, "hello", kit.Set("monitored", true))
+			s.awaitOf(monitored, "hello", "Stalled", missing)
+			s.serveKind(monitor)
+			s.awaitOf(monitored, "hello", "Ready")
+			s.awaitExists(s.of(monitor, "hello"), "hello")
+		})
 	}
-	s.editOf("Monitored", "hello", kit.Set("monitored", true))
-	s.awaitOf("Monitored", "hello", "Stalled", `does not know kind "Monitor"`)
-	s.serveKind("Monitor")
-	s.awaitOf("Monitored", "hello", "Ready")
-	s.awaitExists(s.of("Monitor", "hello"), "hello")
+}
+
+// An upgrade that was killed half done, and is refused then, is rolled back, also where drift is only told.
+func TestInterruptedUpgradeThatIsRefused(t *testing.T) {
+	s := newScene(t)
+	s.grantJobs()
+	only := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: {{ .Release.Name }}}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: once, image: "example.com/once:{{ .Values.name }}"}]`) + "  driftDetection: {mode: warn}\n"}
+	operator := s.ownOperator(only)
+	s.deploy("hello", kit.Greet("before"))
+	s.settled(operator)
+	asked, letGo := s.hold(admissionregistrationv1.Create, "autoscaling", "horizontalpodautoscalers", func(probe context.Context) error {
+		return env.Client.Create(probe, &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: objectMeta(s.namespace, "probe"), Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			MaxReplicas: 1, ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "probe"},
+		}}, client.DryRunAll)
+	})
+	s.edit("hello", kit.Greet("after"), kit.Set("autoscaling.enabled", true)) // the autoscaler comes after the Deployment, and the Job last
+	asked()
+	s.must(s.greets("hello", "after"))
+	s.killWaiting(operator)
+	letGo()
+	s.ownOperator(only)
+	s.awaitReason("hello", "Rejected", `Job "hello"`)
+	s.awaitGreeting("hello", "before")
+	s.awaitGone(&autoscalingv2.HorizontalPodAutoscaler{}, "hello")
 }
 
 func TestKilledWhileUpgrading(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -234,9 +235,11 @@ spec:
 		t.Error("it was made anew")
 	}
 	observed := func(generation int64) {
-		s.get(now, "hello")
-		now.Status.ObservedGeneration = generation
-		s.must(env.Client.Status().Update(ctx, now))
+		s.must(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+			s.get(now, "hello")
+			now.Status.ObservedGeneration = generation
+			return env.Client.Status().Update(ctx, now)
+		}))
 	}
 	observed(now.Generation - 1)
 	s.editOf("Stored", "hello", kit.Set("service", "after"))
