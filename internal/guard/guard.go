@@ -267,23 +267,29 @@ func (g *Guard) UpdateThreeWayMerge(original, target kube.ResourceList, force bo
 
 // Apply brings the objects from what previous says to what desired says, or whole: none if one is in the way. It returns what it changed, also with an error.
 func (g *Guard) Apply(previous, desired string, whole bool) ([]Change, error) {
+	changes, missing, err := g.applyKnown(previous, desired, whole)
+	return changes, errors.Join(missing, err)
+}
+
+// applyKnown is Apply with, by itself, why it has not applied all of desired.
+func (g *Guard) applyKnown(previous, desired string, whole bool) (changes []Change, missing, err error) {
 	before, err := g.build(previous)
 	if unlessUnknown(err) != nil {
-		return nil, fmt.Errorf("parse the manifest before: %w", err)
+		return nil, nil, fmt.Errorf("parse the manifest before: %w", err)
 	}
 	target, missing := g.build(desired)
 	if unlessUnknown(missing) != nil {
-		return nil, fmt.Errorf("parse the manifest: %w", missing)
+		return nil, nil, fmt.Errorf("parse the manifest: %w", missing)
 	}
-	changes, err := g.apply(before, before, target, whole)
-	return changes, errors.Join(missing, err)
+	changes, err = g.apply(before, before, target, whole)
+	return changes, missing, err
 }
 
 // RollBack brings the objects from what the manifest of a failed upgrade says back to what the one before says.
 func (g *Guard) RollBack(failed, previous string) error {
 	g.rollsBack = true
-	_, err := g.Apply(failed, previous, false)
-	return unlessUnknown(err) // for which it has not failed
+	_, _, err := g.applyKnown(failed, previous, false) // for what is missing it has not failed
+	return err
 }
 
 // Compare returns what Apply would change, and changes nothing. Children are then as Apply would leave them.

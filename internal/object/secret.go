@@ -67,18 +67,28 @@ func Discreet(err error) error {
 	if words == "" {
 		words = string(status.Reason)
 	}
-	return discreet{fmt.Sprintf("it %s: %s; what else the API server says is not told, for it may quote the Secret", verb, words), err}
+	return discreet{reworded{fmt.Sprintf("it %s: %s; what else the API server says is not told, for it may quote the Secret", verb, words), err}}
 }
 
-// Unquoted is err without the whole object, which the API server quotes where a patch makes of it what is not of its type: it may have a value of a Secret, and hides why.
+// quoted finds an object that the API server quotes before it says what is wrong with it, or behind that.
+var quoted = regexp.MustCompile(`(?s)^Invalid value: "?[\w.]*\{.*\}"?: |\n.*$`)
+
+// Unquoted is err without the objects that the API server quotes, a pod template or all that a patch would have made: they may have a value of a Secret, and hide why.
 func Unquoted(err error) error {
-	const quoted = `}": `
+	var causes []string
+	quotes := false
 	for _, cause := range Causes(err) {
-		if at := strings.LastIndex(cause.Message, quoted); cause.Field == "patch" && at >= 0 {
-			return discreet{"it is not of its type: " + cause.Message[at+len(quoted):], err}
+		why := quoted.ReplaceAllString(cause.Message, "")
+		quotes = quotes || why != cause.Message
+		if cause.Field != "patch" {
+			why = cause.Field + ": " + why
 		}
+		causes = append(causes, why)
 	}
-	return err
+	if !quotes || !apierrors.IsInvalid(err) {
+		return err
+	}
+	return reworded{"it is invalid: " + strings.Join(causes, "; "), err}
 }
 
 // rendering finds what an error of a rendering says of where it is, and then why; parsing the same of an error about what was rendered.
@@ -100,19 +110,22 @@ func DiscreetRendering(err error) error {
 	if where == "" || strings.Contains(text, "execution error at (") {
 		return err
 	}
-	return discreet{where + "what is not told here, for it may quote a Secret (helm template tells it)", err}
+	return discreet{reworded{where + "what is not told here, for it may quote a Secret (helm template tells it)", err}}
 }
 
-// discreet is an error in other words.
-type discreet struct {
+// reworded is an error in other words.
+type reworded struct {
 	words string
 	error
 }
 
-// IsDiscreet is whether an error says no more than it may.
-func IsDiscreet(err error) bool { return errors.As(err, &discreet{}) }
-
-func (d discreet) Error() string { return d.words }
+func (r reworded) Error() string { return r.words }
 
 // Unwrap tells whoever asks which error it is.
-func (d discreet) Unwrap() error { return d.error }
+func (r reworded) Unwrap() error { return r.error }
+
+// discreet is one that says no more than it may.
+type discreet struct{ reworded }
+
+// IsDiscreet is whether an error says no more than it may.
+func IsDiscreet(err error) bool { return errors.As(err, &discreet{}) }

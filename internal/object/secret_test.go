@@ -156,15 +156,25 @@ func TestDiscreetRendering(t *testing.T) {
 	}
 }
 
-// The API server quotes the whole object where a patch makes of it what is not of its type.
+// The API server quotes whole objects: what a patch would have made, a pod template, a pod before and after.
 func TestUnquoted(t *testing.T) {
-	path := validation.NewPath("patch")
-	refused := apierrors.NewInvalid(schema.GroupKind{}, "", validation.ErrorList{validation.Invalid(path, `{"a":"}\": hunter2"}`, "json: cannot unmarshal number into Go struct field ConfigMap.data of type string")})
-	got := Unquoted(fmt.Errorf("patch it: %w", refused))
-	if want := "it is not of its type: json: cannot unmarshal number into Go struct field ConfigMap.data of type string"; got.Error() != want || !apierrors.IsInvalid(got) {
-		t.Errorf("it says %q", got)
+	path := validation.NewPath
+	for want, causes := range map[string]validation.ErrorList{
+		"it is invalid: json: cannot unmarshal number into Go struct field ConfigMap.data of type string": {
+			validation.Invalid(path("patch"), `{"a":"}\": hunter2"}`, "json: cannot unmarshal number into Go struct field ConfigMap.data of type string")},
+		"it is invalid: spec.template: field is immutable; spec.replicas: Invalid value: -1: must be positive": {
+			validation.Invalid(path("spec", "template"), map[string]any{"env": "hunter2}: x"}, "field is immutable"), validation.Invalid(path("spec", "replicas"), -1, "must be positive")},
+		"it is invalid: spec: Forbidden: pod updates may not change fields other than some": {
+			validation.Forbidden(path("spec"), "pod updates may not change fields other than some\n core.PodSpec{\n- hunter2\n}")},
+	} {
+		got := Unquoted(fmt.Errorf("patch it: %w", apierrors.NewInvalid(schema.GroupKind{}, "", causes)))
+		if got.Error() != want || !apierrors.IsInvalid(got) || len(Causes(got)) != len(causes) {
+			t.Errorf("it says %q", got)
+		}
 	}
-	if other := errors.New("another"); Unquoted(other) != other {
-		t.Error("another error is changed")
+	for _, other := range []error{errors.New("another"), apierrors.NewInvalid(schema.GroupKind{}, "", validation.ErrorList{validation.Invalid(path("a"), "b", "c")})} {
+		if Unquoted(other) != other {
+			t.Errorf("%v is changed", other)
+		}
 	}
 }

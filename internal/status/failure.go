@@ -49,7 +49,7 @@ var causes = []struct {
 	{regexp.MustCompile(`(?s)^.*execution error at \([^)]*\): (.*)$`), "InvalidValues", "$1", "Correct the spec.", true},
 	{regexp.MustCompile(`^chart \S+: charts/ lacks `), "ChartError", "", "Or disable it in the spec.", true},
 	{regexp.MustCompile(`(?s)^.*?(\w+ "[^"]*": (?:the value .* of the (?:label|annotation) .*|its name) is not a string)$`), "ChartError", "$1", "Quote it, in the chart or in the spec.", true},
-	{regexp.MustCompile(`it is not of its type: |cannot be handled as an? |cannot unmarshal .* into Go |Object 'Kind' is missing|type mismatch on `), "ChartError", "",
+	{regexp.MustCompile(`it is invalid: json: |cannot be handled as an? |cannot unmarshal .* into Go |Object 'Kind' is missing|type mismatch on `), "ChartError", "",
 		"Write it as what is wanted there, in the chart or in the spec: a text in quotes, a number without.", true},
 	{regexp.MustCompile(`(?s)^.*?(\w+ of the chart has no name .*)$`), "ChartError", "$1", "Give it one, in the chart or in the spec.", true},
 	{regexp.MustCompile(`(?s)^.*?((?:cluster-scoped )?\w+ "[^"]*"(?: in namespace "[^"]*")? is in the chart twice, and not the same: .*)$`), "ChartError", "$1", "Take one out, or give it another name, in the chart or in the spec.", true},

@@ -35,7 +35,7 @@ func TestExplain(t *testing.T) {
 		{`repair drift: create Thing "hello" in namespace "a": the server could not find the requested resource (post things.example.com)`, "ChartError", `The cluster no longer serves the kind of Thing "hello". Install its CRD`, true},
 		{`error while running post render on files: Deployment "a": the value 1.1 of the label b is not a string`, "ChartError", "Quote it, in the chart or in the spec.", true},
 		{`error while running post render on files: ConfigMap "1": its name is not a string`, "ChartError", `ConfigMap "1": its name is not a string. Quote it`, true},
-		{`patch ConfigMap "a" in namespace "b": it is not of its type: json: cannot unmarshal number into Go struct field ConfigMap.data of type string`, "ChartError", "a text in quotes", true},
+		{`patch ConfigMap "a" in namespace "b": it is invalid: json: cannot unmarshal number into Go struct field ConfigMap.data of type string`, "ChartError", "a text in quotes", true},
 		{`create ConfigMap "a" in namespace "b": ConfigMap in version "v1" cannot be handled as a ConfigMap: json: what is not told here`, "ChartError", "a text in quotes", true},
 		{`error while running post render on files: Deployment "a": the value true of the annotation b is not a string`, "ChartError", "Quote it, in the chart or in the spec.", true},
 		{`error while running post render on files: Deployment "a": 1e-300000000 is not a valid number`, "InvalidValues", `Deployment "a": 1e-300000000 is not a valid number`, true},

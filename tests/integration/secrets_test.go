@@ -22,6 +22,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/retry"
@@ -636,22 +637,77 @@ func TestErrorsQuoteNoSecret(t *testing.T) {
 				return errors.Join(err, says(ready.Message, c.says))
 			})
 			s.settled(operator)
-			told := operator.LastLines(1 << 30)
-			for _, kind := range []*unstructured.UnstructuredList{kit.Welcomes(), kit.List("v1", "Event")} {
-				s.must(env.Client.List(ctx, kind, client.InNamespace(s.namespace)))
-				text, err := json.Marshal(kind.Items)
-				s.must(err)
-				told += string(text)
-			}
-			for _, word := range []string{value, encoded, "1234567890123"} {
-				if at := strings.Index(told, word); at >= 0 {
-					t.Errorf("people are told %q", told[max(0, at-200):at+len(word)])
-				}
-			}
+			s.isNotTold(operator, value, encoded, "1234567890123")
 			s.delete(s.welcome(cr))
 			operator.Stop()
 		})
 	}
+}
+
+// isNotTold fails if a word stands in what is told of Welcomes: their statuses, events, and the log of the operator.
+func (s *scene) isNotTold(operator *process, words ...string) {
+	s.Helper()
+	told := operator.LastLines(1 << 30)
+	for _, kind := range []*unstructured.UnstructuredList{kit.Welcomes(), kit.List("v1", "Event")} {
+		s.must(env.Client.List(ctx, kind, client.InNamespace(s.namespace)))
+		text, err := json.Marshal(kind.Items)
+		s.must(err)
+		told += string(text)
+	}
+	for _, word := range words {
+		if at := strings.Index(told, word); at >= 0 {
+			s.Errorf("people are told %q", told[max(0, at-200):at+len(word)])
+		}
+	}
+}
+
+// What the API server says of another object may quote all of it, with the values of Secrets that the chart has in its pods.
+func TestErrorsQuoteNoObject(t *testing.T) {
+	s := newScene(t)
+	const value = "quoted-by-mistake-2"
+	const container = `containers: [{name: main, image: "example.com/main:1", env: [{name: A, value: {{ list "quoted" "by" "mistake" "2" | join "-" }}}, {name: B, value: {{ .Values.name | quote }}}]}]`
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.account(), watches: watchesWithMore(t, `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: more}
+spec:
+  selector: {matchLabels: {more: more}}
+  template:
+    metadata: {labels: {more: more}, annotations: {a: {{ if eq .Values.name "annotation" }}true{{ else }}"true"{{ end }}}}
+    spec: {`+container+`}
+{{ if .Values.podLabels.job }}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: more}
+spec: {template: {spec: {restartPolicy: Never, `+container+`}}}
+{{ end }}
+{{ if .Values.podLabels.pod }}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: more}
+spec: {`+container+`}
+{{ end }}`) + secrets + "  recreate: [Job, Pod]\n  allow: {annotations: ['*']}\n", args: logAll})
+	s.deploy("hello", kit.Greet("before"))
+	s.edit("hello", kit.Greet("annotation"))
+	s.awaitReason("hello", "ChartError", `Deployment "more"`, "may quote")
+	for _, kind := range []string{"Job", "Pod"} { // which are made anew, and can't be
+		labels := map[string]any{strings.ToLower(kind): "x"}
+		s.edit("hello", kit.Greet("before"), kit.Set("podLabels", labels))
+		s.awaitExists(kit.Object(map[string]string{"Job": "batch/v1", "Pod": "v1"}[kind], kind), "more")
+		s.awaitDeployed("hello")
+		quota := &corev1.ResourceQuota{ObjectMeta: objectMeta(s.namespace, "quota"), Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
+			"count/jobs.batch": resource.MustParse("1"), "pods": resource.MustParse("1"),
+		}}}
+		s.must(env.Client.Create(ctx, quota))
+		quota.Status = corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard, Used: quota.Spec.Hard} // there is no controller that counts
+		s.must(env.Client.Status().Update(ctx, quota))
+		s.edit("hello", kit.Greet("after"), kit.Set("podLabels", labels))
+		s.awaitReason("hello", "QuotaExceeded", kind+` "more"`)
+		s.must(env.Client.Delete(ctx, quota))
+	}
+	s.isNotTold(operator, value)
 }
 
 // account is one that may do everything, the same for all of a test.
