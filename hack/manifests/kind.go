@@ -238,7 +238,7 @@ func (k kind) report(into string) string {
 	for _, m := range k.api.kinds {
 		if why := k.refusal(m); why != "" {
 			say("The operator gets no right to make %s (%s, %s): %s", m.kind, m.file, cmp.Or(m.when, "always: no "+k.entry.Kind+" will be ready"), why)
-			if without := k.api.without(m.kind); m.when == "" && without != "" {
+			if without := k.api.without(m); m.when == "" && without != "" {
 				say("  pinned in overrideValues, %s leaves it out", without)
 			}
 		}
@@ -270,8 +270,8 @@ func (a *API) hasTests() bool {
 	return err == nil && slices.ContainsFunc(objects, func(r rendered) bool { return isTest(r.object) })
 }
 
-// without is an option, turned, with which the chart makes no objects of a kind; empty if none does that.
-func (a *API) without(kind string) string {
+// without is an option, turned, with which the chart makes none of these; empty if none does that.
+func (a *API) without(m made) string {
 	values, err := a.trial.values()
 	if err != nil {
 		return ""
@@ -280,7 +280,7 @@ func (a *API) without(kind string) string {
 		now, _, _ := unstructured.NestedBool(values, path...)
 		s, _ := scenario{values: values}.with(path, !now)
 		objects, err := a.trial.render(s, false)
-		if err == nil && !slices.ContainsFunc(objects, func(r rendered) bool { return r.object.GetKind() == kind }) {
+		if err == nil && !slices.ContainsFunc(objects, func(r rendered) bool { return a.trial.key(r.object) == a.trial.key(m.objects[0]) }) {
 			return fmt.Sprintf("%s: %q", dotted(path), fmt.Sprint(!now))
 		}
 	}

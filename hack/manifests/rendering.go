@@ -127,7 +127,9 @@ type trial struct {
 	// runsText is whether it may take the text of a value for a template.
 	runsText bool
 	// tests is whether those of the chart may be run, and so count as what it makes.
-	tests    bool
+	tests bool
+	// allow is what the entry allows.
+	allow    obj.Allow
 	progress *progress
 }
 
@@ -171,7 +173,7 @@ func (t *trial) byDefault() ([]rendered, error) {
 }
 
 func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
-	t, err := (&trial{chart: c, alternatives: map[string][]any{}, tests: entry.Tests, progress: &progress{told: time.Now()}}).as(sampleRelease, entry)
+	t, err := (&trial{chart: c, alternatives: map[string][]any{}, tests: entry.Tests, allow: entry.Allow, progress: &progress{told: time.Now()}}).as(sampleRelease, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -432,7 +434,7 @@ func options(value any, path []string) [][]string {
 	return nil
 }
 
-// made is a kind of objects that a chart makes.
+// made is a kind of objects that a chart makes, or one of them by a name that allow.cluster does not have among others of its kind.
 type made struct {
 	apiVersion, kind string
 	file             string
@@ -456,7 +458,7 @@ func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 				scalable[r.object.GetKind()+r.object.GetName()] = true
 			}
 			t.workloads = max(t.workloads, len(scalable))
-			key := r.object.GetAPIVersion() + "/" + r.object.GetKind()
+			key := t.key(r.object)
 			if found[key] == nil {
 				found[key] = &made{apiVersion: r.object.GetAPIVersion(), kind: r.object.GetKind(), file: path.Base(r.file), when: s.why}
 			}
@@ -501,6 +503,15 @@ func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 		all = append(all, *found[key])
 	}
 	return all, nil
+}
+
+// key is the same for objects that the operator may make, or may not, together.
+func (t *trial) key(o *unstructured.Unstructured) string {
+	key, of := o.GetAPIVersion()+"/"+o.GetKind(), o.GroupVersionKind().GroupKind()
+	if t.allow.HasCluster(of) && t.allow.InNoNamespace(t.release, of, o.GetName()) != nil {
+		key += "/" + o.GetName()
+	}
+	return key
 }
 
 // leaves are the paths of all values that are no maps with something in them.

@@ -101,7 +101,7 @@ var inNamespaces = func() map[schema.GroupKind]bool {
 func (k kind) inNoNamespace(m made) bool {
 	of := groupVersionKind(m).GroupKind()
 	return len(scheme.Scheme.VersionsForGroupKind(of)) > 0 && !inNamespaces[of] || slices.Contains(clusterScoped, m.kind) || strings.HasSuffix(m.kind, "Review") ||
-		slices.ContainsFunc(k.entry.Allow.Cluster, func(c obj.ClusterKind) bool { return c.Kind == of.String() })
+		k.entry.Allow.HasCluster(of)
 }
 
 // refusal is why the operator gets no right to a kind.
@@ -184,7 +184,11 @@ rules:
 	for _, k := range kinds {
 		for _, c := range k.children() {
 			if c.refused != "" {
-				what := line(strings.TrimSuffix(c.resource+"."+c.group, ".") + ": " + c.refused)
+				what := c.refused // of what is cluster-scoped, that names the object: there may be a right to others
+				if !c.inNoNamespace {
+					what = strings.TrimSuffix(c.resource+"."+c.group, ".") + ": " + what
+				}
+				what = line(what)
 				refused[what] = append(refused[what], c.why)
 			}
 		}
@@ -263,7 +267,8 @@ func handedOut(kinds []kind, role string) (text string, err error) {
 			return "", err
 		}
 		for i, r := range objects {
-			if r.object.GetKind() != role || !obj.HandsOut(r.object.GroupVersionKind().GroupKind()) {
+			m := made{apiVersion: r.object.GetAPIVersion(), kind: r.object.GetKind(), objects: []*unstructured.Unstructured{r.object}}
+			if m.kind != role || !obj.HandsOut(r.object.GroupVersionKind().GroupKind()) || k.refusal(m) != "" {
 				continue
 			}
 			what := fmt.Sprintf("%s %s of each %s may", role, line(r.object.GetName()), k.entry.Kind)
