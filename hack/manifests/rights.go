@@ -339,20 +339,43 @@ func (k kind) tooMuch(rule rbacv1.PolicyRule) string {
 	return ""
 }
 
-// tooMuchIn are the reasons for which the operator does not get all that roles of a chart hand out.
-func (k kind) tooMuchIn(m made) []string {
-	if !obj.HandsOut(groupVersionKind(m).GroupKind()) {
+// tooMuchIn says of each role of a kind what it hands out that the operator may not have.
+func (k kind) tooMuchIn(m made) (all []string) {
+	told := map[string]bool{}
+	for _, o := range m.objects {
+		reasons := k.tooMuchOf(o)
+		if told[o.GetName()] || len(reasons) == 0 {
+			continue
+		}
+		told[o.GetName()] = true
+		always, without := k.api.without(func(other *unstructured.Unstructured) bool {
+			return other.GetKind() == m.kind && other.GetName() == o.GetName() && len(k.tooMuchOf(other)) > 0
+		})
+		file := m.file
+		if always {
+			file += ", always: no " + k.entry.Kind + " will be ready"
+		}
+		text := fmt.Sprintf("The operator gets no right to hand out what %s %s does (%s): %s", m.kind, o.GetName(), file, strings.Join(reasons, ", "))
+		if without != "" {
+			text += "; pinned in overrideValues, " + without + " leaves it out"
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+// tooMuchOf are the rules of a role that the operator may not hand out, and why.
+func (k kind) tooMuchOf(o *unstructured.Unstructured) (reasons []string) {
+	if !obj.HandsOut(o.GroupVersionKind().GroupKind()) {
 		return nil
 	}
-	reasons := map[string]bool{}
-	for _, o := range m.objects {
-		given, _ := rulesOf(rendered{object: o}) // bindings have none, and what can't be read writeRole says
-		for _, rule := range given {
-			reasons[k.tooMuch(rule)] = true
+	given, _ := rulesOf(rendered{object: o}) // bindings have none, and what can't be read writeRole says
+	for _, rule := range given {
+		if why := k.tooMuch(rule); why != "" {
+			reasons = append(reasons, fmt.Sprintf("%s on %s: %s", strings.Join(rule.Verbs, ", "), strings.Join(rule.Resources, ", "), why))
 		}
 	}
-	delete(reasons, "")
-	return slices.Sorted(maps.Keys(reasons))
+	return reasons
 }
 
 const (

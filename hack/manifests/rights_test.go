@@ -2,6 +2,8 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -153,6 +155,39 @@ func TestRightsBesideANameThatIsNotAllowed(t *testing.T) {
 	for _, want := range []string{"to make ClusterRole (x.yaml, psp: true): " + psp, "to make ClusterRole (x.yaml, always: no Goodbye will be ready): " + more, "\n  pinned in overrideValues, more: \"false\" leaves it out\n"} {
 		if !strings.Contains(report, want) {
 			t.Errorf("the report does not have %s:\n%s", want, report)
+		}
+	}
+}
+
+// Who makes the manifests anew is told what roles that may be made hand out and the operator may not, what without: custom resources would fail, and only a comment would say so.
+func TestToldOfRolesThatHandOutTooMuch(t *testing.T) {
+	inCopy(t)
+	const role = "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: %s}, rules: [{apiGroups: [''], resources: [secrets], verbs: [get, list]}, {apiGroups: [''], resources: [pods], verbs: [get]}]}\n"
+	dir := chartAt(t, map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "backup: false\n",
+		"templates/x.yaml": fmt.Sprintf(role, "x") + "{{ if .Values.backup }}\n---\n" + fmt.Sprintf(role, "backup") + "{{ end }}\n",
+	})
+	if err := makeKind(wanted{chart: dir, gvk: goodbyes}); err != nil {
+		t.Fatal(err)
+	}
+	const ofX = "The operator gets no right to hand out what Role x does (x.yaml, always: no Goodbye will be ready): get, list on secrets: it reaches Secrets, which takes secrets: true\n"
+	const ofBackup = "The operator gets no right to hand out what Role backup does (x.yaml): get, list on secrets: it reaches Secrets, which takes secrets: true\n"
+	watches := read(t, watchesFile)
+	for _, c := range []struct {
+		more string
+		told int
+	}{{"", 0}, {"  allow: {kinds: [Role.rbac.authorization.k8s.io]}\n", 1}, {"  secrets: true\n  allow: {kinds: [Role.rbac.authorization.k8s.io]}\n", 0}} {
+		write(t, watchesFile, watches+c.more)
+		stdout := os.Stdout
+		file, err := os.Create(filepath.Join(t.TempDir(), "said"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		os.Stdout = file
+		err = run()
+		os.Stdout = stdout
+		if said := read(t, file.Name()); err != nil || strings.Count(said, ofX) != c.told || strings.Count(said, ofBackup) != c.told {
+			t.Errorf("with %q, %v, and make manifests says:\n%s", c.more, err, said)
 		}
 	}
 }
