@@ -262,6 +262,7 @@ func TestChartsThatTakeTooMuch(t *testing.T) {
 	}{
 		"of time":               {much, time.Second, renderMemory, "to render chart x once takes more than 1s"},
 		"of time, by an option": {"{{ if .Values.a }}" + much + "{{ end }}", time.Second, renderMemory, "once takes more than 1s"}, // on a busy machine, another chart may be
+		"of time, by a value":   {"{{ range until (int .Values.times) }}{{ range until (int $.Values.times) }}{{ end }}{{ end }}", 2 * time.Second, renderMemory, "takes more than 2s, with another times: pin that value"},
 		"of memory":             {much, renderTime, 1 << 20, "to render chart x once takes more than 1 MiB of memory"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -270,7 +271,7 @@ func TestChartsThatTakeTooMuch(t *testing.T) {
 			timeBefore, memoryBefore := renderTime, renderMemory
 			t.Cleanup(func() { renderTime, renderMemory = timeBefore, memoryBefore })
 			renderTime, renderMemory = c.time, c.memory
-			dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "a: false\n", "templates/x.yaml": c.template})
+			dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "a: false\ntimes: 1\n", "templates/x.yaml": c.template})
 			if err := makeKind(wanted{chart: dir, gvk: goodbyes}); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error is %v, without %q", err, c.want)
 			}

@@ -59,8 +59,11 @@ func caught(err *error) {
 	}
 }
 
-// bounded panics, for caught, if a rendering takes too much.
-func bounded(chart string, render func()) {
+// bounded panics, for caught, if a rendering takes too much, which it says is because of why, a value, unless that is empty.
+func bounded(chart, why string, render func()) {
+	if why != "" {
+		why = ", with " + why + ": pin that value (PIN, or overrideValues)"
+	}
 	done, end := make(chan struct{}), time.After(renderTime)
 	go func() {
 		defer close(done)
@@ -71,12 +74,12 @@ func bounded(chart string, render func()) {
 		case <-done:
 			return
 		case <-end:
-			panic(tooMuch{fmt.Errorf("to render chart %s once takes more than %s", chart, renderTime)})
+			panic(tooMuch{fmt.Errorf("to render chart %s once takes more than %s%s", chart, renderTime, why)})
 		case <-time.After(50 * time.Millisecond):
 			var taken goruntime.MemStats
 			goruntime.ReadMemStats(&taken)
 			if taken.Sys-taken.HeapReleased > renderMemory {
-				panic(tooMuch{fmt.Errorf("to render chart %s once takes more than %d MiB of memory", chart, renderMemory>>20)})
+				panic(tooMuch{fmt.Errorf("to render chart %s once takes more than %d MiB of memory%s", chart, renderMemory>>20, why)})
 			}
 		}
 	}
@@ -126,6 +129,8 @@ type trial struct {
 	workloads int
 	// runsText is whether it may take the text of a value for a template.
 	runsText bool
+	// loops is whether it may make as many of something as a value says.
+	loops bool
 	// tests is whether those of the chart may be run, and so count as what it makes.
 	tests bool
 	// allow is what the entry allows.
@@ -147,13 +152,14 @@ func (p *progress) tell(chart string) {
 }
 
 var (
-	stable      = regexp.MustCompile(`^v[0-9]+$`)
-	askedAPI    = regexp.MustCompile(`APIVersions\.Has\s+"([^"]+)"`)
-	fieldOf     = regexp.MustCompile(`\.([A-Za-z_]\w*)`)
-	quotedName  = regexp.MustCompile(`"([A-Za-z][-\w]{0,40})"`)
-	tplFunction = regexp.MustCompile(`\btpl\b`)
-	comparison  = regexp.MustCompile(`\beq\s+\(?[^"(){}]*\.(\w+)[\s)]+"([^"]+)"`)
-	action      = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
+	stable       = regexp.MustCompile(`^v[0-9]+$`)
+	askedAPI     = regexp.MustCompile(`APIVersions\.Has\s+"([^"]+)"`)
+	fieldOf      = regexp.MustCompile(`\.([A-Za-z_]\w*)`)
+	quotedName   = regexp.MustCompile(`"([A-Za-z][-\w]{0,40})"`)
+	tplFunction  = regexp.MustCompile(`\btpl\b`)
+	loopFunction = regexp.MustCompile(`\b(until|untilStep|seq)\b`)
+	comparison   = regexp.MustCompile(`\beq\s+\(?[^"(){}]*\.(\w+)[\s)]+"([^"]+)"`)
+	action       = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
 )
 
 // as is the same with another release.
@@ -193,6 +199,7 @@ func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
 			}
 		}
 		t.runsText = t.runsText || tplFunction.MatchString(source)
+		t.loops = t.loops || loopFunction.MatchString(source)
 	}
 	t.words = slices.Sorted(maps.Keys(words))
 	return t, nil
@@ -280,7 +287,7 @@ var errNoYAML = errors.New("is no YAML")
 // render returns what becomes of a scenario. leniently, what the chart requires counts as there.
 func (t *trial) render(s scenario, leniently bool) (objects []rendered, err error) {
 	t.progress.tell(t.chart.Name())
-	bounded(t.chart.Name(), func() { objects, err = t.renderAtAnyCost(s, leniently) })
+	bounded(t.chart.Name(), s.why, func() { objects, err = t.renderAtAnyCost(s, leniently) })
 	return objects, err
 }
 
