@@ -141,6 +141,7 @@ func (i *inference) turn(path []string, value any) outcome {
 		if !there {
 			continue
 		}
+		other.why = "another " + dotted(path)
 		objects, err := i.render(other, true)
 		if err != nil {
 			o.whole = false
@@ -275,7 +276,7 @@ func (i *inference) text(path, at []string, of func(text string) any, schema api
 
 // number is more than an integer where values.schema.json says so, or a field of Kubernetes takes more.
 func (i *inference) number(path []string, value any) *apiextensionsv1.JSONSchemaProps {
-	o := i.try(path, float64(markNumber))
+	o := i.tryNumber(path)
 	said := i.docs.types(path)
 	n, isFloat := value.(float64)
 	fraction := isFloat && n != math.Trunc(n)
@@ -288,6 +289,28 @@ func (i *inference) number(path []string, value any) *apiextensionsv1.JSONSchema
 		schema.Type, schema.XIntOrString, schema.Pattern = "", true, oneWordOrPercent
 	}
 	return i.judge(path, o, schema)
+}
+
+// tryNumber tries one that is in no chart. If the chart makes that many objects, to render them takes too long: what it does is what
+// few makes different, and what one more does where there are as many, for it is in other texts, too.
+func (i *inference) tryNumber(path []string) outcome {
+	var small []scenario
+	many := false
+	for n, s := range i.scenarios {
+		s, there := s.with(path, float64(few))
+		if !i.loops || !there {
+			continue
+		}
+		s.why = "another " + dotted(path)
+		if objects, err := i.render(s, true); err == nil {
+			small = append(small, s)
+			many = many || len(objects) > len(i.rendered[n])+few/2
+		}
+	}
+	if many {
+		return i.try(path, float64(few)).and(newInference(i.trial, small, i.allowed).try(path, float64(few+1)))
+	}
+	return i.try(path, float64(markNumber))
 }
 
 // mayBeText is whether a number may be a text as well, with which the chart can be rendered, and which reaches nothing more: values.schema.json says so, or it

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"helm.sh/helm/v3/pkg/chart"
@@ -503,6 +504,29 @@ spec:
 	}
 	if got := schema.Properties["surge"]; got.Type != "string" || got.Pattern != oneWordOrPercent {
 		t.Errorf("surge is %+v", got)
+	}
+}
+
+// A number of which a chart makes that many objects is tried with one that is not too much, and is a field unless it gets where it must not.
+func TestNumbersOfObjects(t *testing.T) {
+	before := renderTime
+	t.Cleanup(func() { renderTime = before })
+	renderTime = 10 * time.Second
+	const service = "---\n{apiVersion: v1, kind: Service, metadata: {name: x-{{ $i }}}, spec: {externalName: '{{ until (int $.Values.replicas) | len }}'}}\n" // each as long as there are many
+	schema, left := infer(t, map[string]string{
+		"Chart.yaml":          "{apiVersion: v2, name: x, version: 0.1.0}",
+		"values.yaml":         "replicas: 3\nshards: 0\nnodes: 1\n",
+		"templates/set.yaml":  "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: x}, spec: {replicas: {{ .Values.replicas }}}}",
+		"templates/each.yaml": "{{ range $i := until (int .Values.replicas) }}\n" + service + "{{ end }}\n",
+		"templates/jobs.yaml": "{{ range $i := until (int .Values.shards) }}\n---\n{apiVersion: batch/v1, kind: Job, metadata: {name: x-{{ $i }}}, " +
+			"spec: {template: {spec: {containers: [{name: x, args: ['{{ $.Values.shards }}']}]}}}}\n{{ end }}\n",
+		"templates/pods.yaml": "{{ range $i := until (int .Values.nodes) }}\n---\n{apiVersion: v1, kind: Pod, metadata: {name: x-{{ $i }}}, spec: {hostNetwork: {{ gt (int $.Values.nodes) 5 }}}}\n{{ end }}\n",
+	})
+	if replicas := schema.Properties["replicas"]; replicas.Type != "integer" || left["replicas"] != "" {
+		t.Errorf("replicas is %+v: %s", replicas, left["replicas"])
+	}
+	if left["shards"] != "reaches a command" || left["nodes"] != "reaches the node" {
+		t.Errorf("shards: %q, nodes: %q", left["shards"], left["nodes"])
 	}
 }
 

@@ -238,12 +238,12 @@ func (k kind) report(into string) string {
 	for _, m := range k.api.kinds {
 		if why := k.refusal(m); why != "" {
 			say("The operator gets no right to make %s (%s, %s): %s", m.kind, m.file, cmp.Or(m.when, "always: no "+k.entry.Kind+" will be ready"), why)
-			if without := k.api.without(m.kind); m.when == "" && without != "" {
+			if _, without := k.api.without(func(o *unstructured.Unstructured) bool { return k.api.trial.key(o) == k.api.trial.key(m.objects[0]) }); without != "" {
 				say("  pinned in overrideValues, %s leaves it out", without)
 			}
 		}
-		for _, why := range k.tooMuchIn(m) {
-			say("The operator gets no right to hand out all that a %s does (%s): %s", m.kind, m.file, why)
+		for _, text := range k.tooMuchIn(m) {
+			say("%s", text)
 		}
 	}
 	if wants := k.api.chart.Metadata.KubeVersion; wants != "" && !chartutil.IsCompatibleRange(wants, oldestKubernetes.Version) {
@@ -270,21 +270,26 @@ func (a *API) hasTests() bool {
 	return err == nil && slices.ContainsFunc(objects, func(r rendered) bool { return isTest(r.object) })
 }
 
-// without is an option, turned, with which the chart makes no objects of a kind; empty if none does that.
-func (a *API) without(kind string) string {
+// without is whether the chart makes such an object by default, and an option, turned, with which it makes none; empty if none does that.
+func (a *API) without(such func(*unstructured.Unstructured) bool) (byDefault bool, option string) {
+	has := func(r rendered) bool { return such(r.object) }
+	objects, err := a.trial.byDefault()
+	if err != nil || !slices.ContainsFunc(objects, has) {
+		return false, ""
+	}
 	values, err := a.trial.values()
 	if err != nil {
-		return ""
+		return true, ""
 	}
 	for _, path := range options(values, nil) {
 		now, _, _ := unstructured.NestedBool(values, path...)
 		s, _ := scenario{values: values}.with(path, !now)
 		objects, err := a.trial.render(s, false)
-		if err == nil && !slices.ContainsFunc(objects, func(r rendered) bool { return r.object.GetKind() == kind }) {
-			return fmt.Sprintf("%s: %q", dotted(path), fmt.Sprint(!now))
+		if err == nil && !slices.ContainsFunc(objects, has) {
+			return true, fmt.Sprintf("%s: %q", dotted(path), fmt.Sprint(!now))
 		}
 	}
-	return ""
+	return true, ""
 }
 
 // writeChart writes the files that Helm has read, which are those that the chart does not ignore.

@@ -84,8 +84,8 @@ func TestReportTellsOfPods(t *testing.T) {
 func TestReport(t *testing.T) {
 	const role, binding = "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: x}, rules: [{apiGroups: [''], resources: [secrets], verbs: [get]}]}\n---\n",
 		"{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: x}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: x}}\n"
-	dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "a: 1\nb: {c: 1}\nd: 1\n",
-		"crds/x.yaml": "{}", "templates/x.yaml": role + binding})
+	dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "a: 1\nb: {c: 1}\nd: 1\nrbac: true\n",
+		"crds/x.yaml": "{}", "templates/x.yaml": "{{ if .Values.rbac }}\n" + role + binding + "{{ end }}\n"})
 	var entry operator.Entry
 	entry.ChartPath, entry.Kind = dir, "Goodbye"
 	api, err := loadAPI(entry, nil)
@@ -97,7 +97,7 @@ func TestReport(t *testing.T) {
 		report := kind{entry, api, nil}.report("../x-operator")
 		for _, want := range []string{
 			"\n  a, b.c, d: nothing that was rendered has it: nobody can tell what it reaches\n",
-			"\nThe operator gets no right to hand out all that a Role does (x.yaml): it reaches Secrets, which takes secrets: true\n",
+			"\nThe operator gets no right to hand out what Role x does (x.yaml, always: no Goodbye will be ready): get on secrets: it reaches Secrets, which takes secrets: true; pinned in overrideValues, rbac: \"false\" leaves it out\n",
 			"crds/x.yaml: do so before, or have it do so by crds: true in watches.yaml (then make manifests INTO=../x-operator)\n",
 		} {
 			if strings.Count(report, want) != 1 {
@@ -262,6 +262,7 @@ func TestChartsThatTakeTooMuch(t *testing.T) {
 	}{
 		"of time":               {much, time.Second, renderMemory, "to render chart x once takes more than 1s"},
 		"of time, by an option": {"{{ if .Values.a }}" + much + "{{ end }}", time.Second, renderMemory, "once takes more than 1s"}, // on a busy machine, another chart may be
+		"of time, by a value":   {"{{ range until (int .Values.times) }}{{ range until (int $.Values.times) }}{{ end }}{{ end }}", 2 * time.Second, renderMemory, "takes more than 2s, with another times: pin that value"},
 		"of memory":             {much, renderTime, 1 << 20, "to render chart x once takes more than 1 MiB of memory"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -270,7 +271,7 @@ func TestChartsThatTakeTooMuch(t *testing.T) {
 			timeBefore, memoryBefore := renderTime, renderMemory
 			t.Cleanup(func() { renderTime, renderMemory = timeBefore, memoryBefore })
 			renderTime, renderMemory = c.time, c.memory
-			dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "a: false\n", "templates/x.yaml": c.template})
+			dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "a: false\ntimes: 1\n", "templates/x.yaml": c.template})
 			if err := makeKind(wanted{chart: dir, gvk: goodbyes}); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error is %v, without %q", err, c.want)
 			}

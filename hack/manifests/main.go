@@ -49,7 +49,17 @@ func main() {
 
 // run writes all that is made of watches.yaml and the charts.
 func run() error {
-	_, err := generate()
+	kinds, err := generate()
+	for _, k := range kinds {
+		for _, m := range k.api.kinds {
+			if k.refusal(m) != "" { // then it is not made at all
+				continue
+			}
+			for _, text := range k.tooMuchIn(m) {
+				fmt.Println(terminal.Line(text))
+			}
+		}
+	}
 	return err
 }
 

@@ -242,6 +242,9 @@ const (
 	markNumber = 30917
 )
 
+// few is a number of which a chart can make that many objects. It may be in any text, so that it is no mark.
+const few = 97
+
 // places are those in the objects that a mark got to.
 func places(objects []rendered) []place {
 	var all []place

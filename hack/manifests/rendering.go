@@ -59,8 +59,11 @@ func caught(err *error) {
 	}
 }
 
-// bounded panics, for caught, if a rendering takes too much.
-func bounded(chart string, render func()) {
+// bounded panics, for caught, if a rendering takes too much, which it says is because of why, a value, unless that is empty.
+func bounded(chart, why string, render func()) {
+	if why != "" {
+		why = ", with " + why + ": pin that value (PIN, or overrideValues)"
+	}
 	done, end := make(chan struct{}), time.After(renderTime)
 	go func() {
 		defer close(done)
@@ -71,12 +74,12 @@ func bounded(chart string, render func()) {
 		case <-done:
 			return
 		case <-end:
-			panic(tooMuch{fmt.Errorf("to render chart %s once takes more than %s", chart, renderTime)})
+			panic(tooMuch{fmt.Errorf("to render chart %s once takes more than %s%s", chart, renderTime, why)})
 		case <-time.After(50 * time.Millisecond):
 			var taken goruntime.MemStats
 			goruntime.ReadMemStats(&taken)
 			if taken.Sys-taken.HeapReleased > renderMemory {
-				panic(tooMuch{fmt.Errorf("to render chart %s once takes more than %d MiB of memory", chart, renderMemory>>20)})
+				panic(tooMuch{fmt.Errorf("to render chart %s once takes more than %d MiB of memory%s", chart, renderMemory>>20, why)})
 			}
 		}
 	}
@@ -126,8 +129,12 @@ type trial struct {
 	workloads int
 	// runsText is whether it may take the text of a value for a template.
 	runsText bool
+	// loops is whether it may make as many of something as a value says.
+	loops bool
 	// tests is whether those of the chart may be run, and so count as what it makes.
-	tests    bool
+	tests bool
+	// allow is what the entry allows.
+	allow    obj.Allow
 	progress *progress
 }
 
@@ -145,13 +152,14 @@ func (p *progress) tell(chart string) {
 }
 
 var (
-	stable      = regexp.MustCompile(`^v[0-9]+$`)
-	askedAPI    = regexp.MustCompile(`APIVersions\.Has\s+"([^"]+)"`)
-	fieldOf     = regexp.MustCompile(`\.([A-Za-z_]\w*)`)
-	quotedName  = regexp.MustCompile(`"([A-Za-z][-\w]{0,40})"`)
-	tplFunction = regexp.MustCompile(`\btpl\b`)
-	comparison  = regexp.MustCompile(`\beq\s+\(?[^"(){}]*\.(\w+)[\s)]+"([^"]+)"`)
-	action      = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
+	stable       = regexp.MustCompile(`^v[0-9]+$`)
+	askedAPI     = regexp.MustCompile(`APIVersions\.Has\s+"([^"]+)"`)
+	fieldOf      = regexp.MustCompile(`\.([A-Za-z_]\w*)`)
+	quotedName   = regexp.MustCompile(`"([A-Za-z][-\w]{0,40})"`)
+	tplFunction  = regexp.MustCompile(`\btpl\b`)
+	loopFunction = regexp.MustCompile(`\b(until|untilStep|seq)\b`)
+	comparison   = regexp.MustCompile(`\beq\s+\(?[^"(){}]*\.(\w+)[\s)]+"([^"]+)"`)
+	action       = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
 )
 
 // as is the same with another release.
@@ -171,7 +179,7 @@ func (t *trial) byDefault() ([]rendered, error) {
 }
 
 func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
-	t, err := (&trial{chart: c, alternatives: map[string][]any{}, tests: entry.Tests, progress: &progress{told: time.Now()}}).as(sampleRelease, entry)
+	t, err := (&trial{chart: c, alternatives: map[string][]any{}, tests: entry.Tests, allow: entry.Allow, progress: &progress{told: time.Now()}}).as(sampleRelease, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -191,6 +199,7 @@ func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
 			}
 		}
 		t.runsText = t.runsText || tplFunction.MatchString(source)
+		t.loops = t.loops || loopFunction.MatchString(source)
 	}
 	t.words = slices.Sorted(maps.Keys(words))
 	return t, nil
@@ -278,7 +287,7 @@ var errNoYAML = errors.New("is no YAML")
 // render returns what becomes of a scenario. leniently, what the chart requires counts as there.
 func (t *trial) render(s scenario, leniently bool) (objects []rendered, err error) {
 	t.progress.tell(t.chart.Name())
-	bounded(t.chart.Name(), func() { objects, err = t.renderAtAnyCost(s, leniently) })
+	bounded(t.chart.Name(), s.why, func() { objects, err = t.renderAtAnyCost(s, leniently) })
 	return objects, err
 }
 
@@ -432,7 +441,7 @@ func options(value any, path []string) [][]string {
 	return nil
 }
 
-// made is a kind of objects that a chart makes.
+// made is a kind of objects that a chart makes, or one of them by a name that allow.cluster does not have among others of its kind.
 type made struct {
 	apiVersion, kind string
 	file             string
@@ -456,7 +465,7 @@ func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 				scalable[r.object.GetKind()+r.object.GetName()] = true
 			}
 			t.workloads = max(t.workloads, len(scalable))
-			key := r.object.GetAPIVersion() + "/" + r.object.GetKind()
+			key := t.key(r.object)
 			if found[key] == nil {
 				found[key] = &made{apiVersion: r.object.GetAPIVersion(), kind: r.object.GetKind(), file: path.Base(r.file), when: s.why}
 			}
@@ -501,6 +510,15 @@ func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 		all = append(all, *found[key])
 	}
 	return all, nil
+}
+
+// key is the same for objects that the operator may make, or may not, together.
+func (t *trial) key(o *unstructured.Unstructured) string {
+	key, of := o.GetAPIVersion()+"/"+o.GetKind(), o.GroupVersionKind().GroupKind()
+	if t.allow.HasCluster(of) && t.allow.InNoNamespace(t.release, of, o.GetName()) != nil {
+		key += "/" + o.GetName()
+	}
+	return key
 }
 
 // leaves are the paths of all values that are no maps with something in them.

@@ -101,7 +101,7 @@ var inNamespaces = func() map[schema.GroupKind]bool {
 func (k kind) inNoNamespace(m made) bool {
 	of := groupVersionKind(m).GroupKind()
 	return len(scheme.Scheme.VersionsForGroupKind(of)) > 0 && !inNamespaces[of] || slices.Contains(clusterScoped, m.kind) || strings.HasSuffix(m.kind, "Review") ||
-		slices.ContainsFunc(k.entry.Allow.Cluster, func(c obj.ClusterKind) bool { return c.Kind == of.String() })
+		k.entry.Allow.HasCluster(of)
 }
 
 // refusal is why the operator gets no right to a kind.
@@ -184,7 +184,11 @@ rules:
 	for _, k := range kinds {
 		for _, c := range k.children() {
 			if c.refused != "" {
-				what := line(strings.TrimSuffix(c.resource+"."+c.group, ".") + ": " + c.refused)
+				what := c.refused // of what is cluster-scoped, that names the object: there may be a right to others
+				if !c.inNoNamespace {
+					what = strings.TrimSuffix(c.resource+"."+c.group, ".") + ": " + what
+				}
+				what = line(what)
 				refused[what] = append(refused[what], c.why)
 			}
 		}
@@ -263,7 +267,8 @@ func handedOut(kinds []kind, role string) (text string, err error) {
 			return "", err
 		}
 		for i, r := range objects {
-			if r.object.GetKind() != role || !obj.HandsOut(r.object.GroupVersionKind().GroupKind()) {
+			m := made{apiVersion: r.object.GetAPIVersion(), kind: r.object.GetKind(), objects: []*unstructured.Unstructured{r.object}}
+			if m.kind != role || !obj.HandsOut(r.object.GroupVersionKind().GroupKind()) || k.refusal(m) != "" {
 				continue
 			}
 			what := fmt.Sprintf("%s %s of each %s may", role, line(r.object.GetName()), k.entry.Kind)
@@ -334,20 +339,43 @@ func (k kind) tooMuch(rule rbacv1.PolicyRule) string {
 	return ""
 }
 
-// tooMuchIn are the reasons for which the operator does not get all that roles of a chart hand out.
-func (k kind) tooMuchIn(m made) []string {
-	if !obj.HandsOut(groupVersionKind(m).GroupKind()) {
+// tooMuchIn says of each role of a kind what it hands out that the operator may not have.
+func (k kind) tooMuchIn(m made) (all []string) {
+	told := map[string]bool{}
+	for _, o := range m.objects {
+		reasons := k.tooMuchOf(o)
+		if told[o.GetName()] || len(reasons) == 0 {
+			continue
+		}
+		told[o.GetName()] = true
+		always, without := k.api.without(func(other *unstructured.Unstructured) bool {
+			return other.GetKind() == m.kind && other.GetName() == o.GetName() && len(k.tooMuchOf(other)) > 0
+		})
+		file := m.file
+		if always {
+			file += ", always: no " + k.entry.Kind + " will be ready"
+		}
+		text := fmt.Sprintf("The operator gets no right to hand out what %s %s does (%s): %s", m.kind, o.GetName(), file, strings.Join(reasons, ", "))
+		if without != "" {
+			text += "; pinned in overrideValues, " + without + " leaves it out"
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+// tooMuchOf are the rules of a role that the operator may not hand out, and why.
+func (k kind) tooMuchOf(o *unstructured.Unstructured) (reasons []string) {
+	if !obj.HandsOut(o.GroupVersionKind().GroupKind()) {
 		return nil
 	}
-	reasons := map[string]bool{}
-	for _, o := range m.objects {
-		given, _ := rulesOf(rendered{object: o}) // bindings have none, and what can't be read writeRole says
-		for _, rule := range given {
-			reasons[k.tooMuch(rule)] = true
+	given, _ := rulesOf(rendered{object: o}) // bindings have none, and what can't be read writeRole says
+	for _, rule := range given {
+		if why := k.tooMuch(rule); why != "" {
+			reasons = append(reasons, fmt.Sprintf("%s on %s: %s", strings.Join(rule.Verbs, ", "), strings.Join(rule.Resources, ", "), why))
 		}
 	}
-	delete(reasons, "")
-	return slices.Sorted(maps.Keys(reasons))
+	return reasons
 }
 
 const (

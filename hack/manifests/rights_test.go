@@ -1,12 +1,18 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"helm.sh/helm/v3/pkg/chartutil"
+
+	obj "demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/operator"
 )
 
 // The right to Secrets is there if an entry asks for it, and goes with that.
@@ -111,5 +117,77 @@ func TestRightsThatAnEntryAllows(t *testing.T) {
 	}
 	if role := read(t, "config/rbac/cluster_role.yaml"); !strings.Contains(role, "name: manager-cluster-role\nrules: []\n---\n") {
 		t.Errorf("the role in no namespace still has rights:\n%s", role)
+	}
+}
+
+// What an option makes by a name that allow.cluster does not have takes no right away from what is made without it, and hands out nothing. It is named, with its option.
+func TestRightsBesideANameThatIsNotAllowed(t *testing.T) {
+	inCopy(t)
+	role := func(name, resource string) string {
+		return "---\n{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: " + name + "}, rules: [{apiGroups: [apps], resources: [" + resource + "], verbs: [get]}]}\n"
+	}
+	const name = "'{{ .Values.fullnameOverride }}'"
+	dir := chartAt(t, map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "fullnameOverride: \"\"\npsp: false\nmore: true\n",
+		"templates/x.yaml": role(name, "deployments") + "{{ if .Values.psp }}\n" + role("'psp-{{ .Values.fullnameOverride }}'", "replicasets") + "{{ end }}\n" +
+			"{{ if .Values.more }}\n" + role("'more-{{ .Values.fullnameOverride }}'", "daemonsets") + "{{ end }}\n",
+	})
+	var entry operator.Entry
+	entry.GroupVersionKind, entry.ChartPath, entry.OverrideValues = goodbyes, dir, map[string]string{"fullnameOverride": "{namespace}-{name}"}
+	entry.Allow.Cluster = []obj.ClusterKind{{Kind: "ClusterRole.rbac.authorization.k8s.io", Name: "{namespace}-{name}*"}}
+	api, err := loadAPI(entry, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := kind{entry, api, newCRD(entry, api, api.values)}
+	if err := errors.Join(writeRole([]kind{k}), writeClusterRole([]kind{k})); err != nil {
+		t.Fatal(err)
+	}
+	const psp, more = `cluster-scoped ClusterRole "psp-default-sample": `, `cluster-scoped ClusterRole "more-default-sample": `
+	got := read(t, "config/rbac/cluster_role.yaml")
+	if !strings.Contains(got, "  resources: [clusterroles]\n") || !strings.Contains(got, "- deployments\n") || strings.Contains(got, "replicasets") || strings.Contains(got, "daemonsets") {
+		t.Errorf("the rights in no namespace are:\n%s", got)
+	}
+	if role := read(t, "config/rbac/role.yaml"); !strings.Contains(role, "# No right to "+psp) || !strings.Contains(role, "# - Goodbye: x.yaml, with psp: true\n") || !strings.Contains(role, "# No right to "+more) {
+		t.Errorf("what is refused is not named:\n%s", role)
+	}
+	report := k.report("")
+	for _, want := range []string{"to make ClusterRole (x.yaml, psp: true): " + psp, "to make ClusterRole (x.yaml, always: no Goodbye will be ready): " + more, "\n  pinned in overrideValues, more: \"false\" leaves it out\n"} {
+		if !strings.Contains(report, want) {
+			t.Errorf("the report does not have %s:\n%s", want, report)
+		}
+	}
+}
+
+// Who makes the manifests anew is told what roles that may be made hand out and the operator may not, what without: custom resources would fail, and only a comment would say so.
+func TestToldOfRolesThatHandOutTooMuch(t *testing.T) {
+	inCopy(t)
+	const role = "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: %s}, rules: [{apiGroups: [''], resources: [secrets], verbs: [get, list]}, {apiGroups: [''], resources: [pods], verbs: [get]}]}\n"
+	dir := chartAt(t, map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "backup: false\n",
+		"templates/x.yaml": fmt.Sprintf(role, "x") + "{{ if .Values.backup }}\n---\n" + fmt.Sprintf(role, "backup") + "{{ end }}\n",
+	})
+	if err := makeKind(wanted{chart: dir, gvk: goodbyes}); err != nil {
+		t.Fatal(err)
+	}
+	const ofX = "The operator gets no right to hand out what Role x does (x.yaml, always: no Goodbye will be ready): get, list on secrets: it reaches Secrets, which takes secrets: true\n"
+	const ofBackup = "The operator gets no right to hand out what Role backup does (x.yaml): get, list on secrets: it reaches Secrets, which takes secrets: true\n"
+	watches := read(t, watchesFile)
+	for _, c := range []struct {
+		more string
+		told int
+	}{{"", 0}, {"  allow: {kinds: [Role.rbac.authorization.k8s.io]}\n", 1}, {"  secrets: true\n  allow: {kinds: [Role.rbac.authorization.k8s.io]}\n", 0}} {
+		write(t, watchesFile, watches+c.more)
+		stdout := os.Stdout
+		file, err := os.Create(filepath.Join(t.TempDir(), "said"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		os.Stdout = file
+		err = run()
+		os.Stdout = stdout
+		if said := read(t, file.Name()); err != nil || strings.Count(said, ofX) != c.told || strings.Count(said, ofBackup) != c.told {
+			t.Errorf("with %q, %v, and make manifests says:\n%s", c.more, err, said)
+		}
 	}
 }

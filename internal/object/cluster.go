@@ -57,6 +57,11 @@ func (c ClusterKind) validate() error {
 	return nil
 }
 
+// HasCluster is whether the chart may make cluster-scoped objects of a kind, by some name.
+func (a Allow) HasCluster(kind schema.GroupKind) bool {
+	return slices.ContainsFunc(a.Cluster, func(c ClusterKind) bool { return c.Kind == kind.String() })
+}
+
 // InNoNamespace is why owner may not have a cluster-scoped object, nil if it may.
 func (a Allow) InNoNamespace(owner metav1.Object, kind schema.GroupKind, name string) error {
 	if slices.ContainsFunc(a.Cluster, func(c ClusterKind) bool {
