@@ -53,7 +53,7 @@ func TestForeignObjectInTheWayOfAHook(t *testing.T) {
 	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
 apiVersion: v1
 kind: ConfigMap
-metadata: {name: {{ .Values.name }}, annotations: {helm.sh/hook: "pre-install,pre-upgrade"}}`)})
+metadata: {name: {{ .Values.name }}, annotations: {helm.sh/hook: "pre-install,pre-upgrade", meta.helm.sh/release-name: {{ .Values.name }}}}`)})
 	for i, name := range []string{"installed", "upgraded"} {
 		foreign := &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, name)}
 		s.must(env.Client.Create(ctx, foreign))
@@ -71,6 +71,9 @@ metadata: {name: {{ .Values.name }}, annotations: {helm.sh/hook: "pre-install,pr
 		if i == 0 {
 			s.must(env.Client.Delete(ctx, foreign))
 			s.awaitDeployed("hello")
+			if s.get(now, name); now.Annotations["meta.helm.sh/release-name"] != "hello" {
+				t.Errorf("what the operator writes itself is the chart's: %v", now.Annotations)
+			}
 		}
 	}
 	s.delete(s.welcome("hello"))
