@@ -95,7 +95,7 @@ func (all *servers) serving(ctx context.Context, asks []ask, many bool) ([]ask, 
 		case many && len(all.charts) > 0 && all.charts[kind.Chart.Name()] == nil:
 		case one.name.GetDeletionTimestamp() != nil, len(kind.Namespaces) > 0 && !slices.Contains(kind.Namespaces, one.name.GetNamespace()), !kind.Selector.Matches(labels.Set(one.name.GetLabels())):
 			left++
-		case one.propose == nil && len(all.charts) == 0 && one.name.GetAnnotations()[release.Pause] == "true":
+		case one.propose == nil && len(all.charts) == 0 && release.IsPaused(one.name):
 			paused++
 		default:
 			one.kind = kind

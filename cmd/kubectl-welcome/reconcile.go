@@ -75,7 +75,7 @@ func (c *cluster) awaitReconciled(ctx context.Context, w waiting, obj *unstructu
 		if asked := obj.GetAnnotations()[release.AskReconcile]; asked != value {
 			return "", false, fmt.Errorf("somebody else has asked since, by %s=%s", release.AskReconcile, asked)
 		}
-		if obj.GetAnnotations()[release.Pause] == "true" {
+		if release.IsPaused(obj) {
 			return "Waiting: it is paused. To end that: kubectl welcome resume " + typed(obj), false, nil
 		}
 		return "Waiting for the operator, which does this once a minute at most", false, nil

@@ -81,7 +81,7 @@ func reportOf(obj *unstructured.Unstructured) *report {
 	}
 	ready := meta.FindStatusCondition(s.Conditions, status.Ready)
 	is := func(kind string) bool { return meta.IsStatusConditionTrue(s.Conditions, kind) }
-	pausing := obj.GetAnnotations()[release.Pause] == "true"
+	pausing := release.IsPaused(obj)
 	switch {
 	case ready == nil:
 		r.Reason, r.Turn = notSeen, operators

@@ -3,6 +3,7 @@ package guard
 import (
 	"fmt"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
 
@@ -14,10 +15,11 @@ func (g *Guard) isGiven(live *unstructured.Unstructured) bool {
 	return g.plan.Allow.Adopt && object.CheckGiven(live, g.owner) == ""
 }
 
-// notGiven is why an object in the way is not taken over, and what it would take.
+// notGiven is why an object in the way is not taken over, and what it would take, if anything does: not so of what somebody else controls, is being deleted or in no namespace.
 func (g *Guard) notGiven(info *resource.Info, live *unstructured.Unstructured) error {
 	why := object.CheckGiven(live, g.owner)
 	switch {
+	case metav1.GetControllerOfNoCopy(live) != nil, live.GetDeletionTimestamp() != nil, object.InNoNamespace(live):
 	case g.plan.Allow.Adopt:
 		return fmt.Errorf("%w. Or have it taken over (kubectl welcome adopt), which is not done: %s", g.inTheWay(info, live), why)
 	case object.IsGiven(live, g.owner):

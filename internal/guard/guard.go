@@ -215,8 +215,8 @@ func (g *Guard) Create(resources kube.ResourceList) (result *kube.Result, err er
 			}
 		}
 		if apierrors.IsAlreadyExists(err) {
-			if kept := g.keptInTheWay(resources); kept != nil {
-				return nil, kept
+			if why := g.hookInTheWay(resources); why != nil {
+				return nil, why
 			}
 		}
 		for _, info := range resources {

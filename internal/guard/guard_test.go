@@ -106,7 +106,8 @@ func TestIsDenied(t *testing.T) {
 
 func TestAdopt(t *testing.T) {
 	obj := info("here").Object.(*unstructured.Unstructured)
-	obj.SetLabels(map[string]string{"a": "b"})
+	obj.SetLabels(map[string]string{"a": "b", "app.kubernetes.io/managed-by": "chart"})
+	obj.SetAnnotations(map[string]string{"meta.helm.sh/release-name": "chart", "meta.helm.sh/release-namespace": "chart"})
 	g := &Guard{owner: owner()}
 	for range 2 { // again changes nothing
 		g.adopt(obj)
@@ -117,7 +118,7 @@ func TestAdopt(t *testing.T) {
 	if set := obj.GetLabels(); !object.ManagedBy().Matches(labels.Set(set)) || set["a"] != "b" || set["app.kubernetes.io/managed-by"] != "Helm" {
 		t.Errorf("labels: %v", set)
 	}
-	if annotations := obj.GetAnnotations(); annotations["meta.helm.sh/release-name"] != owner().GetName() {
+	if annotations := obj.GetAnnotations(); annotations["meta.helm.sh/release-name"] != owner().GetName() || annotations["meta.helm.sh/release-namespace"] != "here" {
 		t.Errorf("annotations: %v", annotations)
 	}
 }

@@ -103,11 +103,17 @@ const ofAHook = " has not succeeded within "
 // IsOfAHook is whether an action has failed because a hook has.
 func IsOfAHook(err error) bool { return err != nil && strings.Contains(err.Error(), ofAHook) }
 
-// keptInTheWay is why a hook can't be made where an object of its name is kept, nil where none is. Who deletes that by hand has it put back until the upgrade has succeeded.
-func (g *Guard) keptInTheWay(hooks kube.ResourceList) error {
+// hookInTheWay is why a hook can't be made where an object of its name is kept, or somebody else's, nil where none is. Who deletes by hand what is kept has it put back until the
+// upgrade has succeeded.
+func (g *Guard) hookInTheWay(hooks kube.ResourceList) error {
 	for _, info := range hooks {
-		if live, err := g.live(info); err == nil && (g.owns(live) || g.isMarked(live)) && g.keeps(info, live) {
+		live, err := g.live(info)
+		switch {
+		case err != nil:
+		case (g.owns(live) || g.isMarked(live)) && g.keeps(info, live):
 			return fmt.Errorf("%s cannot be changed to what the chart wants, a hook, for it is kept: have the chart give the hook another name", describe(info))
+		case !g.owns(live):
+			return g.inTheWay(info, live)
 		}
 	}
 	return nil

@@ -29,10 +29,11 @@ func (g *Guard) checkOwner(info *resource.Info, live *unstructured.Unstructured)
 		return g.notGiven(info, live)
 	}
 	if missing := object.Unmarked(live, desired, g.owner); len(missing) > 0 {
-		if g.plan.Allow.Adopt || live.GetAnnotations()[object.AdoptFor] != "" {
-			return g.notGiven(info, live)
+		err := g.notGiven(info, live)
+		if live.GetAnnotations()[object.AdoptFor] != "" {
+			return err
 		}
-		return fmt.Errorf("%w. If it is from a backup of this custom resource, mark it, and it is taken over: %s", g.inTheWay(info, live), strings.Join(missing, ", "))
+		return fmt.Errorf("%w. If it is from a backup of this custom resource, mark it, and it is taken over: %s", err, strings.Join(missing, ", "))
 	}
 	return g.plan.MayInherit()
 }

@@ -33,16 +33,16 @@ func IsGiven(obj metav1.Object, owner client.Object) bool {
 func CheckGiven(obj metav1.Object, owner client.Object) string {
 	owners := obj.GetOwnerReferences()
 	switch {
-	case obj.GetAnnotations()[AdoptFor] == "":
-		return fmt.Sprintf("it has no annotation %s=%s", AdoptFor, Recipient(owner))
-	case !IsGiven(obj, owner):
-		return fmt.Sprintf("its annotation %s names %s, and not %s", AdoptFor, Cut(obj.GetAnnotations()[AdoptFor], toldOfOthers), Recipient(owner))
 	case InNoNamespace(obj):
 		return "it is in no namespace"
 	case len(owners) > 0:
 		return fmt.Sprintf("it is owned by %s %s", Cut(owners[0].Kind, toldOfOthers), Cut(owners[0].Name, toldOfOthers))
 	case obj.GetDeletionTimestamp() != nil:
 		return "it is being deleted"
+	case obj.GetAnnotations()[AdoptFor] == "": // the last two: who writes it is not told another reason then
+		return fmt.Sprintf("it has no annotation %s=%s", AdoptFor, Recipient(owner))
+	case !IsGiven(obj, owner):
+		return fmt.Sprintf("its annotation %s names %s, and not %s", AdoptFor, Cut(obj.GetAnnotations()[AdoptFor], toldOfOthers), Recipient(owner))
 	}
 	return ""
 }

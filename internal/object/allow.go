@@ -147,7 +147,7 @@ func Asks(o *unstructured.Unstructured) []Ask {
 	if HandsOut(kind) || InNoNamespace(o) {
 		asks = append(asks, Ask{object: name, what: "content", key: kind.String(), value: contentOf(o)})
 	}
-	return append(asks, annotationAsks(name, o.Object)...)
+	return append(asks, annotationAsks(name, "", o.Object)...)
 }
 
 // HandsOut is whether objects of a kind give rights to somebody.
@@ -173,15 +173,15 @@ func contentOf(o *unstructured.Unstructured) string {
 }
 
 // annotationAsks looks for annotations wherever they are: in an object, its template of pods, its template of objects with
-// a template of pods, and whatever a kind hands on.
-func annotationAsks(name string, value any) []Ask {
+// a template of pods, and whatever a kind hands on. Helm's own of the object itself are no chart's to say: whatever it says, the operator writes them.
+func annotationAsks(name, path string, value any) []Ask {
 	var asks []Ask
 	switch value := value.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(value)) {
 			annotations, ok := value[key].(map[string]any)
 			if key != "annotations" || !ok {
-				asks = append(asks, annotationAsks(name, value[key])...)
+				asks = append(asks, annotationAsks(name, path+"."+key, value[key])...)
 				continue
 			}
 			for _, key := range slices.Sorted(maps.Keys(annotations)) {
@@ -189,12 +189,15 @@ func annotationAsks(name string, value any) []Ask {
 				if freeKey.MatchString(key) || helmKey.MatchString(key) || checksumKey.MatchString(key) && checksum.MatchString(text) {
 					continue
 				}
+				if path == ".metadata" && (key == ReleaseName || key == ReleaseNamespace) {
+					continue
+				}
 				asks = append(asks, Ask{object: name, what: "annotation", key: key, value: text})
 			}
 		}
 	case []any:
 		for _, element := range value {
-			asks = append(asks, annotationAsks(name, element)...)
+			asks = append(asks, annotationAsks(name, path+"[]", element)...)
 		}
 	}
 	return asks

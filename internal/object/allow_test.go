@@ -78,6 +78,7 @@ func TestAsks(t *testing.T) {
 		"annotation of CRI-O":                   {podsOf + "{io.kubernetes.cri-o.Devices: /dev/sda}}}}", "annotation io.kubernetes.cri-o.Devices"},
 		"annotations of Helm":                   {podsOf + "{helm.sh/hook: pre-install}}}}", ""},
 		"annotation that resembles Helm's":      {podsOf + "{meta.helm.sh/release-name: x, helm.sh.evil.com/hook: x}}}}", "annotation helm.sh.evil.com/hook annotation meta.helm.sh/release-name"},
+		"annotations that the operator writes":  {"apiVersion: v1\nkind: ConfigMap\nmetadata: {annotations: {meta.helm.sh/release-name: x, meta.helm.sh/release-namespace: y, meta.helm.sh/other: z}}", "annotation meta.helm.sh/other"},
 		"checksum":                              {podsOf + "{checksum/config: 0123456789abcdef}}}}", ""},
 		"checksum that is none":                 {podsOf + "{checksum/config: see http}}}}", "annotation checksum/config"},
 		"annotations of a CronJob's pods":       {"apiVersion: batch/v1\nkind: CronJob\nspec: {jobTemplate: {spec: {template: {metadata: {annotations: {a/b: c}}}}}}", "annotation a/b"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -133,17 +134,12 @@ func slimOwner(whole any) (any, error) {
 		return whole, nil
 	}
 	var annotations map[string]string // an empty one would be kept, too, by each custom resource
-	for _, read := range []string{release.Pause, release.WithoutHooks} {
-		if owner.GetAnnotations()[read] == "true" {
-			annotations = labels.Merge(annotations, map[string]string{read: "true"})
-		}
-	}
 	for _, read := range []string{release.RunTests, release.AskReconcile} {
 		if asked := owner.GetAnnotations()[read]; asked != "" {
 			annotations = labels.Merge(annotations, map[string]string{read: object.Cut(asked, release.MaxRequest)})
 		}
 	}
-	for _, option := range release.StockAnnotations {
+	for _, option := range slices.Concat(release.StockAnnotations, []string{release.Pause, release.WithoutHooks}) {
 		if value, set := owner.GetAnnotations()[option]; set {
 			annotations = labels.Merge(annotations, map[string]string{option: object.Cut(value, release.MaxStockAnnotation)})
 		}

@@ -45,12 +45,12 @@ func TestConfigMapsOfChartsAreSlim(t *testing.T) {
 // Of the annotations of a custom resource, the cache keeps those that are read, and no more of each than counts.
 func TestAnnotationsOfCustomResourcesAreSlim(t *testing.T) {
 	owner := &unstructured.Unstructured{Object: map[string]any{}}
-	owner.SetAnnotations(map[string]string{"a": "b", release.Pause: "false", release.RunTests: strings.Repeat("ä", 5000), release.StockAnnotations[0]: strings.Repeat("ä", 5000)})
+	owner.SetAnnotations(map[string]string{"a": "b", release.Pause: "yes", release.RunTests: strings.Repeat("ä", 5000), release.StockAnnotations[0]: strings.Repeat("ä", 5000)})
 	slim, err := slimOwner(owner)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{release.RunTests: strings.Repeat("ä", 31), release.StockAnnotations[0]: strings.Repeat("ä", 64)}
+	want := map[string]string{release.Pause: "yes", release.RunTests: strings.Repeat("ä", 31), release.StockAnnotations[0]: strings.Repeat("ä", 64)}
 	if got := slim.(*unstructured.Unstructured).GetAnnotations(); !maps.Equal(got, want) {
 		t.Errorf("it keeps %q", got)
 	}

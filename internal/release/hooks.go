@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// WithoutHooks is the annotation, the library's, which is "true" of a custom resource that is to go without hooks of its chart.
+// WithoutHooks is the annotation, the library's, which is true of a custom resource that is to go without hooks of its chart.
 var WithoutHooks = annotation.UninstallDisableHooks{}.Name()
 
 // runHooks runs those of hooks that are for event, as the tests of a release that is kept nowhere: Helm runs hooks in its actions only, and takes
@@ -61,7 +61,7 @@ func (a *actionClient) tryDeleteHooks() (hasHooks bool, err error) {
 		return false, err
 	}
 	source := a.clients.ledger.source(a.Chart)
-	if !source.hasDeleteHooks(values) || a.owner.GetAnnotations()[WithoutHooks] == "true" || a.current.Status == release.StatusUninstalled {
+	if !source.hasDeleteHooks(values) || isOn(a.owner, WithoutHooks) || a.current.Status == release.StatusUninstalled {
 		return false, nil
 	}
 	if controllerutil.ContainsFinalizer(a.owner, metav1.FinalizerDeleteDependents) {

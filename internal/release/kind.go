@@ -26,12 +26,12 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/record"
 )
 
-// Pause is the annotation that stops, when set to "true", the reconciling of a custom resource.
+// Pause is the annotation that stops, when it is true, the reconciling of a custom resource.
 const Pause = "webapp.demo.welcome.domain/paused"
 
 // IsPaused is whether somebody has paused a custom resource. A deletion goes through: the library asks before it looks at that, and the finalizer would stay for ever.
 func IsPaused(owner client.Object) bool {
-	return owner.GetAnnotations()[Pause] == "true" && owner.GetDeletionTimestamp() == nil
+	return isOn(owner, Pause) && owner.GetDeletionTimestamp() == nil
 }
 
 // Kind is a kind of custom resources, and how its releases are kept.

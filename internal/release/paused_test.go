@@ -15,6 +15,8 @@ func TestIsPaused(t *testing.T) {
 	}{
 		"no annotation":       {},
 		"paused":              {annotation: "true", want: true},
+		"as Go says it":       {annotation: "True", want: true},
+		"by a number":         {annotation: "1", want: true},
 		"not paused any more": {annotation: "false"},
 		"anything else":       {annotation: "yes"},
 		"paused and deleted":  {annotation: "true", deleting: true},

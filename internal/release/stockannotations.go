@@ -35,7 +35,7 @@ const (
 	minPeriod = 10 * time.Second
 )
 
-// IgnoredAnnotations is the condition that tells which annotations of a stock Helm operator have no effect.
+// IgnoredAnnotations is the condition that tells which annotations, of a stock Helm operator and [Pause], have no effect.
 const IgnoredAnnotations = "IgnoredAnnotations"
 
 // StockAnnotations are the annotations that are read of a custom resource.
@@ -78,6 +78,11 @@ func (k *Kind) ignored(owner client.Object) string {
 			ignore(option, "recreate in the operator's watches.yaml says what may be made anew")
 		case option == uninstallWait:
 			ignore(option, "kubectl delete --cascade=foreground waits until all is gone")
+		}
+	}
+	if value, set := owner.GetAnnotations()[Pause]; set {
+		if _, err := strconv.ParseBool(value); err != nil {
+			ignore(Pause, "it is neither true nor false: write true")
 		}
 	}
 	return strings.Join(why, "; ")

@@ -41,6 +41,9 @@ func TestIgnoredAnnotations(t *testing.T) {
 		"descriptions":              {installDescription, "why", object.Allow{}, nil, ""},
 		"description of a deletion": {uninstallDescription, "why", all, nil, "no record"},
 		"without":                   {WithoutHooks, "true", object.Allow{}, nil, ""},
+		"a pause":                   {Pause, "T", object.Allow{}, nil, ""},
+		"no pause":                  {Pause, "FALSE", object.Allow{}, nil, ""},
+		"a pause, no word":          {Pause, "yes", object.Allow{}, nil, "neither true nor false"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kind := &Kind{KindOptions: KindOptions{Allow: test.allow, Recreate: test.recreate}}

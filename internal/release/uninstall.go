@@ -88,8 +88,9 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 	}
 	if err == nil {
 		a.Acted(Uninstall, time.Since(start), nil)
+		children := a.toTell()
 		a.Forget(a.owner)
-		a.tell(Uninstalled, "%s", deleted(a.current.Children, op.guard.Kept))
+		a.tell(Uninstalled, "%s", deleted(children, op.guard.Kept))
 		response.Release = a.light() // the reconciler logs the manifest, if it logs much
 		return response, err
 	}
@@ -139,9 +140,24 @@ func (a *actionClient) uninstall(op *operation, name string, opts []helmclient.U
 func deleted(children, kept []object.Child) string {
 	gone := slices.DeleteFunc(slices.Clone(children), func(child object.Child) bool { return slices.ContainsFunc(kept, child.Same) })
 	if len(kept) == 0 {
-		return "Deleted: " + object.List(gone)
+		return "Deleted: " + listed(gone)
 	}
-	return "Deleted: " + object.List(gone) + "; kept: " + object.List(kept)
+	return "Deleted: " + listed(gone) + "; kept: " + object.List(kept)
+}
+
+func listed(children []object.Child) string {
+	if len(children) == 0 {
+		return "what there was of it" // after a first attempt that has failed, nobody knows
+	}
+	return object.List(children)
+}
+
+// toTell are the objects of the release as events name them, as far as that is known: the record of an attempt that has failed names none.
+func (a *actionClient) toTell() []object.Child {
+	if a.current == nil || len(a.current.Children) == 0 {
+		return a.knownChildren()
+	}
+	return a.current.Children
 }
 
 // letGo ends a release and leaves its objects alone: the garbage collector takes the owner references from them. It may have done so,
@@ -164,12 +180,13 @@ func (a *actionClient) letGo(op *operation) error {
 		a.failed(err)
 		return err
 	}
+	children := a.toTell()
 	a.Forget(a.owner)
 	if orphaned {
 		a.clients.ledger.setOrphaned(a.owner.GetUID()) // until it is gone
 	}
 	if a.current != nil && orphans(a.owner) {
-		a.tell(Orphaned, "Kept: %s", object.List(a.current.Children))
+		a.tell(Orphaned, "Kept: %s", listed(children))
 	}
 	return driver.ErrReleaseNotFound
 }

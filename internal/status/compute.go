@@ -171,9 +171,7 @@ func judge(previous Status, seen observation) verdict {
 		if seen.state.Brake != "" && v.ready == metav1.ConditionTrue {
 			v.reason, v.reconciling, v.stalled = reasonUpgradeLoop, false, true // for what it asks the cluster to stay the same
 		}
-		if v.ready == metav1.ConditionTrue {
-			v.message += " " + release.Outdated + seen.state.WaitFor + "."
-		}
+		v.message = strings.TrimSuffix(v.message, ".") + ". " + release.Outdated + seen.state.WaitFor + "."
 	}
 	return v
 }

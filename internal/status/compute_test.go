@@ -141,7 +141,16 @@ func TestNext(t *testing.T) {
 			fail("UninstallError", `User "operator" cannot delete resource "services"`)(t, o)
 		}, metav1.ConditionFalse, "Forbidden", "DIR/samples", kstatus.FailedStatus},
 		"waiting for its turn": {func(_ *testing.T, o *observation) { o.state.WaitFor = "10 are underway" },
-			metav1.ConditionTrue, "Healthy", "not up to date: 10 are underway", kstatus.InProgressStatus},
+			metav1.ConditionTrue, "Healthy", "healthy. The chart is not up to date: 10 are underway.", kstatus.InProgressStatus},
+		"waiting for its turn in a rollout of its own": {func(t *testing.T, o *observation) {
+			o.state.WaitFor = "10 are underway"
+			set(t, o.deployment(), int64(1), "status", "updatedReplicas")
+		}, metav1.ConditionFalse, "Progressing", `Updated: 1/2. The chart is not up to date: 10 are underway.`, kstatus.InProgressStatus},
+		"waiting for its turn with pods that crash": {func(t *testing.T, o *observation) {
+			o.state.WaitFor = "10 are underway"
+			set(t, o.deployment(), int64(1), "status", "updatedReplicas")
+			o.pods = []corev1.Pod{pod("hello-1", corev1.ContainerStatus{State: waiting("CrashLoopBackOff", "")})}
+		}, metav1.ConditionFalse, "CrashLooping", "--previous. The chart is not up to date: 10 are underway.", kstatus.InProgressStatus},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := observed(t, func(o *observation) {

@@ -9,15 +9,15 @@ import (
 type event struct{ eventType, reason, message string }
 
 // announce returns the events of the step from one status to the next: a warning when Ready
-// gets another cause, and when a pause begins and ends. What is done to the release is told
+// gets another cause, and when a pause begins and ends, but for one that a deletion ends. What is done to the release is told
 // by who does it.
-func announce(before, after Status) []event {
+func announce(before, after Status, deleting bool) []event {
 	was, is := before.condition(Ready), after.condition(Ready)
 	var events []event
 	switch {
 	case was.Reason != ReasonPaused && is.Reason == ReasonPaused:
 		events = append(events, event{corev1.EventTypeNormal, ReasonPaused, is.Message})
-	case was.Reason == ReasonPaused && is.Reason != ReasonPaused:
+	case was.Reason == ReasonPaused && is.Reason != ReasonPaused && !deleting:
 		events = append(events, event{corev1.EventTypeNormal, "Resumed", "The pause annotation was removed."})
 	}
 	if is.Status == metav1.ConditionFalse && is.Reason != ReasonProgressing && is.Reason != ReasonUninstalling &&

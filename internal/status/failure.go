@@ -59,6 +59,7 @@ var causes = []struct {
 	{regexp.MustCompile(`(?s)^.*?(?:create|patch|look up) (\w+ "[^"]*")[^:]*: the server could not find the requested resource.*$`), "ChartError", "The cluster no longer serves the kind of $1",
 		"Install its CRD, or switch off in the spec what makes it.", true},
 	{regexp.MustCompile(`(^|[^.])template: |parse error|error converting YAML|is outside of namespace`), "ChartError", "", "Correct the chart: the spec is not the cause.", true},
+	{regexp.MustCompile(`provided port is already allocated`), "Rejected", "", "Another Service has it: take another port. If that is the Service of before, under another name, take the port back with another edit, once this is deployed: deleted by hand, the Service is put back.", true},
 	{regexp.MustCompile(`admission webhook "[^"]*" denied|is invalid: |is forbidden: |field is immutable`), "Rejected", "", "Correct the spec, or the policy that refuses the object.", true},
 	// Last, for the hook may have failed for one of those. It may succeed the next time. A test that fails is no failure of the release.
 	{regexp.MustCompile(`(?:pre|post)-\w+.*hook .* has not succeeded`), ReasonHookFailed, "", "", false},

@@ -47,6 +47,7 @@ func TestExplain(t *testing.T) {
 		{`chart x: charts/ lacks y, which the values enable: run helm dependency build`, "ChartError", "build. Or disable it in the spec.", true},
 		{`Deployment.apps "x" is invalid: spec.selector: field is immutable`, "Rejected", `"x"`, true},
 		{`Job "x" in namespace "a" cannot be changed to what the chart wants (spec.template: field is immutable): delete it`, "Rejected", "): delete it", true},
+		{`create Service "x" in namespace "a": Service "x" is invalid: spec.ports[0].nodePort: Invalid value: 31080: provided port is already allocated`, "Rejected", "allocated. Another Service has it", true},
 		{`admission webhook "no.example.com" denied the request: not on Sundays`, "Rejected", "not on Sundays", true},
 		{`pre-upgrade hooks failed: hook Job "m" in namespace "a" has not succeeded within 5m0s: timed out waiting for the condition: see kubectl -n a logs job/m`, "HookFailed", "logs job/m", false},
 		{`run the pre-delete hooks of the chart: hook Pod "m" in namespace "a" has not succeeded within 5m0s: pod m failed: see kubectl -n a logs pod/m`, "HookFailed", "logs pod/m", false},

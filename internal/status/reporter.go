@@ -235,7 +235,7 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	}
 	w.reporter.stocks.learn(stored)
 	w.reporter.stocks.written(stored)
-	for _, e := range announce(previous, status) {
+	for _, e := range announce(previous, status, owner.GetDeletionTimestamp() != nil) {
 		w.reporter.events.Event(owner, e.eventType, e.reason, e.message)
 	}
 	owner.SetResourceVersion(stored.GetResourceVersion())

@@ -29,7 +29,7 @@ const (
 	Drifted = release.Drifted
 	// DriftLoop is True while others undo each repair of an object, which are then made ever more rarely. It is missing otherwise.
 	DriftLoop = release.DriftLoop
-	// IgnoredAnnotations is True while the custom resource has annotations of a stock Helm operator that have no effect. It is missing otherwise.
+	// IgnoredAnnotations is True while the custom resource has annotations, of a stock Helm operator or to pause it, that have no effect. It is missing otherwise.
 	IgnoredAnnotations = release.IgnoredAnnotations
 	// Tested is whether the tests of the chart succeeded that somebody has asked for last. It is missing until somebody does.
 	Tested = "Tested"

@@ -47,6 +47,39 @@ func TestForeignObjectInTheWay(t *testing.T) {
 	s.get(&appsv1.Deployment{}, "hello")
 }
 
+// A hook that has the name of somebody else's object is told as any other object is, at an installation as at an upgrade. What of the last release is deleted then is told, too.
+func TestForeignObjectInTheWayOfAHook(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .Values.name }}, annotations: {helm.sh/hook: "pre-install,pre-upgrade", meta.helm.sh/release-name: {{ .Values.name }}}}`)})
+	for i, name := range []string{"installed", "upgraded"} {
+		foreign := &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, name)}
+		s.must(env.Client.Create(ctx, foreign))
+		if i == 0 {
+			s.create("hello", kit.Greet(name))
+		} else {
+			s.edit("hello", kit.Greet(name))
+		}
+		s.awaitReason("hello", "ObjectInTheWay", `ConfigMap "`+name+`"`, "delete or rename one of the two")
+		s.awaitCondition("hello", "Stalled", "True")
+		now := &corev1.ConfigMap{}
+		if s.get(now, name); now.ResourceVersion != foreign.ResourceVersion {
+			t.Errorf("it was changed: %v", now)
+		}
+		if i == 0 {
+			s.must(env.Client.Delete(ctx, foreign))
+			s.awaitDeployed("hello")
+			if s.get(now, name); now.Annotations["meta.helm.sh/release-name"] != "hello" {
+				t.Errorf("what the operator writes itself is the chart's: %v", now.Annotations)
+			}
+		}
+	}
+	s.delete(s.welcome("hello"))
+	s.awaitEvent("hello", "Uninstalled", "Deleted: ", "Service hello", "Deployment hello")
+}
+
 // foreignDeployment is one of somebody else with the name of the Welcome hello. Of its objects, the Deployment is made last.
 func (s *scene) foreignDeployment() *appsv1.Deployment {
 	s.Helper()

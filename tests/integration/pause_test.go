@@ -22,7 +22,10 @@ func TestPause(t *testing.T) {
 	s.operator()
 	s.deploy("hello", kit.Greet("before"))
 
-	s.pause()
+	s.edit("hello", kit.Annotate(kit.Group+"/paused", "yes"))
+	s.awaitCondition("hello", "IgnoredAnnotations", "True", kit.Group+"/paused (it is neither true nor false: write true)")
+	s.edit("hello", kit.Annotate(kit.Group+"/paused", "True"))
+	s.awaitCondition("hello", "Paused", "True")
 	s.edit("hello", kit.Greet("while paused"))
 	// Another custom resource, created later, is through: so the edit was seen, too.
 	s.deploy("later")

@@ -436,3 +436,26 @@ func (s *scene) crashingPod(name string) {
 	}}
 	s.must(env.Client.Status().Update(ctx, pod))
 }
+
+// A Service that the chart calls otherwise cannot have the fixed port of the one before, which is deleted only when all else is made: with another port in between, it can.
+func TestPortOfTheServiceBefore(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+apiVersion: v1
+kind: Service
+metadata: {name: {{ .Values.name }}}
+spec: {type: NodePort, selector: {a: b}, ports: [{port: 80, nodePort: {{ if .Values.networkPolicy.enabled }}31081{{ else }}31080{{ end }}}]}`)})
+	s.deploy("hello", kit.Greet("one"))
+	s.edit("hello", kit.Greet("two"))
+	s.awaitReason("hello", "Rejected", `Service "two"`, "port is already allocated. Another Service has it", "with another edit")
+	s.awaitCondition("hello", "Stalled", "True")
+	s.edit("hello", kit.Set("networkPolicy.enabled", true))
+	s.awaitDeployed("hello")
+	s.edit("hello", kit.Set("networkPolicy.enabled", false))
+	s.awaitDeployed("hello")
+	service := &corev1.Service{}
+	if s.get(service, "two"); service.Spec.Ports[0].NodePort != 31080 {
+		t.Errorf("its ports are %v", service.Spec.Ports)
+	}
+	s.must(s.isGone(service, "one"))
+}

@@ -1,0 +1,22 @@
+package release
+
+import (
+	"testing"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
+)
+
+// What was deleted is named as far as it is known.
+func TestDeleted(t *testing.T) {
+	a, b := object.Child{APIVersion: "v1", Kind: "Service", Name: "a"}, object.Child{APIVersion: "v1", Kind: "ConfigMap", Name: "b"}
+	for want, c := range map[string]struct{ children, kept []object.Child }{
+		"Deleted: Service a, ConfigMap b":                  {[]object.Child{a, b}, nil},
+		"Deleted: Service a; kept: ConfigMap b":            {[]object.Child{a, b}, []object.Child{b}},
+		"Deleted: what there was of it":                    {},
+		"Deleted: what there was of it; kept: ConfigMap b": {nil, []object.Child{b}},
+	} {
+		if got := deleted(c.children, c.kept); got != want {
+			t.Errorf("%q, not %q", got, want)
+		}
+	}
+}
