@@ -308,7 +308,7 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 			restore, refused, crowded, sent, t.seen = object.Reset, err, isAbout(err, "metadata.annotations"), nil, nil
 		case isDenied(refused) && (apierrors.IsInvalid(err) || isDenied(err)):
 			return nil, refused // and it is not deleted for a policy: who made that may well mean that it stays as it is
-		case apierrors.IsInvalid(err):
+		case apierrors.IsInvalid(err) && !isDenied(err):
 			return g.recreate(t, refused, dryRun)
 		case err != nil:
 			return nil, err

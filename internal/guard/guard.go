@@ -109,6 +109,8 @@ type Plan struct {
 	Wait func() error
 	// IsDeleted is whether somebody has deleted the owner since the action began.
 	IsDeleted func() bool
+	// Abandon is told that a hook is no longer waited for, which ends when ended says so.
+	Abandon func(ended <-chan error)
 	// Waiting is told what an action waits for, once that takes long, and nothing when it has come.
 	Waiting func(what string)
 	// Report is told what was left alone, and why.
@@ -138,13 +140,16 @@ func (g *Guard) Build(reader io.Reader, _ bool) (resources kube.ResourceList, er
 		return nil, fmt.Errorf("read a manifest: %w", err)
 	}
 	resources, err = g.build(string(manifest))
-	if err = unlessUnknown(err); err == nil && g.Unasked {
+	if err != nil && IsUnknown(err) && g.plan.Applied(string(manifest)) {
+		err = nil
+	}
+	if err == nil && g.Unasked {
 		leaveUnasked(resources)
 	}
 	return resources, err
 }
 
-// unknown is why not all is there of a manifest that was applied: the cluster does not know a kind of it any more. The others are repaired, upgraded and rolled back.
+// unknown is why not all is there of a manifest: the cluster does not know a kind of it. If it was applied, the others are repaired, upgraded and rolled back.
 type unknown struct{ error }
 
 func (u unknown) Unwrap() error { return u.error }
@@ -164,7 +169,7 @@ func (g *Guard) build(manifest string) (resources kube.ResourceList, err error) 
 	var missing error
 	if g.peeked != nil && manifest == g.peekedAt {
 		resources, g.peeked = g.peeked, nil // and no second time: Helm, or an apply, changes them
-	} else if resources, err = g.Client.Build(strings.NewReader(manifest), false); err != nil && utilerrors.FilterOut(err, meta.IsNoMatchError) == nil && g.plan.Applied(manifest) {
+	} else if resources, err = g.Client.Build(strings.NewReader(manifest), false); err != nil && utilerrors.FilterOut(err, meta.IsNoMatchError) == nil {
 		missing = unknown{err}
 	} else if err != nil {
 		if g.plan.Key != object.Plain {

@@ -67,7 +67,9 @@ func TestPanicIsAnError(t *testing.T) {
 		},
 		"Delete":        func(g *Guard) error { return first(g.Delete(odd)) },
 		"WaitForDelete": func(g *Guard) error { return g.WaitForDelete(odd, time.Second) },
-		"await":         func(g *Guard) error { return g.await("it", func() error { panic("a mistake") }) },
+		"await": func(g *Guard) error {
+			return g.await("it", func() bool { return false }, func() error { panic("a mistake") })
+		},
 	} {
 		var log strings.Builder
 		g := &Guard{ctx: logf.IntoContext(t.Context(), funcr.New(func(_, line string) { log.WriteString(line) }, funcr.Options{})), owner: owner(), slots: make(Slots, 1)}

@@ -44,13 +44,13 @@ func (g *Guard) clearRun(hooks kube.ResourceList) error {
 // WatchUntilReady waits for the end of a hook.
 func (g *Guard) WatchUntilReady(resources kube.ResourceList, timeout time.Duration) error {
 	hooks := awaited(resources)
-	return hookFailed(hooks, timeout, g.await("hook "+names(hooks)+" to end", func() error {
+	return g.await("hook "+names(hooks)+" to end", g.plan.IsDeleted, func() error {
 		err := g.Client.WatchUntilReady(resources, timeout)
 		if err == nil {
 			err = g.checkStay(hooks)
 		}
-		return err
-	}))
+		return hookFailed(hooks, timeout, err)
+	})
 }
 
 // awaited are those of hooks that Helm waits for.
@@ -135,7 +135,7 @@ func (g *Guard) WaitForDelete(resources kube.ResourceList, timeout time.Duration
 	if len(owned) == 0 {
 		return nil
 	}
-	return g.await(names(owned)+" to be gone", func() error { return g.Client.WaitForDelete(owned, timeout) })
+	return g.await(names(owned)+" to be gone", g.plan.IsDeleted, func() error { return g.Client.WaitForDelete(owned, timeout) })
 }
 
 // GetPodList finds no pod whose log Helm could print for a hook that asks for that: the operator has no right on logs, its own log is no place for them, and
@@ -151,9 +151,9 @@ const (
 	deletedPoll = time.Second
 )
 
-// await gives the slot to others while wait, for a hook or a deletion, runs, and ends with the operator, of which Helm would not hear, or where somebody deletes the custom
-// resource, which would stay until the end of a hook that has none.
-func (g *Guard) await(what string, wait func() error) error {
+// await gives the slot to others while wait, for a hook or a deletion, runs, and ends with the operator, of which Helm would not hear, or if abandon says so: a custom resource
+// that somebody deletes would stay until the end of a hook that has none.
+func (g *Guard) await(what string, abandon func() bool, wait func() error) error {
 	g.slots.Give()
 	defer func() { g.slots <- struct{}{} }()
 	ended := make(chan error, 1)
@@ -170,9 +170,10 @@ func (g *Guard) await(what string, wait func() error) error {
 			g.plan.Waiting(what)
 			defer g.plan.Waiting("") // there is one such time
 		case <-poll.C:
-			if g.plan.IsDeleted() {
+			if abandon() {
 				g.Abandoned = true
-				return errors.New("the custom resource is deleted, and nothing more is waited for")
+				g.plan.Abandon(ended)
+				return fmt.Errorf("the custom resource is deleted, and no longer waits for %s", what)
 			}
 		case <-g.ctx.Done():
 			return fmt.Errorf("wait: %w", g.ctx.Err())

@@ -151,7 +151,7 @@ func (g *Guard) takeOut(t *target) error {
 			return err == nil && live.GetUID() != t.live.GetUID(), err
 		})
 	}
-	return g.await(describe(t.info)+" to be gone", func() error {
+	return g.await(describe(t.info)+" to be gone", func() bool { return false }, func() error {
 		err := gone(soonGone)
 		if wait.Interrupted(err) && g.ctx.Err() == nil { // else the action has ended by now
 			if noPlace := g.plan.Wait(); noPlace == nil {
@@ -173,8 +173,7 @@ func causes(refused error) string {
 	}
 	var words []string
 	for _, cause := range named {
-		why := cause.Message[strings.LastIndex(cause.Message, "}: ")+1:] // behind a whole pod template, as the API server quotes it
-		if text := cause.Field + ": " + strings.TrimPrefix(why, ": "); !slices.Contains(words, text) {
+		if text := cause.Field + ": " + object.Why(cause); !slices.Contains(words, text) {
 			words = append(words, text)
 		}
 	}

@@ -77,7 +77,7 @@ func (p pointer) in(value any) (found any, ok, whole bool) {
 // across is p as it leads through other to what it leads to in value: where somebody has put another element before one with a name, the place of that is another one.
 func (p pointer) across(value, other any) pointer {
 	q := slices.Clone(p)
-	for i, token := range p {
+	for i, token := range p[:len(p)-1] {
 		next, _, _ := pointer{token}.in(value)
 		if name, _ := field(next, "name").(string); name != "" && len(list(value)) > 0 {
 			switch places := named(list(other))[name]; len(places) {

@@ -32,7 +32,7 @@ var othersUnlessSet = map[schema.GroupKind][]pointer{
 }
 
 // notAssigned are those of them that no cluster assigns, so that they go where the chart itself had set them, and no longer does. The others stay: an Ingress that
-// loses its class gets no default one, which is for new ones, and replicas are whose who scales from now on.
+// loses its class gets no default one, which is for new ones, and replicas are whose who scales from now on, but for none, see isStop.
 var notAssigned = pointers("/spec/paused", "/spec/suspend", restartedAt, "/spec/loadBalancerIP")
 
 // othersIn are the fields of an object that can be others': those of othersUnlessSet, the node ports of a Service, and how much a claim asks for.
@@ -104,30 +104,28 @@ func AsAnew(live, restored, anew *unstructured.Unstructured) (left Left) {
 }
 
 func asAnew(p pointer, live, restored, anew any) (left Left) {
-	if reflect.DeepEqual(live, restored) {
-		return nil
-	}
-	if reflect.DeepEqual(live, anew) {
-		return Left{p}
-	}
 	inner := func(token string, live, restored, anew any) {
 		left = append(left, asAnew(append(slices.Clone(p), token), live, restored, anew)...)
 	}
 	was, isMap := live.(map[string]any)
 	wanted, isWanted := restored.(map[string]any)
-	if isMap && isWanted {
+	elements := list(restored)
+	switch {
+	case isMap && isWanted:
 		for key := range both(was, wanted) {
 			inner(key, was[key], wanted[key], field(anew, key))
 		}
-		return left
-	}
-	if elements := list(restored); len(list(live)) == len(elements) {
+	case len(elements) > 0 && len(elements) == len(list(live)) && fields(elements[0]) != nil:
 		for i, element := range elements {
-			p := pointer{strconv.Itoa(i)}
-			there, _, _ := p.across(restored, live).in(live)
-			made, _, _ := p.across(restored, anew).in(anew)
-			inner(p[0], there, element, made)
+			p := pointer{strconv.Itoa(i), ""}
+			there, _, _ := p.across(restored, live)[:1].in(live)
+			made, _, _ := p.across(restored, anew)[:1].in(anew)
+			if fields(there) != nil {
+				inner(p[0], there, element, made)
+			}
 		}
+	case !reflect.DeepEqual(live, restored) && reflect.DeepEqual(live, anew):
+		left = Left{p}
 	}
 	return left
 }
@@ -214,7 +212,7 @@ func Restore(previous, live, desired *unstructured.Unstructured, left Left) *uns
 		content = withAccountSecrets(content, live.Object, live.GetName())
 	}
 	content = withFinalizers(content, &unstructured.Unstructured{Object: before}, live, desired)
-	restored := &unstructured.Unstructured{Object: left.andReplicas(previous, desired).keep(content, live.Object)}
+	restored := &unstructured.Unstructured{Object: left.andReplicas(previous, live, desired).keep(content, live.Object)}
 	restored.SetOwnerReferences(live.GetOwnerReferences())
 	return restored
 }
@@ -241,19 +239,22 @@ func Reset(previous, live, desired *unstructured.Unstructured, left Left) *unstr
 		}
 	}
 	reset := Restore(previous, bare, desired, nil)
-	reset.Object = left.andReplicas(previous, desired).keep(reset.Object, live.Object)
+	reset.Object = left.andReplicas(previous, live, desired).keep(reset.Object, live.Object)
 	return reset
 }
 
 // Anew is what to create in the place of live.
 func Anew(previous, live, desired *unstructured.Unstructured, left Left) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: left.andReplicas(previous, desired).keep(desired.DeepCopy().Object, live.Object)}
+	return &unstructured.Unstructured{Object: left.andReplicas(previous, live, desired).keep(desired.DeepCopy().Object, live.Object)}
 }
 
-// andReplicas has the replicas among what is left to others, unless the chart sets them, or did so before to stop the object.
-func (left Left) andReplicas(previous, desired *unstructured.Unstructured) Left {
+// andReplicas has the replicas among what is left to others, unless the chart sets them, or has stopped the object before.
+func (left Left) andReplicas(previous, live, desired *unstructured.Unstructured) Left {
 	count := mustPointer(replicas)
-	if _, set, _ := count.in(desired.Object); set || desired.Object["spec"] == nil || previous != nil && isStop(count, field(previous.Object["spec"], "replicas")) {
+	stops := func(object *unstructured.Unstructured) bool {
+		return object != nil && isStop(count, field(object.Object["spec"], "replicas"))
+	}
+	if _, set, _ := count.in(desired.Object); set || desired.Object["spec"] == nil || stops(previous) && stops(live) {
 		return left
 	}
 	return append(slices.Clone(left), count)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -70,15 +71,18 @@ func Discreet(err error) error {
 	return discreet{reworded{fmt.Sprintf("it %s: %s; what else the API server says is not told, for it may quote the Secret", verb, words), err}}
 }
 
-// quoted finds an object that the API server quotes before it says what is wrong with it, or behind that.
-var quoted = regexp.MustCompile(`(?s)^Invalid value: "?[\w.]*\{.*\}"?: |\n.*$`)
+// quoted finds an object that the API server quotes before it says what is wrong with it, and the pod that it shows behind that.
+var quoted = regexp.MustCompile(`(?s)^Invalid value: "?(?:[\w.\[\]*&]*\{.*\}|\[.*\])"?: |\n.*PodSpec\{.*$`)
+
+// Why is what the API server says of a field, without an object that it quotes.
+func Why(cause metav1.StatusCause) string { return quoted.ReplaceAllString(cause.Message, "") }
 
 // Unquoted is err without the objects that the API server quotes, a pod template or all that a patch would have made: they may have a value of a Secret, and hide why.
 func Unquoted(err error) error {
 	var causes []string
 	quotes := false
 	for _, cause := range Causes(err) {
-		why := quoted.ReplaceAllString(cause.Message, "")
+		why := Why(cause)
 		quotes = quotes || why != cause.Message
 		if cause.Field != "patch" {
 			why = cause.Field + ": " + why

@@ -164,6 +164,8 @@ func TestUnquoted(t *testing.T) {
 			validation.Invalid(path("patch"), `{"a":"}\": hunter2"}`, "json: cannot unmarshal number into Go struct field ConfigMap.data of type string")},
 		"it is invalid: spec.template: field is immutable; spec.replicas: Invalid value: -1: must be positive": {
 			validation.Invalid(path("spec", "template"), map[string]any{"env": "hunter2}: x"}, "field is immutable"), validation.Invalid(path("spec", "replicas"), -1, "must be positive")},
+		"it is invalid: spec.env: is bad; spec.claim: Forbidden: is immutable\n core.PersistentVolumeClaimSpec{}": {
+			validation.Invalid(path("spec", "env"), []any{map[string]any{"value": "hunter2"}}, "is bad"), validation.Forbidden(path("spec", "claim"), "is immutable\n core.PersistentVolumeClaimSpec{}")},
 		"it is invalid: spec: Forbidden: pod updates may not change fields other than some": {
 			validation.Forbidden(path("spec"), "pod updates may not change fields other than some\n core.PodSpec{\n- hunter2\n}")},
 	} {

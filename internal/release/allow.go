@@ -57,7 +57,7 @@ func (op *operation) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 // of the custom resource, or the chart's own: the same for everybody who writes nothing.
 func (op *operation) judge(manifest string) error {
 	resources, err := op.peek(manifest)
-	if err == nil || guard.IsUnknown(err) { // of what was applied
+	if err == nil || guard.IsUnknown(err) && op.client.isApplied(manifest) {
 		op.refused = op.judgeAll(resources)
 		err = op.refused
 	}

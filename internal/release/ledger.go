@@ -66,15 +66,17 @@ type ledger struct {
 
 // note is what is remembered of one custom resource until that is gone.
 type note struct {
-	state    State // without its drift
-	acted    bool  // whether this operator has acted on it since it started
-	failure  failure
-	trial    tried
-	drift    *drift // nil if there is nothing to remember
-	churn    *churn // nil if its chart asks the cluster nothing
-	key      object.Key
-	outdated string // the inputs and surroundings that are known to render something else than what was applied
-	orphaned bool   // whether somebody has deleted it who wants to keep its objects
+	state   State // without its drift
+	acted   bool  // whether this operator has acted on it since it started
+	failure failure
+	// rolledBack is whether nothing is left of the last upgrade that has failed since the operator started.
+	rolledBack bool
+	trial      tried
+	drift      *drift // nil if there is nothing to remember
+	churn      *churn // nil if its chart asks the cluster nothing
+	key        object.Key
+	outdated   string // the inputs and surroundings that are known to render something else than what was applied
+	orphaned   bool   // whether somebody has deleted it who wants to keep its objects
 	// inherited are manifests that other operators have applied, or name what a namesake has left, until there is a revision of this one.
 	inherited []string
 }
@@ -246,6 +248,10 @@ func (l *ledger) setOrphaned(uid types.UID) {
 func (l *ledger) isOrphaned(uid types.UID) bool { return l.read(uid).orphaned }
 
 // setOutdated remembers that a rendering differs, lest there is one at each reconcile until it is applied. by is empty once it is applied.
+func (l *ledger) setRolledBack(uid types.UID, is bool) {
+	l.write(uid, func(n *note) { n.rolledBack = is })
+}
+
 func (l *ledger) setOutdated(uid types.UID, by string) {
 	l.write(uid, func(n *note) { n.outdated = by })
 }

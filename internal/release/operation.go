@@ -9,6 +9,7 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/internal/guard"
@@ -67,7 +68,7 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 		Ignored: a.DriftDetection.Ignored, Scalable: a.scalable, Unowned: a.unowned(), Allow: a.Allow, Begins: a.begins(), MayInherit: a.mayInherit, Revision: a.appliedRevision(),
 		Recreate: a.Recreate, Recreated: func(message string) { a.tell(Recreated, "%s", message) },
 	}}
-	op.plan.Wait, op.plan.Waiting, op.plan.IsDeleted = op.placeForHooks, op.waits, a.isDeleted
+	op.plan.Wait, op.plan.Waiting, op.plan.IsDeleted, op.plan.Abandon = op.placeForHooks, op.waits, a.isDeleted, op.abandon
 	op.store = a.store.Stamping(op.stamp)
 	var err error
 	if op.helm, err = a.clients.library.ActionClientFor(context.WithValue(a.ctx, operationKey{}, op), a.owner); err != nil {
@@ -146,13 +147,26 @@ func (a *actionClient) upToDate() error {
 		a.owner.GetGeneration(), a.current.Name, a.current.Generation)
 }
 
-// isDeleted is whether the cache knows that the custom resource, which was not deleted at the start of this reconcile, is by now.
+// isDeleted is whether the cache knows that the custom resource, which was not deleted at the start of this reconcile, is by now, or is gone.
 func (a *actionClient) isDeleted() bool {
-	now := object.Empty(a.GroupVersionKind)
-	if a.owner.GetDeletionTimestamp() != nil || a.clients.cached.Get(a.ctx, client.ObjectKeyFromObject(a.owner), now) != nil {
+	if a.owner.GetDeletionTimestamp() != nil {
 		return false
 	}
-	return now.GetUID() == a.owner.GetUID() && now.GetDeletionTimestamp() != nil
+	now := object.Empty(a.GroupVersionKind)
+	err := a.clients.cached.Get(a.ctx, client.ObjectKeyFromObject(a.owner), now, client.UnsafeDisableDeepCopy)
+	return apierrors.IsNotFound(err) || err == nil && (now.GetUID() != a.owner.GetUID() || now.GetDeletionTimestamp() != nil)
+}
+
+// abandon keeps the place of what is no longer waited for until it has ended: Helm waits on, and a namespace must not make that ever more.
+func (op *operation) abandon(ended <-chan error) {
+	if !op.hooked {
+		return
+	}
+	op.hooked = false
+	go func() {
+		<-ended
+		op.hookPlaces.Give(op.namespace)
+	}()
 }
 
 func (op *operation) end() {

@@ -34,7 +34,7 @@ func (a *actionClient) rollBack(op *operation, failed *release.Release) error {
 	if op.guard.Unchangeable == nil {
 		op.guard.Unchangeable = unchangeable(a.failure().err) // that of the attempt before, for which somebody may have made way
 	}
-	a.rolledBack = op.plan.Rehearse // else the next attempt is rehearsed, and may replace no pod
+	a.rolledBack = op.plan.Rehearse && op.guard.Changed // else the next attempt is rehearsed, and may replace no pod
 	if err := op.guard.RollBack(failed.Manifest, previous.Manifest); err != nil {
 		return fmt.Errorf("roll back: %w", err)
 	}

@@ -80,9 +80,11 @@ func (k *Kind) ignored(owner client.Object) string {
 			ignore(option, "kubectl delete --cascade=foreground waits until all is gone")
 		}
 	}
-	if value, set := owner.GetAnnotations()[Pause]; set {
-		if _, err := strconv.ParseBool(value); err != nil {
-			ignore(Pause, "it is neither true nor false: write true")
+	for _, option := range []string{Pause, WithoutHooks} {
+		if value, set := owner.GetAnnotations()[option]; set {
+			if _, err := strconv.ParseBool(value); err != nil {
+				ignore(option, "it is neither true nor false: write true")
+			}
 		}
 	}
 	return strings.Join(why, "; ")

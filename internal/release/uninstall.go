@@ -139,6 +139,9 @@ func (a *actionClient) uninstall(op *operation, name string, opts []helmclient.U
 // deleted says what became of the objects of a release.
 func deleted(children, kept []object.Child) string {
 	gone := slices.DeleteFunc(slices.Clone(children), func(child object.Child) bool { return slices.ContainsFunc(kept, child.Same) })
+	if len(gone) == 0 && len(children) > 0 {
+		return "Kept: " + object.List(kept)
+	}
 	if len(kept) == 0 {
 		return "Deleted: " + listed(gone)
 	}

@@ -12,6 +12,7 @@ func TestDeleted(t *testing.T) {
 	for want, c := range map[string]struct{ children, kept []object.Child }{
 		"Deleted: Service a, ConfigMap b":                  {[]object.Child{a, b}, nil},
 		"Deleted: Service a; kept: ConfigMap b":            {[]object.Child{a, b}, []object.Child{b}},
+		"Kept: ConfigMap b":                                {[]object.Child{b}, []object.Child{b}},
 		"Deleted: what there was of it":                    {},
 		"Deleted: what there was of it; kept: ConfigMap b": {nil, []object.Child{b}},
 	} {

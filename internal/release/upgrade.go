@@ -133,7 +133,11 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	defer op.end()
 	op.begun = begun
 	done := func() {}
-	change := func() { done = a.Changing(a.retries()) }
+	rolledBack := a.clients.ledger.read(a.owner.GetUID()).rolledBack
+	change := func() {
+		a.clients.ledger.setRolledBack(a.owner.GetUID(), false)
+		done = a.Changing(a.retries())
+	}
 	if rehearse {
 		op.guard.Rehearsed = change
 	} else {
@@ -154,8 +158,11 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 		a.schedule.after(a.owner, retryDelay(1, lastRetry))
 		err = nil
 	}
-	if err != nil && rel != nil && op.guard.Changed && !op.guard.Abandoned && a.ctx.Err() == nil { // else this operator stops in the middle of it, and the next one goes on
-		err = errors.Join(err, a.rollBack(op, rel))
+	isLeft := op.guard.Changed || rehearse && !rolledBack                                // of an attempt that was interrupted, perhaps, after which an operator that is started knows of none
+	if err != nil && rel != nil && isLeft && !op.guard.Abandoned && a.ctx.Err() == nil { // else this operator stops in the middle of it, and the next one goes on
+		why := a.rollBack(op, rel)
+		a.clients.ledger.setRolledBack(a.owner.GetUID(), why == nil)
+		err = errors.Join(err, why)
 	}
 	if op.store.HasCreated() && !unrecorded { // else there are records to be written first
 		err = errors.Join(err, a.dropFailedTwin())

@@ -49,6 +49,7 @@ var causes = []struct {
 	{regexp.MustCompile(`(?s)^.*execution error at \([^)]*\): (.*)$`), "InvalidValues", "$1", "Correct the spec.", true},
 	{regexp.MustCompile(`^chart \S+: charts/ lacks `), "ChartError", "", "Or disable it in the spec.", true},
 	{regexp.MustCompile(`(?s)^.*?(\w+ "[^"]*": (?:the value .* of the (?:label|annotation) .*|its name) is not a string)$`), "ChartError", "$1", "Quote it, in the chart or in the spec.", true},
+	{regexp.MustCompile(`admission webhook "[^"]*" denied`), "Rejected", "", "Correct the spec, or the policy that refuses the object.", true},
 	{regexp.MustCompile(`it is invalid: json: |cannot be handled as an? |cannot unmarshal .* into Go |Object 'Kind' is missing|type mismatch on `), "ChartError", "",
 		"Write it as what is wanted there, in the chart or in the spec: a text in quotes, a number without.", true},
 	{regexp.MustCompile(`(?s)^.*?(\w+ of the chart has no name .*)$`), "ChartError", "$1", "Give it one, in the chart or in the spec.", true},
@@ -56,11 +57,11 @@ var causes = []struct {
 	{regexp.MustCompile(`(?s)^.*?((?:a release of|the release record would be of) \d+ KiB.*)$`), "TooLarge", "$1", "", true},
 	{regexp.MustCompile(`(?s)^.*?(\w+ "[^"]*": .* is not a valid number)$`), "InvalidValues", "$1", "Correct the spec.", true},
 	{regexp.MustCompile(`(?s)^.*?no matches for (kind "[^"]*" in version "[^"]*").*$`), "ChartError", "The cluster does not know $1", "Install its CRD, or switch off in the spec what makes it.", true},
-	{regexp.MustCompile(`(?s)^.*?(?:create|patch|look up) (\w+ "[^"]*")[^:]*: the server could not find the requested resource.*$`), "ChartError", "The cluster no longer serves the kind of $1",
+	{regexp.MustCompile(`(?s)^.*?(?:create|patch|look up) ((?:cluster-scoped )?\w+ "[^"]*")[^:]*: the server could not find the requested resource.*$`), "ChartError", "The cluster no longer serves the kind of $1",
 		"Install its CRD, or switch off in the spec what makes it.", true},
 	{regexp.MustCompile(`(^|[^.])template: |parse error|error converting YAML|is outside of namespace`), "ChartError", "", "Correct the chart: the spec is not the cause.", true},
 	{regexp.MustCompile(`provided port is already allocated`), "Rejected", "", "Another Service has it: take another port. If that is the Service of before, under another name, take the port back with another edit, once this is deployed: deleted by hand, the Service is put back.", true},
-	{regexp.MustCompile(`admission webhook "[^"]*" denied|is invalid: |is forbidden: |field is immutable`), "Rejected", "", "Correct the spec, or the policy that refuses the object.", true},
+	{regexp.MustCompile(`is invalid: |is forbidden: |field is immutable`), "Rejected", "", "Correct the spec, or the policy that refuses the object.", true},
 	// Last, for the hook may have failed for one of those. It may succeed the next time. A test that fails is no failure of the release.
 	{regexp.MustCompile(`(?:pre|post)-\w+.*hook .* has not succeeded`), ReasonHookFailed, "", "", false},
 }

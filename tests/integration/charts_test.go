@@ -70,7 +70,7 @@ spec:
 		Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "a", Image: "a"}}}},
 	}}))
 	s.create("foreign", kit.Greet("endless"))
-	s.awaitCondition("foreign", "Ready", "False", "already exists")
+	s.awaitCondition("foreign", "Ready", "False", `Job "foreign"`, "exists and is not controlled by this custom resource")
 	for _, name := range []string{"one", "two", "three"} {
 		s.deploy(name)
 	}

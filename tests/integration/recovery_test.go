@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"helm.sh/helm/v3/pkg/release"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -261,6 +262,12 @@ data: {a: b{{ if .Values.monitored }}, monitored: "true"{{ end }}}`,
 
 // An upgrade that was killed half done, and is refused then, is rolled back, also where drift is only told.
 func TestInterruptedUpgradeThatIsRefused(t *testing.T) {
+	for name, isRecorded := range map[string]bool{"as it was interrupted": false, "with a record that it has failed": true} {
+		t.Run(name, func(t *testing.T) { interruptedAndRefused(t, isRecorded) })
+	}
+}
+
+func interruptedAndRefused(t *testing.T, isRecorded bool) {
 	s := newScene(t)
 	s.grantJobs()
 	only := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
@@ -285,6 +292,11 @@ spec:
 	s.must(s.greets("hello", "after"))
 	s.killWaiting(operator)
 	letGo()
+	if isRecorded { // by an operator that did not come as far as to roll it back
+		s.forge("hello", func(record *corev1.ConfigMap, rel *release.Release) {
+			record.Labels["status"], rel.Info.Status = release.StatusFailed.String(), release.StatusFailed
+		})
+	}
 	s.ownOperator(only)
 	s.awaitReason("hello", "Rejected", `Job "hello"`)
 	s.awaitGreeting("hello", "before")
