@@ -164,7 +164,7 @@ func (op *operation) abandon(ended <-chan error) {
 	}
 	op.hooked = false
 	go func() {
-		<-ended
+		_ = <-ended // nobody waits for what came of it
 		op.hookPlaces.Give(op.namespace)
 	}()
 }
