@@ -11,6 +11,7 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"demo.welcome.domain/welcome-operator/internal/guard"
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -164,8 +165,9 @@ func (op *operation) abandon(ended <-chan error) {
 	}
 	op.hooked = false
 	go func() {
-		_ = <-ended // nobody waits for what came of it
+		err := <-ended
 		op.hookPlaces.Give(op.namespace)
+		logf.Log.V(1).Info("What nobody waited for any longer has ended", "namespace", op.namespace, "as", fmt.Sprint(err))
 	}()
 }
 
