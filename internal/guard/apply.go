@@ -299,7 +299,7 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 			return nil, err
 		case (apierrors.IsInvalid(err) || isDenied(err)) && refused == nil:
 			if made == nil {
-				if made = g.anew(t); made != nil && len(object.AsAnew(t.live, restored, made)) > 0 {
+				if made, _ = g.rehearseAnew(t, object.Anew(t.previous, t.live, t.desired, t.left)); made != nil && len(object.AsAnew(t.live, restored, made)) > 0 {
 					sent, t.seen = nil, nil
 					continue // without what to make it anew would not change either
 				}

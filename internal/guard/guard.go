@@ -140,7 +140,7 @@ func (g *Guard) Build(reader io.Reader, _ bool) (resources kube.ResourceList, er
 		return nil, fmt.Errorf("read a manifest: %w", err)
 	}
 	resources, err = g.build(string(manifest))
-	if err != nil && IsUnknown(err) && g.plan.Applied(string(manifest)) {
+	if IsUnknown(err) && g.plan.Applied(string(manifest)) {
 		err = nil
 	}
 	if err == nil && g.Unasked {

@@ -84,7 +84,7 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 	return content(created), nil
 }
 
-// rehearseAnew is what the API server would make of an object in the place of the live one.
+// rehearseAnew is what the API server would make of an object in the place of the live one, nil with why it would take none, for a quota, say.
 func (g *Guard) rehearseAnew(t *target, anew *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	probe := anew.DeepCopy()
 	probe.SetName("dry-run-" + string(t.live.GetUID())) // its own name is taken
@@ -95,15 +95,6 @@ func (g *Guard) rehearseAnew(t *target, anew *unstructured.Unstructured) (*unstr
 	made := content(answer)
 	made.SetName(t.info.Name)
 	return made, nil
-}
-
-// anew is what the API server would make in the place of the live object, nil if it would take none, for a quota, say.
-func (g *Guard) anew(t *target) *unstructured.Unstructured {
-	made, err := g.rehearseAnew(t, object.Anew(t.previous, t.live, t.desired, t.left))
-	if err != nil {
-		return nil
-	}
-	return made
 }
 
 // leaveThem is what to do about fields that cannot be changed, for all kinds.
