@@ -257,6 +257,9 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 			}
 			continue // it was made since it was looked for
 		}
+		if object.StaysHeadless(t.previous, t.live, t.desired, t.left) {
+			return g.recreate(t, errHeadless, dryRun)
+		}
 		restored := restore(t.previous, t.live, t.desired, t.left)
 		if made != nil {
 			restored = restore(t.previous, t.live, t.desired, slices.Concat(t.left, object.AsAnew(t.live, restored, made)))

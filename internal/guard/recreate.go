@@ -2,6 +2,7 @@ package guard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,6 +36,9 @@ type Unchangeable struct {
 }
 
 func (u *Unchangeable) Error() string { return u.Err.Error() }
+
+// errHeadless is what the API server does not say of a Service.
+var errHeadless = errors.New("spec.clusterIP: None stays as long as the Service is there")
 
 // recreate deletes an object that the API server does not let become what the chart wants, and makes it anew, where the kind may
 // be. refused is what the API server says. It is asked first whether it would take the object if it was new: what it never takes

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -54,8 +55,9 @@ func othersIn(object *unstructured.Unstructured) []pointer {
 const maxPorts = 100
 
 var (
-	service = schema.GroupKind{Kind: "Service"}
-	storage = mustPointer("/spec/resources/requests/storage")
+	service   = schema.GroupKind{Kind: "Service"}
+	clusterIP = mustPointer("/spec/clusterIP")
+	storage   = mustPointer("/spec/resources/requests/storage")
 )
 
 const (
@@ -246,6 +248,15 @@ func Reset(previous, live, desired *unstructured.Unstructured, left Left) *unstr
 // Anew is what to create in the place of live.
 func Anew(previous, live, desired *unstructured.Unstructured, left Left) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: left.andReplicas(previous, live, desired).keep(desired.DeepCopy().Object, live.Object)}
+}
+
+// StaysHeadless is whether a Service would stay without an address, which the chart has asked for and does no longer. Of all that a chart drops, the API server carries this alone over without a word.
+func StaysHeadless(previous, live, desired *unstructured.Unstructured, left Left) bool {
+	isHeadless := func(object *unstructured.Unstructured) bool {
+		return object != nil && field(object.Object["spec"], "clusterIP") == corev1.ClusterIPNone
+	}
+	return desired.GroupVersionKind().GroupKind() == service && isHeadless(previous) && isHeadless(live) && !isHeadless(desired) &&
+		field(desired.Object["spec"], "type") != string(corev1.ServiceTypeExternalName) && isTheCharts(clusterIP, previous, left)
 }
 
 // andReplicas has the replicas among what is left to others, unless the chart sets them, or has stopped the object before.

@@ -92,6 +92,54 @@ func TestWhatCannotBeChangedIsDeletedByHand(t *testing.T) {
 	}
 }
 
+// A Service whose chart asks for an address again does not silently stay without one, as the API server would have it.
+func TestServiceThatIsHeadlessNoLonger(t *testing.T) {
+	const service = `
+apiVersion: v1
+kind: Service
+metadata: {name: "{{ .Release.Name }}-peers"}
+spec: { {{ if eq .Values.name "before" }}clusterIP: None, {{ end }}ports: [{port: 80}] }`
+	address := func(s *scene) string {
+		peers := &corev1.Service{}
+		s.get(peers, "hello-peers")
+		return peers.Spec.ClusterIP
+	}
+	t.Run("is told", func(t *testing.T) {
+		s := newScene(t)
+		s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, service)})
+		s.deploy("hello", kit.Greet("before"))
+		s.edit("hello", kit.Greet("after"))
+		s.awaitCondition("hello", "Ready", "False", `Service "hello-peers"`, "spec.clusterIP", "None", "recreate: [Service]", "delete it by hand")
+		s.must(env.Client.Delete(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, "hello-peers")}))
+		s.awaitDeployed("hello")
+		if has := address(s); has == "" || has == corev1.ClusterIPNone {
+			t.Errorf("its address is %q", has)
+		}
+	})
+	t.Run("is made anew", func(t *testing.T) {
+		s := newScene(t)
+		s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, service) + "  recreate: [Service]\n"})
+		s.deploy("hello", kit.Greet("before"))
+		s.edit("hello", kit.Greet("after"))
+		s.awaitDeployed("hello")
+		s.awaitEvent("hello", "Recreated", `Service "hello-peers"`, "spec.clusterIP")
+		if has := address(s); has == "" || has == corev1.ClusterIPNone {
+			t.Errorf("its address is %q", has)
+		}
+	})
+	t.Run("may be left to others", func(t *testing.T) {
+		s := newScene(t)
+		s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, service) + `  driftDetection: {ignore: [{target: {kind: Service}, paths: ["/spec/clusterIP"]}]}` + "\n"})
+		s.deploy("hello", kit.Greet("before"))
+		s.edit("hello", kit.Greet("after"))
+		s.awaitGreeting("hello", "after")
+		s.awaitDeployed("hello")
+		if has := address(s); has != corev1.ClusterIPNone {
+			t.Errorf("its address is %q", has)
+		}
+	})
+}
+
 // What cannot be changed is made anew where watches.yaml says so. While a finalizer keeps it, others have their turn.
 func TestRecreate(t *testing.T) {
 	s := newScene(t)
