@@ -1,21 +1,16 @@
 package guard
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
-	"regexp"
 	"slices"
-	"strings"
 	"time"
 
 	"helm.sh/helm/v3/pkg/kube"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/utils/ptr"
 
@@ -35,9 +30,6 @@ type Change struct {
 	// Took is how long it took.
 	Took time.Duration
 }
-
-// attempts bounds how often the way to one object starts again because somebody else was at it.
-const attempts = 5
 
 // target is an object on its way to what the chart wants.
 type target struct {
@@ -219,175 +211,6 @@ func (g *Guard) bringAll(targets []*target, upgrade, dryRun bool) ([]Change, err
 		changes = append(changes, change)
 	}
 	return changes, errors.Join(errs...)
-}
-
-// bring creates or patches one object until nothing changes: what somebody did between the look and the patch would
-// pass for what the chart wants. It returns nil for what makes way for that, see Unchangeable.
-func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error) {
-	helper := resource.NewHelper(t.info.Client, t.info.Mapping).DryRun(dryRun)
-	if t.desired == nil {
-		t.desired = g.shape(t.info)
-	}
-	t.seen, t.wanted = nil, nil
-	restore := object.Restore
-	var refused error                   // why the API server has not taken that
-	crowded := false                    // whether that is for how much is in the annotations, which have a limit
-	var made *unstructured.Unstructured // what the API server would make of a new one
-	var sent map[string]any
-	for range attempts {
-		before := t.previous
-		if g.rollsBack {
-			before = nil
-		}
-		t.left = object.LeftTo(before, t.live, t.desired, g.plan.Ignored, g.plan.Scalable)
-		if t.live == nil {
-			t.seen = nil
-			if g.Unchangeable != nil && g.Unchangeable.SameInAnyVersion(object.Named(t.desired)) {
-				return nil, nil
-			}
-			created, err := g.create(helper, t.info)
-			if err == nil {
-				t.made = created
-			}
-			if !apierrors.IsAlreadyExists(err) || t.unseen {
-				return created, err
-			}
-			if err := g.lookAt(t); err != nil {
-				return nil, err
-			}
-			continue // it was made since it was looked for
-		}
-		if object.StaysHeadless(t.previous, t.live, t.desired, t.left) {
-			return g.recreate(t, errHeadless, dryRun)
-		}
-		restored := restore(t.previous, t.live, t.desired, t.left)
-		if made != nil {
-			restored = restore(t.previous, t.live, t.desired, slices.Concat(t.left, object.AsAnew(t.live, restored, made)))
-		}
-		object.ForgetHook(restored, t.desired)
-		object.Inherit(restored, g.owner)
-		object.ForgetAdopted(restored, g.owner, g.plan.Revision)
-		given := !g.owns(t.live) && g.isGiven(t.live)
-		if given && object.SelectsOthers(t.live, restored) {
-			return nil, fmt.Errorf("%w. It cannot be taken over: its selector is not that of the chart", g.inTheWay(t.info, t.live))
-		}
-		if !g.plan.Begins && !g.owns(t.live) && !object.Kept(restored) && !given {
-			return nil, g.inTheWay(t.info, t.live) // it would go with the owner, though nothing but its marks says that it is the owner's
-		}
-		if crowded {
-			restored.SetAnnotations(t.desired.GetAnnotations())
-		}
-		if given && t.previous == nil { // else it takes the place of one of the release
-			object.MarkAdopted(restored, g.owner, g.plan.Revision)
-		}
-		patch, err := object.Patch(t.live, restored)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", describe(t.info), err)
-		}
-		if object.Repeats(patch, sent) {
-			return t.live, nil
-		}
-		if t.seen == nil {
-			t.seen, t.wanted = t.live, restored
-		}
-		answer, err := g.patch(helper, t.info, t.live, patch)
-		switch {
-		case apierrors.IsNotFound(err), isAbout(err, "metadata.uid"), apierrors.IsConflict(err):
-			// It was deleted, made anew or, before it was the owner's, changed by somebody, since it was looked at.
-			if err := g.lookAt(t); err != nil {
-				return nil, err
-			}
-			sent, t.seen = nil, nil
-		case isAbout(err, "patch"): // it is not of its type, nor would another one be
-			return nil, err
-		case (apierrors.IsInvalid(err) || isDenied(err)) && refused == nil:
-			if made == nil {
-				if made, _ = g.rehearseAnew(t, object.Anew(t.previous, t.live, t.desired, t.left)); made != nil && len(object.AsAnew(t.live, restored, made)) > 0 {
-					sent, t.seen = nil, nil
-					continue // without what to make it anew would not change either
-				}
-			}
-			// Perhaps for what others have set in it, which does not go together with what the chart wants.
-			restore, refused, crowded, sent, t.seen = object.Reset, err, isAbout(err, "metadata.annotations"), nil, nil
-		case isDenied(refused) && (apierrors.IsInvalid(err) || isDenied(err)):
-			return nil, refused // and it is not deleted for a policy: who made that may well mean that it stays as it is
-		case apierrors.IsInvalid(err) && !isDenied(err):
-			return g.recreate(t, refused, dryRun)
-		case err != nil:
-			return nil, err
-		case !reflect.DeepEqual(metav1.GetControllerOf(answer), metav1.GetControllerOf(restored)):
-			return nil, g.inTheWay(t.info, answer) // orphaned meanwhile, or somebody else's
-		case dryRun:
-			return answer, nil // nothing is stored that could be looked at again
-		default:
-			if given {
-				g.Adopted = append(g.Adopted, object.Named(answer))
-			}
-			t.live, sent = answer, patch
-		}
-	}
-	return nil, fmt.Errorf("%s is changed again by somebody else each time that it is put right: end that (kubectl get -o yaml --show-managed-fields says who it is), or leave the fields to them (driftDetection.ignore in watches.yaml)", describe(t.info))
-}
-
-func (g *Guard) create(helper *resource.Helper, info *resource.Info) (*unstructured.Unstructured, error) {
-	g.adopt(content(info.Object))
-	answer, err := helper.Create(info.Namespace, false, info.Object)
-	if err != nil {
-		return nil, fmt.Errorf("create %s: %w", describe(info), said(info, err))
-	}
-	if helper.ServerDryRun {
-		content(answer).SetUID("") // nothing has it
-	}
-	return content(answer), nil
-}
-
-// patch, and not an update, which would fail whenever the object's controller writes its status meanwhile. The UID in it
-// has the API server refuse it for an object that is no longer the one that was looked at.
-func (g *Guard) patch(helper *resource.Helper, info *resource.Info, live *unstructured.Unstructured, patch map[string]any) (*unstructured.Unstructured, error) {
-	patch = withUID(patch, live.GetUID())
-	metadata := patch["metadata"].(map[string]any)
-	_, withOthers := metadata["finalizers"] // a list of all of them, which somebody may have changed
-	// What is nobody's yet is taken over, unless somebody else has done so.
-	if withOthers || !metav1.IsControlledBy(live, g.owner) {
-		metadata["resourceVersion"] = live.GetResourceVersion()
-	}
-	text, err := json.Marshal(patch)
-	if err != nil {
-		return nil, fmt.Errorf("patch %s: %w", describe(info), err)
-	}
-	answer, err := helper.Patch(info.Namespace, info.Name, types.MergePatchType, text, nil)
-	if err != nil {
-		return nil, fmt.Errorf("patch %s: %w", describe(info), said(info, err))
-	}
-	return content(answer), nil
-}
-
-func withUID(patch map[string]any, uid types.UID) map[string]any {
-	metadata := map[string]any{"uid": string(uid)}
-	changed, _ := patch["metadata"].(map[string]any)
-	maps.Copy(metadata, changed)
-	with := maps.Clone(patch)
-	with["metadata"] = metadata
-	return with
-}
-
-// isAbout is whether the API server has refused a patch for what it says in one field. For metadata.uid, that means that the object is
-// another one by now.
-func isAbout(err error, field string) bool {
-	return apierrors.IsInvalid(err) && slices.ContainsFunc(object.Causes(err), func(c metav1.StatusCause) bool { return c.Field == field })
-}
-
-// denied finds who has refused a request, in the message of the API server: code and reason are theirs to choose.
-var denied = regexp.MustCompile(`admission webhook "[^"]*" denied|ValidatingAdmissionPolicy '[^']*' with binding '[^']*' denied`)
-
-// isDenied is whether a policy has refused a request, or a webhook that does not call it invalid, as those of controllers do with a field that cannot be changed.
-func isDenied(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return false
-	}
-	by := denied.FindString(status.Status().Message)
-	return strings.HasPrefix(by, "Validating") || by != "" && !apierrors.IsInvalid(err)
 }
 
 // none of the objects is meant.

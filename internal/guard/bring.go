@@ -1,0 +1,237 @@
+package guard
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/cli-runtime/pkg/resource"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
+)
+
+// attempts bounds how often the way to one object starts again because somebody else was at it.
+const attempts = 5
+
+// approach is the way of one object to what the chart wants, attempt by attempt.
+type approach struct {
+	g      *Guard
+	t      *target
+	helper *resource.Helper
+	dryRun bool
+	// restore makes what the chart wants of the live object: Restore, and once that was refused, for this reason, Reset.
+	restore func(previous, live, desired *unstructured.Unstructured, left object.Left) *unstructured.Unstructured
+	refused error
+	// crowded is whether that is for how much is in the annotations, which have a limit.
+	crowded bool
+	// anew is what the API server would make of a new object, nil unless it has refused a change.
+	anew *unstructured.Unstructured
+	// sent is the last patch that it took.
+	sent map[string]any
+}
+
+// bring creates or patches one object until nothing changes: what somebody did between the look and the patch would
+// pass for what the chart wants. It returns nil for what makes way for that, see Unchangeable.
+func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error) {
+	a := &approach{g: g, t: t, helper: resource.NewHelper(t.info.Client, t.info.Mapping).DryRun(dryRun), dryRun: dryRun, restore: object.Restore}
+	if t.desired == nil {
+		t.desired = g.shape(t.info)
+	}
+	t.seen, t.wanted = nil, nil
+	for range attempts {
+		before := t.previous
+		if g.rollsBack {
+			before = nil
+		}
+		t.left = object.LeftTo(before, t.live, t.desired, g.plan.Ignored, g.plan.Scalable)
+		step := a.change
+		if t.live == nil {
+			step = a.create
+		}
+		if applied, done, err := step(); done || err != nil {
+			return applied, err
+		}
+	}
+	return nil, fmt.Errorf("%s is changed again by somebody else each time that it is put right: end that (kubectl get -o yaml --show-managed-fields says who it is), or leave the fields to them (driftDetection.ignore in watches.yaml)", describe(t.info))
+}
+
+// create makes an object that is not there. It is not done where somebody else has, since it was looked for.
+func (a *approach) create() (applied *unstructured.Unstructured, done bool, err error) {
+	g, t := a.g, a.t
+	t.seen = nil
+	if g.Unchangeable != nil && g.Unchangeable.SameInAnyVersion(object.Named(t.desired)) {
+		return nil, true, nil
+	}
+	created, err := g.create(a.helper, t.info)
+	if err == nil {
+		t.made = created
+	}
+	if !apierrors.IsAlreadyExists(err) || t.unseen {
+		return created, true, err
+	}
+	return nil, false, g.lookAt(t)
+}
+
+// change patches an object that is there. It is done when that changes nothing any more, or has only been rehearsed.
+func (a *approach) change() (applied *unstructured.Unstructured, done bool, err error) {
+	g, t := a.g, a.t
+	if object.StaysHeadless(t.previous, t.live, t.desired, t.left) {
+		applied, err = g.recreate(t, errHeadless, a.dryRun)
+		return applied, true, err
+	}
+	given := !g.owns(t.live) && g.isGiven(t.live)
+	wanted, err := a.want(given)
+	if err != nil {
+		return nil, false, err
+	}
+	patch, err := object.Patch(t.live, wanted)
+	if err != nil {
+		return nil, false, fmt.Errorf("%s: %w", describe(t.info), err)
+	}
+	if object.Repeats(patch, a.sent) {
+		return t.live, true, nil
+	}
+	if t.seen == nil {
+		t.seen, t.wanted = t.live, wanted
+	}
+	answer, err := g.patch(a.helper, t.info, t.live, patch)
+	switch {
+	case err != nil:
+		return a.refuse(wanted, err)
+	case !reflect.DeepEqual(metav1.GetControllerOf(answer), metav1.GetControllerOf(wanted)):
+		return nil, false, g.inTheWay(t.info, answer) // orphaned meanwhile, or somebody else's
+	case a.dryRun:
+		return answer, true, nil // nothing is stored that could be looked at again
+	}
+	if given {
+		g.Adopted = append(g.Adopted, object.Named(answer))
+	}
+	t.live, a.sent = answer, patch
+	return nil, false, nil
+}
+
+// want is what the live object is to become. It fails where that may not become the owner's.
+func (a *approach) want(given bool) (*unstructured.Unstructured, error) {
+	g, t := a.g, a.t
+	wanted := a.restore(t.previous, t.live, t.desired, t.left)
+	if a.anew != nil {
+		wanted = a.restore(t.previous, t.live, t.desired, slices.Concat(t.left, object.AsAnew(t.live, wanted, a.anew)))
+	}
+	object.ForgetHook(wanted, t.desired)
+	object.Inherit(wanted, g.owner)
+	object.ForgetAdopted(wanted, g.owner, g.plan.Revision)
+	if given && object.SelectsOthers(t.live, wanted) {
+		return nil, fmt.Errorf("%w. It cannot be taken over: its selector is not that of the chart", g.inTheWay(t.info, t.live))
+	}
+	if !g.plan.Begins && !g.owns(t.live) && !object.Kept(wanted) && !given {
+		return nil, g.inTheWay(t.info, t.live) // it would go with the owner, though nothing but its marks says that it is the owner's
+	}
+	if a.crowded {
+		wanted.SetAnnotations(t.desired.GetAnnotations())
+	}
+	if given && t.previous == nil { // else it takes the place of one of the release
+		object.MarkAdopted(wanted, g.owner, g.plan.Revision)
+	}
+	return wanted, nil
+}
+
+// refuse is what follows from a patch that was not taken: another attempt, another object in the place of this one, or an error.
+func (a *approach) refuse(wanted *unstructured.Unstructured, err error) (applied *unstructured.Unstructured, done bool, _ error) {
+	g, t := a.g, a.t
+	isRefused := apierrors.IsInvalid(err) || isDenied(err)
+	switch {
+	case apierrors.IsNotFound(err), isAbout(err, "metadata.uid"), apierrors.IsConflict(err):
+		// It was deleted, made anew or, before it was the owner's, changed by somebody, since it was looked at.
+		a.sent, t.seen = nil, nil
+		return nil, false, g.lookAt(t)
+	case isAbout(err, "patch"): // it is not of its type, nor would another one be
+		return nil, false, err
+	case isRefused && a.refused == nil:
+		a.sent, t.seen = nil, nil
+		if a.anew == nil {
+			a.anew, _ = g.rehearseAnew(t, object.Anew(t.previous, t.live, t.desired, t.left))
+			if a.anew != nil && len(object.AsAnew(t.live, wanted, a.anew)) > 0 {
+				return nil, false, nil // without what to make it anew would not change either
+			}
+		}
+		// Perhaps for what others have set in it, which does not go together with what the chart wants.
+		a.restore, a.refused, a.crowded = object.Reset, err, isAbout(err, "metadata.annotations")
+		return nil, false, nil
+	case isRefused && isDenied(a.refused):
+		return nil, false, a.refused // and it is not deleted for a policy: who made that may well mean that it stays as it is
+	case isRefused && !isDenied(err):
+		applied, err = g.recreate(t, a.refused, a.dryRun)
+		return applied, true, err
+	}
+	return nil, false, err
+}
+
+func (g *Guard) create(helper *resource.Helper, info *resource.Info) (*unstructured.Unstructured, error) {
+	g.adopt(content(info.Object))
+	answer, err := helper.Create(info.Namespace, false, info.Object)
+	if err != nil {
+		return nil, fmt.Errorf("create %s: %w", describe(info), said(info, err))
+	}
+	if helper.ServerDryRun {
+		content(answer).SetUID("") // nothing has it
+	}
+	return content(answer), nil
+}
+
+// patch, and not an update, which would fail whenever the object's controller writes its status meanwhile. The UID in it
+// has the API server refuse it for an object that is no longer the one that was looked at.
+func (g *Guard) patch(helper *resource.Helper, info *resource.Info, live *unstructured.Unstructured, patch map[string]any) (*unstructured.Unstructured, error) {
+	patch = withUID(patch, live.GetUID())
+	metadata := patch["metadata"].(map[string]any)
+	_, withOthers := metadata["finalizers"] // a list of all of them, which somebody may have changed
+	// What is nobody's yet is taken over, unless somebody else has done so.
+	if withOthers || !metav1.IsControlledBy(live, g.owner) {
+		metadata["resourceVersion"] = live.GetResourceVersion()
+	}
+	text, err := json.Marshal(patch)
+	if err != nil {
+		return nil, fmt.Errorf("patch %s: %w", describe(info), err)
+	}
+	answer, err := helper.Patch(info.Namespace, info.Name, types.MergePatchType, text, nil)
+	if err != nil {
+		return nil, fmt.Errorf("patch %s: %w", describe(info), said(info, err))
+	}
+	return content(answer), nil
+}
+
+func withUID(patch map[string]any, uid types.UID) map[string]any {
+	metadata := map[string]any{"uid": string(uid)}
+	changed, _ := patch["metadata"].(map[string]any)
+	maps.Copy(metadata, changed)
+	with := maps.Clone(patch)
+	with["metadata"] = metadata
+	return with
+}
+
+// isAbout is whether the API server has refused a patch for what it says in one field. For metadata.uid, that means that the object is
+// another one by now.
+func isAbout(err error, field string) bool {
+	return apierrors.IsInvalid(err) && slices.ContainsFunc(object.Causes(err), func(c metav1.StatusCause) bool { return c.Field == field })
+}
+
+// denied finds who has refused a request, in the message of the API server: code and reason are theirs to choose.
+var denied = regexp.MustCompile(`admission webhook "[^"]*" denied|ValidatingAdmissionPolicy '[^']*' with binding '[^']*' denied`)
+
+// isDenied is whether a policy has refused a request, or a webhook that does not call it invalid, as those of controllers do with a field that cannot be changed.
+func isDenied(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	by := denied.FindString(status.Status().Message)
+	return strings.HasPrefix(by, "Validating") || by != "" && !apierrors.IsInvalid(err)
+}
