@@ -352,3 +352,72 @@ func TestReleaseNameStaysAsItIs(t *testing.T) {
 		operator.Stop()
 	}
 }
+
+// A chart may make custom resources of another kind, or of its own, which the same operator serves: they are at rest together, are repaired, and go together.
+func TestCustomResourcesOfACustomResource(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Suite")
+	s.serveKind("Room")
+	suite := chartOf(t, map[string]string{
+		"Chart.yaml":  "{apiVersion: v2, name: suite, version: 0.1.0}",
+		"values.yaml": "{note: note, rooms: 2, inner: 0}",
+		"templates/rooms.yaml": `
+{{- range until (int .Values.rooms) }}
+---
+apiVersion: ` + kindsGroup + `/v1
+kind: Room
+metadata: {name: "{{ $.Release.Name }}-{{ . }}"}
+spec: {note: "{{ $.Values.note }}"}
+{{- end }}
+{{- if .Values.inner }}
+---
+apiVersion: ` + kindsGroup + `/v1
+kind: Suite
+metadata: {name: "{{ .Release.Name }}-in"}
+spec: {note: "{{ .Values.note }}", inner: {{ sub .Values.inner 1 }}}
+{{- end }}
+`,
+	})
+	operator := s.ownOperator(settings{
+		namespaces: []string{s.namespace}, account: s.accountForCharts(),
+		watches: entryOf("Suite", suite, "  allow: {kinds: [Suite.kinds.example.com, Room.kinds.example.com]}\n") + entryOf("Room", noteChart(t), ""),
+	})
+	s.createOf("Suite", "hello", kit.Set("note", "one"), kit.Set("inner", int64(2)))
+	s.awaitOf("Suite", "hello", "Ready")
+	s.awaitOf("Suite", "hello-in-in", "Ready")
+	s.awaitExists(&networkingv1.NetworkPolicy{}, "hello-in-in-1-one")
+	s.editOf("Suite", "hello", kit.Set("note", "two"), kit.Set("inner", int64(2)))
+	s.awaitExists(&networkingv1.NetworkPolicy{}, "hello-in-in-1-two")
+	s.awaitGone(&networkingv1.NetworkPolicy{}, "hello-in-in-1-one")
+	s.awaitOf("Suite", "hello", "Ready")
+	s.settled(operator)
+	before := s.record()
+	s.seenOf(operator, "Suite")
+	if requests := before.of(operator); len(requests) > 0 {
+		t.Errorf("an idle reconcile asks the API server: %s", requests)
+	}
+
+	// Somebody edits, and deletes, what the chart has made.
+	s.editOf("Room", "hello-1", kit.Set("note", "theirs"))
+	s.awaitExists(&networkingv1.NetworkPolicy{}, "hello-1-two")
+	s.awaitGone(&networkingv1.NetworkPolicy{}, "hello-1-theirs")
+	s.must(env.Client.Delete(ctx, s.of("Suite", "hello-in")))
+	s.awaitOf("Suite", "hello", "Ready")
+	s.awaitOf("Suite", "hello-in-in", "Ready")
+	s.awaitExists(&networkingv1.NetworkPolicy{}, "hello-in-in-1-two")
+
+	s.must(env.Client.Delete(ctx, s.of("Suite", "hello")))
+	for _, kind := range []string{"Suite", "Room"} {
+		s.await("each "+kind+" is gone", func() error {
+			list := kit.List(kindsGroup+"/v1", kind)
+			if err := env.Client.List(ctx, list, client.InNamespace(s.namespace)); err != nil {
+				return err
+			}
+			if len(list.Items) > 0 {
+				return fmt.Errorf("there are %d", len(list.Items))
+			}
+			return nil
+		})
+	}
+	s.awaitGone(&networkingv1.NetworkPolicy{}, "hello-in-in-1-two")
+}
