@@ -2,7 +2,10 @@ package object
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -36,12 +39,16 @@ func Check(o *unstructured.Unstructured) error {
 	if o.GetName() == "" && !IsHook(o) { // Helm makes hooks without one, and looks for no others
 		return fmt.Errorf("%s of the chart has no name (generateName: %q): a release knows its objects by their names", o.GetKind(), o.GetGenerateName())
 	}
-	for in, what := range map[string]string{"labels": "label", "annotations": "annotation"} {
-		for key, value := range fields(field(o.Object["metadata"], in)) {
-			switch value.(type) {
+	if o.GetAPIVersion() == "" { // Helm finds a kind of the core all the same, and asks for it where there is nothing
+		return fmt.Errorf("%s %q of the chart has no apiVersion", o.GetKind(), o.GetName())
+	}
+	for _, in := range []string{"labels", "annotations"} {
+		texts := fields(field(o.Object["metadata"], in))
+		for _, key := range slices.Sorted(maps.Keys(texts)) { // always the same of several, or each attempt would tell of another one
+			switch value := texts[key].(type) {
 			case string, nil:
 			default: // with one of these, GetLabels or GetAnnotations has none
-				return fmt.Errorf("%s %q: the value %v of the %s %s is not a string", o.GetKind(), o.GetName(), value, what, key)
+				return fmt.Errorf("%s %q: the value %v of the %s %s is not a string", o.GetKind(), o.GetName(), value, strings.TrimSuffix(in, "s"), key)
 			}
 		}
 	}

@@ -157,20 +157,19 @@ func valuesSchema(c *chart.Chart) *jsonschema.Schema {
 
 // hasDeleteHooks is whether the chart may have hooks that run when a custom resource with these values goes.
 func (s chartSource) hasDeleteHooks(values map[string]any) bool {
-	return s.deleteHooks || s.mayRun(values, deleteHook)
+	return s.deleteHooks || say(values, deleteHook)
 }
 
-// hooks is whether the chart with these values may have hooks.
-func (s chartSource) hooks(values map[string]any) bool { return s.hooking || s.mayRun(values, hooking) }
+// hooks is whether the chart with these values may have hooks: many charts have annotations from their values.
+func (s chartSource) hooks(values map[string]any) bool { return s.hooking || say(values, hooking) }
 
-// chances is whether the chart with these values may render something else each time.
-func (s chartSource) chances(values map[string]any) bool { return s.chancy || s.mayRun(values, chancy) }
+// chances is whether the chart with these values, which it may run as templates, may render something else each time.
+func (s chartSource) chances(values map[string]any) bool {
+	return s.chancy || s.valuesAsk && say(values, chancy)
+}
 
-// mayRun is whether the chart may run values as a template that has the words.
-func (s chartSource) mayRun(values map[string]any, words *regexp.Regexp) bool {
-	if !s.valuesAsk {
-		return false
-	}
+// say is whether values have the words.
+func say(values map[string]any, words *regexp.Regexp) bool {
 	text, err := json.Marshal(values)
 	return err != nil || words.Match(text)
 }

@@ -185,7 +185,7 @@ func TestPrivate(t *testing.T) {
 	}
 }
 
-// What a chart makes anew each time, and its hooks, are found in templates and in what they run.
+// What a chart makes anew each time, and its hooks, are found in templates and in what they run; hooks also in values, of which a template makes annotations.
 func TestWhatIsNotRepeated(t *testing.T) {
 	of := func(template string) chartSource {
 		file := &chart.File{Name: "templates/a.yaml", Data: []byte(template)}
@@ -198,12 +198,16 @@ func TestWhatIsNotRepeated(t *testing.T) {
 		`{{ $ca := genCA "a" 1 }}`:                   {chances: true},
 		`at: {{ now | unixEpoch }}`:                  {chances: true},
 		`annotations: {"helm.sh/hook": pre-install}`: {hooks: true},
-		`{{ tpl .Values.text . }}`:                   {chances: true, hooks: true},
+		`{{ tpl .Values.text . }}`:                   {chances: true},
 	} {
-		values := map[string]any{"text": `{{ uuidv4 }} helm.sh/hook`}
+		values := map[string]any{"text": `{{ uuidv4 }}`}
 		if source := of(template); source.chances(values) != want.chances || source.hooks(values) != want.hooks {
 			t.Errorf("%s: %v, %v", template, source.chances(values), source.hooks(values))
 		}
+	}
+	source, annotated := of(`annotations: {{ toJson .Values.annotations }}`), map[string]any{"annotations": map[string]any{"helm.sh/hook": "pre-install,post-delete"}}
+	if !source.hooks(annotated) || !source.hasDeleteHooks(annotated) || source.hooks(nil) || source.hasDeleteHooks(nil) {
+		t.Errorf("with values %v, %v, without %v, %v", source.hooks(annotated), source.hasDeleteHooks(annotated), source.hooks(nil), source.hasDeleteHooks(nil))
 	}
 }
 

@@ -107,6 +107,8 @@ func TestNext(t *testing.T) {
 			metav1.ConditionFalse, "Progressing", "not applied yet", kstatus.InProgressStatus},
 		"the cache does not show an object as it was applied": {func(_ *testing.T, o *observation) { o.objects[1].live = nil },
 			metav1.ConditionFalse, "Progressing", `Service "hello" is not seen yet`, kstatus.InProgressStatus},
+		"an object that was deleted": {func(_ *testing.T, o *observation) { o.objects[1].live, o.objects[1].gone = nil, true },
+			metav1.ConditionFalse, "Progressing", `Service "hello" was deleted`, kstatus.InProgressStatus},
 		"a Deployment that its controller has not seen": {func(t *testing.T, o *observation) { set(t, o.deployment(), int64(3), "metadata", "generation") },
 			metav1.ConditionFalse, "Progressing", `Deployment "hello"`, kstatus.InProgressStatus},
 		"a rollout": {func(t *testing.T, o *observation) { set(t, o.deployment(), int64(1), "status", "updatedReplicas") },

@@ -45,6 +45,10 @@ func (o childState) health() *verdict {
 		v.message = fmt.Sprintf("%s has failed, and Kubernetes has deleted it since (ttlSecondsAfterFinished). To have it created and run again: kubectl welcome reconcile --force %s", o, o.called)
 		return v
 	}
+	if o.gone { // where drift is repaired, it is made again at once
+		v.message = fmt.Sprintf("%s was deleted. If drift is not repaired, have it created again by: kubectl welcome reconcile --force %s", o, o.called)
+		return v
+	}
 	if o.live == nil {
 		v.message = fmt.Sprintf("%s is not seen yet as it was applied.", o)
 		return v

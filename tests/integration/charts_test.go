@@ -369,6 +369,7 @@ func TestChartsOfWhichNothingComes(t *testing.T) {
 		says             []string
 	}{
 		"no name":         {"apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: made-}", "ChartError", []string{"ConfigMap", "has no name", "generateName", "made-"}},
+		"no apiVersion":   {"kind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}", "ChartError", []string{`ConfigMap "hello" of the chart has no apiVersion`}},
 		"twice":           {config + "data: {a: b}\n---\n" + config + "data: {c: d}", "ChartError", []string{`ConfigMap "hello-twice"`, "twice"}},
 		"too much":        {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\nbinaryData: {bulk: " + base64.StdEncoding.EncodeToString(bulk) + "}", "TooLarge", []string{"release record", "1024 KiB"}},
 		"the same, twice": {config + "data: {a: b}\n---\n" + config + "data: {a: b}", "", nil},

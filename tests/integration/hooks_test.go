@@ -118,6 +118,21 @@ func (s *scene) endHook(job *batchv1.Job, how ...batchv1.JobConditionType) {
 	s.must(client.IgnoreNotFound(env.Client.Status().Update(ctx, job)))
 }
 
+// A hook is one, too, where the custom resource says so, and no template does.
+func TestHookThatAValueMakes(t *testing.T) {
+	s := newScene(t)
+	s.grantJobs()
+	job := strings.ReplaceAll(hookJob, "%[1]s", "hook")
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, strings.Replace(job, "helm.sh/hook: hook,", "helm.sh/hook: {{ quote .Values.name }},", 1))})
+	cr := s.deploy("hello", kit.Greet("pre-delete"))
+	s.must(env.Client.Delete(ctx, cr))
+	hook := &batchv1.Job{}
+	s.awaitExists(hook, "hello-hook")
+	s.get(&appsv1.Deployment{}, "hello")
+	s.endHook(hook)
+	s.awaitGone(cr, "hello")
+}
+
 // The hooks of a deletion are those of the chart, with what the Welcome says at its end: one before anything goes, one after all has gone.
 func TestDeletionHooks(t *testing.T) {
 	s := newScene(t)

@@ -540,6 +540,7 @@ func TestDriftDetectionWarns(t *testing.T) {
 	s := newScene(t)
 	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWith("  driftDetection: {mode: warn}\n")})
 	s.deploy("hello", kit.Greet("before"))
+	s.bringUp("hello")
 	service := &corev1.Service{}
 	s.as("other", service, func() { service.Spec.Ports[0].Port = 9999 })
 	s.awaitCondition("hello", "Drifted", "True", "Service", "spec.ports[0].port", `"other"`)
@@ -559,6 +560,7 @@ func TestDriftDetectionWarns(t *testing.T) {
 	}
 	s.deleteService("hello")
 	s.awaitCondition("hello", "Drifted", "True", "Service", "deleted")
+	s.awaitCondition("hello", "Ready", "False", `Service "hello" was deleted`, "kubectl welcome reconcile --force")
 	s.edit("hello", kit.Greet("after")) // an upgrade does what it always does
 	s.awaitExists(service, "hello")
 	s.await("there is no drift", func() error {
