@@ -220,32 +220,25 @@ func (r *rollout) observe(owner client.Object, h health) (next []client.ObjectKe
 
 // edited drops a custom resource that somebody edits, and that was not broken before: what becomes of it, the edit has done.
 func (r *rollout) edited(owner client.Object) (next []client.ObjectKey) {
-	r.mu.Lock()
-	_, failed := r.failed[owner.GetUID()]
-	r.mu.Unlock()
-	if failed {
-		return nil
-	}
-	return r.leave(owner)
+	return r.drop(owner, func(uid types.UID) bool { _, failed := r.failed[uid]; return !failed })
 }
 
 // notBegun gives back the place of a custom resource whose upgrade could not begin: another one may, and nothing of this one is broken.
 func (r *rollout) notBegun(owner client.Object) (next []client.ObjectKey) {
-	r.mu.Lock()
-	_, underway := r.underway[owner.GetUID()]
-	r.mu.Unlock()
-	if !underway {
-		return nil
-	}
-	return r.leave(owner)
+	return r.drop(owner, func(uid types.UID) bool { _, underway := r.underway[uid]; return underway })
 }
 
 // leave drops a custom resource that is gone or paused: nobody looks any more how it fares.
 func (r *rollout) leave(owner client.Object) (next []client.ObjectKey) {
+	return r.drop(owner, func(types.UID) bool { return true })
+}
+
+// drop forgets a custom resource that is one of those, and returns as observe does who is to ask again.
+func (r *rollout) drop(owner client.Object, those func(types.UID) bool) (next []client.ObjectKey) {
 	uid := owner.GetUID()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.isFollowed(uid) && !r.waits(uid) {
+	if !those(uid) || !r.isFollowed(uid) && !r.waits(uid) {
 		return nil
 	}
 	before := r.stops()
