@@ -199,8 +199,8 @@ func (r *rollout) forget(uid types.UID) {
 	delete(r.last, uid)
 }
 
-// observe notes how a custom resource fares that does not wait, and returns those who are to ask again whether it is their
-// turn: as many as may go now, or all, when what they wait for is no longer what they say.
+// observe notes how a custom resource fares that does not wait (any more). It returns those who are to ask again whether it is their turn: as many as may go
+// now, and those whose status no longer says what they wait for, since the rollout has stopped in their namespace, or goes on there.
 func (r *rollout) observe(owner client.Object, h health) (next []client.ObjectKey) {
 	uid := owner.GetUID()
 	r.mu.Lock()
