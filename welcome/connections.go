@@ -77,7 +77,7 @@ func (c *connections) remove(conn net.Conn) {
 
 // makeRoom returns when there is room for one more.
 func (c *connections) makeRoom() {
-	for next := (time.Time{}); c.full(); {
+	for next := (time.Time{}); c.count() >= maxConnections; {
 		if now := time.Now(); now.After(next) && !c.closeLongest() {
 			next = now.Add(pause)
 		}
@@ -88,17 +88,11 @@ func (c *connections) makeRoom() {
 	}
 }
 
-func (c *connections) full() bool {
+// count is how many are open.
+func (c *connections) count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.open >= maxConnections
-}
-
-// any is whether somebody is connected.
-func (c *connections) any() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.open > 0
+	return c.open
 }
 
 // closeLongest closes the connection that has not changed for longest, of those that have had their time, if there is one.
@@ -137,13 +131,6 @@ func unread(conn net.Conn) bool {
 	return err == nil && n > 0
 }
 
-// crowded is whether there are so many that closing must be quick.
-func (c *connections) crowded() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.open > maxConnections/2
-}
-
 // bounded is a listener that makes room for what it accepts.
 type bounded struct {
 	net.Listener
@@ -171,7 +158,7 @@ type hasty struct {
 
 // CloseWrite is called for nothing else. The server recovers from this panic, and closes the connection.
 func (h *hasty) CloseWrite() error {
-	if h.connections.crowded() {
+	if h.connections.count() > maxConnections/2 {
 		panic(http.ErrAbortHandler)
 	}
 	return h.TCPConn.CloseWrite()

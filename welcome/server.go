@@ -82,7 +82,7 @@ func (s *server) serve(ctx context.Context, listener net.Listener) error {
 		case err := <-failed:
 			return fmt.Errorf("serve while draining: %w", err)
 		case <-quiet:
-			draining = s.visited.Load() || s.connections.any()
+			draining = s.visited.Load() || s.connections.count() > 0
 		case <-over:
 			draining = false
 		}

@@ -267,17 +267,7 @@ func (h hider) hide(text string) string {
 // error keeps what kind of error it is.
 func (h hider) error(err error) error {
 	if text := h.hide(err.Error()); text != err.Error() {
-		return hiddenError{text, err}
+		return object.Reworded(text, err)
 	}
 	return err
 }
-
-type hiddenError struct {
-	text string
-	error
-}
-
-func (h hiddenError) Error() string { return h.text }
-
-// Unwrap tells whoever asks which error it is.
-func (h hiddenError) Unwrap() error { return h.error }

@@ -383,7 +383,8 @@ func admissionLets(ctx context.Context, p *patient) (string, []finding, error) {
 	by := map[string][]string{}
 	for i, refusal := range refusals {
 		if refusal != nil {
-			by[strings.ReplaceAll(refusal.Error(), namespaces[i], "NAMESPACE")] = append(by[strings.ReplaceAll(refusal.Error(), namespaces[i], "NAMESPACE")], namespaces[i])
+			text := strings.ReplaceAll(refusal.Error(), namespaces[i], "NAMESPACE")
+			by[text] = append(by[text], namespaces[i])
 		}
 	}
 	for _, refusal := range slices.Sorted(maps.Keys(by)) {

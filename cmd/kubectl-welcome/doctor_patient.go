@@ -85,11 +85,7 @@ func (o operator) String() string { return o.Namespace + "/" + o.Name }
 
 // account is what the API server calls the operator.
 func (o operator) account() string {
-	name := o.Spec.Template.Spec.ServiceAccountName
-	if name == "" {
-		name = "default"
-	}
-	return "system:serviceaccount:" + o.Namespace + ":" + name
+	return "system:serviceaccount:" + o.Namespace + ":" + cmp.Or(o.Spec.Template.Spec.ServiceAccountName, "default")
 }
 
 // logs is the command that shows what its pods said last.

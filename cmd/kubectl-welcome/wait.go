@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -86,11 +87,7 @@ func (c *cluster) annotate(ctx context.Context, obj *unstructured.Unstructured, 
 		return err
 	}
 	before := obj.DeepCopy()
-	annotations := obj.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[key] = value
+	annotations := labels.Merge(obj.GetAnnotations(), labels.Set{key: value})
 	if value == "" {
 		delete(annotations, key)
 	}

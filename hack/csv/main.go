@@ -9,7 +9,7 @@ import (
 	"os"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -37,8 +37,8 @@ func run(in io.Reader, out io.Writer) error {
 	for _, document := range documents {
 		if document.GetKind() == "CustomResourceDefinition" {
 			var crd apiextensionsv1.CustomResourceDefinition
-			if err := convert(document, &crd); err != nil {
-				return err
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(document.Object, &crd, true); err != nil {
+				return fmt.Errorf("%s: %w", document.GetName(), err)
 			}
 			crds = append(crds, crd)
 		}
@@ -57,17 +57,6 @@ func run(in io.Reader, out io.Writer) error {
 		if _, err := fmt.Fprintf(out, "---\n%s", content); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-func convert(from *unstructured.Unstructured, to any) error {
-	content, err := yaml.Marshal(from.Object)
-	if err != nil {
-		return err
-	}
-	if err := yaml.UnmarshalStrict(content, to); err != nil {
-		return fmt.Errorf("%s %s: %w", from.GetKind(), from.GetName(), err)
 	}
 	return nil
 }

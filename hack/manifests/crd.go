@@ -129,13 +129,18 @@ func validate(crd *apiextensionsv1.CustomResourceDefinition) error {
 	return validation.ValidateCustomResourceDefinition(context.Background(), &internal).ToAggregate()
 }
 
-func writeCRD(file string, api *API, crd *apiextensionsv1.CustomResourceDefinition) error {
-	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(crd)
+// manifestOf is an object as people apply it: its status is the API server's to write.
+func manifestOf(object any) ([]byte, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	delete(object, "status") // the API server's to write
-	manifest, err := yaml.Marshal(object)
+	delete(content, "status")
+	return yaml.Marshal(content)
+}
+
+func writeCRD(file string, api *API, crd *apiextensionsv1.CustomResourceDefinition) error {
+	manifest, err := manifestOf(crd)
 	if err != nil {
 		return err
 	}

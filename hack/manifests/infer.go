@@ -471,8 +471,7 @@ func (i *inference) list(path []string, value []any) *apiextensionsv1.JSONSchema
 	case map[string]any:
 		items = i.object(elements, all)
 	case string:
-		// The whole list: it may be empty in a scenario.
-		items = i.text(path, path, func(text string) any { return []any{text} }, apiextensionsv1.JSONSchemaProps{Type: "string"})
+		return i.listOfTexts(path, schema)
 	default:
 		items = i.schema(elements, value[0])
 	}
@@ -550,6 +549,7 @@ func (i *inference) unknown(path []string, kind string) *apiextensionsv1.JSONSch
 	return i.judge(path, o, schema)
 }
 
+// listOfTexts has the schema of a text, which is tried as all of the list: that may be empty in a scenario.
 func (i *inference) listOfTexts(path []string, schema apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaProps {
 	items := i.text(path, path, func(text string) any { return []any{text} }, apiextensionsv1.JSONSchemaProps{Type: "string"})
 	if items == nil {

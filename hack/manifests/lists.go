@@ -197,7 +197,7 @@ func writeOwned(kinds []kind) error {
 			}
 		}
 		entry := map[string]any{
-			"name": k.crd.Name, "kind": k.entry.Kind, "version": k.entry.Version,
+			"kind": k.entry.Kind, "version": k.entry.Version,
 			"displayName": k.entry.Kind, "description": sentence(cmp.Or(k.api.chart.Metadata.Description, k.api.values.Description)),
 		}
 		text += "    - name: " + k.crd.Name + "\n"

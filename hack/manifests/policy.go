@@ -9,9 +9,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/yaml"
 
 	obj "demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/operator"
@@ -59,20 +57,15 @@ func writePolicy(entries []operator.Entry) error {
 			ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
 		},
 	}
-	text := policyHeader
-	for i, object := range []any{policy, binding} {
-		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	var manifests []string
+	for _, object := range []any{policy, binding} {
+		manifest, err := manifestOf(object)
 		if err != nil {
 			return err
 		}
-		delete(content, "status") // the API server's to write
-		manifest, err := yaml.Marshal(content)
-		if err != nil {
-			return err
-		}
-		text += []string{"", "---\n"}[i] + string(manifest)
+		manifests = append(manifests, string(manifest))
 	}
-	return os.WriteFile(policyFile, []byte(text), 0o644)
+	return os.WriteFile(policyFile, []byte(policyHeader+strings.Join(manifests, "---\n")), 0o644)
 }
 
 // policyVariables are what the rules are about.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
@@ -410,15 +411,8 @@ func (g *Guard) owns(live metav1.Object) bool { return object.Owned(live, g.owne
 // with Helm.
 func (g *Guard) adopt(obj metav1.Object) {
 	object.Adopt(obj, g.owner)
-	set := obj.GetLabels()
-	set[object.HelmLabel] = "Helm"
-	obj.SetLabels(set)
-	annotations := obj.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[object.ReleaseName], annotations[object.ReleaseNamespace] = g.owner.GetName(), g.owner.GetNamespace()
-	obj.SetAnnotations(annotations)
+	obj.SetLabels(labels.Merge(obj.GetLabels(), labels.Set{object.HelmLabel: "Helm"}))
+	obj.SetAnnotations(labels.Merge(obj.GetAnnotations(), labels.Set{object.ReleaseName: g.owner.GetName(), object.ReleaseNamespace: g.owner.GetNamespace()}))
 }
 
 // live reads an object from the API server.

@@ -17,8 +17,9 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// clearRun deletes Jobs and Pods that have run before, as hooks or as what the chart has made a hook of since, and what else of hooks was not to stay when they had succeeded. Helm does so where the hook says
-// before-hook-creation, or nothing. Where it says something else, what an attempt that failed, or was killed, has left is in the way of each further one.
+// clearRun makes room for hooks that are to be made. Helm itself deletes what is there of a hook only where its delete policy is before-hook-creation, the default. With another
+// one, what an attempt has left that failed or was killed would be in the way of each further one. So this deletes the owner's Jobs and Pods of these names, which have run, be it as
+// objects that the chart has made hooks of since; and any other hook whose policy is hook-succeeded, which was not to stay.
 func (g *Guard) clearRun(hooks kube.ResourceList) error {
 	for _, info := range hooks {
 		live, err := g.live(info)

@@ -118,12 +118,7 @@ func SaysMadeFor(obj metav1.Object, owner client.Object) bool {
 // collector remove obj should the operator be gone when owner is deleted. So what is kept has none: with a deletion in the
 // foreground, the garbage collector does not wait for the operator. Nor has what is cluster-scoped.
 func Adopt(obj metav1.Object, owner client.Object) {
-	set := obj.GetLabels()
-	if set == nil {
-		set = map[string]string{}
-	}
-	set[managedByLabel] = managedByValue
-	obj.SetLabels(set)
+	obj.SetLabels(labels.Merge(obj.GetLabels(), ManagedByLabels()))
 	annotations := obj.GetAnnotations()
 	if _, given := annotations[AdoptFor]; given {
 		delete(annotations, AdoptFor)
@@ -131,11 +126,7 @@ func Adopt(obj metav1.Object, owner client.Object) {
 	}
 	switch {
 	case Kept(obj), InNoNamespace(obj):
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[CustomResource] = owner.GetObjectKind().GroupVersionKind().GroupKind().String()
-		obj.SetAnnotations(annotations)
+		obj.SetAnnotations(labels.Merge(annotations, labels.Set{CustomResource: owner.GetObjectKind().GroupVersionKind().GroupKind().String()}))
 		obj.SetOwnerReferences(withoutOwner(obj, owner))
 	case !metav1.IsControlledBy(obj, owner):
 		ref := metav1.NewControllerRef(owner, owner.GetObjectKind().GroupVersionKind())

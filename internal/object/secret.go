@@ -117,7 +117,9 @@ func DiscreetRendering(err error) error {
 	return discreet{reworded{where + "what is not told here, for it may quote a Secret (helm template tells it)", err}}
 }
 
-// reworded is an error in other words.
+// Reworded is an error in other words.
+func Reworded(words string, err error) error { return reworded{words, err} }
+
 type reworded struct {
 	words string
 	error

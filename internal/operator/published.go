@@ -106,11 +106,10 @@ func publish(entries []Entry, options Options) (*Published, error) {
 		if err != nil {
 			return nil, fmt.Errorf("pack chart %s: %w", entry.ChartPath, err)
 		}
-		if size += len(packed); size <= maxPublished {
+		if size+len(packed) <= maxPublished {
+			size += len(packed)
 			said.Chart.File = strings.ToLower(entry.Kind) + ".tgz"
 			p.charts[said.Chart.File] = packed
-		} else {
-			size -= len(packed)
 		}
 		p.Entries = append(p.Entries, said)
 	}

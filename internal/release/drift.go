@@ -42,21 +42,21 @@ type Drift struct{ Type, Reason, Message string }
 const Drifted = "Drifted"
 
 const (
-	// An object is fought for if others change a field of it again after each of so many repairs of that within this time. It is over when
-	// the object stays as it is for as long.
+	// A fight over an object begins when the same field had to be put back fightRepairs times within fightWindow. It ends when the object
+	// stays as it is for as long as that.
 	fightRepairs = 3
 	fightWindow  = time.Minute
-	// anyRepairs is as many of whatever fields: people edit one after the other, and who writes ever others is no person.
+	// It begins, too, after so many repairs of whatever fields: people edit one after the other, and who writes another one each time is no person.
 	anyRepairs = 10
-	// toldApart bounds of how many fields a repair is remembered to have put them back.
+	// toldApart is how many fields of a repair are remembered.
 	toldApart = 20
-	// fightDeletions is as many where it was deleted: people delete several times what they want to see come back.
+	// It begins, too, after so many deletions: people delete several times what they want to see come back.
 	fightDeletions = 20
-	// It is then repaired again after this long, each time twice as long.
+	// While it lasts, the next repair comes after firstPause, then each time after twice as long, up to lastPause.
 	firstPause = time.Minute
 	lastPause  = 10 * time.Minute
-	// An object that others change so often within fightWindow in what is theirs, so that it is looked at and nothing put back, is looked at again after as long.
-	// That is no fight.
+	// No fight, but as expensive: others change what is theirs, so that the object is looked at and nothing is put back. After so many looks
+	// within fightWindow, there is one in each fightWindow.
 	quietLooks = 10
 )
 

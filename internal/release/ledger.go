@@ -247,11 +247,12 @@ func (l *ledger) setOrphaned(uid types.UID) {
 
 func (l *ledger) isOrphaned(uid types.UID) bool { return l.read(uid).orphaned }
 
-// setOutdated remembers that a rendering differs, lest there is one at each reconcile until it is applied. by is empty once it is applied.
+// setRolledBack remembers whether nothing is left of an upgrade that has failed: then the next one of the same that fails need not be rolled back.
 func (l *ledger) setRolledBack(uid types.UID, is bool) {
 	l.write(uid, func(n *note) { n.rolledBack = is })
 }
 
+// setOutdated remembers that a rendering differs, lest there is one at each reconcile until it is applied. by is empty once it is applied.
 func (l *ledger) setOutdated(uid types.UID, by string) {
 	l.write(uid, func(n *note) { n.outdated = by })
 }

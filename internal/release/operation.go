@@ -240,7 +240,7 @@ func (g *guardedConfigs) ActionConfigFor(ctx context.Context, owner client.Objec
 	op.guard = guard.New(ctx, helm, owner, op.slots, op.plan)
 	config.Capabilities = op.clients.capabilities.Get()
 	config.KubeClient = op.guard
-	config.RESTClientGetter = op.lookups.getter(config.RESTClientGetter)
+	config.RESTClientGetter = notingGetter{config.RESTClientGetter, op.lookups}
 	op.config = config
 	return config, nil
 }

@@ -109,10 +109,20 @@ func (k *Kind) outlook(ctx context.Context, owner *unstructured.Unstructured, un
 	if err := a.tryWanted(); err != nil {
 		return "", err
 	}
-	seen := a.observe()
+	verdict := decide(a.observe())
 	if a.current == nil {
 		if err := a.checkRecords(); err != nil {
 			return "", err
+		}
+	}
+	if verdict == needsRender { // before this takes a place: with two for each, all that are asked about at once could wait for each other
+		same, err := a.compare(nil)
+		if err != nil {
+			return "", a.told(err)
+		}
+		verdict = needsUpgrade
+		if same {
+			verdict = isUnchanged
 		}
 	}
 	op, err := a.begin(nil, false)
@@ -123,7 +133,7 @@ func (k *Kind) outlook(ctx context.Context, owner *unstructured.Unstructured, un
 	if preview != nil {
 		preview.chancy = a.source.chances(a.whole)
 	}
-	rendered, err := a.foresee(op, decide(seen), preview)
+	rendered, err := a.foresee(op, verdict, preview)
 	if err != nil {
 		return "", a.worded(op, err)
 	}
@@ -259,16 +269,6 @@ func (a *actionClient) pinUnknown(unknown []string, otherwise bool, preview *Pre
 func (a *actionClient) foresee(op *operation, verdict verdict, preview *Preview) (string, error) {
 	if a.current == nil {
 		return a.foreseeInstall(op, preview)
-	}
-	if verdict == needsRender {
-		same, err := a.compare(nil)
-		if err != nil {
-			return "", err
-		}
-		verdict = needsUpgrade
-		if same {
-			verdict = isUnchanged
-		}
 	}
 	if verdict == isUnchanged && preview != nil {
 		children := a.provenChildren()

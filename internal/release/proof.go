@@ -96,8 +96,8 @@ func (a *actionClient) checkRecords() error {
 	return a.store.CheckName(a.ctx)
 }
 
-// trustInputs has the record say what it was made from as the status knows it, if that is what is wanted, and returns whether it is. What was allowed is judged anew. So nobody
-// who edits a record has a chart rendered anew, with another password perhaps.
+// trustInputs is for a record that is not proven. If the status knows that what was applied last was made from what is wanted, the record is taken to say so, and the answer is true:
+// who edits a record does not have the chart rendered anew by that, perhaps with another password. What was allowed then is judged anew.
 func (a *actionClient) trustInputs() bool {
 	applied, ok := a.appliedAsWanted()
 	if ok && a.current.Status == release.StatusDeployed { // else the record is of something else, which has failed

@@ -199,8 +199,8 @@ func (r *rollout) forget(uid types.UID) {
 	delete(r.last, uid)
 }
 
-// observe notes how a custom resource fares that does not wait, and returns those who are to ask again whether it is their
-// turn: as many as may go now, or all, when what they wait for is no longer what they say.
+// observe notes how a custom resource fares that does not wait (any more). It returns those who are to ask again whether it is their turn: as many as may go
+// now, and those whose status no longer says what they wait for, since the rollout has stopped in their namespace, or goes on there.
 func (r *rollout) observe(owner client.Object, h health) (next []client.ObjectKey) {
 	uid := owner.GetUID()
 	r.mu.Lock()
@@ -220,32 +220,25 @@ func (r *rollout) observe(owner client.Object, h health) (next []client.ObjectKe
 
 // edited drops a custom resource that somebody edits, and that was not broken before: what becomes of it, the edit has done.
 func (r *rollout) edited(owner client.Object) (next []client.ObjectKey) {
-	r.mu.Lock()
-	_, failed := r.failed[owner.GetUID()]
-	r.mu.Unlock()
-	if failed {
-		return nil
-	}
-	return r.leave(owner)
+	return r.drop(owner, func(uid types.UID) bool { _, failed := r.failed[uid]; return !failed })
 }
 
 // notBegun gives back the place of a custom resource whose upgrade could not begin: another one may, and nothing of this one is broken.
 func (r *rollout) notBegun(owner client.Object) (next []client.ObjectKey) {
-	r.mu.Lock()
-	_, underway := r.underway[owner.GetUID()]
-	r.mu.Unlock()
-	if !underway {
-		return nil
-	}
-	return r.leave(owner)
+	return r.drop(owner, func(uid types.UID) bool { _, underway := r.underway[uid]; return underway })
 }
 
 // leave drops a custom resource that is gone or paused: nobody looks any more how it fares.
 func (r *rollout) leave(owner client.Object) (next []client.ObjectKey) {
+	return r.drop(owner, func(types.UID) bool { return true })
+}
+
+// drop forgets a custom resource that is one of those, and returns as observe does who is to ask again.
+func (r *rollout) drop(owner client.Object, those func(types.UID) bool) (next []client.ObjectKey) {
 	uid := owner.GetUID()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.isFollowed(uid) && !r.waits(uid) {
+	if !those(uid) || !r.isFollowed(uid) && !r.waits(uid) {
 		return nil
 	}
 	before := r.stops()

@@ -63,11 +63,7 @@ func (l *lookups) all() map[string]string {
 	return maps.Clone(l.found)
 }
 
-// getter has Helm's template engine, which reads what it looks up by itself, read through l.
-func (l *lookups) getter(of action.RESTClientGetter) action.RESTClientGetter {
-	return notingGetter{of, l}
-}
-
+// notingGetter has Helm's template engine, which reads what it looks up by itself, read through lookups.
 type notingGetter struct {
 	action.RESTClientGetter
 	lookups *lookups

@@ -50,57 +50,55 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 	defer op.end()
 	defer a.Changing(a.retries())()
 	start := time.Now()
-	var hooks []*release.Hook
 	if hasHooks {
-		hooks, err = a.deleteHooks(op)
+		err = a.hooksBefore(op)
 	}
-	if err == nil && len(hooks) > 0 {
-		if err = op.placeForHooks(); err != nil {
-			a.wanted = a.deleteHookInputs()
+	if err == nil {
+		if err := op.guard.DeleteLeft(); err != nil {
+			a.failed(err)
+			return nil, err
 		}
-	}
-	if err == nil && len(hooks) > 0 && a.current.Status != release.StatusUninstalling { // else those before it have run
-		if err = a.runDeleteHooks(op, hooks, release.HookPreDelete); err == nil {
-			err = a.haveRun(release.StatusUninstalling, "Its hooks before the deletion have run")
-		}
+		response, err = a.uninstall(op, name, opts)
 	}
 	if errors.Is(err, driver.ErrReleaseNotFound) { // orphaned, of which the cache has not heard
 		return nil, a.letGo(op)
 	}
+	a.Acted(Uninstall, time.Since(start), err)
 	if err != nil {
-		a.Acted(Uninstall, time.Since(start), err)
+		err = plain(err)
 		a.failed(err)
 		return nil, err
 	}
+	children := a.toTell()
+	a.Forget(a.owner)
+	a.tell(Uninstalled, "%s", deleted(children, op.guard.Kept))
+	response.Release = a.light() // the reconciler logs the manifest, if it logs much
+	return response, nil
+}
+
+// hooksBefore runs the hooks before the deletion, unless they have run, and has those after it run before the first record goes.
+func (a *actionClient) hooksBefore(op *operation) error {
+	hooks, err := a.deleteHooks(op)
+	if err != nil || len(hooks) == 0 {
+		return err
+	}
+	if err := op.placeForHooks(); err != nil {
+		a.wanted = a.deleteHookInputs()
+		return err
+	}
 	op.beforePurge = func() error {
-		if err := a.runDeleteHooks(op, hooks, release.HookPostDelete); err != nil || len(hooks) == 0 {
+		if err := a.runDeleteHooks(op, hooks, release.HookPostDelete); err != nil {
 			return err
 		}
 		return a.haveRun(release.StatusUninstalled, "Its hooks after the deletion have run")
 	}
-	if err := op.guard.DeleteLeft(); err != nil {
-		a.failed(err)
-		return nil, err
+	if a.current.Status == release.StatusUninstalling {
+		return nil
 	}
-	response, err = a.uninstall(op, name, opts)
-	if errors.Is(err, driver.ErrReleaseNotFound) { // orphaned, of which the cache has not heard
-		return nil, a.letGo(op)
+	if err := a.runDeleteHooks(op, hooks, release.HookPreDelete); err != nil {
+		return err
 	}
-	if err == nil {
-		a.Acted(Uninstall, time.Since(start), nil)
-		children := a.toTell()
-		a.Forget(a.owner)
-		a.tell(Uninstalled, "%s", deleted(children, op.guard.Kept))
-		response.Release = a.light() // the reconciler logs the manifest, if it logs much
-		return response, err
-	}
-	if cause := op.guard.Undeleted; cause != nil {
-		err = fmt.Errorf("%w: %w", err, cause)
-	}
-	a.Acted(Uninstall, time.Since(start), err)
-	err = plain(err)
-	a.failed(err)
-	return nil, err
+	return a.haveRun(release.StatusUninstalling, "Its hooks before the deletion have run")
 }
 
 // haveRun has the record say that hooks of the deletion have run, before anything is deleted, or before the first record is: they are not to run again where that is
@@ -133,7 +131,11 @@ func (a *actionClient) uninstall(op *operation, name string, opts []helmclient.U
 	if err := op.guard.Keep(recorded.Manifest); err != nil {
 		return nil, err
 	}
-	return op.helm.Uninstall(name, opts...)
+	response, err := op.helm.Uninstall(name, opts...)
+	if cause := op.guard.Undeleted; err != nil && cause != nil {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	return response, err
 }
 
 // deleted says what became of the objects of a release.

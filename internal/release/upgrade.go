@@ -116,8 +116,8 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	if err != nil {
 		return nil, err
 	}
-	// Not always: an object may only be taken once another one is there, which a rehearsal does not make, or which a hook makes. What cannot be changed is none of these; nothing is
-	// known of the failure after a start.
+	// After a failure, the same is rehearsed first, but for each tenth attempt: the API server may take an object only once another one is there, which a rehearsal does not make,
+	// or which a hook makes. Where an object cannot be changed and there are no hooks, that can't be why. After a start, nothing is known of the failure.
 	failed := a.failure()
 	hooks := a.source.hooks(a.whole)
 	isReal := failed.count > 0 && failed.count%10 == 0 && (hooks || unchangeable(failed.err) == nil)

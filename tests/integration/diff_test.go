@@ -15,14 +15,19 @@ import (
 	"time"
 
 	"github.com/aymanbagabas/go-udiff"
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/operator"
 	"demo.welcome.domain/welcome-operator/internal/release"
 	"demo.welcome.domain/welcome-operator/tests/controlplane"
 	"demo.welcome.domain/welcome-operator/tests/kit"
@@ -344,6 +349,37 @@ func TestOperatorThatMayNotPublish(t *testing.T) {
 	}
 	s.expect(s.plugin("diff"), 2, "has published nothing", "0 of 1 Welcome change; 1 unknown")
 	s.delete(cr) // whose operator is nowhere, as the doctor would tell
+}
+
+// Who is asked what an action would do holds one place of those that actions have, also while a chart that looks something up is rendered to decide: with two for each, all
+// that are compared at once could wait for each other.
+func TestPreviewHoldsOnePlace(t *testing.T) {
+	s := newScene(t)
+	s.publisher(settings{watches: watchesWithMore(t, withLookups)})
+	s.deploy("hello")
+	from := &corev1.ConfigMap{}
+	s.must(env.Client.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: published}, from))
+	of, err := operator.ReadPublished(from)
+	s.must(err)
+	kind := schema.GroupKind{Group: kit.Group, Kind: "Welcome"}
+	entry, _ := of.Of(kind)
+	chart, err := of.ChartOf(entry)
+	s.must(err)
+	options, err := of.KindOptions(entry, chart)
+	s.must(err)
+	options.WatchDependents, options.MaxConcurrent = false, 1
+	known, err := discovery.NewDiscoveryClientForConfig(env.Admin)
+	s.must(err)
+	capabilities, err := release.NewCapabilities(known, logr.Discard())
+	s.must(err)
+	clients, err := release.NewPreviews(env.Admin, env.Client.RESTMapper(), env.Client, operatorNamespace+"/"+published, object.IgnoredByKind{kind: nil}, capabilities)
+	s.must(err)
+	within, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	preview, err := clients.Kind(options).Preview(within, s.welcome("hello"), nil)
+	if err != nil || len(preview.Objects) > 0 {
+		t.Errorf("%d objects would change, error %v", len(preview.Objects), err)
+	}
 }
 
 var diffWelcomes = flag.Int("diff-welcomes", 20, "how many Welcomes TestDiffOfMany compares")
