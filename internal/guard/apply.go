@@ -95,7 +95,7 @@ func (g *Guard) look(previous, desired kube.ResourceList) ([]*target, error) {
 	var targets []*target
 	var errs []error
 	for _, t := range absent(desired) {
-		if err := g.checkPlace(t.info); err != nil {
+		if err := g.CheckPlace(t.info); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -227,7 +227,7 @@ func (g *Guard) removeAll(resources kube.ResourceList, dryRun bool, spare func(*
 // remove deletes an object if it is the owner's, unless it is to be spared or kept, and reports it if it is not the owner's. What belongs to the
 // object goes with it, in the background.
 func (g *Guard) remove(info *resource.Info, dryRun bool, spare func(*unstructured.Unstructured) bool) error {
-	if err := g.checkPlace(info); err != nil {
+	if err := g.CheckPlace(info); err != nil {
 		g.plan.Report(err.Error())
 		return nil
 	}
@@ -284,7 +284,7 @@ func (g *Guard) remove(info *resource.Info, dryRun bool, spare func(*unstructure
 // isToGo is whether an object that nobody may look at has to be deleted all the same: it is known to be the owner's, and neither kept nor gone by itself, now or with the owner.
 func (g *Guard) isToGo(info *resource.Info) bool {
 	applied := g.proven.Get(info)
-	if applied == nil || object.Kept(content(applied.Object)) || g.checkPlace(info) != nil {
+	if applied == nil || object.Kept(content(applied.Object)) || g.CheckPlace(info) != nil {
 		return false
 	}
 	named := object.Named(content(applied.Object))

@@ -39,7 +39,7 @@ func (g *Guard) Foresee(previous, before, desired string) ([]Outlook, error) {
 		}
 	}
 	for _, info := range lists[1].Difference(lists[2]) {
-		if g.checkPlace(info) != nil {
+		if g.CheckPlace(info) != nil {
 			continue // left alone, whatever before says
 		}
 		live, err := g.live(info)

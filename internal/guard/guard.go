@@ -208,7 +208,7 @@ func (g *Guard) Create(resources kube.ResourceList) (result *kube.Result, err er
 	// Hooks come alone, and a List of them may be empty: with nothing to be made, an installation would take all that is left for superfluous.
 	hooks := !slices.ContainsFunc(resources, func(info *resource.Info) bool { return !object.IsHook(content(info.Object)) })
 	for _, info := range resources {
-		if err := g.checkPlace(info); err != nil {
+		if err := g.CheckPlace(info); err != nil {
 			return nil, err
 		}
 		g.adopt(content(info.Object))
@@ -394,7 +394,8 @@ func (g *Guard) left() (kube.ResourceList, error) {
 	return left, nil
 }
 
-func (g *Guard) checkPlace(info *resource.Info) error {
+// CheckPlace fails if a release may not have an object there: it is elsewhere than beside its custom resource, or in no namespace, and nobody allows that.
+func (g *Guard) CheckPlace(info *resource.Info) error {
 	if !info.Namespaced() {
 		return g.plan.Allow.InNoNamespace(g.owner, info.Mapping.GroupVersionKind.GroupKind(), info.Name)
 	}

@@ -41,11 +41,11 @@ func info(namespace string) *resource.Info {
 
 func TestCheckPlace(t *testing.T) {
 	g := &Guard{owner: owner()}
-	if err := g.checkPlace(info("here")); err != nil {
+	if err := g.CheckPlace(info("here")); err != nil {
 		t.Error(err)
 	}
 	for namespace, want := range map[string]string{"there": `Service "it" in namespace "there" is outside`, "": `cluster-scoped Service "it" is outside`} {
-		if err := g.checkPlace(info(namespace)); err == nil || !strings.Contains(err.Error(), want) {
+		if err := g.CheckPlace(info(namespace)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("namespace %q: %v", namespace, err)
 		}
 	}

@@ -91,6 +91,9 @@ func (op *operation) judgeAll(resources kube.ResourceList) error {
 	if err := op.refuseInNoNamespace(resources); err != nil {
 		return err
 	}
+	if err := op.refusePlaces(resources); err != nil {
+		return err
+	}
 	namespace := op.client.owner.GetNamespace()
 	refused := op.Allow.Refused(namespace, asksOf(resources))
 	if len(refused) == 0 {
@@ -131,6 +134,20 @@ func (op *operation) refuseSecrets(resources kube.ResourceList) error {
 	for _, info := range resources {
 		if object.IsSecret(info.Object.(*unstructured.Unstructured)) { // Build knows no other type
 			return noSecrets(fmt.Sprintf("Secret %q, which the chart makes", info.Name))
+		}
+	}
+	return nil
+}
+
+// refusePlaces is why a rendering may not be applied that has an object elsewhere than beside its custom resource, or in the place of a release record, which would have what the chart
+// wants written over it.
+func (op *operation) refusePlaces(resources kube.ResourceList) error {
+	for _, info := range resources {
+		if err := op.guard.CheckPlace(info); err != nil {
+			return err
+		}
+		if made := object.Named(info.Object.(*unstructured.Unstructured)); record.Is(made) { // Build knows no other type
+			return fmt.Errorf("%s is in the chart with the name of a release record", object.Describe(made.Kind, info.Namespace, made.Name))
 		}
 	}
 	return nil

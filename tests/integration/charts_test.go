@@ -363,16 +363,19 @@ items:
 func TestChartsOfWhichNothingComes(t *testing.T) {
 	bulk := make([]byte, 900_000)
 	_, _ = rand.Read(bulk) // which never fails
-	const config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}-twice}\n"
+	const config = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Release.Name }}-twice\n"
 	for name, c := range map[string]struct {
 		manifest, reason string
 		says             []string
 	}{
-		"no name":         {"apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: made-}", "ChartError", []string{"ConfigMap", "has no name", "generateName", "made-"}},
-		"no apiVersion":   {"kind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}", "ChartError", []string{`ConfigMap "hello" of the chart has no apiVersion`}},
-		"twice":           {config + "data: {a: b}\n---\n" + config + "data: {c: d}", "ChartError", []string{`ConfigMap "hello-twice"`, "twice"}},
-		"too much":        {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\nbinaryData: {bulk: " + base64.StdEncoding.EncodeToString(bulk) + "}", "TooLarge", []string{"release record", "1024 KiB"}},
-		"the same, twice": {config + "data: {a: b}\n---\n" + config + "data: {a: b}", "", nil},
+		"no name":          {"apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: made-}", "ChartError", []string{"ConfigMap", "has no name", "generateName", "made-"}},
+		"no apiVersion":    {"kind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}", "ChartError", []string{`ConfigMap "hello" of the chart has no apiVersion`}},
+		"twice":            {config + "data: {a: b}\n---\n" + config + "data: {c: d}", "ChartError", []string{`ConfigMap "hello-twice"`, "twice"}},
+		"elsewhere":        {config + "  namespace: default", "ChartError", []string{`ConfigMap "hello-twice"`, `outside of namespace`}},
+		"a hook elsewhere": {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: default, annotations: {helm.sh/hook: post-install}}", "ChartError", []string{`ConfigMap "x"`, `outside of namespace`}},
+		"a record":         {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: sh.helm.release.v1.{{ .Release.Name }}.v1}\ndata: {release: x}", "ChartError", []string{"v1.hello.v1", "with the name of a release record. Give it another name"}},
+		"too much":         {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\nbinaryData: {bulk: " + base64.StdEncoding.EncodeToString(bulk) + "}", "TooLarge", []string{"release record", "1024 KiB"}},
+		"the same, twice":  {config + "data: {a: b}\n---\n" + config + "data: {a: b}", "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
