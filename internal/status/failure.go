@@ -52,6 +52,7 @@ var causes = []struct {
 	{regexp.MustCompile(`admission webhook "[^"]*" denied`), "Rejected", "", "Correct the spec, or the policy that refuses the object.", true},
 	{regexp.MustCompile(`it is invalid: json: |cannot be handled as an? |cannot unmarshal .* into Go |Object 'Kind' is missing|type mismatch on `), "ChartError", "",
 		"Write it as what is wanted there, in the chart or in the spec: a text in quotes, a number without.", true},
+	{regexp.MustCompile(`it failed: BadRequest; what else `), "ChartError", "", "Write data of a Secret in base64, and stringData as texts, in the chart or in the spec.", true},
 	{regexp.MustCompile(`(?s)^.*?(\w+ (?:"[^"]*" )?of the chart has no (?:name|apiVersion).*)$`), "ChartError", "$1", "Give it one, in the chart or in the spec.", true},
 	{regexp.MustCompile(`(?s)^.*?((?:cluster-scoped )?\w+ "[^"]*"(?: in namespace "[^"]*")? is in the chart (?:twice, and not the same: .*|with the name of a release record))$`), "ChartError", "$1", "Give it another name, or take it out, in the chart or in the spec.", true},
 	{regexp.MustCompile(`(?s)^.*?((?:a release of|the release record would be of) \d+ KiB.*)$`), "TooLarge", "$1", "", true},
