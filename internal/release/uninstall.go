@@ -54,10 +54,9 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 		err = a.hooksBefore(op)
 	}
 	if err == nil {
-		if err := op.guard.DeleteLeft(); err != nil {
-			a.failed(err)
-			return nil, err
-		}
+		err = op.guard.DeleteLeft()
+	}
+	if err == nil {
 		response, err = a.uninstall(op, name, opts)
 	}
 	if errors.Is(err, driver.ErrReleaseNotFound) { // orphaned, of which the cache has not heard
