@@ -64,7 +64,7 @@ The operator's watches.yaml has to let the kind take over objects: allow: {adopt
 with your rights, and the operator removes that when it takes the object. The records of the release are deleted once the custom resource is Ready: before that,
 Helm can go on with it. They are Secrets, or what HELM_DRIVER says.`,
 		Example: examples("kubectl welcome adopt hello --dry-run\nkubectl welcome adopt hello"),
-		Args:    cobra.ExactArgs(1),
+		Args:    oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.adopt(cmd.Context(), o, args[0])
 		},
@@ -224,6 +224,9 @@ func (a *adoption) begin(ctx context.Context, kinds []*meta.RESTMapping) error {
 
 // strict has the API server refuse fields that the kind does not have, which it would drop otherwise.
 const strict = client.FieldValidation(metav1.FieldValidationStrict)
+
+// unknownFields is what the API server says before it names them.
+const unknownFields = "strict decoding error: "
 
 // servedFor is the kind that the operator makes of the chart of a release.
 func (a *adoption) servedFor(ctx context.Context, kinds []*meta.RESTMapping, rel *helmrelease.Release, objects []*unstructured.Unstructured) (*servedKind, boot.PublishedEntry, error) {

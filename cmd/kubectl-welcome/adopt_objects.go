@@ -194,13 +194,12 @@ func unmarked(obj *unstructured.Unstructured) *unstructured.Unstructured {
 
 // refused words why the API server does not take the custom resource.
 func (a *adoption) refused(err error) error {
-	const fields = "strict decoding error: "
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("there is a %s in %s already, which was not made of the Helm release: kubectl welcome status %s", label(a.obj), a.namespace, typed(a.obj))
-	case strings.Contains(err.Error(), fields):
-		_, unknown, _ := strings.Cut(err.Error(), fields)
-		return fmt.Errorf("the Helm release %[1]s has values that are no fields of a %[2]s, or that only the platform sets:\n  %[3]s\nTake them out first: helm get values %[1]s -n %[4]s > values.yaml, and helm upgrade %[1]s CHART -n %[4]s --reset-values -f values.yaml",
+	case strings.Contains(err.Error(), unknownFields):
+		_, unknown, _ := strings.Cut(err.Error(), unknownFields)
+		return fmt.Errorf("the Helm release %[1]s has values that are no fields of a %[2]s, or that only the platform sets:\n  %[3]s\nTake them out first: helm get values %[1]s -n %[4]s -o yaml > values.yaml, and helm upgrade %[1]s CHART -n %[4]s --reset-values -f values.yaml",
 			a.name, a.obj.GetKind(), strings.ReplaceAll(strings.ReplaceAll(unknown, "unknown field ", ""), ", ", "\n  "), a.namespace)
 	case apierrors.IsInvalid(err):
 		return fmt.Errorf("the values of the Helm release are none for a %s: %w", a.obj.GetKind(), err)

@@ -100,7 +100,7 @@ func (c *cluster) applied(ctx context.Context, wanted *unstructured.Unstructured
 	case apierrors.IsNotFound(err):
 		return ask{name: wanted, isFile: true, propose: func(ctx context.Context, api *readOnly, _ *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 			made := wanted.DeepCopy()
-			return made, api.Create(ctx, made, client.DryRunAll)
+			return made, api.Create(ctx, made, client.DryRunAll, strict)
 		}}, nil
 	case err != nil:
 		return ask{}, err
@@ -167,5 +167,11 @@ func patched(ctx context.Context, api *readOnly, live *unstructured.Unstructured
 	if strings.TrimSpace(string(patch)) == "{}" {
 		return after, nil
 	}
-	return after, api.Patch(ctx, after, client.RawPatch(types.MergePatchType, patch), client.DryRunAll)
+	err := api.Patch(ctx, after, client.RawPatch(types.MergePatchType, patch), client.DryRunAll, strict)
+	if err != nil {
+		if at := strings.LastIndex(err.Error(), unknownFields); at >= 0 { // before that, all of the object is quoted
+			err = apierrors.NewBadRequest(err.Error()[at:])
+		}
+	}
+	return after, err
 }

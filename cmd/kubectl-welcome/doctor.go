@@ -82,7 +82,7 @@ func (c *cluster) report(ctx context.Context, p *patient) error {
 		c.printf("\nNothing is wrong with the operator. How the custom resources are: kubectl welcome status -A\n")
 		return nil
 	}
-	c.printf("\n%d problems, %d checks that could not be made.\n", problems, unknown)
+	c.printf("\n%s, %s that could not be made.\n", counted(problems, "problem"), counted(unknown, "check"))
 	if problems == 0 {
 		return &exitError{code: 1}
 	}

@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -346,13 +347,26 @@ func operatorsAreAlone(ctx context.Context, p *patient) (string, []finding, erro
 	if err := p.List(ctx, events, client.MatchingFields{"reason": status.StandsBack}); err != nil {
 		return "", nil, err
 	}
+	leftTo := map[types.UID]string{} // whoever has it now
+	for i := range p.customResources {
+		leftTo[p.customResources[i].GetUID()] = fmt.Sprintf("%s%q", status.LeftTo, release.ClaimedBy(&p.customResources[i]))
+	}
+	isOver := func(event corev1.Event) bool {
+		return strings.HasPrefix(event.Message, status.LeftTo) && !strings.HasPrefix(event.Message, leftTo[event.InvolvedObject.UID])
+	}
+	moved := map[types.UID]time.Time{} // since when somebody has it who had it not
+	for _, event := range events.Items {
+		if uid := event.InvolvedObject.UID; isOver(event) && event.LastTimestamp.After(moved[uid]) {
+			moved[uid] = event.LastTimestamp.Time
+		}
+	}
 	told := map[string]bool{}
 	for _, event := range events.Items {
-		lives := slices.ContainsFunc(p.customResources, func(obj unstructured.Unstructured) bool { return obj.GetUID() == event.InvolvedObject.UID })
-		if at := event.LastTimestamp; lives && !told[event.Message] && time.Since(at.Time) < time.Hour {
+		_, lives := leftTo[event.InvolvedObject.UID]
+		if at := event.LastTimestamp; lives && at.After(moved[event.InvolvedObject.UID]) && !told[event.Message] && time.Since(at.Time) < time.Hour {
 			told[event.Message] = true
 			found = append(found, finding{fmt.Sprintf("an event of %s/%s at %s says: %s", event.InvolvedObject.Namespace, event.InvolvedObject.Name, at.UTC().Format(time.RFC3339), event.Message),
-				"kubectl get deployments -A -l " + operatorLabel + " shows operators (a stock one has no such label): delete one, or have WATCH_NAMESPACE of each name its own"})
+				"kubectl get deployments -A -l " + operatorLabel + " shows operators (a stock one has no such label): delete one, or have WATCH_NAMESPACE of each name its own. Where one has ended since, this is over"})
 		}
 	}
 	return fmt.Sprintf("%s, served by %s", counted(len(p.customResources), "custom resource"), cmp.Or(strings.Join(slices.Sorted(maps.Keys(served)), ", "), "nobody")), found, p.unlisted

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	boot "demo.welcome.domain/welcome-operator/internal/operator"
+	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
 func welcome(name string, edit func(*unstructured.Unstructured)) unstructured.Unstructured {
@@ -88,6 +90,40 @@ func TestGivenUpWhileOrphaned(t *testing.T) {
 	_, found, err := deletionsEnd(context.Background(), p)
 	if err != nil || len(found) != 1 || !strings.Contains(found[0].remedy, `what it has made stays: kubectl -n team-a patch welcome.webapp.demo.welcome.domain/stuck --type=merge -p '{"metadata":{"finalizers":["orphan"]}}'`) {
 		t.Error(found, err)
+	}
+}
+
+// Events outlive what they tell: whoever was left a custom resource that another one has taken over since is no problem any more.
+func TestOperatorsThatWereTwo(t *testing.T) {
+	minutesAgo := func(minutes int, holder, other string) client.Object {
+		event := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: fmt.Sprint("event-", minutes)}, InvolvedObject: corev1.ObjectReference{Namespace: "team-a", Name: "a", UID: "1"}}
+		event.Reason, event.Message, event.LastTimestamp = status.StandsBack, fmt.Sprintf("%s%q. This operator is %q", status.LeftTo, holder, other), metav1.NewTime(time.Now().Add(-time.Duration(minutes)*time.Minute))
+		return event
+	}
+	by := func(operator string) unstructured.Unstructured {
+		return welcome("a", func(obj *unstructured.Unstructured) {
+			obj.SetUID("1")
+			obj.Object["status"] = map[string]any{"operator": operator}
+		})
+	}
+	for name, test := range map[string]struct {
+		served   string
+		events   []client.Object
+		problems int
+	}{
+		"they are":           {"machine vm/b", []client.Object{minutesAgo(1, "machine vm/b", "a")}, 1},
+		"taken over":         {"machine vm/b", []client.Object{minutesAgo(1, "system/a", "b")}, 0},
+		"and back":           {"machine vm/a", []client.Object{minutesAgo(9, "machine vm/a", "b"), minutesAgo(1, "machine vm/b", "a")}, 0},
+		"and back, and anew": {"machine vm/a", []client.Object{minutesAgo(9, "machine vm/a", "b"), minutesAgo(5, "machine vm/b", "a"), minutesAgo(1, "machine vm/a", "b")}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			api := fake.NewClientBuilder().WithObjects(test.events...).WithIndex(&corev1.Event{}, "reason", func(o client.Object) []string { return []string{o.(*corev1.Event).Reason} }).Build()
+			_, found, err := operatorsAreAlone(context.Background(), &patient{cluster: &cluster{}, Client: api, customResources: []unstructured.Unstructured{by(test.served)}})
+			found = slices.DeleteFunc(found, func(f finding) bool { return !strings.Contains(f.problem, "an event of") })
+			if err != nil || len(found) != test.problems {
+				t.Error(found, err)
+			}
+		})
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -110,7 +111,10 @@ func (c *cluster) examine(ctx context.Context, files []string) (*patient, error)
 	}
 	deployments := &appsv1.DeploymentList{}
 	if err := api.List(ctx, deployments, client.HasLabels{operatorLabel}); err != nil {
-		return nil, fmt.Errorf("look for operators: %w\nThe doctor looks at the whole cluster: have somebody call it who may", err)
+		if apierrors.IsForbidden(err) {
+			err = fmt.Errorf("%w\nThe doctor looks at the whole cluster: have somebody call it who may", err)
+		}
+		return nil, fmt.Errorf("look for operators: %w", err)
 	}
 	p.customResources, p.unlisted = c.find(ctx, selection{all: true}, nil)
 	p.operators = p.meant(deployments.Items)

@@ -51,7 +51,7 @@ func NewCmdHistory(c *cluster) *cobra.Command {
 fields of objects. It is read from the release records, which are ConfigMaps beside the custom resource. Where they are Secrets, values are
 left out. The newest %d revisions are kept.`, record.MaxHistory),
 		Example:           examples("kubectl welcome history hello\nkubectl welcome history crontab/nightly -o yaml"),
-		Args:              cobra.ExactArgs(1),
+		Args:              oneName,
 		ValidArgsFunction: c.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if output != "table" && output != "json" && output != "yaml" {

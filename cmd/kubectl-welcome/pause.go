@@ -98,7 +98,7 @@ func newCmdPausing(c *cluster, pause bool, cmd *cobra.Command) *cobra.Command {
 // pause sets or removes the annotation, unless it is as it should be.
 func (c *cluster) pause(ctx context.Context, obj *unstructured.Unstructured, pause bool) (changed bool, err error) {
 	if release.IsPaused(obj) == pause {
-		c.printf("%s in %s is %s already\n", label(obj), obj.GetNamespace(), map[bool]string{true: "paused", false: "not paused"}[pause])
+		c.printf("%s in %s is %s\n", label(obj), obj.GetNamespace(), map[bool]string{true: "paused already", false: "not paused"}[pause])
 		return false, nil
 	}
 	err = c.annotate(ctx, obj, release.Pause, map[bool]string{true: "true"}[pause])

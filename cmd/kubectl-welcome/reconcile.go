@@ -30,7 +30,7 @@ allowed. Nothing restarts unless something of a pod template was changed.`,
 		Example: examples(`
 kubectl welcome reconcile hello --wait
 kubectl welcome reconcile hello --force --wait`),
-		Args:              cobra.ExactArgs(1),
+		Args:              oneName,
 		ValidArgsFunction: c.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			obj, err := c.one(cmd.Context(), args[0])

@@ -59,8 +59,8 @@ resource goes. Interrupted at any point, it can be run again.
 
 The record of the release is a Secret, as Helm has it by default: it takes the right to create one, and to patch the objects. It has the operator's chart and
 the values of the custom resource, which are rendered as by kubectl welcome diff, if the status proves that this is what was applied.`,
-		Example:           examples("kubectl welcome release hello\nhelm get values hello > values.yaml\nhelm upgrade hello helm-charts/welcome -f values.yaml"),
-		Args:              cobra.ExactArgs(1),
+		Example:           examples("kubectl welcome release hello\nhelm get values hello -o yaml > values.yaml\nhelm upgrade hello helm-charts/welcome -f values.yaml"),
+		Args:              oneName,
 		ValidArgsFunction: c.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.release(cmd.Context(), o, args[0])
@@ -121,7 +121,7 @@ func (c *cluster) release(ctx context.Context, o releaseOptions, arg string) err
 	}
 	name := obj.GetName()
 	c.printf("%s in %s is revision %d of a plain Helm release now (%s)\n", name, namespace, rel.Version, secret)
-	c.notef("Next: helm get values %[1]s -n %[2]s > values.yaml; helm upgrade %[1]s CHART -n %[2]s -f values.yaml\n", name, namespace)
+	c.notef("Next: helm get values %[1]s -n %[2]s -o yaml > values.yaml; helm upgrade %[1]s CHART -n %[2]s -f values.yaml\n", name, namespace)
 	return nil
 }
 

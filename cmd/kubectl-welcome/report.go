@@ -61,7 +61,7 @@ const (
 )
 
 // unhealthy are the reasons of Ready that pass by themselves only if they are about to: what is wrong lies in the image, the spec, the nodes or what a hook needs.
-var unhealthy = []string{status.ReasonImagePullFailed, status.ReasonCrashLooping, status.ReasonContainerFailed, status.ReasonUnschedulable, status.ReasonPodsRejected, status.ReasonHookFailed}
+var unhealthy = []string{status.ReasonImagePullFailed, status.ReasonCrashLooping, status.ReasonContainerFailed, status.ReasonUnschedulable, status.ReasonPodsRejected, status.ReasonHookFailed, "QuotaExceeded"}
 
 // notSeen is the reason where the condition Ready tells nothing of the spec as it is now.
 const notSeen = "NotSeen"
@@ -104,6 +104,9 @@ func reportOf(obj *unstructured.Unstructured) *report {
 		r.Turn = operators
 		if foreign && !slices.Contains(obj.GetFinalizers(), status.Finalizer) {
 			r.Turn, r.Message = othersTurn, "It is deleted when who has set these finalizers is done: "+strings.Join(obj.GetFinalizers(), ", ")
+		} else if ready.ObservedGeneration != obj.GetGeneration() { // a deletion counts as an edit
+			r.Ready, r.Reason = metav1.ConditionUnknown, notSeen
+			r.Message = "The operator has yet to see that it is to be deleted. If that takes longer than a moment: kubectl welcome doctor. Before, it was: " + ready.Message
 		} else if is(status.Stalled) {
 			r.Turn = yours
 		}

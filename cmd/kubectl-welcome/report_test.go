@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"demo.welcome.domain/welcome-operator/internal/release"
+	"demo.welcome.domain/welcome-operator/internal/status"
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
@@ -75,6 +76,12 @@ func TestReportOf(t *testing.T) {
 		"resumed":     {seen("a", "Ready=Unknown:Paused:Nothing is applied"), "Unknown", operators, 4, ""},
 		"fight":       {seen("a", healthy, "DriftLoop=True:DriftLoop:x"), "True", yours, 5, ""},
 		"rollout":     {seen("a", waits), "True", rollouts, 6, ""},
+		"quota":       {seen("a", `Ready=False:QuotaExceeded:Deployment "a": its pods are forbidden: exceeded quota: q. Raise the quota of the namespace, or ask for less.`), "False", yours, 0, "Raise"},
+		"deleted, and nobody looks": {with(seen("a", healthy), func(o *unstructured.Unstructured) {
+			o.SetDeletionTimestamp(&metav1.Time{Time: start})
+			o.SetGeneration(3) // as the API server does
+			o.SetFinalizers([]string{status.Finalizer})
+		}), "Unknown", operators, 3, "yet to see that it is to be deleted"},
 		"deleted": {with(seen("a", healthy), func(o *unstructured.Unstructured) {
 			o.SetDeletionTimestamp(&metav1.Time{Time: start})
 			o.SetFinalizers([]string{"example.com/theirs"})

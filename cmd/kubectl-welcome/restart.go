@@ -26,7 +26,7 @@ func NewCmdRestart(c *cluster) *cobra.Command {
 		Long: `Have the pods of a custom resource made anew, as kubectl rollout restart does it for one workload: by your own rights on its Deployments,
 StatefulSets and DaemonSets. New pods come before old ones go, as far as the workload says so. The operator leaves it so.`,
 		Example:           examples("kubectl welcome restart hello --wait"),
-		Args:              cobra.ExactArgs(1),
+		Args:              oneName,
 		ValidArgsFunction: c.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			obj, err := c.one(cmd.Context(), args[0])

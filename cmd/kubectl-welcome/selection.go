@@ -118,6 +118,14 @@ func among(failed []error, all int) error {
 	return err
 }
 
+// oneName is cobra's ExactArgs(1), but says what is missing.
+func oneName(cmd *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("%d names, not one: %s", len(args), cmd.UseLine())
+	}
+	return nil
+}
+
 // one finds the only custom resource that an argument means.
 func (c *cluster) one(ctx context.Context, arg string) (*unstructured.Unstructured, error) {
 	found, err := c.find(ctx, selection{}, []string{arg})
@@ -202,8 +210,14 @@ func (c *cluster) kind(ctx context.Context, word string) (*meta.RESTMapping, err
 	gvk, err := mapper.KindFor(*full)
 	if full.Empty() || err != nil {
 		if gvk, err = mapper.KindFor(resource.WithVersion("")); err != nil {
+			if meta.IsNoMatchError(err) {
+				return nil, fmt.Errorf("the cluster has no kind %q: kubectl api-resources --categories=%s lists those that the operator serves", word, object.Category)
+			}
 			return nil, fmt.Errorf("%s: %w", word, err)
 		}
+	}
+	if object.BuiltIn(gvk) {
+		return nil, fmt.Errorf("%s: the operator serves no %s", word, gvk.Kind)
 	}
 	return mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 }

@@ -3,6 +3,7 @@ package object
 import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 )
@@ -18,3 +19,6 @@ func NewScheme() *runtime.Scheme {
 
 // builtIn are Kubernetes' own kinds, to which nobody adds any.
 var builtIn = NewScheme()
+
+// BuiltIn is whether a kind is Kubernetes' own.
+func BuiltIn(gvk schema.GroupVersionKind) bool { return builtIn.Recognizes(gvk) }

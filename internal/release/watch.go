@@ -286,7 +286,8 @@ func childChanged() predicate.TypedPredicate[*unstructured.Unstructured] {
 		DeleteFunc:  func(event.TypedDeleteEvent[*unstructured.Unstructured]) bool { return true },
 		GenericFunc: func(event.TypedGenericEvent[*unstructured.Unstructured]) bool { return false },
 		UpdateFunc: func(e event.TypedUpdateEvent[*unstructured.Unstructured]) bool {
-			return object.CachedFingerprint(e.ObjectOld) != object.CachedFingerprint(e.ObjectNew) || !object.SameStatus(e.ObjectOld, e.ObjectNew)
+			goes := e.ObjectOld.GetDeletionTimestamp() == nil && e.ObjectNew.GetDeletionTimestamp() != nil // and a finalizer keeps it
+			return goes || object.CachedFingerprint(e.ObjectOld) != object.CachedFingerprint(e.ObjectNew) || !object.SameStatus(e.ObjectOld, e.ObjectNew)
 		},
 	}
 }

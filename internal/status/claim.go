@@ -29,6 +29,8 @@ import (
 const (
 	// StandsBack is the reason of the event about a custom resource that is left to another operator.
 	StandsBack = "StandsBack"
+	// LeftTo is how its message begins, before the quoted name of that one.
+	LeftTo = "Left to operator "
 
 	// askPeriod is how often another operator is asked whether it lives, as long as it answers.
 	askPeriod = 10 * time.Second
@@ -213,7 +215,7 @@ func (c *claims) mayBeLetGo(obj *unstructured.Unstructured) bool {
 
 // tell says once about each custom resource, and in the log once about each operator, to whom it is left.
 func (c *claims) tell(holder string, obj *unstructured.Unstructured) {
-	c.events.Event(obj, corev1.EventTypeWarning, StandsBack, fmt.Sprintf("Left to operator %q, which has claimed it in status.operator. "+
+	c.events.Event(obj, corev1.EventTypeWarning, StandsBack, fmt.Sprintf(LeftTo+"%q, which has claimed it in status.operator. "+
 		"This operator is %q: run one of them only, or have them watch different namespaces or labels", holder, c.self))
 	for at, there := range c.others {
 		if at.operator == holder && len(there.left) > 0 {

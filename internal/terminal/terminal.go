@@ -9,7 +9,7 @@ import (
 // Line is a text on one line, with something else in the place of what a terminal obeys.
 func Line(text string) string {
 	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) && r != '\n' || unicode.Is(unicode.Bidi_Control, r) {
+		if unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r) {
 			return '\uFFFD'
 		}
 		return r

@@ -225,7 +225,10 @@ func TestWhatIsInTheWayIsGoing(t *testing.T) {
 	s.awaitReason("hello", "Progressing", `Deployment "hello"`, "is being deleted", "example.com/theirs")
 	keep(deployment, "null")
 
+	s.bringUp("hello")
 	keep(service, `["example.com/theirs"]`)
+	s.must(env.Client.Delete(ctx, service)) // which changes no generation and no status of it
+	s.awaitReason("hello", "Progressing", `Service "hello"`, "is being deleted", "example.com/theirs")
 	s.delete(cr)
 	s.create("hello", kit.Set("replicas", 0))
 	s.awaitReason("hello", "ObjectInTheWay", `Service "hello"`, "is being deleted", "example.com/theirs")

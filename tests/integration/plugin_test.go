@@ -113,7 +113,11 @@ func TestPluginFindsCustomResources(t *testing.T) {
 	s.expect(s.plugin("status", "hello", "nobody"), 1, "NAMESPACE", "welcome/hello", `"nobody" not found`)
 	s.expect(s.plugin("status", "hello", "nobody", "-o", "json"), 1, `"items": [`, `"name": "hello"`, `"nobody" not found`)
 	s.expect(s.plugin("status", "hello", "nobody", "--watch"), 1, `"nobody" not found`) // which would be waited for
-	s.expect(s.plugin("status", "nothing/hello"), 1, "nothing")
+	s.expect(s.plugin("status", "nothing/hello"), 1, `the cluster has no kind "nothing"`, "kubectl api-resources --categories=welcome-operator")
+	s.expect(s.plugin("status", "deployment/hello"), 1, "the operator serves no Deployment")
+	s.expect(s.plugin("restart"), 1, "0 names, not one: kubectl welcome restart NAME | KIND/NAME")
+	s.expect(s.plugin("resume", "hello"), 0, "welcome/hello in "+s.namespace+" is not paused\n")
+	s.expect(s.plugin("stauts"), 1, "Did you mean this?\nstatus")
 	s.expect(s.plugin("__complete", "status", "welcome/h"), 0, "welcome/hello")
 
 	// As make install-plugin puts it, kubectl finds it, and its completion.
