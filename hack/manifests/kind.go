@@ -15,6 +15,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -237,13 +238,23 @@ func (k kind) report(into string) string {
 	}
 	for _, m := range k.api.kinds {
 		if why := k.refusal(m); why != "" {
-			say("The operator gets no right to make %s (%s, %s): %s", m.kind, m.file, cmp.Or(m.when, "always: no "+k.entry.Kind+" will be ready"), why)
-			if _, without := k.api.without(func(o *unstructured.Unstructured) bool { return k.api.trial.key(o) == k.api.trial.key(m.objects[0]) }); without != "" {
+			say("The operator gets no right to make %s (%s, %s): %s", m.kind, m.file, cmp.Or(k.condition(m, m.when), k.always()), why)
+			if _, without := k.api.without(func(o *unstructured.Unstructured) bool {
+				return k.api.trial.key(o) == k.api.trial.key(m.objects[0].object)
+			}); without != "" {
 				say("  pinned in overrideValues, %s leaves it out", without)
 			}
 		}
 		for _, text := range k.tooMuchIn(m) {
 			say("%s", text)
+		}
+	}
+	if len(k.api.kinds) > 0 {
+		if fixed, err := k.fixedNames(nil); err == nil && len(fixed) > 0 {
+			say("A namespace can have one %s, for these have the same name in each: %s", k.entry.Kind, strings.Join(fixed, ", "))
+			if path := k.freesNames(); path != "" {
+				say("  pinned in overrideValues, %s: \"{name}\" gives each its own", path)
+			}
 		}
 	}
 	if wants := k.api.chart.Metadata.KubeVersion; wants != "" && !chartutil.IsCompatibleRange(wants, oldestKubernetes.Version) {
@@ -256,6 +267,57 @@ func (k kind) report(into string) string {
 		say("The operator does not install %s: do so before, or have it do so by crds: true in %s (then %s)", file.Name, watchesFile, regenerate)
 	}
 	return out.String()
+}
+
+// fixedNames are the objects in namespaces that the chart makes by default, by names that are the same for another custom resource there. The value at own, if that is not
+// empty, is the name of the custom resource.
+func (k kind) fixedNames(own []string) (fixed []string, err error) {
+	for i, of := range []*metav1.ObjectMeta{sampleRelease, {Name: otherRelease.Name, Namespace: sampleRelease.Namespace}} {
+		trial, err := k.api.trial.as(of, k.entry)
+		if err != nil {
+			return nil, err
+		}
+		values, err := trial.values()
+		if err != nil {
+			return nil, err
+		}
+		s := scenario{values: values}
+		if len(own) > 0 {
+			s, _ = s.with(own, of.Name)
+		}
+		objects, err := trial.render(s, false)
+		if err != nil {
+			return nil, err
+		}
+		var names []string
+		for _, r := range objects {
+			if !k.inNoNamespace(made{apiVersion: r.object.GetAPIVersion(), kind: r.object.GetKind()}) {
+				names = append(names, r.object.GetKind()+" "+r.object.GetName())
+			}
+		}
+		if i == 0 {
+			fixed = slices.Compact(slices.Sorted(slices.Values(names)))
+		}
+		fixed = slices.DeleteFunc(fixed, func(name string) bool { return !slices.Contains(names, name) })
+	}
+	return fixed, nil
+}
+
+// freesNames is a value that, as the name of the custom resource, leaves none of them, empty if none does alone.
+func (k kind) freesNames() string {
+	values, err := k.api.trial.values()
+	if err != nil {
+		return ""
+	}
+	for _, path := range leaves(values, nil) {
+		if !strings.Contains(strings.ToLower(path[len(path)-1]), "name") {
+			continue
+		}
+		if fixed, err := k.fixedNames(path); err == nil && len(fixed) == 0 {
+			return dotted(path)
+		}
+	}
+	return ""
 }
 
 // hasTests is whether there are some as the chart comes.

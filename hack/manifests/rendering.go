@@ -448,13 +448,19 @@ type made struct {
 	// when is the value that it needs, empty if it is there by default.
 	when string
 	// objects are all that differ: most renderings make the same, and there are thousands.
-	objects []*unstructured.Unstructured
+	objects []variant
+}
+
+// variant is an object as it is with a value, when, or by default if that is empty.
+type variant struct {
+	rendered
+	when string
 }
 
 // kinds are those that the chart makes in some scenario, or in one where a single value is another one.
 func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 	found, seen := map[string]*made{}, map[[sha256.Size]byte]bool{}
-	note := func(s scenario, leniently bool) error {
+	note := func(s scenario, when string, leniently bool) error {
 		objects, err := t.render(s, leniently)
 		if err != nil {
 			return err
@@ -467,20 +473,21 @@ func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 			t.workloads = max(t.workloads, len(scalable))
 			key := t.key(r.object)
 			if found[key] == nil {
-				found[key] = &made{apiVersion: r.object.GetAPIVersion(), kind: r.object.GetKind(), file: path.Base(r.file), when: s.why}
+				found[key] = &made{apiVersion: r.object.GetAPIVersion(), kind: r.object.GetKind(), file: path.Base(r.file), when: when}
 			}
 			if content := sha256.Sum256([]byte(compact(r.object.Object))); !seen[content] {
 				seen[content] = true
-				found[key].objects = append(found[key].objects, r.object)
+				found[key].objects = append(found[key].objects, variant{r, when})
 			}
 		}
 		return nil
 	}
-	if err := note(scenarios[0], false); err != nil {
+	if err := note(scenarios[0], "", false); err != nil {
 		return nil, err
 	}
 	for i, begin := range scenarios {
-		var single []scenario
+		begin.why = "several options" // or what a sample says
+		single := []scenario{begin}   // first: what it has is not because of another option
 		for _, path := range leaves(begin.values, nil) {
 			now, _, _ := unstructured.NestedFieldNoCopy(begin.values, path...)
 			var others []any
@@ -496,10 +503,13 @@ func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 				single = append(single, s)
 			}
 		}
-		for _, s := range append(single, begin) {
-			s.why = cmp.Or(s.why, "several options") // or what a sample says
+		for n, s := range single {
+			when := s.why
+			if i > 0 && n > 0 {
+				when = begin.why + " and " + when
+			}
 			// Options that are on together may exclude each other.
-			if err := note(s, true); err != nil && i == 0 {
+			if err := note(s, when, true); err != nil && i == 0 {
 				line, _, _ := strings.Cut(err.Error(), "\n")
 				t.broken = append(t.broken, leftOut{path: s.why, why: line})
 			}
