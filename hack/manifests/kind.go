@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -250,6 +251,9 @@ func (k kind) report(into string) string {
 		}
 	}
 	if len(k.api.kinds) > 0 {
+		for _, text := range k.hindrances() {
+			say("%s", text)
+		}
 		if fixed, err := k.fixedNames(nil); err == nil && len(fixed) > 0 {
 			say("A namespace can have one %s, for these have the same name in each: %s", k.entry.Kind, strings.Join(fixed, ", "))
 			if path := k.freesNames(); path != "" {
@@ -267,6 +271,50 @@ func (k kind) report(into string) string {
 		say("The operator does not install %s: do so before, or have it do so by crds: true in %s (then %s)", file.Name, watchesFile, regenerate)
 	}
 	return out.String()
+}
+
+// hindrances are what keeps a custom resource that says nothing from being applied, and no word of watches.yaml allows.
+func (k kind) hindrances() (all []string) {
+	never := "No " + k.entry.Kind + " will be ready"
+	checked := *k.api.trial
+	checked.checked = true
+	if _, err := checked.byDefault(); err != nil {
+		all = append(all, never+": "+err.Error())
+	}
+	elsewhere, err := k.api.trial.as(otherRelease, k.entry) // which some charts have for default
+	if err != nil {
+		return all
+	}
+	objects, err := elsewhere.byDefault()
+	if err != nil {
+		return all
+	}
+	for _, r := range objects {
+		why := k.hindrance(r.object, otherRelease.Namespace)
+		if why == "" {
+			continue
+		}
+		text := fmt.Sprintf("%s (%s): %s", never, path.Base(r.file), why)
+		if _, without := k.api.without(func(o *unstructured.Unstructured) bool {
+			return o.GetKind() == r.object.GetKind() && k.hindrance(o, sampleRelease.Namespace) != ""
+		}); without != "" {
+			text += "; pinned in overrideValues, " + without + " leaves it out"
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+// hindrance is why no custom resource in a namespace may have an object, whatever is allowed, empty if one may.
+func (k kind) hindrance(o *unstructured.Unstructured, namespace string) string {
+	if k.inNoNamespace(made{apiVersion: o.GetAPIVersion(), kind: o.GetKind()}) {
+		if err := release.CheckGoes(o); err != nil {
+			return err.Error()
+		}
+	} else if of := o.GetNamespace(); of != "" && of != namespace {
+		return obj.Describe(o.GetKind(), of, o.GetName()) + " is outside of its namespace"
+	}
+	return ""
 }
 
 // fixedNames are the objects in namespaces that the chart makes by default, by names that are the same for another custom resource there. The value at own, if that is not
@@ -291,7 +339,7 @@ func (k kind) fixedNames(own []string) (fixed []string, err error) {
 		}
 		var names []string
 		for _, r := range objects {
-			if !k.inNoNamespace(made{apiVersion: r.object.GetAPIVersion(), kind: r.object.GetKind()}) {
+			if !k.inNoNamespace(made{apiVersion: r.object.GetAPIVersion(), kind: r.object.GetKind()}) && k.hindrance(r.object, of.Namespace) == "" {
 				names = append(names, r.object.GetKind()+" "+r.object.GetName())
 			}
 		}

@@ -180,6 +180,40 @@ func TestReportTellsWhatNoWordAllows(t *testing.T) {
 	}
 }
 
+// What keeps every custom resource from being applied and no word of watches.yaml allows is told, with an option that leaves it out: an object in another namespace, a hook in none that
+// would stay, and values that the chart's own schema does not take.
+func TestReportTellsWhatIsNeverApplied(t *testing.T) {
+	hook := func(policy string) string {
+		return "---\n{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: '{{ .Values.called }}', annotations: {helm.sh/hook: pre-install, helm.sh/hook-delete-policy: '" + policy + "'}}}\n"
+	}
+	report := func(schema, policy, namespace string) string {
+		dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "called: ''\npatch: true\npolicy: 1\n", "values.schema.json": schema,
+			"templates/x.yaml": "{{ if .Values.patch }}\n" + hook(policy) + "{{ end }}\n", "templates/y.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: why, namespace: '" + namespace + "'}}\n"})
+		var entry operator.Entry
+		entry.ChartPath, entry.Kind, entry.OverrideValues = dir, "Goodbye", map[string]string{"called": "{namespace}-{name}"}
+		entry.Allow.Cluster = []obj.ClusterKind{{Kind: "ClusterRole.rbac.authorization.k8s.io", Name: "{namespace}-{name}"}}
+		api, err := loadAPI(entry, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return kind{entry, api, nil}.report("")
+	}
+	const never = "\nNo Goodbye will be ready"
+	got := report(`{"properties": {"policy": {"type": "string"}}}`, "hook-succeeded", "default")
+	for _, want := range []string{
+		never + ": values don't meet the specifications of the schema",
+		never + " (x.yaml): cluster-scoped ClusterRole \"elsewhere-other\" is a hook that would stay: the operator's watches.yaml allows such only with helm.sh/hook-delete-policy: hook-succeeded,hook-failed; pinned in overrideValues, patch: \"false\" leaves it out\n",
+		never + " (y.yaml): ConfigMap \"why\" in namespace \"default\" is outside of its namespace\n",
+	} {
+		if strings.Count(got, want) != 1 {
+			t.Errorf("the report does not have %q once:\n%s", want, got)
+		}
+	}
+	if got := report("{}", "hook-succeeded,hook-failed", "{{ .Release.Namespace }}"); strings.Contains(got, never) {
+		t.Errorf("the report is:\n%s", got)
+	}
+}
+
 // Who pins what values.yaml lacks is told to look whether it is spelt right.
 func TestReportTellsOfPinsThatValuesLack(t *testing.T) {
 	k := kind{api: &API{chart: &chart.Chart{Metadata: &chart.Metadata{}}, unlisted: []string{"monitoring.passcode"}}}

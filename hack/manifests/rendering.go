@@ -133,6 +133,8 @@ type trial struct {
 	loops bool
 	// tests is whether those of the chart may be run, and so count as what it makes.
 	tests bool
+	// checked is whether the chart's own schema has to take the values, as it does when a release is made. A trial is more than that says.
+	checked bool
 	// allow is what the entry allows.
 	allow    obj.Allow
 	progress *progress
@@ -302,7 +304,7 @@ func (t *trial) renderAtAnyCost(s scenario, leniently bool) ([]rendered, error) 
 		capabilities.APIVersions = append(slices.Clone(stableAPIs), t.asked...)
 	}
 	options := chartutil.ReleaseOptions{Name: t.release.Name, Namespace: t.release.Namespace, Revision: 1, IsInstall: true}
-	all, err := chartutil.ToRenderValuesWithSchemaValidation(c, values, options, &capabilities, true)
+	all, err := chartutil.ToRenderValuesWithSchemaValidation(c, values, options, &capabilities, !t.checked)
 	if err != nil {
 		return nil, err
 	}
