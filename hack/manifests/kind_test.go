@@ -214,6 +214,15 @@ func TestReportTellsWhatIsNeverApplied(t *testing.T) {
 	}
 }
 
+// A chart without values is one, too.
+func TestChartWithoutValues(t *testing.T) {
+	var entry operator.Entry
+	entry.ChartPath = chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "templates/x.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}\n"})
+	if _, err := loadAPI(entry, nil); err != nil {
+		t.Error(err)
+	}
+}
+
 // Who pins what values.yaml lacks is told to look whether it is spelt right.
 func TestReportTellsOfPinsThatValuesLack(t *testing.T) {
 	k := kind{api: &API{chart: &chart.Chart{Metadata: &chart.Metadata{}}, unlisted: []string{"monitoring.passcode"}}}

@@ -536,7 +536,7 @@ func (t *trial) key(o *unstructured.Unstructured) string {
 // leaves are the paths of all values that are no maps with something in them.
 func leaves(value any, path []string) [][]string {
 	fields, ok := value.(map[string]any)
-	if !ok || len(fields) == 0 {
+	if !ok || len(fields) == 0 && len(path) > 0 { // a chart may have no values at all
 		return [][]string{slices.Clone(path)}
 	}
 	var all [][]string
