@@ -240,7 +240,7 @@ func (k kind) report(into string) string {
 	for _, m := range k.api.kinds {
 		if why := k.refusal(m); why != "" {
 			say("The operator gets no right to make %s (%s, %s): %s", m.kind, m.file, cmp.Or(k.condition(m, m.when), k.always()), why)
-			if _, without := k.api.without(func(o *unstructured.Unstructured) bool {
+			if without := k.api.without(func(o *unstructured.Unstructured) bool {
 				return k.api.trial.key(o) == k.api.trial.key(m.objects[0].object)
 			}); without != "" {
 				say("  pinned in overrideValues, %s leaves it out", without)
@@ -295,7 +295,7 @@ func (k kind) hindrances() (all []string) {
 			continue
 		}
 		text := fmt.Sprintf("%s (%s): %s", never, path.Base(r.file), why)
-		if _, without := k.api.without(func(o *unstructured.Unstructured) bool {
+		if without := k.api.without(func(o *unstructured.Unstructured) bool {
 			return o.GetKind() == r.object.GetKind() && k.hindrance(o, sampleRelease.Namespace) != ""
 		}); without != "" {
 			text += "; pinned in overrideValues, " + without + " leaves it out"
@@ -380,26 +380,26 @@ func (a *API) hasTests() bool {
 	return err == nil && slices.ContainsFunc(objects, func(r rendered) bool { return isTest(r.object) })
 }
 
-// without is whether the chart makes such an object by default, and an option, turned, with which it makes none; empty if none does that.
-func (a *API) without(such func(*unstructured.Unstructured) bool) (byDefault bool, option string) {
+// without is an option, turned, with which the chart makes no such object, which it does by default; empty if none does that.
+func (a *API) without(such func(*unstructured.Unstructured) bool) string {
 	has := func(r rendered) bool { return such(r.object) }
 	objects, err := a.trial.byDefault()
 	if err != nil || !slices.ContainsFunc(objects, has) {
-		return false, ""
+		return ""
 	}
 	values, err := a.trial.values()
 	if err != nil {
-		return true, ""
+		return ""
 	}
 	for _, path := range options(values, nil) {
 		now, _, _ := unstructured.NestedBool(values, path...)
 		s, _ := scenario{values: values}.with(path, !now)
 		objects, err := a.trial.render(s, false)
 		if err == nil && !slices.ContainsFunc(objects, has) {
-			return true, fmt.Sprintf("%s: %q", dotted(path), fmt.Sprint(!now))
+			return fmt.Sprintf("%s: %q", dotted(path), fmt.Sprint(!now))
 		}
 	}
-	return true, ""
+	return ""
 }
 
 // writeChart writes the files that Helm has read, which are those that the chart does not ignore.

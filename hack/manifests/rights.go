@@ -363,7 +363,7 @@ func (k kind) tooMuchIn(m made) (all []string) {
 		if !isNew {
 			continue
 		}
-		_, without := k.api.without(func(o *unstructured.Unstructured) bool {
+		without := k.api.without(func(o *unstructured.Unstructured) bool {
 			return o.GetKind() == m.kind && o.GetName() == name && len(k.tooMuchOf(o)) > 0
 		})
 		text := fmt.Sprintf("The operator gets no right to hand out what %s %s does (%s, %s): %s",
