@@ -104,7 +104,9 @@ func newCRD(entry operator.Entry, api *API, spec apiextensionsv1.JSONSchemaProps
 
 // hasPage is whether a custom resource may have a status.url.
 func (a *API) hasPage() bool {
-	return slices.ContainsFunc(a.kinds, func(m made) bool { return slices.ContainsFunc(m.objects, status.HasPage) })
+	return slices.ContainsFunc(a.kinds, func(m made) bool {
+		return slices.ContainsFunc(m.objects, func(v variant) bool { return status.HasPage(v.object) })
+	})
 }
 
 // column of `kubectl get`; one of priority 1 shows with `-o wide` only.

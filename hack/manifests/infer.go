@@ -77,7 +77,7 @@ func newInference(t *trial, scenarios []scenario, allowed []string) *inference {
 func (i *inference) schema(path []string, value any) *apiextensionsv1.JSONSchemaProps {
 	switch value := value.(type) {
 	case map[string]any:
-		if len(value) > 0 {
+		if len(value) > 0 || len(path) == 0 {
 			return i.object(path, value)
 		}
 		return i.unknown(path, "object")

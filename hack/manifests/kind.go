@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -237,13 +239,26 @@ func (k kind) report(into string) string {
 	}
 	for _, m := range k.api.kinds {
 		if why := k.refusal(m); why != "" {
-			say("The operator gets no right to make %s (%s, %s): %s", m.kind, m.file, cmp.Or(m.when, "always: no "+k.entry.Kind+" will be ready"), why)
-			if _, without := k.api.without(func(o *unstructured.Unstructured) bool { return k.api.trial.key(o) == k.api.trial.key(m.objects[0]) }); without != "" {
+			say("The operator gets no right to make %s (%s, %s): %s", m.kind, m.file, cmp.Or(k.condition(m, m.when), k.always()), why)
+			if without := k.api.without(func(o *unstructured.Unstructured) bool {
+				return k.api.trial.key(o) == k.api.trial.key(m.objects[0].object)
+			}); without != "" {
 				say("  pinned in overrideValues, %s leaves it out", without)
 			}
 		}
 		for _, text := range k.tooMuchIn(m) {
 			say("%s", text)
+		}
+	}
+	if len(k.api.kinds) > 0 {
+		for _, text := range k.hindrances() {
+			say("%s", text)
+		}
+		if fixed, err := k.fixedNames(nil); err == nil && len(fixed) > 0 {
+			say("A namespace can have one %s, for these have the same name in each: %s", k.entry.Kind, strings.Join(fixed, ", "))
+			if path := k.freesNames(); path != "" {
+				say("  pinned in overrideValues, %s: \"{name}\" gives each its own", path)
+			}
 		}
 	}
 	if wants := k.api.chart.Metadata.KubeVersion; wants != "" && !chartutil.IsCompatibleRange(wants, oldestKubernetes.Version) {
@@ -258,6 +273,101 @@ func (k kind) report(into string) string {
 	return out.String()
 }
 
+// hindrances are what keeps a custom resource that says nothing from being applied, and no word of watches.yaml allows.
+func (k kind) hindrances() (all []string) {
+	never := "No " + k.entry.Kind + " will be ready"
+	checked := *k.api.trial
+	checked.checked = true
+	if _, err := checked.byDefault(); err != nil {
+		all = append(all, never+": "+err.Error())
+	}
+	elsewhere, err := k.api.trial.as(otherRelease, k.entry) // which some charts have for default
+	if err != nil {
+		return all
+	}
+	objects, err := elsewhere.byDefault()
+	if err != nil {
+		return all
+	}
+	for _, r := range objects {
+		why := k.hindrance(r.object, otherRelease.Namespace)
+		if why == "" {
+			continue
+		}
+		text := fmt.Sprintf("%s (%s): %s", never, path.Base(r.file), why)
+		if without := k.api.without(func(o *unstructured.Unstructured) bool {
+			return o.GetKind() == r.object.GetKind() && k.hindrance(o, sampleRelease.Namespace) != ""
+		}); without != "" {
+			text += "; pinned in overrideValues, " + without + " leaves it out"
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+// hindrance is why no custom resource in a namespace may have an object, whatever is allowed, empty if one may.
+func (k kind) hindrance(o *unstructured.Unstructured, namespace string) string {
+	if k.inNoNamespace(made{apiVersion: o.GetAPIVersion(), kind: o.GetKind()}) {
+		if err := release.CheckGoes(o); err != nil {
+			return err.Error()
+		}
+	} else if of := o.GetNamespace(); of != "" && of != namespace {
+		return obj.Describe(o.GetKind(), of, o.GetName()) + " is outside of its namespace"
+	}
+	return ""
+}
+
+// fixedNames are the objects in namespaces that the chart makes by default, by names that are the same for another custom resource there. The value at own, if that is not
+// empty, is the name of the custom resource.
+func (k kind) fixedNames(own []string) (fixed []string, err error) {
+	for i, of := range []*metav1.ObjectMeta{sampleRelease, {Name: otherRelease.Name, Namespace: sampleRelease.Namespace}} {
+		trial, err := k.api.trial.as(of, k.entry)
+		if err != nil {
+			return nil, err
+		}
+		values, err := trial.values()
+		if err != nil {
+			return nil, err
+		}
+		s := scenario{values: values}
+		if len(own) > 0 {
+			s, _ = s.with(own, of.Name)
+		}
+		objects, err := trial.render(s, false)
+		if err != nil {
+			return nil, err
+		}
+		var names []string
+		for _, r := range objects {
+			if !k.inNoNamespace(made{apiVersion: r.object.GetAPIVersion(), kind: r.object.GetKind()}) && k.hindrance(r.object, of.Namespace) == "" {
+				names = append(names, r.object.GetKind()+" "+r.object.GetName())
+			}
+		}
+		if i == 0 {
+			fixed = slices.Compact(slices.Sorted(slices.Values(names)))
+		}
+		fixed = slices.DeleteFunc(fixed, func(name string) bool { return !slices.Contains(names, name) })
+	}
+	return fixed, nil
+}
+
+// freesNames is a value that, as the name of the custom resource, leaves none of them, empty if none does alone.
+func (k kind) freesNames() string {
+	values, err := k.api.trial.values()
+	if err != nil {
+		return ""
+	}
+	for _, path := range leaves(values, nil) {
+		if !strings.Contains(strings.ToLower(path[len(path)-1]), "name") {
+			continue
+		}
+		if fixed, err := k.fixedNames(path); err == nil && len(fixed) == 0 {
+			return dotted(path)
+		}
+	}
+	return ""
+}
+
 // hasTests is whether there are some as the chart comes.
 func (a *API) hasTests() bool {
 	values, err := a.trial.values()
@@ -270,26 +380,26 @@ func (a *API) hasTests() bool {
 	return err == nil && slices.ContainsFunc(objects, func(r rendered) bool { return isTest(r.object) })
 }
 
-// without is whether the chart makes such an object by default, and an option, turned, with which it makes none; empty if none does that.
-func (a *API) without(such func(*unstructured.Unstructured) bool) (byDefault bool, option string) {
+// without is an option, turned, with which the chart makes no such object, which it does by default; empty if none does that.
+func (a *API) without(such func(*unstructured.Unstructured) bool) string {
 	has := func(r rendered) bool { return such(r.object) }
 	objects, err := a.trial.byDefault()
 	if err != nil || !slices.ContainsFunc(objects, has) {
-		return false, ""
+		return ""
 	}
 	values, err := a.trial.values()
 	if err != nil {
-		return true, ""
+		return ""
 	}
 	for _, path := range options(values, nil) {
 		now, _, _ := unstructured.NestedBool(values, path...)
 		s, _ := scenario{values: values}.with(path, !now)
 		objects, err := a.trial.render(s, false)
 		if err == nil && !slices.ContainsFunc(objects, has) {
-			return true, fmt.Sprintf("%s: %q", dotted(path), fmt.Sprint(!now))
+			return fmt.Sprintf("%s: %q", dotted(path), fmt.Sprint(!now))
 		}
 	}
-	return true, ""
+	return ""
 }
 
 // writeChart writes the files that Helm has read, which are those that the chart does not ignore.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -104,6 +105,121 @@ func TestReport(t *testing.T) {
 				t.Errorf("with %q in allow.kinds, the report does not have %q once:\n%s", kinds, want, report)
 			}
 		}
+	}
+}
+
+// Who makes a kind of a chart that gives objects one name, whatever the custom resource's, is told which, and of a value that gives each its own: a second custom resource in a
+// namespace would find them in its way.
+func TestReportTellsOfFixedNames(t *testing.T) {
+	report := func(wired string) string {
+		dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "account: {name: fixed-sa}\nnickname: a\ntext: b\n",
+			"templates/x.yaml": "{apiVersion: v1, kind: ServiceAccount, metadata: {name: {{ .Values.account.name }}}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: {{ .Release.Name }}}}\n" +
+				"---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: '{{ .Release.Namespace }}-{{ .Release.Name }}', annotations: {b: '{{ .Values.nickname }}{{ .Values.text }}'}}}\n" + wired})
+		var entry operator.Entry
+		entry.ChartPath, entry.Kind = dir, "Goodbye"
+		api, err := loadAPI(entry, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return kind{entry, api, nil}.report("")
+	}
+	const told, remedy = "\nA namespace can have one Goodbye, for these have the same name in each: ", "\n  pinned in overrideValues, account.name: \"{name}\" gives each its own\n"
+	if got := report(""); strings.Count(got, told+"ServiceAccount fixed-sa"+remedy) != 1 {
+		t.Errorf("the report is:\n%s", got)
+	}
+	// No value has a say in the other one.
+	if got := report("---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: wired}}\n"); strings.Count(got, told+"ConfigMap wired, ServiceAccount fixed-sa\n") != 1 || strings.Contains(got, remedy) {
+		t.Errorf("the report is:\n%s", got)
+	}
+}
+
+// An object is said to need the option that it needs, of many at once none is picked, and a role is said to be in the file in which it is.
+func TestReportBlamesNoOtherOption(t *testing.T) {
+	const role = "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: %s}, rules: [{apiGroups: [''], resources: [secrets], verbs: [get]}]}\n"
+	dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "aside: true\nmetrics: false\nmonitor: false\nprobe: false\n",
+		"templates/a.yaml": fmt.Sprintf(role, "a") + "{{ if and .Values.metrics .Values.monitor }}\n---\n{apiVersion: monitoring.coreos.com/v1, kind: ServiceMonitor, metadata: {name: x}}\n{{ end }}\n" +
+			"{{ if .Values.probe }}\n---\n{apiVersion: monitoring.coreos.com/v1, kind: Probe, metadata: {name: x}}\n{{ end }}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {aside: '{{ .Values.aside }}'}}\n",
+		"templates/b.yaml": fmt.Sprintf(role, "b")})
+	var entry operator.Entry
+	entry.ChartPath, entry.Kind = dir, "Goodbye"
+	api, err := loadAPI(entry, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := kind{entry, api, nil}.report("")
+	for _, want := range []string{"ServiceMonitor (a.yaml, several options): ", "Probe (a.yaml, probe: true): ", "what Role a does (a.yaml, ", "what Role b does (b.yaml, "} {
+		if !strings.Contains(report, want) {
+			t.Errorf("the report does not have %q:\n%s", want, report)
+		}
+	}
+}
+
+// Roles, and what is in no namespace, are made as the chart has them for a custom resource that says nothing: of what an option has more, the report says that no word allows it, but for the
+// option pinned, and of rights that no word gives, that there is none.
+func TestReportTellsWhatNoWordAllows(t *testing.T) {
+	const rbac = "apiVersion: rbac.authorization.k8s.io/v1, kind: "
+	dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "fullnameOverride: ''\nmore: false\nwith: false\n",
+		"templates/x.yaml": "{" + rbac + "ClusterRole, metadata: {name: '{{ .Values.fullnameOverride }}'}, rules: [{apiGroups: [''], resources: [pods{{ if .Values.more }}, secrets{{ end }}], verbs: [get]}, " +
+			"{apiGroups: [''], resources: [users], verbs: [impersonate]}]}\n{{ if .Values.with }}\n---\n{" + rbac + "Role, metadata: {name: x}}\n{{ end }}\n"})
+	var entry operator.Entry
+	entry.ChartPath, entry.Kind, entry.OverrideValues = dir, "Goodbye", map[string]string{"fullnameOverride": "{namespace}-{name}"}
+	entry.Allow.Cluster = []obj.ClusterKind{{Kind: "ClusterRole.rbac.authorization.k8s.io", Name: "{namespace}-{name}"}}
+	api, err := loadAPI(entry, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := kind{entry, api, nil}.report("")
+	for _, want := range []string{
+		"ClusterRole default-sample does (x.yaml, always: no Goodbye will be ready): impersonate on users: it gives the right to give rights, which no word of watches.yaml allows\n",
+		"ClusterRole default-sample does (x.yaml, more: true, which only overrideValues may set): get on pods, secrets: it reaches Secrets, which takes secrets: true, impersonate on users: it gives",
+		"Role (x.yaml, with: true, which only overrideValues may set): it hands out rights, so that it needs Role.rbac.authorization.k8s.io in allow.kinds\n",
+	} {
+		if strings.Count(report, want) != 1 {
+			t.Errorf("the report does not have %q once:\n%s", want, report)
+		}
+	}
+}
+
+// What keeps every custom resource from being applied and no word of watches.yaml allows is told, with an option that leaves it out: an object in another namespace, a hook in none that
+// would stay, and values that the chart's own schema does not take.
+func TestReportTellsWhatIsNeverApplied(t *testing.T) {
+	hook := func(policy string) string {
+		return "---\n{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: '{{ .Values.called }}', annotations: {helm.sh/hook: pre-install, helm.sh/hook-delete-policy: '" + policy + "'}}}\n"
+	}
+	report := func(schema, policy, namespace string) string {
+		dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "called: ''\npatch: true\npolicy: 1\n", "values.schema.json": schema,
+			"templates/x.yaml": "{{ if .Values.patch }}\n" + hook(policy) + "{{ end }}\n", "templates/y.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: why, namespace: '" + namespace + "'}}\n"})
+		var entry operator.Entry
+		entry.ChartPath, entry.Kind, entry.OverrideValues = dir, "Goodbye", map[string]string{"called": "{namespace}-{name}"}
+		entry.Allow.Cluster = []obj.ClusterKind{{Kind: "ClusterRole.rbac.authorization.k8s.io", Name: "{namespace}-{name}"}}
+		api, err := loadAPI(entry, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return kind{entry, api, nil}.report("")
+	}
+	const never = "\nNo Goodbye will be ready"
+	got := report(`{"properties": {"policy": {"type": "string"}}}`, "hook-succeeded", "default")
+	for _, want := range []string{
+		never + ": values don't meet the specifications of the schema",
+		never + " (x.yaml): cluster-scoped ClusterRole \"elsewhere-other\" is a hook that would stay: the operator's watches.yaml allows such only with helm.sh/hook-delete-policy: hook-succeeded,hook-failed; pinned in overrideValues, patch: \"false\" leaves it out\n",
+		never + " (y.yaml): ConfigMap \"why\" in namespace \"default\" is outside of its namespace\n",
+	} {
+		if strings.Count(got, want) != 1 {
+			t.Errorf("the report does not have %q once:\n%s", want, got)
+		}
+	}
+	if got := report("{}", "hook-succeeded,hook-failed", "{{ .Release.Namespace }}"); strings.Contains(got, never) {
+		t.Errorf("the report is:\n%s", got)
+	}
+}
+
+// A chart without values is one, too.
+func TestChartWithoutValues(t *testing.T) {
+	var entry operator.Entry
+	entry.ChartPath = chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "templates/x.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}\n"})
+	if _, err := loadAPI(entry, nil); err != nil {
+		t.Error(err)
 	}
 }
 

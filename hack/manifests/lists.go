@@ -332,9 +332,9 @@ func (k kind) images() []string {
 		if !hasPods {
 			continue
 		}
-		for _, object := range m.objects {
+		for _, v := range m.objects {
 			for _, field := range []string{"containers", "initContainers"} {
-				containers, _, _ := unstructured.NestedSlice(object.Object, append(slices.Clone(template), "spec", field)...)
+				containers, _, _ := unstructured.NestedSlice(v.object.Object, append(slices.Clone(template), "spec", field)...)
 				for _, container := range containers {
 					fields, _ := container.(map[string]any)
 					if image, _ := fields["image"].(string); imageReference.MatchString(image) {

@@ -133,6 +133,8 @@ type trial struct {
 	loops bool
 	// tests is whether those of the chart may be run, and so count as what it makes.
 	tests bool
+	// checked is whether the chart's own schema has to take the values, as it does when a release is made. A trial is more than that says.
+	checked bool
 	// allow is what the entry allows.
 	allow    obj.Allow
 	progress *progress
@@ -302,7 +304,7 @@ func (t *trial) renderAtAnyCost(s scenario, leniently bool) ([]rendered, error) 
 		capabilities.APIVersions = append(slices.Clone(stableAPIs), t.asked...)
 	}
 	options := chartutil.ReleaseOptions{Name: t.release.Name, Namespace: t.release.Namespace, Revision: 1, IsInstall: true}
-	all, err := chartutil.ToRenderValuesWithSchemaValidation(c, values, options, &capabilities, true)
+	all, err := chartutil.ToRenderValuesWithSchemaValidation(c, values, options, &capabilities, !t.checked)
 	if err != nil {
 		return nil, err
 	}
@@ -448,13 +450,19 @@ type made struct {
 	// when is the value that it needs, empty if it is there by default.
 	when string
 	// objects are all that differ: most renderings make the same, and there are thousands.
-	objects []*unstructured.Unstructured
+	objects []variant
+}
+
+// variant is an object as it is with a value, when, or by default if that is empty.
+type variant struct {
+	rendered
+	when string
 }
 
 // kinds are those that the chart makes in some scenario, or in one where a single value is another one.
 func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 	found, seen := map[string]*made{}, map[[sha256.Size]byte]bool{}
-	note := func(s scenario, leniently bool) error {
+	note := func(s scenario, when string, leniently bool) error {
 		objects, err := t.render(s, leniently)
 		if err != nil {
 			return err
@@ -467,20 +475,21 @@ func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 			t.workloads = max(t.workloads, len(scalable))
 			key := t.key(r.object)
 			if found[key] == nil {
-				found[key] = &made{apiVersion: r.object.GetAPIVersion(), kind: r.object.GetKind(), file: path.Base(r.file), when: s.why}
+				found[key] = &made{apiVersion: r.object.GetAPIVersion(), kind: r.object.GetKind(), file: path.Base(r.file), when: when}
 			}
 			if content := sha256.Sum256([]byte(compact(r.object.Object))); !seen[content] {
 				seen[content] = true
-				found[key].objects = append(found[key].objects, r.object)
+				found[key].objects = append(found[key].objects, variant{r, when})
 			}
 		}
 		return nil
 	}
-	if err := note(scenarios[0], false); err != nil {
+	if err := note(scenarios[0], "", false); err != nil {
 		return nil, err
 	}
 	for i, begin := range scenarios {
-		var single []scenario
+		begin.why = "several options" // or what a sample says
+		single := []scenario{begin}   // first: what it has is not because of another option
 		for _, path := range leaves(begin.values, nil) {
 			now, _, _ := unstructured.NestedFieldNoCopy(begin.values, path...)
 			var others []any
@@ -496,10 +505,13 @@ func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 				single = append(single, s)
 			}
 		}
-		for _, s := range append(single, begin) {
-			s.why = cmp.Or(s.why, "several options") // or what a sample says
+		for n, s := range single {
+			when := s.why
+			if i > 0 && n > 0 {
+				when = begin.why + " and " + when
+			}
 			// Options that are on together may exclude each other.
-			if err := note(s, true); err != nil && i == 0 {
+			if err := note(s, when, true); err != nil && i == 0 {
 				line, _, _ := strings.Cut(err.Error(), "\n")
 				t.broken = append(t.broken, leftOut{path: s.why, why: line})
 			}
@@ -524,7 +536,7 @@ func (t *trial) key(o *unstructured.Unstructured) string {
 // leaves are the paths of all values that are no maps with something in them.
 func leaves(value any, path []string) [][]string {
 	fields, ok := value.(map[string]any)
-	if !ok || len(fields) == 0 {
+	if !ok || len(fields) == 0 && len(path) > 0 { // a chart may have no values at all
 		return [][]string{slices.Clone(path)}
 	}
 	var all [][]string

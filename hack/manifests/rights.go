@@ -63,7 +63,7 @@ func (k kind) children() []child {
 		gvk := groupVersionKind(m)
 		why := k.entry.Kind + ": " + m.file
 		if m.when != "" {
-			why += ", with " + m.when
+			why += ", with " + k.condition(m, m.when)
 		}
 		all = append(all, child{gvk.Group, resourceOf(gvk), line(why), k.refusal(m), k.inNoNamespace(m)})
 	}
@@ -104,12 +104,20 @@ func (k kind) inNoNamespace(m made) bool {
 		k.entry.Allow.HasCluster(of)
 }
 
+// condition is the value that what is made needs, and who may set it. What hands out rights, or is in no namespace, has to be as it is for a custom resource that says nothing.
+func (k kind) condition(m made, when string) string {
+	if when != "" && (k.inNoNamespace(m) || obj.HandsOut(groupVersionKind(m).GroupKind())) {
+		when += ", which only overrideValues may set"
+	}
+	return when
+}
+
 // refusal is why the operator gets no right to a kind.
 func (k kind) refusal(m made) string {
 	switch {
 	case k.inNoNamespace(m):
-		for _, o := range m.objects {
-			if err := k.entry.Allow.InNoNamespace(sampleRelease, groupVersionKind(m).GroupKind(), o.GetName()); err != nil {
+		for _, v := range m.objects {
+			if err := k.entry.Allow.InNoNamespace(sampleRelease, groupVersionKind(m).GroupKind(), v.object.GetName()); err != nil {
 				return err.Error()
 			}
 		}
@@ -267,7 +275,7 @@ func handedOut(kinds []kind, role string) (text string, err error) {
 			return "", err
 		}
 		for i, r := range objects {
-			m := made{apiVersion: r.object.GetAPIVersion(), kind: r.object.GetKind(), objects: []*unstructured.Unstructured{r.object}}
+			m := made{apiVersion: r.object.GetAPIVersion(), kind: r.object.GetKind(), objects: []variant{{rendered: r}}}
 			if m.kind != role || !obj.HandsOut(r.object.GroupVersionKind().GroupKind()) || k.refusal(m) != "" {
 				continue
 			}
@@ -330,7 +338,7 @@ func (k kind) tooMuch(rule rbacv1.PolicyRule) string {
 	}
 	switch {
 	case has(rule.Verbs, "bind", "escalate", "impersonate") || has(rule.Verbs, "*") && has(rule.APIGroups, rbacv1.GroupName, "*"):
-		return "it gives the right to give rights"
+		return "it gives the right to give rights, which no word of watches.yaml allows"
 	case !k.entry.Secrets && has(rule.APIGroups, "", "*") && slices.ContainsFunc(rule.Resources, func(resource string) bool {
 		return resource == "*" || resource == "secrets" || strings.HasPrefix(resource, "secrets/")
 	}):
@@ -339,23 +347,27 @@ func (k kind) tooMuch(rule rbacv1.PolicyRule) string {
 	return ""
 }
 
-// tooMuchIn says of each role of a kind what it hands out that the operator may not have.
+// tooMuchIn says of each role of a kind what it hands out that the operator may not have: of what it does by default, and of what only an option has more.
 func (k kind) tooMuchIn(m made) (all []string) {
 	told := map[string]bool{}
-	for _, o := range m.objects {
-		reasons := k.tooMuchOf(o)
-		if told[o.GetName()] || len(reasons) == 0 {
+	for _, v := range m.objects {
+		name := v.object.GetName()
+		var reasons []string
+		isNew := false
+		for _, rule := range k.tooMuchOf(v.object) {
+			why := k.tooMuch(rule)
+			reasons = append(reasons, fmt.Sprintf("%s on %s: %s", strings.Join(rule.Verbs, ", "), strings.Join(rule.Resources, ", "), why))
+			isNew = isNew || !told[name+" "+why]
+			told[name+" "+why] = true
+		}
+		if !isNew {
 			continue
 		}
-		told[o.GetName()] = true
-		always, without := k.api.without(func(other *unstructured.Unstructured) bool {
-			return other.GetKind() == m.kind && other.GetName() == o.GetName() && len(k.tooMuchOf(other)) > 0
+		without := k.api.without(func(o *unstructured.Unstructured) bool {
+			return o.GetKind() == m.kind && o.GetName() == name && len(k.tooMuchOf(o)) > 0
 		})
-		file := m.file
-		if always {
-			file += ", always: no " + k.entry.Kind + " will be ready"
-		}
-		text := fmt.Sprintf("The operator gets no right to hand out what %s %s does (%s): %s", m.kind, o.GetName(), file, strings.Join(reasons, ", "))
+		text := fmt.Sprintf("The operator gets no right to hand out what %s %s does (%s, %s): %s",
+			m.kind, name, path.Base(v.file), cmp.Or(k.condition(m, v.when), k.always()), strings.Join(reasons, ", "))
 		if without != "" {
 			text += "; pinned in overrideValues, " + without + " leaves it out"
 		}
@@ -364,18 +376,16 @@ func (k kind) tooMuchIn(m made) (all []string) {
 	return all
 }
 
-// tooMuchOf are the rules of a role that the operator may not hand out, and why.
-func (k kind) tooMuchOf(o *unstructured.Unstructured) (reasons []string) {
+// always is what comes of what is refused and there by default.
+func (k kind) always() string { return "always: no " + k.entry.Kind + " will be ready" }
+
+// tooMuchOf are the rules of a role that the operator may not hand out.
+func (k kind) tooMuchOf(o *unstructured.Unstructured) []rbacv1.PolicyRule {
 	if !obj.HandsOut(o.GroupVersionKind().GroupKind()) {
 		return nil
 	}
 	given, _ := rulesOf(rendered{object: o}) // bindings have none, and what can't be read writeRole says
-	for _, rule := range given {
-		if why := k.tooMuch(rule); why != "" {
-			reasons = append(reasons, fmt.Sprintf("%s on %s: %s", strings.Join(rule.Verbs, ", "), strings.Join(rule.Resources, ", "), why))
-		}
-	}
-	return reasons
+	return slices.DeleteFunc(given, func(rule rbacv1.PolicyRule) bool { return k.tooMuch(rule) == "" })
 }
 
 const (

@@ -86,7 +86,7 @@ func TestRightsThatAnEntryAllows(t *testing.T) {
 		withSecrets = "- apiGroups:\n  - \"\"\n  - apps\n  resources:\n  - pods\n  - secrets\n  verbs:\n  - get\n- apiGroups:\n  - '*'\n  resources:\n  - '*'\n  verbs:\n  - list\n" +
 			"- apiGroups:\n  - \"\"\n  resources:\n  - secrets/x\n  verbs:\n  - watch\n"
 		ofRole  = "# No right to hand out what Role x of each Goodbye may (by x.yaml): "
-		noGrant = "it gives the right to give rights\n"
+		noGrant = "it gives the right to give rights, which no word of watches.yaml allows\n"
 	)
 	for _, c := range []struct{ watches, want string }{
 		{watches, handed + apps + ofRole + noGrant + ofRole + "it reaches Secrets, which takes secrets: true\n# Say why"},
@@ -148,11 +148,11 @@ func TestRightsBesideANameThatIsNotAllowed(t *testing.T) {
 	if !strings.Contains(got, "  resources: [clusterroles]\n") || !strings.Contains(got, "- deployments\n") || strings.Contains(got, "replicasets") || strings.Contains(got, "daemonsets") {
 		t.Errorf("the rights in no namespace are:\n%s", got)
 	}
-	if role := read(t, "config/rbac/role.yaml"); !strings.Contains(role, "# No right to "+psp) || !strings.Contains(role, "# - Goodbye: x.yaml, with psp: true\n") || !strings.Contains(role, "# No right to "+more) {
+	if role := read(t, "config/rbac/role.yaml"); !strings.Contains(role, "# No right to "+psp) || !strings.Contains(role, "# - Goodbye: x.yaml, with psp: true, which only overrideValues may set\n") || !strings.Contains(role, "# No right to "+more) {
 		t.Errorf("what is refused is not named:\n%s", role)
 	}
 	report := k.report("")
-	for _, want := range []string{"to make ClusterRole (x.yaml, psp: true): " + psp, "to make ClusterRole (x.yaml, always: no Goodbye will be ready): " + more, "\n  pinned in overrideValues, more: \"false\" leaves it out\n"} {
+	for _, want := range []string{"to make ClusterRole (x.yaml, psp: true, which only overrideValues may set): " + psp, "to make ClusterRole (x.yaml, always: no Goodbye will be ready): " + more, "\n  pinned in overrideValues, more: \"false\" leaves it out\n"} {
 		if !strings.Contains(report, want) {
 			t.Errorf("the report does not have %s:\n%s", want, report)
 		}
@@ -171,7 +171,7 @@ func TestToldOfRolesThatHandOutTooMuch(t *testing.T) {
 		t.Fatal(err)
 	}
 	const ofX = "The operator gets no right to hand out what Role x does (x.yaml, always: no Goodbye will be ready): get, list on secrets: it reaches Secrets, which takes secrets: true\n"
-	const ofBackup = "The operator gets no right to hand out what Role backup does (x.yaml): get, list on secrets: it reaches Secrets, which takes secrets: true\n"
+	const ofBackup = "The operator gets no right to hand out what Role backup does (x.yaml, backup: true, which only overrideValues may set): get, list on secrets: it reaches Secrets, which takes secrets: true\n"
 	watches := read(t, watchesFile)
 	for _, c := range []struct {
 		more string

@@ -123,7 +123,7 @@ func (a Ask) Same(other Ask) bool {
 
 func (a Ask) String() string {
 	if a.what == "content" {
-		return a.object + ", which is not as the chart makes it for a custom resource that says nothing"
+		return a.object + ", which is not as the chart makes it for a custom resource that says nothing: only overrideValues there may change it"
 	}
 	key := fmt.Sprintf("%s %q", a.what, a.key)
 	if a.what == "host" && a.key == everyHost {

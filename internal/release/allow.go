@@ -167,7 +167,7 @@ func (op *operation) refuseInNoNamespace(resources kube.ResourceList) error {
 			err = object.CheckReach(made, owner.GetNamespace(), op.isNamespaced)
 		}
 		if err == nil {
-			err = checkGoes(made)
+			err = CheckGoes(made)
 		}
 		if err != nil {
 			return notAllowed{fmt.Errorf("not allowed: %w", err)}
@@ -176,8 +176,8 @@ func (op *operation) refuseInNoNamespace(resources kube.ResourceList) error {
 	return nil
 }
 
-// checkGoes is why a hook may not be in no namespace: it is no part of the release, and no garbage collector removes what Helm leaves.
-func checkGoes(made *unstructured.Unstructured) error {
+// CheckGoes is why a hook may not be in no namespace: it is no part of the release, and no garbage collector removes what Helm leaves.
+func CheckGoes(made *unstructured.Unstructured) error {
 	policy := made.GetAnnotations()[release.HookDeleteAnnotation]
 	if !object.IsHook(made) || strings.Contains(policy, string(release.HookSucceeded)) && strings.Contains(policy, string(release.HookFailed)) {
 		return nil

@@ -25,7 +25,7 @@ var causes = []struct {
 	permanent       bool
 }{
 	// First, for it quotes what authors write.
-	{regexp.MustCompile(`(?s)^.*?(not allowed: .* the operator's watches\.yaml allows .*)$`), "NotAllowed", "$1", "Change the spec, or ask the platform team to allow it there (allow, secrets or tests, for this kind).", true},
+	{regexp.MustCompile(`(?s)^.*?(not allowed: .* the operator's watches\.yaml allows .*)$`), "NotAllowed", "$1", "Change the spec, or ask the platform team to allow it there (allow, overrideValues, secrets or tests, for this kind).", true},
 	{regexp.MustCompile(`(?s)^.*?(not allowed: to render the chart with this spec .*)$`), "NotAllowed", "$1", "", true},
 	{regexp.MustCompile(`is not controlled by this custom resource`), "ObjectInTheWay", "", "", true},
 	{regexp.MustCompile(`(?s)^.*?(\w+ "[^"]*" in namespace "[^"]+") exists and cannot be imported.*$`), "ObjectInTheWay",
@@ -40,10 +40,12 @@ var causes = []struct {
 	{regexp.MustCompile(`because it is being terminated`), "NamespaceTerminating", "", "", false},
 	{regexp.MustCompile(`the chart no longer makes .* which is to be deleted: .*User "[^"]*" cannot `), "Forbidden", "",
 		"Give the operator's ServiceAccount this right back until that is done, as docs/upgrade.md says.", true},
-	{regexp.MustCompile(`User "[^"]*" cannot |is attempting to grant RBAC permissions not currently held`), "Forbidden", "",
+	{regexp.MustCompile(`is attempting to grant RBAC permissions not currently held`), "Forbidden", "",
+		"Give the operator's ServiceAccount these rights: make manifests (of an operator of your own: make manifests INTO=DIR) adds those that the chart hands out by default, those on Secrets only with secrets: true in watches.yaml, and none to give rights; then apply the result.", true},
+	{regexp.MustCompile(`User "[^"]*" cannot `), "Forbidden", "",
 		"Give the operator's ServiceAccount this right: make manifests (of an operator of your own: make manifests INTO=DIR) adds it if a sample (config/samples, or DIR/samples) makes this object; then apply the result.", true},
 	{regexp.MustCompile(`^spec not found$`), "InvalidValues", "There is no spec", "Write spec: {}, or have the CRD do so (default: {}).", true},
-	{regexp.MustCompile(`don't meet the specifications of the schema`), "InvalidValues", "", "Correct the spec.", true},
+	{regexp.MustCompile(`don't meet the specifications of the schema`), "InvalidValues", "", "Correct the spec, or have the platform team correct what the operator's watches.yaml pins (overrideValues).", true},
 	// What a chart refuses with its functions fail and required. Where in a template it does
 	// helps nobody to correct a spec.
 	{regexp.MustCompile(`(?s)^.*execution error at \([^)]*\): (.*)$`), "InvalidValues", "$1", "Correct the spec.", true},

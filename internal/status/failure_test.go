@@ -24,9 +24,11 @@ func TestExplain(t *testing.T) {
 		{`release name "x" is taken by Memo "x" in this namespace: rename one of the two`, "ReleaseName", `taken by Memo "x"`, true},
 		{`failed to create resource: services "x" is forbidden: exceeded quota: q, requested: services=1`, "QuotaExceeded", `services "x"`, true},
 		{`configmaps "r" is forbidden: unable to create new content in namespace a because it is being terminated`, "NamespaceTerminating", `namespace a`, false},
-		{`roles.rbac.authorization.k8s.io "x" is forbidden: user "system:serviceaccount:o:m" (groups=["g"]) is attempting to grant RBAC permissions not currently held: {APIGroups:[""]}`, "Forbidden", "config/samples", true},
+		{`roles.rbac.authorization.k8s.io "x" is forbidden: user "system:serviceaccount:o:m" (groups=["g"]) is attempting to grant RBAC permissions not currently held: {APIGroups:[""]}`, "Forbidden", "make manifests INTO=DIR", true},
+		{`roles.rbac.authorization.k8s.io "x" is forbidden: user "system:serviceaccount:o:m" (groups=["g"]) is attempting to grant RBAC permissions not currently held:
+{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}`, "Forbidden", "those on Secrets only with secrets: true in watches.yaml", true},
 		{`deployments.apps is forbidden: User "system:serviceaccount:o:m" cannot create resource "deployments" in API group "apps" in the namespace "a"`, "Forbidden", "make manifests INTO=DIR", true},
-		{"values don't meet the specifications of the schema(s) in the following chart(s):\nwelcome:\n- replicas: must be >= 0", "InvalidValues", "replicas", true},
+		{"values don't meet the specifications of the schema(s) in the following chart(s):\nwelcome:\n- replicas: must be >= 0", "InvalidValues", "pins (overrideValues)", true},
 		{`spec not found`, "InvalidValues", "There is no spec. Write spec: {}, or have the CRD", true},
 		{`execution error at (welcome/templates/ingress.yaml:14:15): ingress.host must be set while ingress.enabled is true`, "InvalidValues", "ingress.host must be set while ingress.enabled is true. Correct", true},
 		{"execution error at (x/templates/NOTES.txt:9:4): \nPASSWORDS ERROR: provide your passwords\n", "InvalidValues", "PASSWORDS ERROR: provide your passwords. Correct", true},

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -212,6 +213,30 @@ func TestMakeKind(t *testing.T) {
 	s.must(env.Client.Delete(ctx, object))
 	s.awaitGone(object.DeepCopy(), sample.GetName())
 	s.awaitGone(&appsv1.Deployment{}, sample.GetName())
+}
+
+// A kind whose role hands out rights on Secrets says which line of its entry that takes, and with that line, it is ready.
+func TestMakeKindWithARoleForSecrets(t *testing.T) {
+	chart := t.TempDir()
+	for name, text := range map[string]string{
+		"Chart.yaml":        "{apiVersion: v2, name: reader, version: 0.1.0}",
+		"templates/it.yaml": "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: {{ .Release.Name }}}, rules: [{apiGroups: [''], resources: [secrets], verbs: [get]}]}\n",
+	} {
+		file := filepath.Join(chart, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const allow = "  allow: {kinds: [Role.rbac.authorization.k8s.io]}\n"
+	for _, c := range []struct{ kind, settings, condition, says string }{
+		{"Readera", allow, "Stalled", "those on Secrets only with secrets: true in watches.yaml"},
+		{"Readerb", allow + "  secrets: true\n", "Ready", ""},
+	} {
+		s := newScene(t)
+		s.operatorOf(makeKind(s, chart, c.kind, "", c.settings))
+		s.createOf(c.kind, "hello")
+		s.awaitOf(c.kind, "hello", c.condition, c.says)
+	}
 }
 
 // A kind may have what is in no namespace, and hand out rights, if its entry says so: then the operator gets exactly the rights for that, and to make what is not
