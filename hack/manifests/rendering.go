@@ -229,11 +229,11 @@ func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
 		t.loops = t.loops || loopFunction.MatchString(source)
 	}
 	t.words = slices.Sorted(maps.Keys(words))
-	for _, text := range slices.Sorted(maps.Keys(texts)) {
+	for _, text := range slices.Backward(slices.Sorted(maps.Keys(texts))) { // last those with which a chart most often can't be rendered
 		t.compared = append(t.compared, text)
 	}
-	for _, limit := range slices.Sorted(maps.Keys(limits)) {
-		if !t.loops || limit <= few {
+	for _, limit := range slices.Backward(slices.Sorted(maps.Keys(limits))) {
+		if !t.loops || limit < 10 { // loops may be in loops
 			t.limits = append(t.limits, float64(limit))
 		}
 	}
