@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	obj "demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 // inference finds out what the authors of custom resources may set of a chart, by trying each value: where it gets to, and whether it
@@ -31,6 +32,15 @@ type inference struct {
 	docs          docs
 	allowed       []string
 	left          []leftOut
+	// texts and numbers are those that are fields so far.
+	texts, numbers []setting
+}
+
+// setting is a value that authors may set.
+type setting struct {
+	path, at []string
+	of       func(value any) any
+	schema   apiextensionsv1.JSONSchemaProps
 }
 
 // leftOut is a value that is no field of the kind.
@@ -60,6 +70,11 @@ const oneLine = `^[^\r\n]*$`
 
 // evaluated is what is left of a text that is run as a template.
 const evaluated, template = markText + "eval", `{{ print "` + markText + `" "eval" }}`
+
+// encoded is in base64 what is only left whole where a template quotes it, and decodedText what that reaches elsewhere. It is one word.
+var encoded = base64.StdEncoding.EncodeToString([]byte(wild + "x"))
+
+const decodedText = "more than a text, decoded"
 
 // newInference tries the chart of an entry as it comes, with each sample, and with all options on.
 func newInference(t *trial, scenarios []scenario, allowed []string) *inference {
@@ -245,7 +260,7 @@ func (i *inference) text(path, at []string, of func(text string) any, schema api
 		schema.Pattern = noVariable // it might name one that has a Secret
 	}
 	switch inFile := o.gets(inSecretFile); {
-	case o.gets(inLines), inFile && schema.Pattern != "":
+	case o.gets(inLines), o.gets(inShell), inFile && schema.Pattern != "":
 		schema.Pattern = oneWord
 	case inFile:
 		schema.Pattern = oneLine
@@ -271,7 +286,11 @@ func (i *inference) text(path, at []string, of func(text string) any, schema api
 	if len(schema.Enum) > 0 || i.isAllowed(path) { // who lists it in watches.yaml trusts its authors with lines of a configuration, too
 		schema.Pattern = ""
 	}
-	return i.judge(path, o, schema)
+	judged := i.judge(path, o, schema)
+	if judged != nil && !i.isAllowed(path) && !o.gets(isName) {
+		i.texts = append(i.texts, setting{path, at, func(text any) any { return of(text.(string)) }, schema})
+	}
+	return judged
 }
 
 // number is more than an integer where values.schema.json says so, or a field of Kubernetes takes more.
@@ -288,7 +307,11 @@ func (i *inference) number(path []string, value any) *apiextensionsv1.JSONSchema
 	if !fraction && i.mayBeText(path, o, said) { // in a CRD, what may be a text is no fraction
 		schema.Type, schema.XIntOrString, schema.Pattern = "", true, oneWordOrPercent
 	}
-	return i.judge(path, o, schema)
+	judged := i.judge(path, o, schema)
+	if judged != nil && !i.isAllowed(path) {
+		i.numbers = append(i.numbers, setting{path: path, at: path, of: func(number any) any { return number }, schema: schema})
+	}
+	return judged
 }
 
 // tryNumber tries one that is in no chart. If the chart makes that many objects, to render them takes too long: what it does is what
@@ -350,14 +373,60 @@ func (i *inference) power(path []string, value any) (reached string) {
 			continue
 		}
 		if objects, err := i.render(turned, true); err == nil {
-			before := i.rendered[n]
-			reached = cmp.Or(reached, changedPower(before, objects))
-			if reached == "" && useNode(objects) && !useNode(before) && !i.nodeByDefault {
-				reached = "the node"
-			}
+			reached = cmp.Or(reached, i.gained(n, objects))
 		}
 	}
 	return reached
+}
+
+// gained is what of the power of pods differs in a rendering from that of a scenario.
+func (i *inference) gained(n int, objects []rendered) string {
+	before := i.rendered[n]
+	reached := changedPower(before, objects)
+	if reached == "" && useNode(objects) && !useNode(before) && !i.nodeByDefault {
+		reached = "the node"
+	}
+	return reached
+}
+
+// reachedBy is what some settings with the same value reach together in a scenario.
+func (i *inference) reachedBy(n int, all []setting, value any) (reached string, err error) {
+	s, changes := i.scenarios[n], false
+	for _, each := range all {
+		if !each.takes(value) {
+			continue
+		}
+		if other, there := s.with(each.at, each.of(value)); there {
+			s, changes = other, true
+		}
+	}
+	if !changes {
+		return "", nil
+	}
+	s.why = fmt.Sprintf("several values that are %.40v", value)
+	objects, err := i.render(s, true)
+	switch {
+	case err != nil && value == encoded:
+		return decodedText, nil
+	case err != nil:
+		return "", err
+	}
+	reached = i.gained(n, objects)
+	for _, p := range places(objects) {
+		reached = cmp.Or(reached, reaches(p))
+		if value == encoded && (isBounded(p) || !strings.Contains(p.text, wild)) {
+			reached = cmp.Or(reached, decodedText)
+		}
+	}
+	return reached, nil
+}
+
+// takes is whether authors may write a value there.
+func (s setting) takes(value any) bool {
+	if text, ok := value.(string); ok && s.schema.Pattern != "" && !regexp.MustCompile(s.schema.Pattern).MatchString(text) {
+		return false
+	}
+	return len(s.schema.Enum) == 0 || slices.ContainsFunc(s.schema.Enum, func(raw apiextensionsv1.JSON) bool { return string(raw.Raw) == compact(value) })
 }
 
 // useNode is whether pods in a rendering do.
@@ -412,6 +481,10 @@ func (i *inference) object(path []string, value map[string]any) *apiextensionsv1
 		}
 	}
 	if len(path) == 0 {
+		for n := range i.scenarios {
+			i.texts = i.together(n, i.texts, i.special(), &schema)
+			i.numbers = i.together(n, i.numbers, i.limits, &schema)
+		}
 		return &schema
 	}
 	if len(i.left) == leftBefore && !i.isPinned(append(slices.Clone(path), "*")) {
@@ -513,6 +586,10 @@ func (i *inference) unknown(path []string, kind string) *apiextensionsv1.JSONSch
 	if !fields.accepted { // a field of a field is asked for
 		fields = i.try(path, of(i.more(wildKey, map[string]any{wildKey: wild})))
 	}
+	if kind == "array" { // the first may have another place than others
+		text.reached = cmp.Or(text.reached, i.try(path, []any{wild, wild}).reached)
+		fields.reached = cmp.Or(fields.reached, i.try(path, []any{i.more(wildKey, wild), i.more(wildKey, wild)}).reached)
+	}
 	if i.runsText {
 		fields.reached = cmp.Or(i.try(path, of(i.more(markKey, template))).templated(), fields.reached)
 		text.reached = cmp.Or(i.try(path, of(template)).templated(), text.reached)
@@ -552,6 +629,11 @@ func (i *inference) unknown(path []string, kind string) *apiextensionsv1.JSONSch
 // listOfTexts has the schema of a text, which is tried as all of the list: that may be empty in a scenario.
 func (i *inference) listOfTexts(path []string, schema apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaProps {
 	items := i.text(path, path, func(text string) any { return []any{text} }, apiextensionsv1.JSONSchemaProps{Type: "string"})
+	if items != nil && !i.isAllowed(path) { // the first may have another place than others
+		if two := i.try(path, []any{markText, markText}); two.reached != "" {
+			items = i.judge(path, two, *items)
+		}
+	}
 	if items == nil {
 		return nil
 	}
@@ -559,11 +641,72 @@ func (i *inference) listOfTexts(path []string, schema apiextensionsv1.JSONSchema
 	return &schema
 }
 
+// special are texts with which templates may do more than write them.
+func (i *inference) special() (texts []any) {
+	if i.decodesText {
+		texts = append(texts, encoded)
+	}
+	if i.parsesText {
+		texts = append(texts, compact(i.more(markKey, markText)))
+	}
+	return append(texts, i.compared...)
+}
+
+// together leaves out those settings that are powerful with one of some values that templates compare something with, or only where others have it, too. All are tried at once: what a
+// template compares, by a variable or a map, nobody reads. It returns those that are left.
+func (i *inference) together(n int, all []setting, values []any, schema *apiextensionsv1.JSONSchemaProps) []setting {
+	for _, value := range values {
+		powerful, broken := i.powerfulOf(n, all, value)
+		reached, _ := i.reachedBy(n, powerful, value)
+		for _, s := range powerful {
+			before, _, _ := strings.Cut(dotted(s.path), "[]")
+			remove(schema, release.PathOf(before), true)
+			i.leave(s.path, "reaches "+reached, true)
+		}
+		all = slices.DeleteFunc(slices.Clone(all), func(s setting) bool {
+			is := func(other setting) bool { return slices.Equal(s.path, other.path) }
+			return slices.ContainsFunc(powerful, is) || slices.ContainsFunc(broken, is)
+		})
+	}
+	return all
+}
+
+// powerfulOf are those of some settings that make their author more powerful with a value, and those with which the chart can't be rendered.
+func (i *inference) powerfulOf(n int, all []setting, value any) (powerful, broken []setting) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	reached, err := i.reachedBy(n, all, value)
+	switch {
+	case err == nil && reached == "":
+		return nil, nil
+	case len(all) == 1 && err != nil:
+		return nil, all
+	case len(all) == 1:
+		return all, nil
+	}
+	for _, half := range [][]setting{all[:len(all)/2], all[len(all)/2:]} {
+		more, fail := i.powerfulOf(n, half, value)
+		powerful, broken = append(powerful, more...), append(broken, fail...)
+	}
+	if len(powerful) > 0 || err != nil {
+		return powerful, broken
+	}
+	powerful = all // together only
+	for _, s := range all {
+		others := slices.DeleteFunc(slices.Clone(powerful), func(other setting) bool { return slices.Equal(s.path, other.path) })
+		if reached, err := i.reachedBy(n, others, value); err == nil && reached != "" {
+			powerful = others
+		}
+	}
+	return powerful, broken
+}
+
 func isOpen(p place) bool { return p.open }
 
 // isBounded is whether what an author writes gets to a text where not all may be: no schema says that of what it does not know.
 func isBounded(p place) bool {
-	return (inEnv(p) || inLines(p) || inSecretFile(p)) && strings.Contains(strings.ToLower(p.text), markText)
+	return (inEnv(p) || inLines(p) || inShell(p) || inSecretFile(p)) && strings.Contains(strings.ToLower(p.text), markText)
 }
 
 // open lets an author choose the fields of an object, as far as the places that these get to do.

@@ -74,6 +74,12 @@ agent: none
 flavour: more
 decoded: ""
 raw: ""
+shelled: ""
+inMap: ""
+command: ""
+document: ""
+noted: ""
+more: []
 `,
 	"templates/all.yaml": `
 apiVersion: apps/v1
@@ -110,10 +116,14 @@ spec:
         - {name: NAMED, value: "$({{ .Values.named }})"}
         - {name: HOSTS, value: {{ join "," .Values.hosts | quote }}}
         - {name: NOTHING, value: {{ .Values.nothing | quote }}}
+        - {name: SHELLED, value: {{ .Values.shelled | quote }}}
+        - {name: INIT_COMMAND, value: {{ .Values.command | quote }}}
         {{- range $key, $value := .Values.env }}
         - {name: {{ $key | quote }}, value: {{ $value | quote }}}
         {{- end }}
         readinessProbe: {httpGet: {{ .Values.probe | toJson }}}
+        startupProbe: {exec: {command: [sh, -c, "nc $IN_MAP ${SHELLED}"{{ range $n, $text := .Values.more }}{{ if $n }}, {{ $text | quote }}{{ end }}{{ end }}]}}
+        workingDir: {{ (fromYaml .Values.document).dir | default "/" | quote }}
         envFrom: [{configMapRef: {name: told}}]
         livenessProbe: {exec: {command: [sh, -c, "$(TOLD) $(AGAIN) $(FOUND)"]}}
         lifecycle:
@@ -133,7 +143,7 @@ spec:
 {apiVersion: apps/v1, kind: StatefulSet, metadata: {name: more}, spec: {template: {spec: {containers: [{name: x, image: x, securityContext: {runAsNonRoot: true}}]}}}}
 {{- end }}
 ---
-{apiVersion: v1, kind: ConfigMap, metadata: {name: told}, data: {note: {{ .Values.note | quote }}, tool: {{ .Values.tool | quote }}, JVMFLAGS: {{ .Values.flags | quote }}, FOUND: {{ .Values.found | quote }}, java-opts: {{ .Values.referred | quote }}}}
+{apiVersion: v1, kind: ConfigMap, metadata: {name: told}, data: {note: {{ .Values.note | quote }}, tool: {{ .Values.tool | quote }}, IN_MAP: {{ .Values.inMap | quote }}, JVMFLAGS: {{ .Values.flags | quote }}, FOUND: {{ .Values.found | quote }}, java-opts: {{ .Values.referred | quote }}}}
 ---
 {apiVersion: v1, kind: ConfigMap, metadata: {name: scripts}, data: {script: {{ .Values.script | quote }}}}
 ---
@@ -167,6 +177,9 @@ metadata:
   name: {{ .Values.name | default "x" | quote }}
   annotations:
     word: {{ .Values.unquoted }}
+    document: {{ .Values.document | quote }}
+    more: {{ join "," .Values.more | quote }}
+    noted: {{ .Values.noted | b64dec }}
     modes: {{ printf "%s, %s" .Values.network .Values.agent | quote }}
     {{- range $key, $value := .Values.notes }}
     {{ $key }}: {{ $value | quote }}
@@ -260,6 +273,10 @@ func TestInference(t *testing.T) {
 		"flags":       "reaches a command", // of a ConfigMap, too
 		"found":       "reaches a command",
 		"referred":    "reaches a command",
+		"command":     "reaches a command",                               // by the name of the variable
+		"more":        "reaches a command",                               // if it is the second
+		"document":    "reaches its pods' spec.containers.[].workingDir", // which is a part of it
+		"noted":       "reaches more than a text, decoded",
 		"named":       "reaches the environment, and so any Secret",
 		"notes":       "a template writes what it has without quotes: it could be more than a value",
 		"unused":      unseen,
@@ -293,6 +310,9 @@ func TestInference(t *testing.T) {
 	if servers, one := properties["servers"].Items, properties["one"]; servers == nil || servers.Schema.Pattern != oneWord || one.Pattern != oneWord {
 		t.Errorf("servers of a configuration are %+v, one %+v", servers, one)
 	}
+	if got, inMap := properties["shelled"], properties["inMap"]; got.Pattern != oneWord || inMap.Pattern != oneWord {
+		t.Errorf("what a shell makes words of may be %q, and of a ConfigMap %q", got.Pattern, inMap.Pattern)
+	}
 	if got := properties["password"]; got.Pattern != oneLine {
 		t.Errorf("password, of a file, may be %q", got.Pattern)
 	}
@@ -321,6 +341,59 @@ func TestInference(t *testing.T) {
 	schema, left = infer(t, trapsChart, "image", "extra")
 	if image := schema.Properties["image"]; image.XPreserveUnknownFields == nil || left["image"] != "" || schema.Properties["extra"].Items == nil {
 		t.Errorf("image, which is allowed, is %+v, and %q", image, left["image"])
+	}
+}
+
+// So is a text that a template looks for, in whatever way, and a number.
+func TestInferenceOfWhatIsCompared(t *testing.T) {
+	for condition, value := range map[string]string{
+		`eq "root" .Values.value`:                                       "plain",
+		`.Values.value | eq "root"`:                                     "plain",
+		`eq .Values.value "plainer" "root"`:                             "plain",
+		`eq (.Values.value | lower) "root"`:                             "plain",
+		`eq (default "other" .Values.value) "root"`:                     "plain",
+		"eq .Values.value `root`":                                       "plain",
+		`eq $value "root"`:                                              "plain",
+		`has .Values.value (list "root" "admin")`:                       "plain",
+		`hasPrefix "root" .Values.value`:                                "plain",
+		`contains "root" .Values.value`:                                 "plain",
+		`regexMatch "^(root|admin)$" .Values.value`:                     "plain",
+		`get (dict "root" true "plain" false) .Values.value`:            "plain",
+		`eq (include "value" .) "root"`:                                 "plain",
+		`has "root" .Values.value`:                                      "[plain]",
+		`not .Values.value`:                                             "plain",
+		`eq (int .Values.value) 7`:                                      "1",
+		`lt (int .Values.value) 1`:                                      "1",
+		`and (gt (int .Values.value) 5) (lt (int .Values.value) 10000)`: "1",
+	} {
+		for what, field := range map[string]string{"the node": "hostPID: {{ if %s }}true{{ else }}false{{ end }}", "a security context": "{{ if not (%s) }}securityContext: {runAsNonRoot: true}{{ end }}"} {
+			_, left := infer(t, map[string]string{
+				"Chart.yaml":  "{apiVersion: v2, name: x, version: 0.1.0}",
+				"values.yaml": "value: " + value + "\n",
+				"templates/pod.yaml": `{{ define "value" }}{{ .Values.value }}{{ end }}{{ $value := .Values.value }}
+{apiVersion: v1, kind: Pod, metadata: {name: x, annotations: {value: {{ toJson .Values.value | quote }}}}, spec: {containers: [{name: x, image: x}],
+` + strings.Replace(field, "%s", condition, 1) + "}}\n",
+			})
+			if left["value"] != "reaches "+what {
+				t.Errorf("with %s, it is left out for %q, not because it reaches %s", condition, left["value"], what)
+			}
+		}
+	}
+}
+
+// What is harmless alone is no field where it is powerful with another one.
+func TestInferenceOfTwoTogether(t *testing.T) {
+	schema, left := infer(t, map[string]string{
+		"Chart.yaml":             "{apiVersion: v2, name: x, version: 0.1.0}",
+		"values.yaml":            "schedule: ''\ntitle: hello\nother: there\n",
+		"templates/service.yaml": "{apiVersion: v1, kind: Service, metadata: {name: x, annotations: {a: {{ .Values.schedule | quote }}, b: {{ .Values.title | quote }}, c: {{ .Values.other | quote }}}}}\n",
+		"templates/job.yaml":     "{{ if .Values.schedule }}{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: x, image: x, args: [{{ .Values.title | quote }}]}]}}{{ end }}\n",
+	})
+	if diff := cmp.Diff(map[string]string{"schedule": "reaches a command", "title": "reaches a command"}, left); diff != "" {
+		t.Errorf("left out (-want +got):\n%s", diff)
+	}
+	if got := slices.Sorted(maps.Keys(schema.Properties)); !slices.Equal(got, []string{"other"}) {
+		t.Errorf("fields are %q", got)
 	}
 }
 

@@ -31,6 +31,8 @@ type place struct {
 	mounted bool
 	// named is whether a command in the same rendering names the last key, or a variable that has it, or an interpreter takes that.
 	named bool
+	// shell is whether a command in the same rendering has the variable that is there, or of its name, as shells expand it.
+	shell bool
 }
 
 // What a value reaches that makes its author more powerful, by the name of a field, wherever that is. Pods are stricter: see harmlessInPods.
@@ -160,9 +162,11 @@ var (
 	// named is the name of a variable that an author can choose.
 	named = regexp.MustCompile(`\$(\([^)]*)?` + markText)
 	// isCode is the name of a variable that interpreters run, or take for their arguments.
-	isCode = regexp.MustCompile(`^(PATH|LD_\w+|BASH_ENV|NODE_PATH|PYTHON(PATH|HOME|STARTUP)|PERL5LIB|RUBYLIB|DOTNET_STARTUP_HOOKS)$|(OPTS?|OPTIONS|ARGS|EXTRA_FLAGS|JVM_?FLAGS|ERL_\w*FLAGS)$`)
+	isCode = regexp.MustCompile(`^(PATH|LD_\w+|BASH_ENV|NODE_PATH|PYTHON(PATH|HOME|STARTUP)|PERL5LIB|RUBYLIB|DOTNET_STARTUP_HOOKS|CLASSPATH|LUA_INIT|PERL5DB|GIT_SSH|PROMPT_COMMAND)$|(^|_)(CMD|COMMAND)$|(OPTS?|OPTIONS|ARGS|EXTRA_FLAGS|JVM_?FLAGS|ERL_\w*FLAGS)$`)
 	// variable is one that Kubernetes expands.
 	variable = regexp.MustCompile(`\$\(([^()]+)\)`)
+	// shellVariable is one that shells expand, to several words if it has them.
+	shellVariable = regexp.MustCompile(`\$\{?(\w+)`)
 )
 
 // reachesFromEnv is what a variable gets to: Kubernetes writes what it holds wherever a container, or a later variable, says $(NAME).
@@ -218,8 +222,14 @@ func isFile(p place) bool {
 // inLines is whether a place is in a text with more in it: there, a word must not become two, nor a line.
 func inLines(p place) bool { return inText(p) && strings.TrimSpace(p.text) != wild }
 
+// inShell is whether a shell may make words of what is at a place.
+func inShell(p place) bool { return p.shell }
+
 // inSecretFile is whether a place is all of a file that pods have of a Secret.
 func inSecretFile(p place) bool { return inText(p) && p.mounted && !inLines(p) }
+
+// isName is whether a place is the name of an object.
+func isName(p place) bool { return slices.Equal(p.path, []string{"metadata", "name"}) }
 
 // inText is whether a place is in a text of a ConfigMap or Secret.
 func inText(p place) bool {
@@ -263,10 +273,11 @@ func places(objects []rendered) []place {
 type uses struct {
 	mounted map[string]bool // the names that volumes have in them
 	named   map[string]bool // the keys of variables that commands name, or interpreters take
+	shell   map[string]bool // the keys and the values of variables that commands name for a shell
 }
 
 func usesOf(objects []rendered) uses {
-	used := uses{map[string]bool{}, map[string]bool{}}
+	used := uses{map[string]bool{}, map[string]bool{}, map[string]bool{}}
 	for _, r := range objects {
 		walk(r.object.Object, nil, func(path []string, value any, _ bool) {
 			text := fmt.Sprint(value)
@@ -277,16 +288,22 @@ func usesOf(objects []rendered) uses {
 				for _, found := range variable.FindAllStringSubmatch(text, -1) {
 					used.named[found[1]] = true
 				}
+				for _, found := range shellVariable.FindAllStringSubmatch(text, -1) {
+					used.shell[found[1]] = true
+				}
 			}
 		})
 	}
 	for _, r := range objects {
 		eachVariable(r.object.Object, func(variable map[string]any) {
 			name, _ := variable["name"].(string)
+			if value, _ := variable["value"].(string); value != "" && used.shell[name] {
+				used.shell[value] = true
+			}
 			for _, from := range []string{"configMapKeyRef", "secretKeyRef"} {
-				if key, _, _ := unstructured.NestedString(variable, "valueFrom", from, "key"); key != "" && (used.named[name] || isCode.MatchString(name)) {
-					used.named[key] = true
-				}
+				key, _, _ := unstructured.NestedString(variable, "valueFrom", from, "key")
+				used.named[key] = used.named[key] || used.named[name] || isCode.MatchString(name)
+				used.shell[key] = used.shell[key] || used.shell[name]
 			}
 		})
 	}
@@ -316,10 +333,12 @@ func eachVariable(value any, visit func(variable map[string]any)) {
 func placeOf(r rendered, used uses, path []string, value any, key bool) place {
 	_, isText := value.(string)
 	text := fmt.Sprint(value)
-	return place{
+	p := place{
 		object: r.object, path: slices.Clone(path), text: text, open: key, number: strings.Contains(text, fmt.Sprint(markNumber)), noText: !isText,
 		mounted: used.mounted[r.object.GetName()], named: used.named[path[len(path)-1]],
 	}
+	p.shell = inText(p) && used.shell[path[len(path)-1]] || inEnv(p) && used.shell[text]
+	return p
 }
 
 // walk visits each value that is no map or list. Of a map whose fields the author chooses, it visits no more than that.

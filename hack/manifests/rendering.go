@@ -15,6 +15,7 @@ import (
 	goruntime "runtime"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -123,12 +124,16 @@ type trial struct {
 	words []string
 	// alternatives are the texts that templates compare a value with, by the last part of its name: eq .Values.kind "DaemonSet".
 	alternatives map[string][]any
+	// compared are all texts, and limits the numbers, that templates compare anything with, or that are about such.
+	compared, limits []any
 	// broken are values that the chart can't be rendered with, although its author has thought of them.
 	broken []leftOut
 	// workloads are how many the chart makes at most whose pods are counted.
 	workloads int
 	// runsText is whether it may take the text of a value for a template.
 	runsText bool
+	// parsesText is whether it may parse one, and decodesText whether it may decode one.
+	parsesText, decodesText bool
 	// loops is whether it may make as many of something as a value says.
 	loops bool
 	// tests is whether those of the chart may be run, and so count as what it makes.
@@ -154,14 +159,20 @@ func (p *progress) tell(chart string) {
 }
 
 var (
-	stable       = regexp.MustCompile(`^v[0-9]+$`)
-	askedAPI     = regexp.MustCompile(`APIVersions\.Has\s+"([^"]+)"`)
-	fieldOf      = regexp.MustCompile(`\.([A-Za-z_]\w*)`)
-	quotedName   = regexp.MustCompile(`"([A-Za-z][-\w]{0,40})"`)
-	tplFunction  = regexp.MustCompile(`\btpl\b`)
-	loopFunction = regexp.MustCompile(`\b(until|untilStep|seq)\b`)
-	comparison   = regexp.MustCompile(`\beq\s+\(?[^"(){}]*\.(\w+)[\s)]+"([^"]+)"`)
-	action       = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
+	stable         = regexp.MustCompile(`^v[0-9]+$`)
+	askedAPI       = regexp.MustCompile(`APIVersions\.Has\s+"([^"]+)"`)
+	fieldOf        = regexp.MustCompile(`\.([A-Za-z_]\w*)`)
+	quotedName     = regexp.MustCompile(`"([A-Za-z][-\w]{0,40})"`)
+	tplFunction    = regexp.MustCompile(`\btpl\b`)
+	parseFunction  = regexp.MustCompile(`\b(must)?[fF]rom(Yaml|Json|Toml)`)
+	decodeFunction = regexp.MustCompile(`\bb(64|32)dec\b`)
+	loopFunction   = regexp.MustCompile(`\b(until|untilStep|seq)\b`)
+	comparison     = regexp.MustCompile(`\beq\s+\(?[^"(){}]*\.(\w+)[\s)]+"([^"]+)"`)
+	compares       = regexp.MustCompile(`\b(eq|ne|lt|le|gt|ge|has|hasKey|get|index|dict|list|contains|hasPrefix|hasSuffix|regexMatch|mustRegexMatch)\b`)
+	literal        = regexp.MustCompile("\"[^\"]*\"|`[^`]*`")
+	word           = regexp.MustCompile(`[A-Za-z0-9/][-\w./:]*`)
+	digits         = regexp.MustCompile(`[\s(]([0-9]{1,6})(\.0)?\b`)
+	action         = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
 )
 
 // as is the same with another release.
@@ -185,7 +196,7 @@ func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	words := map[string]bool{}
+	words, texts, limits := map[string]bool{}, map[string]bool{"": true, markText: true}, map[int]bool{-1: true, 0: true, 1: true}
 	for _, source := range sources(c) {
 		for _, match := range askedAPI.FindAllStringSubmatch(source, -1) {
 			t.asked = append(t.asked, match[1])
@@ -200,10 +211,34 @@ func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
 				t.alternatives[field] = append(t.alternatives[field], text)
 			}
 		}
+		for _, action := range action.FindAllString(source, -1) {
+			if !compares.MatchString(action) {
+				continue
+			}
+			for _, text := range literal.FindAllString(action, -1) {
+				for _, word := range word.FindAllString(text, -1) {
+					texts[word] = true
+				}
+			}
+			for _, match := range digits.FindAllStringSubmatch(action, -1) {
+				limit, _ := strconv.Atoi(match[1]) // it is one
+				limits[limit-1], limits[limit], limits[limit+1] = true, true, true
+			}
+		}
 		t.runsText = t.runsText || tplFunction.MatchString(source)
+		t.parsesText = t.parsesText || parseFunction.MatchString(source)
+		t.decodesText = t.decodesText || decodeFunction.MatchString(source)
 		t.loops = t.loops || loopFunction.MatchString(source)
 	}
 	t.words = slices.Sorted(maps.Keys(words))
+	for _, text := range slices.Backward(slices.Sorted(maps.Keys(texts))) { // last those with which a chart most often can't be rendered
+		t.compared = append(t.compared, text)
+	}
+	for _, limit := range slices.Backward(slices.Sorted(maps.Keys(limits))) {
+		if !t.loops || limit < 10 { // loops may be in loops
+			t.limits = append(t.limits, float64(limit))
+		}
+	}
 	return t, nil
 }
 

@@ -218,7 +218,7 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 	case isUnchanged: // and was rendered once
 		return nil
 	}
-	err = a.checkTemplates(a.source, a.values, text)
+	err = a.checkTexts(a.source, a.values, text)
 	if err == nil && a.source.incomplete {
 		err = checkSubcharts(chrt, coalesced)
 	}

@@ -72,7 +72,7 @@ func (a *actionClient) tryDeleteHooks() (hasHooks bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("measure the spec: %w", err)
 	}
-	err = a.checkTemplates(source, values, string(text))
+	err = a.checkTexts(source, values, string(text))
 	if err == nil {
 		err = a.try(source, values, string(text), false)
 	}

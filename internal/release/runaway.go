@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -39,9 +40,12 @@ const (
 	sizeOfCall, sizeOfNames, sizeOfFacts, sizeOfFiles = 100, 1 << 10, 64 << 10, 1 << 20
 )
 
-// checkTemplates fails if a spec could keep the operator busy or take its memory by a template that the chart may run. whole are all values, as JSON: what has no
-// template in it costs nothing more.
-func (k *Kind) checkTemplates(source chartSource, spec map[string]any, whole string) error {
+// checkTexts fails if a spec could be more than values in what the chart writes, or keep the operator busy or take its memory by a template that the chart may run. whole are all values,
+// as JSON: what has no template in it costs nothing more.
+func (k *Kind) checkTexts(source chartSource, spec map[string]any, whole string) error {
+	if err := checkLines(spec, ""); err != nil {
+		return err
+	}
 	if !source.runsValues || !strings.Contains(whole, "{{") {
 		return nil
 	}
@@ -57,6 +61,34 @@ func (k *Kind) checkTemplates(source chartSource, spec map[string]any, whole str
 	}
 	return notAllowed{fmt.Errorf("not allowed: a template in %s %s, and the chart may run it: without allow.values for it, the operator's watches.yaml allows authors plain templates only (fields, and functions such as default and quote)",
 		t.where, t.why)}
+}
+
+// lineEnd is where a line ends for YAML, and not for templates: what indent and nindent write after it is not indented, nor is toYaml's in a text of several lines. There, a text could go on as
+// any field, or as another object than the chart's.
+var lineEnd = regexp.MustCompile("\r([^\n]|$)|[\u0085\u2028\u2029]")
+
+// checkLines fails if a value has one.
+func checkLines(value any, path string) error {
+	switch value := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(value)) {
+			at := below(path, key)
+			if err := cmp.Or(checkLines(key, at), checkLines(value[key], at)); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for _, element := range value {
+			if err := checkLines(element, path); err != nil {
+				return err
+			}
+		}
+	case string:
+		if found := lineEnd.FindString(value); found != "" {
+			return notAllowed{fmt.Errorf("not allowed: a text in %s has %U, at which a line ends for YAML, and not for templates: write \\n", path, []rune(found)[0])}
+		}
+	}
+	return nil
 }
 
 // templates are those in a spec.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -143,5 +144,47 @@ func TestTrialsAfterARestart(t *testing.T) {
 		if now, err := kit.Condition(s.of("Looker", name), "Ready"); err != nil || !now.LastTransitionTime.Equal(ptr.To(ready[name].LastTransitionTime)) {
 			t.Errorf("%s was ready, and is %+v (%v)", name, now, err)
 		}
+	}
+}
+
+// A character at which a line ends for YAML, and not for templates, makes no field and no object of a text: the chart's Deployment stays as the chart has it.
+func TestTextsThatGoOnAsYAML(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Lined")
+	chart := chartOf(t, map[string]string{
+		"Chart.yaml":          "{apiVersion: v2, name: lined, version: 0.1.0}",
+		"values.yaml":         "{note: '', podAnnotations: {}}",
+		"templates/note.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Release.Name }}-note\ndata:\n  note: |\n    {{- .Values.note | nindent 4 }}\n",
+		"templates/pods.yaml": `apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ .Release.Name }}
+spec:
+  selector: {matchLabels: {app: it}}
+  template:
+    metadata:
+      labels: {app: it}
+      annotations:
+        {{- toYaml .Values.podAnnotations | nindent 8 }}
+    spec: {containers: [{name: it, image: theirs}]}
+`,
+	})
+	s.launch(settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: entryOf("Lined", chart, "")})
+	const pods = "template: {metadata: {labels: {app: it}}, spec: {containers: [{name: it, image: mine}]}}"
+	for name, set := range map[string]kit.Edit{
+		"return": kit.Set("note", "a\rkind: Deployment\rapiVersion: apps/v1\rspec: {selector: {matchLabels: {app: it}}, "+pods+"}"),
+		"next":   kit.Set("note", "a\u0085kind: Deployment\u0085apiVersion: apps/v1\u0085spec: {selector: {matchLabels: {app: it}}, "+pods+"}"),
+		"yaml":   kit.Set("podAnnotations", map[string]any{"a": "a\n\u2028" + pods + "\u2028rest:\u2028  a:\u2028    b: c"}),
+	} {
+		s.createOf("Lined", name, set)
+		s.awaitOf("Lined", name, "Stalled", "NotAllowed", "at which a line ends for YAML", `write \n`)
+		s.editOf("Lined", name, kit.Set("note", "one\r\ntwo"), kit.Set("podAnnotations", map[string]any{"a": "one\ntwo"}))
+		s.awaitOf("Lined", name, "Deployed")
+		deployment := &appsv1.Deployment{}
+		s.get(deployment, name)
+		if image := deployment.Spec.Template.Spec.Containers[0].Image; image != "theirs" {
+			t.Errorf("%s runs image %q", name, image)
+		}
+		s.delete(s.of("Lined", name))
 	}
 }
