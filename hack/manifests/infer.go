@@ -655,20 +655,33 @@ func (i *inference) special() (texts []any) {
 // together leaves out those settings that are powerful with one of some values that templates compare something with, or only where others have it, too. All are tried at once: what a
 // template compares, by a variable or a map, nobody reads. It returns those that are left.
 func (i *inference) together(n int, all []setting, values []any, schema *apiextensionsv1.JSONSchemaProps) []setting {
+	var alone []setting // those with which the chart can't be rendered with one of the values
 	for _, value := range values {
-		powerful, broken := i.powerfulOf(n, all, value)
-		reached, _ := i.reachedBy(n, powerful, value)
-		for _, s := range powerful {
-			before, _, _ := strings.Cut(dotted(s.path), "[]")
-			remove(schema, release.PathOf(before), true)
-			i.leave(s.path, "reaches "+reached, true)
+		for again := true; again; { // what breaks it, or is powerful, hides what others do together
+			powerful, broken := i.powerfulOf(n, all, value)
+			again = len(powerful)+len(broken) > 0
+			for _, s := range alone {
+				more, _ := i.powerfulOf(n, []setting{s}, value)
+				powerful = append(powerful, more...)
+			}
+			reached, _ := i.reachedBy(n, powerful, value)
+			for _, s := range powerful {
+				itself, _ := i.reachedBy(n, []setting{s}, value)
+				before, _, _ := strings.Cut(dotted(s.path), "[]")
+				remove(schema, release.PathOf(before), true)
+				i.leave(s.path, "reaches "+cmp.Or(itself, reached), true)
+			}
+			all, alone = except(all, slices.Concat(powerful, broken)), append(except(alone, powerful), broken...)
 		}
-		all = slices.DeleteFunc(slices.Clone(all), func(s setting) bool {
-			is := func(other setting) bool { return slices.Equal(s.path, other.path) }
-			return slices.ContainsFunc(powerful, is) || slices.ContainsFunc(broken, is)
-		})
 	}
-	return all
+	return append(all, alone...)
+}
+
+// except are those settings that are not among some others.
+func except(all, others []setting) []setting {
+	return slices.DeleteFunc(slices.Clone(all), func(s setting) bool {
+		return slices.ContainsFunc(others, func(other setting) bool { return slices.Equal(s.path, other.path) })
+	})
 }
 
 // powerfulOf are those of some settings that make their author more powerful with a value, and those with which the chart can't be rendered.

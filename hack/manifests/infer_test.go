@@ -397,6 +397,28 @@ func TestInferenceOfTwoTogether(t *testing.T) {
 	}
 }
 
+// A text with which the chart can't be rendered is still tried with others, and what is powerful alone hides nothing that is so together.
+func TestInferenceOfWhatBreaks(t *testing.T) {
+	for name, c := range map[string]struct {
+		values, spec string
+		want         map[string]string
+	}{
+		"breaks with another": {"mode: plain\n", `annotations: {mode: {{ .Values.mode | quote }}{{ if eq .Values.mode "zone" }}, zone: {{ .Values.zone.name }}{{ end }}}}, spec: {hostPID: {{ has .Values.mode (list "host") }}, `,
+			map[string]string{"mode": "reaches the node"}},
+		"others together": {"a: ''\nb: ''\nc: ''\nd: ''\n", `annotations: {all: {{ list .Values.a .Values.b .Values.c .Values.d | join "," | quote }}}}, spec: {hostPID: {{ has .Values.a (list "host") }}, hostIPC: {{ and (has .Values.b (list "host")) (has .Values.c (list "host")) }}, `,
+			map[string]string{"a": "reaches the node", "b": "reaches the node", "c": "reaches the node"}},
+	} {
+		_, left := infer(t, map[string]string{
+			"Chart.yaml":         "{apiVersion: v2, name: x, version: 0.1.0}",
+			"values.yaml":        c.values,
+			"templates/pod.yaml": "{apiVersion: v1, kind: Pod, metadata: {name: x, " + c.spec + "containers: [{name: x, image: x}]}}\n",
+		})
+		if diff := cmp.Diff(c.want, left); diff != "" {
+			t.Errorf("%s: left out (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
 // What a packed subchart does with a value counts as if the chart itself did.
 func TestInferenceOfPackedSubchart(t *testing.T) {
 	files := map[string]string{
