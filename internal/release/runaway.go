@@ -43,13 +43,14 @@ const (
 // checkTexts fails if a spec could be more than values in what the chart writes, or keep the operator busy or take its memory by a template that the chart may run. whole are all values,
 // as JSON: what has no template in it costs nothing more.
 func (k *Kind) checkTexts(source chartSource, spec map[string]any, whole string) error {
-	if err := checkLines(spec, ""); err != nil {
+	pinned := sets.KeySet(k.Overrides)
+	if err := checkLines(spec, "", pinned); err != nil {
 		return err
 	}
 	if !source.runsValues || !strings.Contains(whole, "{{") {
 		return nil
 	}
-	t := templates{allowed: sets.New(k.Allow.Values...).Insert(slices.Collect(maps.Keys(k.Overrides))...), each: len(whole), deep: depth(spec)}
+	t := templates{allowed: sets.New(k.Allow.Values...).Union(pinned), each: len(whole), deep: depth(spec)}
 	if t.look(spec, ""); t.why == "" && t.made*max(t.includes, 1) > maxExpanded { // what includes use may run others of them
 		t.where, t.why = "the spec", "could make more than is good of it"
 	}
@@ -67,19 +68,22 @@ func (k *Kind) checkTexts(source chartSource, spec map[string]any, whole string)
 // any field, or as another object than the chart's.
 var lineEnd = regexp.MustCompile("\r([^\n]|$)|[\u0085\u2028\u2029]")
 
-// checkLines fails if a value has one.
-func checkLines(value any, path string) error {
+// checkLines fails if a value has one that the platform has not pinned.
+func checkLines(value any, path string, pinned sets.Set[string]) error {
+	if pinned.Has(path) {
+		return nil
+	}
 	switch value := value.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(value)) {
 			at := below(path, key)
-			if err := cmp.Or(checkLines(key, at), checkLines(value[key], at)); err != nil {
+			if err := cmp.Or(checkLines(key, at, pinned), checkLines(value[key], at, pinned)); err != nil {
 				return err
 			}
 		}
 	case []any:
 		for _, element := range value {
-			if err := checkLines(element, path); err != nil {
+			if err := checkLines(element, path, pinned); err != nil {
 				return err
 			}
 		}

@@ -86,4 +86,8 @@ func TestLineEnds(t *testing.T) {
 			}
 		}
 	}
+	kind := &Kind{KindOptions: KindOptions{Overrides: map[string]string{"pinned": "x", "list": "{x}"}}}
+	if err := kind.checkTexts(chartSource{}, map[string]any{"pinned": "a\rb", "list": []any{"a\u2028b"}}, ""); err != nil {
+		t.Errorf("what the platform pins: %v", err)
+	}
 }
