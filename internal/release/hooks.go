@@ -107,10 +107,13 @@ func (a *actionClient) deleteHooks(op *operation) ([]*release.Hook, error) {
 	if err != nil {
 		return nil, a.unlessTerminating(fmt.Errorf("render the hooks of the deletion (mend the spec, or annotate with %s=true): %w", WithoutHooks, err))
 	}
-	if err := op.judgeHooks(rel.Hooks); err != nil {
+	hooks := slices.DeleteFunc(rel.Hooks, func(hook *release.Hook) bool {
+		return !slices.Contains(hook.Events, release.HookPreDelete) && !slices.Contains(hook.Events, release.HookPostDelete)
+	})
+	if err := op.judgeHooks(hooks); err != nil {
 		return nil, a.unlessTerminating(err)
 	}
-	return rel.Hooks, nil
+	return hooks, nil
 }
 
 // runDeleteHooks runs the hooks of a deletion. Where the namespace is deleted, too, nothing can be made any more.

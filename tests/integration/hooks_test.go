@@ -118,6 +118,25 @@ func (s *scene) endHook(job *batchv1.Job, how ...batchv1.JobConditionType) {
 	s.must(client.IgnoreNotFound(env.Client.Status().Update(ctx, job)))
 }
 
+// A deletion waits for its own hooks, and not for others that may not be where they are.
+func TestDeletionWithAnotherHookElsewhere(t *testing.T) {
+	s := newScene(t)
+	s.grantJobs()
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, fmt.Sprintf(hookJob, "pre-delete")+`
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: x, namespace: "{{ if eq .Values.name "after" }}default{{ else }}{{ .Release.Namespace }}{{ end }}", annotations: {helm.sh/hook: post-rollback}}`)})
+	cr := s.deploy("hello", kit.Greet("before"))
+	s.edit("hello", kit.Greet("after"))
+	s.awaitReason("hello", "ChartError", `ConfigMap "x"`, "outside of namespace")
+	s.must(env.Client.Delete(ctx, cr))
+	hook := &batchv1.Job{}
+	s.awaitExists(hook, "hello-pre-delete")
+	s.endHook(hook)
+	s.awaitGone(cr, "hello")
+}
+
 // A hook is one, too, where the custom resource says so, and no template does.
 func TestHookThatAValueMakes(t *testing.T) {
 	s := newScene(t)
