@@ -41,7 +41,7 @@ func (op *operation) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 		op.refused = refuseTwins(resources)
 	}
 	if op.refused == nil {
-		op.refused = op.judgeAll(resources)
+		op.refused = op.judgeAll(rendered.String(), resources)
 	}
 	if op.refused != nil {
 		return rendered, op.refused
@@ -58,7 +58,7 @@ func (op *operation) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 func (op *operation) judge(manifest string) error {
 	resources, err := op.peek(manifest)
 	if err == nil || guard.IsUnknown(err) && op.client.isApplied(manifest) {
-		op.refused = op.judgeAll(resources)
+		op.refused = op.judgeAll(manifest, resources)
 		err = op.refused
 	}
 	return err
@@ -79,7 +79,10 @@ func (op *operation) peek(manifest string) (kube.ResourceList, error) {
 }
 
 // judgeAll is judge of the objects of a manifest.
-func (op *operation) judgeAll(resources kube.ResourceList) error {
+func (op *operation) judgeAll(manifest string, resources kube.ResourceList) error {
+	if err := op.refuseLines(manifest); err != nil {
+		return err
+	}
 	for _, info := range resources {
 		if err := object.Check(info.Object.(*unstructured.Unstructured)); err != nil { // Build knows no other type
 			return err
@@ -105,6 +108,16 @@ func (op *operation) judgeAll(resources kube.ResourceList) error {
 		return nil
 	}
 	return notAllowed{op.Allow.Refusal(namespace, refused)}
+}
+
+// refuseLines is why a rendering may not be applied in which lines end for YAML alone: checkTexts knows what a spec says, and not what a template in it makes, or lookup finds. What the chart
+// has of its own goes on as its author wants it.
+func (op *operation) refuseLines(manifest string) error {
+	end := lineEnd(manifest)
+	if end == "" || slices.ContainsFunc(op.alone(), func(own string) bool { return lineEnd(own) != "" }) {
+		return nil
+	}
+	return notAllowed{fmt.Errorf("not allowed: what the chart makes of this spec has %U, at which a line ends for YAML, and not for templates: write \\n", []rune(end)[0])}
 }
 
 // refuseTwins is why a rendering may not be applied that has an object twice, and not the same: one of the two would be lost. helm install fails at any that is there twice, and
@@ -202,23 +215,27 @@ func noSecrets(what string) error {
 	return notAllowed{fmt.Errorf("not allowed: %s: without secrets: true, the operator's watches.yaml allows this kind no Secrets", what)}
 }
 
-// own is what the chart asks for, whoever writes its custom resource: with the name and namespace of this one, and an empty
-// spec. A chart that can't be rendered so has nothing of its own.
+// own is what the chart asks for, whoever writes its custom resource.
 func (op *operation) own() (own []object.Ask) {
-	rel, err := op.renderAlone(map[string]any{})
-	if err != nil {
-		return nil
-	}
-	manifests := []string{rel.Manifest}
-	for _, hook := range rel.Hooks {
-		manifests = append(manifests, hook.Manifest)
-	}
-	for _, manifest := range manifests {
+	for _, manifest := range op.alone() {
 		if resources, err := op.guard.Peek(manifest); err == nil {
 			own = append(own, asksOf(resources)...)
 		}
 	}
 	return own
+}
+
+// alone is what the chart makes, hooks last, with the name and namespace of this custom resource, and an empty spec. A chart that can't be rendered so makes nothing of its own.
+func (op *operation) alone() (manifests []string) {
+	rel, err := op.renderAlone(map[string]any{})
+	if err != nil {
+		return nil
+	}
+	manifests = []string{rel.Manifest}
+	for _, hook := range rel.Hooks {
+		manifests = append(manifests, hook.Manifest)
+	}
+	return manifests
 }
 
 func (op *operation) judgeHooks(hooks []*release.Hook) error {

@@ -64,9 +64,19 @@ func (k *Kind) checkTexts(source chartSource, spec map[string]any, whole string)
 		t.where, t.why)}
 }
 
-// lineEnd is where a line ends for YAML, and not for templates: what indent and nindent write after it is not indented, nor is toYaml's in a text of several lines. There, a text could go on as
-// any field, or as another object than the chart's.
-var lineEnd = regexp.MustCompile("\r([^\n]|$)|[\u0085\u2028\u2029]")
+// lineEnd is a character of a text at which a line ends for YAML, and not for templates, empty if it has none: what indent and nindent write after it is not indented, nor is toYaml's in a text
+// of several lines. There, a text could go on as any field, or as another object than the chart's.
+func lineEnd(text string) string {
+	for _, end := range []string{"\u0085", "\u2028", "\u2029"} {
+		if strings.Contains(text, end) {
+			return end
+		}
+	}
+	if strings.Count(text, "\r") > strings.Count(text, "\r\n") {
+		return "\r"
+	}
+	return ""
+}
 
 // checkLines fails if a value has one that the platform has not pinned.
 func checkLines(value any, path string, pinned sets.Set[string]) error {
@@ -88,8 +98,8 @@ func checkLines(value any, path string, pinned sets.Set[string]) error {
 			}
 		}
 	case string:
-		if found := lineEnd.FindString(value); found != "" {
-			return notAllowed{fmt.Errorf("not allowed: a text in %s has %U, at which a line ends for YAML, and not for templates: write \\n", path, []rune(found)[0])}
+		if end := lineEnd(value); end != "" {
+			return notAllowed{fmt.Errorf("not allowed: a text in %s has %U, at which a line ends for YAML, and not for templates: write \\n", path, []rune(end)[0])}
 		}
 	}
 	return nil

@@ -26,7 +26,7 @@ var causes = []struct {
 }{
 	// First, for it quotes what authors write.
 	{regexp.MustCompile(`(?s)^.*?(not allowed: .* the operator's watches\.yaml allows .*)$`), "NotAllowed", "$1", "Change the spec, or ask the platform team to allow it there (allow, overrideValues, secrets or tests, for this kind).", true},
-	{regexp.MustCompile(`(?s)^.*?(not allowed: (?:to render the chart with this spec|a text in) .*)$`), "NotAllowed", "$1", "", true},
+	{regexp.MustCompile(`(?s)^.*?(not allowed: (?:to render the chart with this spec|a text in|what the chart makes of this spec) .*)$`), "NotAllowed", "$1", "", true},
 	{regexp.MustCompile(`is not controlled by this custom resource`), "ObjectInTheWay", "", "", true},
 	{regexp.MustCompile(`(?s)^.*?(\w+ "[^"]*" in namespace "[^"]+") exists and cannot be imported.*$`), "ObjectInTheWay",
 		"$1 exists and is not controlled by this custom resource: delete or rename one of the two", "", true},

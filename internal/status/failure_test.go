@@ -15,6 +15,7 @@ func TestExplain(t *testing.T) {
 		{`repair drift: not allowed: host "is forbidden: " (Ingress "x"). In namespace a, the operator's watches.yaml allows hosts: none; annotations with a prefix: none`,
 			"NotAllowed", `ask the platform team`, true},
 		{`not allowed: to render the chart with this spec takes more than 48 MiB of memory, or 5s of a processor: its largest number is "is not controlled by this custom resource" (1)`, "NotAllowed", "48 MiB", true},
+		{`not allowed: what the chart makes of this spec has U+2028, at which a line ends for YAML, and not for templates: write \n`, "NotAllowed", "U+2028", true},
 		{`not allowed: a text in template: x has U+2028, at which a line ends for YAML, and not for templates: write \n`, "NotAllowed", "U+2028", true},
 		{`not begun: at most 8 custom resources in a namespace, and 24 in all, may wait for hooks at once. It begins by itself when one of them is done`, "WaitingForHooks", "by itself", false},
 		{`create Secret "x" in namespace "a": it failed: BadRequest; what else the API server says is not told, for it may quote the Secret`, "ChartError", "in base64", true},

@@ -154,7 +154,7 @@ func TestTextsThatGoOnAsYAML(t *testing.T) {
 	chart := chartOf(t, map[string]string{
 		"Chart.yaml":          "{apiVersion: v2, name: lined, version: 0.1.0}",
 		"values.yaml":         "{note: '', podAnnotations: {}}",
-		"templates/note.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Release.Name }}-note\ndata:\n  note: |\n    {{- .Values.note | nindent 4 }}\n",
+		"templates/note.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Release.Name }}-note\ndata:\n  note: |\n    {{- tpl .Values.note $ | nindent 4 }}\n",
 		"templates/pods.yaml": `apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -174,6 +174,7 @@ spec:
 	for name, set := range map[string]kit.Edit{
 		"return": kit.Set("note", "a\rkind: Deployment\rapiVersion: apps/v1\rspec: {selector: {matchLabels: {app: it}}, "+pods+"}"),
 		"next":   kit.Set("note", "a\u0085kind: Deployment\u0085apiVersion: apps/v1\u0085spec: {selector: {matchLabels: {app: it}}, "+pods+"}"),
+		"made":   kit.Set("note", `a{{ "\r" }}kind: Deployment{{ "\r" }}apiVersion: apps/v1{{ "\r" }}spec: {selector: {matchLabels: {app: it}}, `+pods+"}"),
 		"yaml":   kit.Set("podAnnotations", map[string]any{"a": "a\n\u2028" + pods + "\u2028rest:\u2028  a:\u2028    b: c"}),
 	} {
 		s.createOf("Lined", name, set)
