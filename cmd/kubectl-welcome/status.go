@@ -63,7 +63,11 @@ kubectl welcome status -A -o json | jq -r '.items[] | select(.turn == "you") | .
 				return err // of some kinds, there may be a text
 			}
 			if len(reports) == 0 {
-				c.notef("No custom resources found.\n")
+				where := ""
+				if namespace, err := c.namespace(); err == nil && !s.all {
+					where = " in namespace " + namespace // it may be misspelt
+				}
+				c.notef("No custom resources found%s.\n", where)
 				if s.labels != "" {
 					return &exitError{code: 1} // who selects expects some
 				}

@@ -102,7 +102,7 @@ func TestPluginFindsCustomResources(t *testing.T) {
 	if got := s.plugin("status", "-A"); !strings.Contains(got.out, s.namespace) {
 		t.Errorf("-A says:\n%s%s", got.out, got.notes)
 	}
-	s.expect(s.plugin("status", "-l", "no=such"), 1, "No custom resources found.")
+	s.expect(s.plugin("status", "-l", "no=such"), 1, "No custom resources found in namespace "+s.namespace+".")
 	s.expect(s.plugin("diff", "-l", "no=such"), 2, "no custom resource is selected by -l no=such")
 	s.expect(s.plugin("diff", "-A", "-l", "no=such", "--chart", "helm-charts/welcome"), 2, "no custom resource is selected by -l no=such")
 	s.expect(s.plugin("pause", "-l", "no=such"), 1, "no custom resources found")
