@@ -707,7 +707,7 @@ func (i *inference) powerfulOf(n int, all []setting, value any) (powerful, broke
 	}
 	powerful = all // together only
 	for _, s := range all {
-		others := slices.DeleteFunc(slices.Clone(powerful), func(other setting) bool { return slices.Equal(s.path, other.path) })
+		others := except(powerful, []setting{s})
 		if reached, err := i.reachedBy(n, others, value); err == nil && reached != "" {
 			powerful = others
 		}

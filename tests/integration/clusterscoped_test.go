@@ -58,12 +58,7 @@ func TestClusterScopedObjects(t *testing.T) {
 	if len(proven) != 3 || !proven[string(binding.UID)] {
 		t.Errorf("the status proves %v", listed)
 	}
-	s.settled(operator)
-	before := s.record()
-	s.seenOf(operator, "Cluster")
-	if requests := before.of(operator); len(requests) > 0 {
-		t.Errorf("an idle reconcile asks the API server: %s", requests)
-	}
+	s.costsNothing(operator, "Cluster")
 	for name, object := range s.inNoNamespace() {
 		s.get(object, name)
 		if len(object.GetOwnerReferences()) > 0 {

@@ -236,12 +236,7 @@ func TestTwoKindsWithOneName(t *testing.T) {
 	s.awaitExists(&networkingv1.NetworkPolicy{}, "hello-changed")
 	s.awaitGone(&networkingv1.NetworkPolicy{}, "hello-parcel")
 	s.awaitOf("Parcel", "hello", "Ready")
-	s.settled(operator)
-	before := s.record()
-	s.seenOf(operator, "Parcel")
-	if requests := before.of(operator); len(requests) > 0 {
-		t.Errorf("an idle reconcile asks the API server: %s", requests)
-	}
+	s.costsNothing(operator, "Parcel")
 
 	// What truly collides is refused by name, and left alone.
 	s.editOf("Parcel", "hello", kit.Set("note", "letter"))
@@ -390,12 +385,7 @@ spec: {note: "{{ .Values.note }}", inner: {{ sub .Values.inner 1 }}}
 	s.awaitExists(&networkingv1.NetworkPolicy{}, "hello-in-in-1-two")
 	s.awaitGone(&networkingv1.NetworkPolicy{}, "hello-in-in-1-one")
 	s.awaitOf("Suite", "hello", "Ready")
-	s.settled(operator)
-	before := s.record()
-	s.seenOf(operator, "Suite")
-	if requests := before.of(operator); len(requests) > 0 {
-		t.Errorf("an idle reconcile asks the API server: %s", requests)
-	}
+	s.costsNothing(operator, "Suite")
 
 	// Somebody edits, and deletes, what the chart has made.
 	s.editOf("Room", "hello-1", kit.Set("note", "theirs"))

@@ -48,6 +48,17 @@ func (s *scene) seenOf(operator *process, kind string) {
 	s.sees(operator, func(poke kit.Edit) { s.editOf(kind, "hello", poke) })
 }
 
+// costsNothing looks whether a reconcile of the custom resource hello of another kind, with nothing to do, asks the API server nothing.
+func (s *scene) costsNothing(operator *process, kind string) {
+	s.Helper()
+	s.settled(operator)
+	before := s.record()
+	s.seenOf(operator, kind)
+	if requests := before.of(operator); len(requests) > 0 {
+		s.Errorf("an idle reconcile asks the API server: %s", requests)
+	}
+}
+
 // sees waits until an operator has reconciled an edit that changes nothing, and then has nothing to do.
 func (s *scene) sees(operator *process, edit func(kit.Edit)) {
 	s.Helper()
