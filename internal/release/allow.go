@@ -84,18 +84,9 @@ func (op *operation) judgeAll(manifest string, resources kube.ResourceList) erro
 		return err
 	}
 	for _, info := range resources {
-		if err := object.Check(info.Object.(*unstructured.Unstructured)); err != nil { // Build knows no other type
+		if err := op.refuse(info); err != nil {
 			return err
 		}
-	}
-	if err := op.refuseSecrets(resources); err != nil {
-		return err
-	}
-	if err := op.refuseInNoNamespace(resources); err != nil {
-		return err
-	}
-	if err := op.refusePlaces(resources); err != nil {
-		return err
 	}
 	namespace := op.client.owner.GetNamespace()
 	refused := op.Allow.Refused(namespace, asksOf(resources))
@@ -138,53 +129,31 @@ func refuseTwins(resources kube.ResourceList) error {
 	return nil
 }
 
-// refuseSecrets is why a rendering with Secrets may not be applied, nil if it may. That the operator has the right to Secrets, for another kind, is not enough:
-// the record of this release would show them to whoever may read ConfigMaps.
-func (op *operation) refuseSecrets(resources kube.ResourceList) error {
-	if op.Secrets {
-		return nil
+// refuse is why an object may not be applied whose ever it is, nil if it may: for what it is, or for where. That the operator has the right to Secrets, for another kind, is not enough: the
+// record of this release would show them to whoever may read ConfigMaps. Nor is it, of what is in no namespace, that it is the chart's own: others would have the same.
+func (op *operation) refuse(info *resource.Info) error {
+	made := info.Object.(*unstructured.Unstructured) // Build knows no other type
+	if err := object.Check(made); err != nil {
+		return err
 	}
-	for _, info := range resources {
-		if object.IsSecret(info.Object.(*unstructured.Unstructured)) { // Build knows no other type
-			return noSecrets(fmt.Sprintf("Secret %q, which the chart makes", info.Name))
-		}
+	if object.IsSecret(made) && !op.Secrets {
+		return noSecrets(fmt.Sprintf("Secret %q, which the chart makes", info.Name))
 	}
-	return nil
-}
-
-// refusePlaces is why a rendering may not be applied that has an object elsewhere than beside its custom resource, or in the place of a release record, which would have what the chart
-// wants written over it.
-func (op *operation) refusePlaces(resources kube.ResourceList) error {
-	for _, info := range resources {
-		if err := op.guard.CheckPlace(info); err != nil {
-			return err
+	err := op.guard.CheckPlace(info)
+	if info.Namespaced() {
+		if err == nil && record.Is(object.Named(made)) { // what the chart wants would be written over it
+			err = fmt.Errorf("%s is in the chart with the name of a release record", object.Describe(made.GetKind(), info.Namespace, info.Name))
 		}
-		if made := object.Named(info.Object.(*unstructured.Unstructured)); record.Is(made) { // Build knows no other type
-			return fmt.Errorf("%s is in the chart with the name of a release record", object.Describe(made.Kind, info.Namespace, made.Name))
-		}
+		return err
 	}
-	return nil
-}
-
-// refuseInNoNamespace is why a rendering with cluster-scoped objects may not be applied, nil if it may. That they are the chart's own is not enough: others
-// would have the same.
-func (op *operation) refuseInNoNamespace(resources kube.ResourceList) error {
-	owner := op.client.owner
-	for _, info := range resources {
-		if info.Namespaced() {
-			continue
-		}
-		made := info.Object.(*unstructured.Unstructured) // Build knows no other type
-		err := op.Allow.InNoNamespace(owner, info.Mapping.GroupVersionKind.GroupKind(), info.Name)
-		if err == nil {
-			err = object.CheckReach(made, owner.GetNamespace(), op.isNamespaced)
-		}
-		if err == nil {
-			err = CheckGoes(made)
-		}
-		if err != nil {
-			return notAllowed{fmt.Errorf("not allowed: %w", err)}
-		}
+	if err == nil {
+		err = object.CheckReach(made, op.client.owner.GetNamespace(), op.isNamespaced)
+	}
+	if err == nil {
+		err = CheckGoes(made)
+	}
+	if err != nil {
+		return notAllowed{fmt.Errorf("not allowed: %w", err)}
 	}
 	return nil
 }
