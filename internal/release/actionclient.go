@@ -149,14 +149,16 @@ func (a *actionClient) light() *release.Release {
 	}
 }
 
+// remembered is what is remembered of the custom resource, and remember changes that.
+func (a *actionClient) remembered() note { return a.clients.ledger.read(a.owner.GetUID()) }
+
+func (a *actionClient) remember(change func(*note)) { a.clients.ledger.write(a.owner.GetUID(), change) }
+
 // state is what is known of the release, the zero value if it was not reconciled since the operator started.
 func (a *actionClient) state() State { return a.clients.ledger.state(a.owner.GetUID()) }
 
 // failure of the last action, the zero value if it succeeded.
-func (a *actionClient) failure() failure { return a.clients.ledger.failure(a.owner.GetUID()) }
-
-// churn is how often the release was upgraded although nobody edited it, to be read and written.
-func (a *actionClient) churn() *churn { return a.clients.ledger.churn(a.owner.GetUID()) }
+func (a *actionClient) failure() failure { return a.remembered().failure }
 
 // recorded is the newest record, whole.
 func (a *actionClient) recorded() (*release.Release, error) {
@@ -256,7 +258,7 @@ func (a *actionClient) observe() observation {
 	}
 	o.proven = a.known
 	o.status, o.recorded, o.alike = a.current.Status, a.current.Inputs, a.isAlike()
-	o.outdated = a.brake == "" && a.clients.ledger.read(a.owner.GetUID()).outdated == a.outdated()
+	o.outdated = a.brake == "" && a.remembered().outdated == a.outdated()
 	o.asks = a.current.Capabilities != a.around.Capabilities && !a.unsettled() || a.asks.objects && a.looksAgain(o.now)
 	return o
 }

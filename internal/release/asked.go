@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
@@ -88,7 +86,7 @@ func (a *actionClient) answer(err error) {
 	}
 	answer := Answer{Asked: a.asked, Generation: a.owner.GetGeneration(), Done: a.done, WaitFor: a.waitFor, Err: err, at: time.Now()}
 	a.asked = ""
-	a.clients.ledger.setAnswer(a.owner.GetUID(), answer)
+	a.remember(func(n *note) { n.state.Answer = answer })
 	if err == nil {
 		a.tell(Reconciled, "As asked for (%s): %s", answer.Asked, answer)
 	}
@@ -100,8 +98,4 @@ func (a *actionClient) ended(err *error) {
 		*err = brief(*err)
 		a.answer(*err)
 	}
-}
-
-func (l *ledger) setAnswer(uid types.UID, answer Answer) {
-	l.write(uid, func(n *note) { n.state.Answer = answer })
 }

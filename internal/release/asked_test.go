@@ -34,7 +34,7 @@ func TestHeed(t *testing.T) {
 	past := func(by time.Duration) {
 		answer := kind.clients.ledger.state("1").Answer
 		answer.at = answer.at.Add(-by)
-		kind.clients.ledger.setAnswer("1", answer)
+		kind.clients.ledger.write("1", func(n *note) { n.state.Answer = answer })
 	}
 	is("nobody asks", asks(""), "", false)
 	first := asks("force-1")

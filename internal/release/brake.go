@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 )
 
 const (
@@ -72,8 +70,8 @@ func (a *actionClient) braked() string {
 }
 
 // churn of the release of a custom resource whose chart asks the cluster, for its reconcile to read and write.
-func (l *ledger) churn(uid types.UID) (c *churn) {
-	l.write(uid, func(n *note) {
+func (a *actionClient) churn() (c *churn) {
+	a.remember(func(n *note) {
 		if n.churn == nil {
 			n.churn = &churn{}
 		}

@@ -166,25 +166,23 @@ func (d *drift) tell() {
 	}
 }
 
-// drift of the objects of a custom resource, for its reconcile to read and write. What others read is set by setDrift.
-func (l *ledger) drift(uid types.UID) drift {
-	if d := l.read(uid).drift; d != nil {
-		return *d
+// drifts are those of the objects of a custom resource, for its reconcile to read and write. What others read is set by setDrift.
+func (n note) drifts() drift {
+	if n.drift != nil {
+		return *n.drift
 	}
 	return drift{fights: map[string]*fight{}}
 }
 
-func (l *ledger) setDrift(uid types.UID, d drift) {
-	l.write(uid, func(n *note) {
-		if n.drift = &d; len(d.fights) == 0 && d.told == (Drift{}) && d.compared == "" && d.tries == 0 {
-			n.drift = nil
-		}
-	})
+func (n *note) setDrift(d drift) {
+	if n.drift = &d; len(d.fights) == 0 && d.told == (Drift{}) && d.compared == "" && d.tries == 0 {
+		n.drift = nil
+	}
 }
 
 // correct does about a drift what the kind wants to be done.
 func (a *actionClient) correct() error {
-	d := a.clients.ledger.drift(a.owner.GetUID())
+	d := a.remembered().drifts()
 	before := d.told
 	d.tries, d.nextTry = 0, time.Time{}
 	var err error
@@ -206,7 +204,7 @@ func (a *actionClient) correct() error {
 	if d.told != before && d.told != (Drift{}) {
 		a.warn(d.told.Reason, d.told.Message)
 	}
-	a.clients.ledger.setDrift(a.owner.GetUID(), d)
+	a.remember(func(n *note) { n.setDrift(d) })
 	return err
 }
 

@@ -134,11 +134,11 @@ func TestDescribeChange(t *testing.T) {
 // What is known of the drift of custom resources that are gone, or fare well, takes no memory.
 func TestDriftIsForgotten(t *testing.T) {
 	l := newLedger()
-	l.setDrift("calm", drift{fights: map[string]*fight{}})
-	d := l.drift("other")
+	l.write("calm", func(n *note) { n.setDrift(drift{fights: map[string]*fight{}}) })
+	d := l.read("other").drifts()
 	d.fights["it"] = &fight{lost: true, change: "it was deleted"}
 	d.tell()
-	l.setDrift("other", d)
+	l.write("other", func(n *note) { n.setDrift(d) })
 	if got := l.state("other").Drift; got.Type != DriftLoop || l.read("calm").drift != nil {
 		t.Errorf("%v, and of what fares well %v", got, l.read("calm").drift)
 	}

@@ -145,7 +145,7 @@ func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
 	}
 	orphan := func(obj *unstructured.Unstructured) {
 		if orphans(obj) { // the garbage collector may be done with it before a reconcile sees that
-			k.clients.ledger.setOrphaned(obj.GetUID())
+			k.clients.ledger.write(obj.GetUID(), func(n *note) { n.orphaned = true })
 		}
 	}
 	bury := func(obj *unstructured.Unstructured, q queue) {
@@ -206,7 +206,7 @@ func (k *Kind) Recorder(ctx context.Context, owner client.Object) (string, error
 
 // Inherit has the objects of a manifest that another operator has applied for owner deleted, as far as they are owner's and the chart no longer makes them.
 func (k *Kind) Inherit(owner client.Object, manifest string) {
-	k.clients.ledger.inherit(owner.GetUID(), manifest)
+	k.clients.ledger.write(owner.GetUID(), func(n *note) { n.inherited = append(n.inherited, manifest) })
 }
 
 // Forget drops what is remembered of a custom resource that goes, or that another operator serves.

@@ -7,7 +7,6 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/record"
@@ -69,14 +68,15 @@ type note struct {
 	state   State // without its drift
 	acted   bool  // whether this operator has acted on it since it started
 	failure failure
-	// rolledBack is whether nothing is left of the last upgrade that has failed since the operator started.
+	// rolledBack is whether nothing is left of the last upgrade that has failed since the operator started: the next one of the same that fails need not be rolled back then.
 	rolledBack bool
 	trial      tried
 	drift      *drift // nil if there is nothing to remember
 	churn      *churn // nil if its chart asks the cluster nothing
 	key        object.Key
-	outdated   string // the inputs and surroundings that are known to render something else than what was applied
-	orphaned   bool   // whether somebody has deleted it who wants to keep its objects
+	// outdated are the inputs and surroundings that are known to render something else than what was applied, lest they are rendered at each reconcile until they are.
+	outdated string
+	orphaned bool // whether somebody has deleted it who wants to keep its objects: the garbage collector may be done with it before the operator has left it
 	// inherited are manifests that other operators have applied, or name what a namesake has left, until there is a revision of this one.
 	inherited []string
 }
@@ -136,88 +136,6 @@ func (l *ledger) state(uid types.UID) State {
 	return state
 }
 
-// setState changes what is known of a release.
-func (l *ledger) setState(uid types.UID, change func(*State)) {
-	l.write(uid, func(n *note) {
-		n.acted = true
-		change(&n.state)
-	})
-}
-
-func (l *ledger) succeed(owner client.Object, chrt *chart.Chart, current *record.Record, digest string, applied []object.Child) {
-	l.write(owner.GetUID(), func(n *note) {
-		children := applied
-		if applied == nil {
-			children, applied = current.Children, n.state.applied
-		}
-		n.failure, n.inherited, n.acted = failure{}, nil, true
-		n.state = State{
-			applied:      applied,
-			Name:         current.Release(),
-			Revision:     current.Revision,
-			Status:       current.Status,
-			Chart:        chrt.Name(),
-			ChartVersion: chrt.Metadata.Version,
-			PagePath:     pagePath(chrt),
-			LastApplied:  current.Created,
-			Generation:   owner.GetGeneration(),
-			Digest:       digest,
-			Record:       current.Proof(),
-			Inputs:       inputsOf(current),
-			Children:     children,
-			Tests:        n.state.Tests,
-			Answer:       n.state.Answer,
-		}
-	})
-}
-
-// fail remembers a failed action, and returns how long to leave the same inputs alone, at most last.
-func (l *ledger) fail(owner client.Object, inputs string, err error, last time.Duration) (delay time.Duration) {
-	l.write(owner.GetUID(), func(n *note) {
-		if n.failure.inputs != inputs {
-			n.failure = failure{inputs: inputs}
-		}
-		n.failure.count++
-		delay = retryDelay(n.failure.count, last)
-		n.failure.err, n.failure.until = err, time.Now().Add(delay)
-		n.state.Err, n.acted = err, true
-	})
-	return delay
-}
-
-// restored notes what the objects are like that were put back to what was applied last, of which the record has that proof, while what is wanted now fails.
-func (l *ledger) restored(uid types.UID, proof string, children []object.Child) {
-	l.setState(uid, func(state *State) {
-		state.Children, state.applied, state.Record = children, children, proof
-	})
-}
-
-// postpone notes why the release stays as it is for now.
-func (l *ledger) postpone(owner client.Object, current *record.Record, proven bool, waitFor, brake string) {
-	l.setState(owner.GetUID(), func(state *State) {
-		state.WaitFor, state.Brake, state.Children, state.Err = waitFor, brake, current.Children, nil
-		if proven {
-			state.Record = current.Proof()
-		}
-	})
-}
-
-func (l *ledger) failure(uid types.UID) failure { return l.read(uid).failure }
-
-func (l *ledger) setTried(uid types.UID, inputs string, err error) {
-	l.write(uid, func(n *note) { n.trial = tried{inputs, err} })
-}
-
-// tried is whether these inputs were tried last, and what came of it.
-func (l *ledger) tried(uid types.UID, inputs string) (bool, error) {
-	last := l.read(uid).trial
-	return last.inputs == inputs, last.err
-}
-
-func (l *ledger) inherit(uid types.UID, manifest string) {
-	l.write(uid, func(n *note) { n.inherited = append(n.inherited, manifest) })
-}
-
 // key is that of the digests of a custom resource: the one it had so far, or else that of its record, or else a new one.
 func (l *ledger) key(uid types.UID, newest *record.Record) (key object.Key) {
 	l.write(uid, func(n *note) {
@@ -230,31 +148,6 @@ func (l *ledger) key(uid types.UID, newest *record.Record) (key object.Key) {
 		key = n.key
 	})
 	return key
-}
-
-func (l *ledger) setTests(uid types.UID, tests Tests) {
-	l.write(uid, func(n *note) { n.state.Tests = tests })
-}
-
-func (l *ledger) setWaits(uid types.UID, what string) {
-	l.write(uid, func(n *note) { n.state.Waits = what })
-}
-
-// setOrphaned remembers what the garbage collector may take off a custom resource before the operator has left it.
-func (l *ledger) setOrphaned(uid types.UID) {
-	l.write(uid, func(n *note) { n.orphaned = true })
-}
-
-func (l *ledger) isOrphaned(uid types.UID) bool { return l.read(uid).orphaned }
-
-// setRolledBack remembers whether nothing is left of an upgrade that has failed: then the next one of the same that fails need not be rolled back.
-func (l *ledger) setRolledBack(uid types.UID, is bool) {
-	l.write(uid, func(n *note) { n.rolledBack = is })
-}
-
-// setOutdated remembers that a rendering differs, lest there is one at each reconcile until it is applied. by is empty once it is applied.
-func (l *ledger) setOutdated(uid types.UID, by string) {
-	l.write(uid, func(n *note) { n.outdated = by })
 }
 
 // source digests a chart once.

@@ -90,7 +90,7 @@ func (a *actionClient) left() (left []string, err error) {
 		}
 		return err
 	}
-	for _, manifest := range a.clients.ledger.read(a.owner.GetUID()).inherited {
+	for _, manifest := range a.remembered().inherited {
 		if err := name(manifest); err != nil {
 			return nil, fmt.Errorf("read what another operator has applied: %w", err)
 		}
@@ -194,7 +194,7 @@ func (op *operation) waits(what string) {
 	if op.tests {
 		return
 	}
-	op.clients.ledger.setWaits(op.client.owner.GetUID(), what)
+	op.client.remember(func(n *note) { n.state.Waits = what })
 	if what != "" {
 		op.Waits(op.client.ctx, op.client.owner)
 	}

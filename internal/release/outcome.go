@@ -34,7 +34,7 @@ func (a *actionClient) conclude(op *operation, done string, rel *release.Release
 	if done == Upgraded && a.asks != (questions{}) {
 		a.churn().upgraded(time.Now(), a.owner.GetGeneration(), a.source.digest)
 	}
-	a.clients.ledger.setOutdated(a.owner.GetUID(), "")
+	a.remember(func(n *note) { n.outdated = "" })
 	what := fmt.Sprintf("Revision %d from chart %s %s: %s", rel.Version, a.chart.Name(), a.chart.Metadata.Version, object.List(children))
 	if adopted := op.guard.Adopted; len(adopted) > 0 {
 		what += "; taken over: " + object.List(adopted)
@@ -89,7 +89,30 @@ func brief(err error) error {
 }
 
 func (a *actionClient) succeeded(manifestDigest string) {
-	a.clients.ledger.succeed(a.owner, a.chart, a.current, manifestDigest, a.applied)
+	a.remember(func(n *note) {
+		children, applied := a.applied, a.applied
+		if applied == nil {
+			children, applied = a.current.Children, n.state.applied
+		}
+		n.failure, n.inherited, n.acted = failure{}, nil, true
+		n.state = State{
+			applied:      applied,
+			Name:         a.current.Release(),
+			Revision:     a.current.Revision,
+			Status:       a.current.Status,
+			Chart:        a.chart.Name(),
+			ChartVersion: a.chart.Metadata.Version,
+			PagePath:     pagePath(a.chart),
+			LastApplied:  a.current.Created,
+			Generation:   a.owner.GetGeneration(),
+			Digest:       manifestDigest,
+			Record:       a.current.Proof(),
+			Inputs:       inputsOf(a.current),
+			Children:     children,
+			Tests:        n.state.Tests,
+			Answer:       n.state.Answer,
+		}
+	})
 	a.schedule.periodically(a.owner, a.period())
 	a.answer(nil)
 }
@@ -111,6 +134,16 @@ func (a *actionClient) failed(err error) {
 	if a.rolledBack {
 		last = lastRollout
 	}
-	a.schedule.after(a.owner, a.clients.ledger.fail(a.owner, a.wanted, err, last))
+	var delay time.Duration
+	a.remember(func(n *note) {
+		if n.failure.inputs != a.wanted {
+			n.failure = failure{inputs: a.wanted}
+		}
+		n.failure.count++
+		delay = retryDelay(n.failure.count, last)
+		n.failure.err, n.failure.until = err, time.Now().Add(delay)
+		n.state.Err, n.acted = err, true
+	})
+	a.schedule.after(a.owner, delay)
 	a.answer(err)
 }

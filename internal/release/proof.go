@@ -27,11 +27,14 @@ func (a *actionClient) appliedDigest() string {
 	return cmp.Or(a.state().Digest, a.inStatus("digest"))
 }
 
+// recordProof is that of the metadata of the record of what was applied last.
+func (a *actionClient) recordProof() string { return cmp.Or(a.state().Record, a.inStatus("record")) }
+
 // prove finds out whether the metadata of the newest record is as the operator wrote it when it last knew that its objects are what the chart
 // wants. If not, what it says of inputs and children are hints: the chart is rendered, and the objects are looked at. So it is also where
 // the operator was killed after the record was written and before the status was, and where version 0.1.0 wrote the status.
 func (a *actionClient) prove() {
-	proof := cmp.Or(a.state().Record, a.inStatus("record"))
+	proof := a.recordProof()
 	var withChildren bool
 	if a.proven, withChildren = a.current.IsProven(proof); a.proven && !withChildren {
 		a.current.Children = a.knownChildren() // whatever somebody has written there

@@ -31,7 +31,7 @@ func (a *actionClient) compare(opts []helmclient.UpgradeOption) (same bool, err 
 		err = op.judgeHooks(rendered.Hooks)
 	}
 	if op.refused != nil && a.isAlike() { // as its upgrade is, which tells of it
-		a.clients.ledger.setOutdated(a.owner.GetUID(), a.outdated())
+		a.remember(func(n *note) { n.outdated = a.outdated() })
 		return false, nil
 	}
 	if err != nil {
@@ -61,7 +61,7 @@ func (a *actionClient) compare(opts []helmclient.UpgradeOption) (same bool, err 
 		same = sameButChance(recorded.Manifest, rendered.Manifest, again.Manifest)
 	}
 	if !same {
-		a.clients.ledger.setOutdated(a.owner.GetUID(), a.outdated())
+		a.remember(func(n *note) { n.outdated = a.outdated() })
 		return false, nil
 	}
 	a.digest = a.key.Proof(recorded.Manifest)

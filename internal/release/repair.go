@@ -53,7 +53,13 @@ func (a *actionClient) Reconcile(*release.Release) (err error) {
 	}
 	if a.waitFor != "" {
 		a.schedule.after(a.owner, wait.Jitter(rolloutPoll, jitter))
-		a.clients.ledger.postpone(a.owner, a.current, a.proven, a.waitFor, a.brake)
+		a.remember(func(n *note) {
+			n.acted = true
+			n.state.WaitFor, n.state.Brake, n.state.Children, n.state.Err = a.waitFor, a.brake, a.current.Children, nil
+			if a.proven {
+				n.state.Record = a.current.Proof()
+			}
+		})
 		a.answer(nil)
 		return nil
 	}
@@ -211,7 +217,7 @@ func (a *actionClient) repairStanding() error {
 	if err := a.watch(a.ctx, a.owner, children); err != nil {
 		return err
 	}
-	now, d := time.Now(), a.clients.ledger.drift(a.owner.GetUID())
+	now, d := time.Now(), a.remembered().drifts()
 	due, shown, resting := a.restless(&d, now, children)
 	due = due || children == nil
 	var changes []guard.Change
@@ -233,7 +239,7 @@ func (a *actionClient) repairStanding() error {
 	}
 	a.note(&d, now, shown, changes, resting)
 	d.tell()
-	a.clients.ledger.setDrift(a.owner.GetUID(), d)
+	a.remember(func(n *note) { n.setDrift(d) })
 	return err
 }
 
@@ -257,7 +263,10 @@ func (a *actionClient) applyStanding() ([]guard.Change, error) {
 	if err != nil {
 		return changes, fmt.Errorf("repair drift: %w", err)
 	}
-	a.clients.ledger.restored(a.owner.GetUID(), cmp.Or(a.state().Record, a.inStatus("record")), op.guard.Children())
+	proof, children := a.recordProof(), op.guard.Children()
+	a.remember(func(n *note) {
+		n.acted, n.state.Record, n.state.Children, n.state.applied = true, proof, children, children
+	})
 	return changes, nil
 }
 
@@ -288,7 +297,7 @@ func (a *actionClient) restorable(op *operation) (manifest string, err error) {
 	}
 	logf.FromContext(a.ctx).Info("Not repairing any drift before the upgrade: nothing proves that the record is what was applied", "record", a.current.Name)
 	if a.waitFor == "" {
-		a.clients.ledger.setOutdated(a.owner.GetUID(), a.outdated())
+		a.remember(func(n *note) { n.outdated = a.outdated() })
 		a.schedule.after(a.owner, 0)
 	}
 	a.current.Children, err = op.guard.Present(rendered.Manifest)

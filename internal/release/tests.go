@@ -67,7 +67,7 @@ func (a *actionClient) test() {
 	if a.ctx.Err() != nil {
 		return // the operator stops: the next one runs them
 	}
-	a.clients.ledger.setTests(a.owner.GetUID(), tests)
+	a.remember(func(n *note) { n.state.Tests = tests })
 	if tests.Err != nil {
 		a.warn(TestsFailed, tests.Err.Error())
 	} else {

@@ -83,8 +83,8 @@ func (a *actionClient) try(source chartSource, spec map[string]any, whole string
 		return nil
 	}
 	inputs := object.Plain.Digest(fmt.Appendf(nil, "%s %t %s", source.digest, upgrades, whole))
-	if tried, err := a.clients.ledger.tried(a.owner.GetUID(), inputs); tried && (err == nil || a.asked == "") {
-		return err
+	if last := a.remembered().trial; last.inputs == inputs && (last.err == nil || a.asked == "") {
+		return last.err
 	}
 	namespace := a.owner.GetNamespace()
 	if !a.clients.trials.Take(namespace) {
@@ -104,7 +104,7 @@ func (a *actionClient) try(source chartSource, spec map[string]any, whole string
 			break
 		}
 	}
-	a.clients.ledger.setTried(a.owner.GetUID(), inputs, err)
+	a.remember(func(n *note) { n.trial = tried{inputs, err} })
 	return err
 }
 

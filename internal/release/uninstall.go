@@ -169,7 +169,7 @@ func (a *actionClient) toTell() []object.Child {
 // is deleted here. op is the operation that runs, nil if none does.
 func (a *actionClient) letGo(op *operation) error {
 	err := a.store.RemoveOwned(a.ctx)
-	orphaned := orphans(a.owner) || a.clients.ledger.isOrphaned(a.owner.GetUID())
+	orphaned := orphans(a.owner) || a.remembered().orphaned
 	if err == nil {
 		err = a.store.RemoveLeft(a.ctx, func() error {
 			orphaned = true
@@ -187,7 +187,7 @@ func (a *actionClient) letGo(op *operation) error {
 	children := a.toTell()
 	a.Forget(a.owner)
 	if orphaned {
-		a.clients.ledger.setOrphaned(a.owner.GetUID()) // until it is gone
+		a.remember(func(n *note) { n.orphaned = true }) // until it is gone
 	}
 	if a.current != nil && orphans(a.owner) {
 		a.tell(Orphaned, "Kept: %s", listed(children))

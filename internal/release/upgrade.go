@@ -133,9 +133,9 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	defer op.end()
 	op.begun = begun
 	done := func() {}
-	rolledBack := a.clients.ledger.read(a.owner.GetUID()).rolledBack
+	rolledBack := a.remembered().rolledBack
 	change := func() {
-		a.clients.ledger.setRolledBack(a.owner.GetUID(), false)
+		a.remember(func(n *note) { n.rolledBack = false })
 		done = a.Changing(a.retries())
 	}
 	if rehearse {
@@ -161,7 +161,7 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	isLeft := op.guard.Changed || rehearse && !rolledBack                                // of an attempt that was interrupted, perhaps, after which an operator that is started knows of none
 	if err != nil && rel != nil && isLeft && !op.guard.Abandoned && a.ctx.Err() == nil { // else this operator stops in the middle of it, and the next one goes on
 		why := a.rollBack(op, rel)
-		a.clients.ledger.setRolledBack(a.owner.GetUID(), why == nil)
+		a.remember(func(n *note) { n.rolledBack = why == nil })
 		err = errors.Join(err, why)
 	}
 	if op.store.HasCreated() && !unrecorded { // else there are records to be written first

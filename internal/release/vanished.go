@@ -81,12 +81,13 @@ func (k *Kind) Bury(ctx context.Context, key client.ObjectKey) (forgotten []type
 
 func (k *Kind) bury(ctx context.Context, owner *unstructured.Unstructured) error {
 	operator, uid := ClaimedBy(owner), owner.GetUID()
+	known := k.clients.ledger.read(uid)
 	switch {
 	case len(k.Allow.Cluster) == 0: // the garbage collector deletes all that it has left
 		return nil
-	case operator != "" && operator != k.clients.operator || orphans(owner) || k.clients.ledger.isOrphaned(uid):
+	case operator != "" && operator != k.clients.operator || orphans(owner) || known.orphaned:
 		return nil
-	case !k.clients.ledger.read(uid).acted && (operator == "" || owner.GetDeletionTimestamp() != nil): // one that was not being deleted was uninstalled by nobody
+	case !known.acted && (operator == "" || owner.GetDeletionTimestamp() != nil): // one that was not being deleted was uninstalled by nobody
 		return nil
 	}
 	named, err := k.namesake(ctx, owner)
