@@ -1,4 +1,4 @@
-// Package pace bounds how often something happens because of one among many.
+// Package pace bounds how often something happens because of one among many, and how much at once.
 package pace
 
 import (

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/pace"
 	"demo.welcome.domain/welcome-operator/internal/record"
 )
 
@@ -44,7 +45,7 @@ type Clients struct {
 	operator     string
 	capabilities *Capabilities
 	ledger       *ledger
-	trials       *Places
+	trials       *pace.Places
 	records      record.Live
 	library      helmclient.ActionClientGetter
 	events       eventrecord.EventRecorder
@@ -54,7 +55,7 @@ type Clients struct {
 // NewClients connects to the cluster of mgr. Records name operator; secrets is whether a kind has them in Secrets.
 func NewClients(mgr manager.Manager, operator string, capabilities *Capabilities, secrets bool) (*Clients, error) {
 	c := &Clients{
-		mgr: mgr, mapper: mgr.GetRESTMapper(), cached: mgr.GetCache(), live: mgr.GetAPIReader(), operator: operator, capabilities: capabilities, ledger: newLedger(), trials: NewPlaces(1, maxTrials),
+		mgr: mgr, mapper: mgr.GetRESTMapper(), cached: mgr.GetCache(), live: mgr.GetAPIReader(), operator: operator, capabilities: capabilities, ledger: newLedger(), trials: pace.NewPlaces(1, maxTrials),
 		events: NewEvents(mgr),
 	}
 	if err := record.IndexReleases(context.Background(), mgr.GetFieldIndexer(), secrets); err != nil {

@@ -23,6 +23,7 @@ import (
 
 	"demo.welcome.domain/welcome-operator/internal/guard"
 	"demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/pace"
 	"demo.welcome.domain/welcome-operator/internal/record"
 )
 
@@ -34,6 +35,19 @@ func IsPaused(owner client.Object) bool {
 	return isOn(owner, Pause) && owner.GetDeletionTimestamp() == nil
 }
 
+// HookWaits is how many custom resources of a kind may wait for the hooks and tests of their charts, besides
+// those that are acted on.
+const HookWaits = 32
+
+// A test or a hook may take as long as it likes, and whoever has one run must not keep the operator from others. So of a kind, one custom resource in each
+// namespace may run tests, and maxTests in all; and in each, maxHooks may have actions under way that wait for hooks, and allHooks in all: the two together have
+// the workers that are there to wait.
+const (
+	maxTests = 8
+	maxHooks = 8
+	allHooks = HookWaits - maxTests
+)
+
 // Kind is a kind of custom resources, and how its releases are kept.
 type Kind struct {
 	KindOptions
@@ -42,8 +56,8 @@ type Kind struct {
 	schedule   *schedule
 	rollout    *rollout
 	slots      guard.Slots
-	testPlaces *Places
-	hookPlaces *Places
+	testPlaces *pace.Places
+	hookPlaces *pace.Places
 	turns      turns
 	vanished   *vanished
 	watches    *watches // nil if nobody asked for them
@@ -100,7 +114,7 @@ type KindOptions struct {
 func (c *Clients) Kind(o KindOptions) *Kind {
 	k := &Kind{
 		KindOptions: o, clients: c, schedule: &schedule{period: o.Period}, rollout: newRollout(o.Limits, o.RolloutStopped), slots: make(guard.Slots, o.MaxConcurrent),
-		testPlaces: NewPlaces(1, maxTests), hookPlaces: NewPlaces(maxHooks, allHooks), vanished: newVanished(), turns: newTurns(),
+		testPlaces: pace.NewPlaces(1, maxTests), hookPlaces: pace.NewPlaces(maxHooks, allHooks), vanished: newVanished(), turns: newTurns(),
 	}
 	if o.WatchDependents {
 		if len(o.Namespaces) == 0 {

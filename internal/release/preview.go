@@ -21,13 +21,14 @@ import (
 
 	"demo.welcome.domain/welcome-operator/internal/guard"
 	"demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/pace"
 	"demo.welcome.domain/welcome-operator/internal/record"
 )
 
 // NewPreviews returns clients for who only wants to know what an operator would do, which writes nothing and has no cache: cluster is to refuse what is no
 // dry run. operator is the name of that operator, and ignored what it leaves to others.
 func NewPreviews(cluster *rest.Config, mapper meta.RESTMapper, live client.Reader, operator string, ignored object.IgnoredByKind, capabilities *Capabilities) (*Clients, error) {
-	c := &Clients{mapper: mapper, cached: &uncached{record.Uncached(live), ignored}, live: live, operator: operator, capabilities: capabilities, ledger: newLedger(), trials: NewPlaces(math.MaxInt, math.MaxInt), events: &eventrecord.FakeRecorder{}}
+	c := &Clients{mapper: mapper, cached: &uncached{record.Uncached(live), ignored}, live: live, operator: operator, capabilities: capabilities, ledger: newLedger(), trials: pace.NewPlaces(math.MaxInt, math.MaxInt), events: &eventrecord.FakeRecorder{}}
 	return c, c.connect(cluster)
 }
 

@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"demo.welcome.domain/welcome-operator/internal/release"
+	"demo.welcome.domain/welcome-operator/internal/pace"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 )
 
 // podPlaces are for those who read pods: one in each namespace, or one with large pods would keep all others waiting.
-var podPlaces = release.NewPlaces(1, 4)
+var podPlaces = pace.NewPlaces(1, 4)
 
 // pods lists those of the workloads that are not healthy. To watch all
 // pods would cost more memory than all else, for something that is asked for when things go wrong.

@@ -1,19 +1,6 @@
-package release
+package pace
 
 import "sync"
-
-// HookWaits is how many custom resources of a kind may wait for the hooks and tests of their charts, besides
-// those that are acted on.
-const HookWaits = 32
-
-// A test or a hook may take as long as it likes, and whoever has one run must not keep the operator from others. So of a kind, one custom resource in each
-// namespace may run tests, and maxTests in all; and in each, maxHooks may have actions under way that wait for hooks, and allHooks in all: the two together have
-// the workers that are there to wait.
-const (
-	maxTests = 8
-	maxHooks = 8
-	allHooks = HookWaits - maxTests
-)
 
 // Places are what the namespaces may take at once of something, each so many and all together so many.
 type Places struct {

@@ -1,4 +1,4 @@
-package release
+package pace
 
 import (
 	"fmt"
@@ -6,18 +6,19 @@ import (
 )
 
 // One of each namespace, and no more than so many.
-func TestPlacesOfTests(t *testing.T) {
-	places := NewPlaces(1, maxTests)
+func TestPlaces(t *testing.T) {
+	const all = 8
+	places := NewPlaces(1, all)
 	if !places.Take("a") || places.Take("a") {
 		t.Error("a namespace has not one place")
 	}
-	for i := range maxTests - 1 {
+	for i := range all - 1 {
 		if !places.Take(fmt.Sprint(i)) {
 			t.Errorf("no place for namespace %d", i)
 		}
 	}
 	if places.Take("b") {
-		t.Errorf("there are more than %d places", maxTests)
+		t.Errorf("there are more than %d places", all)
 	}
 	places.Give("a")
 	if !places.Take("b") {
