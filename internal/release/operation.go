@@ -64,12 +64,32 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 	if err := a.slots.Take(a.ctx); err != nil {
 		return nil, err
 	}
-	op := &operation{Kind: a.Kind, client: a, namespace: a.owner.GetNamespace(), lookups: newLookups(a.owner, a.unowned(), a.Secrets, a.begins(), a.Allow.Adopt), beforePurge: nothing, plan: guard.Plan{
-		Applied: a.isApplied, Key: a.key, Intact: slices.Concat(a.expired(), a.untouched(), a.resting), Left: left, Rehearse: rehearse, Report: a.report,
-		Ignored: a.DriftDetection.Ignored, Scalable: a.scalable, Unowned: a.unowned(), Allow: a.Allow, Begins: a.begins(), MayInherit: a.mayInherit, Revision: a.appliedRevision(),
-		Recreate: a.Recreate, Recreated: func(message string) { a.tell(Recreated, "%s", message) },
-	}}
-	op.plan.Wait, op.plan.Waiting, op.plan.IsDeleted, op.plan.Abandon = op.placeForHooks, op.waits, a.isDeleted, op.abandon
+	unowned, begins := a.unowned(), a.begins()
+	op := &operation{
+		Kind: a.Kind, client: a, namespace: a.owner.GetNamespace(), beforePurge: nothing,
+		lookups: &lookups{owner: a.owner, unowned: unowned, secrets: a.Secrets, begins: begins, adopts: a.Allow.Adopt},
+	}
+	op.plan = guard.Plan{
+		Applied:    a.isApplied,
+		Key:        a.key,
+		Intact:     slices.Concat(a.expired(), a.untouched(), a.resting),
+		Left:       left,
+		Rehearse:   rehearse,
+		Unowned:    unowned,
+		Allow:      a.Allow,
+		Begins:     begins,
+		MayInherit: a.mayInherit,
+		Revision:   a.appliedRevision(),
+		Ignored:    a.DriftDetection.Ignored,
+		Scalable:   a.scalable,
+		Recreate:   a.Recreate,
+		Recreated:  func(message string) { a.tell(Recreated, "%s", message) },
+		Wait:       op.placeForHooks,
+		IsDeleted:  a.isDeleted,
+		Abandon:    op.abandon,
+		Waiting:    op.waits,
+		Report:     a.report,
+	}
 	op.store = a.store.Stamping(op.stamp)
 	var err error
 	if op.helm, err = a.clients.library.ActionClientFor(context.WithValue(a.ctx, operationKey{}, op), a.owner); err != nil {

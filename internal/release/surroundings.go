@@ -44,10 +44,6 @@ type lookups struct {
 	found   map[string]string // digests by what was asked
 }
 
-func newLookups(owner client.Object, unowned []types.UID, secrets, begins, adopts bool) *lookups {
-	return &lookups{owner: owner, unowned: unowned, secrets: secrets, begins: begins, adopts: adopts, found: map[string]string{}}
-}
-
 // digest is a short name of all that was found, empty if nothing was looked up.
 func (l *lookups) digest() string {
 	found := l.all()
@@ -158,6 +154,9 @@ func (l *lookups) note(what string, code int, text []byte) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.found == nil {
+		l.found = map[string]string{}
+	}
 	l.found[what] = digest
 }
 

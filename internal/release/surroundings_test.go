@@ -38,7 +38,7 @@ func TestLargeLookup(t *testing.T) {
 		t.Fatal(err)
 	}
 	for size, fits := range map[int]bool{maxLookup: true, maxLookup + 1: false} {
-		response, err := notingTransport{answer(size), newLookups(owner, nil, false, false, false)}.RoundTrip(request)
+		response, err := notingTransport{answer(size), &lookups{owner: owner}}.RoundTrip(request)
 		if fits != (err == nil) {
 			t.Errorf("an answer of %d bytes: %v", size, err)
 		}
@@ -60,7 +60,7 @@ func TestLookups(t *testing.T) {
 	owner := &unstructured.Unstructured{}
 	owner.SetUID("1")
 	digest := func(code int, text string) string {
-		l := newLookups(owner, nil, false, false, false)
+		l := &lookups{owner: owner}
 		l.note("it", code, []byte(text))
 		return l.digest()
 	}
@@ -78,7 +78,7 @@ func TestLookups(t *testing.T) {
 	if got, want := digest(http.StatusOK, `{"metadata":{"resourceVersion":"7"},"items":[`+own+","+foreign+`]}`), digest(http.StatusOK, `{"metadata":{"resourceVersion":"8"},"items":[`+foreign+`]}`); got != want {
 		t.Error("an object of the release counts in a list, or the version of the list does")
 	}
-	if newLookups(owner, nil, false, false, false).digest() != "" {
+	if (&lookups{}).digest() != "" {
 		t.Error("a chart that does not look has a digest")
 	}
 }

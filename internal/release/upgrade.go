@@ -32,60 +32,72 @@ func (a *actionClient) Upgrade(name, namespace string, chrt *chart.Chart, values
 	if err := a.want(chrt, values); err != nil {
 		return nil, err
 	}
+	due, err := a.isDue(opts)
+	if err != nil {
+		return nil, err
+	}
+	rel := a.light()
+	if due {
+		rel.Manifest = "outdated"
+	}
+	return rel, nil
+}
+
+// isDue is whether the release is to be upgraded now: it is not what is wanted, and nothing has it wait.
+func (a *actionClient) isDue(opts []helmclient.UpgradeOption) (bool, error) {
 	a.brake = a.braked()
-	seen, held := a.observe(), a.held != nil
+	seen := a.observe()
 	// Where it is held, the reconciler goes the way of the last attempt, to the same failure: were it to end here, the conditions would say something else between
 	// two attempts.
 	seen.failed = ""
 	verdict := decide(seen)
-	if verdict == needsRender && !held {
-		if err := a.watch(a.ctx, a.owner, a.provenChildren()); err != nil { // or nothing is known of them after a start
-			return nil, err
+	if a.held != nil {
+		return verdict == needsUpgrade, nil
+	}
+	if verdict == needsRender {
+		same, err := a.isSame(opts)
+		if err != nil || same {
+			return false, err
 		}
-		if a.isLookedUp() {
-			if err := a.prepare(func() error { return unlessInTheWay(a.correct()) }); err != nil { // by the rules of a drift: this may be every reconcile
-				return nil, err
-			}
-			if len(a.resting) > 0 { // what others have made of it would be looked up
-				return a.light(), nil
-			}
-		}
-		same, err := a.compare(opts)
-		if err != nil { // nobody tells when it can be rendered again
-			a.schedule.after(a.owner, lastRetry)
-		}
-		switch {
-		case err == nil:
-		case a.isOfWanted() && !errors.As(err, &notAllowed{}) && !errors.As(err, &noPlace{}):
-			a.unrendered = err
-			return a.light(), nil
-		default:
-			return nil, err
-		}
-		verdict = isUnchanged
-		if !same {
-			verdict, a.brake = needsUpgrade, a.braked()
-		}
+		verdict, a.brake = needsUpgrade, a.braked()
 	}
 	if verdict != needsUpgrade {
-		return a.light(), nil
+		return false, nil
 	}
-	if !held {
-		var err error
-		switch a.waitFor = a.brake; {
-		case a.brake != "":
-		case a.unsettled() && a.current.Status == release.StatusDeployed && a.appliedGeneration() == a.owner.GetGeneration():
-			a.waitFor = "an API of the cluster does not answer, and the chart asks which there are"
-		default:
-			a.waitFor, err = a.admit()
+	var err error
+	switch a.waitFor = a.brake; {
+	case a.brake != "":
+	case a.unsettled() && a.current.Status == release.StatusDeployed && a.appliedGeneration() == a.owner.GetGeneration():
+		a.waitFor = "an API of the cluster does not answer, and the chart asks which there are"
+	default:
+		a.waitFor, err = a.admit()
+	}
+	return a.waitFor == "" && err == nil, err
+}
+
+// isSame is whether the chart still makes what is released. So it passes for as long as that can't be told, if it is known to be of what is wanted.
+func (a *actionClient) isSame(opts []helmclient.UpgradeOption) (bool, error) {
+	if err := a.watch(a.ctx, a.owner, a.provenChildren()); err != nil { // or nothing is known of them after a start
+		return false, err
+	}
+	if a.isLookedUp() {
+		if err := a.prepare(func() error { return unlessInTheWay(a.correct()) }); err != nil { // by the rules of a drift: this may be every reconcile
+			return false, err
 		}
-		if err != nil || a.waitFor != "" {
-			return a.light(), err
+		if len(a.resting) > 0 { // what others have made of it would be looked up
+			return true, nil
 		}
 	}
-	rel := a.light()
-	rel.Manifest = "outdated"
-	return rel, nil
+	same, err := a.compare(opts)
+	if err == nil {
+		return same, nil
+	}
+	a.schedule.after(a.owner, lastRetry) // nobody tells when it can be rendered again
+	if a.isOfWanted() && !errors.As(err, &notAllowed{}) && !errors.As(err, &noPlace{}) {
+		a.unrendered = err
+		return true, nil
+	}
+	return false, err
 }
 
 // admit holds a release back that nobody has edited, while enough others are on their way: a new
@@ -116,12 +128,8 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	if err != nil {
 		return nil, err
 	}
-	// After a failure, the same is rehearsed first, but for each tenth attempt: the API server may take an object only once another one is there, which a rehearsal does not make,
-	// or which a hook makes. Where an object cannot be changed and there are no hooks, that can't be why. After a start, nothing is known of the failure.
-	failed := a.failure()
-	hooks := a.source.hooks(a.whole)
-	isReal := failed.count > 0 && failed.count%10 == 0 && (hooks || unchangeable(failed.err) == nil)
-	rehearse := a.current.Status == release.StatusFailed && a.current.Inputs == a.wanted && !isReal && !a.interrupted
+	failed, hooks := a.failure(), a.source.hooks(a.whole)
+	rehearse := a.rehearses(failed, hooks)
 	begun, err := a.begun(opts)
 	if err != nil {
 		return nil, err
@@ -152,11 +160,11 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 		u.SkipSchemaValidation = a.source.accepts(a.whole)
 		return nil
 	})...)
-	unrecorded := err != nil && rel != nil && rel.Info.Status == release.StatusDeployed
-	if unrecorded { // Helm says so when all is done but its records, which recover brings to their end
+	if err != nil && rel != nil && rel.Info.Status == release.StatusDeployed { // Helm says so when all is done but its records, which recover brings to their end
 		logf.FromContext(a.ctx).Error(err, "The upgrade is done, but its records do not say so yet", "revision", rel.Version)
 		a.schedule.after(a.owner, retryDelay(1, lastRetry))
-		err = nil
+		a.Acted(Upgrade, time.Since(start), nil)
+		return a.conclude(op, Upgraded, rel, nil)
 	}
 	isLeft := op.guard.Changed || rehearse && !rolledBack                                // of an attempt that was interrupted, perhaps, after which an operator that is started knows of none
 	if err != nil && rel != nil && isLeft && !op.guard.Abandoned && a.ctx.Err() == nil { // else this operator stops in the middle of it, and the next one goes on
@@ -164,11 +172,18 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 		a.remember(func(n *note) { n.rolledBack = why == nil })
 		err = errors.Join(err, why)
 	}
-	if op.store.HasCreated() && !unrecorded { // else there are records to be written first
+	if op.store.HasCreated() {
 		err = errors.Join(err, a.dropFailedTwin())
 	}
 	a.Acted(Upgrade, time.Since(start), err)
 	return a.conclude(op, Upgraded, rel, err)
+}
+
+// rehearses is whether the API server is asked first if it would take the same that has failed before, but at each tenth attempt: it may take an object only once another one is there,
+// which a rehearsal does not make, or which a hook makes. Where an object cannot be changed and there are no hooks, that can't be why. After a start, nothing is known of the failure.
+func (a *actionClient) rehearses(failed failure, hooks bool) bool {
+	isReal := failed.count > 0 && failed.count%10 == 0 && (hooks || unchangeable(failed.err) == nil)
+	return a.current.Status == release.StatusFailed && a.current.Inputs == a.wanted && !isReal && !a.interrupted
 }
 
 // repairWhatIsLookedUp puts the objects back to what was applied, if the chart looks some up and drift is to be repaired: a chart takes what
