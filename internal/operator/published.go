@@ -212,7 +212,7 @@ func (p *Published) ChartOf(e PublishedEntry) (*chart.Chart, error) {
 		return nil, nil
 	}
 	read, err := loader.LoadArchive(bytes.NewReader(packed))
-	if err == nil && !release.HasDigest(read, e.Chart.Digest) {
+	if err == nil && release.ChartDigest(read) != e.Chart.Digest {
 		err = fmt.Errorf("it is not what the operator has: its digest is %s, not %s", release.ChartDigest(read), e.Chart.Digest)
 	}
 	if err != nil {

@@ -25,8 +25,8 @@ const (
 	lookupsAnnotation      = "webapp.demo.welcome.domain/lookups"
 	// madeFromAnnotation of a release record is the digest of its inputs but for what is allowed.
 	madeFromAnnotation = "webapp.demo.welcome.domain/made-from"
-	// childrenAnnotation of a release record lists the objects of the release as they were right after they were applied, where an older version of the
-	// operator has written it. By now the status of the custom resource does: the record need not be written once more when they are known.
+	// childrenAnnotation of a release record lists the objects of the release as they were right after they were applied, where version 0.1.0
+	// has written it. By now the status of the custom resource does: the record need not be written once more when they are known.
 	childrenAnnotation = "webapp.demo.welcome.domain/children"
 
 	// maxShort bounds what else is kept in memory. The API server bounds neither annotations nor the texts of owner references.
@@ -50,20 +50,19 @@ type Record struct {
 	Status   release.Status
 	// Inputs is the digest of what the release was rendered from.
 	Inputs string
-	// MadeFrom is the digest of that but for what is allowed, which decides about no rendering. It is empty if it is Inputs, and where an older version of the
-	// operator has made the record.
+	// MadeFrom is the digest of that but for what is allowed, which decides about no rendering. It is empty if it is Inputs.
 	MadeFrom string `json:",omitempty"`
 	// Capabilities and Lookups are digests of what the chart has asked the cluster for, empty if it did not.
 	Capabilities string `json:",omitempty"`
 	Lookups      string `json:",omitempty"`
-	// Operator made it, from that Generation of the custom resource. An older version of the operator said neither.
+	// Operator made it, from that Generation of the custom resource. Version 0.1.0 said neither.
 	Operator   string
 	Generation int64
 	// Unmade is whether its installation ended before the first object: the next attempt is one again.
 	Unmade bool `json:",omitempty"`
 	// Created is when the record was made. Whoever can write records cannot choose it: by it, one is told from another that was begun anew under its number.
 	Created time.Time `json:"-"`
-	// Children are the objects of the release, nil if that is not known. Only an older version of the operator has written them there.
+	// Children are the objects of the release, nil if that is not known. Only version 0.1.0 has written them there.
 	Children []object.Child
 	// Key of the digests, empty where records are ConfigMaps.
 	Key object.Key `json:"-"`
@@ -82,18 +81,15 @@ func (r *Store) Newest(ctx context.Context) (*Record, error) {
 	return parseRecord(&list[0], revision), nil
 }
 
-// Proof is that of all that is used of the metadata, but for the children.
-func (r *Record) Proof() string { return r.Key.Proof(r.text(nil)) }
+// Proof is that of all that is used of the metadata, but for the children, which the status proves by themselves.
+func (r *Record) Proof() string { return r.Key.Proof(r.text()) }
 
-// IsProven is whether proof is that, and whether it is one of an older version, which proves the children, too.
-func (r *Record) IsProven(proof string) (proven, withChildren bool) {
-	withChildren = r.Children != nil && r.Key.Proves(proof, r.text(r.Children))
-	return withChildren || r.Key.Proves(proof, r.text(nil)), withChildren
-}
+// IsProven is whether proof is that.
+func (r *Record) IsProven(proof string) bool { return r.Key.Proves(proof, r.text()) }
 
-func (r *Record) text(children []object.Child) string {
+func (r *Record) text() string {
 	of := *r
-	of.Children = children
+	of.Children = nil
 	text, _ := json.Marshal(of) // texts and numbers
 	return string(text)
 }

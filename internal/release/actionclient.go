@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
@@ -60,7 +59,6 @@ type actionClient struct {
 	wanted  string         // digest of what the release is to be made from
 	plain   string         // the same without the key, by which a record has it that was a ConfigMap
 	made    [2]string      // both digests of that but for what is allowed
-	older   []string       // digests that an older version has made of what is wanted, or of what differs from that in how numbers are printed
 	known   bool           // whether what the record says of all this is known to be so
 	around  surroundings   // of the cluster, as far as they are known
 	brake   string         // why no further revision is made for now
@@ -186,22 +184,7 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 		return err
 	}
 	a.text, a.wanted, a.plain, a.asks = text, a.key.Digest([]byte(text)), object.Plain.Digest([]byte(text)), a.source.questions(text)
-	a.older, a.made = nil, [2]string{a.wanted, a.plain}
-	var others []func() (string, error)
-	if strings.Contains(text, "e+") { // else no number is printed otherwise
-		others = append(others, wanted.older)
-	}
-	if packed := wanted; a.source.packedDigest != a.source.digest {
-		packed.Chart = a.source.packedDigest
-		others = append(others, packed.text, packed.older)
-	}
-	for _, write := range others {
-		older, err := write()
-		if err != nil {
-			return err
-		}
-		a.older = append(a.older, a.key.Digest([]byte(older)), object.Plain.Digest([]byte(older)))
-	}
+	a.made = [2]string{a.wanted, a.plain}
 	if !reflect.ValueOf(allow).IsZero() {
 		wanted.Allow = object.Allow{}
 		made, err := wanted.text()
@@ -254,7 +237,7 @@ func (a *actionClient) observe() observation {
 		a.current.Inputs = a.wanted
 	}
 	if a.isOfWanted() {
-		a.current.MadeFrom = a.madeFrom() // an older version has not said it
+		a.current.MadeFrom = a.madeFrom() // with the key
 	}
 	o.proven = a.known
 	o.status, o.recorded, o.alike = a.current.Status, a.current.Inputs, a.isAlike()
@@ -299,10 +282,9 @@ func (a *actionClient) isMade(digest string) bool {
 	return digest == a.wanted || digest == a.plain || slices.Contains(a.made[:], digest)
 }
 
-// isAlike is whether the release was made from what is wanted but for what is allowed, which is to be judged anew and makes no other rendering, or an older version may
-// have made it from just that.
+// isAlike is whether the release was made from what is wanted but for what is allowed, which is to be judged anew and makes no other rendering.
 func (a *actionClient) isAlike() bool {
-	return a.current.Inputs != a.wanted && (a.isMade(cmp.Or(a.current.MadeFrom, a.current.Inputs)) || slices.Contains(a.older, a.current.Inputs))
+	return a.current.Inputs != a.wanted && a.isMade(cmp.Or(a.current.MadeFrom, a.current.Inputs))
 }
 
 // unsettled is whether the chart asks for what the cluster can do while an API does not answer of which nothing is known.

@@ -48,8 +48,6 @@ const pagePathAnnotation = "webapp.demo.welcome.domain/page-path"
 // chartSource is a chart as a source of releases.
 type chartSource struct {
 	digest string
-	// packedDigest is the digest as older versions of the operator made it, of subcharts as they are packed.
-	packedDigest string
 	// asks is what the chart asks the cluster, and valuesAsk whether its values may ask as well.
 	asks      questions
 	valuesAsk bool
@@ -87,16 +85,7 @@ func ChartDigest(c *chart.Chart) string {
 			files = append(files, &chart.File{Name: "charts/" + dependency.Name(), Data: []byte(ChartDigest(dependency))})
 		}
 	}
-	return filesDigest(files)
-}
-
-// HasDigest is whether a digest is a chart's, be it as older versions made it, of subcharts as they are packed.
-func HasDigest(c *chart.Chart, digest string) bool {
-	return digest == ChartDigest(c) || digest == filesDigest(c.Raw)
-}
-
-func filesDigest(files []*chart.File) string {
-	files = slices.SortedFunc(slices.Values(files), func(a, b *chart.File) int {
+	slices.SortFunc(files, func(a, b *chart.File) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), bytes.Compare(a.Data, b.Data))
 	})
 	hash := sha256.New()
@@ -113,7 +102,7 @@ func newChartSource(c *chart.Chart) chartSource {
 		return says(c, words) || regexp.MustCompile(`\{\{[^{}]*(?:`+words.String()+`)`).MatchString(read)
 	}
 	source := chartSource{
-		digest: ChartDigest(c), packedDigest: filesDigest(c.Raw), asks: questions{mentions(c, capable), mentions(c, looking)},
+		digest: ChartDigest(c), asks: questions{mentions(c, capable), mentions(c, looking)},
 		valuesAsk: mentions(c, tpl), runsValues: runs(running), incomplete: len(missing(c, "")) > 0,
 		deleteHooks: says(c, deleteHook) || deleteHook.MatchString(read), hooking: says(c, hooking) || hooking.MatchString(read),
 		chancy: runs(chancy), timed: runs(timed), loops: runs(looping), costly: runs(costly), schema: valuesSchema(c),

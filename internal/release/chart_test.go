@@ -78,9 +78,6 @@ func TestDigestOfPackedSubcharts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if source := newChartSource(c); source.packedDigest == source.digest {
-			t.Error("no release of an older version is known again")
-		}
 		return ChartDigest(c)
 	}
 	if digest("a: b", gzip.BestSpeed) != digest("a: b", gzip.BestCompression) {

@@ -20,7 +20,11 @@ type inputs struct {
 // text is all of the inputs; JSON sorts the keys of maps.
 func (i inputs) text() (string, error) {
 	i.Values, _ = exact(i.Values).(map[string]any)
-	return i.older()
+	text, err := json.Marshal(i)
+	if err != nil {
+		return "", fmt.Errorf("digest the values of a release: %w", err)
+	}
+	return string(text), nil
 }
 
 // exact is a value with those numbers written as templates print them that JSON writes as others which they print otherwise: a default of 10485760 is a float64, and
@@ -45,13 +49,4 @@ func exact(value any) any {
 		}
 	}
 	return value
-}
-
-// older is the text that an older version has made of them.
-func (i inputs) older() (string, error) {
-	text, err := json.Marshal(i)
-	if err != nil {
-		return "", fmt.Errorf("digest the values of a release: %w", err)
-	}
-	return string(text), nil
 }

@@ -34,9 +34,7 @@ func (a *actionClient) recordProof() string { return cmp.Or(a.state().Record, a.
 // wants. If not, what it says of inputs and children are hints: the chart is rendered, and the objects are looked at. So it is also where
 // the operator was killed after the record was written and before the status was, and where version 0.1.0 wrote the status.
 func (a *actionClient) prove() {
-	proof := a.recordProof()
-	var withChildren bool
-	if a.proven, withChildren = a.current.IsProven(proof); a.proven && !withChildren {
+	if a.proven = a.current.IsProven(a.recordProof()); a.proven {
 		a.current.Children = a.knownChildren() // whatever somebody has written there
 	}
 }
