@@ -65,8 +65,8 @@ func Check(o *unstructured.Unstructured) error {
 func endlessIn(value any) string {
 	switch value := value.(type) {
 	case map[string]any:
-		for _, inner := range value {
-			if text := endlessIn(inner); text != "" {
+		for _, key := range slices.Sorted(maps.Keys(value)) { // of several the same each time
+			if text := endlessIn(value[key]); text != "" {
 				return text
 			}
 		}

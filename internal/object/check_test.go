@@ -79,3 +79,15 @@ func TestLongLists(t *testing.T) {
 		t.Errorf("it takes %s", took)
 	}
 }
+
+// Of several numbers, each attempt tells of the same one.
+func TestCheckTellsOfTheSameNumber(t *testing.T) {
+	o := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "x"}, "spec": map[string]any{"a": "1e-10000", "b": "1e-20000", "c": "1e-30000"},
+	}}
+	for range 50 {
+		if err := Check(o); err == nil || !strings.Contains(err.Error(), "1e-10000") {
+			t.Fatal(err)
+		}
+	}
+}

@@ -3,6 +3,8 @@ package release
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/chartutil"
@@ -21,8 +23,8 @@ func (k *Kind) Translate(_ context.Context, owner *unstructured.Unstructured) (c
 
 // Pin puts overrides into values, with namespace and name of owner where they have {namespace} or {name}.
 func Pin(owner metav1.Object, values map[string]any, overrides map[string]string) error {
-	for key, value := range overrides {
-		parse := strvals.ParseInto
+	for _, key := range slices.Sorted(maps.Keys(overrides)) { // always in the same order: one may be in another one
+		value, parse := overrides[key], strvals.ParseInto
 		if object.IsOf(value) {
 			value, parse = object.Of(owner, value), strvals.ParseIntoString // a namespace may be a number
 		}
