@@ -38,19 +38,6 @@ func (g *Guard) rehearseAdoption(t target) error {
 	return err
 }
 
-// Judge fails if an object of a manifest may not be brought to what it says, because it is somebody else's or, where that is rehearsed, the API server would not take it.
-func (g *Guard) Judge(manifest string) error {
-	resources, err := g.Peek(manifest)
-	if err != nil {
-		return fmt.Errorf("parse the manifest: %w", err)
-	}
-	targets, err := g.look(nil, resources)
-	if err == nil && g.RehearsesFirst {
-		_, err = g.bringAll(targets, true, true)
-	}
-	return err
-}
-
 // giveBack undoes what made an object, which nobody owned, the owner's: nothing has come of the release for which it was taken over. What is in it stays.
 func (g *Guard) giveBack(helper *resource.Helper, info *resource.Info, live *unstructured.Unstructured) error {
 	returned := live.DeepCopy()

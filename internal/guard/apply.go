@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/utils/ptr"
 
@@ -224,8 +225,7 @@ func (g *Guard) removeAll(resources kube.ResourceList, dryRun bool, spare func(*
 	return errors.Join(errs...)
 }
 
-// remove deletes an object if it is the owner's, unless it is to be spared or kept, and reports it if it is not the owner's. What belongs to the
-// object goes with it, in the background.
+// remove deletes an object if it is the owner's, unless it is to be spared or kept, and reports it if it is not the owner's.
 func (g *Guard) remove(info *resource.Info, dryRun bool, spare func(*unstructured.Unstructured) bool) error {
 	if err := g.CheckPlace(info); err != nil {
 		g.plan.Report(err.Error())
@@ -266,10 +266,7 @@ func (g *Guard) remove(info *resource.Info, dryRun bool, spare func(*unstructure
 				return nil
 			}
 		default:
-			uid, version := live.GetUID(), live.GetResourceVersion()
-			_, err = helper.DeleteWithOptions(info.Namespace, info.Name, &metav1.DeleteOptions{
-				PropagationPolicy: ptr.To(metav1.DeletePropagationBackground), Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
-			})
+			err = deleteIf(helper, info, metav1.Preconditions{UID: ptr.To(live.GetUID()), ResourceVersion: ptr.To(live.GetResourceVersion())})
 		}
 		if !apierrors.IsConflict(err) && !isAbout(err, "metadata.uid") {
 			break
@@ -279,6 +276,12 @@ func (g *Guard) remove(info *resource.Info, dryRun bool, spare func(*unstructure
 		return fmt.Errorf("delete %s: %w", describe(info), said(info, err))
 	}
 	return nil
+}
+
+// deleteIf deletes an object that is as it has to be, and in the background what belongs to it.
+func deleteIf(helper *resource.Helper, info *resource.Info, is metav1.Preconditions) error {
+	_, err := helper.DeleteWithOptions(info.Namespace, info.Name, &metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground), Preconditions: &is})
+	return err
 }
 
 // isToGo is whether an object that nobody may look at has to be deleted all the same: it is known to be the owner's, and neither kept nor gone by itself, now or with the owner.
@@ -315,12 +318,7 @@ func (g *Guard) noteKept(live *unstructured.Unstructured) {
 // disown takes the owner reference off an object. Its marks stay, by which the owner's successor knows it.
 func (g *Guard) disown(helper *resource.Helper, info *resource.Info, live *unstructured.Unstructured) error {
 	kept := live.DeepCopy()
-	annotations := kept.GetAnnotations()
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[object.Policy] = object.Keep
-	kept.SetAnnotations(annotations)
+	kept.SetAnnotations(labels.Merge(kept.GetAnnotations(), labels.Set{object.Policy: object.Keep}))
 	g.adopt(kept)
 	patch, err := object.Patch(live, kept)
 	if err == nil {

@@ -309,6 +309,19 @@ func (g *Guard) Compare(manifest string) ([]Change, error) {
 	return changes, errors.Join(missing, err, bringErr)
 }
 
+// Judge fails if an object of a manifest may not be brought to what it says, because it is somebody else's or, where that is rehearsed, the API server would not take it.
+func (g *Guard) Judge(manifest string) error {
+	resources, err := g.Peek(manifest)
+	if err != nil {
+		return fmt.Errorf("parse the manifest: %w", err)
+	}
+	targets, err := g.look(nil, resources)
+	if err == nil && g.RehearsesFirst {
+		_, err = g.bringAll(targets, true, true)
+	}
+	return err
+}
+
 // Present are those objects of a manifest that are there and the owner's.
 func (g *Guard) Present(manifest string) ([]object.Child, error) {
 	resources, err := g.build(manifest)

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
@@ -79,10 +80,7 @@ func (g *Guard) takeBack(targets []*target, why error) error {
 		if t.made == nil {
 			continue
 		}
-		uid, policy := t.made.GetUID(), metav1.DeletePropagationBackground
-		_, err := resource.NewHelper(t.info.Client, t.info.Mapping).DeleteWithOptions(t.info.Namespace, t.info.Name, &metav1.DeleteOptions{
-			PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &uid},
-		})
+		err := deleteIf(resource.NewHelper(t.info.Client, t.info.Mapping), t.info, metav1.Preconditions{UID: ptr.To(t.made.GetUID())})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // gone, or another one by now
 			return errors.Join(why, fmt.Errorf("take back %s: %w", describe(t.info), said(t.info, err)))
 		}

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -56,9 +57,7 @@ func SelectsOthers(live, wanted *unstructured.Unstructured) bool {
 
 // MarkAdopted marks an object that owner takes over, after the revision that was applied last.
 func MarkAdopted(obj metav1.Object, owner client.Object, revision int) {
-	annotations := obj.GetAnnotations()
-	annotations[adopted] = after(owner, revision) // Helm's are there
-	obj.SetAnnotations(annotations)
+	obj.SetAnnotations(labels.Merge(obj.GetAnnotations(), labels.Set{adopted: after(owner, revision)}))
 }
 
 // JustAdopted is whether an object was taken over for a release of which nothing has come yet: revision is still the one that was applied last.
@@ -83,8 +82,6 @@ func after(owner client.Object, revision int) string {
 // GiveBack makes an object, which owner has taken over, nobody's again, to be taken over once more.
 func GiveBack(obj metav1.Object, owner client.Object) {
 	Disown(obj)
-	annotations := obj.GetAnnotations()
-	annotations[AdoptFor] = Recipient(owner)
-	obj.SetAnnotations(annotations)
+	obj.SetAnnotations(labels.Merge(obj.GetAnnotations(), labels.Set{AdoptFor: Recipient(owner)}))
 	obj.SetOwnerReferences(withoutOwner(obj, owner))
 }
