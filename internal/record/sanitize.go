@@ -185,20 +185,15 @@ func (s *sanitizer) refuse(obj *unstructured.Unstructured) (reason string, err e
 	case err != nil:
 		return "", err
 	case mapping.Scope.Name() != meta.RESTScopeNameNamespace:
-		return reasonOf(s.allow.InNoNamespace(s.owner, gvk.GroupKind(), obj.GetName())), nil
+		if err := s.allow.InNoNamespace(s.owner, gvk.GroupKind(), obj.GetName()); err != nil {
+			return err.Error(), nil
+		}
 	case namespace != "" && namespace != s.owner.GetNamespace():
 		return fmt.Sprintf("it is in namespace %q", namespace), nil
 	case Is(object.Child{Kind: gvk.Kind, Name: obj.GetName()}):
 		return "it is a release record", nil
 	}
 	return "", nil
-}
-
-func reasonOf(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }
 
 // objectsOf parses a document. A list becomes its items, as it does in Helm.

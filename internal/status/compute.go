@@ -149,17 +149,16 @@ func judge(previous Status, seen observation) verdict {
 		// failure only once.
 		problem, failed = explain("UninstallError", seen.state.Err.Error()), true
 	}
+	paused := meta.IsStatusConditionTrue(seen.reported, pausedType)
 	switch {
 	case seen.state.Waits != "":
 		return underWay(previous, seen)
-	case seen.deleting && failed:
+	case failed && (seen.deleting || !paused):
 		return verdict{ready: metav1.ConditionFalse, reason: problem.reason, message: problem.message, reconciling: !problem.permanent, stalled: problem.permanent}
 	case seen.deleting:
 		return verdict{ready: metav1.ConditionFalse, reason: ReasonUninstalling, message: "The release is being uninstalled.", reconciling: true}
-	case meta.IsStatusConditionTrue(seen.reported, pausedType):
+	case paused:
 		return verdict{ready: metav1.ConditionUnknown, reason: ReasonPaused, message: fmt.Sprintf("Nothing is applied, repaired or looked at. To resume: kubectl welcome resume %s, or remove the annotation %s.", seen.called(), release.Pause)}
-	case failed:
-		return verdict{ready: metav1.ConditionFalse, reason: problem.reason, message: problem.message, reconciling: !problem.permanent, stalled: problem.permanent}
 	case previous.condition(Ready).Reason == ReasonPaused && meta.FindStatusCondition(seen.reported, deployedType) == nil: // [Reporter.resumed]: nobody has looked yet
 		return verdict{ready: metav1.ConditionFalse, reason: ReasonProgressing, message: NotApplied + ", or may have drifted: a pause has just ended.", reconciling: true}
 	case !applied(previous, seen):
