@@ -36,7 +36,7 @@ func tellAllowances(log logr.Logger, mapper meta.RESTMapper, entries []Entry, ca
 		log := log.WithValues("entry", entry.place.number, "kind", entry.Kind)
 		go func() {
 			defer func() { _ = recover() }() // it says so at each custom resource
-			objects, err := capabilities.ByDefault(mapper, anybody, entry.Chart, entry.OverrideValues)
+			objects, err := capabilities.Made(mapper, anybody, entry.Chart, entry.OverrideValues, map[string]any{})
 			if err != nil {
 				return // nobody can say what it makes
 			}

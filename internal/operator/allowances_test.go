@@ -37,7 +37,7 @@ func capabilitiesOf(t *testing.T) *release.Capabilities {
 
 func allowancesOf(t *testing.T, entry Entry) (lines []string, more error) {
 	t.Helper()
-	objects, err := capabilitiesOf(t).ByDefault(mapper(), anybody, entry.Chart, entry.OverrideValues)
+	objects, err := capabilitiesOf(t).Made(mapper(), anybody, entry.Chart, entry.OverrideValues, map[string]any{})
 	if err != nil {
 		t.Logf("it is not rendered: %v", err)
 		return nil, nil

@@ -15,10 +15,8 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/releaseutil"
 	"helm.sh/helm/v3/pkg/storage/driver"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/internal/guard"
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -253,11 +251,7 @@ func (a *actionClient) isOutOfTheWay(failed error) bool {
 	if blocked == nil {
 		return false
 	}
-	_, err := a.cachedChild(*blocked)
-	if err != nil { // the cache has nothing of those that lack the operator's label
-		err = a.clients.live.Get(object.Quietly(a.ctx), client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: blocked.Name}, blocked.Empty())
-	}
-	return apierrors.IsNotFound(err)
+	return a.isGone(*blocked)
 }
 
 // unchangeable is the object for which an action has failed, as it cannot become what the chart wants, nil if it is not for that.

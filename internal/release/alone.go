@@ -33,14 +33,8 @@ func renderWith(owner metav1.Object, chrt *chart.Chart, spec map[string]any, ver
 	return install.Run(private(chrt), spec)
 }
 
-// ByDefault are the objects, hooks among them, that a chart makes for owner if that says nothing. Those have a namespace that mapper does not know to be
-// cluster-scoped.
-func (c *Capabilities) ByDefault(mapper meta.RESTMapper, owner metav1.Object, chrt *chart.Chart, overrides map[string]string) ([]*unstructured.Unstructured, error) {
-	return c.made(mapper, owner, chrt, overrides, map[string]any{})
-}
-
-// made are the objects that a chart makes for owner of a spec, as ByDefault has them.
-func (c *Capabilities) made(mapper meta.RESTMapper, owner metav1.Object, chrt *chart.Chart, overrides map[string]string, spec map[string]any) ([]*unstructured.Unstructured, error) {
+// Made are the objects, hooks among them, that a chart makes for owner of a spec. Those have a namespace that mapper does not know to be cluster-scoped.
+func (c *Capabilities) Made(mapper meta.RESTMapper, owner metav1.Object, chrt *chart.Chart, overrides map[string]string, spec map[string]any) ([]*unstructured.Unstructured, error) {
 	rel, err := c.render(owner, chrt, overrides, spec)
 	if err != nil {
 		return nil, err

@@ -225,30 +225,9 @@ func parsed(name, text string) (map[string]*parse.Tree, error) {
 
 // words are the functions and the fields in a part of a template, but for its text and comments.
 func words(node parse.Node) (found []string) {
-	for _, pipe := range pipes(node) {
-		for _, command := range pipe.Cmds {
-			for _, argument := range command.Args {
-				switch n := argument.(type) {
-				case *parse.ChainNode:
-					found = append(found, "."+strings.Join(n.Field, "."))
-				case *parse.IdentifierNode:
-					found = append(found, n.Ident)
-				case *parse.FieldNode:
-					found = append(found, "."+strings.Join(n.Ident, "."))
-				case *parse.VariableNode:
-					found = append(found, strings.Join(n.Ident, "."))
-				}
-			}
-		}
-	}
-	return found
-}
-
-// pipes are all pipelines in a part of a template, those in others among them.
-func pipes(node parse.Node) (found []*parse.PipeNode) {
 	add := func(nodes ...parse.Node) {
 		for _, node := range nodes {
-			found = append(found, pipes(node)...)
+			found = append(found, words(node)...)
 		}
 	}
 	branch := func(b parse.BranchNode) { add(b.Pipe, b.List, b.ElseList) }
@@ -267,15 +246,21 @@ func pipes(node parse.Node) (found []*parse.PipeNode) {
 		add(n.Pipe)
 	case *parse.TemplateNode:
 		add(n.Pipe)
-	case *parse.ChainNode:
-		add(n.Node)
 	case *parse.PipeNode:
 		if n != nil {
-			found = append(found, n)
 			for _, command := range n.Cmds {
 				add(command.Args...)
 			}
 		}
+	case *parse.ChainNode:
+		add(n.Node)
+		found = append(found, "."+strings.Join(n.Field, "."))
+	case *parse.IdentifierNode:
+		found = append(found, n.Ident)
+	case *parse.FieldNode:
+		found = append(found, "."+strings.Join(n.Ident, "."))
+	case *parse.VariableNode:
+		found = append(found, strings.Join(n.Ident, "."))
 	}
 	return found
 }

@@ -371,7 +371,7 @@ func (a *actionClient) scalable(desired *unstructured.Unstructured) bool {
 	wanted, set, _ := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas")
 	spec, _ := without(wanted, a.values).(map[string]any)
 	for _, spec := range []map[string]any{{}, spec} {
-		made, err := a.clients.capabilities.made(a.clients.mapper, a.owner, a.chart, a.Overrides, spec)
+		made, err := a.clients.capabilities.Made(a.clients.mapper, a.owner, a.chart, a.Overrides, spec)
 		i := slices.IndexFunc(made, func(obj *unstructured.Unstructured) bool {
 			return obj.GetKind() == desired.GetKind() && obj.GetName() == desired.GetName()
 		})

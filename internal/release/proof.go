@@ -10,11 +10,9 @@ import (
 
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/record"
@@ -193,8 +191,7 @@ func (a *actionClient) numberInStatus(field string) int64 {
 	return number
 }
 
-// expired are the objects that have gone by themselves, as they are to, or are known to have. Their kinds' watches only hint at it: an object without the operator's
-// label is none to them.
+// expired are the objects that have gone by themselves, as they are to, or are known to have.
 func (a *actionClient) expired() (gone []object.Child) {
 	children := a.knownChildren()
 	if children == nil {
@@ -202,11 +199,7 @@ func (a *actionClient) expired() (gone []object.Child) {
 	}
 	for _, child := range children {
 		if child.Expires && !child.Expired {
-			live, err := a.cachedChild(child)
-			if err != nil {
-				err = a.clients.live.Get(a.ctx, client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, live)
-			}
-			child.Expired = apierrors.IsNotFound(err)
+			child.Expired = a.isGone(child)
 		}
 		if child.Expired && (!child.Failed || !a.forced()) {
 			gone = append(gone, child)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/release"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
@@ -142,6 +143,15 @@ func (a *actionClient) cachedChild(child object.Child) (*unstructured.Unstructur
 	cached := child.Empty()
 	err := a.clients.cached.Get(a.ctx, client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, cached, client.UnsafeDisableDeepCopy)
 	return cached, err
+}
+
+// isGone is whether an object is not there. That the cache has none only hints at it: it has nothing of those that lack the operator's label.
+func (a *actionClient) isGone(child object.Child) bool {
+	live, err := a.cachedChild(child)
+	if err != nil {
+		err = a.clients.live.Get(object.Quietly(a.ctx), client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, live)
+	}
+	return apierrors.IsNotFound(err)
 }
 
 // intact is whether the cache shows an object as it was right after it was applied.

@@ -45,14 +45,10 @@ func (t Tests) String() string {
 // of them changes nothing else.
 func (a *actionClient) test() {
 	asked := a.owner.GetAnnotations()[RunTests]
-	if asked == "" || asked == a.tested() || a.current.Status != release.StatusDeployed {
+	if ran := cmp.Or(a.state().Tests.Asked, textInStatus(a.owner, "tested")); asked == "" || asked == ran || a.current.Status != release.StatusDeployed {
 		return
 	}
-	if !a.proven { // else health would look at what somebody has written into the record
-		a.schedule.after(a.owner, testPause)
-		return
-	}
-	if a.health() != healthy || !a.testPlaces.Take(a.owner.GetNamespace()) {
+	if !a.proven || a.health() != healthy || !a.testPlaces.Take(a.owner.GetNamespace()) { // unproven, health would look at what somebody has written into the record
 		a.schedule.after(a.owner, testPause)
 		return
 	}
@@ -73,11 +69,6 @@ func (a *actionClient) test() {
 	} else {
 		a.tell(TestsSucceeded, "%s", tests.String())
 	}
-}
-
-// tested is for which value of the annotation tests ran last.
-func (a *actionClient) tested() string {
-	return cmp.Or(a.state().Tests.Asked, textInStatus(a.owner, "tested"))
 }
 
 // runTests runs those of the chart as it is now, with what the custom resource says now, and names their objects. An error is that they could not be begun.
