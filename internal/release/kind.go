@@ -113,7 +113,7 @@ type KindOptions struct {
 // Kind returns the action clients of one kind of custom resources.
 func (c *Clients) Kind(o KindOptions) *Kind {
 	k := &Kind{
-		KindOptions: o, clients: c, schedule: &schedule{period: o.Period}, rollout: newRollout(o.Limits, o.RolloutStopped), slots: make(guard.Slots, o.MaxConcurrent),
+		KindOptions: o, clients: c, schedule: &schedule{}, rollout: newRollout(o.Limits, o.RolloutStopped), slots: make(guard.Slots, o.MaxConcurrent),
 		testPlaces: pace.NewPlaces(1, maxTests), hookPlaces: pace.NewPlaces(maxHooks, allHooks), vanished: newVanished(), turns: newTurns(),
 	}
 	if o.WatchDependents {

@@ -8,6 +8,7 @@ import (
 
 	"helm.sh/helm/v3/pkg/release"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"demo.welcome.domain/welcome-operator/internal/guard"
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -113,7 +114,9 @@ func (a *actionClient) succeeded(manifestDigest string) {
 			Answer:       n.state.Answer,
 		}
 	})
-	a.schedule.periodically(a.owner, a.period())
+	if period := a.period(); period > 0 {
+		a.schedule.after(a.owner, wait.Jitter(period, jitter))
+	}
 	a.answer(nil)
 }
 

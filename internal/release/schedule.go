@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -18,10 +17,7 @@ const jitter = 0.2
 
 // schedule brings custom resources back to their controller at a time of our choice. The
 // controller's own retries back off for up to 17 minutes, long after a cause is gone.
-type schedule struct {
-	period time.Duration // 0 for no periodic reconcile
-	queue  atomic.Pointer[queue]
-}
+type schedule struct{ queue atomic.Pointer[queue] }
 
 // queue is a controller's.
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -42,12 +38,5 @@ func (s *schedule) after(owner client.Object, delay time.Duration) {
 func (s *schedule) add(key client.ObjectKey, delay time.Duration) {
 	if queue := s.queue.Load(); queue != nil {
 		(*queue).AddAfter(reconcile.Request{NamespacedName: key}, delay)
-	}
-}
-
-// periodically has owner reconciled after a period, give or take.
-func (s *schedule) periodically(owner client.Object, period time.Duration) {
-	if period > 0 {
-		s.after(owner, wait.Jitter(period, jitter))
 	}
 }

@@ -94,7 +94,7 @@ func (k *Kind) ignored(owner client.Object) string {
 func (a *actionClient) period() time.Duration {
 	asked, err := time.ParseDuration(a.owner.GetAnnotations()[reconcilePeriod])
 	if err != nil || asked < 0 || !slices.Contains(a.Allow.Options, object.OptionReconcilePeriod) {
-		return a.schedule.period
+		return a.Period
 	}
 	if asked > 0 {
 		asked = max(asked, minPeriod)

@@ -61,7 +61,7 @@ func TestIgnoredAnnotations(t *testing.T) {
 func TestPeriod(t *testing.T) {
 	for value, want := range map[string]time.Duration{"": time.Hour, "24h": 24 * time.Hour, "1ms": minPeriod, "0": 0, "-1s": time.Hour, "soon": time.Hour} {
 		for _, allowed := range []bool{true, false} {
-			kind := &Kind{schedule: &schedule{period: time.Hour}}
+			kind := &Kind{KindOptions: KindOptions{Period: time.Hour}}
 			want := want
 			if allowed {
 				kind.Allow.Options = []string{object.OptionReconcilePeriod}

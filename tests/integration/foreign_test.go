@@ -176,28 +176,11 @@ func TestForeignObjectDressedUp(t *testing.T) {
 	s.unharmed(foreign)
 }
 
-// An object may come into the way later: when an edit asks for one more, or in the place of one that was deleted.
+// An object may come into the way later, in the place of one that was deleted. It is none in the way of the repair of others.
 func TestForeignObjectComesLater(t *testing.T) {
 	s := newScene(t)
 	s.operator()
 	s.deploy("hello", kit.Greet("before"), kit.Set("replicas", 0))
-	s.pause()
-	s.deleteService("hello")
-	foreign := s.foreignService(s.namespace, "hello")
-	s.edit("hello", kit.Pause(false))
-	s.awaitCondition("hello", "Irreconcilable", "True", `Service "hello"`, "not controlled by this custom resource")
-	s.unharmed(foreign)
-
-	s.must(env.Client.Delete(ctx, foreign))
-	s.awaitDeployed("hello")
-	s.get(&corev1.Service{}, "hello")
-}
-
-// An object in the way of one repair is none in the way of the others.
-func TestForeignObjectAndRepair(t *testing.T) {
-	s := newScene(t)
-	s.operator()
-	s.deploy("hello", kit.Greet("before"))
 	s.pause()
 	s.deleteService("hello")
 	foreign := s.foreignService(s.namespace, "hello")
@@ -206,6 +189,10 @@ func TestForeignObjectAndRepair(t *testing.T) {
 	s.awaitCondition("hello", "Irreconcilable", "True", `Service "hello"`, "not controlled by this custom resource")
 	s.awaitGreeting("hello", "before")
 	s.unharmed(foreign)
+
+	s.must(env.Client.Delete(ctx, foreign))
+	s.awaitDeployed("hello")
+	s.get(&corev1.Service{}, "hello")
 }
 
 // To delete what is being deleted already, and kept by a finalizer, is of no use: who waits for that is told so.
