@@ -213,22 +213,8 @@ func (g *Guard) Create(resources kube.ResourceList) (result *kube.Result, err er
 		}
 		g.adopt(content(info.Object))
 	}
-	if hooks { // which are no part of the release: they come and go
-		made, err := g.Client.Create(resources)
-		if apierrors.IsAlreadyExists(err) {
-			if err = g.clearRun(resources); err == nil {
-				made, err = g.Client.Create(resources)
-			}
-		}
-		if apierrors.IsAlreadyExists(err) {
-			if why := g.hookInTheWay(resources); why != nil {
-				return nil, why
-			}
-		}
-		for _, info := range resources {
-			err = said(info, err)
-		}
-		return made, err
+	if hooks {
+		return g.createHooks(resources)
 	}
 	if len(g.plan.Left) > 0 {
 		return g.Update(nil, resources, false)

@@ -17,6 +17,25 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
+// createHooks makes hooks, which are no part of the release: they come and go.
+func (g *Guard) createHooks(hooks kube.ResourceList) (*kube.Result, error) {
+	made, err := g.Client.Create(hooks)
+	if apierrors.IsAlreadyExists(err) {
+		if err = g.clearRun(hooks); err == nil {
+			made, err = g.Client.Create(hooks)
+		}
+	}
+	if apierrors.IsAlreadyExists(err) {
+		if why := g.hookInTheWay(hooks); why != nil {
+			return nil, why
+		}
+	}
+	for _, info := range hooks {
+		err = said(info, err)
+	}
+	return made, err
+}
+
 // clearRun makes room for hooks that are to be made. Helm itself deletes what is there of a hook only where its delete policy is before-hook-creation, the default. With another
 // one, what an attempt has left that failed or was killed would be in the way of each further one. So this deletes the owner's Jobs and Pods of these names, which have run, be it as
 // objects that the chart has made hooks of since; and any other hook whose policy is hook-succeeded, which was not to stay.

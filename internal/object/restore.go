@@ -352,9 +352,9 @@ func (drops dropsEmpty) mergeList(previous, live, desired []any) []any {
 // maxMoved bounds the elements of a list that are looked for where they are not in their places. Each costs a look at all of them.
 const maxMoved = 100
 
-// counterparts are, for each element of desired, the one among others that it is, nil if nothing tells: the one of its name; without a name of its own, the one in
-// its place, if all in their places say what is desired; or else the one that says it, if that is no other's. By the place alone, an element before that somebody
-// has put in or taken out would give each the fields of another one, and a rule of a Role its resourceNames.
+// counterparts are, for each element of desired, the one among others that stands for the same, nil if nothing tells. An element with a name that only it has is found by that. One without is
+// found by its place, if each place has what is desired there; or else by what it says, if exactly one says that, and says no other. The place alone would not do: where somebody has put in or
+// taken out an element, each behind it would get the fields of another one, and a rule of a Role its resourceNames.
 func counterparts(others, desired []any) []any {
 	found, names, at := make([]any, len(desired)), named(desired), named(others)
 	isNamed := func(element any) bool {

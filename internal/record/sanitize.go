@@ -125,8 +125,7 @@ func (r *Store) Named(manifest string) (string, error) {
 	return object.BareManifest(children), err
 }
 
-// children names the objects of a manifest without those that no release of the owner can have, and says why each of these was left out. The manifest is usable where that
-// are none, or it is the one that was applied last, and they are of kinds that the cluster does not know: the guard knows what to do without these, unless they are in a List.
+// children names the objects of a manifest that a release of the owner can have, and says of each other one why it is left out. usable is whether Helm can be given the manifest as it is.
 func (s *sanitizer) children(manifest string) (kept []object.Child, left []string, usable bool, err error) {
 	unknown, applied := sets.New[schema.GroupKind](), s.isApplied(manifest)
 	usable = true
@@ -143,21 +142,23 @@ func (s *sanitizer) children(manifest string) (kept []object.Child, left []strin
 			if len(unknown) == maxUnknown && !applied {
 				return kept, append(left, fmt.Sprintf("left out %s %q, and what comes after it: the cluster does not know %d kinds before it", obj.GetKind(), obj.GetName(), maxUnknown)), false, nil
 			}
-			kind := obj.GroupVersionKind()
-			reason := fmt.Sprintf("the cluster knows no %s", kind)
+			kind, reason := obj.GroupVersionKind(), ""
 			if !unknown.Has(kind.GroupKind()) {
-				switch why, err := s.refuse(obj); {
-				case meta.IsNoMatchError(err):
+				if reason, err = s.refuse(obj); meta.IsNoMatchError(err) {
 					unknown.Insert(kind.GroupKind())
-				case err != nil:
+				} else if err != nil {
 					return nil, nil, false, err
-				default:
-					reason = why
 				}
 			}
-			usable = usable && (reason == "" && obj.GroupVersionKind() == kind || unknown.Has(kind.GroupKind()) && applied && !strings.Contains(documents[key], "List"))
-			if version := obj.GroupVersionKind(); reason == "" && version != kind {
+			switch version := obj.GroupVersionKind(); {
+			case unknown.Has(kind.GroupKind()):
+				reason = fmt.Sprintf("the cluster knows no %s", kind)
+				usable = usable && applied && !strings.Contains(documents[key], "List") // without these, the guard knows what to do
+			case reason != "":
+				usable = false
+			case version != kind:
 				left = append(left, fmt.Sprintf("took %s %q for one of %s: the cluster knows no %s", obj.GetKind(), obj.GetName(), version.GroupVersion(), kind.GroupVersion()))
+				usable = false
 			}
 			if reason != "" {
 				left = append(left, fmt.Sprintf("left out %s %q: %s", obj.GetKind(), obj.GetName(), reason))

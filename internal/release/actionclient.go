@@ -75,9 +75,8 @@ type actionClient struct {
 	applied []object.Child // the objects as they were applied, nil if nothing was
 }
 
-// Get returns the newest release without its manifest. A release that was left in the middle
-// of an action counts as failed from here on, unless it is known to have come to its end, which makes the reconciler upgrade it: objects
-// that exist are adopted, what is missing is made.
+// Get returns the newest release without its manifest. One that was left in the middle of an action counts as failed from here on, which makes the reconciler
+// upgrade it: objects that exist are adopted, what is missing is made. Where the status proves that it had come to its end, it counts as deployed.
 func (a *actionClient) Get(string, ...helmclient.GetOption) (*release.Release, error) {
 	current, err := a.newest()
 	if err != nil {
@@ -165,8 +164,8 @@ func (a *actionClient) recorded() (*release.Release, error) {
 	return rel, nil
 }
 
-// want computes what the release is to be made from. It is made from the spec, into which Translate has put the overrides: what it passes on has
-// the chart's defaults in it already, and where null has taken one out, Helm would put it in again.
+// want computes what the release is to be made from: the spec, into which Translate has put the overrides. coalesced, with the chart's defaults in it, says what that comes to, but Helm
+// is not given it: a default that null has taken out would be in again.
 func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 	a.heed()
 	spec, err := a.spec()

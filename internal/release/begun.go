@@ -73,9 +73,9 @@ func (a *actionClient) hasBegun(manifest string) bool {
 	return inputs != "" && a.isMade(inputs) && a.wasBegun(manifest)
 }
 
-// begun is the manifest that is to be applied once more, where chance has a part in it: since an action has begun with it and was not brought to its end, or since it
-// is what was applied last from what is wanted again, after something else has failed. It is empty if the chart is to be rendered: so it is where what chance has
-// made cannot be applied, and where hooks, which are rendered in any case, would have another password.
+// begun is the manifest that is to be applied instead of another rendering, for chance has a part in it: an action has begun with it and was not brought to its end, or
+// it is what was applied last, from what is wanted again after something else has failed. It is empty, and the chart is rendered, if there is none; if the API server has refused what
+// chance has made; and if chance has a part in hooks, too: those are rendered in any case, and would have another password.
 func (a *actionClient) begun(opts []helmclient.UpgradeOption) (string, error) {
 	if failed := a.failure(); failed.inputs == a.wanted && refusesField(failed.err) {
 		return "", nil

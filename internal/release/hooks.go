@@ -144,20 +144,19 @@ type hookDriver struct {
 // Create stores a new revision. It has the hooks judged, which no rendering shows, before Helm writes the record of their release, and runs them. Where chance
 // has a part in it, the status tells of it before any object is made.
 func (d hookDriver) Create(key string, rel *release.Release) error {
+	a := d.op.client
 	if err := d.op.judgeHooks(rel.Hooks); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(rel.Hooks, awaited) && !d.op.client.skipsHooks() {
+	if slices.ContainsFunc(rel.Hooks, awaited) && !a.skipsHooks() {
 		if err := d.op.placeForHooks(); err != nil {
 			return err
 		}
 	}
 	if d.op.once {
-		rel = deployed(rel, cmp.Or(d.op.client.owner.GetAnnotations()[installDescription], "Install complete"))
+		rel = deployed(rel, cmp.Or(a.owner.GetAnnotations()[installDescription], "Install complete"))
 	}
-	a := d.op.client
-	again := a.unmade != nil
-	write := d.Driver.Create
+	write, again := d.Driver.Create, a.unmade != nil
 	if again { // over the record of the attempt before, or nothing would tell of its hooks where this one cannot be written
 		d.op.store.WriteOver(a.unmade.Name)
 		a.unmade, write = nil, d.Driver.Update
@@ -198,17 +197,17 @@ func deployed(rel *release.Release, description string) *release.Release {
 	return &made
 }
 
-// Update stores what became of a revision. An installation that can be repeated, for the chart renders the same again and has no hooks, is recorded once, before
-// its first object, as if it had succeeded: the status of the custom resource tells whether it did, and an attempt that was interrupted is gone on from as
-// from objects that somebody has deleted. Where nothing is left of an installation, or it failed before its first object, the next attempt is one again.
+// Update stores what became of a revision, but for two cases. An installation that can be repeated, for the chart always renders the same and has no hooks, was recorded before its first
+// object as if it had succeeded: whether it did, the status of the custom resource tells, and one that was interrupted goes on like the repair of what somebody has deleted. And where an
+// installation has failed before its first object, or nothing is left of it, the next attempt is to be one again.
 func (d hookDriver) Update(key string, rel *release.Release) error {
-	ctx := d.op.client.ctx
-	begins := d.op.client.current == nil && rel.Info.Status == release.StatusFailed && !d.op.guard.Changed
-	switch stops := ctx.Err() != nil; {
-	case begins && !stops && d.op.client.source.hasDeleteHooks(d.op.client.values): // which follow those that have run, should it be deleted
+	a := d.op.client
+	begins := a.current == nil && rel.Info.Status == release.StatusFailed && !d.op.guard.Changed
+	switch stops := a.ctx.Err() != nil; {
+	case begins && !stops && a.source.hasDeleteHooks(a.values): // which follow those that have run, should it be deleted
 		d.op.unmade = true
 	case begins && !stops, d.op.guard.TookBack:
-		return d.op.store.Discard(ctx)
+		return d.op.store.Discard(a.ctx)
 	case begins: // the next operator finds it interrupted
 		return nil
 	case d.op.once && rel.Info.Status == release.StatusDeployed:

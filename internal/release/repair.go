@@ -280,9 +280,9 @@ func (a *actionClient) applyStanding() ([]guard.Change, error) {
 	return changes, nil
 }
 
-// restorable is the manifest whose objects should exist: that which was applied, as the record has it. If the record was changed, it is what
-// the chart renders, if that is the same, but while a new chart waits for its turn. It is empty if nothing tells. Then nothing is put back: the
-// release is to be made anew or, while it waits, its objects are those of the new chart that are there.
+// restorable is the manifest whose objects should exist: what was applied, as long as the record has it. If somebody has changed the record, it is what the chart renders, provided that
+// this was applied, or that the record has it, and that no new chart waits for its turn. Else nothing tells, and it is empty: nothing is put back, and the release is upgraded
+// next or, while that waits, counts as what is there of the new chart.
 func (a *actionClient) restorable(op *operation) (manifest string, err error) {
 	recorded, err := a.recorded()
 	if err != nil {

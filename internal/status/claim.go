@@ -401,8 +401,8 @@ func (c *claims) concerning(at place, change func(*other)) {
 	}
 }
 
-// look sees who has answered. It returns where to ask, and who has not answered for too long, each with a custom resource. One question to an
-// operator is enough while it answers.
+// look sees who has answered since the last look. It returns the places in which to ask now, and those that got no answer for too long, each with a custom resource. While an operator
+// answers, it is asked in one place only; once it is suspected to be gone, in all of them.
 func (c *claims) look(ctx context.Context, now time.Time) (ask, gone map[place]*unstructured.Unstructured) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
