@@ -193,6 +193,7 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 	if a.asks.capabilities {
 		a.around.Capabilities = a.clients.capabilities.Digest()
 	}
+	a.believe()
 	switch decide(a.observe()) {
 	case mustWait:
 		a.held = a.hold(a.failure())
@@ -220,6 +221,21 @@ func (a *actionClient) spec() (map[string]any, error) {
 	return spec, nil
 }
 
+// believe finds out whether what the record says of its inputs is known to be so, and has it say that with the key: it may have been a ConfigMap.
+func (a *actionClient) believe() {
+	if a.current == nil {
+		return
+	}
+	a.known = a.proven || a.trustInputs()
+	if a.current.Inputs == a.plain {
+		a.current.Inputs = a.wanted
+	}
+	if a.isOfWanted() {
+		a.current.MadeFrom = a.madeFrom()
+	}
+}
+
+// observe is all that decides about the release.
 func (a *actionClient) observe() observation {
 	failed := a.failure()
 	o := observation{wanted: a.wanted, failed: failed.inputs, until: failed.until, now: time.Now()}
@@ -229,15 +245,7 @@ func (a *actionClient) observe() observation {
 	if a.current == nil {
 		return o
 	}
-	a.known = a.proven || a.trustInputs()
-	if a.current.Inputs == a.plain {
-		a.current.Inputs = a.wanted
-	}
-	if a.isOfWanted() {
-		a.current.MadeFrom = a.madeFrom() // with the key
-	}
-	o.proven = a.known
-	o.status, o.recorded, o.alike = a.current.Status, a.current.Inputs, a.isAlike()
+	o.status, o.recorded, o.alike, o.proven = a.current.Status, a.current.Inputs, a.isAlike(), a.known
 	o.outdated = a.brake == "" && a.remembered().outdated == a.outdated()
 	o.asks = a.current.Capabilities != a.around.Capabilities && !a.unsettled() || a.asks.objects && a.looksAgain(o.now)
 	return o
