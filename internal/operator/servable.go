@@ -53,9 +53,6 @@ func newServable(cluster *rest.Config, namespaces []string) (*servable, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(namespaces) == 0 {
-		namespaces = []string{metav1.NamespaceAll}
-	}
 	return &servable{mapper, api, discovery, namespaces}, nil
 }
 

@@ -9,7 +9,6 @@ import (
 	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
 	"github.com/operator-framework/helm-operator-plugins/pkg/reconciler"
 	"helm.sh/helm/v3/pkg/chart"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -117,10 +116,7 @@ func (c *Clients) Kind(o KindOptions) *Kind {
 		testPlaces: pace.NewPlaces(1, maxTests), hookPlaces: pace.NewPlaces(maxHooks, allHooks), vanished: newVanished(), turns: newTurns(),
 	}
 	if o.WatchDependents {
-		if len(o.Namespaces) == 0 {
-			o.Namespaces = []string{metav1.NamespaceAll}
-		}
-		k.watches = &watches{mgr: c.mgr, turns: k.turns, reading: &c.reading, owner: o.GroupVersionKind, namespaces: o.Namespaces, secrets: o.Secrets, watched: map[schema.GroupVersionKind]bool{}, refused: map[schema.GroupVersionKind]time.Time{}}
+		k.watches = &watches{kind: k, watched: map[schema.GroupVersionKind]bool{}, refused: map[schema.GroupVersionKind]time.Time{}}
 	}
 	return k
 }
@@ -242,23 +238,6 @@ func (k *Kind) wake(next []client.ObjectKey) {
 
 // Requeue has owner reconciled after delay, or earlier if something happens to it.
 func (k *Kind) Requeue(owner client.Object, delay time.Duration) { k.schedule.after(owner, delay) }
-
-// watch has the cache know the kinds of owner's children.
-func (k *Kind) watch(ctx context.Context, owner client.Object, children []object.Child) error {
-	if k.watches == nil {
-		return nil
-	}
-	for _, child := range children {
-		refused, err := k.watches.ensure(ctx, child)
-		if err != nil {
-			return err
-		}
-		if refused {
-			k.schedule.after(owner, refusedPeriod) // nothing that happens to the child will bring it back
-		}
-	}
-	return nil
-}
 
 // ActionClientFor returns the action client of one reconcile of owner. It asks the cluster
 // nothing, but for records that have to be moved: Helm's machinery is built when something has to be done.

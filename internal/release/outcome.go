@@ -43,7 +43,7 @@ func (a *actionClient) conclude(op *operation, done string, rel *release.Release
 	a.did(what)
 	a.succeeded(a.key.Proof(rel.Manifest))
 	a.tell(done, "%s", what)
-	return a.light(), a.watch(a.ctx, a.owner, children)
+	return a.light(), a.watch(children)
 }
 
 // worded is the error of an action as it is told.

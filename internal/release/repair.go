@@ -29,7 +29,7 @@ func (a *actionClient) Reconcile(*release.Release) (err error) {
 	}
 	known := a.provenChildren()
 	if known != nil { // else a record could name any kind, and have it watched
-		if err := a.watch(a.ctx, a.owner, known); err != nil {
+		if err := a.watch(known); err != nil {
 			return err
 		}
 	}
@@ -41,7 +41,7 @@ func (a *actionClient) Reconcile(*release.Release) (err error) {
 		return err
 	}
 	if known == nil { // by now they are
-		if err := a.watch(a.ctx, a.owner, a.current.Children); err != nil {
+		if err := a.watch(a.current.Children); err != nil {
 			return err
 		}
 	}
@@ -74,6 +74,23 @@ func (a *actionClient) Reconcile(*release.Release) (err error) {
 	}
 	a.succeeded(digest)
 	a.test()
+	return nil
+}
+
+// watch has the cache know the kinds of children.
+func (a *actionClient) watch(children []object.Child) error {
+	if a.watches == nil {
+		return nil
+	}
+	for _, child := range children {
+		refused, err := a.watches.ensure(a.ctx, child)
+		if err != nil {
+			return err
+		}
+		if refused {
+			a.schedule.after(a.owner, refusedPeriod) // nothing that happens to the child will bring it back
+		}
+	}
 	return nil
 }
 
@@ -224,7 +241,7 @@ func (a *actionClient) repairStanding() error {
 	if ours || a.DriftDetection.Mode != DriftEnabled || a.appliedDigest() == "" || errors.As(a.held, &notAllowed{}) {
 		return nil
 	}
-	if err := a.watch(a.ctx, a.owner, children); err != nil {
+	if err := a.watch(children); err != nil {
 		return err
 	}
 	now, d := time.Now(), a.remembered().drifts()

@@ -77,7 +77,7 @@ func (a *actionClient) isDue(opts []helmclient.UpgradeOption) (bool, error) {
 
 // isSame is whether the chart still makes what is released. So it passes for as long as that can't be told, if it is known to be of what is wanted.
 func (a *actionClient) isSame(opts []helmclient.UpgradeOption) (bool, error) {
-	if err := a.watch(a.ctx, a.owner, a.provenChildren()); err != nil { // or nothing is known of them after a start
+	if err := a.watch(a.provenChildren()); err != nil { // or nothing is known of them after a start
 		return false, err
 	}
 	if a.isLookedUp() {
@@ -111,7 +111,7 @@ func (a *actionClient) admit() (waitFor string, err error) {
 	if a.current.Status != release.StatusDeployed {
 		return "", nil
 	}
-	if err := a.watch(a.ctx, a.owner, a.provenChildren()); err != nil {
+	if err := a.watch(a.provenChildren()); err != nil {
 		return "", err
 	}
 	return a.rollout.admit(a.owner, a.health() == healthy), nil

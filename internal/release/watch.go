@@ -25,7 +25,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -37,15 +36,9 @@ import (
 // but reads the manifest of the release for it at every reconcile, and skips the events that
 // tell of a child's health.
 type watches struct {
-	mgr        manager.Manager
-	owner      schema.GroupVersionKind
-	turns      turns
-	namespaces []string    // that the cache watches; one that is empty stands for all
-	secrets    bool        // whether releases may have Secrets
-	tried      atomic.Bool // whether what there is was read, as far as that was possible in time
-
-	reading   *singleflight.Group // of all kinds of custom resources, which share the cache
-	beginning singleflight.Group  // to watch a kind: who needs one that is begun waits for that, and nobody else does
+	kind      *Kind
+	tried     atomic.Bool        // whether what there is was read, as far as that was possible in time
+	beginning singleflight.Group // to watch a kind: who needs one that is begun waits for that, and nobody else does
 
 	mu         sync.Mutex // not held while anything is asked
 	controller reconciler.ControllerSetup
@@ -62,13 +55,13 @@ func (w *watches) Start(ctx context.Context) error {
 	read := map[schema.GroupVersionKind]bool{}
 	for {
 		if err := w.warm(ctx, read); err != nil && ctx.Err() == nil {
-			w.mgr.GetLogger().Error(err, "Not all objects of custom resources are read before this process leads", "kind", w.owner.Kind)
+			w.kind.clients.mgr.GetLogger().Error(err, "Not all objects of custom resources are read before this process leads", "kind", w.kind.GroupVersionKind.Kind)
 		}
 		w.tried.Store(true)
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-w.mgr.Elected(): // from now on, reconciles do
+		case <-w.kind.clients.mgr.Elected(): // from now on, reconciles do
 			return nil
 		case <-time.After(warmPeriod):
 		}
@@ -90,17 +83,17 @@ const (
 // warm reads the objects of all kinds but those that were read, until this process leads.
 func (w *watches) warm(ctx context.Context, read map[schema.GroupVersionKind]bool) error {
 	owners := &unstructured.UnstructuredList{}
-	owners.SetGroupVersionKind(w.owner)
-	if err := w.mgr.GetCache().List(ctx, owners, client.UnsafeDisableDeepCopy); err != nil {
+	owners.SetGroupVersionKind(w.kind.GroupVersionKind)
+	if err := w.kind.clients.mgr.GetCache().List(ctx, owners, client.UnsafeDisableDeepCopy); err != nil {
 		return err
 	}
 	var all error
 	for _, gvk := range kindsOf(owners.Items) {
-		if read[gvk] || gvk == object.Secret && !w.secrets { // nobody asks for a Secret, even if the operator may
+		if read[gvk] || gvk == object.Secret && !w.kind.Secrets { // nobody asks for a Secret, even if the operator may
 			continue
 		}
 		select {
-		case <-w.mgr.Elected():
+		case <-w.kind.clients.mgr.Elected():
 			return all
 		default:
 		}
@@ -117,15 +110,15 @@ func (w *watches) warm(ctx context.Context, read map[schema.GroupVersionKind]boo
 
 // read has the cache know all objects of a kind. Only one does so at a time, lest somebody else has what it gives up.
 func (w *watches) read(ctx context.Context, gvk schema.GroupVersionKind) error {
-	_, err, _ := w.reading.Do(gvk.String(), func() (any, error) {
-		if err := TryList(ctx, w.mgr.GetAPIReader(), gvk, w.namespaces, object.ManagedBy()); err != nil {
+	_, err, _ := w.kind.clients.reading.Do(gvk.String(), func() (any, error) {
+		if err := TryList(ctx, w.kind.clients.live, gvk, w.kind.Namespaces, object.ManagedBy()); err != nil {
 			return nil, err
 		}
 		patient, cancel := context.WithTimeout(ctx, readPatience)
 		defer cancel()
-		_, err := w.mgr.GetCache().GetInformer(patient, object.Empty(gvk))
+		_, err := w.kind.clients.mgr.GetCache().GetInformer(patient, object.Empty(gvk))
 		if err != nil && ctx.Err() == nil {
-			err = errors.Join(err, w.mgr.GetCache().RemoveInformer(ctx, object.Empty(gvk)))
+			err = errors.Join(err, w.kind.clients.mgr.GetCache().RemoveInformer(ctx, object.Empty(gvk)))
 		}
 		return nil, err
 	})
@@ -151,8 +144,11 @@ func kindsOf(owners []unstructured.Unstructured) []schema.GroupVersionKind {
 	return slices.Collect(maps.Keys(kinds))
 }
 
-// TryList is an error where the operator may not list those of a kind that selector selects in one of the namespaces, or cannot for longer than AskPatience.
+// TryList is an error where the operator may not list those of a kind that selector selects in one of the namespaces, none for all, or cannot for longer than AskPatience.
 func TryList(ctx context.Context, from client.Reader, gvk schema.GroupVersionKind, namespaces []string, selector labels.Selector) error {
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
 	for _, namespace := range namespaces {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
@@ -208,7 +204,7 @@ func (w *watches) begin(ctx context.Context, gvk schema.GroupVersionKind) error 
 	}
 	err := w.read(ctx, gvk)
 	if err == nil {
-		err = w.controller.Watch(source.Kind(w.mgr.GetCache(), object.Empty(gvk),
+		err = w.controller.Watch(source.Kind(w.kind.clients.mgr.GetCache(), object.Empty(gvk),
 			handler.TypedFuncs[*unstructured.Unstructured, reconcile.Request]{
 				UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*unstructured.Unstructured], q queue) {
 					w.enqueue(q, e.ObjectOld, e.ObjectNew)
@@ -222,7 +218,7 @@ func (w *watches) begin(ctx context.Context, gvk schema.GroupVersionKind) error 
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	log, told := w.mgr.GetLogger().WithValues("kind", gvk.Kind, "of", w.owner.Kind), !w.refused[gvk].IsZero()
+	log, told := w.kind.clients.mgr.GetLogger().WithValues("kind", gvk.Kind, "of", w.kind.GroupVersionKind.Kind), !w.refused[gvk].IsZero()
 	switch {
 	case err == nil:
 		if told {
@@ -245,9 +241,9 @@ func (w *watches) begin(ctx context.Context, gvk schema.GroupVersionKind) error 
 func (w *watches) enqueue(q queue, children ...*unstructured.Unstructured) {
 	var last client.ObjectKey
 	for _, child := range children {
-		if kind, of := object.MadeFor(child); kind == w.owner.GroupKind() && of.Name != "" && of != last {
+		if kind, of := object.MadeFor(child); kind == w.kind.GroupVersionKind.GroupKind() && of.Name != "" && of != last {
 			last = of
-			w.turns.add(q, reconcile.Request{NamespacedName: of})
+			w.kind.turns.add(q, reconcile.Request{NamespacedName: of})
 		}
 	}
 }
@@ -263,10 +259,10 @@ func (w *watches) owned(ctx context.Context, owner client.Object, unowned []type
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(gvk)
 		namespace := owner.GetNamespace()
-		if inNoNamespace(gvk, w.mgr.GetRESTMapper()) {
+		if inNoNamespace(gvk, w.kind.clients.mapper) {
 			namespace = "" // or the cache finds none
 		}
-		err := w.mgr.GetCache().List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy)
+		err := w.kind.clients.mgr.GetCache().List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy)
 		if err != nil {
 			return nil, fmt.Errorf("list what the custom resource owns: %w", err)
 		}
