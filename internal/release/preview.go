@@ -100,7 +100,7 @@ func (k *Kind) Preview(ctx context.Context, owner *unstructured.Unstructured, un
 // outlook goes the way of a reconcile up to where objects would be applied, and returns what would be, empty if that is the last manifest. Without a preview, it only
 // renders, with other values for what is unknown.
 func (k *Kind) outlook(ctx context.Context, owner *unstructured.Unstructured, unknown []string, preview *Preview) (string, error) {
-	a, err := k.beforeAction(ctx, owner, unknown, preview == nil, preview)
+	a, err := k.beforeAction(ctx, owner, unknown, preview)
 	if err != nil {
 		return "", err
 	}
@@ -144,7 +144,7 @@ func (k *Kind) outlook(ctx context.Context, owner *unstructured.Unstructured, un
 // Applied is the release of owner as it was applied last: its chart and values are those that the status of owner proves, hooks and notes are rendered from these,
 // and the status proves the manifest, too. Of the record, which others may edit, it has nothing else.
 func (k *Kind) Applied(ctx context.Context, owner *unstructured.Unstructured, unknown []string) (*release.Release, error) {
-	a, err := k.beforeAction(ctx, owner.DeepCopy(), unknown, false, nil)
+	a, err := k.beforeAction(ctx, owner.DeepCopy(), unknown, &Preview{})
 	if err != nil {
 		return nil, err
 	}
@@ -181,8 +181,8 @@ func (k *Kind) Applied(ctx context.Context, owner *unstructured.Unstructured, un
 	return rendered, nil
 }
 
-// beforeAction goes the way of a reconcile up to where it is known what the release is to be made from.
-func (k *Kind) beforeAction(ctx context.Context, owner *unstructured.Unstructured, unknown []string, otherwise bool, preview *Preview) (*actionClient, error) {
+// beforeAction goes the way of a reconcile up to where it is known what the release is to be made from: without a preview, from other values for what is unknown.
+func (k *Kind) beforeAction(ctx context.Context, owner *unstructured.Unstructured, unknown []string, preview *Preview) (*actionClient, error) {
 	pinned := *k
 	a := &actionClient{Kind: &pinned, ctx: ctx, owner: owner, report: func(string) {}}
 	a.store = k.store(ctx, owner, record.Options{Allow: k.Allow, Children: a.knownChildren, IsApplied: a.isApplied, Report: a.report})
@@ -205,7 +205,7 @@ func (k *Kind) beforeAction(ctx context.Context, owner *unstructured.Unstructure
 	case orphaned(newest.Status):
 		return nil, ErrInTheMiddle
 	}
-	if err := a.pinUnknown(unknown, otherwise, preview); err != nil {
+	if err := a.pinUnknown(unknown, preview); err != nil {
 		return nil, err
 	}
 	if _, isMap := owner.Object["spec"].(map[string]any); !isMap {
@@ -222,8 +222,8 @@ func (k *Kind) beforeAction(ctx context.Context, owner *unstructured.Unstructure
 	return a, a.want(k.Chart, values)
 }
 
-// pinUnknown adds to the overrides those that only the operator knows.
-func (a *actionClient) pinUnknown(unknown []string, otherwise bool, preview *Preview) error {
+// pinUnknown adds to the overrides those that only the operator knows: as the record has them or, without a preview, otherwise.
+func (a *actionClient) pinUnknown(unknown []string, preview *Preview) error {
 	if len(unknown) == 0 {
 		return nil
 	}
@@ -241,10 +241,13 @@ func (a *actionClient) pinUnknown(unknown []string, otherwise bool, preview *Pre
 	}
 	for _, key := range unknown {
 		value, err := applied.PathValue(key)
-		if _, isBool := value.(bool); err == nil && !isBool && preview != nil { // which is in every text, and no secret
-			preview.Hidden = append(preview.Hidden, fmt.Sprint(value))
+		if preview != nil {
+			preview.Unknown = preview.Unknown || err != nil
+			if _, isBool := value.(bool); err == nil && !isBool { // which is in every text, and no secret
+				preview.Hidden = append(preview.Hidden, fmt.Sprint(value))
+			}
 		}
-		if err == nil && otherwise {
+		if err != nil || preview == nil {
 			switch known := value.(type) {
 			case bool:
 				value = !known
@@ -252,13 +255,8 @@ func (a *actionClient) pinUnknown(unknown []string, otherwise bool, preview *Pre
 				value = known + 1
 			case float64:
 				value = known + 1
-			default:
+			default: // or nothing tells it
 				value = "unknown-" + rand.String(8)
-			}
-		} else if err != nil {
-			value = "unknown-" + rand.String(8)
-			if preview != nil {
-				preview.Unknown = true
 			}
 		}
 		a.Overrides[key] = strings.NewReplacer(`\`, `\\`, `,`, `\,`, `{`, `\{`).Replace(fmt.Sprint(value))
@@ -284,8 +282,11 @@ func (a *actionClient) foresee(op *operation, verdict verdict, preview *Preview)
 		}
 	}
 	rendered, err := a.render(op)
-	if err != nil || preview == nil {
-		return manifestOf(rendered), err
+	if err != nil {
+		return "", err
+	}
+	if preview == nil {
+		return rendered.Manifest, nil
 	}
 	if err := op.judgeHooks(rendered.Hooks); err != nil {
 		return "", err
@@ -311,19 +312,15 @@ func (a *actionClient) foreseeInstall(op *operation, preview *Preview) (string, 
 		install.DryRun, install.DryRunOption = true, "server"
 		return nil
 	})
-	if err != nil || preview == nil {
-		return manifestOf(rendered), err
+	if err != nil {
+		return "", err
+	}
+	if preview == nil {
+		return rendered.Manifest, nil
 	}
 	if err := op.judgeHooks(rendered.Hooks); err != nil {
 		return "", err
 	}
 	preview.Objects, err = op.guard.Foresee("", "", rendered.Manifest)
 	return rendered.Manifest, err
-}
-
-func manifestOf(rendered *release.Release) string {
-	if rendered == nil {
-		return ""
-	}
-	return rendered.Manifest
 }
