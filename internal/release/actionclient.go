@@ -49,8 +49,7 @@ type actionClient struct {
 
 	// Install, or Upgrade as a dry run, finds out:
 	chart   *chart.Chart // the kind's, or a copy where Helm would take subcharts out of that
-	source  chartSource
-	asks    questions // of the chart with these values
+	asks    questions    // of the chart with these values
 	values  map[string]any
 	whole   map[string]any // the values with the chart's defaults
 	text    string         // all inputs, as JSON
@@ -166,13 +165,13 @@ func (a *actionClient) recorded() (*release.Release, error) {
 
 // want computes what the release is to be made from: the spec, into which Translate has put the overrides. coalesced, with the chart's defaults in it, says what that comes to, but Helm
 // is not given it: a default that null has taken out would be in again.
-func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
+func (a *actionClient) want(coalesced map[string]any) error {
 	a.heed()
 	spec, err := a.spec()
 	if err != nil {
 		return err
 	}
-	a.chart, a.source, a.values, a.whole = private(chrt), a.clients.ledger.source(chrt), spec, coalesced
+	a.chart, a.values, a.whole = private(a.Chart), spec, coalesced
 	allow := a.Allow
 	allow.Options, allow.Adopt = nil, false // they say how an action goes, and not what it makes
 	wanted := inputs{Chart: a.source.digest, Allow: allow, Values: coalesced}
@@ -201,9 +200,9 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 	case isUnchanged: // and was rendered once
 		return nil
 	}
-	err = a.checkTexts(a.source, a.values, text)
+	err = a.checkTexts(a.values, text)
 	if err == nil && a.source.incomplete {
-		err = checkSubcharts(chrt, coalesced)
+		err = checkSubcharts(a.Chart, coalesced)
 	}
 	if err != nil {
 		a.failed(err) // so that it is waited, and nothing done

@@ -60,8 +60,7 @@ func (a *actionClient) tryDeleteHooks() (hasHooks bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	source := a.clients.ledger.source(a.Chart)
-	if !source.hasDeleteHooks(values) || isOn(a.owner, WithoutHooks) || a.current.Status == release.StatusUninstalled {
+	if !a.source.hasDeleteHooks(values) || isOn(a.owner, WithoutHooks) || a.current.Status == release.StatusUninstalled {
 		return false, nil
 	}
 	if controllerutil.ContainsFinalizer(a.owner, metav1.FinalizerDeleteDependents) {
@@ -72,9 +71,9 @@ func (a *actionClient) tryDeleteHooks() (hasHooks bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("measure the spec: %w", err)
 	}
-	err = a.checkTexts(source, values, string(text))
+	err = a.checkTexts(values, string(text))
 	if err == nil {
-		err = a.try(source, values, string(text), false)
+		err = a.try(values, string(text), false)
 	}
 	if err != nil {
 		return false, a.unlessTerminating(fmt.Errorf("render the hooks of the deletion: %w (or annotate with %s=true)", err, WithoutHooks))

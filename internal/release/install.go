@@ -10,9 +10,9 @@ import (
 )
 
 // Install makes a release where there is none.
-func (a *actionClient) Install(name, namespace string, chrt *chart.Chart, values map[string]any, opts ...helmclient.InstallOption) (made *release.Release, err error) {
+func (a *actionClient) Install(name, namespace string, _ *chart.Chart, values map[string]any, opts ...helmclient.InstallOption) (made *release.Release, err error) {
 	defer a.ended(&err)
-	if err := a.want(chrt, values); err != nil {
+	if err := a.want(values); err != nil {
 		return nil, err
 	}
 	if a.held != nil {

@@ -4,7 +4,6 @@ import (
 	"sync"
 	"time"
 
-	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -58,9 +57,8 @@ type State struct {
 // ledger remembers, from one reconcile to the next, how the releases are. It is lost with the
 // process and filled again by the first reconciles of the next one.
 type ledger struct {
-	mu      sync.Mutex
-	notes   map[types.UID]*note
-	sources map[*chart.Chart]chartSource
+	mu    sync.Mutex
+	notes map[types.UID]*note
 }
 
 // note is what is remembered of one custom resource until that is gone.
@@ -96,7 +94,7 @@ type tried struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{notes: map[types.UID]*note{}, sources: map[*chart.Chart]chartSource{}}
+	return &ledger{notes: map[types.UID]*note{}}
 }
 
 // read is what is noted of a custom resource, for who changes nothing of it.
@@ -148,16 +146,4 @@ func (l *ledger) key(uid types.UID, newest *record.Record) (key object.Key) {
 		key = n.key
 	})
 	return key
-}
-
-// source digests a chart once.
-func (l *ledger) source(c *chart.Chart) chartSource {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	src, ok := l.sources[c]
-	if !ok {
-		src = newChartSource(c)
-		l.sources[c] = src
-	}
-	return src
 }

@@ -219,7 +219,7 @@ func (k *Kind) beforeAction(ctx context.Context, owner *unstructured.Unstructure
 	if err != nil {
 		return nil, err
 	}
-	return a, a.want(k.Chart, values)
+	return a, a.want(values)
 }
 
 // pinUnknown adds to the overrides those that only the operator knows: as the record has them or, without a preview, otherwise.

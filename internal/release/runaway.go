@@ -42,12 +42,12 @@ const (
 
 // checkTexts fails if a spec could be more than values in what the chart writes, or keep the operator busy or take its memory by a template that the chart may run. whole are all values,
 // as JSON: what has no template in it costs nothing more.
-func (k *Kind) checkTexts(source chartSource, spec map[string]any, whole string) error {
+func (k *Kind) checkTexts(spec map[string]any, whole string) error {
 	pinned := sets.KeySet(k.Overrides)
 	if err := checkLines(spec, "", pinned); err != nil {
 		return err
 	}
-	if !source.runsValues || !strings.Contains(whole, "{{") {
+	if !k.source.runsValues || !strings.Contains(whole, "{{") {
 		return nil
 	}
 	t := templates{allowed: sets.New(k.Allow.Values...).Union(pinned), each: len(whole), deep: depth(spec)}

@@ -21,8 +21,8 @@ func TestRunaway(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		kind := &Kind{KindOptions: KindOptions{Allow: object.Allow{Values: []string{"config", "image.tag"}}, Overrides: map[string]string{"pinned": "x"}}}
-		return kind.checkTexts(chartSource{runsValues: true}, spec, string(whole))
+		kind := &Kind{source: chartSource{runsValues: true}, KindOptions: KindOptions{Allow: object.Allow{Values: []string{"config", "image.tag"}}, Overrides: map[string]string{"pinned": "x"}}}
+		return kind.checkTexts(spec, string(whole))
 	}
 	for text, want := range map[string]string{
 		"plain": "", "{{ .Release.Name }}.example.com": "", `{{ include "x.labels" . }}`: "", `{{ include "x.labels" $ | quote }}`: "", `{{ (lookup "v1" "ConfigMap" "a" "b").data }}`: "",
@@ -69,7 +69,7 @@ func TestRunaway(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := (&Kind{}).checkTexts(chartSource{}, map[string]any{"text": loop}, loop); err != nil {
+	if err := (&Kind{}).checkTexts(map[string]any{"text": loop}, loop); err != nil {
 		t.Errorf("a chart that runs no values: %v", err)
 	}
 }
@@ -80,14 +80,14 @@ func TestLineEnds(t *testing.T) {
 		"a\nb\r\n": "", "a\u00a0b": "", "a\rkind: Pod": "U+000D", "a\r": "U+000D", "a\r\r\n": "U+000D", "a\u0085kind: Pod": "U+0085", "a\n\u2028kind: Pod": "U+2028", "\u2029": "U+2029",
 	} {
 		for where, spec := range map[string]map[string]any{"text": {"text": text}, "list": {"list": []any{"x", text}}, "map": {"map": map[string]any{"a.b/" + text: "x"}}} {
-			err := (&Kind{}).checkTexts(chartSource{}, spec, "")
+			err := (&Kind{}).checkTexts(spec, "")
 			if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), where)) {
 				t.Errorf("%q in a %s: %v", text, where, err)
 			}
 		}
 	}
 	kind := &Kind{KindOptions: KindOptions{Overrides: map[string]string{"pinned": "x", "list": "{x}"}}}
-	if err := kind.checkTexts(chartSource{}, map[string]any{"pinned": "a\rb", "list": []any{"a\u2028b"}}, ""); err != nil {
+	if err := kind.checkTexts(map[string]any{"pinned": "a\rb", "list": []any{"a\u2028b"}}, ""); err != nil {
 		t.Errorf("what the platform pins: %v", err)
 	}
 }

@@ -70,19 +70,19 @@ type trial struct {
 // tryWanted is try of what is to be released. What is compared with a first revision is rendered as an installation.
 func (a *actionClient) tryWanted() error {
 	if a.current != nil && a.current.Revision == 1 {
-		return a.try(a.source, a.values, a.text, false, true)
+		return a.try(a.values, a.text, false, true)
 	}
-	return a.try(a.source, a.values, a.text, a.current != nil)
+	return a.try(a.values, a.text, a.current != nil)
 }
 
 // try fails if to render the chart with a spec, as an upgrade or not, takes more than is good of the operator. What was tried once is not tried again, unless somebody asks for it.
-func (a *actionClient) try(source chartSource, spec map[string]any, whole string, upgrades ...bool) error {
+func (a *actionClient) try(spec map[string]any, whole string, upgrades ...bool) error {
 	m := measure{}
 	m.look(spec, "")
-	if runs := source.runsValues && m.templates; !runs && !m.isMuch(source.loops, source.costly) {
+	if runs := a.source.runsValues && m.templates; !runs && !m.isMuch(a.source.loops, a.source.costly) {
 		return nil
 	}
-	inputs := object.Plain.Digest(fmt.Appendf(nil, "%s %t %s", source.digest, upgrades, whole))
+	inputs := object.Plain.Digest(fmt.Appendf(nil, "%s %t %s", a.source.digest, upgrades, whole))
 	if last := a.remembered().trial; last.inputs == inputs && (last.err == nil || a.asked == "") {
 		return last.err
 	}

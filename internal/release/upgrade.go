@@ -18,7 +18,7 @@ import (
 
 // Upgrade as a dry run says whether an upgrade is needed: the release that it returns has
 // another manifest than the one of Get. Otherwise it upgrades.
-func (a *actionClient) Upgrade(name, namespace string, chrt *chart.Chart, values map[string]any, opts ...helmclient.UpgradeOption) (made *release.Release, err error) {
+func (a *actionClient) Upgrade(name, namespace string, _ *chart.Chart, values map[string]any, opts ...helmclient.UpgradeOption) (made *release.Release, err error) {
 	defer a.ended(&err)
 	probe := action.NewUpgrade(&action.Configuration{})
 	for _, opt := range opts {
@@ -29,7 +29,7 @@ func (a *actionClient) Upgrade(name, namespace string, chrt *chart.Chart, values
 	if !probe.DryRun {
 		return a.upgrade(name, namespace, opts)
 	}
-	if err := a.want(chrt, values); err != nil {
+	if err := a.want(values); err != nil {
 		return nil, err
 	}
 	due, err := a.isDue(opts)
