@@ -186,13 +186,11 @@ func (a *actionClient) correct() error {
 	before := d.told
 	d.tries, d.nextTry = 0, time.Time{}
 	var err error
+	asEdited := a.forced() || a.isUnfinished() // whatever is done about a drift
 	switch mode := a.DriftDetection.Mode; {
-	case a.forced(), a.isUnfinished(): // as an edit would have it, whatever is done about a drift
-		err = a.repairRested(&d)
-		d.tell()
-	case mode == DriftWarn:
+	case mode == DriftWarn && !asEdited:
 		err = a.compareObjects(&d)
-	case mode == DriftDisabled:
+	case mode == DriftDisabled && !asEdited:
 		if a.provenChildren() == nil { // what nobody knows has to be looked at
 			err = a.compareObjects(&d)
 		}

@@ -140,18 +140,22 @@ func (k *Kind) SetUp(c reconciler.ControllerSetup) error {
 // no longer matches, it has reconciled once more if it may be this operator's: to be let go. What was asked for before this operator began to work goes before
 // all that it only has to look at: with thousands, that takes longer than to replace a leader.
 func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
+	selects := func(obj *unstructured.Unstructured) bool { return k.Selector.Matches(labels.Set(obj.GetLabels())) }
+	request := func(obj *unstructured.Unstructured) reconcile.Request {
+		return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)}
+	}
 	mine := func(obj *unstructured.Unstructured) bool {
 		operator, told, _ := unstructured.NestedString(object.Unpack(obj).Object, "status", "operator")
 		return !told || operator == k.clients.operator
 	}
 	leave := func(before, obj *unstructured.Unstructured, q queue) { // before: another operator may just have taken it over
-		if !k.Selector.Matches(labels.Set(obj.GetLabels())) && (mine(obj) || mine(before)) {
-			q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
+		if !selects(obj) && (mine(obj) || mine(before)) {
+			q.Add(request(obj))
 		}
 	}
 	turn := func(obj *unstructured.Unstructured, q queue) { // the library adds it, too
-		if k.Selector.Matches(labels.Set(obj.GetLabels())) && waits(obj) {
-			k.turns.add(q, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
+		if selects(obj) && waits(obj) {
+			k.turns.add(q, request(obj))
 		}
 	}
 	orphan := func(obj *unstructured.Unstructured) {
@@ -161,7 +165,7 @@ func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
 	}
 	bury := func(obj *unstructured.Unstructured, q queue) {
 		k.vanished.add(lost{Unstructured: obj, since: time.Now()})
-		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)})
+		q.Add(request(obj))
 	}
 	return c.Watch(source.Kind(k.clients.mgr.GetCache(), object.Empty(k.GroupVersionKind), handler.TypedFuncs[*unstructured.Unstructured, reconcile.Request]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*unstructured.Unstructured], q queue) {
@@ -171,8 +175,8 @@ func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
 				return
 			}
 			leave(e.Object, e.Object, q)
-			if prior, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok && k.Selector.Matches(labels.Set(e.Object.GetLabels())) && waits(e.Object) {
-				prior.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(0)}, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)})
+			if prior, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok && selects(e.Object) && waits(e.Object) {
+				prior.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(0)}, request(e.Object))
 			}
 		},
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*unstructured.Unstructured], q queue) {
