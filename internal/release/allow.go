@@ -129,8 +129,8 @@ func refuseTwins(resources kube.ResourceList) error {
 	return nil
 }
 
-// refuse is why an object may not be applied whose ever it is, nil if it may: for what it is, or for where. That the operator has the right to Secrets, for another kind, is not enough: the
-// record of this release would show them to whoever may read ConfigMaps. Nor is it, of what is in no namespace, that it is the chart's own: others would have the same.
+// refuse is why an object may not be applied, for what it is or where, nil if it may. That the operator has the right to Secrets, for another kind, is not enough: the record of this release
+// would show them to whoever may read ConfigMaps. Nor is it enough, of what is in no namespace, that it is the chart's own: others would have the same.
 func (op *operation) refuse(info *resource.Info) error {
 	made := info.Object.(*unstructured.Unstructured) // Build knows no other type
 	if err := object.Check(made); err != nil {

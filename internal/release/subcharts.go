@@ -12,24 +12,19 @@ import (
 
 // CheckSubcharts fails if a chart lacks a subchart that a custom resource has which says nothing.
 func CheckSubcharts(c *chart.Chart, overrides map[string]string) error {
-	enabled, err := enabledBy(c, overrides)
-	if err != nil {
-		return err
-	}
-	return checkMissing(enabled)
+	return checkMissing(enabledBy(c, overrides))
 }
 
 // checkSubcharts fails if a chart lacks a subchart that is enabled with the values, by its condition and tags. Helm's actions
 // leave it out without a word.
 func checkSubcharts(c *chart.Chart, values map[string]any) error {
-	enabled, err := enabled(c, values)
+	return checkMissing(enabled(c, values))
+}
+
+func checkMissing(enabled *chart.Chart, err error) error {
 	if err != nil {
 		return err
 	}
-	return checkMissing(enabled)
-}
-
-func checkMissing(enabled *chart.Chart) error {
 	if missing := missing(enabled, ""); len(missing) > 0 {
 		return fmt.Errorf("chart %s: charts/ lacks %s, which the values enable: run helm dependency build", enabled.Name(), strings.Join(missing, ", "))
 	}
