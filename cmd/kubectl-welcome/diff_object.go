@@ -13,11 +13,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/yaml"
 
 	"demo.welcome.domain/welcome-operator/internal/guard"
 	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/release"
+	"demo.welcome.domain/welcome-operator/internal/terminal"
 )
 
 // what would be done to an object.
@@ -87,11 +87,11 @@ func text(content map[string]any) string {
 	if len(content) == 0 {
 		return ""
 	}
-	written, err := yaml.Marshal(content)
+	written, err := marshalled(content, "yaml")
 	if err != nil {
 		return err.Error()
 	}
-	return string(written)
+	return terminal.Escaped(written) // YAML spells out the rest
 }
 
 // tidy is an object without what the API server keeps in it, and controllers.

@@ -87,3 +87,16 @@ func TestHider(t *testing.T) {
 		t.Errorf("%q, not %q", got, want)
 	}
 }
+
+// What a terminal obeys is spelt out: who reviews a change sees it, and all of the rest.
+func TestChangeWithControlCharacters(t *testing.T) {
+	note := func(text string) *unstructured.Unstructured {
+		return objectOf("ConfigMap", "hello", map[string]any{"data": map[string]any{"note": text, "image": text[:1]}})
+	}
+	c := newChange(objectOf("Welcome", "hello", map[string]any{}), guard.Outlook{Live: note("a"), After: note("b\u009b2J\u007f\x1b[31m\u202ec")}, &release.Preview{}, nil)
+	for _, line := range []string{"-  note: a", "-  image: a", "+  image: b", `+  note: "b\x9B2J\x7F\e[31m\u202ec"`} {
+		if !strings.Contains(c.text, line+"\n") {
+			t.Errorf("it lacks %q:\n%s", line, c.text)
+		}
+	}
+}

@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
+	boot "demo.welcome.domain/welcome-operator/internal/operator"
 	"demo.welcome.domain/welcome-operator/internal/release"
 	"demo.welcome.domain/welcome-operator/internal/status"
 )
@@ -207,6 +208,7 @@ func rightsSuffice(ctx context.Context, p *patient) (string, []finding, error) {
 		for _, review := range all {
 			if right := review.Spec.ResourceAttributes; !review.Status.Allowed {
 				what := strings.TrimSuffix(strings.TrimSuffix(right.Resource+"/"+right.Subresource, "/")+"."+right.Group, ".")
+				what = strings.TrimSuffix(what+" "+right.Name, " ")
 				if right.Namespace == "" {
 					what += " in all namespaces"
 				} else {
@@ -254,16 +256,22 @@ func questions(role *unstructured.Unstructured, needs []*unstructured.Unstructur
 		namespaces = []string{metav1.NamespaceAll}
 	}
 	for _, rule := range rightsIn(role) {
+		names := []string{""} // all
+		if len(rule.ResourceNames) > 0 {
+			names = slices.Clone(rule.ResourceNames)
+		}
+		if at := slices.Index(names, boot.LeaderElectionID); at >= 0 {
+			names[at] = o.options.LeaderElectionID // config/rbac has that of an operator that is no shard
+		}
 		for _, group := range rule.APIGroups {
 			for _, resource := range rule.Resources {
 				resource, subresource, _ := strings.Cut(resource, "/")
 				for _, verb := range rule.Verbs {
 					for _, namespace := range namespaces {
-						attributes := authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Group: group, Resource: resource, Subresource: subresource}
-						if len(rule.ResourceNames) > 0 {
-							attributes.Name = rule.ResourceNames[0]
+						for _, name := range names {
+							attributes := authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Group: group, Resource: resource, Subresource: subresource, Name: name}
+							reviews = append(reviews, authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: o.account(), Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + o.Namespace, "system:authenticated"}, ResourceAttributes: &attributes}})
 						}
-						reviews = append(reviews, authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: o.account(), Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + o.Namespace, "system:authenticated"}, ResourceAttributes: &attributes}})
 					}
 				}
 			}
@@ -363,10 +371,10 @@ func operatorsAreAlone(ctx context.Context, p *patient) (string, []finding, erro
 	told := map[string]bool{}
 	for _, event := range events.Items {
 		_, lives := leftTo[event.InvolvedObject.UID]
-		if at := event.LastTimestamp; lives && at.After(moved[event.InvolvedObject.UID]) && !told[event.Message] && time.Since(at.Time) < time.Hour {
+		if at := event.LastTimestamp; lives && at.After(moved[event.InvolvedObject.UID]) && !told[event.Message] && time.Since(at.Time) < status.TellPeriod+clocksDiffer {
 			told[event.Message] = true
 			found = append(found, finding{fmt.Sprintf("an event of %s/%s at %s says: %s", event.InvolvedObject.Namespace, event.InvolvedObject.Name, at.UTC().Format(time.RFC3339), event.Message),
-				"kubectl get deployments -A -l " + operatorLabel + " shows operators (a stock one has no such label): delete one, or have WATCH_NAMESPACE of each name its own. Where one has ended since, this is over"})
+				"kubectl get deployments -A -l " + operatorLabel + " shows operators (a stock one has no such label): delete one, or have WATCH_NAMESPACE of each name its own. Where one has ended since, this goes within some minutes"})
 		}
 	}
 	return fmt.Sprintf("%s, served by %s", counted(len(p.customResources), "custom resource"), cmp.Or(strings.Join(slices.Sorted(maps.Keys(served)), ", "), "nobody")), found, p.unlisted

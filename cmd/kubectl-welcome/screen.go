@@ -89,6 +89,8 @@ func screen(out io.Writer, r *report, now time.Time) {
 				paint = bad
 			}
 			line("%-12s%s, %s ago: %s", c.Type, paint(c.Status), ago(c.LastTransitionTime), safe(c.Message))
+		} else if c.Type == status.IgnoredAnnotations {
+			line("Annotations %s", busy(safe(c.Message))) // a pause that is none, say
 		}
 	}
 	if r.details == nil {
@@ -171,7 +173,7 @@ func table(out io.Writer, reports []*report, wide bool, now time.Time) {
 			cells[4], chart = fmt.Sprint(r.Release.Revision), r.Release.Chart+" "+r.Release.Version
 		}
 		if wide {
-			cells = append(cells, chart, r.Operator, r.URL)
+			cells = append(cells, chart, r.Operator, safe(r.URL))
 		}
 		why := r.painted(safe(r.Reason))
 		if r.rank() < 7 {

@@ -14,7 +14,7 @@ import (
 )
 
 func TestScreen(t *testing.T) {
-	r := reportOf(seen("hello", pulling, "Reconciling=True:ImagePullFailed:x", "Tested=False:TestsFailed:pod a failed"))
+	r := reportOf(seen("hello", pulling, "Reconciling=True:ImagePullFailed:x", "Tested=False:TestsFailed:pod a failed", "IgnoredAnnotations=True:NoEffect:Without effect: paused."))
 	at := metav1.NewTime(start.Add(-12 * time.Minute))
 	drift := happening{Last: at, Count: 3, Type: "Normal", Reason: "DriftCorrected", Message: `Service "hello": put back spec.type, which was changed by field manager "kubectl-edit"`}
 	r.details = &details{
@@ -42,6 +42,7 @@ Spec        applied: generation 2
 URL         http://hello.shop.svc:8080/hello/
 Operator    system/lease
 Tested      False, 5m ago: pod a failed
+Annotations Without effect: paused.
 
 Objects
 ├─ Deployment/hello  InProgress  Available: 0/1
@@ -98,5 +99,14 @@ shop        welcome/hello   True      nobody   3          24h   Healthy
 `
 	if out.String() != want {
 		t.Errorf("got\n%s", out.String())
+	}
+}
+
+// What others wrote breaks no output for scripts, and does nothing to a terminal.
+func TestMarshalledControlCharacters(t *testing.T) {
+	for output, want := range map[string]string{"json": "{\n  \"message\": \"a\\u009b2J\\u202e\"\n}\n", "yaml": "message: \"a\\x9B2J\u202e\"\n"} {
+		if text, err := marshalled(map[string]string{"message": "a\u009b2J\u202e"}, output); err != nil || text != want {
+			t.Errorf("%s: %q, %v", output, text, err)
+		}
 	}
 }

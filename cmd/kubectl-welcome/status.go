@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 	"sigs.k8s.io/yaml"
+
+	"demo.welcome.domain/welcome-operator/internal/terminal"
 )
 
 // notReady is the exit code of status if it could look, and not all are Ready.
@@ -119,9 +121,10 @@ func (c *cluster) status(ctx context.Context, s selection, args []string, output
 	return out.String(), reports, missing
 }
 
-// marshalled is what -o json or yaml prints.
+// marshalled is what -o json or yaml prints. YAML is made of JSON that has no raw control characters, which it does not take.
 func marshalled(content any, output string) (string, error) {
 	text, err := json.MarshalIndent(content, "", "  ")
+	text = []byte(terminal.Escaped(string(text)))
 	if output == "yaml" && err == nil {
 		text, err = yaml.JSONToYAML(text)
 	}

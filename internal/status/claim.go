@@ -32,6 +32,9 @@ const (
 	// LeftTo is how its message begins, before the quoted name of that one.
 	LeftTo = "Left to operator "
 
+	// TellPeriod is how often that is said anew of one of them, as long as both operators run: who looks later sees it, too, and who has ended one no longer does.
+	TellPeriod = 5 * time.Minute
+
 	// askPeriod is how often another operator is asked whether it lives, as long as it answers.
 	askPeriod = 10 * time.Second
 	// suspicion is after how long without an answer it is asked in all other namespaces, too.
@@ -68,6 +71,7 @@ type claims struct {
 	others    map[place]*other
 	free      map[types.UID]time.Time   // custom resources that nobody has claimed, since when they were yielded, or that may be let go, since when they were seen
 	questions map[client.ObjectKey]bool // to this operator
+	told      map[string]time.Time      // when an event was last written, by the operator that something is left to
 	asked     chan struct{}             // holds one element while there are questions that nobody has looked at
 }
 
@@ -213,10 +217,11 @@ func (c *claims) mayBeLetGo(obj *unstructured.Unstructured) bool {
 	return rest > 0
 }
 
-// tell says once about each custom resource, and in the log once about each operator, to whom it is left.
+// tell says to whom a custom resource is left, and in the log once about each operator. The lock is held.
 func (c *claims) tell(holder string, obj *unstructured.Unstructured) {
+	c.told[holder] = time.Now()
 	c.events.Event(obj, corev1.EventTypeWarning, StandsBack, fmt.Sprintf(LeftTo+"%q, which has claimed it in status.operator. "+
-		"This operator is %q: run one of them only, or have them watch different namespaces or labels", holder, c.self))
+		"This operator is %q, and has it once that one has ended or, after its label was moved, lets it go. Where both are to stay, have them watch different namespaces or labels", holder, c.self))
 	for at, there := range c.others {
 		if at.operator == holder && len(there.left) > 0 {
 			return
@@ -385,6 +390,9 @@ func (c *claims) ask(ctx context.Context, now time.Time) {
 		if err == nil {
 			c.concerning(at, func(there *other) {
 				there.question, there.version, there.asked = obj.GetName(), obj.GetResourceVersion(), written
+				if now.Sub(c.told[at.operator]) >= TellPeriod {
+					c.tell(at.operator, obj)
+				}
 			})
 		} else if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			c.concerning(at, func(there *other) { there.asked = written })

@@ -23,7 +23,7 @@ import (
 func (s *stage) rival(name string) *claims {
 	return &claims{
 		Client: s.server, kind: welcomeKind, self: name, serves: labels.Everything(), releases: s, events: record.NewFakeRecorder(1000),
-		others: map[place]*other{}, free: map[types.UID]time.Time{}, questions: map[client.ObjectKey]bool{}, asked: make(chan struct{}, 1),
+		others: map[place]*other{}, free: map[types.UID]time.Time{}, questions: map[client.ObjectKey]bool{}, told: map[string]time.Time{}, asked: make(chan struct{}, 1),
 	}
 }
 
@@ -92,6 +92,28 @@ func TestClaimOfAnOperatorThatLives(t *testing.T) {
 	if extra := len(s.claims.events.(*record.FakeRecorder).Events); extra > 0 {
 		t.Errorf("%d more events", extra)
 	}
+}
+
+// Events are kept for an hour, and who looks at them wants to know whether two operators run now: it is said again and again, of one custom resource.
+func TestStandsBackIsToldAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		there := s.rival("there/lease")
+		for n := range 3 {
+			s.claim(fmt.Sprintf("team-%d", n), "theirs")
+			s.admits(s.claims, fmt.Sprintf("team-%d", n), "theirs")
+		}
+		for began := time.Now(); time.Since(began) < 2*TellPeriod+TellPeriod/2; time.Sleep(lookPeriod) {
+			s.claims.ask(t.Context(), time.Now())
+			for n := range 3 {
+				there.notice(s.find(fmt.Sprintf("team-%d", n), "theirs"))
+			}
+			there.answer(t.Context())
+		}
+		if events := len(s.claims.events.(*record.FakeRecorder).Events); events != 3+2 {
+			t.Errorf("%d events", events)
+		}
+	})
 }
 
 // However many custom resources it had, they are claimed within a minute, with one question in each namespace.

@@ -131,6 +131,7 @@ func (s *Status) answer(now metav1.Time, c metav1.Condition, failed string, err 
 		why := explain(failed, err.Error())
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, why.reason, why.message
 	}
+	meta.RemoveStatusCondition(&s.Conditions, c.Type) // or it would have the time of an earlier answer
 	s.put(c)
 }
 

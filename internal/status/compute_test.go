@@ -372,6 +372,11 @@ func TestNextAnswers(t *testing.T) {
 	if after, _ := next(told, observed(t, of(release.Answer{Asked: "one"}))); after.condition(Reconciled) != told.condition(Reconciled) {
 		t.Errorf("told again: %+v", after.condition(Reconciled))
 	}
+	later := metav1.NewTime(noon.Add(time.Hour))
+	anew, _ := next(told, observed(t, func(seen *observation) { seen.state.Answer, seen.now = release.Answer{Asked: "next"}, later }))
+	if at := anew.condition(Reconciled).LastTransitionTime; at != later {
+		t.Errorf("the next answer is said to be of %s", at)
+	}
 	for _, answer := range []release.Answer{{Asked: "much", Done: []string{strings.Repeat("ü", maxMessage)}}, {Asked: "much", Err: errors.New(strings.Repeat("ü", maxMessage))}} {
 		much, _ := next(told, observed(t, of(answer)))
 		if got := much.condition(Reconciled).Message; len(got) < maxMessage/2 || len(got) > maxMessage || !utf8.ValidString(got) {

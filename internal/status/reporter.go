@@ -83,7 +83,7 @@ func NewReporter(mgr manager.Manager, kind *release.Kind, operator string) (*Rep
 	events := release.NewEvents(mgr)
 	claims := &claims{
 		Client: mgr.GetClient(), cache: mgr.GetCache(), kind: kind.GroupVersionKind, self: operator, serves: kind.Selector, releases: kind, events: events,
-		others: map[place]*other{}, free: map[types.UID]time.Time{}, questions: map[client.ObjectKey]bool{}, asked: make(chan struct{}, 1),
+		others: map[place]*other{}, free: map[types.UID]time.Time{}, questions: map[client.ObjectKey]bool{}, told: map[string]time.Time{}, asked: make(chan struct{}, 1),
 	}
 	return &Reporter{Client: mgr.GetClient(), live: mgr.GetAPIReader(), releases: kind, events: events, claims: claims, stocks: newStocks(mgr.GetClient(), kind, events), outages: map[types.UID]outage{}}, mgr.Add(claims)
 }
