@@ -65,7 +65,7 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 		return nil, err
 	}
 	op := &operation{Kind: a.Kind, client: a, namespace: a.owner.GetNamespace(), lookups: newLookups(a.owner, a.unowned(), a.Secrets, a.begins(), a.Allow.Adopt), beforePurge: nothing, plan: guard.Plan{
-		Applied: a.isApplied, Key: a.key, Intact: slices.Concat(a.expired(), a.untouched(), a.resting), Left: left, Rehearse: rehearse, Report: a.report,
+		Applied: a.isApplied, Key: a.key, Intact: slices.Concat(a.expired(), a.untouched(), a.resting), Left: left, Rehearse: rehearse, Report: a.report, Versions: a.clients.capabilities.versions,
 		Ignored: a.DriftDetection.Ignored, Scalable: a.scalable, Unowned: a.unowned(), Allow: a.Allow, Begins: a.begins(), MayInherit: a.mayInherit, Revision: a.appliedRevision(),
 		Recreate: a.Recreate, Recreated: func(message string) { a.tell(Recreated, "%s", message) },
 	}}
