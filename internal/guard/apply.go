@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/utils/ptr"
 
@@ -238,7 +239,12 @@ func (g *Guard) remove(info *resource.Info, dryRun bool, spare func(*unstructure
 		live, err = g.live(info)
 		switch {
 		case apierrors.IsNotFound(err):
-			return nil
+			other, unknown := g.inAnotherVersion(info, err)
+			if other == nil {
+				return unknown
+			}
+			info, helper = other, resource.NewHelper(other.Client, other.Mapping).DryRun(dryRun)
+			continue
 		case apierrors.IsForbidden(err) && !g.isToGo(info): // a record could name what nobody may look at
 			g.plan.Report(err.Error())
 			return nil
@@ -282,6 +288,32 @@ func (g *Guard) remove(info *resource.Info, dryRun bool, spare func(*unstructure
 func deleteIf(helper *resource.Helper, info *resource.Info, is metav1.Preconditions) error {
 	_, err := helper.DeleteWithOptions(info.Namespace, info.Name, &metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground), Preconditions: &is})
 	return err
+}
+
+// inAnotherVersion is an object that is not found because the cluster no longer serves the version in which it was made, in one that there is. It is nil where it is gone.
+func (g *Guard) inAnotherVersion(info *resource.Info, notFound error) (*resource.Info, error) {
+	if !apierrors.HasStatusCause(notFound, metav1.CauseTypeUnexpectedServerResponse) { // it is the object that is not there
+		return nil, nil
+	}
+	named, kind := object.Named(content(info.Object)), info.Mapping.GroupVersionKind
+	versions, err := g.plan.Versions(kind.Group)
+	if err != nil {
+		return nil, err
+	}
+	for _, version := range versions {
+		named.APIVersion = schema.GroupVersion{Group: kind.Group, Version: version}.String()
+		if version == kind.Version {
+			continue
+		}
+		found, err := g.build(object.BareManifest([]object.Child{named}))
+		switch {
+		case err == nil:
+			return found[0], nil
+		case !IsUnknown(err):
+			return nil, err
+		}
+	}
+	return nil, nil
 }
 
 // isToGo is whether an object that nobody may look at has to be deleted all the same: it is known to be the owner's, and neither kept nor gone by itself, now or with the owner.

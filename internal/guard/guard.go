@@ -116,6 +116,8 @@ type Plan struct {
 	Waiting func(what string)
 	// Report is told what was left alone, and why.
 	Report func(message string)
+	// Versions are those in which the cluster serves a group of kinds by now.
+	Versions func(group string) ([]string, error)
 }
 
 // New guards helm for an action on the release of owner, which holds one of slots.

@@ -131,6 +131,22 @@ func (c *Capabilities) known(groupVersion string) (known []string) {
 	return known
 }
 
+// versions are those in which the cluster serves a group by now. What maps kinds to them learns of new ones, and forgets none.
+func (c *Capabilities) versions(group string) (versions []string, err error) {
+	groups, err := c.discovery.ServerGroups()
+	if err != nil {
+		return nil, fmt.Errorf("read the API groups of the cluster: %w", err)
+	}
+	for _, served := range groups.Groups {
+		if served.Name == group {
+			for _, version := range served.Versions {
+				versions = append(versions, version.Version)
+			}
+		}
+	}
+	return versions, nil
+}
+
 func capabilitiesDigest(c *chartutil.Capabilities) string {
 	apis := slices.Clone([]string(c.APIVersions))
 	slices.Sort(apis)

@@ -89,6 +89,7 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 		Abandon:    op.abandon,
 		Waiting:    op.waits,
 		Report:     a.report,
+		Versions:   a.clients.capabilities.versions,
 	}
 	op.store = a.store.Stamping(op.stamp)
 	var err error

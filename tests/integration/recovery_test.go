@@ -455,41 +455,58 @@ func TestRetriesWhileOthersAreBusy(t *testing.T) {
 	s.awaitDeployed("hello")
 }
 
-// An object whose version the cluster no longer serves, as after an upgrade of Kubernetes, is the same in another one: it goes with its template, or with its custom resource.
-func TestVersionOfAnObjectIsGone(t *testing.T) {
-	s := newScene(t)
-	s.serveKind("Mover")
-	s.serveKind("Aged")
+// serveInTwoVersions makes a CRD of which drop takes away the version v1, for v2, as an upgrade of Kubernetes does.
+func (s *scene) serveInTwoVersions(kind string) (drop func()) {
+	s.Helper()
+	s.serveKind(kind)
 	crd := &apiextensionsv1.CustomResourceDefinition{}
-	s.must(env.Client.Get(ctx, client.ObjectKey{Name: "ageds." + kindsGroup}, crd))
+	s.must(env.Client.Get(ctx, client.ObjectKey{Name: strings.ToLower(kind) + "s." + kindsGroup}, crd))
 	versions := crd.Spec.Versions
 	second := *versions[0].DeepCopy()
 	second.Name, versions[0].Storage = "v2", false
 	crd.Spec.Versions = append(versions, second)
 	s.must(env.Client.Update(ctx, crd))
-	s.awaitServed(kindsGroup+"/v2", "Aged")
+	s.awaitServed(kindsGroup+"/v2", kind)
+	return func() {
+		s.Helper()
+		crd.Status.StoredVersions = []string{"v2"}
+		s.must(env.Client.Status().Update(ctx, crd))
+		crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{second}
+		s.must(env.Client.Update(ctx, crd))
+		s.awaitUnknown(kind)
+	}
+}
+
+// An object whose version the cluster no longer serves, as after an upgrade of Kubernetes, is the same in another one: it goes with its template, or with its custom resource.
+func TestVersionOfAnObjectIsGone(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Mover")
+	drop := s.serveInTwoVersions("Aged")
 	chart := chartOf(t, map[string]string{
 		"Chart.yaml":            "{apiVersion: v2, name: mover, version: 0.1.0}",
 		"templates/config.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}'}\n",
-		"templates/aged.yaml":   "apiVersion: " + kindsGroup + "/v1\nkind: Aged\nmetadata: {name: '{{ .Release.Name }}'}\n",
+		"templates/aged.yaml":   "{{ if not .Values.without }}\napiVersion: " + kindsGroup + "/v1\nkind: Aged\nmetadata: {name: '{{ .Release.Name }}'}\n{{ end }}",
 	})
 	only := settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: entryOf("Mover", chart, "")}
 	operator := s.ownOperator(only)
-	for _, name := range []string{"hello", "going"} {
+	for _, name := range []string{"edited", "first", "hello", "going"} {
 		s.createOf("Mover", name)
 		s.awaitOf("Mover", name, "Ready")
 	}
 	s.settled(operator)
-	operator.Stop()
+	drop()
+	aged := kit.Object(kindsGroup+"/v2", "Aged")
 
-	crd.Status.StoredVersions = []string{"v2"}
-	s.must(env.Client.Status().Update(ctx, crd))
-	crd.Spec.Versions = []apiextensionsv1.CustomResourceDefinitionVersion{second}
-	s.must(env.Client.Update(ctx, crd))
-	s.awaitUnknown("Aged")
+	// An operator that knows the version from before is told that it is not found.
+	s.editOf("Mover", "edited", kit.Set("without", true))
+	s.awaitOf("Mover", "edited", "Ready")
+	s.must(s.isGone(aged, "edited"))
+	s.delete(s.of("Mover", "first"))
+	s.must(s.isGone(aged, "first"))
+
+	operator.Stop()
 	s.must(os.Remove(filepath.Join(chart, "templates/aged.yaml")))
 	operator = s.ownOperator(only)
-	aged := kit.Object(kindsGroup+"/v2", "Aged")
 	s.awaitGone(aged, "hello")
 	s.awaitOf("Mover", "hello", "Ready")
 	s.settled(operator)
