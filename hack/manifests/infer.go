@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,9 +25,9 @@ import (
 type inference struct {
 	*trial
 	scenarios []scenario
-	// before is what each scenario is without a trial, rendered of what objects.
-	before   []facts
-	rendered [][]rendered
+	// before is what each scenario is without a trial, and says then.
+	before []rendering
+	facts  []facts
 	// nodeByDefault is whether pods of the chart use the node, whatever an author says.
 	nodeByDefault bool
 	docs          docs
@@ -79,12 +80,11 @@ const decodedText = "more than a text, decoded"
 // newInference tries the chart of an entry as it comes, with each sample, and with all options on.
 func newInference(t *trial, scenarios []scenario, allowed []string) *inference {
 	i := &inference{trial: t, scenarios: scenarios, allowed: allowed, docs: docsOf(t.chart)}
-	for _, s := range scenarios {
-		objects, _ := t.render(s, true)
-		again, _ := t.render(s, true)
-		i.before, i.rendered = append(i.before, factsOf(objects, again)), append(i.rendered, objects)
-		i.nodeByDefault = i.nodeByDefault || len(i.before) == 1 && useNode(objects)
+	i.before = t.renderAll(scenarios)
+	for n, again := range t.renderAll(scenarios) {
+		i.facts = append(i.facts, factsOf(i.before[n].objects, again.objects))
 	}
+	i.nodeByDefault = len(scenarios) > 0 && useNode(i.before[0].objects)
 	return i
 }
 
@@ -128,10 +128,12 @@ type outcome struct {
 	reached string
 	// whole is whether each text is as it was written.
 	whole bool
+	// renderings are what the scenarios become with it.
+	renderings []rendering
 }
 
 func (o outcome) and(other outcome) outcome {
-	return outcome{o.accepted || other.accepted, o.seen || other.seen, append(o.places, other.places...), nil, cmp.Or(o.reached, other.reached), o.whole && other.whole}
+	return outcome{accepted: o.accepted || other.accepted, seen: o.seen || other.seen, places: append(o.places, other.places...), reached: cmp.Or(o.reached, other.reached), whole: o.whole && other.whole}
 }
 
 // gets is whether a value gets to a place of a kind, whole or not.
@@ -150,40 +152,50 @@ func (i *inference) try(path []string, value any) outcome {
 
 // turn gives a value to the chart in each scenario, of which only what it writes of it counts.
 func (i *inference) turn(path []string, value any) outcome {
-	o := outcome{whole: true}
-	for n, s := range i.scenarios {
-		other, there := s.with(path, value)
-		if !there {
-			continue
-		}
-		other.why = "another " + dotted(path)
-		objects, err := i.render(other, true)
-		if err != nil {
-			o.whole = false
+	o := outcome{whole: true, renderings: i.renderedWith(path, value)}
+	for n, with := range o.renderings {
+		if with.err != nil {
+			o.whole = o.whole && with.err == errNoPath
 			continue
 		}
 		o.accepted = true
-		found := places(objects)
-		changed, differs := i.before[n].changed(objects)
+		found := places(with.objects)
+		changed, differs := i.facts[n].changed(with.objects)
 		o.changed = append(o.changed, changed...)
 		o.seen = o.seen || len(found) > 0 || differs
 		for _, p := range found {
 			o.reached = cmp.Or(o.reached, reaches(p))
 		}
 		o.places = append(o.places, found...)
-		for _, r := range objects {
-			walk(r.object.Object, nil, func(_ []string, value any, _ bool) {
-				text, _ := value.(string)
-				if strings.Contains(text, evaluated) {
-					o.reached = "a template (tpl)"
-				}
-				if strings.Contains(text, markText) && !strings.Contains(text, wild) || strings.Contains(text, markKey) && !strings.Contains(text, wildKey) {
-					o.whole = false
-				}
-			})
+		for _, p := range found {
+			if strings.Contains(p.text, evaluated) {
+				o.reached = "a template (tpl)"
+			}
+			if strings.Contains(p.text, markText) && !strings.Contains(p.text, wild) || strings.Contains(p.text, markKey) && !strings.Contains(p.text, wildKey) {
+				o.whole = false
+			}
 		}
 	}
 	return o
+}
+
+// renderedWith is what the scenarios become with a value.
+func (i *inference) renderedWith(path []string, value any) []rendering {
+	all := make([]scenario, len(i.scenarios))
+	var same []int // those that have it
+	for n, s := range i.scenarios {
+		other, there := s.with(path, value)
+		if there && reflect.DeepEqual(other.values, s.values) {
+			same = append(same, n)
+		} else if there {
+			all[n], all[n].why = other, "another "+dotted(path)
+		}
+	}
+	renderings := i.renderAll(all)
+	for _, n := range same {
+		renderings[n] = i.before[n]
+	}
+	return renderings
 }
 
 // put sets what is at a path, in which [] stands for every element of a list. It reports whether there is such a place.
@@ -280,7 +292,7 @@ func (i *inference) text(path, at []string, of func(text string) any, schema api
 	}
 	if texts := i.alternatives[path[len(path)-1]]; len(texts) > 0 {
 		for _, text := range append([]any{markText}, texts...) {
-			o.reached = cmp.Or(o.reached, i.power(at, of(text.(string))))
+			o.reached = cmp.Or(o.reached, i.power(i.renderedWith(at, of(text.(string)))))
 		}
 	}
 	if len(schema.Enum) > 0 || i.isAllowed(path) { // who lists it in watches.yaml trusts its authors with lines of a configuration, too
@@ -327,7 +339,7 @@ func (i *inference) tryNumber(path []string) outcome {
 		s.why = "another " + dotted(path)
 		if objects, err := i.render(s, true); err == nil {
 			small = append(small, s)
-			many = many || len(objects) > len(i.rendered[n])+few/2
+			many = many || len(objects) > len(i.before[n].objects)+few/2
 		}
 	}
 	if many {
@@ -359,21 +371,18 @@ func (o outcome) templated() string {
 func (i *inference) boolean(path []string) outcome {
 	o := i.turn(path, markText)
 	for _, value := range []bool{true, false} {
-		o = o.and(i.turn(path, value))
-		o.reached = cmp.Or(o.reached, i.power(path, value))
+		turned := i.turn(path, value)
+		o = o.and(turned)
+		o.reached = cmp.Or(o.reached, i.power(turned.renderings))
 	}
 	return o
 }
 
 // power is what of the power of pods another value changes: a template may ask for it, and write what makes pods powerful.
-func (i *inference) power(path []string, value any) (reached string) {
-	for n, s := range i.scenarios {
-		turned, there := s.with(path, value)
-		if !there {
-			continue
-		}
-		if objects, err := i.render(turned, true); err == nil {
-			reached = cmp.Or(reached, i.gained(n, objects))
+func (i *inference) power(renderings []rendering) (reached string) {
+	for n, with := range renderings {
+		if with.err == nil {
+			reached = cmp.Or(reached, i.gained(n, with.objects))
 		}
 	}
 	return reached
@@ -381,7 +390,7 @@ func (i *inference) power(path []string, value any) (reached string) {
 
 // gained is what of the power of pods differs in a rendering from that of a scenario.
 func (i *inference) gained(n int, objects []rendered) string {
-	before := i.rendered[n]
+	before := i.before[n].objects
 	reached := changedPower(before, objects)
 	if reached == "" && useNode(objects) && !useNode(before) && !i.nodeByDefault {
 		reached = "the node"
@@ -441,13 +450,13 @@ func changedPower(before, after []rendered) string {
 		all := map[string]map[string]set{}
 		for _, r := range objects {
 			fields := map[string]set{"a service account": {}, "a security context": {}, "the node": {}}
-			walk(r.object.Object, nil, func(path []string, value any, _ bool) {
-				for _, field := range path {
+			for _, l := range r.leaves {
+				for _, field := range l.path {
 					if said := fields[powerful[field]]; said != nil {
-						said[fmt.Sprint(path, value)] = true
+						said[fmt.Sprint(l.path, l.text)] = true
 					}
 				}
-			})
+			}
 			all[r.object.GetKind()+" "+r.object.GetName()] = fields
 		}
 		return all

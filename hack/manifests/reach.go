@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -260,11 +259,11 @@ func places(objects []rendered) []place {
 	var all []place
 	used := usesOf(objects)
 	for _, r := range objects {
-		walk(r.object.Object, nil, func(path []string, value any, key bool) {
-			if key || strings.Contains(fmt.Sprint(value), markText) || strings.Contains(fmt.Sprint(value), markKey) || strings.Contains(fmt.Sprint(value), fmt.Sprint(markNumber)) {
-				all = append(all, placeOf(r, used, path, value, key))
+		for _, l := range r.leaves {
+			if l.marked {
+				all = append(all, placeOf(r, used, l))
 			}
-		})
+		}
 	}
 	return all
 }
@@ -279,20 +278,19 @@ type uses struct {
 func usesOf(objects []rendered) uses {
 	used := uses{map[string]bool{}, map[string]bool{}, map[string]bool{}}
 	for _, r := range objects {
-		walk(r.object.Object, nil, func(path []string, value any, _ bool) {
-			text := fmt.Sprint(value)
-			if slices.Contains(path, "volumes") {
-				used.mounted[text] = true
+		for _, l := range r.leaves {
+			if slices.Contains(l.path, "volumes") {
+				used.mounted[l.text] = true
 			}
-			if slices.Contains(path, "command") || slices.Contains(path, "args") {
-				for _, found := range variable.FindAllStringSubmatch(text, -1) {
+			if slices.Contains(l.path, "command") || slices.Contains(l.path, "args") {
+				for _, found := range variable.FindAllStringSubmatch(l.text, -1) {
 					used.named[found[1]] = true
 				}
-				for _, found := range shellVariable.FindAllStringSubmatch(text, -1) {
+				for _, found := range shellVariable.FindAllStringSubmatch(l.text, -1) {
 					used.shell[found[1]] = true
 				}
 			}
-		})
+		}
 	}
 	for _, r := range objects {
 		eachVariable(r.object.Object, func(variable map[string]any) {
@@ -330,93 +328,12 @@ func eachVariable(value any, visit func(variable map[string]any)) {
 	}
 }
 
-func placeOf(r rendered, used uses, path []string, value any, key bool) place {
-	_, isText := value.(string)
-	text := fmt.Sprint(value)
+func placeOf(r rendered, used uses, l leaf) place {
+	last := l.path[len(l.path)-1]
 	p := place{
-		object: r.object, path: slices.Clone(path), text: text, open: key, number: strings.Contains(text, fmt.Sprint(markNumber)), noText: !isText,
-		mounted: used.mounted[r.object.GetName()], named: used.named[path[len(path)-1]],
+		object: r.object, path: l.path, text: l.text, open: l.key, number: strings.Contains(l.text, fmt.Sprint(markNumber)), noText: !l.isText,
+		mounted: used.mounted[r.object.GetName()], named: used.named[last],
 	}
-	p.shell = inText(p) && used.shell[path[len(path)-1]] || inEnv(p) && used.shell[text]
+	p.shell = inText(p) && used.shell[last] || inEnv(p) && used.shell[l.text]
 	return p
-}
-
-// walk visits each value that is no map or list. Of a map whose fields the author chooses, it visits no more than that.
-func walk(value any, path []string, visit func(path []string, value any, key bool)) {
-	switch value := value.(type) {
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(value)) {
-			if strings.Contains(key, markKey) || strings.Contains(key, markText) {
-				visit(append(path, key), key, true)
-				return
-			}
-		}
-		for _, key := range slices.Sorted(maps.Keys(value)) {
-			walk(value[key], append(path, key), visit)
-		}
-	case []any:
-		for _, element := range value {
-			walk(element, append(path, "[]"), visit)
-		}
-	default:
-		visit(path, value, false)
-	}
-}
-
-// facts are what is said in the objects of a rendering.
-type facts struct {
-	// said has each value with its place.
-	said map[string]bool
-	// templates are those with their kinds, and chance the places where another rendering says something else.
-	templates, chance map[string]bool
-}
-
-// factsOf two renderings of the same.
-func factsOf(a, b []rendered) facts {
-	f := facts{said: map[string]bool{}, templates: map[string]bool{}, chance: map[string]bool{}}
-	for _, objects := range [][]rendered{a, b} {
-		said := map[string]bool{}
-		eachFact(objects, func(template, at, value string, _ place) {
-			f.templates[template] = true
-			said[at+value] = true
-		})
-		eachFact(append(slices.Clone(a), b...), func(_, at, value string, _ place) {
-			if !said[at+value] {
-				f.chance[at] = true
-			}
-		})
-		maps.Copy(f.said, said)
-	}
-	return f
-}
-
-func eachFact(objects []rendered, visit func(template, at, value string, p place)) {
-	used := usesOf(objects)
-	for _, r := range objects {
-		template := r.file + " " + r.object.GetKind()
-		walk(r.object.Object, nil, func(path []string, value any, key bool) {
-			visit(template, template+" "+strings.Join(path, "\x00")+"\x01", fmt.Sprint(value), placeOf(r, used, path, value, key))
-		})
-	}
-}
-
-// changed is where a rendering says something new in what was there before, and whether it differs at all.
-func (f facts) changed(objects []rendered) (changed []place, differs bool) {
-	said, templates := map[string]bool{}, map[string]bool{}
-	eachFact(objects, func(template, at, value string, p place) {
-		said[at+value], templates[template] = true, true
-		if !f.said[at+value] && !f.chance[at] && f.templates[template] {
-			changed = append(changed, p)
-		}
-	})
-	if len(changed) > 0 || !maps.Equal(templates, f.templates) {
-		return changed, true
-	}
-	for what := range f.said {
-		at, _, _ := strings.Cut(what, "\x01")
-		if !said[what] && !f.chance[at+"\x01"] {
-			return nil, true
-		}
-	}
-	return nil, false
 }

@@ -17,10 +17,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"helm.sh/helm/v3/pkg/chart"
-	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,6 +45,9 @@ var (
 	renderTime          = 30 * time.Second
 	renderMemory uint64 = 4 << 30
 )
+
+// processors bounds how many renderings there are at once.
+var processors = make(chan struct{}, goruntime.GOMAXPROCS(0))
 
 // tooMuch is that a rendering takes more. Nothing can end it but the end of the process.
 type tooMuch struct{ error }
@@ -100,12 +103,6 @@ var stableAPIs = func() (all chartutil.VersionSet) {
 	return all
 }()
 
-// rendered is an object that a chart makes, and the template it is from.
-type rendered struct {
-	file   string
-	object *unstructured.Unstructured
-}
-
 // sampleRelease is that as which charts are tried, otherRelease one to see what follows from its name.
 var (
 	sampleRelease = &metav1.ObjectMeta{Name: "sample", Namespace: "default"}
@@ -141,17 +138,21 @@ type trial struct {
 	// checked is whether the chart's own schema has to take the values, as it does when a release is made. A trial is more than that says.
 	checked bool
 	// allow is what the entry allows.
-	allow    obj.Allow
-	progress *progress
+	allow     obj.Allow
+	progress  *progress
+	documents *documents
 }
 
 // progress has who waits for a large chart see that something goes on.
 type progress struct {
+	sync.Mutex
 	told       time.Time
 	renderings int
 }
 
 func (p *progress) tell(chart string) {
+	p.Lock()
+	defer p.Unlock()
 	if p.renderings++; time.Since(p.told) > 5*time.Second {
 		fmt.Fprintf(os.Stderr, "trying the values of %s: %d renderings so far\n", terminal.Line(chart), p.renderings)
 		p.told = time.Now()
@@ -191,8 +192,36 @@ func (t *trial) byDefault() ([]rendered, error) {
 	return t.render(scenario{values: values}, false)
 }
 
+// making finds functions that take seconds to make keys, and what only looks like one in texts and names.
+var making = regexp.MustCompile("\"(?:\\\\.|[^\"\\\\])*\"|`[^`]*`|[.$]\\w+|\\bgen(?:CA|SelfSignedCert|SignedCert|PrivateKey)(?:WithKey)?\\b")
+
+// withoutKeys is a chart that makes no keys: nothing follows from what is in one. What is in the place of a function takes any arguments.
+func withoutKeys(c *chart.Chart) *chart.Chart {
+	copied := *c
+	copied.Templates = nil
+	for _, file := range c.Templates {
+		text := action.ReplaceAllStringFunc(string(file.Data), func(action string) string {
+			return making.ReplaceAllStringFunc(action, func(found string) string {
+				switch {
+				case !strings.HasPrefix(found, "gen"):
+					return found
+				case found == "genPrivateKey":
+					return `printf "%.0skey"`
+				}
+				return `dict "Cert" "certificate" "Key" "key"`
+			})
+		})
+		copied.Templates = append(copied.Templates, &chart.File{Name: file.Name, Data: []byte(text)})
+	}
+	copied.SetDependencies()
+	for _, subchart := range c.Dependencies() {
+		copied.AddDependency(withoutKeys(subchart))
+	}
+	return &copied
+}
+
 func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
-	t, err := (&trial{chart: c, alternatives: map[string][]any{}, tests: entry.Tests, allow: entry.Allow, progress: &progress{told: time.Now()}}).as(sampleRelease, entry)
+	t, err := (&trial{chart: withoutKeys(c), alternatives: map[string][]any{}, tests: entry.Tests, allow: entry.Allow, progress: &progress{told: time.Now()}, documents: &documents{}}).as(sampleRelease, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -266,7 +295,7 @@ func sources(c *chart.Chart) (all []string) {
 
 // values are those of the chart and its subcharts, with what is pinned.
 func (t *trial) values() (map[string]any, error) {
-	c := t.copy()
+	c := release.Private(t.chart)
 	nameSubcharts(c)
 	values, err := chartutil.CoalesceValues(c, runtime.DeepCopyJSON(t.pins))
 	return values, err
@@ -303,33 +332,52 @@ func nameSubcharts(c *chart.Chart) {
 	c.SetDependencies(all...)
 }
 
-func (t *trial) copy() *chart.Chart {
-	if len(t.chart.Dependencies())+len(t.chart.Metadata.Dependencies) == 0 {
-		return t.chart
-	}
-	var files []*loader.BufferedFile
-	for _, file := range t.chart.Raw {
-		files = append(files, &loader.BufferedFile{Name: file.Name, Data: file.Data})
-	}
-	fresh, err := loader.LoadFiles(files)
-	if err != nil {
-		panic(err) // it was loaded from these files before
-	}
-	return fresh
-}
-
 // errNoYAML is that a template does not render YAML.
 var errNoYAML = errors.New("is no YAML")
 
 // render returns what becomes of a scenario. leniently, what the chart requires counts as there.
 func (t *trial) render(s scenario, leniently bool) (objects []rendered, err error) {
+	processors <- struct{}{}
+	defer func() { <-processors }()
 	t.progress.tell(t.chart.Name())
 	bounded(t.chart.Name(), s.why, func() { objects, err = t.renderAtAnyCost(s, leniently) })
 	return objects, err
 }
 
+// rendering is what became of a scenario.
+type rendering struct {
+	objects []rendered
+	err     error
+}
+
+// errNoPath is that a scenario has no place for a value.
+var errNoPath = errors.New("there is no such value")
+
+// renderAll renders scenarios leniently, as many at once as there are processors.
+func (t *trial) renderAll(scenarios []scenario) []rendering {
+	all := make([]rendering, len(scenarios))
+	var rendering sync.WaitGroup
+	for n, s := range scenarios {
+		if s.values == nil {
+			all[n].err = errNoPath
+			continue
+		}
+		rendering.Go(func() {
+			defer caught(&all[n].err)
+			all[n].objects, all[n].err = t.render(s, true)
+		})
+	}
+	rendering.Wait()
+	for _, r := range all {
+		if why := (tooMuch{}); errors.As(r.err, &why) {
+			panic(why)
+		}
+	}
+	return all
+}
+
 func (t *trial) renderAtAnyCost(s scenario, leniently bool) ([]rendered, error) {
-	c := t.copy()
+	c := release.Private(t.chart)
 	values := chartutil.CoalesceTables(runtime.DeepCopyJSON(t.pins), runtime.DeepCopyJSON(s.values))
 	if err := chartutil.ProcessDependenciesWithMerge(c, values); err != nil {
 		return nil, err
@@ -352,19 +400,54 @@ func (t *trial) renderAtAnyCost(s scenario, leniently bool) ([]rendered, error) 
 		if base := path.Base(file); strings.HasPrefix(base, "_") || base == "NOTES.txt" {
 			continue
 		}
-		documents, err := obj.Documents(strings.NewReader(files[file]))
+		documents, err := t.documents.of(file, files[file])
 		if err != nil {
 			return nil, fmt.Errorf("%s %w: %w", file, errNoYAML, err)
 		}
-		for _, object := range documents {
-			decode(object)
-			if t.tests || !isTest(object) {
-				objects = append(objects, rendered{file, object})
+		for _, r := range documents {
+			if t.tests || !isTest(r.object) {
+				objects = append(objects, r)
 			}
 		}
 	}
 	return objects, nil
 }
+
+// documents has what templates wrote last, parsed: most renderings make the same, and there are thousands.
+type documents struct {
+	sync.Mutex
+	parsed map[written][]rendered
+	size   int
+}
+
+type written struct{ file, text string }
+
+func (d *documents) of(file, text string) ([]rendered, error) {
+	d.Lock()
+	all, there := d.parsed[written{file, text}]
+	d.Unlock()
+	if there {
+		return all, nil
+	}
+	objects, err := obj.Documents(strings.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	for _, object := range objects {
+		decode(object)
+		all = append(all, rendered{file, object, leavesOf(object)})
+	}
+	d.Lock()
+	defer d.Unlock()
+	if d.size += len(text); d.parsed == nil || d.size > maxWritten {
+		d.parsed, d.size = map[written][]rendered{}, len(text)
+	}
+	d.parsed[written{file, text}] = all
+	return all, nil
+}
+
+// maxWritten is how much text they are of, in bytes. Parsed, it takes many times that.
+const maxWritten = 16 << 20
 
 // decode has what a Secret or ConfigMap holds in base64 as what pods get of it: in base64, no mark is seen.
 func decode(object *unstructured.Unstructured) {
@@ -496,12 +579,8 @@ type variant struct {
 
 // kinds are those that the chart makes in some scenario, or in one where a single value is another one.
 func (t *trial) kinds(scenarios []scenario) ([]made, error) {
-	found, seen := map[string]*made{}, map[[sha256.Size]byte]bool{}
-	note := func(s scenario, when string, leniently bool) error {
-		objects, err := t.render(s, leniently)
-		if err != nil {
-			return err
-		}
+	found, known, seen := map[string]*made{}, map[*unstructured.Unstructured]bool{}, map[[sha256.Size]byte]bool{}
+	note := func(objects []rendered, when string) {
 		scalable := map[string]bool{}
 		for _, r := range objects {
 			if strings.HasPrefix(r.object.GetAPIVersion(), "apps/") && r.object.GetKind() != "DaemonSet" {
@@ -512,16 +591,21 @@ func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 			if found[key] == nil {
 				found[key] = &made{apiVersion: r.object.GetAPIVersion(), kind: r.object.GetKind(), file: path.Base(r.file), when: when}
 			}
+			if known[r.object] {
+				continue
+			}
+			known[r.object] = true
 			if content := sha256.Sum256([]byte(compact(r.object.Object))); !seen[content] {
 				seen[content] = true
 				found[key].objects = append(found[key].objects, variant{r, when})
 			}
 		}
-		return nil
 	}
-	if err := note(scenarios[0], "", false); err != nil {
+	objects, err := t.render(scenarios[0], false)
+	if err != nil {
 		return nil, err
 	}
+	note(objects, "")
 	for i, begin := range scenarios {
 		begin.why = "several options" // or what a sample says
 		single := []scenario{begin}   // first: what it has is not because of another option
@@ -540,15 +624,15 @@ func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 				single = append(single, s)
 			}
 		}
-		for n, s := range single {
-			when := s.why
+		for n, of := range t.renderAll(single) {
+			when := single[n].why
 			if i > 0 && n > 0 {
 				when = begin.why + " and " + when
 			}
-			// Options that are on together may exclude each other.
-			if err := note(s, when, true); err != nil && i == 0 {
-				line, _, _ := strings.Cut(err.Error(), "\n")
-				t.broken = append(t.broken, leftOut{path: s.why, why: line})
+			note(of.objects, when)
+			if of.err != nil && i == 0 { // options that are on together may exclude each other
+				line, _, _ := strings.Cut(of.err.Error(), "\n")
+				t.broken = append(t.broken, leftOut{path: when, why: line})
 			}
 		}
 	}

@@ -175,7 +175,7 @@ func (a *actionClient) want(chrt *chart.Chart, coalesced map[string]any) error {
 	if err != nil {
 		return err
 	}
-	a.chart, a.source, a.values, a.whole = private(chrt), a.clients.ledger.source(chrt), spec, coalesced
+	a.chart, a.source, a.values, a.whole = Private(chrt), a.clients.ledger.source(chrt), spec, coalesced
 	allow := a.Allow
 	allow.Options, allow.Adopt = nil, false // they say how an action goes, and not what it makes
 	wanted := inputs{Chart: a.source.digest, Allow: allow, Values: coalesced}
