@@ -10,13 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// rendered is an object that a chart makes, and the template it is from. Renderings share those of a template that writes the same again: nobody may change one.
-type rendered struct {
-	file   string
-	object *unstructured.Unstructured
-	leaves []leaf
-}
-
 // leaf is a value in an object that is no map or list.
 type leaf struct {
 	// path has the keys, and [] for the elements of a list.
