@@ -20,6 +20,9 @@ type inference struct {
 	// before is what each scenario is without a trial, and says then.
 	before []rendering
 	facts  []facts
+	// last is the path that was tried last, and tried what the scenarios became with each value there.
+	last  []string
+	tried map[string][]rendering
 	// nodeByDefault is whether pods of the chart use the node, whatever an author says.
 	nodeByDefault bool
 	docs          docs

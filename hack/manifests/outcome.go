@@ -67,6 +67,13 @@ func (i *inference) turn(path []string, value any) outcome {
 
 // renderedWith is what the scenarios become with a value.
 func (i *inference) renderedWith(path []string, value any) []rendering {
+	if !slices.Equal(path, i.last) {
+		i.last, i.tried = path, map[string][]rendering{}
+	}
+	key := compact(value)
+	if renderings, known := i.tried[key]; known {
+		return renderings
+	}
 	all := make([]scenario, len(i.scenarios))
 	var same []int // those that have it
 	for n, s := range i.scenarios {
@@ -81,6 +88,7 @@ func (i *inference) renderedWith(path []string, value any) []rendering {
 	for _, n := range same {
 		renderings[n] = i.before[n]
 	}
+	i.tried[key] = renderings
 	return renderings
 }
 
