@@ -17,8 +17,11 @@ import (
 // oneWord is a text that is one wherever a template writes it.
 const oneWord = `^([A-Za-z0-9/.]([-A-Za-z0-9._/:@+=,~]*[A-Za-z0-9/])?)?$`
 
+// oneEntry is one that is a single entry of a list or map in one line, too.
+const oneEntry = `^([A-Za-z0-9/.]([-A-Za-z0-9._/:@+=~]*[A-Za-z0-9/])?)?$`
+
 // oneWordOrPercent is the like for a field of Kubernetes that takes 25%, too.
-const oneWordOrPercent = `^([A-Za-z0-9/.]([-A-Za-z0-9._/:@+=,~]*[A-Za-z0-9/%])?)?$`
+const oneWordOrPercent = `^([A-Za-z0-9/.]([-A-Za-z0-9._/:@+=~]*[A-Za-z0-9/%])?)?$`
 
 // noVariable is a text in which Kubernetes finds no $(NAME) to expand, whatever a template writes around it.
 const noVariable = `^([^$]|\$+[^$(])*$`

@@ -134,11 +134,16 @@ func (i *inference) text(path, at []string, of func(text string) any, schema api
 		plain := i.try(at, of(markText))
 		plain.reached = cmp.Or(plain.reached, o.reached)
 		o, schema.Pattern = plain, oneWord
+		const two = markText + "," + markText
+		if slices.ContainsFunc(i.try(at, of(two)).places, func(p place) bool { return strings.Contains(p.text, markText) && !strings.Contains(p.text, two) }) {
+			schema.Pattern = oneEntry
+		}
 	}
 	if schema.Pattern == "" && o.gets(inEnv) {
 		schema.Pattern = noVariable // it might name one that has a Secret
 	}
 	switch inFile := o.gets(inSecretFile); {
+	case schema.Pattern == oneEntry:
 	case o.gets(inLines), o.gets(inShell), inFile && schema.Pattern != "":
 		schema.Pattern = oneWord
 	case inFile:
@@ -257,8 +262,8 @@ func (i *inference) object(path []string, value map[string]any) *apiextensionsv1
 	}
 	if len(path) == 0 {
 		for n := range i.scenarios {
-			i.texts = i.together(n, i.texts, i.special(), &schema)
-			i.numbers = i.together(n, i.numbers, i.limits, &schema)
+			i.together(n, &i.texts, i.special(), &schema)
+			i.together(n, &i.numbers, i.limits, &schema)
 		}
 		return &schema
 	}

@@ -20,6 +20,7 @@ var (
 	loopFunction   = regexp.MustCompile(`\b(until|untilStep|seq)\b`)
 	comparison     = regexp.MustCompile(`\beq\s+\(?[^"(){}]*\.(\w+)[\s)]+"([^"]+)"`)
 	compares       = regexp.MustCompile(`\b(eq|ne|lt|le|gt|ge|has|hasKey|get|index|dict|list|contains|hasPrefix|hasSuffix|regexMatch|mustRegexMatch)\b`)
+	separator      = regexp.MustCompile("\\bsplit(?:n|List)?\\s+(?:\"([^\"]+)\"|`([^`]+)`)")
 	literal        = regexp.MustCompile("\"[^\"]*\"|`[^`]*`")
 	word           = regexp.MustCompile(`[A-Za-z0-9/][-\w./:]*`)
 	digits         = regexp.MustCompile(`[\s(]([0-9]{1,6})(\.0)?\b`)

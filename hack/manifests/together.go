@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
@@ -35,13 +36,21 @@ func (i *inference) special() (texts []any) {
 	if i.parsesText {
 		texts = append(texts, compact(i.more(markKey, markText)))
 	}
+	for _, separator := range i.separators {
+		texts = append(texts, strings.Repeat(markText+separator, 3)+markText)
+	}
 	return append(texts, i.compared...)
 }
 
 // together leaves out those settings that are powerful with one of some values that templates compare something with, or only where others have it, too. All are tried at once: what a
-// template compares, by a variable or a map, nobody reads. It returns those that are left.
-func (i *inference) together(n int, all []setting, values []any, schema *apiextensionsv1.JSONSchemaProps) []setting {
-	var alone []setting // those with which the chart can't be rendered with one of the values
+// template compares, by a variable or a map, nobody reads. So it leaves out those texts that are powerful where one of the settings has such a value.
+func (i *inference) together(n int, settings *[]setting, values []any, schema *apiextensionsv1.JSONSchemaProps) {
+	leave := func(s setting, reached string) {
+		before, _, _ := strings.Cut(dotted(s.path), "[]")
+		remove(schema, release.PathOf(before), true)
+		i.leave(s.path, "reaches "+reached, true)
+	}
+	all, alone := *settings, []setting(nil) // alone are those with which the chart can't be rendered with one of the values
 	for _, value := range values {
 		for again := true; again; { // what breaks it, or is powerful, hides what others do together
 			powerful, broken := i.powerfulOf(n, all, value)
@@ -53,14 +62,47 @@ func (i *inference) together(n int, all []setting, values []any, schema *apiexte
 			reached, _ := i.reachedBy(n, powerful, value)
 			for _, s := range powerful {
 				itself, _ := i.reachedBy(n, []setting{s}, value)
-				before, _, _ := strings.Cut(dotted(s.path), "[]")
-				remove(schema, release.PathOf(before), true)
-				i.leave(s.path, "reaches "+cmp.Or(itself, reached), true)
+				leave(s, cmp.Or(itself, reached))
 			}
 			all, alone = except(all, slices.Concat(powerful, broken)), append(except(alone, powerful), broken...)
 		}
+		*settings = append(slices.Clone(all), alone...)
+		selected, reached := i.selected(n, all, value)
+		for _, s := range selected {
+			leave(s, reached)
+		}
+		all, alone, i.texts = except(all, selected), except(alone, selected), except(i.texts, selected)
 	}
-	return append(all, alone...)
+	*settings = append(all, alone...)
+}
+
+// selected are those texts that are powerful where one of some settings has a value: what a template does only then.
+func (i *inference) selected(n int, all []setting, value any) (powerful []setting, reached string) {
+	if !i.turns(n, all, value) {
+		return nil, ""
+	}
+	for _, s := range all {
+		one := []setting{s}
+		if !i.turns(n, one, value) {
+			continue
+		}
+		then, _ := i.scenarios[n].with(s.at, s.of(value))
+		inThat := newInference(i.trial, []scenario{then}, i.allowed)
+		more, _ := inThat.powerfulOf(0, except(i.texts, append(one, powerful...)), markText)
+		what, _ := inThat.reachedBy(0, more, markText)
+		powerful, reached = append(powerful, more...), cmp.Or(reached, what)
+	}
+	return powerful, reached
+}
+
+// turns is whether some settings with a value change what authors must not have a say in, with a text of the chart.
+func (i *inference) turns(n int, all []setting, value any) bool {
+	objects, err := i.renderedTogether(n, all, value)
+	if err != nil {
+		return false
+	}
+	changed, _ := i.facts[n].changed(objects)
+	return slices.ContainsFunc(changed, func(p place) bool { return reaches(p) != "" })
 }
 
 // powerfulOf are those of some settings that make their author more powerful with a value, and those with which the chart can't be rendered.
@@ -96,21 +138,10 @@ func (i *inference) powerfulOf(n int, all []setting, value any) (powerful, broke
 
 // reachedBy is what some settings with the same value reach together in a scenario.
 func (i *inference) reachedBy(n int, all []setting, value any) (reached string, err error) {
-	s, changes := i.scenarios[n], false
-	for _, each := range all {
-		if !each.takes(value) {
-			continue
-		}
-		if other, there := s.with(each.at, each.of(value)); there {
-			s, changes = other, true
-		}
-	}
-	if !changes {
-		return "", nil
-	}
-	s.why = fmt.Sprintf("several values that are %.40v", value)
-	objects, err := i.render(s, true)
+	objects, err := i.renderedTogether(n, all, value)
 	switch {
+	case err == errNoPath:
+		return "", nil
 	case err != nil && value == encoded:
 		return decodedText, nil
 	case err != nil:
@@ -124,6 +155,20 @@ func (i *inference) reachedBy(n int, all []setting, value any) (reached string, 
 		}
 	}
 	return reached, nil
+}
+
+// renderedTogether is what a scenario becomes with a value in those of some settings that take it.
+func (i *inference) renderedTogether(n int, all []setting, value any) ([]rendered, error) {
+	s, changes := i.scenarios[n], false
+	s.values = runtime.DeepCopyJSON(s.values)
+	for _, each := range all {
+		changes = each.takes(value) && put(s.values, each.at, each.of(value)) || changes
+	}
+	if !changes {
+		return nil, errNoPath
+	}
+	s.why = fmt.Sprintf("several values that are %.40v", value)
+	return i.render(s, true)
 }
 
 // except are those settings that are not among some others.

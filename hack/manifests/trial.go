@@ -34,6 +34,8 @@ type trial struct {
 	alternatives map[string][]any
 	// compared are all texts, and limits the numbers, that templates compare anything with, or that are about such.
 	compared, limits []any
+	// separators are the texts at which templates split others.
+	separators []string
 	// broken are values that the chart can't be rendered with, although its author has thought of them.
 	broken []leftOut
 	// workloads are how many the chart makes at most whose pods are counted.
@@ -92,6 +94,11 @@ func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
 		for _, match := range comparison.FindAllStringSubmatch(source, -1) {
 			if field, text := match[1], any(match[2]); !slices.Contains(t.alternatives[field], text) {
 				t.alternatives[field] = append(t.alternatives[field], text)
+			}
+		}
+		for _, match := range separator.FindAllStringSubmatch(source, -1) {
+			if separator := match[1] + match[2]; !slices.Contains(t.separators, separator) {
+				t.separators = append(t.separators, separator)
 			}
 		}
 		for _, action := range action.FindAllString(source, -1) {
