@@ -397,6 +397,64 @@ func TestInferenceOfTwoTogether(t *testing.T) {
 	}
 }
 
+// Nor is one that gets where it must not if another one, or a number, selects that.
+func TestInferenceOfWhatAnotherSelects(t *testing.T) {
+	schema, left := infer(t, map[string]string{
+		"Chart.yaml":  "{apiVersion: v2, name: x, version: 0.1.0}",
+		"values.yaml": "mode: plain\nsize: 1\ntext: hello\ncounted: there\nlevel: info\nother: all\n",
+		"templates/pod.yaml": `{{ $mode := .Values.mode }}{apiVersion: v1, kind: Pod, metadata: {name: x, annotations: {all: {{ printf "%s %v %s %s %s %s" .Values.mode .Values.size .Values.text .Values.counted .Values.level .Values.other | quote }}}}, spec: {containers: [{name: x, image: x,
+args: [{{ if eq $mode "custom" }}{{ .Values.text | quote }}{{ end }}], command: [{{ if eq (int .Values.size) 5 }}{{ .Values.counted | quote }}{{ end }}], workingDir: {{ if eq .Values.level "debug" }}/debug{{ end }}}]}}`,
+	})
+	if diff := cmp.Diff(map[string]string{"text": "reaches a command", "counted": "reaches a command"}, left); diff != "" {
+		t.Errorf("left out (-want +got):\n%s", diff)
+	}
+	if got := slices.Sorted(maps.Keys(schema.Properties)); !slices.Equal(got, []string{"level", "mode", "other", "size"}) {
+		t.Errorf("fields are %q", got)
+	}
+}
+
+// Nor is one of which a part gets there that is seen only where it has several.
+func TestInferenceOfWhatIsSplit(t *testing.T) {
+	for _, part := range []string{`(split "@" .Values.value)._1`, `(splitn "://" 2 .Values.value)._1`, `index (append (splitList "=" .Values.value) "") 1`, "(.Values.value | split `:`)._2"} {
+		_, left := infer(t, map[string]string{
+			"Chart.yaml":         "{apiVersion: v2, name: x, version: 0.1.0}",
+			"values.yaml":        "value: plain\n",
+			"templates/pod.yaml": `{apiVersion: v1, kind: Pod, metadata: {name: x, annotations: {value: {{ .Values.value }}}}, spec: {containers: [{name: x, image: x, args: [{{ ` + part + ` | default "" | quote }}]}]}}`,
+		})
+		if left["value"] != "reaches a command" {
+			t.Errorf("with %s, it is left out for %q, not because it reaches a command", part, left["value"])
+		}
+	}
+}
+
+// A text that is an entry of a list or map in one line is no two of them.
+func TestInferenceOfWhatIsInOneLine(t *testing.T) {
+	schema, _ := infer(t, map[string]string{
+		"Chart.yaml":  "{apiVersion: v2, name: x, version: 0.1.0}",
+		"values.yaml": "entry: a\nfield: a\nlimit: 1\nquoted: a\nline: a\n",
+		"templates/service.yaml": `
+apiVersion: v1
+kind: Service
+metadata:
+  name: x
+  labels: {field: {{ .Values.field }}, quoted: {{ .Values.quoted | quote }}}
+  annotations:
+    line: {{ .Values.line }}
+spec: {externalIPs: [{{ .Values.entry }}], ports: [{port: 1, targetPort: {{ .Values.limit }}}]}
+`,
+	})
+	for name, text := range map[string]string{"entry": "a,b", "field": "a,b", "limit": "1,a"} {
+		if got := schema.Properties[name]; got.Pattern == "" || regexp.MustCompile(got.Pattern).MatchString(text) {
+			t.Errorf("%s may be %q: %q", name, text, got.Pattern)
+		}
+	}
+	for _, name := range []string{"quoted", "line"} {
+		if got := schema.Properties[name]; got.Type != "string" || got.Pattern != "" && !regexp.MustCompile(got.Pattern).MatchString("a,b") {
+			t.Errorf("%s, of one line, may not be two words with a comma: %q", name, got.Pattern)
+		}
+	}
+}
+
 // A text with which the chart can't be rendered is still tried with others, and what is powerful alone hides nothing that is so together.
 func TestInferenceOfWhatBreaks(t *testing.T) {
 	for name, c := range map[string]struct {

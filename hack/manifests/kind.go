@@ -487,9 +487,9 @@ func isImage(c *chart.Chart, values map[string]any, path string) bool {
 	}
 	whole := false
 	for _, r := range objects {
-		walk(r.object.Object, nil, func(path []string, value any, _ bool) {
-			whole = whole || path[len(path)-1] == "image" && value == markText
-		})
+		for _, l := range r.leaves {
+			whole = whole || l.path[len(l.path)-1] == "image" && l.text == markText
+		}
 	}
 	return whole
 }

@@ -171,7 +171,7 @@ func (a *actionClient) want(coalesced map[string]any) error {
 	if err != nil {
 		return err
 	}
-	a.chart, a.values, a.whole = private(a.Chart), spec, coalesced
+	a.chart, a.values, a.whole = Private(a.Chart), spec, coalesced
 	allow := a.Allow
 	allow.Options, allow.Adopt = nil, false // they say how an action goes, and not what it makes
 	wanted := inputs{Chart: a.source.digest, Allow: allow, Values: coalesced}

@@ -30,7 +30,7 @@ func renderWith(owner metav1.Object, chrt *chart.Chart, spec map[string]any, ver
 	install.ClientOnly, install.DryRun = true, true
 	install.ReleaseName, install.Namespace = owner.GetName(), owner.GetNamespace()
 	install.KubeVersion, install.APIVersions, install.IsUpgrade = version, apis, isUpgrade
-	return install.Run(private(chrt), spec)
+	return install.Run(Private(chrt), spec)
 }
 
 // Made are the objects, hooks among them, that a chart makes for owner of a spec. Those have a namespace that mapper does not know to be cluster-scoped.

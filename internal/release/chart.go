@@ -265,9 +265,9 @@ func words(node parse.Node) (found []string) {
 	return found
 }
 
-// private returns a copy of a chart that has subcharts, or names some: Helm takes out of a chart what the values
+// Private returns a copy of a chart that has subcharts, or names some: Helm takes out of a chart what the values
 // disable, and the next release would lack it, too.
-func private(c *chart.Chart) *chart.Chart {
+func Private(c *chart.Chart) *chart.Chart {
 	if len(c.Dependencies())+len(c.Metadata.Dependencies) == 0 {
 		return c
 	}

@@ -163,7 +163,7 @@ func TestPrivate(t *testing.T) {
 		Values:   map[string]any{"sub": map[string]any{"enabled": true}},
 	}
 	c.AddDependency(&chart.Chart{Metadata: &chart.Metadata{Name: "sub"}, Values: map[string]any{"a": "b"}})
-	mine := private(c)
+	mine := Private(c)
 	if err := chartutil.ProcessDependenciesWithMerge(mine, map[string]any{"sub": map[string]any{"enabled": false}}); err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestPrivate(t *testing.T) {
 	if len(c.Dependencies()) != 1 || len(c.Metadata.Dependencies) != 1 || c.Dependencies()[0].Parent() != c {
 		t.Errorf("the chart itself has lost its subchart: %v, %v", c.Dependencies(), c.Metadata.Dependencies)
 	}
-	again := private(c)
+	again := Private(c)
 	if err := chartutil.ProcessDependenciesWithMerge(again, map[string]any{}); err != nil {
 		t.Fatal(err)
 	}

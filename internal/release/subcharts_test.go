@@ -70,11 +70,11 @@ func TestCheckSubcharts(t *testing.T) {
 // A chart whose only subchart is missing is not changed either by a release that does without.
 func TestPrivateWithoutSubcharts(t *testing.T) {
 	c := &chart.Chart{Metadata: &chart.Metadata{Name: "a", Dependencies: []*chart.Dependency{{Name: "b"}}}}
-	if copied := private(c); copied.Metadata == c.Metadata {
+	if copied := Private(c); copied.Metadata == c.Metadata {
 		t.Error("what Helm changes in it is lost to the next release")
 	}
 	c.Metadata.Dependencies = nil
-	if newChartSource(c).incomplete || private(c) != c {
+	if newChartSource(c).incomplete || Private(c) != c {
 		t.Error("a chart without subcharts is copied")
 	}
 }

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"os"
+	goruntime "runtime"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"demo.welcome.domain/welcome-operator/internal/terminal"
+)
+
+func init() {
+	log.SetOutput(io.Discard) // Helm's engine logs each value that a chart requires
+	debug.SetGCPercent(400)   // a rendering leaves much behind, and there are thousands
+	debug.SetMemoryLimit(int64(renderMemory / 2))
+}
+
+// What one rendering may take. More than that is taken by no chart that is meant to be used, and would be the end of the machine.
+var (
+	renderTime          = 30 * time.Second
+	renderMemory uint64 = 4 << 30
+)
+
+// tooMuch is that a rendering takes more. Nothing can end it but the end of the process.
+type tooMuch struct{ error }
+
+// caught has a function return that a rendering took too much.
+func caught(err *error) {
+	switch why := recover().(type) {
+	case nil:
+	case tooMuch:
+		*err = why
+	default:
+		panic(why)
+	}
+}
+
+// bounded panics, for caught, if a rendering takes too much, which it says is because of why, a value, unless that is empty.
+func bounded(chart, why string, render func()) {
+	if why != "" {
+		why = ", with " + why + ": pin that value (PIN, or overrideValues)"
+	}
+	done, end := make(chan struct{}), time.After(renderTime)
+	go func() {
+		defer close(done)
+		render()
+	}()
+	for {
+		select {
+		case <-done:
+			return
+		case <-end:
+			panic(tooMuch{fmt.Errorf("to render chart %s once takes more than %s%s", chart, renderTime, why)})
+		case <-time.After(50 * time.Millisecond):
+			var taken goruntime.MemStats
+			goruntime.ReadMemStats(&taken)
+			if taken.Sys-taken.HeapReleased > renderMemory {
+				panic(tooMuch{fmt.Errorf("to render chart %s once takes more than %d MiB of memory%s", chart, renderMemory>>20, why)})
+			}
+		}
+	}
+}
+
+// progress has who waits for a large chart see that something goes on.
+type progress struct {
+	sync.Mutex
+	told       time.Time
+	renderings int
+}
+
+func (p *progress) tell(chart string) {
+	p.Lock()
+	defer p.Unlock()
+	if p.renderings++; time.Since(p.told) > 5*time.Second {
+		fmt.Fprintf(os.Stderr, "trying the values of %s: %d renderings so far\n", terminal.Line(chart), p.renderings)
+		p.told = time.Now()
+	}
+}

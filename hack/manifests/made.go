@@ -1,0 +1,103 @@
+package main
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// made is a kind of objects that a chart makes, or one of them by a name that allow.cluster does not have among others of its kind.
+type made struct {
+	apiVersion, kind string
+	file             string
+	// when is the value that it needs, empty if it is there by default.
+	when string
+	// objects are all that differ: most renderings make the same, and there are thousands.
+	objects []variant
+}
+
+// variant is an object as it is with a value, when, or by default if that is empty.
+type variant struct {
+	rendered
+	when string
+}
+
+// kinds are those that the chart makes in some scenario, or in one where a single value is another one.
+func (t *trial) kinds(scenarios []scenario) ([]made, error) {
+	found, known, seen := map[string]*made{}, map[*unstructured.Unstructured]bool{}, map[[sha256.Size]byte]bool{}
+	note := func(objects []rendered, when string) {
+		scalable := map[string]bool{}
+		for _, r := range objects {
+			if strings.HasPrefix(r.object.GetAPIVersion(), "apps/") && r.object.GetKind() != "DaemonSet" {
+				scalable[r.object.GetKind()+r.object.GetName()] = true
+			}
+			t.workloads = max(t.workloads, len(scalable))
+			key := t.key(r.object)
+			if found[key] == nil {
+				found[key] = &made{apiVersion: r.object.GetAPIVersion(), kind: r.object.GetKind(), file: path.Base(r.file), when: when}
+			}
+			if known[r.object] {
+				continue
+			}
+			known[r.object] = true
+			if content := sha256.Sum256([]byte(compact(r.object.Object))); !seen[content] {
+				seen[content] = true
+				found[key].objects = append(found[key].objects, variant{r, when})
+			}
+		}
+	}
+	objects, err := t.render(scenarios[0], false)
+	if err != nil {
+		return nil, err
+	}
+	note(objects, "")
+	for i, begin := range scenarios {
+		begin.why = "several options" // or what a sample says
+		single := []scenario{begin}   // first: what it has is not because of another option
+		for _, path := range leaves(begin.values, nil) {
+			now, _, _ := unstructured.NestedFieldNoCopy(begin.values, path...)
+			var others []any
+			switch now := now.(type) {
+			case bool:
+				others = []any{!now}
+			case string:
+				others = t.alternatives[path[len(path)-1]]
+			}
+			for _, other := range others {
+				s, _ := begin.with(path, other)
+				s.why = fmt.Sprintf("%s: %v", strings.Join(path, "."), other)
+				single = append(single, s)
+			}
+		}
+		for n, of := range t.renderAll(single) {
+			when := single[n].why
+			if i > 0 && n > 0 {
+				when = begin.why + " and " + when
+			}
+			note(of.objects, when)
+			if of.err != nil && i == 0 { // options that are on together may exclude each other
+				line, _, _ := strings.Cut(of.err.Error(), "\n")
+				t.broken = append(t.broken, leftOut{path: when, why: line})
+			}
+		}
+	}
+	var all []made
+	for _, key := range slices.Sorted(maps.Keys(found)) {
+		all = append(all, *found[key])
+	}
+	return all, nil
+}
+
+// key is the same for objects that the operator may make, or may not, together.
+func (t *trial) key(o *unstructured.Unstructured) string {
+	key, of := o.GetAPIVersion()+"/"+o.GetKind(), o.GroupVersionKind().GroupKind()
+	if t.allow.HasCluster(of) && t.allow.InNoNamespace(t.release, of, o.GetName()) != nil {
+		key += "/" + o.GetName()
+	}
+	return key
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart"
+)
+
+var (
+	stable         = regexp.MustCompile(`^v[0-9]+$`)
+	askedAPI       = regexp.MustCompile(`APIVersions\.Has\s+"([^"]+)"`)
+	fieldOf        = regexp.MustCompile(`\.([A-Za-z_]\w*)`)
+	quotedName     = regexp.MustCompile(`"([A-Za-z][-\w]{0,40})"`)
+	tplFunction    = regexp.MustCompile(`\btpl\b`)
+	parseFunction  = regexp.MustCompile(`\b(must)?[fF]rom(Yaml|Json|Toml)`)
+	decodeFunction = regexp.MustCompile(`\bb(64|32)dec\b`)
+	loopFunction   = regexp.MustCompile(`\b(until|untilStep|seq)\b`)
+	comparison     = regexp.MustCompile(`\beq\s+\(?[^"(){}]*\.(\w+)[\s)]+"([^"]+)"`)
+	compares       = regexp.MustCompile(`\b(eq|ne|lt|le|gt|ge|has|hasKey|get|index|dict|list|contains|hasPrefix|hasSuffix|regexMatch|mustRegexMatch)\b`)
+	separator      = regexp.MustCompile("\\bsplit(?:n|List)?\\s+(?:\"([^\"]+)\"|`([^`]+)`)")
+	literal        = regexp.MustCompile("\"[^\"]*\"|`[^`]*`")
+	word           = regexp.MustCompile(`[A-Za-z0-9/][-\w./:]*`)
+	digits         = regexp.MustCompile(`[\s(]([0-9]{1,6})(\.0)?\b`)
+	action         = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
+)
+
+// sources are the templates of a chart and its subcharts, be these packed or not, and those in its files and defaults, which a chart may run by tpl.
+func sources(c *chart.Chart) (all []string) {
+	subcharts := slices.Clone(c.Dependencies())
+	slices.SortFunc(subcharts, func(a, b *chart.Chart) int { // Helm has read them in any order
+		return cmp.Or(cmp.Compare(a.Name(), b.Name()), cmp.Compare(a.Metadata.Version, b.Metadata.Version))
+	})
+	for _, subchart := range subcharts {
+		all = append(all, sources(subchart)...)
+	}
+	for _, file := range c.Templates {
+		all = append(all, string(file.Data))
+	}
+	for _, file := range c.Files {
+		all = append(all, action.FindAllString(string(file.Data), -1)...)
+	}
+	walk(c.Values, nil, func(_ []string, value any, _ bool) {
+		text, _ := value.(string)
+		all = append(all, action.FindAllString(text, -1)...)
+	})
+	return all
+}
+
+// making finds functions that take seconds to make keys, and what only looks like one in texts and names.
+var making = regexp.MustCompile("\"(?:\\\\.|[^\"\\\\])*\"|`[^`]*`|[.$]\\w+|\\bgen(?:CA|SelfSignedCert|SignedCert|PrivateKey)(?:WithKey)?\\b")
+
+// withoutKeys is a chart that makes no keys: nothing follows from what is in one. What is in the place of a function takes any arguments.
+func withoutKeys(c *chart.Chart) *chart.Chart {
+	copied := *c
+	copied.Templates = nil
+	for _, file := range c.Templates {
+		text := action.ReplaceAllStringFunc(string(file.Data), func(action string) string {
+			return making.ReplaceAllStringFunc(action, func(found string) string {
+				switch {
+				case !strings.HasPrefix(found, "gen"):
+					return found
+				case found == "genPrivateKey":
+					return `printf "%.0skey"`
+				}
+				return `dict "Cert" "certificate" "Key" "key"`
+			})
+		})
+		copied.Templates = append(copied.Templates, &chart.File{Name: file.Name, Data: []byte(text)})
+	}
+	copied.SetDependencies()
+	for _, subchart := range c.Dependencies() {
+		copied.AddDependency(withoutKeys(subchart))
+	}
+	return &copied
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"demo.welcome.domain/welcome-operator/internal/release"
+)
+
+// setting is a value that authors may set.
+type setting struct {
+	path, at []string
+	of       func(value any) any
+	schema   apiextensionsv1.JSONSchemaProps
+}
+
+// takes is whether authors may write a value there.
+func (s setting) takes(value any) bool {
+	if text, ok := value.(string); ok && s.schema.Pattern != "" && !regexp.MustCompile(s.schema.Pattern).MatchString(text) {
+		return false
+	}
+	return len(s.schema.Enum) == 0 || slices.ContainsFunc(s.schema.Enum, func(raw apiextensionsv1.JSON) bool { return string(raw.Raw) == compact(value) })
+}
+
+// special are texts with which templates may do more than write them.
+func (i *inference) special() (texts []any) {
+	if i.decodesText {
+		texts = append(texts, encoded)
+	}
+	if i.parsesText {
+		texts = append(texts, compact(i.more(markKey, markText)))
+	}
+	for _, separator := range i.separators {
+		texts = append(texts, strings.Repeat(markText+separator, 3)+markText)
+	}
+	return append(texts, i.compared...)
+}
+
+// together leaves out those settings that are powerful with one of some values that templates compare something with, or only where others have it, too. All are tried at once: what a
+// template compares, by a variable or a map, nobody reads. So it leaves out those texts that are powerful where one of the settings has such a value.
+func (i *inference) together(n int, settings *[]setting, values []any, schema *apiextensionsv1.JSONSchemaProps) {
+	leave := func(s setting, reached string) {
+		before, _, _ := strings.Cut(dotted(s.path), "[]")
+		remove(schema, release.PathOf(before), true)
+		i.leave(s.path, "reaches "+reached, true)
+	}
+	all, alone := *settings, []setting(nil) // alone are those with which the chart can't be rendered with one of the values
+	for _, value := range values {
+		for again := true; again; { // what breaks it, or is powerful, hides what others do together
+			powerful, broken := i.powerfulOf(n, all, value)
+			again = len(powerful)+len(broken) > 0
+			for _, s := range alone {
+				more, _ := i.powerfulOf(n, []setting{s}, value)
+				powerful = append(powerful, more...)
+			}
+			reached, _ := i.reachedBy(n, powerful, value)
+			for _, s := range powerful {
+				itself, _ := i.reachedBy(n, []setting{s}, value)
+				leave(s, cmp.Or(itself, reached))
+			}
+			all, alone = except(all, slices.Concat(powerful, broken)), append(except(alone, powerful), broken...)
+		}
+		*settings = append(slices.Clone(all), alone...)
+		selected, reached := i.selected(n, all, value)
+		for _, s := range selected {
+			leave(s, reached)
+		}
+		all, alone, i.texts = except(all, selected), except(alone, selected), except(i.texts, selected)
+	}
+	*settings = append(all, alone...)
+}
+
+// selected are those texts that are powerful where one of some settings has a value: what a template does only then.
+func (i *inference) selected(n int, all []setting, value any) (powerful []setting, reached string) {
+	if !i.turns(n, all, value) {
+		return nil, ""
+	}
+	for _, s := range all {
+		one := []setting{s}
+		if !i.turns(n, one, value) {
+			continue
+		}
+		then, _ := i.scenarios[n].with(s.at, s.of(value))
+		inThat := newInference(i.trial, []scenario{then}, i.allowed)
+		more, _ := inThat.powerfulOf(0, except(i.texts, append(one, powerful...)), markText)
+		what, _ := inThat.reachedBy(0, more, markText)
+		powerful, reached = append(powerful, more...), cmp.Or(reached, what)
+	}
+	return powerful, reached
+}
+
+// turns is whether some settings with a value change what authors must not have a say in, with a text of the chart.
+func (i *inference) turns(n int, all []setting, value any) bool {
+	objects, err := i.renderedTogether(n, all, value)
+	if err != nil {
+		return false
+	}
+	changed, _ := i.facts[n].changed(objects)
+	return slices.ContainsFunc(changed, func(p place) bool { return reaches(p) != "" })
+}
+
+// powerfulOf are those of some settings that make their author more powerful with a value, and those with which the chart can't be rendered.
+func (i *inference) powerfulOf(n int, all []setting, value any) (powerful, broken []setting) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	reached, err := i.reachedBy(n, all, value)
+	switch {
+	case err == nil && reached == "":
+		return nil, nil
+	case len(all) == 1 && err != nil:
+		return nil, all
+	case len(all) == 1:
+		return all, nil
+	}
+	for _, half := range [][]setting{all[:len(all)/2], all[len(all)/2:]} {
+		more, fail := i.powerfulOf(n, half, value)
+		powerful, broken = append(powerful, more...), append(broken, fail...)
+	}
+	if len(powerful) > 0 || err != nil {
+		return powerful, broken
+	}
+	powerful = all // together only
+	for _, s := range all {
+		others := except(powerful, []setting{s})
+		if reached, err := i.reachedBy(n, others, value); err == nil && reached != "" {
+			powerful = others
+		}
+	}
+	return powerful, broken
+}
+
+// reachedBy is what some settings with the same value reach together in a scenario.
+func (i *inference) reachedBy(n int, all []setting, value any) (reached string, err error) {
+	objects, err := i.renderedTogether(n, all, value)
+	switch {
+	case err == errNoPath:
+		return "", nil
+	case err != nil && value == encoded:
+		return decodedText, nil
+	case err != nil:
+		return "", err
+	}
+	reached = i.gained(n, objects)
+	for _, p := range places(objects) {
+		reached = cmp.Or(reached, reaches(p))
+		if value == encoded && (isBounded(p) || !strings.Contains(p.text, wild)) {
+			reached = cmp.Or(reached, decodedText)
+		}
+	}
+	return reached, nil
+}
+
+// renderedTogether is what a scenario becomes with a value in those of some settings that take it.
+func (i *inference) renderedTogether(n int, all []setting, value any) ([]rendered, error) {
+	s, changes := i.scenarios[n], false
+	s.values = runtime.DeepCopyJSON(s.values)
+	for _, each := range all {
+		changes = each.takes(value) && put(s.values, each.at, each.of(value)) || changes
+	}
+	if !changes {
+		return nil, errNoPath
+	}
+	s.why = fmt.Sprintf("several values that are %.40v", value)
+	return i.render(s, true)
+}
+
+// except are those settings that are not among some others.
+func except(all, others []setting) []setting {
+	return slices.DeleteFunc(slices.Clone(all), func(s setting) bool {
+		return slices.ContainsFunc(others, func(other setting) bool { return slices.Equal(s.path, other.path) })
+	})
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"cmp"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	obj "demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/operator"
+	"demo.welcome.domain/welcome-operator/internal/release"
+)
+
+// trial renders the chart of an entry with values of its choice.
+type trial struct {
+	chart *chart.Chart
+	// release is that as which it is tried, pins are what the entry pins then.
+	release *metav1.ObjectMeta
+	pins    map[string]any
+	// asked are the APIs that the chart looks for: what it would make where they are counts, too.
+	asked []string
+	// words are all that templates might take for the name of a value.
+	words []string
+	// alternatives are the texts that templates compare a value with, by the last part of its name: eq .Values.kind "DaemonSet".
+	alternatives map[string][]any
+	// compared are all texts, and limits the numbers, that templates compare anything with, or that are about such.
+	compared, limits []any
+	// separators are the texts at which templates split others.
+	separators []string
+	// broken are values that the chart can't be rendered with, although its author has thought of them.
+	broken []leftOut
+	// workloads are how many the chart makes at most whose pods are counted.
+	workloads int
+	// runsText is whether it may take the text of a value for a template.
+	runsText bool
+	// parsesText is whether it may parse one, and decodesText whether it may decode one.
+	parsesText, decodesText bool
+	// loops is whether it may make as many of something as a value says.
+	loops bool
+	// tests is whether those of the chart may be run, and so count as what it makes.
+	tests bool
+	// checked is whether the chart's own schema has to take the values, as it does when a release is made. A trial is more than that says.
+	checked bool
+	// allow is what the entry allows.
+	allow     obj.Allow
+	progress  *progress
+	documents *documents
+}
+
+// oldestKubernetes is what the operator runs on at least, and charts are tried as: Helm's own default is of 2020, for which charts make other objects, or none.
+var oldestKubernetes = chartutil.KubeVersion{Version: "v1.32.0", Major: "1", Minor: "32"}
+
+// stableAPIs are the APIs of Kubernetes, as a cluster lists them: those that are stable, for it serves no others by default.
+var stableAPIs = func() (all chartutil.VersionSet) {
+	for gvk := range scheme.Scheme.AllKnownTypes() {
+		if gv := gvk.GroupVersion().String(); stable.MatchString(gvk.Version) {
+			all = append(all, gv, gv+"/"+gvk.Kind)
+		}
+	}
+	slices.Sort(all) // a chart may write them all
+	return all
+}()
+
+// sampleRelease is that as which charts are tried, otherRelease one to see what follows from its name.
+var (
+	sampleRelease = &metav1.ObjectMeta{Name: "sample", Namespace: "default"}
+	otherRelease  = &metav1.ObjectMeta{Name: "other", Namespace: "elsewhere"}
+)
+
+func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
+	t, err := (&trial{chart: withoutKeys(c), alternatives: map[string][]any{}, tests: entry.Tests, allow: entry.Allow, progress: &progress{told: time.Now()}, documents: &documents{}}).as(sampleRelease, entry)
+	if err != nil {
+		return nil, err
+	}
+	words, texts, limits := map[string]bool{}, map[string]bool{"": true, markText: true}, map[int]bool{-1: true, 0: true, 1: true}
+	for _, source := range sources(c) {
+		for _, match := range askedAPI.FindAllStringSubmatch(source, -1) {
+			t.asked = append(t.asked, match[1])
+		}
+		for _, pattern := range []*regexp.Regexp{fieldOf, quotedName} {
+			for _, match := range pattern.FindAllStringSubmatch(source, -1) {
+				words[match[1]] = true
+			}
+		}
+		for _, match := range comparison.FindAllStringSubmatch(source, -1) {
+			if field, text := match[1], any(match[2]); !slices.Contains(t.alternatives[field], text) {
+				t.alternatives[field] = append(t.alternatives[field], text)
+			}
+		}
+		for _, match := range separator.FindAllStringSubmatch(source, -1) {
+			if separator := match[1] + match[2]; !slices.Contains(t.separators, separator) {
+				t.separators = append(t.separators, separator)
+			}
+		}
+		for _, action := range action.FindAllString(source, -1) {
+			if !compares.MatchString(action) {
+				continue
+			}
+			for _, text := range literal.FindAllString(action, -1) {
+				for _, word := range word.FindAllString(text, -1) {
+					texts[word] = true
+				}
+			}
+			for _, match := range digits.FindAllStringSubmatch(action, -1) {
+				limit, _ := strconv.Atoi(match[1]) // it is one
+				limits[limit-1], limits[limit], limits[limit+1] = true, true, true
+			}
+		}
+		t.runsText = t.runsText || tplFunction.MatchString(source)
+		t.parsesText = t.parsesText || parseFunction.MatchString(source)
+		t.decodesText = t.decodesText || decodeFunction.MatchString(source)
+		t.loops = t.loops || loopFunction.MatchString(source)
+	}
+	t.words = slices.Sorted(maps.Keys(words))
+	for _, text := range slices.Backward(slices.Sorted(maps.Keys(texts))) { // last those with which a chart most often can't be rendered
+		t.compared = append(t.compared, text)
+	}
+	for _, limit := range slices.Backward(slices.Sorted(maps.Keys(limits))) {
+		if !t.loops || limit < 10 { // loops may be in loops
+			t.limits = append(t.limits, float64(limit))
+		}
+	}
+	return t, nil
+}
+
+// as is the same with another release.
+func (t *trial) as(named *metav1.ObjectMeta, entry operator.Entry) (*trial, error) {
+	other := *t
+	other.release, other.pins = named, map[string]any{}
+	return &other, release.Pin(named, other.pins, entry.OverrideValues)
+}
+
+// byDefault is what the chart makes where a spec says nothing.
+func (t *trial) byDefault() ([]rendered, error) {
+	values, err := t.values()
+	if err != nil {
+		return nil, err
+	}
+	return t.render(scenario{values: values}, false)
+}
+
+// values are those of the chart and its subcharts, with what is pinned.
+func (t *trial) values() (map[string]any, error) {
+	c := release.Private(t.chart)
+	nameSubcharts(c)
+	values, err := chartutil.CoalesceValues(c, runtime.DeepCopyJSON(t.pins))
+	return values, err
+}
+
+// mentions is whether templates might name each part of a path that values lack.
+func (t *trial) mentions(values map[string]any, path []string) bool {
+	for i, key := range path {
+		if _, found, _ := unstructured.NestedFieldNoCopy(values, path[:i+1]...); !found && !slices.Contains(t.words, key) {
+			return false
+		}
+	}
+	return true
+}
+
+// nameSubcharts gives those of a chart the names that Chart.yaml has for them (alias). Helm does so when it renders, and then leaves out those that are off.
+func nameSubcharts(c *chart.Chart) {
+	var all []*chart.Chart
+	for _, subchart := range c.Dependencies() {
+		nameSubcharts(subchart)
+		named := false
+		for _, d := range c.Metadata.Dependencies {
+			if d.Name == subchart.Name() && chartutil.IsCompatibleRange(d.Version, subchart.Metadata.Version) {
+				copied, metadata := *subchart, *subchart.Metadata
+				metadata.Name = cmp.Or(d.Alias, d.Name)
+				copied.Metadata = &metadata
+				all, named = append(all, &copied), true
+			}
+		}
+		if !named { // Chart.yaml does not have it
+			all = append(all, subchart)
+		}
+	}
+	c.SetDependencies(all...)
+}
