@@ -103,7 +103,7 @@ func (all *servers) serving(ctx context.Context, asks []ask, many bool) ([]ask, 
 		}
 	}
 	if left > 0 {
-		all.notef("%d custom resources are left out: they are being deleted, or their operator does not watch their namespace or labels\n", left)
+		all.notef("Left out, because they are being deleted, or their operator does not watch their namespace or labels: %s\n", counted(left, "custom resource"))
 	}
 	if paused > 0 {
 		all.notef("Left out, because nothing is put back of what is paused: %s\n", counted(paused, "custom resource"))

@@ -64,13 +64,12 @@ func operatorsRun(ctx context.Context, p *patient) (string, []finding, error) {
 		}
 		if o.Spec.Replicas != nil && *o.Spec.Replicas == 0 {
 			found = append(found, finding{o.String() + " is scaled to 0", fmt.Sprintf("kubectl -n %s scale deployment/%s --replicas=2", o.Namespace, o.Name)})
+		} else if o.Status.AvailableReplicas == 0 {
+			found = append(found, finding{"no pod of " + o.String() + " is available", "kubectl -n " + o.Namespace + " describe deployment/" + o.Name})
 		}
 		pods, err := p.pods(ctx, o)
 		if err != nil {
 			return "", nil, err
-		}
-		if o.Status.AvailableReplicas == 0 {
-			found = append(found, finding{"no pod of " + o.String() + " is available", "kubectl -n " + o.Namespace + " describe deployment/" + o.Name})
 		}
 		for _, pod := range pods {
 			if problem := unready(pod); problem != "" {
@@ -523,7 +522,7 @@ func imagesArePulled(_ context.Context, p *patient) (string, []finding, error) {
 	var found []finding
 	for _, image := range slices.Sorted(maps.Keys(by)) {
 		first := by[image][0]
-		found = append(found, finding{fmt.Sprintf("%d custom resources have pods without their image %s, as %s in namespace %s", len(by[image]), image, label(first), first.GetNamespace()),
+		found = append(found, finding{fmt.Sprintf("pods of %s lack their image %s, as those of %s in namespace %s", counted(len(by[image]), "custom resource"), image, label(first), first.GetNamespace()),
 			fmt.Sprintf("push it to where the cluster pulls from (make images push), or give the operator the right name; what the node says: kubectl welcome status %s -n %s", label(first), first.GetNamespace())})
 	}
 	return "of " + counted(len(p.customResources), "custom resource"), found, p.unlisted

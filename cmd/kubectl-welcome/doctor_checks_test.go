@@ -149,7 +149,7 @@ func TestImagesArePulled(t *testing.T) {
 	if err != nil || len(found) != 1 {
 		t.Fatal(found, err)
 	}
-	if want := "2 custom resources have pods without their image example.com:5000/page:v1, as welcome/a in namespace team-a"; found[0].problem != want {
+	if want := "pods of 2 custom resources lack their image example.com:5000/page:v1, as those of welcome/a in namespace team-a"; found[0].problem != want {
 		t.Errorf("%s, not %s", found[0].problem, want)
 	}
 }

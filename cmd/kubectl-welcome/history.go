@@ -94,7 +94,7 @@ func (c *cluster) history(ctx context.Context, obj *unstructured.Unstructured) (
 	if err != nil {
 		return nil, err
 	}
-	var revisions []*revision
+	revisions := []*revision{} // a list as JSON, too
 	for i := range records {
 		known := record.Parse(&records[i], of.Name)
 		if known == nil || !metav1.IsControlledBy(&records[i], obj) {
@@ -204,6 +204,10 @@ func union[V any](a, b map[string]V) []string {
 
 // showHistory prints revisions, newest first.
 func showHistory(out io.Writer, revisions []*revision, now time.Time) {
+	if len(revisions) == 0 {
+		_, _ = fmt.Fprintln(out, "No revision is recorded any more.")
+		return
+	}
 	for _, r := range revisions {
 		_, _ = fmt.Fprintf(out, "%s  %s, %s ago, chart %s %s, generation %d\n", head(fmt.Sprintf("Revision %d", r.Revision)), r.Status,
 			duration.HumanDuration(now.Sub(r.Created.Time)), safe(r.Chart), safe(r.Version), r.Generation)

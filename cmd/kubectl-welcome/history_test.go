@@ -2,7 +2,9 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"testing"
+	"time"
 )
 
 func TestChanges(t *testing.T) {
@@ -24,5 +26,13 @@ func TestChanges(t *testing.T) {
 	}
 	if got := changes(after, after, false); len(got) > 0 {
 		t.Errorf("against itself: %q", got)
+	}
+}
+
+// Somebody may have deleted all records, or a finalizer of somebody's keep a custom resource whose release is gone.
+func TestHistoryWithoutRecords(t *testing.T) {
+	var out strings.Builder
+	if showHistory(&out, nil, time.Now()); out.String() != "No revision is recorded any more.\n" {
+		t.Errorf("it says %q", out.String())
 	}
 }
