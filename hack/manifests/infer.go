@@ -28,8 +28,8 @@ type inference struct {
 	docs          docs
 	allowed       []string
 	left          []leftOut
-	// texts and numbers are those that are fields so far.
-	texts, numbers []setting
+	// texts, names of objects and numbers are those that are fields so far.
+	texts, names, numbers []setting
 }
 
 // leftOut is a value that is no field of the kind.
@@ -171,8 +171,12 @@ func (i *inference) text(path, at []string, of func(text string) any, schema api
 		schema.Pattern = ""
 	}
 	judged := i.judge(path, o, schema)
-	if judged != nil && !i.isAllowed(path) && !o.gets(isName) {
-		i.texts = append(i.texts, setting{path, at, func(text any) any { return of(text.(string)) }, schema})
+	if judged != nil && !i.isAllowed(path) {
+		settings := &i.texts
+		if o.gets(isName) {
+			settings = &i.names
+		}
+		*settings = append(*settings, setting{path, at, func(text any) any { return of(text.(string)) }, schema})
 	}
 	return judged
 }
@@ -262,6 +266,7 @@ func (i *inference) object(path []string, value map[string]any) *apiextensionsv1
 	}
 	if len(path) == 0 {
 		for n := range i.scenarios {
+			i.eachName(n, &schema)
 			i.together(n, &i.texts, i.special(), &schema)
 			i.together(n, &i.numbers, i.limits, &schema)
 		}

@@ -413,6 +413,23 @@ args: [{{ if eq $mode "custom" }}{{ .Values.text | quote }}{{ end }}], command: 
 	}
 }
 
+// So is the name of an object, which others can't have at the same time.
+func TestInferenceOfNames(t *testing.T) {
+	for what, field := range map[string]string{"the node": `hostPID: {{ has .Values.name (list "root") }}`, "a security context": `{{ if not (has .Values.name (list "root")) }}securityContext: {runAsNonRoot: true}{{ else }}securityContext: {}{{ end }}`} {
+		schema, left := infer(t, map[string]string{
+			"Chart.yaml":         "{apiVersion: v2, name: x, version: 0.1.0}",
+			"values.yaml":        "name: x\nother: z\n",
+			"templates/pod.yaml": "{apiVersion: v1, kind: Pod, metadata: {name: {{ .Values.name }}, annotations: {a: {{ has .Values.other (list \"root\") | quote }}}}, spec: {containers: [{name: x, image: x}], " + field + "}}\n---\n{apiVersion: v1, kind: Service, metadata: {name: {{ .Values.other }}}}\n",
+		})
+		if left["name"] != "reaches "+what {
+			t.Errorf("it is left out for %q, not because it reaches %s", left["name"], what)
+		}
+		if schema.Properties["other"].Type != "string" {
+			t.Errorf("the other one is no field: %s", left["other"])
+		}
+	}
+}
+
 // Nor is one of which a part gets there that is seen only where it has several.
 func TestInferenceOfWhatIsSplit(t *testing.T) {
 	for _, part := range []string{`(split "@" .Values.value)._1`, `(splitn "://" 2 .Values.value)._1`, `index (append (splitList "=" .Values.value) "") 1`, "(.Values.value | split `:`)._2"} {

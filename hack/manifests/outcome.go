@@ -121,35 +121,36 @@ func (i *inference) power(renderings []rendering) (reached string) {
 // gained is what of the power of pods differs in a rendering from that of a scenario.
 func (i *inference) gained(n int, objects []rendered) string {
 	before := i.before[n].objects
-	reached := changedPower(before, objects)
+	reached := changedPower(before, objects, func(r rendered) string { return r.object.GetKind() + " " + r.object.GetName() })
 	if reached == "" && useNode(objects) && !useNode(before) && !i.nodeByDefault {
 		reached = "the node"
 	}
 	return reached
 }
 
-// changedPower is what of the power of pods differs between two renderings, in the objects that both have.
-func changedPower(before, after []rendered) string {
+// changedPower is what of the power of pods differs between two renderings, in the objects that both have by a key.
+func changedPower(before, after []rendered, key func(rendered) string) string {
 	type set = map[string]bool
 	powers := func(objects []rendered) map[string]map[string]set {
 		all := map[string]map[string]set{}
 		for _, r := range objects {
-			fields := map[string]set{"a service account": {}, "a security context": {}, "the node": {}}
+			if all[key(r)] == nil {
+				all[key(r)] = map[string]set{"a service account": {}, "a security context": {}, "the node": {}}
+			}
 			for _, l := range r.leaves {
 				for _, field := range l.path {
-					if said := fields[powerful[field]]; said != nil {
+					if said := all[key(r)][powerful[field]]; said != nil {
 						said[fmt.Sprint(l.path, l.text)] = true
 					}
 				}
 			}
-			all[r.object.GetKind()+" "+r.object.GetName()] = fields
 		}
 		return all
 	}
-	now := powers(after)
-	for object, fields := range powers(before) {
-		for _, what := range slices.Sorted(maps.Keys(fields)) {
-			if changed, ok := now[object]; ok && !maps.Equal(fields[what], changed[what]) {
+	had, now := powers(before), powers(after)
+	for _, object := range slices.Sorted(maps.Keys(had)) {
+		for _, what := range slices.Sorted(maps.Keys(had[object])) {
+			if changed, ok := now[object]; ok && !maps.Equal(had[object][what], changed[what]) {
 				return what
 			}
 		}

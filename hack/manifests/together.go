@@ -45,11 +45,6 @@ func (i *inference) special() (texts []any) {
 // together leaves out those settings that are powerful with one of some values that templates compare something with, or only where others have it, too. All are tried at once: what a
 // template compares, by a variable or a map, nobody reads. So it leaves out those texts that are powerful where one of the settings has such a value.
 func (i *inference) together(n int, settings *[]setting, values []any, schema *apiextensionsv1.JSONSchemaProps) {
-	leave := func(s setting, reached string) {
-		before, _, _ := strings.Cut(dotted(s.path), "[]")
-		remove(schema, release.PathOf(before), true)
-		i.leave(s.path, "reaches "+reached, true)
-	}
 	all, alone := *settings, []setting(nil) // alone are those with which the chart can't be rendered with one of the values
 	for _, value := range values {
 		for again := true; again; { // what breaks it, or is powerful, hides what others do together
@@ -62,28 +57,64 @@ func (i *inference) together(n int, settings *[]setting, values []any, schema *a
 			reached, _ := i.reachedBy(n, powerful, value)
 			for _, s := range powerful {
 				itself, _ := i.reachedBy(n, []setting{s}, value)
-				leave(s, cmp.Or(itself, reached))
+				i.takeOut(schema, s, cmp.Or(itself, reached))
 			}
 			all, alone = except(all, slices.Concat(powerful, broken)), append(except(alone, powerful), broken...)
 		}
 		*settings = append(slices.Clone(all), alone...)
 		selected, reached := i.selected(n, all, value)
 		for _, s := range selected {
-			leave(s, reached)
+			i.takeOut(schema, s, reached)
 		}
 		all, alone, i.texts = except(all, selected), except(alone, selected), except(i.texts, selected)
 	}
 	*settings = append(all, alone...)
 }
 
+// takeOut makes a setting no field, for what it reaches.
+func (i *inference) takeOut(schema *apiextensionsv1.JSONSchemaProps, s setting, reached string) {
+	before, _, _ := strings.Cut(dotted(s.path), "[]")
+	remove(schema, release.PathOf(before), true)
+	i.leave(s.path, "reaches "+reached, true)
+}
+
+// eachName leaves out those names of objects with which, if they are a text that templates compare something with, these do what authors must not have a say in. Not
+// together with other texts: objects would have another name than before.
+func (i *inference) eachName(n int, schema *apiextensionsv1.JSONSchemaProps) {
+	file := func(r rendered) string { return r.file + " " + r.object.GetKind() }
+	for _, text := range i.special() {
+		reaches := func(names ...setting) (string, error) {
+			objects, err := i.renderedTogether(n, names, text)
+			if err != nil {
+				return "", err
+			}
+			return cmp.Or(i.turned(n, objects), changedPower(i.before[n].objects, objects, file)), nil
+		}
+		if reached, err := reaches(i.names...); reached == "" && (err == nil || err == errNoPath) {
+			continue
+		}
+		i.names = slices.DeleteFunc(i.names, func(s setting) bool {
+			reached, _ := reaches(s)
+			if reached != "" {
+				i.takeOut(schema, s, reached)
+			}
+			return reached != ""
+		})
+	}
+}
+
 // selected are those texts that are powerful where one of some settings has a value: what a template does only then.
 func (i *inference) selected(n int, all []setting, value any) (powerful []setting, reached string) {
-	if !i.turns(n, all, value) {
+	turns := func(some []setting) bool {
+		objects, err := i.renderedTogether(n, some, value)
+		return err == nil && i.turned(n, objects) != ""
+	}
+	if !turns(all) {
 		return nil, ""
 	}
 	for _, s := range all {
 		one := []setting{s}
-		if !i.turns(n, one, value) {
+		if !turns(one) {
 			continue
 		}
 		then, _ := i.scenarios[n].with(s.at, s.of(value))
@@ -95,14 +126,13 @@ func (i *inference) selected(n int, all []setting, value any) (powerful []settin
 	return powerful, reached
 }
 
-// turns is whether some settings with a value change what authors must not have a say in, with a text of the chart.
-func (i *inference) turns(n int, all []setting, value any) bool {
-	objects, err := i.renderedTogether(n, all, value)
-	if err != nil {
-		return false
-	}
+// turned is where a rendering of a scenario says something new that authors must not have a say in, be it a text of the chart.
+func (i *inference) turned(n int, objects []rendered) (reached string) {
 	changed, _ := i.facts[n].changed(objects)
-	return slices.ContainsFunc(changed, func(p place) bool { return reaches(p) != "" })
+	for _, p := range changed {
+		reached = cmp.Or(reached, reaches(p))
+	}
+	return reached
 }
 
 // powerfulOf are those of some settings that make their author more powerful with a value, and those with which the chart can't be rendered.
