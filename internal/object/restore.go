@@ -1,6 +1,7 @@
 package object
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -274,23 +275,31 @@ func (left Left) andReplicas(previous, live, desired *unstructured.Unstructured)
 // isStop is whether a value says that nothing is to run. Where a chart no longer says so, no autoscaler does either: it scales nothing that has none.
 func isStop(p pointer, value any) bool { return p.String() == replicas && fmt.Sprint(value) == "0" }
 
-// withNodePorts are the wanted ports of a Service, with the node ports that the cluster gave to those of that name or number.
+// withNodePorts are the wanted ports of a Service, with the node ports that the cluster gave to those of that name or else number. None of a protocol is there twice: the API
+// server would not take it.
 func withNodePorts(wanted, live []any) []any {
-	ports := make([]any, len(wanted))
-	for i, port := range wanted {
-		ports[i] = port
-		port, ok := port.(map[string]any)
-		if !ok {
-			continue // the API server says that it is none
-		}
-		at := slices.IndexFunc(live, func(other any) bool { return field(other, "name") == port["name"] })
-		if at < 0 {
-			at = slices.IndexFunc(live, func(other any) bool { return field(other, "port") == port["port"] })
-		}
-		if at >= 0 && port["nodePort"] == nil && field(live[at], "nodePort") != nil {
-			port = maps.Clone(port)
-			port["nodePort"] = field(live[at], "nodePort")
-			ports[i] = port
+	ports, taken := slices.Clone(wanted), map[string]bool{}
+	nodePort := func(of, at any) string {
+		return fmt.Sprint(cmp.Or(field(of, "protocol"), any("TCP")), field(at, "nodePort"))
+	}
+	for _, port := range wanted {
+		taken[nodePort(port, port)] = true
+	}
+	for _, key := range []string{"name", "port"} {
+		for i, port := range ports {
+			port, ok := port.(map[string]any)
+			if !ok || port["nodePort"] != nil {
+				continue // one that is none, the API server tells of
+			}
+			at := slices.IndexFunc(live, func(other any) bool {
+				return field(other, key) == port[key] && field(other, "nodePort") != nil && !taken[nodePort(port, other)]
+			})
+			if at >= 0 {
+				taken[nodePort(port, live[at])] = true
+				port = maps.Clone(port)
+				port["nodePort"] = field(live[at], "nodePort")
+				ports[i] = port
+			}
 		}
 	}
 	return ports

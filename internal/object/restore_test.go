@@ -176,6 +176,18 @@ func TestRestoreDropsWhatTheChartHasDropped(t *testing.T) {
 			"{apiVersion: v1, kind: Service, spec: {ports: [{name: web, port: 80}]}}",
 			"{apiVersion: v1, kind: Service, spec: {ports: [{name: web, port: 80, nodePort: 30000}]}}",
 		},
+		"ports of a Service that go by each other's names and numbers": {
+			"{apiVersion: v1, kind: Service, spec: {ports: [{name: http, port: 80}, {name: dns, port: 53}, {name: dns-udp, port: 53, protocol: UDP}]}}",
+			"{apiVersion: v1, kind: Service, spec: {ports: [{name: http, port: 80, nodePort: 30000}, {name: dns, port: 53, nodePort: 30053}, {name: dns-udp, port: 53, protocol: UDP, nodePort: 30053}]}}",
+			"{apiVersion: v1, kind: Service, spec: {ports: [{name: old, port: 80}, {name: http, port: 8080}, {name: dns-udp, port: 53, protocol: UDP}, {name: dns-tcp, port: 53}]}}",
+			"{apiVersion: v1, kind: Service, spec: {ports: [{name: old, port: 80}, {name: http, port: 8080, nodePort: 30000}, {name: dns-udp, port: 53, protocol: UDP, nodePort: 30053}, {name: dns-tcp, port: 53, nodePort: 30053}]}}",
+		},
+		"a node port that the chart gives to another port": {
+			"{apiVersion: v1, kind: Service, spec: {ports: [{name: http, port: 80, nodePort: 30080}, {name: admin, port: 81}]}}",
+			"{apiVersion: v1, kind: Service, spec: {ports: [{name: http, port: 80, nodePort: 30080}, {name: admin, port: 81, nodePort: 30001}]}}",
+			"{apiVersion: v1, kind: Service, spec: {ports: [{name: http, port: 81}, {name: admin, port: 80, nodePort: 30080}]}}",
+			"{apiVersion: v1, kind: Service, spec: {ports: [{name: http, port: 81, nodePort: 30001}, {name: admin, port: 80, nodePort: 30080}]}}",
+		},
 		"a pause": {
 			"{apiVersion: apps/v1, kind: Deployment, spec: {paused: true, replicas: 3}}",
 			"{apiVersion: apps/v1, kind: Deployment, spec: {paused: true, replicas: 3}}",

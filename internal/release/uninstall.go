@@ -26,7 +26,7 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 		a.failed(a.unread)
 		return nil, a.unread
 	}
-	if a.current == nil || orphans(a.owner) {
+	if a.current == nil || a.isOrphaned() {
 		return nil, a.letGo(nil)
 	}
 	if failed := a.failure(); failed.inputs == a.deleteHookInputs() && time.Now().Before(failed.until) {
@@ -169,7 +169,7 @@ func (a *actionClient) toTell() []object.Child {
 // is deleted here. op is the operation that runs, nil if none does.
 func (a *actionClient) letGo(op *operation) error {
 	err := a.store.RemoveOwned(a.ctx)
-	orphaned := orphans(a.owner) || a.remembered().orphaned
+	orphaned := a.isOrphaned()
 	if err == nil {
 		err = a.store.RemoveLeft(a.ctx, func() error {
 			orphaned = true
@@ -189,10 +189,15 @@ func (a *actionClient) letGo(op *operation) error {
 	if orphaned {
 		a.remember(func(n *note) { n.orphaned = true }) // until it is gone
 	}
-	if a.current != nil && orphans(a.owner) {
+	if a.current != nil && orphaned {
 		a.tell(Orphaned, "Kept: %s", listed(children))
 	}
 	return driver.ErrReleaseNotFound
+}
+
+// isOrphaned is whether somebody deletes the owner and wants to keep its objects. The garbage collector may be done with them by now, and say so no longer.
+func (a *actionClient) isOrphaned() bool {
+	return orphans(a.owner) || a.remembered().orphaned
 }
 
 // deleteUnowned deletes the objects in no namespace of a release that nothing tells of but the status and the objects, all but spared. What else carries no owner

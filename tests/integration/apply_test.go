@@ -275,3 +275,26 @@ func (s *scene) changeConfigMap(name string, change func(data map[string]string)
 	change(config.Data)
 	s.must(env.Client.Update(ctx, config))
 }
+
+// A port of a Service that gets the name of one, and another the number of it, do not both get its node port, which the API server would not take.
+func TestPortsThatAreRenamed(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+apiVersion: v1
+kind: Service
+metadata: {name: "{{ .Release.Name }}-more"}
+spec:
+  type: NodePort
+  selector: {a: b}
+  ports: [{{ if eq .Values.name "before" }}{name: http, port: 80}{{ else }}{name: old, port: 80}, {name: http, port: 8080}{{ end }}]`)})
+	s.deploy("hello", kit.Greet("before"))
+	service := &corev1.Service{}
+	s.get(service, "hello-more")
+	before := service.Spec.Ports[0].NodePort
+	s.edit("hello", kit.Greet("after"))
+	s.awaitDeployed("hello")
+	s.get(service, "hello-more")
+	if ports := service.Spec.Ports; len(ports) != 2 || ports[1].NodePort != before || ports[0].NodePort == before {
+		t.Errorf("its ports are %v, and http had node port %d", ports, before)
+	}
+}

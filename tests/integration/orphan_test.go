@@ -1,10 +1,12 @@
 package integration
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -120,4 +122,28 @@ func TestChildTakenAway(t *testing.T) {
 	if now.ResourceVersion != taken.ResourceVersion {
 		t.Errorf("it was changed: %v", now)
 	}
+}
+
+// What the garbage collector has orphaned already is left as it is, and its records go, though a record was written since, of an upgrade that was under way.
+func TestOrphanInTheMiddle(t *testing.T) {
+	s := newScene(t)
+	s.collectGarbage()
+	s.ownOperator(settings{namespaces: []string{s.namespace}})
+	cr := s.deploy("hello", kit.Greet("before"))
+	asked, letGo := s.hold(admissionregistrationv1.Create, "", "configmaps", func(probe context.Context) error {
+		return env.Client.Create(probe, &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "probe")}, client.DryRunAll)
+	})
+	s.edit("hello", kit.Greet("after"))
+	asked()
+	s.must(env.Client.Delete(ctx, cr, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+	s.await("its objects are orphaned", func() error {
+		if finalizers := s.welcome("hello").GetFinalizers(); slices.Contains(finalizers, metav1.FinalizerOrphanDependents) {
+			return fmt.Errorf("not yet: %v", finalizers)
+		}
+		return nil
+	})
+	letGo()
+	s.awaitGone(cr, "hello")
+	s.must(s.hasRecords("hello", 0))
+	s.get(&appsv1.Deployment{}, "hello")
 }
