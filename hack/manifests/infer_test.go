@@ -430,9 +430,9 @@ func TestInferenceOfNames(t *testing.T) {
 	}
 }
 
-// Nor is one of which a part gets there that is seen only where it has several.
+// Nor is one of which a part gets there that is seen only where it has several, or in what is told of it.
 func TestInferenceOfWhatIsSplit(t *testing.T) {
-	for _, part := range []string{`(split "@" .Values.value)._1`, `(splitn "://" 2 .Values.value)._1`, `index (append (splitList "=" .Values.value) "") 1`, "(.Values.value | split `:`)._2"} {
+	for _, part := range []string{`(split "@" .Values.value)._1`, `(splitn "://" 2 .Values.value)._1`, `index (append (splitList "=" .Values.value) "") 1`, "(.Values.value | split `:`)._2", "genPrivateKey .Values.value"} {
 		_, left := infer(t, map[string]string{
 			"Chart.yaml":         "{apiVersion: v2, name: x, version: 0.1.0}",
 			"values.yaml":        "value: plain\n",

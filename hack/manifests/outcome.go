@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -41,7 +42,7 @@ func (i *inference) turn(path []string, value any) outcome {
 	o := outcome{whole: true, renderings: i.renderedWith(path, value)}
 	for n, with := range o.renderings {
 		if with.err != nil {
-			o.whole = o.whole && with.err == errNoPath
+			o.whole = o.whole && errors.Is(with.err, errNoPath)
 			continue
 		}
 		o.accepted = true

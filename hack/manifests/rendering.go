@@ -63,10 +63,14 @@ func (t *trial) renderAll(scenarios []scenario) []rendering {
 		})
 	}
 	rendering.Wait()
+	var costly []error // which share the memory: it may be that of any
 	for _, r := range all {
-		if why := (tooMuch{}); errors.As(r.err, &why) {
-			panic(why)
+		if errors.As(r.err, &tooMuch{}) {
+			costly = append(costly, r.err)
 		}
+	}
+	if len(costly) > 0 {
+		panic(tooMuch{errors.Join(costly...)})
 	}
 	return all
 }

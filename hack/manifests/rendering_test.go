@@ -62,12 +62,12 @@ func TestChartsAreTriedAsOfToday(t *testing.T) {
 }
 
 // Of a chart that makes keys, trials make none, whatever has the name of a function that does.
-func TestTrialsMakeNoKeys(t *testing.T) {
+func TestTrialsMakeNoCertificates(t *testing.T) {
 	trial, err := newTrial(operator.Entry{}, chartOf(t, map[string]string{
 		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "genCA: a\n",
 		"templates/x.yaml": `{{ define "x.genCA" }}{{ .Values.genCA }} says "genCA"{{ end }}{{ $genCA := genCA "ca" 365 }}
 {{ $cert := genSignedCert (include "x.genCA" .) nil (list "x") 365 $genCA }}
-{apiVersion: v1, kind: Secret, metadata: {name: x}, stringData: {cert: {{ $cert.Cert | quote }}, key: {{ (genSelfSignedCert "x" nil nil 1).Key | quote }}, private: {{ genPrivateKey "rsa" | quote }},
+{apiVersion: v1, kind: Secret, metadata: {name: x}, stringData: {cert: {{ $cert.Cert | quote }}, key: {{ (genSelfSignedCert "x" nil nil 1).Key | quote }},
 name: {{ include "x.genCA" . | quote }}}}`,
 	}))
 	if err != nil {
@@ -77,7 +77,7 @@ name: {{ include "x.genCA" . | quote }}}}`,
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := compact(objects[0].object.Object["stringData"]), `{"cert":"certificate","key":"key","name":"a says \"genCA\"","private":"key"}`; got != want {
+	if got, want := compact(objects[0].object.Object["stringData"]), `{"cert":"certificate","key":"key","name":"a says \"genCA\""}`; got != want {
 		t.Errorf("it makes %s, not %s", got, want)
 	}
 }

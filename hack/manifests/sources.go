@@ -49,21 +49,24 @@ func sources(c *chart.Chart) (all []string) {
 	return all
 }
 
-// making finds functions that take seconds to make keys, and what only looks like one in texts and names.
-var making = regexp.MustCompile("\"(?:\\\\.|[^\"\\\\])*\"|`[^`]*`|[.$]\\w+|\\bgen(?:CA|SelfSignedCert|SignedCert|PrivateKey)(?:WithKey)?\\b")
+// certifying finds functions that take seconds to make a certificate, and what only looks like one in texts and names.
+var (
+	certifying = regexp.MustCompile("\"(?:\\\\.|[^\"\\\\])*\"|`[^`]*`|[.$]\\w+|\\bgen(?:CA|SelfSignedCert|SignedCert)(?:WithKey)?\\b")
+	reading    = regexp.MustCompile(`\bbuildCustomCert\b`)
+)
 
-// withoutKeys is a chart that makes no keys: nothing follows from what is in one. What is in the place of a function takes any arguments.
-func withoutKeys(c *chart.Chart) *chart.Chart {
+// withoutCertificates is a chart that makes none, unless it reads those that it has made: no text can be told in one. What is in the place of a function takes any arguments.
+func withoutCertificates(c *chart.Chart) *chart.Chart {
+	if slices.ContainsFunc(sources(c), reading.MatchString) {
+		return c
+	}
 	copied := *c
 	copied.Templates = nil
 	for _, file := range c.Templates {
 		text := action.ReplaceAllStringFunc(string(file.Data), func(action string) string {
-			return making.ReplaceAllStringFunc(action, func(found string) string {
-				switch {
-				case !strings.HasPrefix(found, "gen"):
+			return certifying.ReplaceAllStringFunc(action, func(found string) string {
+				if !strings.HasPrefix(found, "gen") {
 					return found
-				case found == "genPrivateKey":
-					return `printf "%.0skey"`
 				}
 				return `dict "Cert" "certificate" "Key" "key"`
 			})
@@ -72,7 +75,7 @@ func withoutKeys(c *chart.Chart) *chart.Chart {
 	}
 	copied.SetDependencies()
 	for _, subchart := range c.Dependencies() {
-		copied.AddDependency(withoutKeys(subchart))
+		copied.AddDependency(withoutCertificates(subchart))
 	}
 	return &copied
 }

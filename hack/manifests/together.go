@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -90,7 +91,7 @@ func (i *inference) eachName(n int, schema *apiextensionsv1.JSONSchemaProps) {
 			}
 			return cmp.Or(i.turned(n, objects), changedPower(i.before[n].objects, objects, file)), nil
 		}
-		if reached, err := reaches(i.names...); reached == "" && (err == nil || err == errNoPath) {
+		if reached, err := reaches(i.names...); reached == "" && (err == nil || errors.Is(err, errNoPath)) {
 			continue
 		}
 		i.names = slices.DeleteFunc(i.names, func(s setting) bool {
@@ -170,7 +171,7 @@ func (i *inference) powerfulOf(n int, all []setting, value any) (powerful, broke
 func (i *inference) reachedBy(n int, all []setting, value any) (reached string, err error) {
 	objects, err := i.renderedTogether(n, all, value)
 	switch {
-	case err == errNoPath:
+	case errors.Is(err, errNoPath):
 		return "", nil
 	case err != nil && value == encoded:
 		return decodedText, nil

@@ -77,7 +77,7 @@ var (
 )
 
 func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
-	t, err := (&trial{chart: withoutKeys(c), alternatives: map[string][]any{}, tests: entry.Tests, allow: entry.Allow, progress: &progress{told: time.Now()}, documents: &documents{}}).as(sampleRelease, entry)
+	t, err := (&trial{chart: withoutCertificates(c), alternatives: map[string][]any{}, tests: entry.Tests, allow: entry.Allow, progress: &progress{told: time.Now()}, documents: &documents{}}).as(sampleRelease, entry)
 	if err != nil {
 		return nil, err
 	}

@@ -232,19 +232,14 @@ func (g *Guard) remove(info *resource.Info, dryRun bool, spare func(*unstructure
 		g.plan.Report(err.Error())
 		return nil
 	}
-	helper := resource.NewHelper(info.Client, info.Mapping).DryRun(dryRun)
 	var err error
 	for range attempts {
 		var live *unstructured.Unstructured
-		live, err = g.live(info)
+		info, live, err = g.inAnyVersion(info)
+		helper := resource.NewHelper(info.Client, info.Mapping).DryRun(dryRun)
 		switch {
 		case apierrors.IsNotFound(err):
-			other, unknown := g.inAnotherVersion(info, err)
-			if other == nil {
-				return unknown
-			}
-			info, helper = other, resource.NewHelper(other.Client, other.Mapping).DryRun(dryRun)
-			continue
+			return nil
 		case apierrors.IsForbidden(err) && !g.isToGo(info): // a record could name what nobody may look at
 			g.plan.Report(err.Error())
 			return nil
@@ -290,30 +285,38 @@ func deleteIf(helper *resource.Helper, info *resource.Info, is metav1.Preconditi
 	return err
 }
 
-// inAnotherVersion is an object that is not found because the cluster no longer serves the version in which it was made, in one that there is. It is nil where it is gone.
-func (g *Guard) inAnotherVersion(info *resource.Info, notFound error) (*resource.Info, error) {
-	if !apierrors.HasStatusCause(notFound, metav1.CauseTypeUnexpectedServerResponse) { // it is the object that is not there
-		return nil, nil
+// inAnyVersion is an object as it is in the cluster, in another version of its API where the cluster no longer serves the one in which it was made.
+func (g *Guard) inAnyVersion(info *resource.Info) (*resource.Info, *unstructured.Unstructured, error) {
+	live, err := g.live(info)
+	if !isUnserved(err) {
+		return info, live, err
 	}
 	named, kind := object.Named(content(info.Object)), info.Mapping.GroupVersionKind
-	versions, err := g.plan.Versions(kind.Group)
-	if err != nil {
-		return nil, err
+	versions, unread := g.plan.Versions(kind.Group)
+	if unread != nil {
+		return info, nil, unread
 	}
 	for _, version := range versions {
 		named.APIVersion = schema.GroupVersion{Group: kind.Group, Version: version}.String()
-		if version == kind.Version {
+		found, unbuilt := g.build(object.BareManifest([]object.Child{named}))
+		switch {
+		case IsUnknown(unbuilt), version == kind.Version:
+			continue
+		case unbuilt != nil:
+			return info, nil, unbuilt
+		case g.CheckPlace(found[0]) != nil: // made anew, in no namespace
 			continue
 		}
-		found, err := g.build(object.BareManifest([]object.Child{named}))
-		switch {
-		case err == nil:
-			return found[0], nil
-		case !IsUnknown(err):
-			return nil, err
+		if other, err := g.live(found[0]); !isUnserved(err) {
+			return found[0], other, err
 		}
 	}
-	return nil, nil
+	return info, nil, err
+}
+
+// isUnserved is whether the API server has nothing where an object would be, rather than no such object.
+func isUnserved(err error) bool {
+	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
 // isToGo is whether an object that nobody may look at has to be deleted all the same: it is known to be the owner's, and neither kept nor gone by itself, now or with the owner.

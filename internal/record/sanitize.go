@@ -186,8 +186,8 @@ func (s *sanitizer) refuse(obj *unstructured.Unstructured) (reason string, err e
 	case err != nil:
 		return "", err
 	case mapping.Scope.Name() != meta.RESTScopeNameNamespace:
-		if err := s.allow.InNoNamespace(s.owner, gvk.GroupKind(), obj.GetName()); err != nil {
-			return err.Error(), nil
+		if why := s.allow.InNoNamespace(s.owner, gvk.GroupKind(), obj.GetName()); why != nil {
+			return why.Error(), nil
 		}
 	case namespace != "" && namespace != s.owner.GetNamespace():
 		return fmt.Sprintf("it is in namespace %q", namespace), nil

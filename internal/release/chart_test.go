@@ -219,3 +219,10 @@ func TestPagePath(t *testing.T) {
 		t.Errorf("without annotations it is %q", got)
 	}
 }
+
+// A schema on which the compiler panics is left to Helm, which tells what is wrong with it: it does not end the operator, with all other kinds.
+func TestSchemaThatIsNone(t *testing.T) {
+	if schema := valuesSchema(&chart.Chart{Schema: []byte(`{"multipleOf": 1e-9999999}`)}); schema != nil {
+		t.Errorf("it is %v", schema)
+	}
+}

@@ -51,10 +51,7 @@ func (a *actionClient) isDue(opts []helmclient.UpgradeOption) (bool, error) {
 	// two attempts.
 	seen.failed = ""
 	verdict := decide(seen)
-	if a.held != nil {
-		return verdict == needsUpgrade, nil
-	}
-	if verdict == needsRender {
+	if verdict == needsRender && a.held == nil {
 		same, err := a.isSame(opts)
 		if err != nil || same {
 			return false, err
@@ -65,8 +62,10 @@ func (a *actionClient) isDue(opts []helmclient.UpgradeOption) (bool, error) {
 		return false, nil
 	}
 	var err error
-	switch a.waitFor = a.brake; {
+	switch {
+	case a.held != nil:
 	case a.brake != "":
+		a.waitFor = a.brake
 	case a.unsettled() && a.current.Status == release.StatusDeployed && a.appliedGeneration() == a.owner.GetGeneration():
 		a.waitFor = "an API of the cluster does not answer, and the chart asks which there are"
 	default:
