@@ -187,8 +187,9 @@ func (s *sanitizer) refuse(obj *unstructured.Unstructured) (reason string, err e
 		return "", err
 	case mapping.Scope.Name() != meta.RESTScopeNameNamespace:
 		if why := s.allow.InNoNamespace(s.owner, gvk.GroupKind(), obj.GetName()); why != nil {
-			return why.Error(), nil
+			reason = why.Error()
 		}
+		return reason, nil
 	case namespace != "" && namespace != s.owner.GetNamespace():
 		return fmt.Sprintf("it is in namespace %q", namespace), nil
 	case Is(object.Child{Kind: gvk.Kind, Name: obj.GetName()}):
