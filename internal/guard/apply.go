@@ -297,10 +297,13 @@ func (g *Guard) inAnyVersion(info *resource.Info) (*resource.Info, *unstructured
 		return info, nil, unread
 	}
 	for _, version := range versions {
+		if version == kind.Version {
+			continue
+		}
 		named.APIVersion = schema.GroupVersion{Group: kind.Group, Version: version}.String()
 		found, unbuilt := g.build(object.BareManifest([]object.Child{named}))
 		switch {
-		case IsUnknown(unbuilt), version == kind.Version:
+		case IsUnknown(unbuilt):
 			continue
 		case unbuilt != nil:
 			return info, nil, unbuilt

@@ -219,7 +219,9 @@ func (c *claims) mayBeLetGo(obj *unstructured.Unstructured) bool {
 
 // tell says to whom a custom resource is left, and in the log once about each operator. The lock is held.
 func (c *claims) tell(holder string, obj *unstructured.Unstructured) {
-	c.told[holder] = time.Now()
+	now := time.Now()
+	maps.DeleteFunc(c.told, func(_ string, at time.Time) bool { return now.Sub(at) >= TellPeriod }) // they count no longer, and some name no operator that there is
+	c.told[holder] = now
 	c.events.Event(obj, corev1.EventTypeWarning, StandsBack, fmt.Sprintf(LeftTo+"%q, which has claimed it in status.operator. "+
 		"This operator is %q, and has it once that one has ended or, after its label was moved, lets it go. Where both are to stay, have them watch different namespaces or labels", holder, c.self))
 	for at, there := range c.others {
