@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -135,6 +136,19 @@ func TestIdleWelcomesWriteNothing(t *testing.T) {
 	for _, request := range requests {
 		if request.Writes() {
 			t.Errorf("nothing happened, and the operator writes: %s", request)
+		}
+	}
+}
+
+// Of who has written the fields of a condition, the API server keeps no list: that was a fifth of what it stored of a Welcome.
+func TestConditionsAreOwnedWhole(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.operator()
+	s.deploy("hello")
+	for _, entry := range s.welcome("hello").GetManagedFields() {
+		if entry.Subresource == "status" && strings.Contains(entry.FieldsV1.GetRawString(), "lastTransitionTime") {
+			t.Errorf("the status is owned field by field: %s", entry.FieldsV1.GetRawString())
 		}
 	}
 }
