@@ -199,8 +199,18 @@ func (c *cluster) hand(ctx context.Context, o releaseOptions, secrets corev1clie
 			return "", false, fmt.Errorf("somebody has made another %s, which takes over what this one leaves: see to it that nobody does (GitOps?); Helm's record goes by kubectl delete secret -n %s -l %s=%s",
 				label(obj), obj.GetNamespace(), releasedFrom, obj.GetUID())
 		}
-		return fmt.Sprintf("%s goes, and leaves its objects, when who has set its finalizers is done: %s", label(obj), strings.Join(now.GetFinalizers(), ", ")), false, nil
+		return fmt.Sprintf("Waiting %s at most (then run it again) for who takes the finalizers off %s: %s", o.wait.timeout, label(obj), strings.Join(whose(now.GetFinalizers()), ", ")), false, nil
 	})
+}
+
+// whose are finalizers, with who takes them off.
+func whose(finalizers []string) []string {
+	known := map[string]string{status.Finalizer: " (the operator)", metav1.FinalizerOrphanDependents: " (Kubernetes' garbage collector, once the objects are nobody's)"}
+	words := make([]string, len(finalizers))
+	for i, finalizer := range finalizers {
+		words[i] = finalizer + known[finalizer]
+	}
+	return words
 }
 
 // areKept is whether all objects of a record are there, and are no longer owner's: what goes with it is either gone or still owned. What is in no namespace

@@ -2,12 +2,14 @@ package main
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/yaml"
 
 	"demo.welcome.domain/welcome-operator/internal/release"
 	"demo.welcome.domain/welcome-operator/tests/kit"
@@ -102,11 +104,37 @@ shop        welcome/hello   True      nobody   3          24h   Healthy
 	}
 }
 
-// What others wrote breaks no output for scripts.
+// What others wrote breaks no output for scripts, which get it as it is, and a terminal is not fooled by it.
 func TestMarshalledControlCharacters(t *testing.T) {
-	for output, want := range map[string]string{"json": "{\n  \"message\": \"a\\u009b2J\\u202e\"\n}\n", "yaml": "message: \"a\\x9B2J\u202e\"\n"} {
-		if text, err := marshalled(map[string]string{"message": "a\u009b2J\u202e"}, output); err != nil || text != want {
-			t.Errorf("%s: %q, %v", output, text, err)
+	const message = "a\u009b2J\u202e\n- b: \"\u2066c\"\u2028"
+	content := map[string]any{"items": []any{map[string]any{"\u200fkey": message, "number": "1", "plain": "d\ne", "ready": true}}}
+	for output, want := range map[string]string{
+		"json": `{
+  "items": [
+    {
+      "number": "1",
+      "plain": "d\ne",
+      "ready": true,
+      "\u200fkey": "a\u009b2J\u202e\n- b: \"\u2066c\"\u2028"
+    }
+  ]
+}
+`,
+		"yaml": `items:
+- "\u200fkey": "a\x9B2J\u202e\n- b: \"\u2066c\"\L"
+  number: "1"
+  plain: |-
+    d
+    e
+  ready: true
+`} {
+		text, err := marshalled(content, output)
+		if err != nil || text != want {
+			t.Errorf("%s: %s, %v", output, text, err)
+		}
+		read := map[string]any{}
+		if err := yaml.Unmarshal([]byte(text), &read); err != nil || !reflect.DeepEqual(read, content) {
+			t.Errorf("%s reads as %q, %v", output, read, err)
 		}
 	}
 }

@@ -95,13 +95,15 @@ func (c *cluster) find(ctx context.Context, s selection, args []string) ([]unstr
 		switch {
 		case isOutage(err) || ctx.Err() != nil:
 			return nil, err
-		case apierrors.IsForbidden(err) && s.all:
-			failed = append(failed, fmt.Errorf("%w\nWithout rights in all namespaces, leave out -A and name yours by -n", err))
 		case apierrors.IsNotFound(err) && len(args) == 0: // somebody has deleted the CRD meanwhile
 		case err != nil: // of one kind, whose conversion webhook is away, say
 			failed = append(failed, fmt.Errorf("list %s: %w", kind.Resource.Resource, err))
 		}
 		found = append(found, list...)
+	}
+	if s.all && slices.ContainsFunc(failed, apierrors.IsForbidden) {
+		last := &failed[len(failed)-1]
+		*last = fmt.Errorf("%w\nWithout rights in all namespaces, leave out -A and name yours by -n", *last)
 	}
 	return found, among(failed, len(kinds))
 }

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	yamlv3 "go.yaml.in/yaml/v3"
 	"golang.org/x/term"
 	"sigs.k8s.io/yaml"
 
@@ -121,14 +123,46 @@ func (c *cluster) status(ctx context.Context, s selection, args []string, output
 	return out.String(), reports, missing
 }
 
-// marshalled is what -o json or yaml prints. YAML is made of JSON that has no raw control characters, which it does not take.
+// marshalled is what -o json or yaml prints, with what a terminal obeys spelt out: what reads it gets the same.
 func marshalled(content any, output string) (string, error) {
 	text, err := json.MarshalIndent(content, "", "  ")
-	text = []byte(terminal.Escaped(string(text)))
-	if output == "yaml" && err == nil {
-		text, err = yaml.JSONToYAML(text)
+	if err != nil {
+		return "", err
 	}
-	return string(bytes.TrimSpace(text)) + "\n", err
+	escaped := terminal.Escaped(string(text)) // YAML takes no raw control characters
+	if output == "yaml" {
+		if text, err = yaml.JSONToYAML([]byte(escaped)); err != nil {
+			return "", err
+		}
+		if escaped = terminal.Escaped(string(text)); escaped != string(text) {
+			return quoted(text)
+		}
+	}
+	return strings.TrimSpace(escaped) + "\n", nil
+}
+
+// quoted is YAML with double quotes around what has characters that a terminal obeys: only there can they be spelt out.
+func quoted(text []byte) (string, error) {
+	document := &yamlv3.Node{}
+	if err := yamlv3.Unmarshal(text, document); err != nil {
+		return "", err
+	}
+	var quote func(*yamlv3.Node)
+	quote = func(node *yamlv3.Node) {
+		if terminal.Escaped(node.Value) != node.Value {
+			node.Style = yamlv3.DoubleQuotedStyle
+		}
+		for _, inner := range node.Content {
+			quote(inner)
+		}
+	}
+	quote(document)
+	var out strings.Builder
+	encoder := yamlv3.NewEncoder(&out)
+	encoder.SetIndent(2)
+	encoder.CompactSeqIndent()
+	err := encoder.Encode(document)
+	return terminal.Escaped(out.String()), err
 }
 
 // watchStatus prints again what has changed, on a cleared screen if there is one.

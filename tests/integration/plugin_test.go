@@ -357,6 +357,11 @@ func TestPluginOfKindsThatComeAndGo(t *testing.T) {
 		t.Errorf("there is no release yet:\n%s%s", got.out, got.notes)
 	}
 	s.expect(s.pluginAs("tenant", tenant, "status"), 1, "welcome/hello", "passings.kinds.example.com is forbidden")
+	everywhere := s.pluginAs("tenant", tenant, "status", "-A")
+	s.expect(everywhere, 1, "welcomes.webapp.demo.welcome.domain is forbidden", "passings.kinds.example.com is forbidden", "leave out -A")
+	if advice := strings.Count(everywhere.notes, "leave out -A"); advice != 1 {
+		t.Errorf("it is advised %d times:\n%s", advice, everywhere.notes)
+	}
 	s.expect(s.pluginAs("tenant", tenant, "pause", "-l", "!no"), 1, "welcome/hello in "+s.namespace+" paused", "passings.kinds.example.com is forbidden")
 	remove()
 	if got := s.plugin("status"); got.code != 2 || strings.Contains(got.out, "passing") {
