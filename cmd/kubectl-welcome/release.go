@@ -244,7 +244,7 @@ func recorded(secret *corev1.Secret) (*helmrelease.Release, []*unstructured.Unst
 // handPaused is the way from the pause to the deletion.
 func (c *cluster) handPaused(ctx context.Context, o releaseOptions, secrets corev1client.SecretInterface, obj *unstructured.Unstructured) error {
 	if err := c.awaitPaused(ctx, o.wait, obj, true); err != nil {
-		return fmt.Errorf("the operator does not say that it has paused %s; does it run? kubectl welcome doctor: %w", label(obj), err)
+		return fmt.Errorf("the operator does not say that it has paused %s: %w", label(obj), err)
 	}
 	if err := c.recordFor(ctx, o, secrets, obj); err != nil {
 		return err

@@ -128,16 +128,13 @@ func oneName(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// one finds the only custom resource that an argument means.
+// one reads the custom resource that an argument means.
 func (c *cluster) one(ctx context.Context, arg string) (*unstructured.Unstructured, error) {
-	found, err := c.find(ctx, selection{}, []string{arg})
+	namespace, err := c.namespace()
 	if err != nil {
 		return nil, err
 	}
-	if len(found) != 1 {
-		return nil, fmt.Errorf("%s means %d custom resources: name one", arg, len(found))
-	}
-	return &found[0], nil
+	return c.named(ctx, namespace, arg)
 }
 
 // list reads objects of a kind, in portions that the API server likes.
@@ -173,6 +170,9 @@ func cutName(arg string) (kind, name string) {
 // named reads the custom resource that NAME or KIND/NAME means.
 func (c *cluster) named(ctx context.Context, namespace, arg string) (*unstructured.Unstructured, error) {
 	resource, name := cutName(arg)
+	if name == "" { // of a variable of a script that is not set, say
+		return nil, fmt.Errorf("%q has no name: write NAME or KIND/NAME", arg)
+	}
 	kind, err := c.kind(ctx, resource)
 	if err != nil {
 		return nil, err

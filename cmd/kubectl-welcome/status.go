@@ -30,7 +30,7 @@ func NewCmdStatus(c *cluster) *cobra.Command {
 	var output string
 	var watch bool
 	cmd := &cobra.Command{
-		Use:   "status [NAME | KIND/NAME ... | KIND/ | -l SELECTOR | -A]",
+		Use:   "status [NAME | KIND/NAME | KIND/ ... | -l SELECTOR | -A]",
 		Short: "Say whether custom resources are well, and if not, whose turn it is",
 		Long: `Say whether custom resources are well, and if not, whose turn it is.
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,7 +40,7 @@ func (c *cluster) await(ctx context.Context, w waiting, check func(context.Conte
 			step, done, err = "Waiting for the API server: "+err.Error(), false, nil
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
-			return fmt.Errorf("not done after %s (--timeout): %s", w.timeout, told)
+			return fmt.Errorf("not done after %s (--timeout): %s", w.timeout, cmp.Or(told, "the API server has not answered"))
 		}
 		if err != nil {
 			return err

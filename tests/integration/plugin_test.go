@@ -115,6 +115,9 @@ func TestPluginFindsCustomResources(t *testing.T) {
 	s.expect(s.plugin("status", "hello", "nobody", "--watch"), 1, `"nobody" not found`) // which would be waited for
 	s.expect(s.plugin("status", "nothing/hello"), 1, `the cluster has no kind "nothing"`, "kubectl api-resources --categories=welcome-operator")
 	s.expect(s.plugin("status", "deployment/hello"), 1, "the operator serves no Deployment")
+	for _, command := range []string{"history", "restart", "reconcile", "release"} { // of a script whose variable is not set: there is one that could be meant
+		s.expect(s.plugin(command, "welcome/"), 1, `"welcome/" has no name: write NAME or KIND/NAME`)
+	}
 	s.expect(s.plugin("restart"), 1, "0 names, not one: kubectl welcome restart NAME | KIND/NAME")
 	s.expect(s.plugin("resume", "hello"), 0, "welcome/hello in "+s.namespace+" is not paused\n")
 	s.expect(s.plugin("stauts"), 1, "Did you mean this?\nstatus")
