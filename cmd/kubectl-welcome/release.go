@@ -308,7 +308,10 @@ func (c *cluster) appliedRelease(ctx context.Context, o releaseOptions, obj *uns
 		return nil, fmt.Errorf("find out what the operator has applied: %w", err)
 	}
 	rel, err := kind.Applied(ctx, obj, kind.unknown)
-	if err != nil {
+	switch {
+	case isNoRight(err):
+		return nil, err
+	case err != nil:
 		return nil, fmt.Errorf("nothing proves what the operator has applied: %w. Where it is paused, kubectl welcome resume %[2]s; or kubectl welcome reconcile %[2]s --force; then try again", err, typed(obj))
 	}
 	now := helmtime.Now()
