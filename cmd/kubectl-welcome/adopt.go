@@ -222,12 +222,6 @@ func (a *adoption) begin(ctx context.Context, kinds []*meta.RESTMapping) error {
 	return a.finish(ctx)
 }
 
-// strict has the API server refuse fields that the kind does not have, which it would drop otherwise.
-const strict = client.FieldValidation(metav1.FieldValidationStrict)
-
-// unknownFields is what the API server says before it names them.
-const unknownFields = "strict decoding error: "
-
 // servedFor is the kind that the operator makes of the chart of a release.
 func (a *adoption) servedFor(ctx context.Context, kinds []*meta.RESTMapping, rel *helmrelease.Release, objects []*unstructured.Unstructured) (*servedKind, boot.PublishedEntry, error) {
 	of := diffOptions{operator: a.operator}

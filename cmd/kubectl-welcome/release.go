@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -70,16 +68,6 @@ the values of the custom resource, which are rendered as by kubectl welcome diff
 	cmd.Flags().StringVar(&o.chart, "chart", "", "Where the operator's chart is, a directory or a package, if that is too large for the operator to publish it")
 	cmd.Flags().DurationVar(&o.wait.timeout, "timeout", 5*time.Minute, "How long to wait for the operator")
 	return cmd
-}
-
-// confirm asks the caller.
-func (c *cluster) confirm(question string) error {
-	c.notef("%s [y/N] ", question)
-	answer, _ := bufio.NewReader(c.In).ReadString('\n')
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return errors.New("nothing was done (--yes does not ask)")
-	}
-	return nil
 }
 
 // release goes on from wherever an earlier run has come: first there is Helm's record, then the custom resource goes and leaves its objects, then these lose the
