@@ -124,7 +124,7 @@ func (c *cluster) awaitPaused(ctx context.Context, w waiting, obj *unstructured.
 		r := reportOf(obj)
 		if pause {
 			ready := meta.FindStatusCondition(r.Conditions, status.Ready)
-			return "Waiting for the operator to see it. If that takes longer than a moment: kubectl welcome doctor", ready != nil && ready.Reason == status.ReasonPaused, nil
+			return "Waiting for the operator to see it. " + elseDoctor, ready != nil && ready.Reason == status.ReasonPaused, nil
 		}
 		return label(obj) + ": " + r.Message, r.Ready == metav1.ConditionTrue, nil
 	})

@@ -70,6 +70,9 @@ func TestDoctor(t *testing.T) {
 		deployment.Spec.Template.Spec.ServiceAccountName = "nobody"
 		s.must(env.Client.Patch(ctx, &deployment, client.MergeFrom(before)))
 		finds(2, "PROBLEM  rights: system:serviceaccount:system:nobody may not get, list, watch, create, patch, delete services in all namespaces", "kubectl auth can-i")
+		if told := strings.Count(s.plugin("doctor").out, "kubectl auth can-i"); told != 1 {
+			t.Errorf("one remedy is told %d times", told)
+		}
 		before = deployment.DeepCopy()
 		deployment.Spec.Template.Spec.ServiceAccountName = operatorAccount
 		s.must(env.Client.Patch(ctx, &deployment, client.MergeFrom(before)))
