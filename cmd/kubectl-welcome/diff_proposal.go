@@ -28,6 +28,9 @@ const unknownFields = "strict decoding error: "
 
 // proposals are the custom resources that are meant, with what is to become of them. Beside an error that is unlisted, there are those that could be read.
 func (c *cluster) proposals(ctx context.Context, o diffOptions, args []string) ([]ask, error) {
+	if err := setIn(&unstructured.Unstructured{Object: map[string]any{}}, o.set); err != nil {
+		return nil, err // it is mistyped
+	}
 	var asks []ask
 	if len(o.files) == 0 {
 		found, missing := c.find(ctx, o.selection, args)
