@@ -206,7 +206,7 @@ func (a *adoption) begin(ctx context.Context, kinds []*meta.RESTMapping) error {
 	}
 	for _, obj := range plan.given {
 		if err := a.give(ctx, obj); err != nil {
-			return fmt.Errorf("give %s to %s: %w\nTo go on, run it again. To go back: %s", named(obj), label(a.obj), err, a.takeBack(plan.given))
+			return fmt.Errorf("give %s to %s: %w\nTo go on, run it again. To go back: %s", inWords(obj), label(a.obj), err, a.takeBack(plan.given))
 		}
 	}
 	api, err := a.client()

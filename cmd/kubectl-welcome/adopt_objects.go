@@ -28,13 +28,13 @@ func isSame(a, b *unstructured.Unstructured) bool {
 	return a.GroupVersionKind().GroupKind() == b.GroupVersionKind().GroupKind() && a.GetName() == b.GetName()
 }
 
-// named is an object in words, as in Deployment hello.
-func named(obj *unstructured.Unstructured) string { return obj.GetKind() + " " + obj.GetName() }
+// inWords is an object in words, as in Deployment hello.
+func inWords(obj *unstructured.Unstructured) string { return obj.GetKind() + " " + obj.GetName() }
 
 func namesOf(objects []*unstructured.Unstructured) string {
 	names := make([]string, len(objects))
 	for i, obj := range objects {
-		names[i] = safe(named(obj))
+		names[i] = safe(inWords(obj))
 	}
 	return strings.Join(names, ", ")
 }

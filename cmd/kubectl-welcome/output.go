@@ -13,19 +13,14 @@ import (
 // marshalled is what -o json or yaml prints, with what a terminal obeys spelt out: what reads it gets the same.
 func marshalled(content any, output string) (string, error) {
 	text, err := json.MarshalIndent(content, "", "  ")
-	if err != nil {
-		return "", err
+	text = []byte(terminal.Escaped(string(text)) + "\n") // YAML takes no raw control characters
+	if output != "yaml" || err != nil {
+		return string(text), err
 	}
-	escaped := terminal.Escaped(string(text)) // YAML takes no raw control characters
-	if output == "yaml" {
-		if text, err = yaml.JSONToYAML([]byte(escaped)); err != nil {
-			return "", err
-		}
-		if escaped = terminal.Escaped(string(text)); escaped != string(text) {
-			return quoted(text)
-		}
+	if text, err = yaml.JSONToYAML(text); err != nil || terminal.Escaped(string(text)) == string(text) {
+		return string(text), err
 	}
-	return strings.TrimSpace(escaped) + "\n", nil
+	return quoted(text)
 }
 
 // quoted is YAML with double quotes around what has characters that a terminal obeys: only there can they be spelt out.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"reflect"
 	"testing"
 
@@ -38,6 +39,17 @@ func TestMarshalledControlCharacters(t *testing.T) {
 		read := map[string]any{}
 		if err := yaml.Unmarshal([]byte(text), &read); err != nil || !reflect.DeepEqual(read, content) {
 			t.Errorf("%s reads as %q, %v", output, read, err)
+		}
+	}
+}
+
+// What a text ends with belongs to it.
+func TestMarshalledEnds(t *testing.T) {
+	for _, end := range []string{"\n\n", "\u00a0", " "} {
+		text, err := marshalled(map[string]string{"last": "e" + end}, "yaml")
+		read := map[string]string{}
+		if err := errors.Join(err, yaml.Unmarshal([]byte(text), &read)); err != nil || read["last"] != "e"+end {
+			t.Errorf("%q reads as %q, %v", text, read["last"], err)
 		}
 	}
 }
