@@ -387,7 +387,7 @@ dist/plugins/kubectl-welcome-%: FORCE
 release: $(call platform-binaries,welcome-operator welcome scorecard) $(PLUGINS) $(addprefix $(BIN)/,kustomize operator-sdk opm $(if $(COSIGN_KEY),cosign)) ## Make all of a release in dist/release: make release VERSION=0.2.0 [COSIGN_KEY=cosign.key]
 	@PLUGINS='$(PLUGINS)' hack/release.sh $(VERSION) $(IMG) $(OPERAND_IMG) $(SCORECARD_IMG) $(BUNDLE_IMG) $(CATALOG_IMG) '$(COSIGN_KEY)'
 
-##@ Tools (built from Go modules into bin/, once per change of their go.mod)
+##@ Tools: make bin/kubectl, bin/helm, bin/kustomize, … (built from Go modules, once per change of their go.mod)
 
 # About how many seconds each takes with cold caches on 2 idle cores. What tools of one set share is compiled with the first.
 COLD_SECONDS := kube-apiserver=240 kubelet=70 kube-controller-manager=30 kubectl=20 etcd=10 kube-proxy=10 coredns=10 networkpolicies=15 metrics-server=15 kube-scheduler=10 kustomize=5 \

@@ -206,7 +206,7 @@ func (a *adoption) begin(ctx context.Context, kinds []*meta.RESTMapping) error {
 	}
 	for _, obj := range plan.given {
 		if err := a.give(ctx, obj); err != nil {
-			return fmt.Errorf("give %s to %s: %w\nTo go on, run it again. To go back: %s", named(obj), label(a.obj), err, a.takeBack(plan.given))
+			return fmt.Errorf("give %s to %s: %w\nTo go on, run it again. To go back: %s", inWords(obj), label(a.obj), err, a.takeBack(plan.given))
 		}
 	}
 	api, err := a.client()
@@ -221,12 +221,6 @@ func (a *adoption) begin(ctx context.Context, kinds []*meta.RESTMapping) error {
 	a.printf("%s in %s is made, and %s given to it\n", label(a.obj), a.namespace, counted(len(plan.given), "object"))
 	return a.finish(ctx)
 }
-
-// strict has the API server refuse fields that the kind does not have, which it would drop otherwise.
-const strict = client.FieldValidation(metav1.FieldValidationStrict)
-
-// unknownFields is what the API server says before it names them.
-const unknownFields = "strict decoding error: "
 
 // servedFor is the kind that the operator makes of the chart of a release.
 func (a *adoption) servedFor(ctx context.Context, kinds []*meta.RESTMapping, rel *helmrelease.Release, objects []*unstructured.Unstructured) (*servedKind, boot.PublishedEntry, error) {

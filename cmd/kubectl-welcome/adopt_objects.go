@@ -23,52 +23,18 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// manifestObjects are the objects of a manifest, and of lists in it.
-func manifestObjects(manifest string) ([]*unstructured.Unstructured, error) {
-	objects, err := object.Documents(strings.NewReader(manifest))
-	if err != nil {
-		return nil, fmt.Errorf("read the manifest: %w", err)
-	}
-	return objects, nil
-}
-
-// liveOf reads an object of a release in a namespace, nil if it is not there.
-func (c *cluster) liveOf(ctx context.Context, obj *unstructured.Unstructured, namespace string) (*unstructured.Unstructured, error) {
-	mapper, err := c.flags.ToRESTMapper()
-	if err != nil {
-		return nil, err
-	}
-	api, err := c.client()
-	if err != nil {
-		return nil, err
-	}
-	kind, err := mapper.RESTMapping(obj.GroupVersionKind().GroupKind(), obj.GroupVersionKind().Version)
-	if err != nil {
-		return nil, err
-	}
-	key := client.ObjectKey{Name: obj.GetName()}
-	if kind.Scope.Name() == "namespace" {
-		key.Namespace = namespace // no chart of the operator may name another one
-	}
-	live := object.Empty(obj.GroupVersionKind())
-	if err := api.Get(ctx, key, live); err != nil {
-		return nil, client.IgnoreNotFound(err)
-	}
-	return live, nil
-}
-
 // isSame is whether two objects are one, in whatever versions.
 func isSame(a, b *unstructured.Unstructured) bool {
 	return a.GroupVersionKind().GroupKind() == b.GroupVersionKind().GroupKind() && a.GetName() == b.GetName()
 }
 
-// named is an object in words, as in Deployment hello.
-func named(obj *unstructured.Unstructured) string { return obj.GetKind() + " " + obj.GetName() }
+// inWords is an object in words, as in Deployment hello.
+func inWords(obj *unstructured.Unstructured) string { return obj.GetKind() + " " + obj.GetName() }
 
 func namesOf(objects []*unstructured.Unstructured) string {
 	names := make([]string, len(objects))
 	for i, obj := range objects {
-		names[i] = safe(named(obj))
+		names[i] = safe(inWords(obj))
 	}
 	return strings.Join(names, ", ")
 }

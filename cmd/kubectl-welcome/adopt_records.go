@@ -27,9 +27,6 @@ type helmRecords struct {
 	namespace, name string
 }
 
-// maxHelmRecord bounds what a record of Helm's is unpacked to, in bytes. It has the whole chart, which those of the operator leave out: the Secret of a large one has some 10 MiB.
-const maxHelmRecord = 32 << 20
-
 func (c *cluster) helmRecords(namespace, name string) (*helmRecords, error) {
 	api, err := c.client()
 	if err != nil {

@@ -39,7 +39,7 @@ type diffOptions struct {
 func NewCmdDiff(c *cluster) *cobra.Command {
 	var o diffOptions
 	cmd := &cobra.Command{
-		Use:   "diff [NAME | KIND/NAME | -l SELECTOR | -A] [--chart DIR] [--set KEY=VALUE | -f FILE]",
+		Use:   "diff [NAME | KIND/NAME | KIND/ ... | -l SELECTOR | -A] [--chart DIR] [--set KEY=VALUE | -f FILE]",
 		Short: "Say what would change, with another chart or another spec, or as things are",
 		Long: `Say what would change in the objects of custom resources if this chart, or this spec, were applied. Without either: what the operator would put back now.
 

@@ -17,7 +17,6 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/guard"
 	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/release"
-	"demo.welcome.domain/welcome-operator/internal/terminal"
 )
 
 // what would be done to an object.
@@ -91,7 +90,7 @@ func text(content map[string]any) string {
 	if err != nil {
 		return err.Error()
 	}
-	return terminal.Escaped(written) // YAML spells out the rest
+	return written
 }
 
 // tidy is an object without what the API server keeps in it, and controllers.

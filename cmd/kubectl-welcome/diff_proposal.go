@@ -11,6 +11,7 @@ import (
 	"helm.sh/helm/v3/pkg/strvals"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
@@ -19,8 +20,17 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
+// strict has the API server refuse fields that the kind does not have, which it would drop otherwise.
+const strict = client.FieldValidation(metav1.FieldValidationStrict)
+
+// unknownFields is what the API server says before it names them.
+const unknownFields = "strict decoding error: "
+
 // proposals are the custom resources that are meant, with what is to become of them. Beside an error that is unlisted, there are those that could be read.
 func (c *cluster) proposals(ctx context.Context, o diffOptions, args []string) ([]ask, error) {
+	if err := setIn(&unstructured.Unstructured{Object: map[string]any{}}, o.set); err != nil {
+		return nil, err // it is mistyped
+	}
 	var asks []ask
 	if len(o.files) == 0 {
 		found, missing := c.find(ctx, o.selection, args)

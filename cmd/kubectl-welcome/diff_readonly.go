@@ -2,17 +2,12 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -66,26 +61,4 @@ func (o onlyDryRuns) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, errNoDryRun
 	}
 	return o.next.RoundTrip(request)
-}
-
-// isNoRight is whether the caller may not ask. What an admission plugin forbids is forbidden to the operator, too.
-func isNoRight(err error) bool {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return false
-	}
-	says := status.Status().Message
-	return apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) && strings.Contains(says, `User "`) && strings.Contains(says, " cannot ")
-}
-
-// isForNow is whether the API server only says that it can't answer now, as it may where a webhook is away.
-func isForNow(err error) bool {
-	return apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err)
-}
-
-// isOutage is whether there was no answer.
-func isOutage(err error) bool {
-	var ofURL *url.Error
-	var ofNet net.Error
-	return errors.As(err, &ofURL) || errors.As(err, &ofNet) || errors.Is(err, context.DeadlineExceeded)
 }

@@ -154,40 +154,6 @@ func diffSummary(kind string, results []result) string {
 	return text + "; " + strings.Join(parts, ", ")
 }
 
-func mostCommon(counts map[string]int) []string {
-	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b)) })
-}
-
-// counted is a number of objects of a kind in words.
-func counted(n int, kind string) string {
-	switch {
-	case n == 1:
-	case strings.HasSuffix(kind, "y") && !strings.HasSuffix(kind, "ay"):
-		kind = strings.TrimSuffix(kind, "y") + "ies"
-	case strings.HasSuffix(kind, "s"):
-		kind += "es"
-	default:
-		kind += "s"
-	}
-	return fmt.Sprintf("%d %s", n, kind)
-}
-
-// coloured is a diff for who reads it in a terminal.
-func coloured(diff string) string {
-	lines := strings.Split(diff, "\n")
-	for i, line := range lines {
-		switch {
-		case strings.HasPrefix(line, "+"):
-			lines[i] = good(line)
-		case strings.HasPrefix(line, "-"):
-			lines[i] = bad(line)
-		case strings.HasPrefix(line, "@@"):
-			lines[i] = busy(line)
-		}
-	}
-	return strings.Join(lines, "\n")
-}
-
 // indented is a reason of several lines below a title.
 func indented(reason string) string {
 	var lines []string

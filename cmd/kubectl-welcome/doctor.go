@@ -73,9 +73,12 @@ func (c *cluster) report(ctx context.Context, p *patient) error {
 		case len(found) == 0:
 			c.printf("%s       %s: %s\n", good("OK"), check.name, safe(looked))
 		}
-		for _, one := range found {
+		for i, one := range found {
 			problems++
-			c.printf("%s  %s: %s\n         → %s\n", bad("PROBLEM"), check.name, safe(one.problem), safe(one.remedy))
+			c.printf("%s  %s: %s\n", bad("PROBLEM"), check.name, safe(one.problem))
+			if i == len(found)-1 || found[i+1].remedy != one.remedy { // one mends all of them
+				c.printf("         → %s\n", safe(one.remedy))
+			}
 		}
 	}
 	if problems+unknown == 0 {

@@ -118,12 +118,16 @@ func crdsFit(ctx context.Context, p *patient) (string, []finding, error) {
 	if err != nil {
 		return "", nil, err
 	}
+	apply := "make install, or kubectl apply --server-side -f config/crd/bases"
+	if len(p.files) > 0 {
+		apply = p.deploys(operator{})
+	}
+	remedy := apply + "; under OLM: upgrade the operator"
 	var names []string
 	var found []finding
 	for _, want := range crds {
 		is := &apiextensionsv1.CustomResourceDefinition{}
 		names = append(names, want.Name)
-		const remedy = "make install, or kubectl apply --server-side -f config/crd/bases; under OLM: upgrade the operator"
 		live := object.Empty(want.GroupVersionKind())
 		err := p.Get(ctx, client.ObjectKeyFromObject(want), live)
 		if apierrors.IsNotFound(err) {
@@ -219,7 +223,7 @@ func rightsSuffice(ctx context.Context, p *patient) (string, []finding, error) {
 		for _, what := range slices.Sorted(maps.Keys(missing)) {
 			found = append(found, finding{
 				fmt.Sprintf("%s may not %s %s", o.account(), strings.Join(missing[what], ", "), what),
-				fmt.Sprintf("make deploy puts config/rbac back; under OLM: kubectl -n %s describe csv; which right is whose: kubectl auth can-i --list --as=%s", o.Namespace, o.account()),
+				fmt.Sprintf("%s puts it back; under OLM: kubectl -n %s describe csv; which rights it has: kubectl auth can-i --list --as=%s", p.deploys(o), o.Namespace, o.account()),
 			})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -34,8 +35,9 @@ type patient struct {
 	*cluster
 	client.Client
 	operators []operator
-	// needs are the CRDs, roles and bindings that an operator needs.
+	// needs are the CRDs, roles and bindings that an operator needs, from files, or else from config/.
 	needs []*unstructured.Unstructured
+	files []string
 	// customResources are those of all kinds that are served, as far as these could be listed.
 	customResources []unstructured.Unstructured
 	// unlisted is why some kinds, or all, are missing among them.
@@ -105,7 +107,7 @@ func (c *cluster) examine(ctx context.Context, files []string) (*patient, error)
 	if err != nil {
 		return nil, err
 	}
-	p := &patient{cluster: c, Client: api}
+	p := &patient{cluster: c, Client: api, files: files}
 	if p.needs, err = needs(files); err != nil {
 		return nil, err
 	}
@@ -145,6 +147,18 @@ func (p *patient) meant(deployments []appsv1.Deployment) (named []operator) {
 		named = append(named, others...)
 	}
 	return named
+}
+
+// deploys is the command that gives an operator its rights back.
+func (p *patient) deploys(o operator) string {
+	switch {
+	case len(p.files) > 0: // as make kind INTO= says
+		return "kubectl apply --server-side --kustomize " + filepath.Dir(p.files[0])
+	case o.options.Shard != "": // make deploy would add an operator that is none
+		return "hack/deployment.sh IMG OPERAND_IMG config/shards | kubectl apply --server-side -f - (docs/shards.md)"
+	default:
+		return "make deploy (with IMG and OPERAND_IMG as before)"
+	}
 }
 
 // crds are those in needs.

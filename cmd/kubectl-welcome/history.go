@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -193,13 +192,6 @@ func flatten(path string, values any, into map[string]string) {
 	}
 	text, _ := json.Marshal(values) // of what was JSON
 	into[path] = string(text)
-}
-
-// union of the keys of two maps, sorted.
-func union[V any](a, b map[string]V) []string {
-	keys := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
-	slices.Sort(keys)
-	return slices.Compact(keys)
 }
 
 // showHistory prints revisions, newest first.

@@ -19,7 +19,7 @@ import (
 // NewCmdPause has the operator leave custom resources alone.
 func NewCmdPause(c *cluster) *cobra.Command {
 	return newCmdPausing(c, true, &cobra.Command{
-		Use:   "pause [NAME | KIND/NAME ... | -l SELECTOR | -A]",
+		Use:   "pause [NAME | KIND/NAME | KIND/ ... | -l SELECTOR | -A]",
 		Short: "Have the operator leave custom resources alone",
 		Long: `Have the operator leave custom resources alone: nothing of them is applied, repaired or looked at until they are resumed. A deletion
 goes through. Their pods go on running.`,
@@ -33,7 +33,7 @@ kubectl welcome pause -A`),
 // NewCmdResume ends what NewCmdPause has begun.
 func NewCmdResume(c *cluster) *cobra.Command {
 	return newCmdPausing(c, false, &cobra.Command{
-		Use:   "resume [NAME | KIND/NAME ... | -l SELECTOR | -A]",
+		Use:   "resume [NAME | KIND/NAME | KIND/ ... | -l SELECTOR | -A]",
 		Short: "Have the operator serve custom resources again that were paused",
 		Long:  `Have the operator serve custom resources again that were paused. What was edited or has drifted meanwhile is applied now.`,
 		Example: examples(`
@@ -124,7 +124,7 @@ func (c *cluster) awaitPaused(ctx context.Context, w waiting, obj *unstructured.
 		r := reportOf(obj)
 		if pause {
 			ready := meta.FindStatusCondition(r.Conditions, status.Ready)
-			return "Waiting for the operator to see it", ready != nil && ready.Reason == status.ReasonPaused, nil
+			return "Waiting for the operator to see it. " + elseDoctor, ready != nil && ready.Reason == status.ReasonPaused, nil
 		}
 		return label(obj) + ": " + r.Message, r.Ready == metav1.ConditionTrue, nil
 	})

@@ -78,7 +78,7 @@ func (c *cluster) awaitReconciled(ctx context.Context, w waiting, obj *unstructu
 		if release.IsPaused(obj) {
 			return "Waiting: it is paused. To end that: kubectl welcome resume " + typed(obj), false, nil
 		}
-		return "Waiting for the operator, which does this once a minute at most", false, nil
+		return "Waiting for the operator, which does this once a minute at most. If it takes longer: kubectl welcome doctor.", false, nil
 	})
 	if err != nil {
 		return err

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -70,16 +68,6 @@ the values of the custom resource, which are rendered as by kubectl welcome diff
 	cmd.Flags().StringVar(&o.chart, "chart", "", "Where the operator's chart is, a directory or a package, if that is too large for the operator to publish it")
 	cmd.Flags().DurationVar(&o.wait.timeout, "timeout", 5*time.Minute, "How long to wait for the operator")
 	return cmd
-}
-
-// confirm asks the caller.
-func (c *cluster) confirm(question string) error {
-	c.notef("%s [y/N] ", question)
-	answer, _ := bufio.NewReader(c.In).ReadString('\n')
-	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return errors.New("nothing was done (--yes does not ask)")
-	}
-	return nil
 }
 
 // release goes on from wherever an earlier run has come: first there is Helm's record, then the custom resource goes and leaves its objects, then these lose the
@@ -199,8 +187,18 @@ func (c *cluster) hand(ctx context.Context, o releaseOptions, secrets corev1clie
 			return "", false, fmt.Errorf("somebody has made another %s, which takes over what this one leaves: see to it that nobody does (GitOps?); Helm's record goes by kubectl delete secret -n %s -l %s=%s",
 				label(obj), obj.GetNamespace(), releasedFrom, obj.GetUID())
 		}
-		return fmt.Sprintf("%s goes, and leaves its objects, when who has set its finalizers is done: %s", label(obj), strings.Join(now.GetFinalizers(), ", ")), false, nil
+		return fmt.Sprintf("Waiting %s at most (then run it again) for who takes the finalizers off %s: %s", o.wait.timeout, label(obj), strings.Join(whose(now.GetFinalizers()), ", ")), false, nil
 	})
+}
+
+// whose are finalizers, with who takes them off.
+func whose(finalizers []string) []string {
+	known := map[string]string{status.Finalizer: " (the operator)", metav1.FinalizerOrphanDependents: " (Kubernetes' garbage collector, once the objects are nobody's)"}
+	words := make([]string, len(finalizers))
+	for i, finalizer := range finalizers {
+		words[i] = finalizer + known[finalizer]
+	}
+	return words
 }
 
 // areKept is whether all objects of a record are there, and are no longer owner's: what goes with it is either gone or still owned. What is in no namespace
@@ -234,7 +232,7 @@ func recorded(secret *corev1.Secret) (*helmrelease.Release, []*unstructured.Unst
 // handPaused is the way from the pause to the deletion.
 func (c *cluster) handPaused(ctx context.Context, o releaseOptions, secrets corev1client.SecretInterface, obj *unstructured.Unstructured) error {
 	if err := c.awaitPaused(ctx, o.wait, obj, true); err != nil {
-		return fmt.Errorf("the operator does not say that it has paused %s; does it run? kubectl welcome doctor: %w", label(obj), err)
+		return fmt.Errorf("the operator does not say that it has paused %s: %w", label(obj), err)
 	}
 	if err := c.recordFor(ctx, o, secrets, obj); err != nil {
 		return err
@@ -298,7 +296,10 @@ func (c *cluster) appliedRelease(ctx context.Context, o releaseOptions, obj *uns
 		return nil, fmt.Errorf("find out what the operator has applied: %w", err)
 	}
 	rel, err := kind.Applied(ctx, obj, kind.unknown)
-	if err != nil {
+	switch {
+	case isNoRight(err):
+		return nil, err
+	case err != nil:
 		return nil, fmt.Errorf("nothing proves what the operator has applied: %w. Where it is paused, kubectl welcome resume %[2]s; or kubectl welcome reconcile %[2]s --force; then try again", err, typed(obj))
 	}
 	now := helmtime.Now()

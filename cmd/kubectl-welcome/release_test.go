@@ -52,3 +52,10 @@ func TestTrialSecrets(t *testing.T) {
 		t.Errorf("it has changed %d Secrets", api.changed)
 	}
 }
+
+func TestWhose(t *testing.T) {
+	got := whose([]string{"uninstall-helm-release", "orphan", "example.com/theirs"})
+	if want := []string{"uninstall-helm-release (the operator)", "orphan (Kubernetes' garbage collector, once the objects are nobody's)", "example.com/theirs"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}

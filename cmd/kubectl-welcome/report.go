@@ -66,6 +66,9 @@ var unhealthy = []string{status.ReasonImagePullFailed, status.ReasonCrashLooping
 // notSeen is the reason where the condition Ready tells nothing of the spec as it is now.
 const notSeen = "NotSeen"
 
+// elseDoctor is what to do where an operator does not answer.
+const elseDoctor = "If that takes longer than a moment: kubectl welcome doctor."
+
 // reportOf says of a custom resource what it says itself. It asks nobody.
 func reportOf(obj *unstructured.Unstructured) *report {
 	s := status.Of(obj)
@@ -85,11 +88,11 @@ func reportOf(obj *unstructured.Unstructured) *report {
 	switch {
 	case ready == nil:
 		r.Reason, r.Turn = notSeen, operators
-		r.Message = "No operator has looked at it yet: is one running that serves this kind, this namespace and these labels?"
+		r.Message = "No operator has looked at it yet: is one running that serves this kind, this namespace and these labels? " + elseDoctor
 		return r
 	case ready.ObservedGeneration != obj.GetGeneration() && !pausing && obj.GetDeletionTimestamp() == nil:
 		r.Reason, r.Turn = notSeen, operators
-		r.Message = "The operator has not looked at its spec as it is now. Before, it was: " + ready.Message
+		r.Message = "The operator has not looked at its spec as it is now. " + elseDoctor + " Before, it was: " + ready.Message
 		return r
 	}
 	r.Ready, r.Reason, r.Since = ready.Status, ready.Reason, &ready.LastTransitionTime
@@ -106,7 +109,7 @@ func reportOf(obj *unstructured.Unstructured) *report {
 			r.Turn, r.Message = othersTurn, "It is deleted when who has set these finalizers is done: "+strings.Join(obj.GetFinalizers(), ", ")
 		} else if ready.ObservedGeneration != obj.GetGeneration() { // a deletion counts as an edit
 			r.Ready, r.Reason = metav1.ConditionUnknown, notSeen
-			r.Message = "The operator has yet to see that it is to be deleted. If that takes longer than a moment: kubectl welcome doctor. Before, it was: " + ready.Message
+			r.Message = "The operator has yet to see that it is to be deleted. " + elseDoctor + " Before, it was: " + ready.Message
 		} else if is(status.Stalled) {
 			r.Turn = yours
 		}

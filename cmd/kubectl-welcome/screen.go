@@ -41,6 +41,22 @@ func (r *report) painted(text string) string {
 	}
 }
 
+// coloured is a diff for who reads it in a terminal.
+func coloured(diff string) string {
+	lines := strings.Split(diff, "\n")
+	for i, line := range lines {
+		switch {
+		case strings.HasPrefix(line, "+"):
+			lines[i] = good(line)
+		case strings.HasPrefix(line, "-"):
+			lines[i] = bad(line)
+		case strings.HasPrefix(line, "@@"):
+			lines[i] = busy(line)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
 // turns says whose turn it is.
 var turns = map[turn]string{
 	nobodys: "Nobody has to do anything.", yours: "It is your turn.", operators: "It is the operator's turn: wait.", clusters: "It is the cluster's turn: wait.",

@@ -101,12 +101,3 @@ shop        welcome/hello   True      nobody   3          24h   Healthy
 		t.Errorf("got\n%s", out.String())
 	}
 }
-
-// What others wrote breaks no output for scripts.
-func TestMarshalledControlCharacters(t *testing.T) {
-	for output, want := range map[string]string{"json": "{\n  \"message\": \"a\\u009b2J\\u202e\"\n}\n", "yaml": "message: \"a\\x9B2J\u202e\"\n"} {
-		if text, err := marshalled(map[string]string{"message": "a\u009b2J\u202e"}, output); err != nil || text != want {
-			t.Errorf("%s: %q, %v", output, text, err)
-		}
-	}
-}

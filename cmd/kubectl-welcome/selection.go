@@ -95,13 +95,15 @@ func (c *cluster) find(ctx context.Context, s selection, args []string) ([]unstr
 		switch {
 		case isOutage(err) || ctx.Err() != nil:
 			return nil, err
-		case apierrors.IsForbidden(err) && s.all:
-			failed = append(failed, fmt.Errorf("%w\nWithout rights in all namespaces, leave out -A and name yours by -n", err))
 		case apierrors.IsNotFound(err) && len(args) == 0: // somebody has deleted the CRD meanwhile
 		case err != nil: // of one kind, whose conversion webhook is away, say
 			failed = append(failed, fmt.Errorf("list %s: %w", kind.Resource.Resource, err))
 		}
 		found = append(found, list...)
+	}
+	if s.all && slices.ContainsFunc(failed, apierrors.IsForbidden) {
+		last := &failed[len(failed)-1]
+		*last = fmt.Errorf("%w\nWithout rights in all namespaces, leave out -A and name yours by -n", *last)
 	}
 	return found, among(failed, len(kinds))
 }
@@ -126,16 +128,13 @@ func oneName(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// one finds the only custom resource that an argument means.
+// one reads the custom resource that an argument means.
 func (c *cluster) one(ctx context.Context, arg string) (*unstructured.Unstructured, error) {
-	found, err := c.find(ctx, selection{}, []string{arg})
+	namespace, err := c.namespace()
 	if err != nil {
 		return nil, err
 	}
-	if len(found) != 1 {
-		return nil, fmt.Errorf("%s means %d custom resources: name one", arg, len(found))
-	}
-	return &found[0], nil
+	return c.named(ctx, namespace, arg)
 }
 
 // list reads objects of a kind, in portions that the API server likes.
@@ -171,6 +170,9 @@ func cutName(arg string) (kind, name string) {
 // named reads the custom resource that NAME or KIND/NAME means.
 func (c *cluster) named(ctx context.Context, namespace, arg string) (*unstructured.Unstructured, error) {
 	resource, name := cutName(arg)
+	if name == "" { // of a variable of a script that is not set, say
+		return nil, fmt.Errorf("%q has no name: write NAME or KIND/NAME", arg)
+	}
 	kind, err := c.kind(ctx, resource)
 	if err != nil {
 		return nil, err

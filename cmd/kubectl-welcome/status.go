@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -11,9 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-	"sigs.k8s.io/yaml"
-
-	"demo.welcome.domain/welcome-operator/internal/terminal"
 )
 
 // notReady is the exit code of status if it could look, and not all are Ready.
@@ -28,7 +24,7 @@ func NewCmdStatus(c *cluster) *cobra.Command {
 	var output string
 	var watch bool
 	cmd := &cobra.Command{
-		Use:   "status [NAME | KIND/NAME ... | KIND/ | -l SELECTOR | -A]",
+		Use:   "status [NAME | KIND/NAME | KIND/ ... | -l SELECTOR | -A]",
 		Short: "Say whether custom resources are well, and if not, whose turn it is",
 		Long: `Say whether custom resources are well, and if not, whose turn it is.
 
@@ -119,16 +115,6 @@ func (c *cluster) status(ctx context.Context, s selection, args []string, output
 		table(&out, reports, output == "wide", time.Now())
 	}
 	return out.String(), reports, missing
-}
-
-// marshalled is what -o json or yaml prints. YAML is made of JSON that has no raw control characters, which it does not take.
-func marshalled(content any, output string) (string, error) {
-	text, err := json.MarshalIndent(content, "", "  ")
-	text = []byte(terminal.Escaped(string(text)))
-	if output == "yaml" && err == nil {
-		text, err = yaml.JSONToYAML(text)
-	}
-	return string(bytes.TrimSpace(text)) + "\n", err
 }
 
 // watchStatus prints again what has changed, on a cleared screen if there is one.

@@ -1,15 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,7 +37,7 @@ func (c *cluster) await(ctx context.Context, w waiting, check func(context.Conte
 			step, done, err = "Waiting for the API server: "+err.Error(), false, nil
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
-			return fmt.Errorf("not done after %s (--timeout): %s", w.timeout, told)
+			return fmt.Errorf("not done after %s (--timeout): %s", w.timeout, cmp.Or(told, "the API server has not answered"))
 		}
 		if err != nil {
 			return err
@@ -56,16 +54,6 @@ func (c *cluster) await(ctx context.Context, w waiting, check func(context.Conte
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
-}
-
-// passes is whether an error is about the moment, as while an API server is replaced, and no answer.
-func passes(err error) bool {
-	var answer apierrors.APIStatus
-	if errors.As(err, &answer) {
-		return answer.Status().Code == http.StatusTooManyRequests || answer.Status().Code >= http.StatusInternalServerError
-	}
-	var transport *url.Error
-	return errors.As(err, &transport)
 }
 
 // again reads an object anew.

@@ -27,6 +27,7 @@ your own rights. The flags that all commands of kubectl have ("kubectl options")
 		SilenceErrors: true, // told by main, once
 		SilenceUsage:  true, // it would hide what went wrong
 	}
+	cmd.CompletionOptions.DisableDefaultCmd = true // kubectl asks by what make install-plugin puts beside the plugin
 	cmd.SetIn(streams.In)
 	cmd.SetOut(streams.Out)
 	cmd.SetErr(streams.ErrOut)

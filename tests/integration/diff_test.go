@@ -156,6 +156,7 @@ func TestDiffOfASpec(t *testing.T) {
 	s.expect(diff("--set", "networkPolicy.enabled=true"), 1, "2 of 2 Welcomes change; 2 NetworkPolicies are made\n", "+kind: NetworkPolicy")
 	s.expect(diff("hello", "--set", "replicas=-1"), 1, "0 of 1 Welcome change; 1 would be refused: ", "spec.replicas")
 	s.expect(diff("hello", "--set", "replica=2"), 1, "1 would be refused: ", `unknown field "spec.replica"`) // as kubectl apply has it
+	s.expect(diff("hello", "--set", "replicas"), 2, `error: --set replicas: key "replicas" has no value`)    // 1 would say that something changes
 	s.expect(diff("hello", "--set", "ingress.enabled=true,ingress.host=example.com"), 1, "1 would be refused: ", "not allowed: ", "example.com")
 
 	s.edit("other", kit.Set("networkPolicy.enabled", true))

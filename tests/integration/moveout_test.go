@@ -181,7 +181,7 @@ func TestRelease(t *testing.T) {
 		}
 		return nil
 	})
-	s.expect(s.plugin("release", "hello", "--yes", "--timeout=1s"), 1, "not done after 1s", "when who has set its finalizers is done: example.com/theirs")
+	s.expect(s.plugin("release", "hello", "--yes", "--timeout=1s"), 1, "not done after 1s", "Waiting 1s at most (then run it again) for who takes the finalizers off welcome/hello: example.com/theirs")
 	s.keptSince(before, nil)
 	s.must(env.Client.Patch(ctx, s.welcome("hello"), client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
 	s.awaitGone(hello, "hello")

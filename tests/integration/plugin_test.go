@@ -115,6 +115,9 @@ func TestPluginFindsCustomResources(t *testing.T) {
 	s.expect(s.plugin("status", "hello", "nobody", "--watch"), 1, `"nobody" not found`) // which would be waited for
 	s.expect(s.plugin("status", "nothing/hello"), 1, `the cluster has no kind "nothing"`, "kubectl api-resources --categories=welcome-operator")
 	s.expect(s.plugin("status", "deployment/hello"), 1, "the operator serves no Deployment")
+	for _, command := range []string{"history", "restart", "reconcile", "release"} { // of a script whose variable is not set: there is one that could be meant
+		s.expect(s.plugin(command, "welcome/"), 1, `"welcome/" has no name: write NAME or KIND/NAME`)
+	}
 	s.expect(s.plugin("restart"), 1, "0 names, not one: kubectl welcome restart NAME | KIND/NAME")
 	s.expect(s.plugin("resume", "hello"), 0, "welcome/hello in "+s.namespace+" is not paused\n")
 	s.expect(s.plugin("stauts"), 1, "Did you mean this?\nstatus")
@@ -357,6 +360,11 @@ func TestPluginOfKindsThatComeAndGo(t *testing.T) {
 		t.Errorf("there is no release yet:\n%s%s", got.out, got.notes)
 	}
 	s.expect(s.pluginAs("tenant", tenant, "status"), 1, "welcome/hello", "passings.kinds.example.com is forbidden")
+	everywhere := s.pluginAs("tenant", tenant, "status", "-A")
+	s.expect(everywhere, 1, "welcomes.webapp.demo.welcome.domain is forbidden", "passings.kinds.example.com is forbidden", "leave out -A")
+	if advice := strings.Count(everywhere.notes, "leave out -A"); advice != 1 {
+		t.Errorf("it is advised %d times:\n%s", advice, everywhere.notes)
+	}
 	s.expect(s.pluginAs("tenant", tenant, "pause", "-l", "!no"), 1, "welcome/hello in "+s.namespace+" paused", "passings.kinds.example.com is forbidden")
 	remove()
 	if got := s.plugin("status"); got.code != 2 || strings.Contains(got.out, "passing") {

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// isNoRight is whether the caller may not ask. What an admission plugin forbids is forbidden to the operator, too.
+func isNoRight(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	says := status.Status().Message
+	return apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) && strings.Contains(says, `User "`) && strings.Contains(says, " cannot ")
+}
+
+// isForNow is whether the API server only says that it can't answer now, as it may where a webhook is away.
+func isForNow(err error) bool {
+	var answer apierrors.APIStatus
+	return errors.As(err, &answer) && (answer.Status().Code == http.StatusTooManyRequests || answer.Status().Code >= http.StatusInternalServerError)
+}
+
+// isOutage is whether there was no answer.
+func isOutage(err error) bool {
+	var ofURL *url.Error
+	var ofNet net.Error
+	return errors.As(err, &ofURL) || errors.As(err, &ofNet) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// passes is whether an error is about the moment, as while an API server is replaced.
+func passes(err error) bool { return isForNow(err) || isOutage(err) }

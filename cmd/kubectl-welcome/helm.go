@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
+)
+
+// maxHelmRecord bounds what a record of Helm's is unpacked to, in bytes. It has the whole chart, which those of the operator leave out: the Secret of a large one has some 10 MiB.
+const maxHelmRecord = 32 << 20
+
+// manifestObjects are the objects of a manifest, and of lists in it.
+func manifestObjects(manifest string) ([]*unstructured.Unstructured, error) {
+	objects, err := object.Documents(strings.NewReader(manifest))
+	if err != nil {
+		return nil, fmt.Errorf("read the manifest: %w", err)
+	}
+	return objects, nil
+}
+
+// liveOf reads an object of a release in a namespace, nil if it is not there.
+func (c *cluster) liveOf(ctx context.Context, obj *unstructured.Unstructured, namespace string) (*unstructured.Unstructured, error) {
+	mapper, err := c.flags.ToRESTMapper()
+	if err != nil {
+		return nil, err
+	}
+	api, err := c.client()
+	if err != nil {
+		return nil, err
+	}
+	kind, err := mapper.RESTMapping(obj.GroupVersionKind().GroupKind(), obj.GroupVersionKind().Version)
+	if err != nil {
+		return nil, err
+	}
+	key := client.ObjectKey{Name: obj.GetName()}
+	if kind.Scope.Name() == "namespace" {
+		key.Namespace = namespace // no chart of the operator may name another one
+	}
+	live := object.Empty(obj.GroupVersionKind())
+	if err := api.Get(ctx, key, live); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	return live, nil
+}
+
+// confirm asks the caller.
+func (c *cluster) confirm(question string) error {
+	c.notef("%s [y/N] ", question)
+	answer, _ := bufio.NewReader(c.In).ReadString('\n')
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return errors.New("nothing was done (--yes does not ask)")
+	}
+	return nil
+}
