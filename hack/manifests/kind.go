@@ -177,7 +177,7 @@ func loadChart(place string) (*chart.Chart, error) {
 		}
 		target, err := filepath.EvalSymlinks(file)
 		if err != nil {
-			return err
+			return fmt.Errorf("%q is a link that leads nowhere: put a copy in its place if that belongs to the chart, or else remove the link: %w", file, err)
 		}
 		if within, err := filepath.Rel(root, target); err != nil || !filepath.IsLocal(within) {
 			return fmt.Errorf("%q is a link to %q, which is not in the chart's directory: put a copy in its place if that belongs to the chart, or else remove the link", file, target)
@@ -424,6 +424,9 @@ func (w wanted) entry(dir string, c *chart.Chart) (text, variables string, err e
 	for _, pin := range w.pins {
 		path, value, _ := strings.Cut(pin, "=")
 		entry.OverrideValues[path] = value
+	}
+	if err := release.CheckSubcharts(c, entry.OverrideValues); err != nil {
+		return "", "", err
 	}
 	t, err := newTrial(entry, c)
 	if err != nil {

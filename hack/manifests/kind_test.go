@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -294,6 +295,58 @@ func TestValuesThatOnlyTemplatesName(t *testing.T) {
 	}
 }
 
+// What only a text turns on is tried: there are rights to make it, and what is said beside that text is a field.
+func TestWhatATextTurnsOn(t *testing.T) {
+	var entry operator.Entry
+	entry.ChartPath = chartAt(t, map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "mail: {server: '', from: '', port: 25}\nowner:\nlimits: {zone: '', cpu: 1}\n",
+		"templates/x.yaml": `{apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {
+{{- if and .Values.mail.server .Values.mail.from }}server: {{ .Values.mail.server | quote }}, from: {{ .Values.mail.from | quote }}, port: "{{ .Values.mail.port }}"{{ end }}}}
+{{- with .Values.owner }}
+---
+{apiVersion: v1, kind: LimitRange, metadata: {name: x, labels: {owner: {{ . | quote }}}}}
+{{- end }}
+{{- if .Values.limits.zone }}
+---
+{apiVersion: v1, kind: ResourceQuota, metadata: {name: x}, spec: {hard: {cpu: {{ .Values.limits.cpu }}}}}
+{{- end }}
+`,
+	})
+	api, err := loadAPI(entry, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(api.left) > 0 {
+		t.Errorf("these are no fields: %v", api.left)
+	}
+	var made []string
+	for _, m := range api.kinds {
+		made = append(made, m.kind+": "+m.when)
+	}
+	if want := []string{"ConfigMap: ", "LimitRange: texts for what is empty", "ResourceQuota: texts for what is empty"}; !slices.Equal(made, want) {
+		t.Errorf("it makes %q, not %q", made, want)
+	}
+}
+
+// A template that forgets a kind makes nothing that a cluster takes: that is said of the option with which it does, and nobody is asked to allow what has no name.
+func TestObjectWithoutKind(t *testing.T) {
+	var entry operator.Entry
+	entry.Kind = "Goodbye"
+	entry.ChartPath = chartAt(t, map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "create: true\nmount: true\n",
+		"templates/x.yaml": "{{ if .Values.create }}\napiVersion: v1\nkind: ServiceAccount\nmetadata: {name: x}\n{{ end }}\n{{ if not .Values.mount }}\nautomountServiceAccountToken: false\n{{ end }}",
+		"templates/y.yaml": "{{ if not .Values.create }}\nmetadata: {name: y}\n{{ end }}",
+	})
+	api, err := loadAPI(entry, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := kind{entry, api, nil}.report("")
+	if !strings.Contains(report, "can't be rendered with create: false and nothing else: x/templates/y.yaml makes an object without apiVersion or kind\n") || strings.Contains(report, "no right to make  ") {
+		t.Errorf("the report is:\n%s", report)
+	}
+}
+
 // What can't be made leaves nothing behind.
 func TestMakeKindLeavesNothing(t *testing.T) {
 	created, err := chartutil.Create("created", t.TempDir())
@@ -310,6 +363,7 @@ func TestMakeKindLeavesNothing(t *testing.T) {
 		"a pin of what is not there":        {wanted{chart: created, gvk: goodbyes, pins: []string{"imag.tag=1"}}, `no value "imag.tag"`},
 		"a pin of a part that is not there": {wanted{chart: created, gvk: goodbyes, pins: []string{"image.tga=1"}}, `no value "image.tga"`},
 		"a field in what is not there":      {wanted{chart: created, gvk: goodbyes, allow: []string{"labels.name"}}, `no value "labels.name"`},
+		"a chart without its subchart":      {wanted{chart: chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0, dependencies: [{name: db, version: 1.0.0}]}", "values.yaml": "a: \"\"\n", "templates/x.yaml": `a: {{ required "set a" .Values.a }}`}), gvk: goodbyes}, "charts/ lacks db"},
 		"a chart that asks for something":   {wanted{chart: chartAt(t, map[string]string{"Chart.yaml": plain["Chart.yaml"], "values.yaml": "a: \"\"\n", "templates/x.yaml": `a: {{ required "set a" .Values.a }}`}), gvk: goodbyes}, "PIN=path=value"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -337,6 +391,7 @@ func TestLinksOutOfAChart(t *testing.T) {
 		"by a path that leads up":  {"../..", false},
 		"a link to another link":   {"away", false},
 		"a directory of the chart": {"../templates", false},
+		"what is not there":        {"../LICENSE", false},
 		"a file of the chart":      {"../values.yaml", true},
 	} {
 		t.Run(name, func(t *testing.T) {
