@@ -90,7 +90,7 @@ func (i *inference) judge(path []string, o outcome, schema apiextensionsv1.JSONS
 	case !o.accepted:
 		why = "the chart can't be rendered with another one: nobody can tell what it reaches"
 	case !o.seen:
-		why = "nothing that was rendered has it: nobody can tell what it reaches"
+		why = "nothing that was rendered has it: nobody can tell what it reaches, but with a pin or a sample that turns it on"
 	}
 	if why != "" {
 		i.leave(path, why, o.reached != "")

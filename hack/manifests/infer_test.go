@@ -246,7 +246,7 @@ func infer(t *testing.T, files map[string]string, allowed ...string) (*apiextens
 // What a value reaches decides whether it is a field, however the chart comes by it.
 func TestInference(t *testing.T) {
 	schema, left := infer(t, trapsChart)
-	const unseen = "nothing that was rendered has it: nobody can tell what it reaches"
+	const unseen = "nothing that was rendered has it: nobody can tell what it reaches, but with a pin or a sample that turns it on"
 	if diff := cmp.Diff(map[string]string{
 		"image":       "reaches an image", // which a template asks for by a name that values.yaml has not
 		"hostNetwork": "reaches the node", // which is not its text

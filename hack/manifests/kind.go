@@ -455,7 +455,7 @@ func (w wanted) entry(dir string, c *chart.Chart) (text, variables string, err e
 	}
 	objects, err := t.render(scenario{values: values}, false)
 	if err != nil {
-		return "", "", fmt.Errorf("the chart can't be rendered with its defaults: give what it asks for, as PIN=path=value:\n%w", err)
+		return "", "", fmt.Errorf("the chart can't be rendered with its defaults: give what it asks for, as PIN=path=value, or, where each %s is to say its own, as a default in its values.yaml:\n%w", w.gvk.Kind, err)
 	}
 	var words []string
 	for _, r := range objects {

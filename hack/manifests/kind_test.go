@@ -98,7 +98,7 @@ func TestReport(t *testing.T) {
 		entry.Allow.Kinds = []string{kinds}
 		report := kind{entry, api, nil}.report("../x-operator")
 		for _, want := range []string{
-			"\n  a, b.c, d: nothing that was rendered has it: nobody can tell what it reaches\n",
+			"\n  a, b.c, d: nothing that was rendered has it: nobody can tell what it reaches, but with a pin or a sample that turns it on\n",
 			"\nThe operator gets no right to hand out what Role x does (x.yaml, always: no Goodbye will be ready): get on secrets: it reaches Secrets, which takes secrets: true; pinned in overrideValues, rbac: \"false\" leaves it out\n",
 			"crds/x.yaml: do so before, or have it do so by crds: true in watches.yaml (then make manifests INTO=../x-operator)\n",
 		} {
@@ -137,8 +137,8 @@ func TestReportTellsOfFixedNames(t *testing.T) {
 // An object is said to need the option that it needs, of many at once none is picked, and a role is said to be in the file in which it is.
 func TestReportBlamesNoOtherOption(t *testing.T) {
 	const role = "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: %s}, rules: [{apiGroups: [''], resources: [secrets], verbs: [get]}]}\n"
-	dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "aside: true\nmetrics: false\nmonitor: false\nprobe: false\n",
-		"templates/a.yaml": fmt.Sprintf(role, "a") + "{{ if and .Values.metrics .Values.monitor }}\n---\n{apiVersion: monitoring.coreos.com/v1, kind: ServiceMonitor, metadata: {name: x}}\n{{ end }}\n" +
+	dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "aside: true\nmetrics: false\nmonitor: false\nprobe: false\nnamed: ''\n",
+		"templates/a.yaml": fmt.Sprintf(role, "a{{ .Values.named }}") + "{{ if and .Values.metrics .Values.monitor }}\n---\n{apiVersion: monitoring.coreos.com/v1, kind: ServiceMonitor, metadata: {name: x}}\n{{ end }}\n" +
 			"{{ if .Values.probe }}\n---\n{apiVersion: monitoring.coreos.com/v1, kind: Probe, metadata: {name: x}}\n{{ end }}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {aside: '{{ .Values.aside }}'}}\n",
 		"templates/b.yaml": fmt.Sprintf(role, "b")})
 	var entry operator.Entry
@@ -152,6 +152,9 @@ func TestReportBlamesNoOtherOption(t *testing.T) {
 		if !strings.Contains(report, want) {
 			t.Errorf("the report does not have %q:\n%s", want, report)
 		}
+	}
+	if strings.Count(report, "no right to hand out") != 2 {
+		t.Errorf("a role is told of by another name, too:\n%s", report)
 	}
 }
 
@@ -325,6 +328,33 @@ func TestWhatATextTurnsOn(t *testing.T) {
 	}
 	if want := []string{"ConfigMap: ", "LimitRange: texts for what is empty", "ResourceQuota: texts for what is empty"}; !slices.Equal(made, want) {
 		t.Errorf("it makes %q, not %q", made, want)
+	}
+}
+
+// What neither an option nor a text turns on, a sample may, or a pin.
+func TestWhatASampleTurnsOn(t *testing.T) {
+	files := map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "groups: []\ntext: hello\n",
+		"templates/x.yaml": `{apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {a: b{{ if .Values.groups }}, text: {{ .Values.text | quote }}{{ end }}}}`,
+	}
+	for name, c := range map[string]struct {
+		samples []map[string]any
+		pins    map[string]string
+		left    bool
+	}{
+		"neither":  {left: true},
+		"a sample": {samples: []map[string]any{{"groups": []any{"a"}}}},
+		"a pin":    {pins: map[string]string{"groups[0]": "a"}},
+	} {
+		var entry operator.Entry
+		entry.ChartPath, entry.OverrideValues = chartAt(t, files), c.pins
+		api, err := loadAPI(entry, c.samples)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := slices.ContainsFunc(api.left, func(l leftOut) bool { return l.path == "text" }); left != c.left {
+			t.Errorf("with %s, these are no fields: %v", name, api.left)
+		}
 	}
 }
 
