@@ -108,11 +108,12 @@ func (t *trial) switched(begin scenario, paths [][]string, value any) scenario {
 	return t.switched(t.switched(begin, paths[:half], value), paths[half:], value)
 }
 
-// unsaid are the paths of all values that are empty, and may be a text. No option turns on what a template makes only where one says something.
+// unsaid are the paths of all values that are empty, and may be a text, but of those that most likely are an API or a kind, of which not every text is one. No option turns on
+// what a template makes only where one says something.
 func unsaid(values map[string]any) [][]string {
 	return slices.DeleteFunc(leaves(values, nil), func(path []string) bool {
 		value, _, _ := unstructured.NestedFieldNoCopy(values, path...)
-		return value != nil && value != ""
+		return value != nil && value != "" || slices.Contains([]string{"apiVersion", "kind"}, path[len(path)-1])
 	})
 }
 
