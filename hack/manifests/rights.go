@@ -353,7 +353,7 @@ func (k kind) tooMuchIn(m made) (all []string) {
 	for _, v := range m.objects {
 		name := v.object.GetName()
 		of := name
-		if v.when != "" { // it may be the same by another name
+		if strings.HasPrefix(v.when, textsGiven) { // it may be the same by another name
 			of = v.file
 		}
 		var reasons []string

@@ -49,7 +49,7 @@ func (t *trial) scenarios(samples []map[string]any) ([]scenario, error) {
 		everywhere := on
 		everywhere.everyAPI = true
 		said := t.switched(on, unsaid(on.values), "given")
-		said.why = "texts for what is empty"
+		said.why = textsGiven
 		for _, s := range []scenario{begin, on, t.switched(begin, options(begin.values, nil), false), everywhere, said} {
 			add(s, false)
 		}
@@ -107,6 +107,9 @@ func (t *trial) switched(begin scenario, paths [][]string, value any) scenario {
 	half := len(paths) / 2
 	return t.switched(t.switched(begin, paths[:half], value), paths[half:], value)
 }
+
+// textsGiven is why a scenario has something that needs a text where there is none by default.
+const textsGiven = "texts for what is empty"
 
 // unsaid are the paths of all values that are empty, and may be a text, but of those that most likely are an API or a kind, of which not every text is one. No option turns on
 // what a template makes only where one says something.
