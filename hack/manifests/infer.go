@@ -23,6 +23,8 @@ type inference struct {
 	// last is the path that was tried last, and tried what the scenarios became with each value there.
 	last  []string
 	tried map[string][]rendering
+	// together are those that were tried together last.
+	together lastTogether
 	// nodeByDefault is whether pods of the chart use the node, whatever an author says.
 	nodeByDefault bool
 	docs          docs
@@ -88,7 +90,7 @@ func (i *inference) judge(path []string, o outcome, schema apiextensionsv1.JSONS
 	case !o.accepted:
 		why = "the chart can't be rendered with another one: nobody can tell what it reaches"
 	case !o.seen:
-		why = "nothing that was rendered has it: nobody can tell what it reaches"
+		why = "nothing that was rendered has it: nobody can tell what it reaches, but with a pin or a sample that turns it on"
 	}
 	if why != "" {
 		i.leave(path, why, o.reached != "")
@@ -267,8 +269,8 @@ func (i *inference) object(path []string, value map[string]any) *apiextensionsv1
 	if len(path) == 0 {
 		for n := range i.scenarios {
 			i.eachName(n, &schema)
-			i.together(n, &i.texts, i.special(), &schema)
-			i.together(n, &i.numbers, i.limits, &schema)
+			i.allTogether(n, &i.texts, i.special(), &schema)
+			i.allTogether(n, &i.numbers, i.limits, &schema)
 		}
 		return &schema
 	}

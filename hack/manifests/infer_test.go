@@ -246,7 +246,7 @@ func infer(t *testing.T, files map[string]string, allowed ...string) (*apiextens
 // What a value reaches decides whether it is a field, however the chart comes by it.
 func TestInference(t *testing.T) {
 	schema, left := infer(t, trapsChart)
-	const unseen = "nothing that was rendered has it: nobody can tell what it reaches"
+	const unseen = "nothing that was rendered has it: nobody can tell what it reaches, but with a pin or a sample that turns it on"
 	if diff := cmp.Diff(map[string]string{
 		"image":       "reaches an image", // which a template asks for by a name that values.yaml has not
 		"hostNetwork": "reaches the node", // which is not its text
@@ -385,9 +385,9 @@ func TestInferenceOfWhatIsCompared(t *testing.T) {
 func TestInferenceOfTwoTogether(t *testing.T) {
 	schema, left := infer(t, map[string]string{
 		"Chart.yaml":             "{apiVersion: v2, name: x, version: 0.1.0}",
-		"values.yaml":            "schedule: ''\ntitle: hello\nother: there\n",
+		"values.yaml":            "schedule: never\ntitle: hello\nother: there\n",
 		"templates/service.yaml": "{apiVersion: v1, kind: Service, metadata: {name: x, annotations: {a: {{ .Values.schedule | quote }}, b: {{ .Values.title | quote }}, c: {{ .Values.other | quote }}}}}\n",
-		"templates/job.yaml":     "{{ if .Values.schedule }}{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: x, image: x, args: [{{ .Values.title | quote }}]}]}}{{ end }}\n",
+		"templates/job.yaml":     "{{ if ne .Values.schedule \"never\" }}{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: x, image: x, args: [{{ .Values.title | quote }}]}]}}{{ end }}\n",
 	})
 	if diff := cmp.Diff(map[string]string{"schedule": "reaches a command", "title": "reaches a command"}, left); diff != "" {
 		t.Errorf("left out (-want +got):\n%s", diff)

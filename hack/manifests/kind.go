@@ -177,7 +177,7 @@ func loadChart(place string) (*chart.Chart, error) {
 		}
 		target, err := filepath.EvalSymlinks(file)
 		if err != nil {
-			return err
+			return fmt.Errorf("%q is a link that leads nowhere: put a copy in its place if that belongs to the chart, or else remove the link: %w", file, err)
 		}
 		if within, err := filepath.Rel(root, target); err != nil || !filepath.IsLocal(within) {
 			return fmt.Errorf("%q is a link to %q, which is not in the chart's directory: put a copy in its place if that belongs to the chart, or else remove the link", file, target)
@@ -425,6 +425,9 @@ func (w wanted) entry(dir string, c *chart.Chart) (text, variables string, err e
 		path, value, _ := strings.Cut(pin, "=")
 		entry.OverrideValues[path] = value
 	}
+	if err := release.CheckSubcharts(c, entry.OverrideValues); err != nil {
+		return "", "", err
+	}
 	t, err := newTrial(entry, c)
 	if err != nil {
 		return "", "", err
@@ -452,7 +455,7 @@ func (w wanted) entry(dir string, c *chart.Chart) (text, variables string, err e
 	}
 	objects, err := t.render(scenario{values: values}, false)
 	if err != nil {
-		return "", "", fmt.Errorf("the chart can't be rendered with its defaults: give what it asks for, as PIN=path=value:\n%w", err)
+		return "", "", fmt.Errorf("the chart can't be rendered with its defaults: give what it asks for, as PIN=path=value, or, where each %s is to say its own, as a default in its values.yaml:\n%w", w.gvk.Kind, err)
 	}
 	var words []string
 	for _, r := range objects {

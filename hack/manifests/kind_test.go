@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -97,7 +98,7 @@ func TestReport(t *testing.T) {
 		entry.Allow.Kinds = []string{kinds}
 		report := kind{entry, api, nil}.report("../x-operator")
 		for _, want := range []string{
-			"\n  a, b.c, d: nothing that was rendered has it: nobody can tell what it reaches\n",
+			"\n  a, b.c, d: nothing that was rendered has it: nobody can tell what it reaches, but with a pin or a sample that turns it on\n",
 			"\nThe operator gets no right to hand out what Role x does (x.yaml, always: no Goodbye will be ready): get on secrets: it reaches Secrets, which takes secrets: true; pinned in overrideValues, rbac: \"false\" leaves it out\n",
 			"crds/x.yaml: do so before, or have it do so by crds: true in watches.yaml (then make manifests INTO=../x-operator)\n",
 		} {
@@ -136,8 +137,8 @@ func TestReportTellsOfFixedNames(t *testing.T) {
 // An object is said to need the option that it needs, of many at once none is picked, and a role is said to be in the file in which it is.
 func TestReportBlamesNoOtherOption(t *testing.T) {
 	const role = "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: %s}, rules: [{apiGroups: [''], resources: [secrets], verbs: [get]}]}\n"
-	dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "aside: true\nmetrics: false\nmonitor: false\nprobe: false\n",
-		"templates/a.yaml": fmt.Sprintf(role, "a") + "{{ if and .Values.metrics .Values.monitor }}\n---\n{apiVersion: monitoring.coreos.com/v1, kind: ServiceMonitor, metadata: {name: x}}\n{{ end }}\n" +
+	dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "aside: true\nmetrics: false\nmonitor: false\nprobe: false\nnamed: ''\n",
+		"templates/a.yaml": fmt.Sprintf(role, "a{{ .Values.named }}") + "{{ if and .Values.metrics .Values.monitor }}\n---\n{apiVersion: monitoring.coreos.com/v1, kind: ServiceMonitor, metadata: {name: x}}\n{{ end }}\n" +
 			"{{ if .Values.probe }}\n---\n{apiVersion: monitoring.coreos.com/v1, kind: Probe, metadata: {name: x}}\n{{ end }}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {aside: '{{ .Values.aside }}'}}\n",
 		"templates/b.yaml": fmt.Sprintf(role, "b")})
 	var entry operator.Entry
@@ -151,6 +152,9 @@ func TestReportBlamesNoOtherOption(t *testing.T) {
 		if !strings.Contains(report, want) {
 			t.Errorf("the report does not have %q:\n%s", want, report)
 		}
+	}
+	if strings.Count(report, "no right to hand out") != 2 {
+		t.Errorf("a role is told of by another name, too:\n%s", report)
 	}
 }
 
@@ -294,6 +298,85 @@ func TestValuesThatOnlyTemplatesName(t *testing.T) {
 	}
 }
 
+// What only a text turns on is tried: there are rights to make it, and what is said beside that text is a field.
+func TestWhatATextTurnsOn(t *testing.T) {
+	var entry operator.Entry
+	entry.ChartPath = chartAt(t, map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "mail: {server: '', from: '', port: 25}\nowner:\nlimits: {apiVersion: '', zone: '', cpu: 1}\n",
+		"templates/x.yaml": `{apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {
+{{- if and .Values.mail.server .Values.mail.from }}server: {{ .Values.mail.server | quote }}, from: {{ .Values.mail.from | quote }}, port: "{{ .Values.mail.port }}"{{ end }}}}
+{{- with .Values.owner }}
+---
+{apiVersion: v1, kind: LimitRange, metadata: {name: x, labels: {owner: {{ . | quote }}}}}
+{{- end }}
+{{- if .Values.limits.zone }}
+---
+{apiVersion: {{ .Values.limits.apiVersion | default "v1" }}, kind: ResourceQuota, metadata: {name: x}, spec: {hard: {cpu: {{ .Values.limits.cpu }}}}}
+{{- end }}
+`,
+	})
+	api, err := loadAPI(entry, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []leftOut{{"limits.apiVersion", "reaches an extra object", true}}; !slices.Equal(api.left, want) {
+		t.Errorf("these are no fields: %v", api.left)
+	}
+	var made []string
+	for _, m := range api.kinds {
+		made = append(made, m.kind+": "+m.when)
+	}
+	if want := []string{"ConfigMap: ", "LimitRange: texts for what is empty", "ResourceQuota: texts for what is empty"}; !slices.Equal(made, want) {
+		t.Errorf("it makes %q, not %q", made, want)
+	}
+}
+
+// What neither an option nor a text turns on, a sample may, or a pin.
+func TestWhatASampleTurnsOn(t *testing.T) {
+	files := map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "groups: []\ntext: hello\n",
+		"templates/x.yaml": `{apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {a: b{{ if .Values.groups }}, text: {{ .Values.text | quote }}{{ end }}}}`,
+	}
+	for name, c := range map[string]struct {
+		samples []map[string]any
+		pins    map[string]string
+		left    bool
+	}{
+		"neither":  {left: true},
+		"a sample": {samples: []map[string]any{{"groups": []any{"a"}}}},
+		"a pin":    {pins: map[string]string{"groups[0]": "a"}},
+	} {
+		var entry operator.Entry
+		entry.ChartPath, entry.OverrideValues = chartAt(t, files), c.pins
+		api, err := loadAPI(entry, c.samples)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := slices.ContainsFunc(api.left, func(l leftOut) bool { return l.path == "text" }); left != c.left {
+			t.Errorf("with %s, these are no fields: %v", name, api.left)
+		}
+	}
+}
+
+// A template that forgets a kind makes nothing that a cluster takes: that is said of the option with which it does, and nobody is asked to allow what has no name.
+func TestObjectWithoutKind(t *testing.T) {
+	var entry operator.Entry
+	entry.Kind = "Goodbye"
+	entry.ChartPath = chartAt(t, map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "create: true\nmount: true\n",
+		"templates/x.yaml": "{{ if .Values.create }}\napiVersion: v1\nkind: ServiceAccount\nmetadata: {name: x}\n{{ end }}\n{{ if not .Values.mount }}\nautomountServiceAccountToken: false\n{{ end }}",
+		"templates/y.yaml": "{{ if not .Values.create }}\nmetadata: {name: y}\n{{ end }}",
+	})
+	api, err := loadAPI(entry, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	report := kind{entry, api, nil}.report("")
+	if !strings.Contains(report, "can't be rendered with create: false and nothing else: x/templates/y.yaml makes an object without apiVersion or kind\n") || strings.Contains(report, "no right to make  ") {
+		t.Errorf("the report is:\n%s", report)
+	}
+}
+
 // What can't be made leaves nothing behind.
 func TestMakeKindLeavesNothing(t *testing.T) {
 	created, err := chartutil.Create("created", t.TempDir())
@@ -310,6 +393,7 @@ func TestMakeKindLeavesNothing(t *testing.T) {
 		"a pin of what is not there":        {wanted{chart: created, gvk: goodbyes, pins: []string{"imag.tag=1"}}, `no value "imag.tag"`},
 		"a pin of a part that is not there": {wanted{chart: created, gvk: goodbyes, pins: []string{"image.tga=1"}}, `no value "image.tga"`},
 		"a field in what is not there":      {wanted{chart: created, gvk: goodbyes, allow: []string{"labels.name"}}, `no value "labels.name"`},
+		"a chart without its subchart":      {wanted{chart: chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0, dependencies: [{name: db, version: 1.0.0}]}", "values.yaml": "a: \"\"\n", "templates/x.yaml": `a: {{ required "set a" .Values.a }}`}), gvk: goodbyes}, "charts/ lacks db"},
 		"a chart that asks for something":   {wanted{chart: chartAt(t, map[string]string{"Chart.yaml": plain["Chart.yaml"], "values.yaml": "a: \"\"\n", "templates/x.yaml": `a: {{ required "set a" .Values.a }}`}), gvk: goodbyes}, "PIN=path=value"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -337,6 +421,7 @@ func TestLinksOutOfAChart(t *testing.T) {
 		"by a path that leads up":  {"../..", false},
 		"a link to another link":   {"away", false},
 		"a directory of the chart": {"../templates", false},
+		"what is not there":        {"../LICENSE", false},
 		"a file of the chart":      {"../values.yaml", true},
 	} {
 		t.Run(name, func(t *testing.T) {

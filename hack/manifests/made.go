@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"maps"
@@ -30,9 +31,13 @@ type variant struct {
 // kinds are those that the chart makes in some scenario, or in one where a single value is another one.
 func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 	found, known, seen := map[string]*made{}, map[*unstructured.Unstructured]bool{}, map[[sha256.Size]byte]bool{}
-	note := func(objects []rendered, when string) {
+	note := func(objects []rendered, when string) (err error) {
 		scalable := map[string]bool{}
 		for _, r := range objects {
+			if r.object.GetAPIVersion() == "" || r.object.GetKind() == "" { // which no cluster takes
+				err = fmt.Errorf("%s makes an object without apiVersion or kind", r.file)
+				continue
+			}
 			if strings.HasPrefix(r.object.GetAPIVersion(), "apps/") && r.object.GetKind() != "DaemonSet" {
 				scalable[r.object.GetKind()+r.object.GetName()] = true
 			}
@@ -50,15 +55,18 @@ func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 				found[key].objects = append(found[key].objects, variant{r, when})
 			}
 		}
+		return err
 	}
 	objects, err := t.render(scenarios[0], false)
 	if err != nil {
 		return nil, err
 	}
-	note(objects, "")
+	if err := note(objects, ""); err != nil {
+		return nil, err
+	}
 	for i, begin := range scenarios {
-		begin.why = "several options" // or what a sample says
-		single := []scenario{begin}   // first: what it has is not because of another option
+		begin.why = cmp.Or(begin.why, "several options") // or what a sample says
+		single := []scenario{begin}                      // first: what it has is not because of another option
 		for _, path := range leaves(begin.values, nil) {
 			now, _, _ := unstructured.NestedFieldNoCopy(begin.values, path...)
 			var others []any
@@ -79,9 +87,12 @@ func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 			if i > 0 && n > 0 {
 				when = begin.why + " and " + when
 			}
-			note(of.objects, when)
-			if of.err != nil && i == 0 { // options that are on together may exclude each other
-				line, _, _ := strings.Cut(of.err.Error(), "\n")
+			err := of.err
+			if err == nil {
+				err = note(of.objects, when)
+			}
+			if err != nil && i == 0 { // options that are on together may exclude each other
+				line, _, _ := strings.Cut(err.Error(), "\n")
 				t.broken = append(t.broken, leftOut{path: when, why: line})
 			}
 		}

@@ -352,13 +352,17 @@ func (k kind) tooMuchIn(m made) (all []string) {
 	told := map[string]bool{}
 	for _, v := range m.objects {
 		name := v.object.GetName()
+		of := name
+		if strings.HasPrefix(v.when, textsGiven) { // it may be the same by another name
+			of = v.file
+		}
 		var reasons []string
 		isNew := false
 		for _, rule := range k.tooMuchOf(v.object) {
 			why := k.tooMuch(rule)
 			reasons = append(reasons, fmt.Sprintf("%s on %s: %s", strings.Join(rule.Verbs, ", "), strings.Join(rule.Resources, ", "), why))
-			isNew = isNew || !told[name+" "+why]
-			told[name+" "+why] = true
+			isNew = isNew || !told[of+" "+why]
+			told[name+" "+why], told[v.file+" "+why] = true, true
 		}
 		if !isNew {
 			continue

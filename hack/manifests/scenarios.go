@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"helm.sh/helm/v3/pkg/chartutil"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -14,12 +15,12 @@ type scenario struct {
 	values map[string]any
 	// everyAPI is whether the cluster has each that the chart looks for, and not only Kubernetes' own.
 	everyAPI bool
-	// why is the value that makes it differ from the one before, empty for the first ones.
+	// why is what makes it differ from the one before, empty for the first ones.
 	why string
 }
 
 // scenarios are the chart as it comes, as its samples have it, and each of these with all options on and with all off, where the cluster
-// has all APIs, and with a text that a template asks for (architecture: high-availability) if that makes another kind of objects.
+// has all APIs, with a text for each that is empty, and with one that a template asks for (architecture: high-availability) if that makes another kind of objects.
 func (t *trial) scenarios(samples []map[string]any) ([]scenario, error) {
 	values, err := t.values()
 	if err != nil {
@@ -44,10 +45,12 @@ func (t *trial) scenarios(samples []map[string]any) ([]scenario, error) {
 	}
 	for _, spec := range append([]map[string]any{{}}, samples...) {
 		begin := scenario{values: chartutil.CoalesceTables(runtime.DeepCopyJSON(spec), runtime.DeepCopyJSON(values))}
-		on := t.switched(begin, true)
+		on := t.switched(begin, options(begin.values, nil), true)
 		everywhere := on
 		everywhere.everyAPI = true
-		for _, s := range []scenario{begin, on, t.switched(begin, false), everywhere} {
+		said := t.switched(on, unsaid(on.values), "given")
+		said.why = textsGiven
+		for _, s := range []scenario{begin, on, t.switched(begin, options(begin.values, nil), false), everywhere, said} {
 			add(s, false)
 		}
 		for _, path := range leaves(on.values, nil) {
@@ -89,24 +92,32 @@ func put(in any, path []string, value any) bool {
 	return false
 }
 
-// switched has every option on, or off, that can be together with those before it.
-func (t *trial) switched(begin scenario, on bool) scenario {
-	paths := options(begin.values, nil)
+// switched has a value at each of some paths that can have it together with those before.
+func (t *trial) switched(begin scenario, paths [][]string, value any) scenario {
 	s := begin
 	for _, path := range paths {
-		s, _ = s.with(path, on)
+		s, _ = s.with(path, value)
 	}
 	if _, err := t.render(s, true); err == nil {
 		return s
 	}
-	s = begin
-	for _, path := range paths {
-		more, _ := s.with(path, on)
-		if _, err := t.render(more, true); err == nil {
-			s = more
-		}
+	if len(paths) < 2 {
+		return begin
 	}
-	return s
+	half := len(paths) / 2
+	return t.switched(t.switched(begin, paths[:half], value), paths[half:], value)
+}
+
+// textsGiven is why a scenario has something that needs a text where there is none by default.
+const textsGiven = "texts for what is empty"
+
+// unsaid are the paths of all values that are empty, and may be a text, but of those that most likely are an API or a kind, of which not every text is one. No option turns on
+// what a template makes only where one says something.
+func unsaid(values map[string]any) [][]string {
+	return slices.DeleteFunc(leaves(values, nil), func(path []string) bool {
+		value, _, _ := unstructured.NestedFieldNoCopy(values, path...)
+		return value != nil && value != "" || slices.Contains([]string{"apiVersion", "kind"}, path[len(path)-1])
+	})
 }
 
 // options are the paths of all values that are true or false.

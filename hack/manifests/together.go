@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -43,9 +44,9 @@ func (i *inference) special() (texts []any) {
 	return append(texts, i.compared...)
 }
 
-// together leaves out those settings that are powerful with one of some values that templates compare something with, or only where others have it, too. All are tried at once: what a
+// allTogether leaves out those settings that are powerful with one of some values that templates compare something with, or only where others have it, too. All are tried at once: what a
 // template compares, by a variable or a map, nobody reads. So it leaves out those texts that are powerful where one of the settings has such a value.
-func (i *inference) together(n int, settings *[]setting, values []any, schema *apiextensionsv1.JSONSchemaProps) {
+func (i *inference) allTogether(n int, settings *[]setting, values []any, schema *apiextensionsv1.JSONSchemaProps) {
 	all, alone := *settings, []setting(nil) // alone are those with which the chart can't be rendered with one of the values
 	for _, value := range values {
 		for again := true; again; { // what breaks it, or is powerful, hides what others do together
@@ -198,8 +199,20 @@ func (i *inference) renderedTogether(n int, all []setting, value any) ([]rendere
 	if !changes {
 		return nil, errNoPath
 	}
+	if n == i.together.n && reflect.DeepEqual(s.values, i.together.values) {
+		return i.together.objects, i.together.err
+	}
 	s.why = fmt.Sprintf("several values that are %.40v", value)
-	return i.render(s, true)
+	objects, err := i.render(s, true)
+	i.together = lastTogether{n, s.values, rendering{objects, err}}
+	return objects, err
+}
+
+// lastTogether is what a scenario became with the values that were tried together last: most often they harm nothing, and are asked what they select next.
+type lastTogether struct {
+	n      int
+	values map[string]any
+	rendering
 }
 
 // except are those settings that are not among some others.
