@@ -7,15 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"regexp"
 	"slices"
-	"sort"
 	"strings"
 	"unicode/utf8"
 
 	"helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/releaseutil"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -129,11 +126,8 @@ func (r *Store) Named(manifest string) (string, error) {
 func (s *sanitizer) children(manifest string) (kept []object.Child, left []string, usable bool, err error) {
 	unknown, applied := sets.New[schema.GroupKind](), s.isApplied(manifest)
 	usable = true
-	documents := releaseutil.SplitManifests(manifest)
-	keys := slices.Collect(maps.Keys(documents))
-	sort.Sort(releaseutil.BySplitManifestsOrder(keys))
-	for _, key := range keys {
-		objects, err := objectsOf(documents[key])
+	for _, document := range object.Split(manifest) {
+		objects, err := objectsOf(document)
 		if err != nil {
 			left, usable = append(left, fmt.Sprintf("left out a document that is no object: %s", s.because(err))), false
 			continue
@@ -153,7 +147,7 @@ func (s *sanitizer) children(manifest string) (kept []object.Child, left []strin
 			switch version := obj.GroupVersionKind(); {
 			case unknown.Has(kind.GroupKind()):
 				reason = fmt.Sprintf("the cluster knows no %s", kind)
-				usable = usable && applied && !strings.Contains(documents[key], "List") // without these, the guard knows what to do
+				usable = usable && applied && !strings.Contains(document, "List") // without these, the guard knows what to do
 			case reason != "":
 				usable = false
 			case version != kind:
