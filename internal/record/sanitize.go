@@ -53,6 +53,8 @@ type sanitizer struct {
 	isApplied func(manifest string) bool
 	// known are the objects of the release as far as they are known.
 	known func() []object.Child
+	// applied is the revision that was applied last, 0 if none is known.
+	applied func() int
 	// allow is what the platform allows in no namespace.
 	allow object.Allow
 	// discreet is whether records hold values of Secrets, which errors may quote.
@@ -72,7 +74,9 @@ func (s *sanitizer) sanitize(record *corev1.ConfigMap) (*corev1.ConfigMap, error
 	meta := slim(record)
 	rel, whole, err := s.unpack(record.Data["release"])
 	if err != nil {
-		s.report(fmt.Sprintf("release record %s cannot be read: %s", record.Name, s.because(err)))
+		if revision, _ := revisionOf(record.Name, s.release); !errors.Is(err, errUnproven) || revision == s.applied() { // nothing is wrong with another one, of before or of an attempt
+			s.report(fmt.Sprintf("release record %s cannot be read: %s", record.Name, s.because(err)))
+		}
 		rel = &release.Release{Manifest: object.BareManifest(slices.Concat(s.known(), parseRecord(meta, 0).Children))}
 	}
 	children, left, usable, err := s.children(rel.Manifest)
@@ -213,6 +217,9 @@ func CheckSize(size int) error {
 	return nil
 }
 
+// errUnproven is why a record is not read that may be the operator's, or forged.
+var errUnproven = errors.New("it is large or intricate, and not what the operator has applied last")
+
 // unpack reads the release of a record as Helm's storage drivers do, but no more of it than is bounded. whole is whether that is all.
 func (s *sanitizer) unpack(data string) (rel *release.Release, whole bool, err error) {
 	raw, err := inflate(data, MaxRecord)
@@ -238,7 +245,7 @@ func (s *sanitizer) unpack(data string) (rel *release.Release, whole bool, err e
 		return rel, true, json.Unmarshal(raw, rel)
 	}
 	if proven.Manifest == "" {
-		return nil, false, errors.New("it is large or intricate, and not what the operator has applied last")
+		return nil, false, errUnproven
 	}
 	return &release.Release{Manifest: proven.Manifest}, false, nil
 }

@@ -393,6 +393,29 @@ items:
 	s.get(&corev1.ConfigMap{}, "hello-kept")
 }
 
+// What the operator has recorded itself of a large release, which failed or was superseded, is not told as somebody else's.
+func TestLargeReleaseThatFails(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .Release.Name }}-large}
+data: {text: {{ repeat 90000 "a" }}, {{ .Values.name | quote }}: x}`)})
+	cr := s.deploy("hello", kit.Greet("before"))
+	for _, name := range []string{"no key of a ConfigMap", "nor this"} {
+		s.edit("hello", kit.Greet(name))
+		s.awaitReason("hello", "Rejected", "data["+name+"]")
+	}
+	s.edit("hello", kit.Greet("after"))
+	s.awaitDeployed("hello")
+	s.edit("hello", kit.Greet("and once more"))
+	s.awaitReason("hello", "Rejected", "data[and once more]")
+	s.delete(cr)
+	if strings.Contains(operator.Text(), "Left alone what a release record names") {
+		t.Error("the operator does not know its own records")
+	}
+}
+
 // What no release can be made of is said to be the chart's fault, and how it is mended.
 func TestChartsOfWhichNothingComes(t *testing.T) {
 	bulk := make([]byte, 900_000)
