@@ -267,10 +267,17 @@ func (k kind) report(into string) string {
 	if !k.entry.Tests && k.api.hasTests() {
 		say("The tests of the chart are not run: tests: true in %s lets a %s have them run (then %s)", watchesFile, k.entry.Kind, regenerate)
 	}
+	for _, hook := range release.UnknownHooks(k.api.chart) {
+		say("%s", unknownHook(hook))
+	}
 	for _, file := range k.api.chart.CRDObjects() {
 		say("The operator does not install %s: do so before, or have it do so by crds: true in %s (then %s)", file.Name, watchesFile, regenerate)
 	}
 	return out.String()
+}
+
+func unknownHook(hook string) string {
+	return hook + ": Helm knows no such hook, and leaves out what has it: see how it is spelt"
 }
 
 // hindrances are what keeps a custom resource that says nothing from being applied, and no word of watches.yaml allows.
@@ -294,7 +301,11 @@ func (k kind) hindrances() (all []string) {
 		if why == "" {
 			continue
 		}
-		text := fmt.Sprintf("%s (%s): %s", never, path.Base(r.file), why)
+		what := never
+		if isTest(r.object) {
+			what = "No test of it will succeed"
+		}
+		text := fmt.Sprintf("%s (%s): %s", what, path.Base(r.file), why)
 		if without := k.api.without(func(o *unstructured.Unstructured) bool {
 			return o.GetKind() == r.object.GetKind() && k.hindrance(o, sampleRelease.Namespace) != ""
 		}); without != "" {

@@ -87,7 +87,7 @@ func TestReport(t *testing.T) {
 	const role, binding = "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: x}, rules: [{apiGroups: [''], resources: [secrets], verbs: [get]}]}\n---\n",
 		"{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: x}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: x}}\n"
 	dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "a: 1\nb: {c: 1}\nd: 1\nrbac: true\n",
-		"crds/x.yaml": "{}", "templates/x.yaml": "{{ if .Values.rbac }}\n" + role + binding + "{{ end }}\n"})
+		"crds/x.yaml": "{}", "templates/x.yaml": "{{ if .Values.rbac }}\n" + role + binding + "{{ end }}\n", "templates/_y.tpl": "{{ define \"y\" }}helm.sh/hook: pre-instal{{ end }}"})
 	var entry operator.Entry
 	entry.ChartPath, entry.Kind = dir, "Goodbye"
 	api, err := loadAPI(entry, nil)
@@ -100,6 +100,7 @@ func TestReport(t *testing.T) {
 		for _, want := range []string{
 			"\n  a, b.c, d: nothing that was rendered has it: nobody can tell what it reaches, but with a pin or a sample that turns it on\n",
 			"\nThe operator gets no right to hand out what Role x does (x.yaml, always: no Goodbye will be ready): get on secrets: it reaches Secrets, which takes secrets: true; pinned in overrideValues, rbac: \"false\" leaves it out\n",
+			"\nx/templates/_y.tpl: helm.sh/hook: pre-instal: Helm knows no such hook",
 			"crds/x.yaml: do so before, or have it do so by crds: true in watches.yaml (then make manifests INTO=../x-operator)\n",
 		} {
 			if strings.Count(report, want) != 1 {

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"demo.welcome.domain/welcome-operator/internal/operator"
+	"demo.welcome.domain/welcome-operator/internal/release"
 	"demo.welcome.domain/welcome-operator/internal/terminal"
 )
 
@@ -51,6 +52,9 @@ func main() {
 func run() error {
 	kinds, err := generate()
 	for _, k := range kinds {
+		for _, hook := range release.UnknownHooks(k.api.chart) {
+			fmt.Println(terminal.Line(unknownHook(hook)))
+		}
 		for _, m := range k.api.kinds {
 			if k.refusal(m) != "" { // then it is not made at all
 				continue

@@ -186,6 +186,7 @@ func (g *Guard) build(manifest string) (resources kube.ResourceList, err error) 
 			info.Namespace = "" // a chart may name one all the same
 		}
 		content(info.Object).SetNamespace(info.Namespace)
+		object.DropServers(content(info.Object))
 	}
 	if g.plan.Applied(manifest) {
 		g.proven = resources

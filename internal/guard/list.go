@@ -5,10 +5,10 @@ import (
 	"strings"
 
 	"helm.sh/helm/v3/pkg/kube"
-	"helm.sh/helm/v3/pkg/releaseutil"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // sayOfItems gives the items of a List its annotations about hooks and policies, where they have none of these. Helm takes it for one object and reads only its own;
@@ -17,7 +17,7 @@ func sayOfItems(manifest string, resources kube.ResourceList) {
 	if !strings.Contains(manifest, "List") {
 		return
 	}
-	for _, document := range releaseutil.SplitManifests(manifest) {
+	for _, document := range object.Split(manifest) {
 		text, err := yaml.YAMLToJSON([]byte(document))
 		if err != nil {
 			continue
@@ -28,26 +28,17 @@ func sayOfItems(manifest string, resources kube.ResourceList) {
 		}
 		said := (&unstructured.Unstructured{Object: list.Object}).GetAnnotations()
 		maps.DeleteFunc(said, func(key, _ string) bool { return !strings.HasPrefix(key, "helm.sh/") })
-		if len(said) > 0 {
-			sayOf(list, said, resources)
+		if len(said) == 0 {
+			continue
 		}
-	}
-}
-
-// sayOf gives annotations to those of resources that are in a List, or in a List in it.
-func sayOf(list runtime.Unstructured, said map[string]string, resources kube.ResourceList) {
-	_ = list.EachListItem(func(listed runtime.Object) error { // whose errors are those of this, which has none
-		item := content(listed)
-		if item.IsList() {
-			sayOf(item, said, resources)
-		}
-		for _, info := range resources {
-			if one := content(info.Object); one.GroupVersionKind() == item.GroupVersionKind() && one.GetName() == item.GetName() {
-				both := maps.Clone(said)
-				maps.Copy(both, one.GetAnnotations())
-				one.SetAnnotations(both)
+		for _, item := range list.Items {
+			for _, info := range resources {
+				if one := content(info.Object); one.GroupVersionKind() == item.GroupVersionKind() && one.GetName() == item.GetName() {
+					both := maps.Clone(said)
+					maps.Copy(both, one.GetAnnotations())
+					one.SetAnnotations(both)
+				}
 			}
 		}
-		return nil
-	})
+	}
 }

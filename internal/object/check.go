@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -36,8 +37,11 @@ func Check(o *unstructured.Unstructured) error {
 	if name := field(o.Object["metadata"], "name"); name != nil && o.GetName() == "" && name != "" {
 		return fmt.Errorf("%s \"%v\": its name is not a string", o.GetKind(), name)
 	}
-	if o.GetName() == "" && !IsHook(o) { // Helm makes hooks without one, and looks for no others
-		return fmt.Errorf("%s of the chart has no name (generateName: %q): a release knows its objects by their names", o.GetKind(), o.GetGenerateName())
+	if _, isList := o.Object["items"]; isList {
+		return fmt.Errorf("%s of the chart is in another list, where Helm reads none", o.GetKind())
+	}
+	if o.GetName() == "" && !(IsHook(o) && isLeft(o)) {
+		return fmt.Errorf("%s of the chart has no name (generateName: %q): a release knows its objects by their names, and which of its hooks to delete", o.GetKind(), o.GetGenerateName())
 	}
 	if o.GetAPIVersion() == "" { // Helm finds a kind of the core all the same, and asks for it where there is nothing
 		return fmt.Errorf("%s %q of the chart has no apiVersion", o.GetKind(), o.GetName())
@@ -59,6 +63,11 @@ func Check(o *unstructured.Unstructured) error {
 		return fmt.Errorf("%s %q: %.40s is not a valid number", o.GetKind(), o.GetName(), text)
 	}
 	return nil
+}
+
+// isLeft is whether Helm makes a hook and looks for it no more once that has succeeded. By default, it deletes the one of before.
+func isLeft(hook *unstructured.Unstructured) bool {
+	return strings.TrimSpace(hook.GetAnnotations()[release.HookDeleteAnnotation]) == release.HookFailed.String()
 }
 
 // endlessIn is an endless quantity in a value, empty if there is none.

@@ -448,11 +448,18 @@ func Canonical(rendered *unstructured.Unstructured) *unstructured.Unstructured {
 		}
 	}
 	unstructured.RemoveNestedField(canonical.Object, "status")
-	unstructured.RemoveNestedField(canonical.Object, "metadata", "creationTimestamp")
+	DropServers(canonical)
 	if canonical.Object["aggregationRule"] != nil && canonical.GetKind() == "ClusterRole" {
 		delete(canonical.Object, "rules") // they are collected from others
 	}
 	return canonical
+}
+
+// DropServers drops of an object's metadata what only the API server writes: kubectl get -o yaml shows it, and so it comes into charts.
+func DropServers(o *unstructured.Unstructured) {
+	for _, key := range []string{"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"} {
+		unstructured.RemoveNestedField(o.Object, "metadata", key)
+	}
 }
 
 // Patch is the JSON merge patch that makes live what restored is, empty where nothing differs.

@@ -277,6 +277,10 @@ func TestCanonical(t *testing.T) {
 			"{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {future: 1, containers: [{name: a}]}}",
 			"{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {future: 1, containers: [{name: a}]}}",
 		},
+		"what the API server keeps": {
+			"{apiVersion: v1, kind: ConfigMap, metadata: {name: x, uid: a, resourceVersion: '1', generation: 2, creationTimestamp: null}}",
+			"{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}",
+		},
 		"an unknown kind, without its status": {
 			"{apiVersion: example.com/v1, kind: Thing, metadata: {name: x}, spec: {a: 0.1}, status: {b: 1}}",
 			"{apiVersion: example.com/v1, kind: Thing, metadata: {name: x}, spec: {a: 0.1}}",

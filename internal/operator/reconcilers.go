@@ -42,6 +42,9 @@ func setUpReconcilers(mgr ctrl.Manager, entries []Entry, options Options) error 
 		return err
 	}
 	for _, entry := range entries {
+		for _, hook := range release.UnknownHooks(entry.Chart) {
+			mgr.GetLogger().Info("Helm knows no such hook, and leaves out what has it: see how it is spelt", "kind", entry.Kind, "hook", hook)
+		}
 		settings, err := reconcilerOptions(mgr, entry, options, clients, operator, changing)
 		if err != nil {
 			return entry.broken(err).err

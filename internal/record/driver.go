@@ -124,10 +124,9 @@ func (d slimDriver) Query(labels map[string]string) ([]*release.Release, error) 
 	return found, err
 }
 
-// Delete deletes a revision.
+// Delete deletes a revision. Helm's driver reads it before, a megabyte perhaps, for an answer that nobody looks at.
 func (d slimDriver) Delete(key string) (*release.Release, error) {
-	rel, err := d.Driver.Delete(d.key(key))
-	return renamed(d.name, rel), err
+	return nil, d.store.Delete(context.Background(), d.key(key), metav1.DeleteOptions{})
 }
 
 // key of the record for a key of Helm's, which both end with the revision.

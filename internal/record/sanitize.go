@@ -7,15 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"regexp"
 	"slices"
-	"sort"
 	"strings"
 	"unicode/utf8"
 
 	"helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/releaseutil"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -56,6 +53,8 @@ type sanitizer struct {
 	isApplied func(manifest string) bool
 	// known are the objects of the release as far as they are known.
 	known func() []object.Child
+	// applied is the revision that was applied last, 0 if none is known.
+	applied func() int
 	// allow is what the platform allows in no namespace.
 	allow object.Allow
 	// discreet is whether records hold values of Secrets, which errors may quote.
@@ -75,7 +74,9 @@ func (s *sanitizer) sanitize(record *corev1.ConfigMap) (*corev1.ConfigMap, error
 	meta := slim(record)
 	rel, whole, err := s.unpack(record.Data["release"])
 	if err != nil {
-		s.report(fmt.Sprintf("release record %s cannot be read: %s", record.Name, s.because(err)))
+		if revision, _ := revisionOf(record.Name, s.release); !errors.Is(err, errUnproven) || revision == s.applied() { // nothing is wrong with another one, of before or of an attempt
+			s.report(fmt.Sprintf("release record %s cannot be read: %s", record.Name, s.because(err)))
+		}
 		rel = &release.Release{Manifest: object.BareManifest(slices.Concat(s.known(), parseRecord(meta, 0).Children))}
 	}
 	children, left, usable, err := s.children(rel.Manifest)
@@ -129,11 +130,8 @@ func (r *Store) Named(manifest string) (string, error) {
 func (s *sanitizer) children(manifest string) (kept []object.Child, left []string, usable bool, err error) {
 	unknown, applied := sets.New[schema.GroupKind](), s.isApplied(manifest)
 	usable = true
-	documents := releaseutil.SplitManifests(manifest)
-	keys := slices.Collect(maps.Keys(documents))
-	sort.Sort(releaseutil.BySplitManifestsOrder(keys))
-	for _, key := range keys {
-		objects, err := objectsOf(documents[key])
+	for _, document := range object.Split(manifest) {
+		objects, err := objectsOf(document)
 		if err != nil {
 			left, usable = append(left, fmt.Sprintf("left out a document that is no object: %s", s.because(err))), false
 			continue
@@ -153,7 +151,7 @@ func (s *sanitizer) children(manifest string) (kept []object.Child, left []strin
 			switch version := obj.GroupVersionKind(); {
 			case unknown.Has(kind.GroupKind()):
 				reason = fmt.Sprintf("the cluster knows no %s", kind)
-				usable = usable && applied && !strings.Contains(documents[key], "List") // without these, the guard knows what to do
+				usable = usable && applied && !strings.Contains(document, "List") // without these, the guard knows what to do
 			case reason != "":
 				usable = false
 			case version != kind:
@@ -219,6 +217,9 @@ func CheckSize(size int) error {
 	return nil
 }
 
+// errUnproven is why a record is not read that may be the operator's, or forged.
+var errUnproven = errors.New("it is large or intricate, and not what the operator has applied last")
+
 // unpack reads the release of a record as Helm's storage drivers do, but no more of it than is bounded. whole is whether that is all.
 func (s *sanitizer) unpack(data string) (rel *release.Release, whole bool, err error) {
 	raw, err := inflate(data, MaxRecord)
@@ -244,7 +245,7 @@ func (s *sanitizer) unpack(data string) (rel *release.Release, whole bool, err e
 		return rel, true, json.Unmarshal(raw, rel)
 	}
 	if proven.Manifest == "" {
-		return nil, false, errors.New("it is large or intricate, and not what the operator has applied last")
+		return nil, false, errUnproven
 	}
 	return &release.Release{Manifest: proven.Manifest}, false, nil
 }

@@ -47,7 +47,7 @@ func newSanitizer() (*sanitizer, *[]string) {
 	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "Service"}, meta.RESTScopeNamespace)
 	mapper.Add(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, meta.RESTScopeRoot)
 	var told []string
-	return &sanitizer{mapper: mapper, owner: owner(), release: "hello", isApplied: func(string) bool { return false }, known: func() []object.Child { return nil }, report: func(message string) { told = append(told, message) }}, &told
+	return &sanitizer{mapper: mapper, owner: owner(), release: "hello", isApplied: func(string) bool { return false }, applied: func() int { return 3 }, known: func() []object.Child { return nil }, report: func(message string) { told = append(told, message) }}, &told
 }
 
 func TestChildrenOfAManifest(t *testing.T) {
@@ -255,6 +255,17 @@ func TestSanitizeUnreadableRecord(t *testing.T) {
 				t.Errorf("told %q", *told)
 			}
 		})
+	}
+}
+
+// A record of another revision than was applied last may be large.
+func TestSanitizeLargeRecordOfAnotherRevision(t *testing.T) {
+	s, told := newSanitizer()
+	s.applied = func() int { return 2 }
+	record := recordOf(t, &release.Release{})
+	record.Data["release"] = packed([]byte(`{"manifest": "` + strings.Repeat("A", maxUnproven) + `"}`))
+	if _, err := s.sanitize(record); err != nil || len(*told) > 0 {
+		t.Errorf("told %q: %v", *told, err)
 	}
 }
 

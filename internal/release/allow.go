@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -38,7 +39,7 @@ func (op *operation) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 		return rendered, err
 	}
 	if !op.asIs { // what is applied already is repaired as it is
-		op.refused = refuseTwins(resources)
+		op.refused, op.objects = refuseTwins(resources), resources
 	}
 	if op.refused == nil {
 		op.refused = op.judgeAll(rendered.String(), resources)
@@ -64,19 +65,30 @@ func (op *operation) judge(manifest string) error {
 	return err
 }
 
-// peek is what a manifest has. Of what is not of its type, Helm names no object, and Check does.
+// peek is what a manifest has. Of what cannot be read, Helm does not say where it is, nor what it is where something in it is not of its type.
 func (op *operation) peek(manifest string) (kube.ResourceList, error) {
 	resources, err := op.guard.Peek(manifest)
-	if err != nil {
-		documents, _ := object.Documents(strings.NewReader(manifest)) // if they can't be read, Helm has said so
-		for _, document := range documents {
-			if err := object.Check(document); err != nil {
+	if err == nil {
+		return resources, nil
+	}
+	for _, document := range object.Split(manifest) {
+		objects, _ := object.Documents(strings.NewReader(document)) // if they can't be read, Helm says so
+		for _, one := range objects {
+			if err := object.Check(one); err != nil {
 				return nil, err
+			}
+		}
+		if from := template.FindStringSubmatch(document); from != nil && !guard.IsUnknown(err) { // which takes requests, and names its object
+			if _, err := op.guard.Peek(document); err != nil {
+				return nil, fmt.Errorf("%s: %w", from[1], err)
 			}
 		}
 	}
 	return resources, err
 }
+
+// template finds the template of a document, of which Helm tells in a comment.
+var template = regexp.MustCompile(`(?m)^# Source: (.+)$`)
 
 // judgeAll is judge of the objects of a manifest.
 func (op *operation) judgeAll(manifest string, resources kube.ResourceList) error {
@@ -136,8 +148,8 @@ func (op *operation) refuse(info *resource.Info) error {
 	if err := object.Check(made); err != nil {
 		return err
 	}
-	if object.IsSecret(made) && !op.Secrets {
-		return noSecrets(fmt.Sprintf("Secret %q, which the chart makes", info.Name))
+	if err := op.refuseSecret(info); err != nil {
+		return err
 	}
 	err := op.guard.CheckPlace(info)
 	if info.Namespaced() {
@@ -154,6 +166,14 @@ func (op *operation) refuse(info *resource.Info) error {
 	}
 	if err != nil {
 		return notAllowed{fmt.Errorf("not allowed: %w", err)}
+	}
+	return nil
+}
+
+// refuseSecret is why an object may not be in the record of the release, nil if it may.
+func (op *operation) refuseSecret(info *resource.Info) error {
+	if object.IsSecret(info.Object.(*unstructured.Unstructured)) && !op.Secrets {
+		return noSecrets(fmt.Sprintf("Secret %q, which the chart makes", info.Name))
 	}
 	return nil
 }
@@ -207,10 +227,45 @@ func (op *operation) alone() (manifests []string) {
 	return manifests
 }
 
+// judgeHooks is why hooks may not be made, nil if they may.
 func (op *operation) judgeHooks(hooks []*release.Hook) error {
 	for _, hook := range hooks {
-		if err := op.judge(hook.Manifest); err != nil {
+		manifest := "# Source: " + hook.Path + "\n" + hook.Manifest
+		made, err := op.peek(manifest)
+		if err != nil {
 			return err
+		}
+		if op.refused = op.judgeHook(hook, manifest, made); op.refused != nil {
+			return op.refused
+		}
+	}
+	return nil
+}
+
+func (op *operation) judgeHook(hook *release.Hook, manifest string, made kube.ResourceList) error {
+	if err := refuseHookTwins(hook, made, op.objects); err != nil {
+		return err
+	}
+	if !slices.Equal(hook.Events, []release.HookEvent{release.HookTest}) || op.tests {
+		return op.judgeAll(manifest, made)
+	}
+	for _, info := range made { // all else is asked when somebody has it run, but the record has it at once
+		if err := op.refuseSecret(info); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refuseHookTwins is why a hook may not be run, nil if it may: it would be deleted and made in the place of one of the objects of the release, with what that keeps, and that be put back in
+// its place. One that only comes before an installation makes way for it.
+func refuseHookTwins(hook *release.Hook, made, objects kube.ResourceList) error {
+	if slices.Equal(hook.Events, []release.HookEvent{release.HookPreInstall}) {
+		return nil
+	}
+	for _, info := range made {
+		if objects.Contains(info) {
+			return fmt.Errorf("%s is in the chart twice, and not the same: once as a hook, and each would take the other's place", object.Describe(info.Mapping.GroupVersionKind.Kind, info.Namespace, info.Name))
 		}
 	}
 	return nil

@@ -7,8 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"helm.sh/helm/v3/pkg/releaseutil"
 	"sigs.k8s.io/yaml"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // sameButChance is whether a manifest is what the chart renders now, but for what is left to chance: what differs between two renderings, as
@@ -35,7 +36,7 @@ func nextSecond(ctx context.Context) error {
 // flat are the values of all fields of the objects of a manifest. What can't be parsed is one value.
 func flat(manifest string) map[string]string {
 	fields := map[string]string{}
-	for _, text := range releaseutil.SplitManifests(manifest) {
+	for _, text := range object.Split(manifest) {
 		var content map[string]any
 		if err := yaml.Unmarshal([]byte(text), &content); err != nil {
 			fields[text] = ""

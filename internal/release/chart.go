@@ -15,6 +15,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -36,6 +37,10 @@ var (
 	reading = regexp.MustCompile(`\.Files\b`)
 	// hooking finds hooks.
 	hooking = regexp.MustCompile(`helm\.sh/hook`)
+
+	// namedHooks finds what a template or a value calls a hook for, but in a comment of YAML, and commented what a template says to nobody.
+	namedHooks = regexp.MustCompile(`(?m)^[^#\n]*helm\.sh/hook["']?\s*:\s*["']?([\w-]+(?:\s*,\s*[\w-]+)*)`)
+	commented  = regexp.MustCompile(`(?s)\{\{-?\s*/\*.*?\*/`)
 
 	capableText = regexp.MustCompile(`\{\{[^{}]*\.Capabilities\b`)
 	lookingText = regexp.MustCompile(`\{\{[^{}]*\blookup\b`)
@@ -160,6 +165,39 @@ func (s chartSource) hooks(values map[string]any) bool { return s.hooking || say
 // chances is whether the chart with these values, which it may run as templates, may render something else each time.
 func (s chartSource) chances(values map[string]any) bool {
 	return s.chancy || s.valuesAsk && say(values, chancy)
+}
+
+// UnknownHooks are the hooks of a chart of which Helm knows none of that name, as one that is misspelt, and where they are: it leaves such objects out without a word.
+func UnknownHooks(c *chart.Chart) (unknown []string) {
+	look := func(place, text string) {
+		for _, found := range namedHooks.FindAllStringSubmatch(commented.ReplaceAllString(text, ""), -1) {
+			for _, event := range strings.Split(found[1], ",") {
+				if !slices.Contains(hookEvents, strings.ToLower(strings.TrimSpace(event))) {
+					unknown = append(unknown, fmt.Sprintf("%s: helm.sh/hook: %s", place, found[1]))
+					break
+				}
+			}
+		}
+	}
+	for _, template := range c.Templates {
+		if path.Base(template.Name) != "NOTES.txt" {
+			look(path.Join(c.ChartFullPath(), template.Name), string(template.Data))
+		}
+	}
+	for _, file := range c.Raw {
+		if file.Name == chartutil.ValuesfileName {
+			look(path.Join(c.ChartFullPath(), file.Name), string(file.Data))
+		}
+	}
+	for _, subchart := range c.Dependencies() {
+		unknown = append(unknown, UnknownHooks(subchart)...)
+	}
+	return unknown
+}
+
+// hookEvents are those for which Helm runs hooks.
+var hookEvents = []string{
+	"pre-install", "post-install", "pre-upgrade", "post-upgrade", "pre-rollback", "post-rollback", "pre-delete", "post-delete", "test", "test-success",
 }
 
 // say is whether values have the words.

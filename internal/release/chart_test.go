@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -224,5 +225,35 @@ func TestPagePath(t *testing.T) {
 func TestSchemaThatIsNone(t *testing.T) {
 	if schema := valuesSchema(&chart.Chart{Schema: []byte(`{"multipleOf": 1e-9999999}`)}); schema != nil {
 		t.Errorf("it is %v", schema)
+	}
+}
+
+func TestUnknownHooks(t *testing.T) {
+	of := func(template, values string) []string {
+		c, err := loader.LoadFiles([]*loader.BufferedFile{
+			{Name: "Chart.yaml", Data: []byte("{apiVersion: v2, name: c, version: 0.1.0}")},
+			{Name: "values.yaml", Data: []byte(values)},
+			{Name: "templates/a.yaml", Data: []byte(template)},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return UnknownHooks(c)
+	}
+	for template, want := range map[string]string{
+		"annotations:\n    helm.sh/hook: pre-instal\n":                                          "c/templates/a.yaml: helm.sh/hook: pre-instal",
+		`{annotations: {"helm.sh/hook": 'post-install, post-upgrad', other: x}}`:                "c/templates/a.yaml: helm.sh/hook: post-install, post-upgrad",
+		`"helm.sh/hook": "crd-install"`:                                                         "c/templates/a.yaml: helm.sh/hook: crd-install",
+		`"helm.sh/hook": pre-install,Post-Upgrade # once`:                                       "",
+		"helm.sh/hook: test-success\nhelm.sh/hook-weight: \"1\"\nhelm.sh/hook-delete-policy: x": "",
+		"helm.sh/hook: {{ .Values.hook }}":                                                      "",
+		"# helm.sh/hook: none\n{{- /* helm.sh/hook: none */}}":                                  "",
+	} {
+		if got := strings.Join(of(template, ""), "; "); got != want {
+			t.Errorf("%s: %q, not %q", template, got, want)
+		}
+	}
+	if got := of("", "annotations: {helm.sh/hook: post-instal}"); len(got) != 1 || got[0] != "c/values.yaml: helm.sh/hook: post-instal" {
+		t.Errorf("of the values: %q", got)
 	}
 }

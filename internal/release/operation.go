@@ -31,15 +31,16 @@ type operation struct {
 	client    *actionClient
 	namespace string // of the owner, whose status may be written while something else waits
 	lookups   *lookups
-	looks     bool   // whether a rendering is refused if an object of it is somebody else's, before hooks are run
-	begun     string // what is applied instead of what the chart renders, empty if nothing is
-	rendered  string // the last manifest that was allowed
-	refused   error  // why the chart's rendering is not allowed
-	once      bool   // whether the record is written once, see hookDriver
-	asIs      bool   // whether the release is rendered as the revision that it is
-	tests     bool   // whether it only runs tests
-	unmade    bool   // whether it is an installation that has failed and made nothing
-	hooked    bool   // whether it has a place for hooks, or to wait for an object to go
+	looks     bool              // whether a rendering is refused if an object of it is somebody else's, before hooks are run
+	begun     string            // what is applied instead of what the chart renders, empty if nothing is
+	objects   kube.ResourceList // of what is rendered, unless as it is
+	rendered  string            // the last manifest that was allowed
+	refused   error             // why the chart's rendering is not allowed
+	once      bool              // whether the record is written once, see hookDriver
+	asIs      bool              // whether the release is rendered as the revision that it is
+	tests     bool              // whether it only runs tests
+	unmade    bool              // whether it is an installation that has failed and made nothing
+	hooked    bool              // whether it has a place for hooks, or to wait for an object to go
 	// beforePurge is what is to be done before the first record goes.
 	beforePurge func() error
 }

@@ -23,12 +23,18 @@ func (k *Kind) Translate(_ context.Context, owner *unstructured.Unstructured) (c
 
 // Pin puts overrides into values, with namespace and name of owner where they have {namespace} or {name}.
 func Pin(owner metav1.Object, values map[string]any, overrides map[string]string) error {
-	for _, key := range slices.Sorted(maps.Keys(overrides)) { // always in the same order: one may be in another one
+	keys := slices.Sorted(maps.Keys(overrides)) // always in the same order: one may be in another one
+	for _, key := range keys {
 		value, parse := overrides[key], strvals.ParseInto
 		if object.IsOf(value) {
 			value, parse = object.Of(owner, value), strvals.ParseIntoString // a namespace may be a number
 		}
 		if err := parse(key+"="+value, values); err != nil {
+			for _, outer := range keys {
+				if strings.HasPrefix(key, outer+".") || strings.HasPrefix(key, outer+"[") {
+					err = fmt.Errorf("it is in %s, which is pinned to %q, where nothing can be: pin one of the two", outer, overrides[outer])
+				}
+			}
 			return fmt.Errorf("overrideValues, %s: %w", key, err)
 		}
 	}

@@ -1,7 +1,9 @@
 package release
 
 import (
+	"fmt"
 	"reflect"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +18,18 @@ func TestOverridesOfWhichOneIsInTheOther(t *testing.T) {
 		}
 		if want := map[string]any{"hosts": []any{"a", "c"}}; !reflect.DeepEqual(values, want) {
 			t.Fatalf("%v, want %v", values, want)
+		}
+	}
+}
+
+// Of two that can't both be, both are named.
+func TestOverridesThatExcludeEachOther(t *testing.T) {
+	for outer, inner := range map[string]string{"a": "a.b", "a.b": "a.b[0]"} {
+		for _, value := range []string{"null", "", "text"} {
+			err := Pin(&metav1.ObjectMeta{}, map[string]any{}, map[string]string{outer: value, inner: "x"})
+			if want := fmt.Sprintf("overrideValues, %s: it is in %s, which is pinned to %q", inner, outer, value); err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%v, want %s", err, want)
+			}
 		}
 	}
 }

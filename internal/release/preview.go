@@ -185,7 +185,7 @@ func (k *Kind) Applied(ctx context.Context, owner *unstructured.Unstructured, un
 func (k *Kind) beforeAction(ctx context.Context, owner *unstructured.Unstructured, unknown []string, preview *Preview) (*actionClient, error) {
 	pinned := *k
 	a := &actionClient{Kind: &pinned, ctx: ctx, owner: owner, report: func(string) {}}
-	a.store = k.store(ctx, owner, record.Options{Allow: k.Allow, Children: a.knownChildren, IsApplied: a.isApplied, Report: a.report})
+	a.store = k.store(ctx, owner, record.Options{Allow: k.Allow, Applied: a.appliedRevision, Children: a.knownChildren, IsApplied: a.isApplied, Report: a.report})
 	newest, err := a.store.Newest(ctx)
 	if err != nil {
 		return nil, err

@@ -295,6 +295,40 @@ items:
 	})
 }
 
+// A list says of what kind its items are that do not, and what is dropped of it goes; one without any has nothing. kubectl get -o yaml shows what the API server keeps in an object, and a
+// chart may say it after that.
+func TestListsInAChart(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+apiVersion: v1
+kind: ConfigMapList
+items:
+{{- range until (len .Values.name) }}
+- metadata: {name: "{{ $.Release.Name }}-{{ . }}", resourceVersion: "1", uid: a, generation: 1, deletionGracePeriodSeconds: 1, deletionTimestamp: "2026-01-01T00:00:00Z"}
+  data: {greets: {{ quote $.Values.name }}}
+{{- end }}`)})
+	s.deploy("hello", kit.Greet("ab"))
+	for _, c := range []struct {
+		name string
+		want int
+	}{{"abc", 3}, {"a", 1}, {"", 0}, {"xy", 2}} {
+		s.edit("hello", kit.Greet(c.name))
+		s.awaitDeployed("hello")
+		for i := range 3 {
+			listed := &corev1.ConfigMap{}
+			switch err := s.find(listed, fmt.Sprintf("hello-%d", i)); {
+			case i >= c.want && !apierrors.IsNotFound(err):
+				t.Errorf("of %q, item %d is there: %v", c.name, i, err)
+			case i < c.want && (err != nil || listed.Data["greets"] != c.name):
+				t.Errorf("of %q, item %d has %v: %v", c.name, i, listed.Data, err)
+			}
+		}
+	}
+	if strings.Contains(operator.Text(), "Left alone what a release record names") {
+		t.Error("the operator does not know its own objects")
+	}
+}
+
 // What a List says of hooks and policies, it says of its items: hooks run at each upgrade, delete nothing of the release after a failed one, and what is kept stays.
 func TestListOfHooks(t *testing.T) {
 	s := newScene(t)
@@ -359,6 +393,29 @@ items:
 	s.get(&corev1.ConfigMap{}, "hello-kept")
 }
 
+// What the operator has recorded itself of a large release, which failed or was superseded, is not told as somebody else's.
+func TestLargeReleaseThatFails(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .Release.Name }}-large}
+data: {text: {{ repeat 90000 "a" }}, {{ .Values.name | quote }}: x}`)})
+	cr := s.deploy("hello", kit.Greet("before"))
+	for _, name := range []string{"no key of a ConfigMap", "nor this"} {
+		s.edit("hello", kit.Greet(name))
+		s.awaitReason("hello", "Rejected", "data["+name+"]")
+	}
+	s.edit("hello", kit.Greet("after"))
+	s.awaitDeployed("hello")
+	s.edit("hello", kit.Greet("and once more"))
+	s.awaitReason("hello", "Rejected", "data[and once more]")
+	s.delete(cr)
+	if strings.Contains(operator.Text(), "Left alone what a release record names") {
+		t.Error("the operator does not know its own records")
+	}
+}
+
 // What no release can be made of is said to be the chart's fault, and how it is mended.
 func TestChartsOfWhichNothingComes(t *testing.T) {
 	bulk := make([]byte, 900_000)
@@ -368,14 +425,23 @@ func TestChartsOfWhichNothingComes(t *testing.T) {
 		manifest, reason string
 		says             []string
 	}{
-		"no name":          {"apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: made-}", "ChartError", []string{"ConfigMap", "has no name", "generateName", "made-"}},
-		"no apiVersion":    {"kind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}", "ChartError", []string{`ConfigMap "hello" of the chart has no apiVersion`}},
-		"twice":            {config + "data: {a: b}\n---\n" + config + "data: {c: d}", "ChartError", []string{`ConfigMap "hello-twice"`, "twice"}},
-		"elsewhere":        {config + "  namespace: default", "ChartError", []string{`ConfigMap "hello-twice"`, `outside of namespace`}},
-		"a hook elsewhere": {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: default, annotations: {helm.sh/hook: post-install}}", "ChartError", []string{`ConfigMap "x"`, `outside of namespace`}},
-		"a record":         {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: sh.helm.release.v1.{{ .Release.Name }}.v1}\ndata: {release: x}", "ChartError", []string{"v1.hello.v1", "with the name of a release record. Give it another name"}},
-		"too much":         {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\nbinaryData: {bulk: " + base64.StdEncoding.EncodeToString(bulk) + "}", "TooLarge", []string{"release record", "1024 KiB"}},
-		"the same, twice":  {config + "data: {a: b}\n---\n" + config + "data: {a: b}", "", nil},
+		"no name":           {"apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: made-}", "ChartError", []string{"ConfigMap", "has no name", "generateName", "made-"}},
+		"no name of a hook": {"apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: made-, annotations: {helm.sh/hook: post-upgrade}}", "ChartError", []string{"ConfigMap", "has no name", "made-"}},
+		"no kind":           {"apiVersion: v1\nkind: 1\nmetadata: {name: x}", "ChartError", []string{"welcome/templates/deployment.yaml makes an object without a kind", `"kind":1`}},
+		"no kind of a hook": {"apiVersion: v1\nkind: 1\nmetadata: {name: x, annotations: {helm.sh/hook: test}}", "ChartError", []string{"welcome/templates/deployment.yaml makes an object without a kind"}},
+		"braces":            {"{}", "ChartError", []string{"welcome/templates/deployment.yaml makes an object without a kind"}},
+		"a text":            {"hello", "ChartError", []string{"welcome/templates/deployment.yaml makes no object, but: string"}},
+		"a list of texts":   {"apiVersion: v1\nkind: List\nitems: [hello]", "ChartError", []string{"welcome/templates/deployment.yaml: ", "cannot unmarshal string"}},
+		"a list in a list":  {"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMapList, items: [{metadata: {name: x}}]}", "ChartError", []string{"ConfigMapList of the chart is in another list", "Write its items into that one"}},
+		"a hook as well":    {config + "---\n" + config + "  annotations: {helm.sh/hook: post-upgrade}", "ChartError", []string{`ConfigMap "hello-twice"`, "twice", "as a hook"}},
+		"an earlier hook":   {config + "data: {a: b}\n---\n" + config + "  annotations: {helm.sh/hook: pre-install}", "", nil},
+		"no apiVersion":     {"kind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}", "ChartError", []string{`ConfigMap "hello" of the chart has no apiVersion`}},
+		"twice":             {config + "data: {a: b}\n---\n" + config + "data: {c: d}", "ChartError", []string{`ConfigMap "hello-twice"`, "twice"}},
+		"elsewhere":         {config + "  namespace: default", "ChartError", []string{`ConfigMap "hello-twice"`, `outside of namespace`}},
+		"a hook elsewhere":  {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: default, annotations: {helm.sh/hook: post-install}}", "ChartError", []string{`ConfigMap "x"`, `outside of namespace`}},
+		"a record":          {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: sh.helm.release.v1.{{ .Release.Name }}.v1}\ndata: {release: x}", "ChartError", []string{"v1.hello.v1", "with the name of a release record. Give it another name"}},
+		"too much":          {"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\nbinaryData: {bulk: " + base64.StdEncoding.EncodeToString(bulk) + "}", "TooLarge", []string{"release record", "1024 KiB"}},
+		"the same, twice":   {config + "data: {a: b}\n---\n" + config + "data: {a: b}", "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)

@@ -38,7 +38,13 @@ func TestDelete(t *testing.T) {
 
 	before := s.record()
 	s.delete(cr)
-	t.Logf("a deletion costs %s", before.of(operator))
+	requests := before.of(operator)
+	t.Logf("a deletion costs %s", requests)
+	for _, request := range requests {
+		if request.Verb == "get" && request.ObjectRef.Name == "sh.helm.release.v1.hello.v1" {
+			t.Error("a record of before is read to be deleted")
+		}
+	}
 	s.awaitGone(&appsv1.Deployment{}, "hello")
 	s.awaitGone(&corev1.Service{}, "hello")
 	s.awaitGone(&networkingv1.NetworkPolicy{}, "hello")

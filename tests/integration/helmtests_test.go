@@ -20,9 +20,9 @@ func testedChart(t *testing.T) string {
 	t.Helper()
 	return chartOf(t, map[string]string{
 		"Chart.yaml":          "{apiVersion: v2, name: tested, version: 0.1.0}",
-		"values.yaml":         "note: first\nwithSecret: false",
+		"values.yaml":         "note: first\nwithSecret: false\ntestIn: \"\"",
 		"templates/note.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}'}\ndata: {note: {{ quote .Values.note }}}\n",
-		"templates/test.yaml": "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: '{{ .Release.Name }}-test'\n  annotations: {helm.sh/hook: test, note: {{ quote .Values.note }}}\n" +
+		"templates/test.yaml": "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: '{{ .Release.Name }}-test'\n  namespace: {{ .Values.testIn }}\n  annotations: {helm.sh/hook: test, note: {{ quote .Values.note }}}\n" +
 			"spec:\n  template:\n    spec:\n      restartPolicy: Never\n      containers: [{name: test, image: example.com/test:1}]\n",
 		"templates/secret.yaml": "{{ if .Values.withSecret }}\napiVersion: v1\nkind: Secret\nmetadata: {name: '{{ .Release.Name }}-secret', annotations: {helm.sh/hook: test}}\n{{ end }}",
 	})
@@ -163,6 +163,20 @@ func TestTestsThatAreNotAllowed(t *testing.T) {
 		return says(ready.Reason+": "+ready.Message, []string{"NotAllowed", "secrets: true"})
 	})
 	s.must(s.isGone(&corev1.Secret{}, "secret-secret"))
+}
+
+// A test that may not be where it is has failed when somebody asks for it, and holds up nothing else.
+func TestTestElsewhere(t *testing.T) {
+	s := newScene(t)
+	kind := "Astray"
+	s.ownOperator(s.tester(kind, "  tests: true\n"))
+	s.createOf(kind, "hello", kit.Set("testIn", "default"))
+	s.awaitOf(kind, "hello", "Ready")
+	s.editOf(kind, "hello", kit.Annotate(runTests, "one"))
+	s.awaitTested(kind, "hello", "one", "False", "ChartError", `Job "hello-test" in namespace "default" is outside of namespace`)
+	s.editOf(kind, "hello", kit.Set("testIn", ""), kit.Annotate(runTests, "two"))
+	s.endHook(s.another("hello-test", &batchv1.Job{}))
+	s.awaitTested(kind, "hello", "two", "True")
 }
 
 // A chart without tests says so.

@@ -137,6 +137,15 @@ metadata: {name: x, namespace: "{{ if eq .Values.name "after" }}default{{ else }
 	s.awaitGone(cr, "hello")
 }
 
+// Helm leaves out what has a hook that it does not know, as one that is misspelt, and the log says so.
+func TestUnknownHook(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, fmt.Sprintf(hookNote, "post-instal"))})
+	s.deploy("hello")
+	s.must(s.isGone(&corev1.ConfigMap{}, "hello-post-instal"))
+	s.must(says(operator.Text(), []string{"Helm knows no such hook", "welcome/templates/deployment.yaml: helm.sh/hook: post-instal"}))
+}
+
 // A hook is one, too, where the custom resource says so, and no template does.
 func TestHookThatAValueMakes(t *testing.T) {
 	s := newScene(t)

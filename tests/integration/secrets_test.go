@@ -615,7 +615,7 @@ func TestErrorsQuoteNoSecret(t *testing.T) {
 		"an invalid field":   {"kind: Secret\nmetadata: {name: it}\ntype: kubernetes.io/dockerconfigjson\nstringData: {.dockerconfigjson: " + makes + "}", "Rejected", []string{`Secret "it"`, "is invalid", "data[.dockerconfigjson]"}},
 		"no base64":          {"kind: Secret\nmetadata: {name: it}\ndata: {a: " + makes + "}", "", []string{`Secret "it"`}},
 		"a number":           {"kind: Secret\nmetadata: {name: it}\nstringData: {a: 1234567890123}", "", []string{`Secret "it"`}},
-		"no kind":            {"kindd: Secret\nmetadata: {name: it}\nstringData: {a: " + makes + "}", "", []string{"'Kind' is missing", "may quote"}},
+		"no kind":            {"kindd: Secret\nmetadata: {name: it}\nstringData: {a: " + makes + "}", "", []string{"makes an object without a kind", "may quote"}},
 		"no YAML":            {"kind: Secret\nmetadata: {name: it}\nstringData: {a: *" + makes + "}", "ChartError", []string{"YAML", "may quote"}},
 		"a function":         {"kind: Secret\nmetadata: {name: it}\nstringData: {a: {{ list \"quoted\" \"by\" \"mistake\" \"1\" | join \"-\" | mustToDate \"2006\" }}}", "ChartError", []string{"mustToDate", "may quote"}},
 		"a template in text": {"kind: Secret\nmetadata: {name: it}\nstringData: {a: {{ tpl (printf \"%s-1{{ fai }}\" (list \"quoted\" \"by\" \"mistake\" | join \"-\")) . }}}", "ChartError", []string{"tpl", "may quote"}},
