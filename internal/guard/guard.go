@@ -100,6 +100,8 @@ type Plan struct {
 	Revision int
 	// Ignored is what is left to others, whatever the manifest says.
 	Ignored object.Ignored
+	// Scaled are the objects whose replicas were left to whoever scales them.
+	Scaled []object.Child
 	// Scalable is whether the custom resource leaves the replicas of a workload to whoever scales that.
 	Scalable func(desired *unstructured.Unstructured) bool
 	// Recreate are the kinds whose objects may be deleted and made anew where a field cannot be changed.

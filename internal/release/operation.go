@@ -81,6 +81,7 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 		MayInherit: a.mayInherit,
 		Revision:   a.appliedRevision(),
 		Ignored:    a.DriftDetection.Ignored,
+		Scaled:     slices.DeleteFunc(slices.Clone(a.knownChildren()), func(child object.Child) bool { return !child.Scaled }),
 		Scalable:   a.scalable,
 		Recreate:   a.Recreate,
 		Recreated:  func(message string) { a.tell(Recreated, "%s", message) },

@@ -375,6 +375,29 @@ func TestReplicasThatAreSetComeBack(t *testing.T) {
 	s.awaitReplicas(3)
 }
 
+// Replicas that were scaled stay whose they are when somebody edits them: other work on the workload would else bring them down to the chart's default, weeks later.
+func TestReplicasThatWereScaledAndEdited(t *testing.T) {
+	s := newScene(t)
+	own := settings{namespaces: []string{s.namespace}}
+	operator := s.ownOperator(own)
+	s.deploy("hello", kit.Greet("before"))
+	s.scale("kube-controller-manager", 5)
+	s.settled(operator)
+	s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](6) })
+	s.seen(operator)
+	s.must(s.hasReplicas("hello", 6))
+	operator.Stop()
+	s.ownOperator(own)
+	s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Env[0].Value = "intruders" })
+	s.awaitGreeting("hello", "before")
+	s.must(s.hasReplicas("hello", 6))
+	s.edit("hello", kit.Greet("after"))
+	s.awaitGreeting("hello", "after")
+	s.must(s.hasReplicas("hello", 6))
+	s.edit("hello", kit.Set("replicas", 3))
+	s.awaitReplicas(3)
+}
+
 // So they are where another value of the chart sets them.
 func TestReplicasByAnotherValue(t *testing.T) {
 	s := newScene(t)
