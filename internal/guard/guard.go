@@ -365,10 +365,8 @@ func (g *Guard) DeleteLeft() error {
 	if err != nil {
 		return err
 	}
-	if _, err := g.apply(nil, left, nil, false); err != nil {
-		return fmt.Errorf("delete what interrupted upgrades have left: %w", err)
-	}
-	return nil
+	_, err = g.apply(nil, left, nil, false)
+	return err
 }
 
 // Remove deletes those objects of a manifest that are the owner's and not kept.

@@ -51,6 +51,7 @@ var causes = []struct {
 	{regexp.MustCompile(`(?s)^.*execution error at \([^)]*\): (.*)$`), "InvalidValues", "$1", "Correct the spec.", true},
 	{regexp.MustCompile(`^chart \S+: charts/ lacks `), "ChartError", "", "Or disable it in the spec.", true},
 	{regexp.MustCompile(`(?s)^.*?(\w+ "[^"]*": (?:the value .* of the (?:label|annotation) .*|its name) is not a string)$`), "ChartError", "$1", "Quote it, in the chart or in the spec.", true},
+	{regexp.MustCompile(`failed calling webhook "`), ReasonWebhookFailed, "", "The spec is not the cause: whoever runs this webhook has to bring it back, or to delete its configuration (kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations).", false},
 	{regexp.MustCompile(`admission webhook "[^"]*" denied`), "Rejected", "", "Correct the spec, or the policy that refuses the object.", true},
 	{regexp.MustCompile(`it is invalid: json: |cannot be handled as an? |cannot unmarshal .* into Go |Object 'Kind' is missing|type mismatch on `), "ChartError", "",
 		"Write it as what is wanted there, in the chart or in the spec: a text in quotes, a number without.", true},
