@@ -59,7 +59,7 @@ type Guard struct {
 
 	ctx   context.Context // of the reconcile: Helm's interface has none
 	owner client.Object
-	slots Slots // one of them is held
+	slots *Slots // one of them is held
 	plan  Plan
 
 	peeked   kube.ResourceList // what Peek has parsed
@@ -123,7 +123,7 @@ type Plan struct {
 }
 
 // New guards helm for an action on the release of owner, which holds one of slots.
-func New(ctx context.Context, helm *kube.Client, owner client.Object, slots Slots, plan Plan) *Guard {
+func New(ctx context.Context, helm *kube.Client, owner client.Object, slots *Slots, plan Plan) *Guard {
 	return &Guard{Client: helm, ctx: ctx, owner: owner, slots: slots, plan: plan, unowned: plan.Unowned}
 }
 

@@ -61,7 +61,7 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 	if err := a.upToDate(); err != nil {
 		return nil, err
 	}
-	if err := a.slots.Take(a.ctx); err != nil {
+	if err := a.slots.Take(a.ctx, a.owner.GetNamespace()); err != nil {
 		return nil, err
 	}
 	unowned, begins := a.unowned(), a.begins()
@@ -194,7 +194,7 @@ func (op *operation) abandon(ended <-chan error) {
 }
 
 func (op *operation) end() {
-	op.slots.Give()
+	op.slots.Give(op.namespace)
 	if op.hooked {
 		op.hookPlaces.Give(op.namespace)
 	}

@@ -92,7 +92,7 @@ func TestFewGoBeforeMany(t *testing.T) {
 	before := made()
 	s.create("hello", kit.Set("replicas", 0))
 	s.awaitExists(&appsv1.Deployment{}, "hello")
-	if behind := made() - before; before+behind > count-50 || behind > 80 { // those at work, and a few that go first as well
+	if behind := made() - before; before+behind > count-50 || behind > 25 { // those at work, and a few that go first as well, but not all that have begun and wait for others
 		t.Errorf("%d of %d were made before, and %d more until it was one's turn that somebody else has made", before, count, behind)
 	}
 	s.must(env.Client.DeleteAllOf(ctx, kit.Welcome(many, ""), client.InNamespace(many)))
