@@ -60,8 +60,8 @@ const (
 	othersTurn turn = "others"
 )
 
-// unhealthy are the reasons of Ready that pass by themselves only if they are about to: what is wrong lies in the image, the spec, the nodes or what a hook needs.
-var unhealthy = []string{status.ReasonImagePullFailed, status.ReasonCrashLooping, status.ReasonContainerFailed, status.ReasonUnschedulable, status.ReasonPodsRejected, status.ReasonHookFailed, "QuotaExceeded"}
+// unhealthy are the reasons of Ready that pass by themselves only if they are about to: what is wrong lies in the image, the spec, the nodes, what a hook needs or a webhook.
+var unhealthy = []string{status.ReasonImagePullFailed, status.ReasonCrashLooping, status.ReasonContainerFailed, status.ReasonUnschedulable, status.ReasonPodsRejected, status.ReasonHookFailed, status.ReasonWebhookFailed, "QuotaExceeded"}
 
 // notSeen is the reason where the condition Ready tells nothing of the spec as it is now.
 const notSeen = "NotSeen"

@@ -59,7 +59,7 @@ type Guard struct {
 
 	ctx   context.Context // of the reconcile: Helm's interface has none
 	owner client.Object
-	slots Slots // one of them is held
+	slots *Slots // one of them is held
 	plan  Plan
 
 	peeked   kube.ResourceList // what Peek has parsed
@@ -100,6 +100,8 @@ type Plan struct {
 	Revision int
 	// Ignored is what is left to others, whatever the manifest says.
 	Ignored object.Ignored
+	// Scaled are the objects whose replicas were left to whoever scales them.
+	Scaled []object.Child
 	// Scalable is whether the custom resource leaves the replicas of a workload to whoever scales that.
 	Scalable func(desired *unstructured.Unstructured) bool
 	// Recreate are the kinds whose objects may be deleted and made anew where a field cannot be changed.
@@ -121,7 +123,7 @@ type Plan struct {
 }
 
 // New guards helm for an action on the release of owner, which holds one of slots.
-func New(ctx context.Context, helm *kube.Client, owner client.Object, slots Slots, plan Plan) *Guard {
+func New(ctx context.Context, helm *kube.Client, owner client.Object, slots *Slots, plan Plan) *Guard {
 	return &Guard{Client: helm, ctx: ctx, owner: owner, slots: slots, plan: plan, unowned: plan.Unowned}
 }
 
@@ -364,10 +366,8 @@ func (g *Guard) DeleteLeft() error {
 	if err != nil {
 		return err
 	}
-	if _, err := g.apply(nil, left, nil, false); err != nil {
-		return fmt.Errorf("delete what interrupted upgrades have left: %w", err)
-	}
-	return nil
+	_, err = g.apply(nil, left, nil, false)
+	return err
 }
 
 // Remove deletes those objects of a manifest that are the owner's and not kept.

@@ -72,8 +72,10 @@ func TestPanicIsAnError(t *testing.T) {
 		},
 	} {
 		var log strings.Builder
-		g := &Guard{ctx: logf.IntoContext(t.Context(), funcr.New(func(_, line string) { log.WriteString(line) }, funcr.Options{})), owner: owner(), slots: make(Slots, 1)}
-		g.slots <- struct{}{}
+		g := &Guard{ctx: logf.IntoContext(t.Context(), funcr.New(func(_, line string) { log.WriteString(line) }, funcr.Options{})), owner: owner(), slots: NewSlots(1)}
+		if err := g.slots.Take(t.Context(), g.owner.GetNamespace()); err != nil {
+			t.Fatal(err)
+		}
 		if err := act(g); err == nil || !strings.Contains(err.Error(), "defect of the operator") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -174,8 +175,8 @@ const (
 // await gives the slot to others while wait, for a hook or a deletion, runs, and ends with the operator, of which Helm would not hear, or if abandon says so: a custom resource
 // that somebody deletes would stay until the end of a hook that has none.
 func (g *Guard) await(what string, abandon func() bool, wait func() error) error {
-	g.slots.Give()
-	defer func() { g.slots <- struct{}{} }()
+	g.slots.Give(g.owner.GetNamespace())
+	defer func() { _ = g.slots.Take(context.Background(), g.owner.GetNamespace()) }() // which has no end
 	ended := make(chan error, 1)
 	go func() { ended <- g.try(wait) }()
 	late := time.NewTimer(tellAfter)

@@ -3,6 +3,7 @@ package object
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +30,9 @@ type Child struct {
 	Expires bool `json:"expires,omitempty"`
 	Expired bool `json:"expired,omitempty"`
 	Failed  bool `json:"failed,omitempty"`
+	// Scaled is whether its replicas were left to who scales it. They stay so when somebody edits them: other work on the object would else bring them down to
+	// the chart's default, weeks later.
+	Scaled bool `json:"scaled,omitempty"`
 }
 
 // Named is the child that stands for an object, whatever is in it.
@@ -50,6 +54,7 @@ func ChildOf(applied, desired *unstructured.Unstructured, left Left, rules Ignor
 	if IsSecret(applied) {
 		child.Fingerprint = key.seal(child.Fingerprint)
 	}
+	child.Scaled = slices.ContainsFunc(left, mustPointer(replicas).covers)
 	if metav1.GetControllerOfNoCopy(applied) == nil {
 		child.UID = applied.GetUID()
 	}

@@ -78,12 +78,12 @@ func pointers(texts ...string) []pointer {
 type Left []pointer
 
 // LeftTo returns what is left to others in live: what rules ignore, replicas that somebody has set by the scale subresource, as
-// autoscalers and kubectl scale do, where the custom resource does not set them (scalable, which is asked of desired) and what the chart wants has not changed, and
-// what a claim asks for where somebody has made it grow: it can't shrink.
-func LeftTo(previous, live, desired *unstructured.Unstructured, rules Ignored, scalable func(*unstructured.Unstructured) bool) Left {
+// autoscalers and kubectl scale do, or had when the object was applied last (wasScaled), where the custom resource does not set them (scalable, which is asked of desired) and
+// what the chart wants has not changed, and what a claim asks for where somebody has made it grow: it can't shrink.
+func LeftTo(previous, live, desired *unstructured.Unstructured, rules Ignored, wasScaled bool, scalable func(*unstructured.Unstructured) bool) Left {
 	left := rules.of(desired)
 	count := mustPointer(replicas)
-	if live != nil && isScaled(live) && scalable(desired) {
+	if live != nil && (wasScaled || isScaled(live)) && scalable(desired) {
 		wanted, _, _ := count.in(desired.Object)
 		if previous == nil || reflect.DeepEqual(field(previous.Object["spec"], "replicas"), wanted) {
 			left = append(left, count)

@@ -368,7 +368,7 @@ func TestRestoreLeavesWhatIsIgnored(t *testing.T) {
 				t.Fatal(err)
 			}
 			live, desired := whole(c.live), whole(c.desired)
-			left := LeftTo(desired, live, desired, rules, func(*unstructured.Unstructured) bool { return false })
+			left := LeftTo(desired, live, desired, rules, false, func(*unstructured.Unstructured) bool { return false })
 			restored := Restore(nil, live, desired, left)
 			if want := whole(c.want); !reflect.DeepEqual(restored.Object, want.Object) {
 				t.Errorf("got  %v\nwant %v", restored.Object, want.Object)
@@ -400,23 +400,25 @@ func TestLeftToWhoScales(t *testing.T) {
 	const zeroed = `{apiVersion: apps/v1, kind: Deployment, metadata: {managedFields: [{manager: kubectl-edit, operation: Update, fieldsType: FieldsV1, fieldsV1: {"f:spec": {"f:replicas": {}}}}]}, spec: {replicas: 0}}`
 	const one, two = "{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 1}}", "{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 2}}"
 	for name, c := range map[string]struct {
-		previous, live string
-		scalable, left bool
+		previous, live            string
+		wasScaled, scalable, left bool
 	}{
-		"scaled":                       {one, scaled, true, true},
-		"scaled, and set":              {one, scaled, false, false},
-		"scaled to none":               {one, stopped, true, true}, // of which nothing tells
-		"edited":                       {one, edited, true, false},
-		"edited to none":               {one, zeroed, true, false},
-		"scaled, and then set anew":    {two, scaled, true, false},
-		"scaled, with an unknown past": {"", scaled, true, true},
+		"scaled":                       {one, scaled, false, true, true},
+		"scaled, and set":              {one, scaled, false, false, false},
+		"scaled to none":               {one, stopped, false, true, true}, // of which nothing tells
+		"edited":                       {one, edited, false, true, false},
+		"edited after it was scaled":   {one, edited, true, true, true},
+		"set anew after that":          {two, edited, true, true, false},
+		"edited to none":               {one, zeroed, false, true, false},
+		"scaled, and then set anew":    {two, scaled, false, true, false},
+		"scaled, with an unknown past": {"", scaled, false, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var previous *unstructured.Unstructured
 			if c.previous != "" {
 				previous = parse(t, c.previous)
 			}
-			if left := LeftTo(previous, parse(t, c.live), parse(t, one), nil, func(*unstructured.Unstructured) bool { return c.scalable }); len(left) == 1 != c.left {
+			if left := LeftTo(previous, parse(t, c.live), parse(t, one), nil, c.wasScaled, func(*unstructured.Unstructured) bool { return c.scalable }); len(left) == 1 != c.left {
 				t.Errorf("left are %v", left)
 			}
 		})
@@ -441,7 +443,7 @@ func TestLeftToWhoGrowsAClaim(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			live, desired := asking(c.live), asking("1Gi")
-			left := LeftTo(c.previous, live, desired, nil, nil)
+			left := LeftTo(c.previous, live, desired, nil, false, nil)
 			restored := Restore(c.previous, live, desired, left)
 			if stays := reflect.DeepEqual(restored, live); stays != c.left {
 				t.Errorf("it becomes %v", restored.Object)
@@ -524,7 +526,7 @@ func TestAnyShapes(t *testing.T) {
 				name := fmt.Sprintf("%s with %v: %v", kind, path, shape)
 				t.Run(name, func(t *testing.T) {
 					canonical := Canonical(desired)
-					left := LeftTo(live, live, canonical, nil, func(*unstructured.Unstructured) bool { return true })
+					left := LeftTo(live, live, canonical, nil, false, func(*unstructured.Unstructured) bool { return true })
 					restored := Restore(live, live, canonical, left)
 					Reset(live, live, canonical, left)
 					Anew(live, live, canonical, left)

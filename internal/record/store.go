@@ -279,9 +279,9 @@ func (r *Store) Create(ctx context.Context, record *corev1.ConfigMap, opts metav
 	if err != nil {
 		r.created = ""
 		if apierrors.IsAlreadyExists(err) {
-			err = r.inTheWay(ctx, record.Name)
+			return nil, r.inTheWay(ctx, record.Name)
 		}
-		return nil, err
+		return nil, fmt.Errorf("create release record %s: %w", record.Name, err)
 	}
 	return written, r.awaitCached(ctx, written)
 }

@@ -55,7 +55,7 @@ type Kind struct {
 	source     chartSource
 	schedule   *schedule
 	rollout    *rollout
-	slots      guard.Slots
+	slots      *guard.Slots
 	testPlaces *pace.Places
 	hookPlaces *pace.Places
 	turns      turns
@@ -113,7 +113,7 @@ type KindOptions struct {
 // Kind returns the action clients of one kind of custom resources.
 func (c *Clients) Kind(o KindOptions) *Kind {
 	k := &Kind{
-		KindOptions: o, clients: c, source: newChartSource(o.Chart), schedule: &schedule{}, rollout: newRollout(o.Limits, o.RolloutStopped), slots: make(guard.Slots, o.MaxConcurrent),
+		KindOptions: o, clients: c, source: newChartSource(o.Chart), schedule: &schedule{}, rollout: newRollout(o.Limits, o.RolloutStopped), slots: guard.NewSlots(o.MaxConcurrent),
 		testPlaces: pace.NewPlaces(1, maxTests), hookPlaces: pace.NewPlaces(maxHooks, allHooks), vanished: newVanished(), turns: newTurns(),
 	}
 	if o.WatchDependents {

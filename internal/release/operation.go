@@ -62,7 +62,7 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 	if err := a.upToDate(); err != nil {
 		return nil, err
 	}
-	if err := a.slots.Take(a.ctx); err != nil {
+	if err := a.slots.Take(a.ctx, a.owner.GetNamespace()); err != nil {
 		return nil, err
 	}
 	unowned, begins := a.unowned(), a.begins()
@@ -82,6 +82,7 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 		MayInherit: a.mayInherit,
 		Revision:   a.appliedRevision(),
 		Ignored:    a.DriftDetection.Ignored,
+		Scaled:     slices.DeleteFunc(slices.Clone(a.knownChildren()), func(child object.Child) bool { return !child.Scaled }),
 		Scalable:   a.scalable,
 		Recreate:   a.Recreate,
 		Recreated:  func(message string) { a.tell(Recreated, "%s", message) },
@@ -194,7 +195,7 @@ func (op *operation) abandon(ended <-chan error) {
 }
 
 func (op *operation) end() {
-	op.slots.Give()
+	op.slots.Give(op.namespace)
 	if op.hooked {
 		op.hookPlaces.Give(op.namespace)
 	}

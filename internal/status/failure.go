@@ -51,6 +51,7 @@ var causes = []struct {
 	{regexp.MustCompile(`(?s)^.*execution error at \([^)]*\): (.*)$`), "InvalidValues", "$1", "Correct the spec.", true},
 	{regexp.MustCompile(`^chart \S+: charts/ lacks `), "ChartError", "", "Or disable it in the spec.", true},
 	{regexp.MustCompile(`(?s)^.*?(\w+ "[^"]*": (?:the value .* of the (?:label|annotation) .*|its name) is not a string)$`), "ChartError", "$1", "Quote it, in the chart or in the spec.", true},
+	{regexp.MustCompile(`failed calling webhook "`), ReasonWebhookFailed, "", "The spec is not the cause: whoever runs this webhook has to bring it back, or to delete its configuration (kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations).", false},
 	{regexp.MustCompile(`admission webhook "[^"]*" denied`), "Rejected", "", "Correct the spec, or the policy that refuses the object.", true},
 	{regexp.MustCompile(`(?s)^.*?(\S+): unable to [^:]*: Object 'Kind' is missing in (.*)$`), "ChartError", "$1 makes an object without a kind: $2", "Give it one, or take it out, in the chart or in the spec.", true},
 	{regexp.MustCompile(`(?s)^.*?YAML parse error on (\S+): .*cannot unmarshal (\w+) into Go value of type releaseutil\.SimpleHead$`), "ChartError", "$1 makes no object, but: $2", "Write one, with apiVersion, kind and metadata.name, or take it out, in the chart or in the spec.", true},

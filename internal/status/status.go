@@ -50,7 +50,7 @@ const (
 // reasonNoEffect is of IgnoredAnnotations.
 const reasonNoEffect = "NoEffect"
 
-// Reasons of Ready where pods or hooks fail.
+// Reasons of Ready where pods, hooks or webhooks fail.
 const (
 	ReasonImagePullFailed = "ImagePullFailed"
 	ReasonCrashLooping    = "CrashLooping"
@@ -58,6 +58,7 @@ const (
 	ReasonUnschedulable   = "Unschedulable"
 	ReasonPodsRejected    = "PodsRejected"
 	ReasonHookFailed      = "HookFailed"
+	ReasonWebhookFailed   = "WebhookFailed"
 )
 
 // NotApplied is how the message of Ready begins until that release is: by it, the plugin knows whose turn it is.

@@ -173,11 +173,17 @@ func (s *scene) webhook(operation admissionregistrationv1.OperationType, group, 
 	hook.StartTLS()
 	s.Cleanup(hook.Close)
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})
+	s.webhookAt(admissionregistrationv1.WebhookClientConfig{URL: ptr.To(hook.URL), CABundle: certificate}, operation, group, resource)
+}
+
+// webhookAt has a webhook be asked there, until the test ends.
+func (s *scene) webhookAt(there admissionregistrationv1.WebhookClientConfig, operation admissionregistrationv1.OperationType, group, resource string) *admissionregistrationv1.ValidatingWebhookConfiguration {
+	s.Helper()
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{
 		ObjectMeta: objectMeta("", s.namespace+"-"+strings.ReplaceAll(resource, "/", "-")),
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 			Name:                    "objects.example.com",
-			ClientConfig:            admissionregistrationv1.WebhookClientConfig{URL: ptr.To(hook.URL), CABundle: certificate},
+			ClientConfig:            there,
 			AdmissionReviewVersions: []string{"v1"},
 			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
 			TimeoutSeconds:          ptr.To[int32](30),
@@ -191,6 +197,7 @@ func (s *scene) webhook(operation admissionregistrationv1.OperationType, group, 
 	}
 	s.must(env.Client.Create(ctx, configuration))
 	s.Cleanup(func() { _ = env.Client.Delete(ctx, configuration) })
+	return configuration
 }
 
 // holdStatuses holds up whoever writes the status of the Welcome hello.
