@@ -40,7 +40,7 @@ func Check(o *unstructured.Unstructured) error {
 	if _, isList := o.Object["items"]; isList {
 		return fmt.Errorf("%s of the chart is in another list, where Helm reads none", o.GetKind())
 	}
-	if o.GetName() == "" && !(IsHook(o) && isLeft(o)) {
+	if o.GetName() == "" && (!IsHook(o) || !isLeft(o)) {
 		return fmt.Errorf("%s of the chart has no name (generateName: %q): a release knows its objects by their names, and which of its hooks to delete", o.GetKind(), o.GetGenerateName())
 	}
 	if o.GetAPIVersion() == "" { // Helm finds a kind of the core all the same, and asks for it where there is nothing
