@@ -303,7 +303,7 @@ func TestValuesThatOnlyTemplatesName(t *testing.T) {
 func TestWhatATextTurnsOn(t *testing.T) {
 	var entry operator.Entry
 	entry.ChartPath = chartAt(t, map[string]string{
-		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "mail: {server: '', from: '', port: 25}\nowner:\nlimits: {apiVersion: '', zone: '', cpu: 1}\n",
+		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "mail: {server: '', from: '', port: 25}\nowner:\nlimits: {apiVersions: {quota: ''}, zone: '', cpu: 1}\n",
 		"templates/x.yaml": `{apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {
 {{- if and .Values.mail.server .Values.mail.from }}server: {{ .Values.mail.server | quote }}, from: {{ .Values.mail.from | quote }}, port: "{{ .Values.mail.port }}"{{ end }}}}
 {{- with .Values.owner }}
@@ -312,7 +312,7 @@ func TestWhatATextTurnsOn(t *testing.T) {
 {{- end }}
 {{- if .Values.limits.zone }}
 ---
-{apiVersion: {{ .Values.limits.apiVersion | default "v1" }}, kind: ResourceQuota, metadata: {name: x}, spec: {hard: {cpu: {{ .Values.limits.cpu }}}}}
+{apiVersion: {{ .Values.limits.apiVersions.quota | default "v1" }}, kind: ResourceQuota, metadata: {name: x}, spec: {hard: {cpu: {{ .Values.limits.cpu }}}}}
 {{- end }}
 `,
 	})
@@ -320,7 +320,7 @@ func TestWhatATextTurnsOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []leftOut{{"limits.apiVersion", "reaches an extra object", true}}; !slices.Equal(api.left, want) {
+	if want := []leftOut{{"limits.apiVersions.quota", "reaches an extra object", true}}; !slices.Equal(api.left, want) {
 		t.Errorf("these are no fields: %v", api.left)
 	}
 	var made []string

@@ -111,12 +111,13 @@ func (t *trial) switched(begin scenario, paths [][]string, value any) scenario {
 // textsGiven is why a scenario has something that needs a text where there is none by default.
 const textsGiven = "texts for what is empty"
 
-// unsaid are the paths of all values that are empty, and may be a text, but of those that most likely are an API or a kind, of which not every text is one. No option turns on
-// what a template makes only where one says something.
+// unsaid are the paths of all values that are empty, and may be a text, but of those that by their names are an API or a kind (apiVersionOverrides.ingress), of which not every text is one. No option
+// turns on what a template makes only where one says something.
 func unsaid(values map[string]any) [][]string {
 	return slices.DeleteFunc(leaves(values, nil), func(path []string) bool {
 		value, _, _ := unstructured.NestedFieldNoCopy(values, path...)
-		return value != nil && value != "" || slices.Contains([]string{"apiVersion", "kind"}, path[len(path)-1])
+		name := strings.ToLower(strings.Join(path, "."))
+		return value != nil && value != "" || strings.Contains(name, "apiversion") || strings.HasSuffix(name, "kind")
 	})
 }
 

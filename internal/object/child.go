@@ -54,7 +54,8 @@ func ChildOf(applied, desired *unstructured.Unstructured, left Left, rules Ignor
 	if IsSecret(applied) {
 		child.Fingerprint = key.seal(child.Fingerprint)
 	}
-	child.Scaled = slices.ContainsFunc(left, mustPointer(replicas).covers)
+	leaves := func(left Left) bool { return slices.ContainsFunc(left, mustPointer(replicas).covers) }
+	child.Scaled = leaves(left) && !leaves(rules.of(desired)) // a rule may be taken back
 	if metav1.GetControllerOfNoCopy(applied) == nil {
 		child.UID = applied.GetUID()
 	}

@@ -83,7 +83,7 @@ type Left []pointer
 func LeftTo(previous, live, desired *unstructured.Unstructured, rules Ignored, wasScaled bool, scalable func(*unstructured.Unstructured) bool) Left {
 	left := rules.of(desired)
 	count := mustPointer(replicas)
-	if live != nil && (wasScaled || isScaled(live)) && scalable(desired) {
+	if live != nil && isScaled(live, wasScaled) && scalable(desired) {
 		wanted, _, _ := count.in(desired.Object)
 		if previous == nil || reflect.DeepEqual(field(previous.Object["spec"], "replicas"), wanted) {
 			left = append(left, count)
@@ -147,14 +147,15 @@ func isGrown(previous, live, desired *unstructured.Unstructured) bool {
 	return wanted > 0 && now > wanted && now != before
 }
 
-// isScaled is whether the replicas were last set by the scale subresource. Who sets none by that owns no field, as of what is written empty; and nor does anybody else then.
-func isScaled(live *unstructured.Unstructured) bool {
+// isScaled is whether the replicas were last set by the scale subresource, or by somebody else since they were (wasScaled). The operator has set those that an upgrade asked for. Who sets none by
+// that subresource owns no field, as of what is written empty; and nor does anybody else then.
+func isScaled(live *unstructured.Unstructured, wasScaled bool) bool {
 	isOwned := false
 	for _, entry := range live.GetManagedFields() {
 		if entry.Subresource == "status" || entry.FieldsV1 == nil || !strings.Contains(entry.FieldsV1.GetRawString(), `"f:replicas"`) {
 			continue
 		}
-		if entry.Subresource == "scale" {
+		if entry.Subresource == "scale" || wasScaled && entry.Manager != Manager {
 			return true
 		}
 		isOwned = true

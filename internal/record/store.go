@@ -467,12 +467,16 @@ func (r *Store) known(ctx context.Context, name string) (*corev1.ConfigMap, erro
 func (r *Store) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
 	if opts.Preconditions == nil { // Helm says none
 		known, err := r.known(ctx, name)
+		if err == nil && known.UID == "" { // somebody has taken off its label, or deleted it, and perhaps something else has that name now
+			known, err = r.live(ctx, name)
+		}
+		if apierrors.IsNotFound(err) || err == nil && !r.isOwned(known) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
-		if known.UID != "" {
-			opts.Preconditions = &metav1.Preconditions{UID: &known.UID}
-		}
+		opts.Preconditions = &metav1.Preconditions{UID: &known.UID}
 	}
 	if err := r.ConfigMapInterface.Delete(ctx, name, opts); err != nil && !apierrors.IsNotFound(err) {
 		return err

@@ -38,8 +38,9 @@ func (op *operation) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 	if err != nil {
 		return rendered, err
 	}
+	op.objects = resources
 	if !op.asIs { // what is applied already is repaired as it is
-		op.refused, op.objects = refuseTwins(resources), resources
+		op.refused = refuseTwins(resources)
 	}
 	if op.refused == nil {
 		op.refused = op.judgeAll(rendered.String(), resources)
@@ -243,24 +244,28 @@ func (op *operation) judgeHooks(hooks []*release.Hook) error {
 }
 
 func (op *operation) judgeHook(hook *release.Hook, manifest string, made kube.ResourceList) error {
-	if err := refuseHookTwins(hook, made, op.objects); err != nil {
-		return err
+	if slices.Equal(hook.Events, []release.HookEvent{release.HookTest}) && !op.tests {
+		for _, info := range made { // all else is asked when somebody has it run, but the record has it at once
+			if err := op.refuseSecret(info); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	if !slices.Equal(hook.Events, []release.HookEvent{release.HookTest}) || op.tests {
-		return op.judgeAll(manifest, made)
-	}
-	for _, info := range made { // all else is asked when somebody has it run, but the record has it at once
-		if err := op.refuseSecret(info); err != nil {
+	if !op.asIs || op.tests {
+		if err := refuseHookTwins(hook, made, op.objects); err != nil {
 			return err
 		}
 	}
-	return nil
+	return op.judgeAll(manifest, made)
 }
 
 // refuseHookTwins is why a hook may not be run, nil if it may: it would be deleted and made in the place of one of the objects of the release, with what that keeps, and that be put back in
-// its place. One that only comes before an installation makes way for it.
+// its place. One that only comes before an installation makes way for it, and after a deletion there is none.
 func refuseHookTwins(hook *release.Hook, made, objects kube.ResourceList) error {
-	if slices.Equal(hook.Events, []release.HookEvent{release.HookPreInstall}) {
+	if !slices.ContainsFunc(hook.Events, func(event release.HookEvent) bool {
+		return event != release.HookPreInstall && event != release.HookPostDelete
+	}) {
 		return nil
 	}
 	for _, info := range made {

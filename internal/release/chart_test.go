@@ -247,6 +247,7 @@ func TestUnknownHooks(t *testing.T) {
 		`"helm.sh/hook": pre-install,Post-Upgrade # once`:                                       "",
 		"helm.sh/hook: test-success\nhelm.sh/hook-weight: \"1\"\nhelm.sh/hook-delete-policy: x": "",
 		"helm.sh/hook: {{ .Values.hook }}":                                                      "",
+		"helm.sh/hook: post-{{ .Values.when }}\nhelm.sh/hook:\nname: x":                         "",
 		"# helm.sh/hook: none\n{{- /* helm.sh/hook: none */}}":                                  "",
 	} {
 		if got := strings.Join(of(template, ""), "; "); got != want {

@@ -33,7 +33,7 @@ type operation struct {
 	lookups   *lookups
 	looks     bool              // whether a rendering is refused if an object of it is somebody else's, before hooks are run
 	begun     string            // what is applied instead of what the chart renders, empty if nothing is
-	objects   kube.ResourceList // of what is rendered, unless as it is
+	objects   kube.ResourceList // of what is rendered
 	rendered  string            // the last manifest that was allowed
 	refused   error             // why the chart's rendering is not allowed
 	once      bool              // whether the record is written once, see hookDriver

@@ -30,10 +30,9 @@ func Pin(owner metav1.Object, values map[string]any, overrides map[string]string
 			value, parse = object.Of(owner, value), strvals.ParseIntoString // a namespace may be a number
 		}
 		if err := parse(key+"="+value, values); err != nil {
-			for _, outer := range keys {
-				if strings.HasPrefix(key, outer+".") || strings.HasPrefix(key, outer+"[") {
-					err = fmt.Errorf("it is in %s, which is pinned to %q, where nothing can be: pin one of the two", outer, overrides[outer])
-				}
+			within := func(outer string) bool { return strings.HasPrefix(key, outer+".") || strings.HasPrefix(key, outer+"[") }
+			if i := slices.IndexFunc(keys, within); i >= 0 && parse(key+"="+value, map[string]any{}) == nil { // by itself it can be
+				err = fmt.Errorf("it is in %s, which is pinned to %q, where nothing can be: pin one of the two", keys[i], overrides[keys[i]])
 			}
 			return fmt.Errorf("overrideValues, %s: %w", key, err)
 		}

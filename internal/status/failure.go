@@ -51,7 +51,6 @@ var causes = []struct {
 	{regexp.MustCompile(`(?s)^.*execution error at \([^)]*\): (.*)$`), "InvalidValues", "$1", "Correct the spec.", true},
 	{regexp.MustCompile(`^chart \S+: charts/ lacks `), "ChartError", "", "Or disable it in the spec.", true},
 	{regexp.MustCompile(`(?s)^.*?(\w+ "[^"]*": (?:the value .* of the (?:label|annotation) .*|its name) is not a string)$`), "ChartError", "$1", "Quote it, in the chart or in the spec.", true},
-	{regexp.MustCompile(`failed calling webhook "`), ReasonWebhookFailed, "", "The spec is not the cause: whoever runs this webhook has to bring it back, or to delete its configuration (kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations).", false},
 	{regexp.MustCompile(`admission webhook "[^"]*" denied`), "Rejected", "", "Correct the spec, or the policy that refuses the object.", true},
 	{regexp.MustCompile(`(?s)^.*?(\S+): unable to [^:]*: Object 'Kind' is missing in (.*)$`), "ChartError", "$1 makes an object without a kind: $2", "Give it one, or take it out, in the chart or in the spec.", true},
 	{regexp.MustCompile(`(?s)^.*?YAML parse error on (\S+): .*cannot unmarshal (\w+) into Go value of type releaseutil\.SimpleHead$`), "ChartError", "$1 makes no object, but: $2", "Write one, with apiVersion, kind and metadata.name, or take it out, in the chart or in the spec.", true},
@@ -69,6 +68,7 @@ var causes = []struct {
 	{regexp.MustCompile(`(^|[^.])template: |parse error|error converting YAML|is outside of namespace`), "ChartError", "", "Correct the chart: the spec is not the cause.", true},
 	{regexp.MustCompile(`provided port is already allocated`), "Rejected", "", "Another Service has it: take another port. If that is the Service of before, under another name, take the port back with another edit, once this is deployed: deleted by hand, the Service is put back.", true},
 	{regexp.MustCompile(`is invalid: |is forbidden: |field is immutable`), "Rejected", "", "Correct the spec, or the policy that refuses the object.", true},
+	{regexp.MustCompile(`failed calling webhook "`), ReasonWebhookFailed, "", "The spec is not the cause: whoever runs this webhook has to bring it back, or to delete its configuration (kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations).", false},
 	// Last, for the hook may have failed for one of those. It may succeed the next time. A test that fails is no failure of the release.
 	{regexp.MustCompile(`(?:pre|post)-\w+.*hook .* has not succeeded`), ReasonHookFailed, "", "", false},
 }

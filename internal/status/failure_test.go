@@ -58,6 +58,7 @@ func TestExplain(t *testing.T) {
 		{`Job "x" in namespace "a" cannot be changed to what the chart wants (spec.template: field is immutable): delete it`, "Rejected", "): delete it", true},
 		{`create Service "x" in namespace "a": Service "x" is invalid: spec.ports[0].nodePort: Invalid value: 31080: provided port is already allocated`, "Rejected", "allocated. Another Service has it", true},
 		{`admission webhook "no.example.com" denied the request: not on Sundays`, "Rejected", "not on Sundays", true},
+		{`create Service "x" in namespace "a": Service "x" is invalid: spec.ports: Invalid value; roll back: Internal error occurred: failed calling webhook "no.example.com": no endpoints`, "Rejected", "", true},
 		{`create Service "x" in namespace "a": Internal error occurred: failed calling webhook "no.example.com": failed to call webhook: Post "https://no.a.svc:443/?timeout=10s": no endpoints available for service "no"`, "WebhookFailed", `service "no". The spec is not the cause`, false},
 		{`pre-upgrade hooks failed: hook Job "m" in namespace "a" has not succeeded within 5m0s: timed out waiting for the condition: see kubectl -n a logs job/m`, "HookFailed", "logs job/m", false},
 		{`run the pre-delete hooks of the chart: hook Pod "m" in namespace "a" has not succeeded within 5m0s: pod m failed: see kubectl -n a logs pod/m`, "HookFailed", "logs pod/m", false},

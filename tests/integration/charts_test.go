@@ -435,6 +435,8 @@ func TestChartsOfWhichNothingComes(t *testing.T) {
 		"a list in a list":  {"apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMapList, items: [{metadata: {name: x}}]}", "ChartError", []string{"ConfigMapList of the chart is in another list", "Write its items into that one"}},
 		"a hook as well":    {config + "---\n" + config + "  annotations: {helm.sh/hook: post-upgrade}", "ChartError", []string{`ConfigMap "hello-twice"`, "twice", "as a hook"}},
 		"an earlier hook":   {config + "data: {a: b}\n---\n" + config + "  annotations: {helm.sh/hook: pre-install}", "", nil},
+		"a later hook":      {config + "data: {a: b}\n---\n" + config + "  annotations: {helm.sh/hook: post-delete}", "", nil},
+		"a test":            {config + "data: {a: b}\n---\n" + config + "  annotations: {helm.sh/hook: test}", "", nil}, // which nobody may run here
 		"no apiVersion":     {"kind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}", "ChartError", []string{`ConfigMap "hello" of the chart has no apiVersion`}},
 		"twice":             {config + "data: {a: b}\n---\n" + config + "data: {c: d}", "ChartError", []string{`ConfigMap "hello-twice"`, "twice"}},
 		"elsewhere":         {config + "  namespace: default", "ChartError", []string{`ConfigMap "hello-twice"`, `outside of namespace`}},
