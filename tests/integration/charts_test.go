@@ -451,6 +451,7 @@ func TestChartsOfWhichNothingComes(t *testing.T) {
 			s.create("hello")
 			if c.reason == "" {
 				s.awaitDeployed("hello")
+				s.delete(s.welcome("hello"))
 				return
 			}
 			s.awaitReason("hello", c.reason, c.says...)
