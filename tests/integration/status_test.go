@@ -142,7 +142,6 @@ func TestIdleWelcomesWriteNothing(t *testing.T) {
 
 // Of who has written the fields of a condition, the API server keeps no list: that was a fifth of what it stored of a Welcome.
 func TestConditionsAreOwnedWhole(t *testing.T) {
-	t.Parallel()
 	s := newScene(t)
 	s.operator()
 	s.deploy("hello")
