@@ -39,7 +39,7 @@ var (
 	hooking = regexp.MustCompile(`helm\.sh/hook`)
 
 	// namedHooks finds what a template or a value calls a hook for, but in a comment of YAML, and commented what a template says to nobody.
-	namedHooks = regexp.MustCompile(`(?m)^[^#\n]*helm\.sh/hook["']?[ \t]*:[ \t]*["']?([\w-]+(?:[ \t]*,[ \t]*[\w-]+)*)(?:["',}#\s]|$)`)
+	namedHooks = regexp.MustCompile(`(?m)^[^#\n]*helm\.sh/hook["']?[ \t]*:[ \t]*["']?([\w-]+(?:[ \t]*,[ \t]*[\w-]+)*)(?:["',}#\s]|\{\{-?\s*end\b|$)`)
 	commented  = regexp.MustCompile(`(?s)\{\{-?\s*/\*.*?\*/`)
 
 	capableText = regexp.MustCompile(`\{\{[^{}]*\.Capabilities\b`)
