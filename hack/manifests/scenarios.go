@@ -45,12 +45,13 @@ func (t *trial) scenarios(samples []map[string]any) ([]scenario, error) {
 	}
 	for _, spec := range append([]map[string]any{{}}, samples...) {
 		begin := scenario{values: chartutil.CoalesceTables(runtime.DeepCopyJSON(spec), runtime.DeepCopyJSON(values))}
-		on := t.switched(begin, options(begin.values, nil), true)
+		switches := options(begin.values, nil)
+		on := t.switched(begin, switches, true)
 		everywhere := on
 		everywhere.everyAPI = true
 		said := t.switched(on, unsaid(on.values), "given")
 		said.why = textsGiven
-		for _, s := range []scenario{begin, on, t.switched(begin, options(begin.values, nil), false), everywhere, said} {
+		for _, s := range []scenario{begin, on, t.switched(begin, switches, false), everywhere, said} {
 			add(s, false)
 		}
 		for _, path := range leaves(on.values, nil) {
