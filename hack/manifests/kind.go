@@ -254,9 +254,9 @@ func (k kind) report(into string) string {
 		for _, text := range k.hindrances() {
 			say("%s", text)
 		}
-		if fixed, err := k.fixedNames(nil); err == nil && len(fixed) > 0 {
+		if fixed, count, err := k.fixedNames(nil); err == nil && len(fixed) > 0 {
 			say("A namespace can have one %s, for these have the same name in each: %s", k.entry.Kind, strings.Join(fixed, ", "))
-			if path := k.freesNames(); path != "" {
+			if path := k.freesNames(count); path != "" {
 				say("  pinned in overrideValues, %s: \"{name}\" gives each its own", path)
 			}
 		}
@@ -328,17 +328,17 @@ func (k kind) hindrance(o *unstructured.Unstructured, namespace string) string {
 	return ""
 }
 
-// fixedNames are the objects in namespaces that the chart makes by default, by names that are the same for another custom resource there. The value at own, if that is not
-// empty, is the name of the custom resource.
-func (k kind) fixedNames(own []string) (fixed []string, err error) {
+// fixedNames are the objects that the chart makes in the namespace by default, by names that are the same for another custom resource there, and how many it makes there. The
+// value at own, if that is not empty, is the name of the custom resource.
+func (k kind) fixedNames(own []string) (fixed []string, count int, err error) {
 	for i, of := range []*metav1.ObjectMeta{sampleRelease, {Name: otherRelease.Name, Namespace: sampleRelease.Namespace}} {
 		trial, err := k.api.trial.as(of, k.entry)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		values, err := trial.values()
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		s := scenario{values: values}
 		if len(own) > 0 {
@@ -346,7 +346,7 @@ func (k kind) fixedNames(own []string) (fixed []string, err error) {
 		}
 		objects, err := trial.render(s, false)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		var names []string
 		for _, r := range objects {
@@ -355,15 +355,15 @@ func (k kind) fixedNames(own []string) (fixed []string, err error) {
 			}
 		}
 		if i == 0 {
-			fixed = slices.Compact(slices.Sorted(slices.Values(names)))
+			fixed, count = slices.Compact(slices.Sorted(slices.Values(names))), len(names)
 		}
 		fixed = slices.DeleteFunc(fixed, func(name string) bool { return !slices.Contains(names, name) })
 	}
-	return fixed, nil
+	return fixed, count, nil
 }
 
-// freesNames is a value that, as the name of the custom resource, leaves none of them, empty if none does alone.
-func (k kind) freesNames() string {
+// freesNames is a value that, as the name of the custom resource, leaves none of them and as many objects in the namespace, empty if none does alone.
+func (k kind) freesNames(objects int) string {
 	values, err := k.api.trial.values()
 	if err != nil {
 		return ""
@@ -372,7 +372,7 @@ func (k kind) freesNames() string {
 		if !strings.Contains(strings.ToLower(path[len(path)-1]), "name") {
 			continue
 		}
-		if fixed, err := k.fixedNames(path); err == nil && len(fixed) == 0 {
+		if fixed, count, err := k.fixedNames(path); err == nil && len(fixed) == 0 && count == objects {
 			return dotted(path)
 		}
 	}

@@ -110,12 +110,12 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// Who makes a kind of a chart that gives objects one name, whatever the custom resource's, is told which, and of a value that gives each its own: a second custom resource in a
-// namespace would find them in its way.
+// Who makes a kind of a chart that gives objects one name, whatever the custom resource's, is told which, and of a value that gives each its own, and does not only
+// move it out of the namespace: a second custom resource in a namespace would find them in its way.
 func TestReportTellsOfFixedNames(t *testing.T) {
 	report := func(wired string) string {
-		dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "account: {name: fixed-sa}\nnickname: a\ntext: b\n",
-			"templates/x.yaml": "{apiVersion: v1, kind: ServiceAccount, metadata: {name: {{ .Values.account.name }}}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: {{ .Release.Name }}}}\n" +
+		dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "account: {name: fixed-sa}\naNamespace: ''\nnickname: a\ntext: b\n",
+			"templates/x.yaml": "{apiVersion: v1, kind: ServiceAccount, metadata: {name: {{ .Values.account.name }}, namespace: {{ .Values.aNamespace | default .Release.Namespace }}}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: {{ .Release.Name }}}}\n" +
 				"---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: '{{ .Release.Namespace }}-{{ .Release.Name }}', annotations: {b: '{{ .Values.nickname }}{{ .Values.text }}'}}}\n" + wired})
 		var entry operator.Entry
 		entry.ChartPath, entry.Kind = dir, "Goodbye"
