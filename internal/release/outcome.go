@@ -147,6 +147,6 @@ func (a *actionClient) failed(err error) {
 		n.failure.err, n.failure.until = err, time.Now().Add(delay)
 		n.state.Err, n.acted = err, true
 	})
-	a.schedule.after(a.owner, delay)
+	a.again(delay)
 	a.answer(err)
 }

@@ -1,6 +1,11 @@
 package release
 
-import "time"
+import (
+	"errors"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
 
 const (
 	firstRetry = time.Second
@@ -14,11 +19,26 @@ func retryDelay(failures int, last time.Duration) time.Duration {
 	return min(firstRetry<<min(failures-1, 10), last)
 }
 
+// scheduled is an error after which the next attempt has its time. The controller takes it for a terminal one: it would try again at once, eight times in a second, only to be held back
+// and to log the same once more.
+type scheduled struct{ error }
+
+func (s scheduled) Unwrap() error { return s.error }
+
+// Is has it be one of reconcile.TerminalError, whose own text would be in front of what people read.
+func (scheduled) Is(target error) bool { return errors.Is(reconcile.TerminalError(nil), target) }
+
 // hold is the failure of a moment ago. It is to be tried again when its time has come: whatever has asked for this reconcile took the place of that in the controller's
 // queue, and its own next one may be a quarter of an hour away.
 func (a *actionClient) hold(failed failure) error {
-	a.schedule.after(a.owner, time.Until(failed.until))
+	a.again(time.Until(failed.until))
 	return failed.err
+}
+
+// again schedules the next attempt.
+func (a *actionClient) again(delay time.Duration) {
+	a.schedule.after(a.owner, delay)
+	a.scheduled = true
 }
 
 // retries is whether the last action has failed.

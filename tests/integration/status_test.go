@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -270,6 +271,50 @@ func TestFailureReasons(t *testing.T) {
 			remove()
 			s.bringUp("hello")
 			s.awaitCondition("hello", "Stalled", "False")
+		})
+	}
+}
+
+// Who reads the log finds a failure once for each time that it was tried, and for each change of an object meanwhile, of which there are two. The controller's own retries would
+// add eight in the first second.
+func TestFailureIsLoggedOnce(t *testing.T) {
+	for action, cause := range map[string]func(s *scene){
+		"install": func(s *scene) {
+			s.noServices()
+			s.create("hello")
+		},
+		"upgrade": func(s *scene) {
+			s.deploy("hello")
+			service := &corev1.Service{}
+			s.get(service, "hello")
+			s.refuse(admissionregistrationv1.Update, "", "services", "not today", func() error { return env.Client.Update(ctx, service, client.DryRunAll) })
+			s.edit("hello", kit.Set("service.type", "ClusterIP"))
+		},
+		"drift-correction": func(s *scene) {
+			s.deploy("hello")
+			s.noServices()
+			s.deleteService("hello")
+		},
+		"uninstall": func(s *scene) {
+			cr := s.deploy("hello")
+			service := &corev1.Service{ObjectMeta: objectMeta(s.namespace, "hello")}
+			s.refuse(admissionregistrationv1.Delete, "", "services", "not today", func() error { return env.Client.Delete(ctx, service, client.DryRunAll) })
+			s.must(env.Client.Delete(ctx, cr))
+		},
+	} {
+		t.Run(action, func(t *testing.T) {
+			s := newScene(t)
+			operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
+			cause(s)
+			failed := func() int {
+				return int(operator.metric(t, "welcome_operator_release_actions_total", `result="failure"`))
+			}
+			s.await("it has failed three times", func() error { return atLeast(failed(), 3) })
+			log, err := os.ReadFile(operator.Log)
+			s.must(err)
+			if lines, tried := strings.Count(string(log), `"level":"error"`), failed(); lines < 2 || lines > tried+2 {
+				t.Errorf("of %d failures, the log has %d errors:\n%s", tried, lines, log)
+			}
 		})
 	}
 }
