@@ -58,7 +58,7 @@ func offeredBy(into string) (offered, error) {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return found, err
 		}
-		for _, document := range strings.Split(string(text), "\n---\n") {
+		for document := range strings.SplitSeq(string(text), "\n---\n") {
 			var crd apiextensionsv1.CustomResourceDefinition
 			var role rbacv1.ClusterRole
 			switch {

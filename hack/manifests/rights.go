@@ -157,7 +157,7 @@ func line(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 func rule(comment, group string, resources []string, verbs ...string) string {
 	text := ""
-	for _, line := range strings.Split(comment, "\n") {
+	for line := range strings.SplitSeq(comment, "\n") {
 		text += "# " + line + "\n"
 	}
 	if group == "" {

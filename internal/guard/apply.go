@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
-	"k8s.io/utils/ptr"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
@@ -267,7 +266,7 @@ func (g *Guard) remove(info *resource.Info, dryRun bool, spare func(*unstructure
 				return nil
 			}
 		default:
-			err = deleteIf(helper, info, metav1.Preconditions{UID: ptr.To(live.GetUID()), ResourceVersion: ptr.To(live.GetResourceVersion())})
+			err = deleteIf(helper, info, metav1.Preconditions{UID: new(live.GetUID()), ResourceVersion: new(live.GetResourceVersion())})
 		}
 		if !apierrors.IsConflict(err) && !isAbout(err, "metadata.uid") {
 			break
@@ -281,7 +280,7 @@ func (g *Guard) remove(info *resource.Info, dryRun bool, spare func(*unstructure
 
 // deleteIf deletes an object that is as it has to be, and in the background what belongs to it.
 func deleteIf(helper *resource.Helper, info *resource.Info, is metav1.Preconditions) error {
-	_, err := helper.DeleteWithOptions(info.Namespace, info.Name, &metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground), Preconditions: &is})
+	_, err := helper.DeleteWithOptions(info.Namespace, info.Name, &metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground), Preconditions: &is})
 	return err
 }
 
