@@ -307,7 +307,7 @@ func (a Allow) Refusal(namespace string, refused []Ask) error {
 		asks = append(asks, ask.String())
 	}
 	more := ""
-	if allowance := (Allow{}).Allowing(refused[:min(len(refused), told)]).String(); allowance != (Allow{}).String() {
+	if allowance := (Allow{}).allowing(refused[:min(len(refused), told)]).String(); allowance != (Allow{}).String() {
 		more = "; it would take " + allowance
 	}
 	return fmt.Errorf("not allowed: %s. In namespace %s, the operator's watches.yaml allows hosts: %s; annotations with a prefix: %s; kinds that are not Kubernetes' own: %s%s",
