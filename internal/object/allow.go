@@ -239,7 +239,7 @@ func hostsOf(o *unstructured.Unstructured) (hosts []string, known bool) {
 			claim(everyHost)
 		}
 	case schema.GroupKind{Kind: "Service"}:
-		for _, ip := range append(elements(spec["clusterIP"]), elements(spec["clusterIPs"])...) {
+		for _, ip := range slices.Concat(elements(spec["clusterIP"]), elements(spec["clusterIPs"])) {
 			if ip != "None" {
 				claim(ip)
 			}
@@ -249,7 +249,7 @@ func hostsOf(o *unstructured.Unstructured) (hosts []string, known bool) {
 		claim(spec["externalName"])
 	case schema.GroupKind{Kind: "Endpoints"}:
 		for _, subset := range elements(o.Object["subsets"]) {
-			for _, address := range append(elements(fields(subset)["addresses"]), elements(fields(subset)["notReadyAddresses"])...) {
+			for _, address := range slices.Concat(elements(fields(subset)["addresses"]), elements(fields(subset)["notReadyAddresses"])) {
 				claim(fields(address)["ip"])
 			}
 		}
