@@ -354,10 +354,17 @@ func (g *Guard) noteKept(live *unstructured.Unstructured) {
 
 // disown takes the owner reference off an object. Its marks stay, by which the owner's successor knows it.
 func (g *Guard) disown(helper *resource.Helper, info *resource.Info, live *unstructured.Unstructured) error {
-	kept := live.DeepCopy()
-	kept.SetAnnotations(labels.Merge(kept.GetAnnotations(), labels.Set{object.Policy: object.Keep}))
-	g.adopt(kept)
-	patch, err := object.Patch(live, kept)
+	return g.rewrite(helper, info, live, func(kept *unstructured.Unstructured) {
+		kept.SetAnnotations(labels.Merge(kept.GetAnnotations(), labels.Set{object.Policy: object.Keep}))
+		g.adopt(kept)
+	})
+}
+
+// rewrite brings a live object to what change makes of a copy.
+func (g *Guard) rewrite(helper *resource.Helper, info *resource.Info, live *unstructured.Unstructured, change func(*unstructured.Unstructured)) error {
+	changed := live.DeepCopy()
+	change(changed)
+	patch, err := object.Patch(live, changed)
 	if err == nil {
 		_, err = g.patch(helper, info, live, patch)
 	}
