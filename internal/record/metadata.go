@@ -200,14 +200,10 @@ func (r *Record) annotations() map[string]string {
 	annotations := map[string]string{
 		inputsAnnotation: r.Inputs, operatorAnnotation: r.Operator, generationAnnotation: strconv.FormatInt(r.Generation, 10),
 	}
-	if r.MadeFrom != "" {
-		annotations[madeFromAnnotation] = r.MadeFrom
-	}
-	if r.Capabilities != "" {
-		annotations[capabilitiesAnnotation] = r.Capabilities
-	}
-	if r.Lookups != "" {
-		annotations[lookupsAnnotation] = r.Lookups
+	for key, digest := range map[string]string{madeFromAnnotation: r.MadeFrom, capabilitiesAnnotation: r.Capabilities, lookupsAnnotation: r.Lookups} {
+		if digest != "" {
+			annotations[key] = digest
+		}
 	}
 	if r.Unmade {
 		annotations[unmadeAnnotation] = "true"
