@@ -35,7 +35,7 @@ func deployed[T any](t *testing.T, kind string, variables ...string) T {
 func objects[T any](t *testing.T, out, kind string) []T {
 	t.Helper()
 	var found []T
-	for _, document := range strings.Split(out, "\n---\n") {
+	for document := range strings.SplitSeq(out, "\n---\n") {
 		var header struct{ Kind string }
 		var object T
 		if err := yaml.Unmarshal([]byte(document), &header); err != nil {

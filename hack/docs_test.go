@@ -65,7 +65,7 @@ func TestDocumentsNameTargetsThatExist(t *testing.T) {
 		}
 		for _, command := range commands {
 			for _, call := range makeCall.FindAllStringSubmatch(command, -1) {
-				for _, word := range strings.Fields(call[1]) {
+				for word := range strings.FieldsSeq(call[1]) {
 					if !strings.Contains(word, "=") && !rules[word] {
 						t.Errorf("%s: make%s: there is no target %q", file, call[1], word)
 					}

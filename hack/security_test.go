@@ -16,7 +16,7 @@ func TestSecurityNamesTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	promises := 0
-	for _, line := range strings.Split(string(text), "\n") {
+	for line := range strings.SplitSeq(string(text), "\n") {
 		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| promise") {
 			continue
 		}

@@ -20,7 +20,7 @@ type section struct {
 func sections(text string) []section {
 	parts := []section{{heading: "the beginning"}}
 	inBlock := false
-	for _, line := range strings.Split(text, "\n") {
+	for line := range strings.SplitSeq(text, "\n") {
 		last := &parts[len(parts)-1]
 		switch fenced := strings.HasPrefix(strings.TrimSpace(line), "```"); {
 		case fenced && !inBlock:

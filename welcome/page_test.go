@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,9 +12,7 @@ import (
 func request(t *testing.T, g greeting, method, path string, header http.Header) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequest(method, path, nil)
-	for key, values := range header {
-		r.Header[key] = values
-	}
+	maps.Copy(r.Header, header)
 	w := httptest.NewRecorder()
 	newTestServer(t, g).http.Handler.ServeHTTP(w, r)
 	return w

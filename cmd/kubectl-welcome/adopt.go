@@ -301,9 +301,7 @@ func (a *adoption) propose(rel *helmrelease.Release, kind *servedKind, entry boo
 	if rel.Config != nil {
 		spec = runtime.DeepCopyJSON(rel.Config)
 	}
-	keys := slices.Concat(slices.Collect(maps.Keys(entry.OverrideValues)), slices.Collect(maps.Keys(entry.FromEnvironment)))
-	slices.Sort(keys)
-	for _, key := range keys {
+	for _, key := range union(entry.OverrideValues, entry.FromEnvironment) {
 		if takeOut(spec, release.PathOf(key)) {
 			pinned = append(pinned, key)
 		}

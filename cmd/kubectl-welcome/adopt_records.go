@@ -215,6 +215,5 @@ func (r *helmRecords) remove(ctx context.Context, adopted string, taken func(con
 }
 
 func (r *helmRecords) delete(ctx context.Context, one *metav1.PartialObjectMetadata) error {
-	uid := one.UID
-	return client.IgnoreNotFound(r.api.Delete(ctx, one, client.Preconditions{UID: &uid}))
+	return client.IgnoreNotFound(r.api.Delete(ctx, one, client.Preconditions{UID: new(one.UID)}))
 }

@@ -61,7 +61,7 @@ kubectl welcome diff -A`),
 		ValidArgsFunction: c.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := c.diff(cmd.Context(), o, args)
-			if exit := (*exitError)(nil); err != nil && !errors.As(err, &exit) {
+			if _, said := errors.AsType[*exitError](err); err != nil && !said {
 				err = &exitError{code: diffFailed, err: err}
 			}
 			return err
@@ -80,7 +80,7 @@ kubectl welcome diff -A`),
 // diff prints what would change. Its error has the exit code, or is of what can't be told.
 func (c *cluster) diff(ctx context.Context, o diffOptions, args []string) error {
 	asks, missing := c.proposals(ctx, o, args)
-	if missing != nil && !errors.As(missing, &unlisted{}) {
+	if missing != nil && !isUnlisted(missing) {
 		return missing
 	}
 	servers, err := c.newServers(o)

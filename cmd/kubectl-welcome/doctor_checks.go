@@ -96,7 +96,7 @@ func unready(pod corev1.Pod) string {
 	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		return "" // a node has evicted it, say: another one is in its place
 	}
-	for _, container := range append(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses...) {
+	for _, container := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if waiting := container.State.Waiting; waiting != nil && waiting.Reason != "PodInitializing" && waiting.Reason != "ContainerCreating" {
 			return strings.TrimSuffix(fmt.Sprintf("has no running container %q (image %s): %s: %s", container.Name, container.Image, waiting.Reason, waiting.Message), ": ")
 		}
@@ -354,9 +354,18 @@ func operatorsAreAlone(ctx context.Context, p *patient) (string, []finding, erro
 		}
 		found = append(found, finding{fmt.Sprintf("nobody serves %s in namespace %s", few(unserved[namespace]), namespace), remedy})
 	}
+	others, err := p.whoStandsBack(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	return fmt.Sprintf("%s, served by %s", counted(len(p.customResources), "custom resource"), cmp.Or(strings.Join(slices.Sorted(maps.Keys(served)), ", "), "nobody")), append(found, others...), p.unlisted
+}
+
+// whoStandsBack finds the events of operators that leave custom resources to others, but for those that have been taken over since.
+func (p *patient) whoStandsBack(ctx context.Context) (found []finding, err error) {
 	events := &corev1.EventList{}
 	if err := p.List(ctx, events, client.MatchingFields{"reason": status.StandsBack}); err != nil {
-		return "", nil, err
+		return nil, err
 	}
 	leftTo := map[types.UID]string{} // whoever has it now
 	for i := range p.customResources {
@@ -380,7 +389,7 @@ func operatorsAreAlone(ctx context.Context, p *patient) (string, []finding, erro
 				"kubectl get deployments -A -l " + operatorLabel + " shows operators (a stock one has no such label): delete one, or have WATCH_NAMESPACE of each name its own. Where one has ended since, this goes within some minutes"})
 		}
 	}
-	return fmt.Sprintf("%s, served by %s", counted(len(p.customResources), "custom resource"), cmp.Or(strings.Join(slices.Sorted(maps.Keys(served)), ", "), "nobody")), found, p.unlisted
+	return found, nil
 }
 
 // admissionLets has the API server admit, by a dry run, what the operator makes, in each namespace that has custom resources.
@@ -423,15 +432,14 @@ func admissionLets(ctx context.Context, p *patient) (string, []finding, error) {
 func samples(namespace string) []client.Object {
 	name := metav1.ObjectMeta{Namespace: namespace, GenerateName: "welcome-doctor-"}
 	labels := map[string]string{"app.kubernetes.io/name": "welcome-doctor"}
-	no, yes := false, true
 	return []client.Object{
 		&corev1.ConfigMap{ObjectMeta: name},
 		&corev1.Service{ObjectMeta: name, Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 8080}}}},
 		&appsv1.Deployment{ObjectMeta: name, Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: labels},
 			Spec: corev1.PodSpec{
-				SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
-				Containers: []corev1.Container{{Name: "doctor", Image: "welcome-doctor", SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no,
+				SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+				Containers: []corev1.Container{{Name: "doctor", Image: "welcome-doctor", SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false),
 					Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}}},
 			},
 		}}},
@@ -469,11 +477,11 @@ func (p *patient) deadWebhooks(ctx context.Context) (found []finding, err error)
 		if w.service == nil || w.policy != nil && *w.policy == admissionregistrationv1.Ignore || !areJudged(rights, w.rules) {
 			continue
 		}
-		slices := &discoveryv1.EndpointSliceList{}
-		if err := p.List(ctx, slices, client.InNamespace(w.service.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: w.service.Name}); err != nil {
+		endpoints := &discoveryv1.EndpointSliceList{}
+		if err := p.List(ctx, endpoints, client.InNamespace(w.service.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: w.service.Name}); err != nil {
 			return nil, err
 		}
-		if !answers(slices.Items) {
+		if !answers(endpoints.Items) {
 			found = append(found, finding{fmt.Sprintf("webhook %s of %s/%s has no pod that answers (service %s/%s): the API server refuses all that it is to judge", w.name, w.kind, w.configuration, w.service.Namespace, w.service.Name),
 				fmt.Sprintf("start what answers (kubectl -n %s get pods), or kubectl delete %s %s, with all its webhooks", w.service.Namespace, w.kind, w.configuration)})
 		}

@@ -51,7 +51,7 @@ func newCmdPausing(c *cluster, pause bool, cmd *cobra.Command) *cobra.Command {
 			return errors.New("say which: NAME, KIND/NAME, KIND/ for all of a kind, -l or -A")
 		}
 		found, missing := c.find(cmd.Context(), s, args)
-		if missing != nil && !errors.As(missing, &unlisted{}) {
+		if missing != nil && !isUnlisted(missing) {
 			return missing
 		}
 		if len(found) == 0 {

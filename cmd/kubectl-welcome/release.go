@@ -249,8 +249,7 @@ func (c *cluster) orphan(ctx context.Context, obj *unstructured.Unstructured, op
 	if err != nil {
 		return err
 	}
-	uid := obj.GetUID()
-	return client.IgnoreNotFound(api.Delete(ctx, obj, append(options, client.PropagationPolicy(metav1.DeletePropagationOrphan), client.Preconditions{UID: &uid})...))
+	return client.IgnoreNotFound(api.Delete(ctx, obj, append(options, client.PropagationPolicy(metav1.DeletePropagationOrphan), client.Preconditions{UID: new(obj.GetUID())})...))
 }
 
 // trialSecrets asks the API server if what is written could be, and changes nothing.

@@ -111,6 +111,9 @@ func (c *cluster) find(ctx context.Context, s selection, args []string) ([]unstr
 // unlisted is why some are missing among those that were found: the caller may not list their kind, or the API server does not answer for it, or there is none of a name.
 type unlisted struct{ error }
 
+// isUnlisted is whether that is all that is wrong.
+func isUnlisted(err error) bool { return errors.As(err, &unlisted{}) }
+
 // among joins what failed for some of all that were asked for, where the others were found: for those, it is only unlisted.
 func among(failed []error, all int) error {
 	err := errors.Join(failed...)

@@ -86,7 +86,7 @@ kubectl welcome status -A -o json | jq -r '.items[] | select(.turn == "you") | .
 // status is what is to be printed, and of what. Beside an error that is unlisted, it is that of the others.
 func (c *cluster) status(ctx context.Context, s selection, args []string, output string) (string, []*report, error) {
 	found, missing := c.find(ctx, s, args)
-	if missing != nil && !errors.As(missing, &unlisted{}) {
+	if missing != nil && !isUnlisted(missing) {
 		return "", nil, missing
 	}
 	reports := make([]*report, len(found))
@@ -137,7 +137,7 @@ func (c *cluster) watchStatus(ctx context.Context, s selection, args []string, o
 		if ctx.Err() != nil {
 			return end() // ctrl-c
 		}
-		some := errors.As(err, &unlisted{})
+		some := isUnlisted(err)
 		// What is named and is not there never becomes Ready.
 		if err != nil && (!some && before == "" || !passes(err) && (!some || s.isNamed(args))) {
 			return err

@@ -32,8 +32,8 @@ func complete(csv *unstructured.Unstructured, crds []apiextensionsv1.CustomResou
 		if err != nil {
 			return fmt.Errorf("owned CRDs of %s: %w", csv.GetName(), err)
 		}
-		entry["specDescriptors"] = descriptors(schema.Properties["spec"], specHints)
-		entry["statusDescriptors"] = descriptors(schema.Properties["status"], statusHints)
+		entry["specDescriptors"] = descriptors(schema.Properties["spec"], nil, specHints)
+		entry["statusDescriptors"] = descriptors(schema.Properties["status"], nil, statusHints)
 	}
 	return unstructured.SetNestedSlice(csv.Object, owned, path...)
 }

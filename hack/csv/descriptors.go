@@ -38,12 +38,8 @@ var (
 	}
 )
 
-// descriptors describes every field below schema, parents before children, in the order of their names.
-func descriptors(schema apiextensionsv1.JSONSchemaProps, special hints) []any {
-	return appendDescriptors(nil, schema, nil, special)
-}
-
-func appendDescriptors(list []any, schema apiextensionsv1.JSONSchemaProps, parents []string, special hints) []any {
+// descriptors describes every field below schema, which is that of the field with these parents, parents before children, in the order of their names.
+func descriptors(schema apiextensionsv1.JSONSchemaProps, parents []string, special hints) (list []any) {
 	_, canBeDisabled := schema.Properties["enabled"]
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
 		field := schema.Properties[name]
@@ -70,7 +66,7 @@ func appendDescriptors(list []any, schema apiextensionsv1.JSONSchemaProps, paren
 			"description":   field.Description,
 			"x-descriptors": xDescriptors,
 		})
-		list = appendDescriptors(list, field, elements, special)
+		list = append(list, descriptors(field, elements, special)...)
 	}
 	return list
 }

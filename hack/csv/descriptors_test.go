@@ -34,7 +34,7 @@ func TestDescriptors(t *testing.T) {
 	if err := json.Unmarshal([]byte(want), &wanted); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(wanted, descriptors(schema, specHints)); diff != "" {
+	if diff := cmp.Diff(wanted, descriptors(schema, nil, specHints)); diff != "" {
 		t.Errorf("descriptors (-want +got):\n%s", diff)
 	}
 }

@@ -95,24 +95,8 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
-	bare := *trial
-	bare.pins = map[string]any{}
-	unpinned, err := bare.values()
-	if err != nil {
+	if err := api.checkNamed(entry, *trial, values); err != nil {
 		return nil, err
-	}
-	for _, path := range slices.Concat(api.pinned, entry.Allow.Values) {
-		keys := release.PathOf(path)
-		_, found, _ := unstructured.NestedFieldNoCopy(unpinned, keys...)
-		isPin := slices.Contains(api.pinned, path)
-		// What the templates of a chart ask for, values.yaml may lack.
-		asked := !found && api.inferred && trial.mentions(unpinned, keys) && (isPin || put(values, keys, nil))
-		if !found && !asked && !strings.Contains(path, "[") {
-			return nil, fmt.Errorf("%s has no value %q: correct overrideValues or allow.values of %s in %s", entry.ChartPath, path, entry.Kind, watchesFile)
-		}
-		if asked && isPin {
-			api.unlisted = append(api.unlisted, path)
-		}
 	}
 	if api.kinds, err = trial.kinds(scenarios); err != nil {
 		return nil, fmt.Errorf("chart %s can't be rendered with its defaults: correct it, or pin a value (overrideValues):\n%w", entry.ChartPath, err)
@@ -135,6 +119,28 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 		api.values, api.pinned = *schema, nil
 	}
 	return api, nil
+}
+
+// checkNamed fails if overrideValues or allow.values name a value that the chart does not have. What its templates ask for, values.yaml may lack: values get it, unless it is pinned.
+func (a *API) checkNamed(entry operator.Entry, bare trial, values map[string]any) error {
+	bare.pins = map[string]any{}
+	unpinned, err := bare.values()
+	if err != nil {
+		return err
+	}
+	for _, path := range slices.Concat(a.pinned, entry.Allow.Values) {
+		keys := release.PathOf(path)
+		_, found, _ := unstructured.NestedFieldNoCopy(unpinned, keys...)
+		isPin := slices.Contains(a.pinned, path)
+		asked := !found && a.inferred && bare.mentions(unpinned, keys) && (isPin || put(values, keys, nil))
+		if !found && !asked && !strings.Contains(path, "[") {
+			return fmt.Errorf("%s has no value %q: correct overrideValues or allow.values of %s in %s", entry.ChartPath, path, entry.Kind, watchesFile)
+		}
+		if asked && isPin {
+			a.unlisted = append(a.unlisted, path)
+		}
+	}
+	return nil
 }
 
 // read reads a values.schema.json that was written for this operator. Schema and defaults must agree: every value has a schema, every

@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	obj "demo.welcome.domain/welcome-operator/internal/object"
@@ -74,7 +73,7 @@ func newCRD(entry operator.Entry, api *API, spec apiextensionsv1.JSONSchemaProps
 		version.Subresources.Scale = &apiextensionsv1.CustomResourceSubresourceScale{
 			SpecReplicasPath:   replicasPath,
 			StatusReplicasPath: ".status.replicas",
-			LabelSelectorPath:  ptr.To(".status.selector"),
+			LabelSelectorPath:  new(".status.selector"),
 		}
 		version.AdditionalPrinterColumns = append(version.AdditionalPrinterColumns, column("Replicas", "integer", replicasPath, "Pods wanted.", 0))
 		if api.trial.workloads > 0 { // pods of CronJobs come and go, uncounted

@@ -63,7 +63,7 @@ var example = regexp.MustCompile(`^(- |[-\w./"']+:(\s|$)|[-=#*{}\[\]]*$)`)
 func fromComment(comment string) string {
 	paragraphs := strings.Split(strings.TrimSpace(comment), "\n\n")
 	var lines []string
-	for _, line := range strings.Split(paragraphs[len(paragraphs)-1], "\n") {
+	for line := range strings.SplitSeq(paragraphs[len(paragraphs)-1], "\n") {
 		line = strings.TrimSpace(strings.TrimLeft(strings.TrimSpace(line), "#"))
 		line = strings.TrimSpace(strings.TrimPrefix(line, "--"))
 		if strings.HasPrefix(line, "@") || example.MatchString(line) {
@@ -129,7 +129,7 @@ func (d docs) resolve(schema map[string]any) map[string]any {
 			return schema
 		}
 		var target any = d.root
-		for _, key := range strings.Split(strings.TrimPrefix(ref, "#/"), "/") {
+		for key := range strings.SplitSeq(strings.TrimPrefix(ref, "#/"), "/") {
 			fields, _ := target.(map[string]any)
 			target = fields[key]
 		}

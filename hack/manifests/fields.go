@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/utils/ptr"
 
 	obj "demo.welcome.domain/welcome-operator/internal/object"
 )
@@ -90,7 +89,7 @@ func (i *inference) open(schema *apiextensionsv1.JSONSchemaProps, places []place
 		return
 	}
 	schema.Properties = nil
-	schema.MaxProperties = ptr.To[int64](64)
+	schema.MaxProperties = new(int64(64))
 	schema.AdditionalProperties = &apiextensionsv1.JSONSchemaPropsOrBool{Allows: true, Schema: &apiextensionsv1.JSONSchemaProps{Type: "string"}}
 	if ofPods {
 		schema.XValidations = apiextensionsv1.ValidationRules{{
@@ -102,7 +101,7 @@ func (i *inference) open(schema *apiextensionsv1.JSONSchemaProps, places []place
 
 // anything lets fields be there that the schema does not know.
 func anything(schema *apiextensionsv1.JSONSchemaProps) {
-	schema.XPreserveUnknownFields = ptr.To(true)
+	schema.XPreserveUnknownFields = new(true)
 	if schema.Description != "" {
 		schema.Description += " Nobody knows all that it may have: the chart hands it on."
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/utils/ptr"
 )
 
 // inference finds out what the authors of custom resources may set of a chart, by trying each value: where it gets to, and whether it
@@ -322,7 +321,7 @@ func (i *inference) list(path []string, value []any) *apiextensionsv1.JSONSchema
 	items.Description = ""
 	schema.Items = &apiextensionsv1.JSONSchemaPropsOrArray{Schema: items}
 	if hasRules(items) { // which the API server reckons with as many elements as there may be: too much without a bound
-		schema.MaxItems = ptr.To[int64](64)
+		schema.MaxItems = new(int64(64))
 	}
 	return &schema
 }

@@ -502,7 +502,7 @@ func TestRightsOfAStrangersChart(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, line := range strings.Split(read(t, "config/rbac/role.yaml"), "\n") {
+	for line := range strings.SplitSeq(read(t, "config/rbac/role.yaml"), "\n") {
 		if !strings.HasPrefix(line, "#") && !strings.Contains(line, "goodbyes") && !strings.Contains(line, "example.com]") && !strings.Contains(before, line+"\n") {
 			got = append(got, line)
 		}

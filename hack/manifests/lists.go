@@ -26,6 +26,15 @@ const (
 
 // writeLists has every file listed where it has to be, and each kind where others look for them.
 func writeLists(kinds []kind) error {
+	for _, write := range []func([]kind) error{listRights, listCRDs, listSamples, writeProject, writeOwned, writeRightsText, writeImages} {
+		if err := write(kinds); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func listRights(kinds []kind) error {
 	roles, err := writeUserRoles(kinds)
 	if err != nil {
 		return err
@@ -45,10 +54,10 @@ func writeLists(kinds []kind) error {
 		_, err := os.Stat(filepath.Join(rightsDir, file))
 		return err != nil || slices.Contains(roles, file)
 	})
-	if err := list(rightsDir, append(listed, roles...)); err != nil {
-		return err
-	}
+	return list(rightsDir, append(listed, roles...))
+}
 
+func listCRDs(kinds []kind) error {
 	var crds []string
 	for _, k := range kinds {
 		crds = append(crds, k.crdFile())
@@ -59,10 +68,10 @@ func writeLists(kinds []kind) error {
 	for i := range crds {
 		crds[i] = "bases/" + crds[i]
 	}
-	if err := list(crdDir, crds); err != nil {
-		return err
-	}
+	return list(crdDir, crds)
+}
 
+func listSamples(kinds []kind) error {
 	for _, k := range kinds {
 		if err := k.writeSample(); err != nil {
 			return err
@@ -75,19 +84,7 @@ func writeLists(kinds []kind) error {
 	for i, file := range samples {
 		samples[i] = filepath.Base(file)
 	}
-	if err := list(samplesDir, slices.DeleteFunc(samples, func(file string) bool { return file == "kustomization.yaml" })); err != nil {
-		return err
-	}
-	if err := writeProject(kinds); err != nil {
-		return err
-	}
-	if err := writeOwned(kinds); err != nil {
-		return err
-	}
-	if err := writeRightsText(kinds); err != nil {
-		return err
-	}
-	return writeImages(kinds)
+	return list(samplesDir, slices.DeleteFunc(samples, func(file string) bool { return file == "kustomization.yaml" }))
 }
 
 func (k kind) crdFile() string {

@@ -58,31 +58,36 @@ func offeredBy(into string) (offered, error) {
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return found, err
 		}
-		for _, document := range strings.Split(string(text), "\n---\n") {
-			var crd apiextensionsv1.CustomResourceDefinition
-			var role rbacv1.ClusterRole
-			switch {
-			case yaml.Unmarshal([]byte(document), &crd) == nil && crd.Kind == "CustomResourceDefinition":
-				for _, version := range crd.Spec.Versions { // there is one
-					if version.Schema != nil && version.Schema.OpenAPIV3Schema != nil {
-						found.specs[crd.Name] = version.Schema.OpenAPIV3Schema.Properties["spec"]
-					}
-				}
-			case yaml.Unmarshal([]byte(document), &role) == nil && role.Kind == "ClusterRole":
-				for _, rule := range role.Rules {
-					// Those to make what charts make have these verbs, in any name; those that are handed out, or are people's, have others. Any on Secrets is there with secrets: true only, and has update, for records.
-					ofSecrets := slices.Equal(rule.Resources, []string{"secrets"}) && slices.Equal(rule.APIGroups, []string{""})
-					if len(rule.ResourceNames) > 0 || !slices.Equal(rule.Verbs, childVerbs()) && !ofSecrets {
-						continue
-					}
-					for _, resource := range rule.Resources {
-						found.resources[strings.TrimSuffix(resource+"."+strings.Join(rule.APIGroups, ","), ".")] = true
-					}
-				}
-			}
+		for document := range strings.SplitSeq(string(text), "\n---\n") {
+			found.add([]byte(document))
 		}
 	}
 	return found, nil
+}
+
+// add notes what a document of YAML offers.
+func (o offered) add(document []byte) {
+	var crd apiextensionsv1.CustomResourceDefinition
+	var role rbacv1.ClusterRole
+	switch {
+	case yaml.Unmarshal(document, &crd) == nil && crd.Kind == "CustomResourceDefinition":
+		for _, version := range crd.Spec.Versions { // there is one
+			if version.Schema != nil && version.Schema.OpenAPIV3Schema != nil {
+				o.specs[crd.Name] = version.Schema.OpenAPIV3Schema.Properties["spec"]
+			}
+		}
+	case yaml.Unmarshal(document, &role) == nil && role.Kind == "ClusterRole":
+		for _, rule := range role.Rules {
+			// Those to make what charts make have these verbs, in any name; those that are handed out, or are people's, have others. Any on Secrets is there with secrets: true only, and has update, for records.
+			ofSecrets := slices.Equal(rule.Resources, []string{"secrets"}) && slices.Equal(rule.APIGroups, []string{""})
+			if len(rule.ResourceNames) > 0 || !slices.Equal(rule.Verbs, childVerbs()) && !ofSecrets {
+				continue
+			}
+			for _, resource := range rule.Resources {
+				o.resources[strings.TrimSuffix(resource+"."+strings.Join(rule.APIGroups, ","), ".")] = true
+			}
+		}
+	}
 }
 
 // lost is what custom resources and releases may have that what was generated after has no place for.

@@ -66,22 +66,7 @@ func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 	}
 	for i, begin := range scenarios {
 		begin.why = cmp.Or(begin.why, "several options") // or what a sample says
-		single := []scenario{begin}                      // first: what it has is not because of another option
-		for _, path := range leaves(begin.values, nil) {
-			now, _, _ := unstructured.NestedFieldNoCopy(begin.values, path...)
-			var others []any
-			switch now := now.(type) {
-			case bool:
-				others = []any{!now}
-			case string:
-				others = t.alternatives[path[len(path)-1]]
-			}
-			for _, other := range others {
-				s, _ := begin.with(path, other)
-				s.why = fmt.Sprintf("%s: %v", strings.Join(path, "."), other)
-				single = append(single, s)
-			}
-		}
+		single := t.singles(begin)
 		for n, of := range t.renderAll(single) {
 			when := single[n].why
 			if i > 0 && n > 0 {
@@ -102,6 +87,27 @@ func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 		all = append(all, *found[key])
 	}
 	return all, nil
+}
+
+// singles are a scenario, first, for what it has is not because of another option, and those in which a single value of it is another one.
+func (t *trial) singles(begin scenario) []scenario {
+	all := []scenario{begin}
+	for _, path := range leaves(begin.values, nil) {
+		now, _, _ := unstructured.NestedFieldNoCopy(begin.values, path...)
+		var others []any
+		switch now := now.(type) {
+		case bool:
+			others = []any{!now}
+		case string:
+			others = t.alternatives[path[len(path)-1]]
+		}
+		for _, other := range others {
+			s, _ := begin.with(path, other)
+			s.why = fmt.Sprintf("%s: %v", strings.Join(path, "."), other)
+			all = append(all, s)
+		}
+	}
+	return all
 }
 
 // key is the same for objects that the operator may make, or may not, together.

@@ -69,11 +69,11 @@ func usesOf(objects []rendered) uses {
 				used.mounted[l.text] = true
 			}
 			if slices.Contains(l.path, "command") || slices.Contains(l.path, "args") {
-				for _, found := range variable.FindAllStringSubmatch(l.text, -1) {
-					used.named[found[1]] = true
+				for _, name := range groups(variable, l.text) {
+					used.named[name] = true
 				}
-				for _, found := range shellVariable.FindAllStringSubmatch(l.text, -1) {
-					used.shell[found[1]] = true
+				for _, name := range groups(shellVariable, l.text) {
+					used.shell[name] = true
 				}
 			}
 		}

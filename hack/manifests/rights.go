@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
@@ -157,7 +158,7 @@ func line(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 func rule(comment, group string, resources []string, verbs ...string) string {
 	text := ""
-	for _, line := range strings.Split(comment, "\n") {
+	for line := range strings.SplitSeq(comment, "\n") {
 		text += "# " + line + "\n"
 	}
 	if group == "" {
@@ -257,57 +258,66 @@ func makeRules(kinds []kind, inNoNamespace bool) (text string) {
 // of a custom resource that says nothing, for no other's are made; a rule for resources whose names follow from the release's is one for all names. Of what is too much for a chart to ask for, a comment tells instead.
 func handedOut(kinds []kind, role string) (text string, err error) {
 	for _, k := range kinds {
-		if !slices.ContainsFunc(k.api.kinds, func(m made) bool {
-			return m.kind == role && obj.HandsOut(groupVersionKind(m).GroupKind()) && k.refusal(m) == ""
-		}) {
+		handed, err := k.handedOut(role)
+		if err != nil {
+			return "", err
+		}
+		text += handed
+	}
+	return text, nil
+}
+
+func (k kind) handedOut(role string) (text string, err error) {
+	mayBeMade := func(m made) bool {
+		return m.kind == role && obj.HandsOut(groupVersionKind(m).GroupKind()) && k.refusal(m) == ""
+	}
+	if !slices.ContainsFunc(k.api.kinds, mayBeMade) {
+		return "", nil
+	}
+	objects, err := k.api.trial.byDefault()
+	if err != nil {
+		return "", err
+	}
+	another, err := k.api.trial.as(otherRelease, k.entry)
+	if err != nil {
+		return "", err
+	}
+	others, err := another.byDefault()
+	if err != nil {
+		return "", err
+	}
+	for i, r := range objects {
+		if !mayBeMade(made{apiVersion: r.object.GetAPIVersion(), kind: r.object.GetKind(), objects: []variant{{rendered: r}}}) {
 			continue
 		}
-		objects, err := k.api.trial.byDefault()
+		what := fmt.Sprintf("%s %s of each %s may", role, line(r.object.GetName()), k.entry.Kind)
+		file := line(path.Base(r.file))
+		given, err := rulesOf(r)
 		if err != nil {
-			return "", err
+			return "", fmt.Errorf("%s, by %s: %w", what, file, err)
 		}
-		another, err := k.api.trial.as(otherRelease, k.entry)
-		if err != nil {
-			return "", err
-		}
-		others, err := another.byDefault()
-		if err != nil {
-			return "", err
-		}
-		for i, r := range objects {
-			m := made{apiVersion: r.object.GetAPIVersion(), kind: r.object.GetKind(), objects: []variant{{rendered: r}}}
-			if m.kind != role || !obj.HandsOut(r.object.GroupVersionKind().GroupKind()) || k.refusal(m) != "" {
-				continue
+		if i < len(others) && others[i].file == r.file && others[i].object.GetKind() == role {
+			if of, err := rulesOf(others[i]); err == nil {
+				given = underAnyName(given, of)
 			}
-			what := fmt.Sprintf("%s %s of each %s may", role, line(r.object.GetName()), k.entry.Kind)
-			file := line(path.Base(r.file))
-			given, err := rulesOf(r)
+		}
+		refused := sets.New[string]()
+		given = slices.DeleteFunc(given, func(rule rbacv1.PolicyRule) bool {
+			why := k.tooMuch(rule)
+			if why != "" {
+				refused.Insert(why)
+			}
+			return why != ""
+		})
+		if len(given) > 0 {
+			list, err := yaml.Marshal(given)
 			if err != nil {
-				return "", fmt.Errorf("%s, by %s: %w", what, file, err)
+				return "", err
 			}
-			if i < len(others) && others[i].file == r.file && others[i].object.GetKind() == role {
-				if of, err := rulesOf(others[i]); err == nil {
-					given = underAnyName(given, of)
-				}
-			}
-			refused := map[string]bool{}
-			given = slices.DeleteFunc(given, func(rule rbacv1.PolicyRule) bool {
-				why := k.tooMuch(rule)
-				if why != "" {
-					refused[why] = true
-				}
-				return why != ""
-			})
-			if len(given) > 0 {
-				list, err := yaml.Marshal(given)
-				if err != nil {
-					return "", err
-				}
-				text += fmt.Sprintf("# Hand out what %s, by %s:\n%s", what, file, list)
-			}
-			for _, why := range slices.Sorted(maps.Keys(refused)) {
-				text += fmt.Sprintf("# No right to hand out what %s (by %s): %s\n", what, file, why)
-			}
+			text += fmt.Sprintf("# Hand out what %s, by %s:\n%s", what, file, list)
+		}
+		for _, why := range sets.List(refused) {
+			text += fmt.Sprintf("# No right to hand out what %s (by %s): %s\n", what, file, why)
 		}
 	}
 	return text, nil

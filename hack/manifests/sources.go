@@ -49,6 +49,14 @@ func sources(c *chart.Chart) (all []string) {
 	return all
 }
 
+// groups are what the first group of a pattern finds in a text.
+func groups(pattern *regexp.Regexp, text string) (found []string) {
+	for _, match := range pattern.FindAllStringSubmatch(text, -1) {
+		found = append(found, match[1])
+	}
+	return found
+}
+
 // certifying finds functions that take seconds to make a certificate, and what only looks like one in texts and names.
 var (
 	certifying = regexp.MustCompile("\"(?:\\\\.|[^\"\\\\])*\"|`[^`]*`|[.$]\\w+|\\bgen(?:CA|SelfSignedCert|SignedCert)(?:WithKey)?\\b")

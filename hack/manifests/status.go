@@ -2,20 +2,19 @@ package main
 
 import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/utils/ptr"
 )
 
 // statusSchema describes the status that the operator writes, the same for every kind. Texts have no maximum length: an error
 // message that is too long must not keep the operator from reporting it.
 func statusSchema() apiextensionsv1.JSONSchemaProps {
 	status := object("What the operator sees; only it writes here.", nil, map[string]apiextensionsv1.JSONSchemaProps{
-		"observedGeneration": {Description: "The metadata.generation that this status is about, -1 before there is any.", Type: "integer", Format: "int64", Minimum: ptr.To(-1.0)},
+		"observedGeneration": {Description: "The metadata.generation that this status is about, -1 before there is any.", Type: "integer", Format: "int64", Minimum: new(-1.0)},
 		"conditions": {
 			Description:  "State in detail. Ready sums it up. Reconciling is True while the operator works on it, Stalled while somebody has to change something first; Initialized, Deployed, ReleaseFailed, Irreconcilable and Paused tell of the release. Tested tells of the tests of the chart that somebody has asked for last. Drifted and DriftLoop are there only while they are True: an object is not as the chart wants it, and is left so, or others undo each repair. So is IgnoredAnnotations: annotations have no effect.",
 			Type:         "array",
-			XListType:    ptr.To("map"),
+			XListType:    new("map"),
 			XListMapKeys: []string{"type"},
-			Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: ptr.To(whole("One aspect of the state.", []string{"type", "status"}, map[string]apiextensionsv1.JSONSchemaProps{
+			Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: new(whole("One aspect of the state.", []string{"type", "status"}, map[string]apiextensionsv1.JSONSchemaProps{
 				"type":               text("Which aspect."),
 				"status":             {Description: "Whether it is so.", Type: "string", Enum: []apiextensionsv1.JSON{{Raw: []byte(`"True"`)}, {Raw: []byte(`"False"`)}, {Raw: []byte(`"Unknown"`)}}},
 				"reason":             text("Why, in one word for programs."),
@@ -44,7 +43,7 @@ func statusSchema() apiextensionsv1.JSONSchemaProps {
 			"unowned": {
 				Description: "The objects of the release that carry no owner reference, for they are to outlive it (helm.sh/resource-policy: keep), or are in no namespace. It is by their UIDs that they are its own.",
 				Type:        "array",
-				Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: ptr.To(object("One object.", nil, map[string]apiextensionsv1.JSONSchemaProps{
+				Items: &apiextensionsv1.JSONSchemaPropsOrArray{Schema: new(object("One object.", nil, map[string]apiextensionsv1.JSONSchemaProps{
 					"apiVersion": text("Its API version."),
 					"kind":       text("Its kind."),
 					"name":       text("Its name."),
@@ -74,7 +73,7 @@ func object(description string, required []string, properties map[string]apiexte
 // conditions, that is an eighth of what its memory holds of a Welcome and its objects.
 func whole(description string, required []string, properties map[string]apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {
 	schema := object(description, required, properties)
-	schema.XMapType = ptr.To("atomic")
+	schema.XMapType = new("atomic")
 	return schema
 }
 
@@ -87,5 +86,5 @@ func timestamp(description string) apiextensionsv1.JSONSchemaProps {
 }
 
 func integer(description, format string) apiextensionsv1.JSONSchemaProps {
-	return apiextensionsv1.JSONSchemaProps{Description: description, Type: "integer", Format: format, Minimum: ptr.To(0.0)}
+	return apiextensionsv1.JSONSchemaProps{Description: description, Type: "integer", Format: format, Minimum: new(0.0)}
 }

@@ -2,8 +2,6 @@ package main
 
 import (
 	"cmp"
-	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -13,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes/scheme"
 
 	obj "demo.welcome.domain/welcome-operator/internal/object"
@@ -81,16 +80,10 @@ func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
 	if err != nil {
 		return nil, err
 	}
-	words, texts, limits := map[string]bool{}, map[string]bool{"": true, markText: true}, map[int]bool{-1: true, 0: true, 1: true}
-	for _, source := range sources(c) {
-		for _, match := range askedAPI.FindAllStringSubmatch(source, -1) {
-			t.asked = append(t.asked, match[1])
-		}
-		for _, pattern := range []*regexp.Regexp{fieldOf, quotedName} {
-			for _, match := range pattern.FindAllStringSubmatch(source, -1) {
-				words[match[1]] = true
-			}
-		}
+	words, all := sets.New[string](), sources(c)
+	for _, source := range all {
+		t.asked = append(t.asked, groups(askedAPI, source)...)
+		words.Insert(groups(fieldOf, source)...).Insert(groups(quotedName, source)...)
 		for _, match := range comparison.FindAllStringSubmatch(source, -1) {
 			if field, text := match[1], any(match[2]); !slices.Contains(t.alternatives[field], text) {
 				t.alternatives[field] = append(t.alternatives[field], text)
@@ -101,35 +94,42 @@ func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
 				t.separators = append(t.separators, separator)
 			}
 		}
-		for _, action := range action.FindAllString(source, -1) {
-			if !compares.MatchString(action) {
-				continue
-			}
-			for _, text := range literal.FindAllString(action, -1) {
-				for _, word := range word.FindAllString(text, -1) {
-					texts[word] = true
-				}
-			}
-			for _, match := range digits.FindAllStringSubmatch(action, -1) {
-				limit, _ := strconv.Atoi(match[1]) // it is one
-				limits[limit-1], limits[limit], limits[limit+1] = true, true, true
-			}
-		}
 		t.runsText = t.runsText || tplFunction.MatchString(source)
 		t.parsesText = t.parsesText || parseFunction.MatchString(source)
 		t.decodesText = t.decodesText || decodeFunction.MatchString(source)
 		t.loops = t.loops || loopFunction.MatchString(source)
 	}
-	t.words = slices.Sorted(maps.Keys(words))
-	for _, text := range slices.Backward(slices.Sorted(maps.Keys(texts))) { // last those with which a chart most often can't be rendered
-		t.compared = append(t.compared, text)
-	}
-	for _, limit := range slices.Backward(slices.Sorted(maps.Keys(limits))) {
-		if !t.loops || limit < 10 { // loops may be in loops
-			t.limits = append(t.limits, float64(limit))
+	t.words = sets.List(words)
+	t.compared, t.limits = comparedIn(all, t.loops)
+	return t, nil
+}
+
+// comparedIn are the texts and the numbers that templates compare anything with, or that are about such. With loops, no number is large: they may be in each other.
+func comparedIn(sources []string, loops bool) (compared, limits []any) {
+	texts, numbers := sets.New("", markText), sets.New(-1, 0, 1)
+	for _, source := range sources {
+		for _, action := range action.FindAllString(source, -1) {
+			if !compares.MatchString(action) {
+				continue
+			}
+			for _, text := range literal.FindAllString(action, -1) {
+				texts.Insert(word.FindAllString(text, -1)...)
+			}
+			for _, found := range groups(digits, action) {
+				number, _ := strconv.Atoi(found) // it is one
+				numbers.Insert(number-1, number, number+1)
+			}
 		}
 	}
-	return t, nil
+	for _, text := range slices.Backward(sets.List(texts)) { // last those with which a chart most often can't be rendered
+		compared = append(compared, text)
+	}
+	for _, number := range slices.Backward(sets.List(numbers)) {
+		if !loops || number < 10 {
+			limits = append(limits, float64(number))
+		}
+	}
+	return compared, limits
 }
 
 // as is the same with another release.

@@ -40,11 +40,5 @@ func (g *Guard) rehearseAdoption(t target) error {
 
 // giveBack undoes what made an object, which nobody owned, the owner's: nothing has come of the release for which it was taken over. What is in it stays.
 func (g *Guard) giveBack(helper *resource.Helper, info *resource.Info, live *unstructured.Unstructured) error {
-	returned := live.DeepCopy()
-	object.GiveBack(returned, g.owner)
-	patch, err := object.Patch(live, returned)
-	if err == nil {
-		_, err = g.patch(helper, info, live, patch)
-	}
-	return err
+	return g.rewrite(helper, info, live, func(returned *unstructured.Unstructured) { object.GiveBack(returned, g.owner) })
 }

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
-	"k8s.io/utils/ptr"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
@@ -267,7 +266,7 @@ func (g *Guard) remove(info *resource.Info, dryRun bool, spare func(*unstructure
 				return nil
 			}
 		default:
-			err = deleteIf(helper, info, metav1.Preconditions{UID: ptr.To(live.GetUID()), ResourceVersion: ptr.To(live.GetResourceVersion())})
+			err = deleteIf(helper, info, metav1.Preconditions{UID: new(live.GetUID()), ResourceVersion: new(live.GetResourceVersion())})
 		}
 		if !apierrors.IsConflict(err) && !isAbout(err, "metadata.uid") {
 			break
@@ -281,7 +280,7 @@ func (g *Guard) remove(info *resource.Info, dryRun bool, spare func(*unstructure
 
 // deleteIf deletes an object that is as it has to be, and in the background what belongs to it.
 func deleteIf(helper *resource.Helper, info *resource.Info, is metav1.Preconditions) error {
-	_, err := helper.DeleteWithOptions(info.Namespace, info.Name, &metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationBackground), Preconditions: &is})
+	_, err := helper.DeleteWithOptions(info.Namespace, info.Name, &metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground), Preconditions: &is})
 	return err
 }
 
@@ -355,10 +354,17 @@ func (g *Guard) noteKept(live *unstructured.Unstructured) {
 
 // disown takes the owner reference off an object. Its marks stay, by which the owner's successor knows it.
 func (g *Guard) disown(helper *resource.Helper, info *resource.Info, live *unstructured.Unstructured) error {
-	kept := live.DeepCopy()
-	kept.SetAnnotations(labels.Merge(kept.GetAnnotations(), labels.Set{object.Policy: object.Keep}))
-	g.adopt(kept)
-	patch, err := object.Patch(live, kept)
+	return g.rewrite(helper, info, live, func(kept *unstructured.Unstructured) {
+		kept.SetAnnotations(labels.Merge(kept.GetAnnotations(), labels.Set{object.Policy: object.Keep}))
+		g.adopt(kept)
+	})
+}
+
+// rewrite brings a live object to what change makes of a copy.
+func (g *Guard) rewrite(helper *resource.Helper, info *resource.Info, live *unstructured.Unstructured, change func(*unstructured.Unstructured)) error {
+	changed := live.DeepCopy()
+	change(changed)
+	patch, err := object.Patch(live, changed)
 	if err == nil {
 		_, err = g.patch(helper, info, live, patch)
 	}

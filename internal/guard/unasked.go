@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
@@ -80,7 +79,7 @@ func (g *Guard) takeBack(targets []*target, why error) error {
 		if t.made == nil {
 			continue
 		}
-		err := deleteIf(resource.NewHelper(t.info.Client, t.info.Mapping), t.info, metav1.Preconditions{UID: ptr.To(t.made.GetUID())})
+		err := deleteIf(resource.NewHelper(t.info.Client, t.info.Mapping), t.info, metav1.Preconditions{UID: new(t.made.GetUID())})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) { // gone, or another one by now
 			return errors.Join(why, fmt.Errorf("take back %s: %w", describe(t.info), said(t.info, err)))
 		}

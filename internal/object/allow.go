@@ -239,7 +239,7 @@ func hostsOf(o *unstructured.Unstructured) (hosts []string, known bool) {
 			claim(everyHost)
 		}
 	case schema.GroupKind{Kind: "Service"}:
-		for _, ip := range append(elements(spec["clusterIP"]), elements(spec["clusterIPs"])...) {
+		for _, ip := range slices.Concat(elements(spec["clusterIP"]), elements(spec["clusterIPs"])) {
 			if ip != "None" {
 				claim(ip)
 			}
@@ -249,7 +249,7 @@ func hostsOf(o *unstructured.Unstructured) (hosts []string, known bool) {
 		claim(spec["externalName"])
 	case schema.GroupKind{Kind: "Endpoints"}:
 		for _, subset := range elements(o.Object["subsets"]) {
-			for _, address := range append(elements(fields(subset)["addresses"]), elements(fields(subset)["notReadyAddresses"])...) {
+			for _, address := range slices.Concat(elements(fields(subset)["addresses"]), elements(fields(subset)["notReadyAddresses"])) {
 				claim(fields(address)["ip"])
 			}
 		}
@@ -307,7 +307,7 @@ func (a Allow) Refusal(namespace string, refused []Ask) error {
 		asks = append(asks, ask.String())
 	}
 	more := ""
-	if allowance := (Allow{}).Allowing(refused[:min(len(refused), told)]).String(); allowance != (Allow{}).String() {
+	if allowance := (Allow{}).allowing(refused[:min(len(refused), told)]).String(); allowance != (Allow{}).String() {
 		more = "; it would take " + allowance
 	}
 	return fmt.Errorf("not allowed: %s. In namespace %s, the operator's watches.yaml allows hosts: %s; annotations with a prefix: %s; kinds that are not Kubernetes' own: %s%s",

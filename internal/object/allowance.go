@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Allowing is a with what allows asks, too, but for what no name allows: every host, or a name that is none.
-func (a Allow) Allowing(asks []Ask) Allow {
+// allowing is a with what allows asks, too, but for what no name allows: every host, or a name that is none.
+func (a Allow) allowing(asks []Ask) Allow {
 	for _, ask := range asks {
 		var one Allow
 		var list *[]string
@@ -54,7 +54,7 @@ func (a Allow) ForChart(owner metav1.Object, objects []*unstructured.Unstructure
 		if HandsOut(kind) { // the operator has to have what it hands out
 			a.Kinds = with(a.Kinds, kind.String())
 		}
-		a = a.Allowing(slices.DeleteFunc(Asks(o), func(ask Ask) bool { return ask.what != "kind" }))
+		a = a.allowing(slices.DeleteFunc(Asks(o), func(ask Ask) bool { return ask.what != "kind" }))
 		for _, word := range PodWords(o) {
 			if needless := secrets && word == PodSecrets; !needless {
 				a.Pods = with(a.Pods, word)

@@ -25,7 +25,7 @@ func TestAllowing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			asks := asksOf(t, c.object)
-			got := Allow{}.Allowing(asks)
+			got := Allow{}.allowing(asks)
 			if got.String() != c.want {
 				t.Errorf("%s, not %s", got, c.want)
 			}

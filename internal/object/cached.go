@@ -11,8 +11,8 @@ import (
 
 // IsUncached is whether the cache does not answer, for nobody watches the kind yet.
 func IsUncached(err error) bool {
-	uncached := &cache.ErrResourceNotCached{}
-	return errors.As(err, &uncached)
+	_, is := errors.AsType[*cache.ErrResourceNotCached](err)
+	return is
 }
 
 // AwaitCached asks seen until it says true or fails, or ctx ends: soon at first, for a cache shows what was written within milliseconds, and then ever more rarely.

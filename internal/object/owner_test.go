@@ -1,6 +1,7 @@
 package object
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
@@ -9,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 )
 
 func TestInheritable(t *testing.T) {
@@ -120,7 +120,7 @@ func TestKept(t *testing.T) {
 }
 
 func TestOwned(t *testing.T) {
-	own, foreign := *metav1.NewControllerRef(greeting(), greeting().GroupVersionKind()), metav1.OwnerReference{UID: "x", Controller: ptr.To(true)}
+	own, foreign := *metav1.NewControllerRef(greeting(), greeting().GroupVersionKind()), metav1.OwnerReference{UID: "x", Controller: new(true)}
 	for name, c := range map[string]struct {
 		uid  types.UID
 		refs []metav1.OwnerReference
@@ -179,9 +179,7 @@ func TestSaysReleasedFrom(t *testing.T) {
 	owner := greeting()
 	marks := func(change map[string]string) map[string]string {
 		all := map[string]string{ReleaseName: owner.GetName(), ReleaseNamespace: owner.GetNamespace()}
-		for key, value := range change {
-			all[key] = value
-		}
+		maps.Copy(all, change)
 		return all
 	}
 	kind := owner.GroupVersionKind().GroupKind().String()

@@ -7,14 +7,10 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/json"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // othersUnlessSet lists, for the kinds whose whole spec is the chart's, the fields that are others' where the chart does not set
@@ -72,95 +68,6 @@ func pointers(texts ...string) []pointer {
 		all[i] = mustPointer(text)
 	}
 	return all
-}
-
-// Left are the fields of an object that are left to others, whatever the chart wants in them.
-type Left []pointer
-
-// LeftTo returns what is left to others in live: what rules ignore, replicas that somebody has set by the scale subresource, as
-// autoscalers and kubectl scale do, or had when the object was applied last (wasScaled), where the custom resource does not set them (scalable, which is asked of desired) and
-// what the chart wants has not changed, and what a claim asks for where somebody has made it grow: it can't shrink.
-func LeftTo(previous, live, desired *unstructured.Unstructured, rules Ignored, wasScaled bool, scalable func(*unstructured.Unstructured) bool) Left {
-	left := rules.of(desired)
-	count := mustPointer(replicas)
-	if live != nil && isScaled(live, wasScaled) && scalable(desired) {
-		wanted, _, _ := count.in(desired.Object)
-		if previous == nil || reflect.DeepEqual(field(previous.Object["spec"], "replicas"), wanted) {
-			left = append(left, count)
-		}
-	}
-	if live != nil && desired.GroupVersionKind().GroupKind() == Claim && isGrown(previous, live, desired) {
-		left = append(left, storage)
-	}
-	return left
-}
-
-// AsAnew are the fields of live, but for its metadata, in which it is not as restored, and what the API server would make anew in its place is as live: whatever the chart
-// wants, admission has the last word there.
-func AsAnew(live, restored, anew *unstructured.Unstructured) (left Left) {
-	for key := range both(live.Object, restored.Object) {
-		if key != "metadata" {
-			left = append(left, asAnew(pointer{key}, live.Object[key], restored.Object[key], anew.Object[key])...)
-		}
-	}
-	return left
-}
-
-func asAnew(p pointer, live, restored, anew any) (left Left) {
-	inner := func(token string, live, restored, anew any) {
-		left = append(left, asAnew(append(slices.Clone(p), token), live, restored, anew)...)
-	}
-	was, isMap := live.(map[string]any)
-	wanted, isWanted := restored.(map[string]any)
-	elements := list(restored)
-	switch {
-	case isMap && isWanted:
-		for key := range both(was, wanted) {
-			inner(key, was[key], wanted[key], field(anew, key))
-		}
-	case len(elements) > 0 && len(elements) == len(list(live)) && fields(elements[0]) != nil:
-		for i, element := range elements {
-			p := pointer{strconv.Itoa(i), ""}
-			there, _, _ := p.across(restored, live)[:1].in(live)
-			made, _, _ := p.across(restored, anew)[:1].in(anew)
-			if fields(there) != nil {
-				inner(p[0], there, element, made)
-			}
-		}
-	case !reflect.DeepEqual(live, restored) && reflect.DeepEqual(live, anew):
-		left = Left{p}
-	}
-	return left
-}
-
-// isGrown is whether a claim asks for more than the chart wants, and not because the chart wanted that before: to want less then is a mistake, of which the API server tells.
-func isGrown(previous, live, desired *unstructured.Unstructured) bool {
-	asked := func(object *unstructured.Unstructured) (quantity float64) {
-		if object == nil {
-			return 0
-		}
-		value, _, _ := storage.in(object.Object)
-		quantity, _ = quantityOf(fmt.Sprint(value)) // else it is zero
-		return quantity
-	}
-	now, wanted, before := asked(live), asked(desired), asked(previous)
-	return wanted > 0 && now > wanted && now != before
-}
-
-// isScaled is whether the replicas were last set by the scale subresource, or by somebody else since they were (wasScaled). The operator has set those that an upgrade asked for. Who sets none by
-// that subresource owns no field, as of what is written empty; and nor does anybody else then.
-func isScaled(live *unstructured.Unstructured, wasScaled bool) bool {
-	isOwned := false
-	for _, entry := range live.GetManagedFields() {
-		if entry.Subresource == "status" || entry.FieldsV1 == nil || !strings.Contains(entry.FieldsV1.GetRawString(), `"f:replicas"`) {
-			continue
-		}
-		if entry.Subresource == "scale" || wasScaled && entry.Manager != Manager {
-			return true
-		}
-		isOwned = true
-	}
-	return !isOwned && isStop(mustPointer(replicas), field(live.Object["spec"], "replicas"))
 }
 
 // isTheCharts is whether what others set at p is a drift.
@@ -221,17 +128,6 @@ func Restore(previous, live, desired *unstructured.Unstructured, left Left) *uns
 	return restored
 }
 
-// keep returns content with what of it is left to others as live has it.
-func (left Left) keep(content, live map[string]any) map[string]any {
-	for _, p := range slices.Backward(left) { // or those behind an element that goes would be others by then
-		value, ok, whole := p.across(content, live).in(live)
-		if _, set, _ := p.in(content); whole && (ok || set) {
-			content = p.set(content, value, ok).(map[string]any)
-		}
-	}
-	return content
-}
-
 // Reset is Restore for an object that the API server does not take with what others have set in it: besides labels, annotations
 // and what is left to others, that goes, and the API server gives what it assigns again. Replicas stay, as they are never refused,
 // and the default of one would end pods.
@@ -259,18 +155,6 @@ func StaysHeadless(previous, live, desired *unstructured.Unstructured, left Left
 	}
 	return desired.GroupVersionKind().GroupKind() == service && isHeadless(previous) && isHeadless(live) && !isHeadless(desired) &&
 		field(desired.Object["spec"], "type") != string(corev1.ServiceTypeExternalName) && isTheCharts(clusterIP, previous, left)
-}
-
-// andReplicas has the replicas among what is left to others, unless the chart sets them, or has stopped the object before.
-func (left Left) andReplicas(previous, live, desired *unstructured.Unstructured) Left {
-	count := mustPointer(replicas)
-	stops := func(object *unstructured.Unstructured) bool {
-		return object != nil && isStop(count, field(object.Object["spec"], "replicas"))
-	}
-	if _, set, _ := count.in(desired.Object); set || desired.Object["spec"] == nil || stops(previous) && stops(live) {
-		return left
-	}
-	return append(slices.Clone(left), count)
 }
 
 // isStop is whether a value says that nothing is to run. Where a chart no longer says so, no autoscaler does either: it scales nothing that has none.
@@ -304,194 +188,4 @@ func withNodePorts(wanted, live []any) []any {
 		}
 	}
 	return ports
-}
-
-// dropsEmpty is whether the API server drops the empty values of an object: it does of kinds that it knows by their Go types. Of custom resources it keeps them, and some mean
-// something: selfSigned: {}.
-type dropsEmpty bool
-
-func (drops dropsEmpty) mergeMap(previous, live, desired map[string]any) map[string]any {
-	merged := maps.Clone(live)
-	if merged == nil {
-		merged = map[string]any{}
-	}
-	for key, before := range previous {
-		if _, wanted := desired[key]; wanted {
-			continue
-		}
-		before, wasMap := before.(map[string]any)
-		left, isMap := live[key].(map[string]any)
-		if left = drops.mergeMap(before, left, nil); wasMap && isMap && len(left) > 0 {
-			merged[key] = left // with what others have put there
-		} else {
-			delete(merged, key)
-		}
-	}
-	for key, value := range desired {
-		if isEmpty(live[key]) && (value == nil || bool(drops) && isEmpty(value)) {
-			continue
-		}
-		merged[key] = drops.mergeValue(previous[key], live[key], value)
-	}
-	return merged
-}
-
-func (drops dropsEmpty) mergeValue(previous, live, desired any) any {
-	switch desired := desired.(type) {
-	case map[string]any:
-		if live, ok := live.(map[string]any); ok {
-			return drops.mergeMap(fields(previous), live, desired)
-		}
-	case []any:
-		if live, ok := live.([]any); ok {
-			return drops.mergeList(list(previous), live, desired)
-		}
-	}
-	return desired
-}
-
-// mergeList keeps the order and the elements of desired, each with the fields of its counterparts.
-func (drops dropsEmpty) mergeList(previous, live, desired []any) []any {
-	merged, before, now := make([]any, len(desired)), counterparts(previous, desired), counterparts(live, desired)
-	for i, element := range desired {
-		merged[i] = drops.mergeValue(before[i], now[i], element)
-	}
-	return merged
-}
-
-// maxMoved bounds the elements of a list that are looked for where they are not in their places. Each costs a look at all of them.
-const maxMoved = 100
-
-// counterparts are, for each element of desired, the one among others that stands for the same, nil if nothing tells. An element with a name that only it has is found by that. One without is
-// found by its place, if each place has what is desired there; or else by what it says, if exactly one says that, and says no other. The place alone would not do: where somebody has put in or
-// taken out an element, each behind it would get the fields of another one, and a rule of a Role its resourceNames.
-func counterparts(others, desired []any) []any {
-	found, names, at := make([]any, len(desired)), named(desired), named(others)
-	isNamed := func(element any) bool {
-		name, _ := field(element, "name").(string)
-		return len(names[name]) == 1 && len(at[name]) <= 1
-	}
-	var rest []int
-	for i, element := range desired {
-		if !isNamed(element) {
-			rest = append(rest, i)
-		} else if places := at[field(element, "name").(string)]; len(places) == 1 {
-			found[i] = others[places[0]]
-		}
-	}
-	switch {
-	case len(rest) == 0:
-	case says(others, desired):
-		for _, i := range rest {
-			found[i] = others[i]
-		}
-	case len(desired) <= maxMoved && len(others) <= maxMoved:
-		said := make([]int, len(desired)) // how many say it
-		for _, other := range others {
-			if isNamed(other) {
-				continue
-			}
-			saying := slices.DeleteFunc(slices.Clone(rest), func(i int) bool { return !says(other, desired[i]) })
-			for _, i := range saying {
-				said[i]++
-			}
-			if len(saying) == 1 {
-				found[saying[0]] = other
-			}
-		}
-		for _, i := range rest {
-			if said[i] > 1 {
-				found[i] = nil
-			}
-		}
-	}
-	return found
-}
-
-// named are the places of the elements that have a name, by that: to look for each anew would take minutes where somebody has made a list of ten thousands.
-func named(elements []any) map[string][]int {
-	places := map[string][]int{}
-	for i, element := range elements {
-		if name, _ := field(element, "name").(string); name != "" {
-			places[name] = append(places[name], i)
-		}
-	}
-	return places
-}
-
-func isEmpty(value any) bool {
-	switch value := value.(type) {
-	case nil:
-		return true
-	case map[string]any:
-		return len(value) == 0
-	case []any:
-		return len(value) == 0
-	default:
-		return false
-	}
-}
-
-// Canonical is a rendered object in the form in which the API server answers: typed kinds
-// write "0.1" CPUs as "100m". An object with a field that its type does not have, as a newer
-// Kubernetes may know it, stays as it is.
-func Canonical(rendered *unstructured.Unstructured) *unstructured.Unstructured {
-	canonical := rendered.DeepCopy()
-	if IsSecret(rendered) {
-		withData(canonical)
-	}
-	if typed, err := builtIn.New(rendered.GroupVersionKind()); err == nil {
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(canonical.Object, typed, true); err == nil {
-			if content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed); err == nil {
-				canonical.Object = content
-				canonical.SetGroupVersionKind(rendered.GroupVersionKind())
-			}
-		}
-	}
-	unstructured.RemoveNestedField(canonical.Object, "status")
-	DropServers(canonical)
-	if canonical.Object["aggregationRule"] != nil && canonical.GetKind() == "ClusterRole" {
-		delete(canonical.Object, "rules") // they are collected from others
-	}
-	return canonical
-}
-
-// DropServers drops of an object's metadata what only the API server writes: kubectl get -o yaml shows it, and so it comes into charts.
-func DropServers(o *unstructured.Unstructured) {
-	for _, key := range []string{"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"} {
-		unstructured.RemoveNestedField(o.Object, "metadata", key)
-	}
-}
-
-// Patch is the JSON merge patch that makes live what restored is, empty where nothing differs.
-func Patch(live, restored *unstructured.Unstructured) (map[string]any, error) {
-	text, err := client.MergeFrom(live).Data(restored)
-	if err != nil {
-		return nil, fmt.Errorf("compare: %w", err)
-	}
-	patch := map[string]any{}
-	if err := json.Unmarshal(text, &patch); err != nil {
-		return nil, fmt.Errorf("compare: %w", err)
-	}
-	return patch, nil
-}
-
-// Repeats is whether patch asks for nothing that sent has not asked for: what the API server has just
-// answered to that, it would answer again. Where it gives fields their defaults, a patch is never empty.
-func Repeats(patch, sent map[string]any) bool {
-	for key, value := range patch {
-		other, ok := sent[key]
-		if !ok {
-			return false
-		}
-		nested, isMap := value.(map[string]any)
-		if before, wasMap := other.(map[string]any); isMap && wasMap {
-			if !Repeats(nested, before) {
-				return false
-			}
-		} else if !reflect.DeepEqual(value, other) {
-			return false
-		}
-	}
-	return true
 }

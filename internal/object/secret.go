@@ -1,6 +1,7 @@
 package object
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -65,10 +66,7 @@ func Discreet(err error) error {
 	case apierrors.IsForbidden(err):
 		verb = "is forbidden"
 	}
-	if words == "" {
-		words = string(status.Reason)
-	}
-	return discreet{reworded{fmt.Sprintf("it %s: %s; what else the API server says is not told, for it may quote the Secret", verb, words), err}}
+	return discreet{reworded{fmt.Sprintf("it %s: %s; what else the API server says is not told, for it may quote the Secret", verb, cmp.Or(words, string(status.Reason))), err}}
 }
 
 // quoted finds an object that the API server quotes before it says what is wrong with it, and the pod that it shows behind that.

@@ -18,8 +18,8 @@ const maxReference = 1024
 // maxFingerprint bounds what is kept of the fingerprint of an object that has thousands of annotations.
 const maxFingerprint = 16 << 10
 
-// read are the fields of spec and status, besides those that are no list and no map, that say how an object fares (see Health), which pods are its own, and where it is reached.
-var read = map[string][]string{
+// readFields are those of spec and status, besides those that are no list and no map, that say how an object fares (see Health), which pods are its own, and where it is reached.
+var readFields = map[string][]string{
 	"spec":   {"selector", "updateStrategy", "ports", "rules", "tls"},
 	"status": {"conditions", "containerStatuses", "loadBalancer"},
 }
@@ -64,7 +64,7 @@ func (k IgnoredByKind) Slim(object any) (any, error) {
 		if finalizers, _ := metadata["finalizers"].([]any); metadata["deletionTimestamp"] != nil && sizeOf(finalizers) <= maxReference {
 			slim.Object["metadata"].(map[string]any)["finalizers"] = finalizers // which are told as long as they keep it
 		}
-		for key, read := range read {
+		for key, read := range readFields {
 			if fields, ok := whole.Object[key].(map[string]any); ok {
 				slim.Object[key] = slimFields(fields, read)
 			}

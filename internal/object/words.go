@@ -75,8 +75,8 @@ func (e inTheWay) Error() string { return string(e) }
 
 // IsInTheWay is whether that is why.
 func IsInTheWay(err error) bool {
-	var one inTheWay
-	return errors.As(err, &one)
+	_, is := errors.AsType[inTheWay](err)
+	return is
 }
 
 // Each is whether that is so of an error, or of each of several.

@@ -45,7 +45,7 @@ func tellAllowances(log logr.Logger, mapper meta.RESTMapper, entries []Entry, ca
 				log.Info("The chart makes more than its entry of the watches file allows (pods are bounded where config/policy is applied): put this line into the entry, or in the place of the one of that name", "line", line)
 			}
 			if more != nil {
-				for _, why := range strings.Split(more.Error(), "\n") {
+				for why := range strings.SplitSeq(more.Error(), "\n") {
 					log.Info("The chart makes what no line of its entry of the watches file allows by itself", "why", why)
 				}
 			}

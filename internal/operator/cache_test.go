@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/utils/ptr"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/release"
@@ -25,7 +24,7 @@ import (
 func TestConfigMapsOfChartsAreSlim(t *testing.T) {
 	config := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"a": "b"}}}
 	config.SetLabels(map[string]string{"a": "b"})
-	config.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Greeting", Name: "hello", UID: "1", Controller: ptr.To(true)}})
+	config.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Greeting", Name: "hello", UID: "1", Controller: new(true)}})
 	want := object.Fingerprint(config, nil)
 	greetings := Entry{Watch: watches.Watch{GroupVersionKind: schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Greeting"}}}
 	for kind, options := range cacheOptions([]Entry{greetings}, nil).ByObject {

@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -143,9 +142,9 @@ func newManager(cluster *rest.Config, mapper meta.RESTMapper, entries []Entry, o
 		LeaderElectionNamespace:       options.LeaderElectionNamespace,
 		LeaderElectionReleaseOnCancel: true, // a rolling update need not wait for the lease to expire
 		LeaseDuration:                 &options.LeaseDuration,
-		RenewDeadline:                 ptr.To(renewDeadline(options.LeaseDuration)),
-		RetryPeriod:                   ptr.To(retryPeriod(options.LeaseDuration)),
-		GracefulShutdownTimeout:       ptr.To(shutdownTimeout),
+		RenewDeadline:                 new(renewDeadline(options.LeaseDuration)),
+		RetryPeriod:                   new(retryPeriod(options.LeaseDuration)),
+		GracefulShutdownTimeout:       new(shutdownTimeout),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)

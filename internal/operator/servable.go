@@ -89,22 +89,8 @@ func (s *servable) lack(ctx context.Context, entry Entry, others bool) (lack, er
 		return lack, err
 	}
 	for _, crd := range entry.brought {
-		kind, versions := release.KindOf(crd)
-		_, err := s.mapper.RESTMapping(kind, versions...)
-		if err != nil && !meta.IsNoMatchError(err) {
-			return nil, err
-		}
-		if err == nil {
-			continue
-		}
-		if _, other := s.mapper.RESTMapping(kind); other == nil {
-			return fmt.Errorf("the cluster knows the kind %s, and none of the versions %s that the chart brings in crds/: helm show crds %s | kubectl replace -f -: %w", kind, strings.Join(versions, ", "), entry.ChartPath, err), nil
-		}
-		if entry.CRDs {
-			err = s.install(ctx, crd)
-		}
-		if err != nil {
-			return fmt.Errorf("the cluster does not know the kind %s, which the chart brings in crds/: helm show crds %s | kubectl create -f -, or set crds: true (make manifests images push deploy; of an operator of your own: make manifests INTO=DIR, build the image, kubectl apply --server-side --kustomize DIR): %w", kind, entry.ChartPath, err), nil
+		if lack, err = s.unknown(ctx, entry, crd); lack != nil || err != nil {
+			return lack, err
 		}
 	}
 	if others {
@@ -127,6 +113,24 @@ func (s *servable) lack(ctx context.Context, entry Entry, others bool) (lack, er
 		return fmt.Errorf("secrets: true, and the operator may not see Secrets: give its ServiceAccount the right (make manifests images push deploy; of an operator of your own: make manifests INTO=DIR, kubectl apply --server-side --kustomize DIR): %w", err), nil
 	}
 	return nil, err
+}
+
+// unknown is why the cluster has no such kind as a CRD defines that the chart brings, nil if it has, or has it by now: where the entry lets the operator make it, it does.
+func (s *servable) unknown(ctx context.Context, entry Entry, crd *unstructured.Unstructured) (lack, err error) {
+	kind, versions := release.KindOf(crd)
+	if _, err = s.mapper.RESTMapping(kind, versions...); err == nil || !meta.IsNoMatchError(err) {
+		return nil, err
+	}
+	if _, other := s.mapper.RESTMapping(kind); other == nil {
+		return fmt.Errorf("the cluster knows the kind %s, and none of the versions %s that the chart brings in crds/: helm show crds %s | kubectl replace -f -: %w", kind, strings.Join(versions, ", "), entry.ChartPath, err), nil
+	}
+	if entry.CRDs {
+		err = s.install(ctx, crd)
+	}
+	if err != nil {
+		return fmt.Errorf("the cluster does not know the kind %s, which the chart brings in crds/: helm show crds %s | kubectl create -f -, or set crds: true (make manifests images push deploy; of an operator of your own: make manifests INTO=DIR, build the image, kubectl apply --server-side --kustomize DIR): %w", kind, entry.ChartPath, err), nil
+	}
+	return nil, nil
 }
 
 // establishTime is how long a new CRD may take until its kind is served.

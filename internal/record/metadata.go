@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -171,7 +170,7 @@ func slimOwners(whole metav1.Object) []metav1.OwnerReference {
 	}}
 }
 
-var controller = map[bool]*bool{true: ptr.To(true)}
+var controller = map[bool]*bool{true: new(true)}
 
 // IndexReleases lets the cache find records by their release. Without it, every reconcile would go through the records of all.
 // secrets is whether there are records in Secrets.
@@ -201,14 +200,10 @@ func (r *Record) annotations() map[string]string {
 	annotations := map[string]string{
 		inputsAnnotation: r.Inputs, operatorAnnotation: r.Operator, generationAnnotation: strconv.FormatInt(r.Generation, 10),
 	}
-	if r.MadeFrom != "" {
-		annotations[madeFromAnnotation] = r.MadeFrom
-	}
-	if r.Capabilities != "" {
-		annotations[capabilitiesAnnotation] = r.Capabilities
-	}
-	if r.Lookups != "" {
-		annotations[lookupsAnnotation] = r.Lookups
+	for key, digest := range map[string]string{madeFromAnnotation: r.MadeFrom, capabilitiesAnnotation: r.Capabilities, lookupsAnnotation: r.Lookups} {
+		if digest != "" {
+			annotations[key] = digest
+		}
 	}
 	if r.Unmade {
 		annotations[unmadeAnnotation] = "true"

@@ -21,7 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/utils/ptr"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/tests/kit"
@@ -156,7 +155,7 @@ func recordOf(t *testing.T, rel *release.Release) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: "sh.helm.release.v1.hello.v3", Namespace: "here", Labels: map[string]string{"status": "deployed"},
-			OwnerReferences: []metav1.OwnerReference{{UID: "1", Controller: ptr.To(true)}},
+			OwnerReferences: []metav1.OwnerReference{{UID: "1", Controller: new(true)}},
 			Annotations:     map[string]string{childrenAnnotation: `[{"apiVersion": "v1", "kind": "Service", "name": "hello"}]`},
 		},
 		Data: map[string]string{"release": packed(raw)},

@@ -193,7 +193,7 @@ func (a *actionClient) want(coalesced map[string]any) error {
 		a.made = [2]string{a.key.Digest([]byte(made)), object.Plain.Digest([]byte(made))}
 	}
 	if a.asks.capabilities {
-		a.around.Capabilities = a.clients.capabilities.Digest()
+		a.around.Capabilities = a.clients.capabilities.digest()
 	}
 	a.believe()
 	switch decide(a.observe()) {
@@ -257,19 +257,15 @@ func (a *actionClient) observe() observation {
 // what the chart wants in its place.
 func (a *actionClient) isOutOfTheWay(failed error) bool {
 	blocked := unchangeable(failed)
-	if blocked == nil {
-		return false
-	}
-	return a.isGone(*blocked)
+	return blocked != nil && a.isGone(*blocked)
 }
 
 // unchangeable is the object for which an action has failed, as it cannot become what the chart wants, nil if it is not for that.
 func unchangeable(failed error) *object.Child {
-	var of *guard.Unchangeable
-	if !errors.As(failed, &of) {
-		return nil
+	if of, is := errors.AsType[*guard.Unchangeable](failed); is {
+		return &of.Object
 	}
-	return &of.Object
+	return nil
 }
 
 // madeFrom is what a record of what is wanted says of it.
@@ -292,7 +288,7 @@ func (a *actionClient) isAlike() bool {
 
 // unsettled is whether the chart asks for what the cluster can do while an API does not answer of which nothing is known.
 func (a *actionClient) unsettled() bool {
-	return a.asks.capabilities && a.asked == "" && !a.clients.capabilities.Settled()
+	return a.asks.capabilities && a.asked == "" && !a.clients.capabilities.settled()
 }
 
 // outdated names what renders something else than what was applied, for the ledger.

@@ -21,7 +21,7 @@ func (c *Capabilities) render(owner metav1.Object, chrt *chart.Chart, overrides 
 	if err := Pin(owner, spec, overrides); err != nil {
 		return nil, err
 	}
-	capabilities := c.Get()
+	capabilities := c.get()
 	return renderWith(owner, chrt, spec, &capabilities.KubeVersion, capabilities.APIVersions, false)
 }
 

@@ -2,7 +2,6 @@ package release
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 	"time"
 
@@ -38,14 +37,7 @@ type Answer struct {
 
 // String says what was done.
 func (a Answer) String() string {
-	const most = 20
-	done := "Nothing had to be changed"
-	if len(a.Done) > 0 {
-		done = strings.Join(a.Done[:min(len(a.Done), most)], "; ")
-	}
-	if len(a.Done) > most {
-		done += fmt.Sprintf("; and %d more", len(a.Done)-most)
-	}
+	done := cmp.Or(strings.Join(object.Few(a.Done, 20), "; "), "Nothing had to be changed")
 	if a.WaitFor != "" {
 		done += ". " + Outdated + a.WaitFor
 	}

@@ -64,9 +64,9 @@ func TestHeed(t *testing.T) {
 
 func TestAnswer(t *testing.T) {
 	for want, answer := range map[string]Answer{
-		"Nothing had to be changed":              {},
-		"a; b":                                   {Done: []string{"a", "b"}},
-		strings.Repeat("a; ", 20) + "and 5 more": {Done: strings.Split(strings.Repeat("a", 25), "")},
+		"Nothing had to be changed":          {},
+		"a; b":                               {Done: []string{"a", "b"}},
+		strings.Repeat("a; ", 20) + "5 more": {Done: strings.Split(strings.Repeat("a", 25), "")},
 		"Nothing had to be changed. The chart is not up to date: others first": {WaitFor: "others first"},
 	} {
 		if got := answer.String(); got != want {

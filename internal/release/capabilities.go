@@ -62,18 +62,18 @@ func (c *Capabilities) Start(ctx context.Context) error {
 // NeedLeaderElection has the standby keep them up to date as well: it takes over without a pause.
 func (c *Capabilities) NeedLeaderElection() bool { return false }
 
-// Get returns a copy that the caller may change.
-func (c *Capabilities) Get() *chartutil.Capabilities {
+// get returns a copy that the caller may change.
+func (c *Capabilities) get() *chartutil.Capabilities {
 	return c.current.Load().Copy()
 }
 
-// Digest is a short name of the capabilities.
-func (c *Capabilities) Digest() string {
+// digest is a short name of the capabilities.
+func (c *Capabilities) digest() string {
 	return c.current.Load().digest
 }
 
-// Settled is whether what the capabilities lack is gone, and does not only fail to answer for the moment.
-func (c *Capabilities) Settled() bool {
+// settled is whether what the capabilities lack is gone, and does not only fail to answer for the moment.
+func (c *Capabilities) settled() bool {
 	return !c.current.Load().unseen || time.Since(c.started) > unseenFor
 }
 

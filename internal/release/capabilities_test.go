@@ -55,22 +55,22 @@ func TestCapabilitiesOfAnAPIThatDoesNotAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := c.Digest()
+	before := c.digest()
 	cluster.lists, cluster.failed = []*metav1.APIResourceList{core}, away
-	if err := c.refresh(); err != nil || c.Digest() != before || !c.Settled() || !c.Get().APIVersions.Has("metrics.k8s.io/v1beta1/PodMetrics") {
-		t.Errorf("it has changed while an API does not answer: %v, %v", c.Get().APIVersions, err)
+	if err := c.refresh(); err != nil || c.digest() != before || !c.settled() || !c.get().APIVersions.Has("metrics.k8s.io/v1beta1/PodMetrics") {
+		t.Errorf("it has changed while an API does not answer: %v, %v", c.get().APIVersions, err)
 	}
 	cluster.failed = nil
-	if err := c.refresh(); err != nil || c.Digest() == before || c.Get().APIVersions.Has("metrics.k8s.io/v1beta1/PodMetrics") {
-		t.Errorf("it has not changed when the API is gone: %v, %v", c.Get().APIVersions, err)
+	if err := c.refresh(); err != nil || c.digest() == before || c.get().APIVersions.Has("metrics.k8s.io/v1beta1/PodMetrics") {
+		t.Errorf("it has not changed when the API is gone: %v, %v", c.get().APIVersions, err)
 	}
 
 	cluster.failed = away
-	if c, err = NewCapabilities(cluster, logr.Discard()); err != nil || c.Settled() {
+	if c, err = NewCapabilities(cluster, logr.Discard()); err != nil || c.settled() {
 		t.Errorf("nobody knows what there was before the start, and it passes for all: %v", err)
 	}
 	c.started = time.Now().Add(-2 * unseenFor)
-	if !c.Settled() {
+	if !c.settled() {
 		t.Error("an API that is away for long does not count as gone")
 	}
 }

@@ -171,7 +171,7 @@ func (s chartSource) chances(values map[string]any) bool {
 func UnknownHooks(c *chart.Chart) (unknown []string) {
 	look := func(place, text string) {
 		for _, found := range namedHooks.FindAllStringSubmatch(commented.ReplaceAllString(text, ""), -1) {
-			for _, event := range strings.Split(found[1], ",") {
+			for event := range strings.SplitSeq(found[1], ",") {
 				if !slices.Contains(hookEvents, strings.ToLower(strings.TrimSpace(event))) {
 					unknown = append(unknown, fmt.Sprintf("%s: helm.sh/hook: %s", place, found[1]))
 					break

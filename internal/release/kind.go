@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -176,7 +175,7 @@ func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
 			}
 			leave(e.Object, e.Object, q)
 			if prior, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok && selects(e.Object) && waits(e.Object) {
-				prior.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(0)}, request(e.Object))
+				prior.AddWithOpts(priorityqueue.AddOpts{Priority: new(0)}, request(e.Object))
 			}
 		},
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*unstructured.Unstructured], q queue) {

@@ -261,7 +261,7 @@ func (g *guardedConfigs) ActionConfigFor(ctx context.Context, owner client.Objec
 	}
 	op := operationFrom(ctx)
 	op.guard = guard.New(ctx, helm, owner, op.slots, op.plan)
-	config.Capabilities = op.clients.capabilities.Get()
+	config.Capabilities = op.clients.capabilities.get()
 	config.KubeClient = op.guard
 	config.RESTClientGetter = notingGetter{config.RESTClientGetter, op.lookups}
 	op.config = config

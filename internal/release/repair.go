@@ -2,6 +2,7 @@ package release
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -139,7 +140,7 @@ func (a *actionClient) health() health {
 		}
 		live, err := a.cachedChild(child)
 		if object.IsUncached(err) {
-			err = a.clients.live.Get(object.Quietly(a.ctx), client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, live)
+			live, err = a.liveChild(child)
 		}
 		if err != nil || !child.ShownBy(live) {
 			return progressing
@@ -155,18 +156,25 @@ func (a *actionClient) health() health {
 	return worst
 }
 
-// cachedChild is an object as the cache has it.
+// cachedChild is an object as the cache has it, and liveChild as the API server has it.
 func (a *actionClient) cachedChild(child object.Child) (*unstructured.Unstructured, error) {
-	cached := child.Empty()
-	err := a.clients.cached.Get(a.ctx, client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, cached, client.UnsafeDisableDeepCopy)
-	return cached, err
+	return a.readChild(a.ctx, a.clients.cached, child, client.UnsafeDisableDeepCopy)
+}
+
+func (a *actionClient) liveChild(child object.Child) (*unstructured.Unstructured, error) {
+	return a.readChild(object.Quietly(a.ctx), a.clients.live, child)
+}
+
+func (a *actionClient) readChild(ctx context.Context, from client.Reader, child object.Child, opts ...client.GetOption) (*unstructured.Unstructured, error) {
+	read := child.Empty()
+	return read, from.Get(ctx, client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, read, opts...)
 }
 
 // isGone is whether an object is not there. That the cache has none only hints at it: it has nothing of those that lack the operator's label.
 func (a *actionClient) isGone(child object.Child) bool {
-	live, err := a.cachedChild(child)
+	_, err := a.cachedChild(child)
 	if err != nil {
-		err = a.clients.live.Get(object.Quietly(a.ctx), client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, live)
+		_, err = a.liveChild(child)
 	}
 	return apierrors.IsNotFound(err)
 }

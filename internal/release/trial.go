@@ -91,7 +91,7 @@ func (a *actionClient) try(spec map[string]any, whole string, upgrades ...bool) 
 		return noPlace{fmt.Errorf("not begun: another spec with large numbers, long lists or templates is being tried in this namespace, or %d in others", maxTrials)}
 	}
 	defer a.clients.trials.Give(namespace)
-	capabilities := a.clients.capabilities.Get()
+	capabilities := a.clients.capabilities.get()
 	var err error
 	for _, upgrade := range upgrades {
 		ended, failed := trial{a.owner.GetName(), namespace, a.Chart.Raw, spec, capabilities.KubeVersion, capabilities.APIVersions, upgrade}.run(a.ctx)
@@ -126,7 +126,7 @@ func (t trial) run(ctx context.Context) (ended bool, err error) {
 	if err = command.Run(); within.Err() != nil {
 		return false, within.Err()
 	}
-	if exit := (&exec.ExitError{}); errors.As(err, &exit) && (exhausted.Match(said.Bytes()) || exit.UserTime()+exit.SystemTime() >= trialTime) {
+	if exit, is := errors.AsType[*exec.ExitError](err); is && (exhausted.Match(said.Bytes()) || exit.UserTime()+exit.SystemTime() >= trialTime) {
 		return true, nil
 	}
 	return false, err

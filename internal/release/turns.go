@@ -1,7 +1,6 @@
 package release
 
 import (
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -28,7 +27,7 @@ func (t turns) add(q queue, request reconcile.Request) {
 		q.Add(request)
 		return
 	}
-	prior.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(first)}, request)
+	prior.AddWithOpts(priorityqueue.AddOpts{Priority: new(first)}, request)
 }
 
 // lose takes the turns of a namespace in which something has failed: what fails keeps its priority in the queue until it succeeds.

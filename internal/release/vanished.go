@@ -96,8 +96,7 @@ func (k *Kind) bury(ctx context.Context, owner *unstructured.Unstructured) error
 	}
 	gone := owner.DeepCopy()
 	if gone.GetDeletionTimestamp() == nil {
-		now := metav1.Now()
-		gone.SetDeletionTimestamp(&now)
+		gone.SetDeletionTimestamp(new(metav1.Now()))
 	}
 	gone.SetAnnotations(map[string]string{WithoutHooks: "true"}) // the garbage collector would delete what they make
 	a, err := k.client(ctx, gone)

@@ -78,7 +78,7 @@ func observed(t *testing.T, change func(*observation)) observation {
 	return seen
 }
 
-func (seen *observation) deployment() map[string]any { return seen.objects[0].live.Object }
+func (o *observation) deployment() map[string]any { return o.objects[0].live.Object }
 
 // TestNext looks at each status as a person does, and as the kstatus library does.
 func TestNext(t *testing.T) {

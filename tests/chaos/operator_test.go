@@ -118,7 +118,7 @@ func (k *keeper) changeLease(ctx context.Context, holder string) error {
 		if err := k.plane.Client.Get(ctx, client.ObjectKey{Namespace: leaseNamespace, Name: kit.Lease}, lease); err != nil {
 			return client.IgnoreNotFound(err)
 		}
-		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = &holder, ptr.To[int32](1)
+		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds = &holder, new(int32(1))
 		return k.plane.Client.Update(ctx, lease)
 	})
 }

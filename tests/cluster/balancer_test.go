@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 )
 
 func TestWithAddress(t *testing.T) {
@@ -23,7 +22,7 @@ func TestWithAddress(t *testing.T) {
 		service("new", corev1.ServiceTypeLoadBalancer, nil, ""),
 		service("inside", corev1.ServiceTypeClusterIP, nil, ""),
 		service("old", corev1.ServiceTypeLoadBalancer, nil, "198.18.6.1"),
-		service("another's", corev1.ServiceTypeLoadBalancer, ptr.To("example.com/lb"), ""),
+		service("another's", corev1.ServiceTypeLoadBalancer, new("example.com/lb"), ""),
 		service("newer", corev1.ServiceTypeLoadBalancer, nil, ""),
 		service("one too many", corev1.ServiceTypeLoadBalancer, nil, ""),
 	}

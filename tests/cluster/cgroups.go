@@ -60,7 +60,7 @@ func delegateControllers(root string) error {
 	if err != nil {
 		return err
 	}
-	for _, controller := range strings.Fields(string(available)) {
+	for controller := range strings.FieldsSeq(string(available)) {
 		if slices.Contains(strings.Fields(string(delegated)), controller) {
 			continue
 		}

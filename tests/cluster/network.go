@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"crypto/sha256"
@@ -38,12 +39,7 @@ func pickBlock(checkout string, inUse []netip.Prefix) (netip.Prefix, error) {
 }
 
 func overlapsAny(p netip.Prefix, others []netip.Prefix) bool {
-	for _, o := range others {
-		if p.Overlaps(o) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(others, p.Overlaps)
 }
 
 // newNetwork splits a block: half for pods, a quarter for services, an eighth for those

@@ -23,7 +23,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
@@ -190,7 +189,7 @@ func (c *ControlPlane) As(token string) *rest.Config {
 
 // Token is one of a ServiceAccount, valid for longer than anything takes here.
 func (c *ControlPlane) Token(ctx context.Context, namespace, account string) (string, error) {
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](24 * 3600)}}
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(24 * 3600))}}
 	owner := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account}}
 	if err := c.Client.SubResource("token").Create(ctx, owner, request); err != nil {
 		return "", fmt.Errorf("token of ServiceAccount %s/%s: %w", namespace, account, err)

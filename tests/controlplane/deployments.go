@@ -21,7 +21,7 @@ import (
 func RunDeployments(ctx context.Context, cluster *rest.Config) error {
 	mgr, err := ctrl.NewManager(cluster, ctrl.Options{
 		Metrics:    metricsserver.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: ptr.To(true)}, // one process may play it on several control planes
+		Controller: config.Controller{SkipNameValidation: new(true)}, // one process may play it on several control planes
 	})
 	if err != nil {
 		return err

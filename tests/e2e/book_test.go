@@ -27,7 +27,7 @@ func TestBook(t *testing.T) {
 	t.Cleanup(func() { s.must(runMake("deploy")) })
 	var run *typed
 	rows := 0
-	for _, row := range strings.Split(string(text), "\n") {
+	for row := range strings.SplitSeq(string(text), "\n") {
 		cells := strings.Split(row, " | ")
 		if !strings.HasPrefix(row, "| `") || len(cells) != 2 {
 			continue

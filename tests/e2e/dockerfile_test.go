@@ -33,7 +33,7 @@ func TestDockerfilesBuildInAClone(t *testing.T) {
 			}
 			stage, _, _ = strings.Cut(strings.ReplaceAll(stage, "\\\n", ""), "\nFROM ")
 			src, root := t.TempDir(), t.TempDir()
-			for _, line := range strings.Split(stage, "\n") {
+			for line := range strings.SplitSeq(stage, "\n") {
 				words := strings.Fields(line)
 				switch {
 				case len(words) > 2 && words[0] == "COPY":

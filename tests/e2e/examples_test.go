@@ -77,7 +77,7 @@ func TestExamplesInOneOperator(t *testing.T) {
 		for _, part := range []string{"config", "catalog", "PROJECT"} {
 			s.must(run("cp", "--recursive", kit.File(part), context))
 		}
-		for _, line := range strings.Split(string(readme), "\n") {
+		for line := range strings.SplitSeq(string(readme), "\n") {
 			if variables, ok := strings.CutPrefix(line, "make kind "); ok {
 				s.output("env", append([]string{"--chdir=" + context, program, "kind"}, flagsOf(variables)...)...)
 			}
@@ -106,7 +106,7 @@ func TestExamplesInOneOperator(t *testing.T) {
 // flagsOf has the variables of a make kind as it gives them to its program, without INTO: CHART=a KIND=B.
 func flagsOf(variables string) []string {
 	var flags []string
-	for _, variable := range strings.Fields(variables) {
+	for variable := range strings.FieldsSeq(variables) {
 		name, value, _ := strings.Cut(variable, "=")
 		switch name {
 		case "INTO":

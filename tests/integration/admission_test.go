@@ -17,7 +17,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
@@ -173,7 +172,7 @@ func (s *scene) webhook(operation admissionregistrationv1.OperationType, group, 
 	hook.StartTLS()
 	s.Cleanup(hook.Close)
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})
-	s.webhookAt(admissionregistrationv1.WebhookClientConfig{URL: ptr.To(hook.URL), CABundle: certificate}, operation, group, resource)
+	s.webhookAt(admissionregistrationv1.WebhookClientConfig{URL: new(hook.URL), CABundle: certificate}, operation, group, resource)
 }
 
 // webhookAt has a webhook be asked there, until the test ends.
@@ -185,9 +184,9 @@ func (s *scene) webhookAt(there admissionregistrationv1.WebhookClientConfig, ope
 			Name:                    "objects.example.com",
 			ClientConfig:            there,
 			AdmissionReviewVersions: []string{"v1"},
-			SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
-			TimeoutSeconds:          ptr.To[int32](30),
-			FailurePolicy:           ptr.To(admissionregistrationv1.Fail),
+			SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
+			TimeoutSeconds:          new(int32(30)),
+			FailurePolicy:           new(admissionregistrationv1.Fail),
 			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": s.namespace}},
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{operation},

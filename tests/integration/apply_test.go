@@ -102,7 +102,7 @@ func TestUpgradeThatAPolicyDenies(t *testing.T) {
 	s.must(env.Client.Update(ctx, config))
 	probe := &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "probe"), Data: map[string]string{"never": ""}}
 	lift := s.deny(admissionregistrationv1.Validation{
-		Expression: "!has(object.data) || !('never' in object.data) && !('after' in object.data && 'theirs' in object.data)", Message: "not both", Reason: ptr.To(metav1.StatusReasonForbidden),
+		Expression: "!has(object.data) || !('never' in object.data) && !('after' in object.data && 'theirs' in object.data)", Message: "not both", Reason: new(metav1.StatusReasonForbidden),
 	}, admissionregistrationv1.OperationAll, "", "configmaps", func() error { return env.Client.Create(ctx, probe, client.DryRunAll) })
 	defer lift()
 	s.edit("hello", kit.Greet("after"))

@@ -10,7 +10,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/client-go/util/retry"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
@@ -57,7 +56,7 @@ func TestBrokenEntries(t *testing.T) {
 	}
 	for entry, parts := range broken {
 		var told int
-		for _, line := range strings.Split(operator.Text(), "\n") {
+		for line := range strings.SplitSeq(operator.Text(), "\n") {
 			if strings.Contains(line, strings.ReplaceAll(entry, `"`, `\"`)) {
 				told++
 				s.must(says(line, append(parts, `"level":"error"`, "the others are served")))
@@ -106,7 +105,7 @@ func TestBrokenConversion(t *testing.T) {
 	change(func(spec *apiextensionsv1.CustomResourceDefinitionSpec) {
 		spec.Conversion = &apiextensionsv1.CustomResourceConversion{Strategy: apiextensionsv1.WebhookConverter, Webhook: &apiextensionsv1.WebhookConversion{
 			ConversionReviewVersions: []string{"v1"},
-			ClientConfig:             &apiextensionsv1.WebhookClientConfig{URL: ptr.To("https://127.0.0.1:9/gone")},
+			ClientConfig:             &apiextensionsv1.WebhookClientConfig{URL: new("https://127.0.0.1:9/gone")},
 		}}
 	})
 	s.await("v1 cannot be listed", func() error {

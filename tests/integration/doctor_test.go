@@ -14,7 +14,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
@@ -86,7 +85,7 @@ func TestDoctor(t *testing.T) {
 		s.must(env.Client.Patch(ctx, &deployment, client.MergeFrom(before)))
 		finds(2, "PROBLEM  lease: system/controller-manager has no replica that holds the lease: none works")
 		lease := &coordinationv1.Lease{ObjectMeta: objectMeta(operatorNamespace, published), Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: ptr.To("controller-manager-6d5f-abcde_1"), LeaseDurationSeconds: ptr.To[int32](15), RenewTime: &metav1.MicroTime{Time: time.Now().Add(-time.Hour)},
+			HolderIdentity: new("controller-manager-6d5f-abcde_1"), LeaseDurationSeconds: new(int32(15)), RenewTime: &metav1.MicroTime{Time: time.Now().Add(-time.Hour)},
 		}}
 		s.must(client.IgnoreNotFound(env.Client.Delete(ctx, lease.DeepCopy()))) // of an operator of another test
 		s.must(env.Client.Create(ctx, lease))
@@ -105,7 +104,7 @@ func TestDoctor(t *testing.T) {
 	})
 	t.Run("a webhook that nobody answers for", func(t *testing.T) {
 		webhook := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-			Name: "judge.example.com", AdmissionReviewVersions: []string{"v1"}, SideEffects: ptr.To(admissionregistrationv1.SideEffectClassNone),
+			Name: "judge.example.com", AdmissionReviewVersions: []string{"v1"}, SideEffects: new(admissionregistrationv1.SideEffectClassNone),
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.namespace}},
 			ClientConfig:      admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: s.namespace, Name: "judge"}},
 			Rules: []admissionregistrationv1.RuleWithOperations{{Operations: []admissionregistrationv1.OperationType{"CREATE"}, Rule: admissionregistrationv1.Rule{

@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
@@ -113,7 +112,7 @@ func TestDrift(t *testing.T) {
 			},
 		},
 		"it is scaled by hand": {
-			func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](7) },
+			func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(7)) },
 			func(d *appsv1.Deployment) error {
 				if *d.Spec.Replicas != 1 {
 					return fmt.Errorf("there are %d replicas", *d.Spec.Replicas)
@@ -179,7 +178,7 @@ func TestDriftDuringARollout(t *testing.T) {
 			}
 		}()
 		for range 3 { // a fourth time would pass for a fight
-			s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = ptr.To[int32](99) })
+			s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = new(int32(99)) })
 			s.awaitDeployment("hello", "the drift is repaired", func(d *appsv1.Deployment) error {
 				if *d.Spec.RevisionHistoryLimit == 99 {
 					return errors.New("not yet")
@@ -203,7 +202,7 @@ func TestDriftLeavesTheAutoscalersReplicas(t *testing.T) {
 	s.operator()
 	s.deploy("hello", kit.Set("autoscaling.enabled", true), kit.Greet("myfriends"))
 	s.get(&autoscalingv2.HorizontalPodAutoscaler{}, "hello")
-	s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](4) })
+	s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(4)) })
 	s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Env[0].Value = "intruders" })
 	s.awaitGreeting("hello", "myfriends")
 	deployment := &appsv1.Deployment{}

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/controlplane"
@@ -525,7 +524,7 @@ func TestInstallationAgainNeedsNoNewRecord(t *testing.T) {
 	lift()
 	s.must(retry.RetryOnConflict(retry.DefaultBackoff, func() error { // which could not be written over
 		record := &s.records("hello")[0]
-		record.Immutable = ptr.To(true)
+		record.Immutable = new(true)
 		return env.Client.Update(ctx, record)
 	}))
 	s.endHook(again, batchv1.JobFailureTarget, batchv1.JobFailed)

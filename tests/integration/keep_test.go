@@ -31,6 +31,18 @@ func (s *scene) keeper() settings {
 	return settings{namespaces: []string{s.namespace}, watches: strings.Replace(watchesWith(""), "helm-charts/welcome", kit.File("tests/charts/keep"), 1)}
 }
 
+// keeping is a scene in which an operator has made the Welcome "hello" of that chart, with what of it is kept. Garbage is collected.
+func keeping(t *testing.T) (s *scene, only settings, operator *process, before []client.Object) {
+	t.Helper()
+	s = newScene(t)
+	s.collectGarbage()
+	only = s.keeper()
+	operator = s.ownOperator(only)
+	s.deploy("hello")
+	s.settled(operator)
+	return s, only, operator, s.kept()
+}
+
 // kept are the objects of the Welcome "hello" that its chart keeps, as they are now.
 func (s *scene) kept() []client.Object {
 	s.Helper()
@@ -121,13 +133,7 @@ func TestKeptObjectsOutliveTheirWelcome(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(t)
-			s.collectGarbage()
-			only := s.keeper()
-			operator := s.ownOperator(only)
-			s.deploy("hello")
-			s.settled(operator)
-			before := s.kept()
+			s, only, operator, before := keeping(t)
 			s.keptBy(true, before)
 			s.changeKept(func(c *corev1.ConfigMap) { c.Data["theirs"] = "precious" })
 			remove(s, operator)
@@ -151,13 +157,7 @@ func TestKeptObjectsOutliveTheirWelcome(t *testing.T) {
 
 // What a new version of the chart, or another spec, no longer has stays, without an owner and without a claim on it, until it is wanted again.
 func TestUpgradeThatDropsWhatIsKept(t *testing.T) {
-	s := newScene(t)
-	s.collectGarbage()
-	only := s.keeper()
-	operator := s.ownOperator(only)
-	s.deploy("hello")
-	s.settled(operator)
-	before := s.kept()
+	s, only, operator, before := keeping(t)
 	operator.Stop() // and let it be of an older version
 	s.changeKept(func(c *corev1.ConfigMap) {
 		c.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.welcome("hello"), s.welcome("hello").GroupVersionKind())}
@@ -313,13 +313,7 @@ func TestFailedInstallationLeavesWhatIsKept(t *testing.T) {
 func TestKeptObjectWithAnOwnerReference(t *testing.T) {
 	for name, deleted := range map[string]bool{"it stays": false, "it is deleted": true} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(t)
-			s.collectGarbage()
-			only := s.keeper()
-			operator := s.ownOperator(only)
-			s.deploy("hello")
-			s.settled(operator)
-			before := s.kept()
+			s, only, operator, before := keeping(t)
 			operator.Stop()
 			welcome := s.welcome("hello")
 			s.changeKept(func(c *corev1.ConfigMap) {

@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/util/retry"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
@@ -32,7 +31,7 @@ const kindsGroup = "kinds.example.com"
 func (s *scene) serveKind(kind string) {
 	s.Helper()
 	plural, singular := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Group: kindsGroup, Version: "v1", Kind: kind})
-	anything := apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)}
+	anything := apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
 	spec := anything
 	spec.Default = &apiextensionsv1.JSON{Raw: []byte("{}")} // the library needs one
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: objectMeta("", plural.Resource+"."+kindsGroup), Spec: apiextensionsv1.CustomResourceDefinitionSpec{

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
@@ -146,7 +145,7 @@ func TestFloodOfLabelledObjectsTakesNoMemory(t *testing.T) {
 		"owners, finalizers and data": func(c *corev1.ConfigMap) {
 			c.Name = "sh.helm.release.v1." + c.Name + ".v1"
 			c.Finalizers = []string{"example.com/" + bulk[:60]}
-			c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: bulk, Name: bulk, UID: types.UID(bulk), Controller: ptr.To(true)}}
+			c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: bulk, Name: bulk, UID: types.UID(bulk), Controller: new(true)}}
 			c.Data = map[string]string{"release": bulk}
 		},
 	}

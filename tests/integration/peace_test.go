@@ -19,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/controlplane"
@@ -162,7 +161,7 @@ func TestOrdinaryWorkOfOthersStays(t *testing.T) {
 	const restarted = "kubectl.kubernetes.io/restartedAt"
 	host := "hello.example.com"
 	challenge := networkingv1.HTTPIngressPath{
-		Path: "/.well-known/acme-challenge/token", PathType: ptr.To(networkingv1.PathTypeImplementationSpecific),
+		Path: "/.well-known/acme-challenge/token", PathType: new(networkingv1.PathTypeImplementationSpecific),
 		Backend: networkingv1.IngressBackend{Service: &networkingv1.IngressServiceBackend{Name: "cm-acme-http-solver-x", Port: networkingv1.ServiceBackendPort{Number: 8089}}},
 	}
 	for name, c := range map[string]struct {
@@ -383,7 +382,7 @@ func TestReplicasThatWereScaledAndEdited(t *testing.T) {
 	s.deploy("hello", kit.Greet("before"))
 	s.scale("kube-controller-manager", 5)
 	s.settled(operator)
-	s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](6) })
+	s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(6)) })
 	s.seen(operator)
 	s.must(s.hasReplicas("hello", 6))
 	operator.Stop()
@@ -551,8 +550,8 @@ func TestEditsOfDifferentFieldsAreNoFight(t *testing.T) {
 	s.get(before, "hello")
 	for i, change := range []func(*appsv1.Deployment){
 		func(d *appsv1.Deployment) { d.Labels["welcome"] = "other" },
-		func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = ptr.To[int32](7) },
-		func(d *appsv1.Deployment) { d.Spec.Template.Spec.TerminationGracePeriodSeconds = ptr.To[int64](5) },
+		func(d *appsv1.Deployment) { d.Spec.RevisionHistoryLimit = new(int32(7)) },
+		func(d *appsv1.Deployment) { d.Spec.Template.Spec.TerminationGracePeriodSeconds = new(int64(5)) },
 		func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Env[0].Value = "intruders" },
 		func(d *appsv1.Deployment) { d.Spec.MinReadySeconds = 5 },
 	} {
@@ -672,7 +671,7 @@ func TestDriftDetectionIgnores(t *testing.T) {
 	s.as("other", deployment, func() {
 		deployment.Labels["theirs"] = "added" // makes nothing ignored
 		deployment.Spec.Template.Spec.HostNetwork = true
-		deployment.OwnerReferences[0].BlockOwnerDeletion = ptr.To(false)
+		deployment.OwnerReferences[0].BlockOwnerDeletion = new(false)
 		delete(deployment.Labels, kit.ManagedBy)
 	})
 	s.awaitDeployment("hello", "the rest is repaired", func(d *appsv1.Deployment) error {
@@ -799,8 +798,8 @@ func TestGrownClaim(t *testing.T) {
 			return nil
 		})
 	}
-	s.must(env.Client.Create(ctx, &storagev1.StorageClass{ObjectMeta: objectMeta("", s.namespace), Provisioner: "example.com/none", AllowVolumeExpansion: ptr.To(true)}))
-	s.as("binder", claim, func() { claim.Spec.StorageClassName, claim.Spec.VolumeName = ptr.To(s.namespace), "volume" })
+	s.must(env.Client.Create(ctx, &storagev1.StorageClass{ObjectMeta: objectMeta("", s.namespace), Provisioner: "example.com/none", AllowVolumeExpansion: new(true)}))
+	s.as("binder", claim, func() { claim.Spec.StorageClassName, claim.Spec.VolumeName = new(s.namespace), "volume" })
 	for i, size := range []string{"5Gi", "6Gi"} {
 		grow(size)
 		s.seen(operator)

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
@@ -78,12 +77,12 @@ func TestPolicyBoundsTheOperatorsToken(t *testing.T) {
 		"host processes":              {pod(func(p *corev1.PodSpec) { p.HostPID = true }), noHost},
 		"host IPC":                    {pod(func(p *corev1.PodSpec) { p.HostIPC = true }), noHost},
 		"host port":                   {container(func(c *corev1.Container) { c.Ports = []corev1.ContainerPort{{ContainerPort: 80, HostPort: 80}} }), noHost},
-		"privileged":                  {container(func(c *corev1.Container) { c.SecurityContext = &corev1.SecurityContext{Privileged: ptr.To(true)} }), noHost},
+		"privileged":                  {container(func(c *corev1.Container) { c.SecurityContext = &corev1.SecurityContext{Privileged: new(true)} }), noHost},
 		"capability": {container(func(c *corev1.Container) {
 			c.SecurityContext = &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"SYS_ADMIN"}}}
 		}), noHost},
 		"privileged init container": {pod(func(p *corev1.PodSpec) {
-			p.InitContainers = []corev1.Container{{Name: "i", Image: image, SecurityContext: &corev1.SecurityContext{Privileged: ptr.To(true)}}}
+			p.InitContainers = []corev1.Container{{Name: "i", Image: image, SecurityContext: &corev1.SecurityContext{Privileged: new(true)}}}
 		}), noHost},
 		"Secret as volume":             {volume(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "x"}}), noSecret},
 		"Secret in a projected volume": {volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{Secret: &corev1.SecretProjection{LocalObjectReference: secret}}}}}), noSecret},
@@ -110,7 +109,7 @@ func TestPolicyBoundsTheOperatorsToken(t *testing.T) {
 		"for no kind":       func(c *corev1.ConfigMap) { delete(c.Annotations, madeForKind) },
 		"for another kind":  func(c *corev1.ConfigMap) { c.Annotations[madeForKind] = "Other.example.com" },
 		"of somebody else": func(c *corev1.ConfigMap) {
-			c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "a", UID: "a", Controller: ptr.To(true)}}
+			c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "a", UID: "a", Controller: new(true)}}
 		},
 	}
 	because := func(err error, reason string) error {
@@ -172,7 +171,7 @@ func TestPolicyBoundsTheOperatorsToken(t *testing.T) {
 	foreign := probeDeployment(s.namespace)
 	s.must(env.Client.Create(ctx, foreign))
 	scaled := foreign.DeepCopy()
-	scaled.Spec.Replicas = ptr.To[int32](0)
+	scaled.Spec.Replicas = new(int32(0))
 	denied("scale a foreign Deployment", operator.Patch(ctx, scaled, client.MergeFrom(foreign)), noOwner)
 	taken := foreign.DeepCopy()
 	taken.OwnerReferences = []metav1.OwnerReference{reference}

@@ -19,7 +19,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/util/retry"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/controlplane"
@@ -273,7 +272,7 @@ func TestImmutableRecord(t *testing.T) {
 	freeze := func() {
 		records := s.records("hello")
 		newest := &records[len(records)-1]
-		newest.Immutable = ptr.To(true)
+		newest.Immutable = new(true)
 		s.must(env.Client.Update(ctx, newest))
 	}
 	for i, greeting := range []string{"second", "third"} {

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
@@ -35,7 +34,7 @@ func (s *scene) freezeConfigMap() types.UID {
 	s.Helper()
 	config := &corev1.ConfigMap{}
 	s.get(config, "hello")
-	config.Immutable = ptr.To(true)
+	config.Immutable = new(true)
 	s.must(env.Client.Update(ctx, config))
 	return config.UID
 }
@@ -153,7 +152,7 @@ func TestRecreate(t *testing.T) {
 
 	config := &corev1.ConfigMap{}
 	s.get(config, "hello")
-	config.Finalizers, config.Immutable = []string{"example.com/theirs"}, ptr.To(true)
+	config.Finalizers, config.Immutable = []string{"example.com/theirs"}, new(true)
 	s.must(env.Client.Update(ctx, config))
 	s.edit("hello", kit.Greet("at-last"))
 	s.await("it is deleted", func() error {

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
@@ -141,7 +140,7 @@ func TestTrialsAfterARestart(t *testing.T) {
 		return atLeast(int(next.metric(t, "controller_runtime_reconcile_total", of)), len(names))
 	})
 	for _, name := range names {
-		if now, err := kit.Condition(s.of("Looker", name), "Ready"); err != nil || !now.LastTransitionTime.Equal(ptr.To(ready[name].LastTransitionTime)) {
+		if now, err := kit.Condition(s.of("Looker", name), "Ready"); err != nil || !now.LastTransitionTime.Equal(new(ready[name].LastTransitionTime)) {
 			t.Errorf("%s was ready, and is %+v (%v)", name, now, err)
 		}
 	}

@@ -26,7 +26,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/util/retry"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -589,7 +588,7 @@ func TestErrorsQuoteNoSecret(t *testing.T) {
 	probe := &corev1.Secret{ObjectMeta: objectMeta(s.namespace, "probe"), StringData: map[string]string{"denied": value}}
 	create := func() error { return env.Client.Create(ctx, probe.DeepCopy(), client.DryRunAll) }
 	s.deny(admissionregistrationv1.Validation{
-		Expression: `!has(object.data) || !("denied" in object.data)`, MessageExpression: `"what is this: " + string(object.data["denied"])`, Reason: ptr.To(metav1.StatusReasonForbidden),
+		Expression: `!has(object.data) || !("denied" in object.data)`, MessageExpression: `"what is this: " + string(object.data["denied"])`, Reason: new(metav1.StatusReasonForbidden),
 	}, admissionregistrationv1.Create, "", "secrets", create)
 	s.must(says(fmt.Sprint(create()), []string{"what is this: " + encoded}))
 	s.webhook(admissionregistrationv1.Create, "", "secrets", func(_ context.Context, asked *admissionv1.AdmissionRequest) string {
@@ -862,7 +861,7 @@ func TestFloodOfLabelledSecretsTakesNoMemory(t *testing.T) {
 			"data":                     func(*corev1.Secret) {},
 			"sh.helm.release.v1.flood": func(secret *corev1.Secret) { secret.Data["key"] = secret.Data["bulk"] },
 			"owned": func(secret *corev1.Secret) {
-				secret.OwnerReferences = []metav1.OwnerReference{{APIVersion: kit.Group + "/v1", Kind: "Welcome", Name: "none", UID: "none", Controller: ptr.To(true)}}
+				secret.OwnerReferences = []metav1.OwnerReference{{APIVersion: kit.Group + "/v1", Kind: "Welcome", Name: "none", UID: "none", Controller: new(true)}}
 			},
 		} {
 			secret := &corev1.Secret{ObjectMeta: objectMeta(elsewhere, fmt.Sprintf("%s.v%d", name, i+1)), Data: map[string][]byte{"bulk": []byte(bulk)}}

@@ -30,7 +30,7 @@ func (s *scene) shards() map[string]installation {
 	built, err := s.kubectl("", "kustomize", kit.File("config/shards"))
 	s.must(err)
 	watches, deployments := map[string]string{}, map[string]appsv1.Deployment{}
-	for _, text := range strings.Split(built, "\n---\n") {
+	for text := range strings.SplitSeq(built, "\n---\n") {
 		var object struct {
 			Kind     string
 			Metadata struct{ Labels map[string]string }

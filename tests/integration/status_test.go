@@ -21,8 +21,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"k8s.io/utils/ptr"
-
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
@@ -488,7 +486,7 @@ func (s *scene) crashingPod(name string) {
 	pod.Labels = deployment.Spec.Template.Labels
 	s.must(env.Client.Create(ctx, pod))
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-		Name: "welcome", Image: image, RestartCount: 4, Started: ptr.To(false),
+		Name: "welcome", Image: image, RestartCount: 4, Started: new(false),
 		State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 40s restarting failed container"}},
 		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 3}},
 	}}

@@ -152,7 +152,7 @@ func moduleDir(ctx context.Context, tools, module string) (string, error) {
 
 // splitCRDs returns the CRDs of manifests and the rest: nothing of a kind can be applied before its CRD.
 func splitCRDs(manifests string) (crds, rest string) {
-	for _, document := range strings.Split(manifests, "\n---\n") {
+	for document := range strings.SplitSeq(manifests, "\n---\n") {
 		if strings.Contains(document, "\nkind: CustomResourceDefinition\n") {
 			crds += document + "\n---\n"
 		} else {

@@ -16,7 +16,6 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
@@ -98,7 +97,7 @@ func installNeighbour(t *testing.T, ns string) *apiextensionsv1.CustomResourceDe
 		},
 		InstallStrategy: operatorsv1alpha1.NamedInstallStrategy{StrategyName: operatorsv1alpha1.InstallStrategyNameDeployment, StrategySpec: operatorsv1alpha1.StrategyDetailsDeployment{
 			DeploymentSpecs: []operatorsv1alpha1.StrategyDeploymentSpec{{Name: "neighbour", Spec: appsv1.DeploymentSpec{
-				Replicas: ptr.To[int32](0),
+				Replicas: new(int32(0)),
 				Selector: &metav1.LabelSelector{MatchLabels: labels},
 				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "none", Image: "none"}}}},
 			}}},

@@ -6,18 +6,17 @@ import (
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/utils/ptr"
 )
 
 var greeting = apiextensionsv1.JSONSchemaProps{Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
-	"name":  {Type: "string", MaxLength: ptr.To(int64(3)), Pattern: `^[a-z]*$`},
-	"count": {Type: "integer", Minimum: ptr.To(0.0), Maximum: ptr.To(9.0)},
+	"name":  {Type: "string", MaxLength: new(int64(3)), Pattern: `^[a-z]*$`},
+	"count": {Type: "integer", Minimum: new(0.0), Maximum: new(9.0)},
 	"service": {Type: "object", Properties: map[string]apiextensionsv1.JSONSchemaProps{
 		"type": {Type: "string", Enum: []apiextensionsv1.JSON{{Raw: []byte(`"ClusterIP"`)}, {Raw: []byte(`"NodePort"`)}}},
 		"on":   {Type: "boolean"},
 	}},
 	"labels":   {Type: "object", AdditionalProperties: &apiextensionsv1.JSONSchemaPropsOrBool{Schema: &apiextensionsv1.JSONSchemaProps{Type: "string"}}},
-	"anything": {Type: "object", XPreserveUnknownFields: ptr.To(true)},
+	"anything": {Type: "object", XPreserveUnknownFields: new(true)},
 	"quantity": {XIntOrString: true},
 }}
 

@@ -1,0 +1,132 @@
+package object
+
+import (
+	"maps"
+	"slices"
+)
+
+// dropsEmpty is whether the API server drops the empty values of an object: it does of kinds that it knows by their Go types. Of custom resources it keeps them, and some mean
+// something: selfSigned: {}.
+type dropsEmpty bool
+
+func (drops dropsEmpty) mergeMap(previous, live, desired map[string]any) map[string]any {
+	merged := maps.Clone(live)
+	if merged == nil {
+		merged = map[string]any{}
+	}
+	for key, before := range previous {
+		if _, wanted := desired[key]; wanted {
+			continue
+		}
+		before, wasMap := before.(map[string]any)
+		left, isMap := live[key].(map[string]any)
+		if left = drops.mergeMap(before, left, nil); wasMap && isMap && len(left) > 0 {
+			merged[key] = left // with what others have put there
+		} else {
+			delete(merged, key)
+		}
+	}
+	for key, value := range desired {
+		if isEmpty(live[key]) && (value == nil || bool(drops) && isEmpty(value)) {
+			continue
+		}
+		merged[key] = drops.mergeValue(previous[key], live[key], value)
+	}
+	return merged
+}
+
+func (drops dropsEmpty) mergeValue(previous, live, desired any) any {
+	switch desired := desired.(type) {
+	case map[string]any:
+		if live, ok := live.(map[string]any); ok {
+			return drops.mergeMap(fields(previous), live, desired)
+		}
+	case []any:
+		if live, ok := live.([]any); ok {
+			return drops.mergeList(list(previous), live, desired)
+		}
+	}
+	return desired
+}
+
+// mergeList keeps the order and the elements of desired, each with the fields of its counterparts.
+func (drops dropsEmpty) mergeList(previous, live, desired []any) []any {
+	merged, before, now := make([]any, len(desired)), counterparts(previous, desired), counterparts(live, desired)
+	for i, element := range desired {
+		merged[i] = drops.mergeValue(before[i], now[i], element)
+	}
+	return merged
+}
+
+// maxMoved bounds the elements of a list that are looked for where they are not in their places. Each costs a look at all of them.
+const maxMoved = 100
+
+// counterparts are, for each element of desired, the one among others that stands for the same, nil if nothing tells. An element with a name that only it has is found by that. One without is
+// found by its place, if each place has what is desired there; or else by what it says, if exactly one says that, and says no other. The place alone would not do: where somebody has put in or
+// taken out an element, each behind it would get the fields of another one, and a rule of a Role its resourceNames.
+func counterparts(others, desired []any) []any {
+	found, names, at := make([]any, len(desired)), named(desired), named(others)
+	isNamed := func(element any) bool {
+		name, _ := field(element, "name").(string)
+		return len(names[name]) == 1 && len(at[name]) <= 1
+	}
+	var rest []int
+	for i, element := range desired {
+		if !isNamed(element) {
+			rest = append(rest, i)
+		} else if places := at[field(element, "name").(string)]; len(places) == 1 {
+			found[i] = others[places[0]]
+		}
+	}
+	switch {
+	case len(rest) == 0:
+	case says(others, desired):
+		for _, i := range rest {
+			found[i] = others[i]
+		}
+	case len(desired) <= maxMoved && len(others) <= maxMoved:
+		said := make([]int, len(desired)) // how many say it
+		for _, other := range others {
+			if isNamed(other) {
+				continue
+			}
+			saying := slices.DeleteFunc(slices.Clone(rest), func(i int) bool { return !says(other, desired[i]) })
+			for _, i := range saying {
+				said[i]++
+			}
+			if len(saying) == 1 {
+				found[saying[0]] = other
+			}
+		}
+		for _, i := range rest {
+			if said[i] > 1 {
+				found[i] = nil
+			}
+		}
+	}
+	return found
+}
+
+// named are the places of the elements that have a name, by that: to look for each anew would take minutes where somebody has made a list of ten thousands.
+func named(elements []any) map[string][]int {
+	places := map[string][]int{}
+	for i, element := range elements {
+		if name, _ := field(element, "name").(string); name != "" {
+			places[name] = append(places[name], i)
+		}
+	}
+	return places
+}
+
+func isEmpty(value any) bool {
+	switch value := value.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		return len(value) == 0
+	case []any:
+		return len(value) == 0
+	default:
+		return false
+	}
+}
