@@ -52,7 +52,7 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 		if g.rollsBack {
 			before = nil
 		}
-		t.left = object.LeftTo(before, t.live, t.desired, g.plan.Ignored, slices.ContainsFunc(g.plan.Scaled, object.Named(t.desired).Same), g.plan.Scalable)
+		t.left = g.leftIn(before, t.live, t.desired)
 		step := a.change
 		if t.live == nil {
 			step = a.create
