@@ -31,6 +31,8 @@ type approach struct {
 	// restore makes what the chart wants of the live object: Restore, and once that was refused, for this reason, Reset.
 	restore func(previous, live, desired *unstructured.Unstructured, left object.Left) *unstructured.Unstructured
 	refused error
+	// denied is whether it was refused by a webhook or policy once, which may not do so again.
+	denied bool
 	// crowded is whether that is for how much is in the annotations, which have a limit.
 	crowded bool
 	// anew is what the API server would make of a new object, nil unless it has refused a change.
@@ -155,6 +157,9 @@ func (a *approach) refuse(wanted *unstructured.Unstructured, err error) (applied
 		return nil, false, g.lookAt(t)
 	case isAbout(err, "patch"): // it is not of its type, nor would another one be
 		return nil, false, err
+	case isDenied(err) && !a.denied: // once in a while, perhaps: what others have set is not to go for that
+		a.denied = true
+		return nil, false, nil
 	case isRefused && a.refused == nil:
 		a.sent, t.seen = nil, nil
 		if a.anew == nil {
