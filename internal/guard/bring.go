@@ -197,9 +197,10 @@ func (g *Guard) create(helper *resource.Helper, info *resource.Info) (*unstructu
 func (g *Guard) patch(helper *resource.Helper, info *resource.Info, live *unstructured.Unstructured, patch map[string]any) (*unstructured.Unstructured, error) {
 	patch = withUID(patch, live.GetUID())
 	metadata := patch["metadata"].(map[string]any)
-	_, withOthers := metadata["finalizers"] // a list of all of them, which somebody may have changed
-	// What is nobody's yet is taken over, unless somebody else has done so.
-	if withOthers || !metav1.IsControlledBy(live, g.owner) {
+	_, finalizers := metadata["finalizers"]
+	_, owners := metadata["ownerReferences"]
+	// Lists of all of them, which somebody may have changed. What is nobody's yet is taken over, unless somebody else has done so.
+	if finalizers || owners || !metav1.IsControlledBy(live, g.owner) {
 		metadata["resourceVersion"] = live.GetResourceVersion()
 	}
 	text, err := json.Marshal(patch)
