@@ -132,7 +132,9 @@ func Adopt(obj metav1.Object, owner client.Object) {
 	default:
 		ref := *metav1.NewControllerRef(owner, owner.GetObjectKind().GroupVersionKind())
 		refs := slices.Clone(obj.GetOwnerReferences())
-		i := slices.IndexFunc(refs, func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() && ptr.Deref(ref.Controller, false) })
+		i := slices.IndexFunc(refs, func(ref metav1.OwnerReference) bool {
+			return ref.UID == owner.GetUID() && ptr.Deref(ref.Controller, false)
+		})
 		if i < 0 {
 			refs = append(refs, ref)
 		} else {
