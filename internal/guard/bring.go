@@ -31,6 +31,8 @@ type approach struct {
 	// restore makes what the chart wants of the live object: Restore, and once that was refused, for this reason, Reset.
 	restore func(previous, live, desired *unstructured.Unstructured, left object.Left) *unstructured.Unstructured
 	refused error
+	// denied is whether it was refused by a webhook or policy once, which may not do so again.
+	denied bool
 	// crowded is whether that is for how much is in the annotations, which have a limit.
 	crowded bool
 	// anew is what the API server would make of a new object, nil unless it has refused a change.
@@ -52,7 +54,7 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 		if g.rollsBack {
 			before = nil
 		}
-		t.left = object.LeftTo(before, t.live, t.desired, g.plan.Ignored, slices.ContainsFunc(g.plan.Scaled, object.Named(t.desired).Same), g.plan.Scalable)
+		t.left = g.leftIn(before, t.live, t.desired)
 		step := a.change
 		if t.live == nil {
 			step = a.create
@@ -155,6 +157,9 @@ func (a *approach) refuse(wanted *unstructured.Unstructured, err error) (applied
 		return nil, false, g.lookAt(t)
 	case isAbout(err, "patch"): // it is not of its type, nor would another one be
 		return nil, false, err
+	case isDenied(err) && !a.denied: // once in a while, perhaps: what others have set is not to go for that
+		a.denied = true
+		return nil, false, nil
 	case isRefused && a.refused == nil:
 		a.sent, t.seen = nil, nil
 		if a.anew == nil {
@@ -192,9 +197,10 @@ func (g *Guard) create(helper *resource.Helper, info *resource.Info) (*unstructu
 func (g *Guard) patch(helper *resource.Helper, info *resource.Info, live *unstructured.Unstructured, patch map[string]any) (*unstructured.Unstructured, error) {
 	patch = withUID(patch, live.GetUID())
 	metadata := patch["metadata"].(map[string]any)
-	_, withOthers := metadata["finalizers"] // a list of all of them, which somebody may have changed
-	// What is nobody's yet is taken over, unless somebody else has done so.
-	if withOthers || !metav1.IsControlledBy(live, g.owner) {
+	_, finalizers := metadata["finalizers"]
+	_, owners := metadata["ownerReferences"]
+	// Lists of all of them, which somebody may have changed. What is nobody's yet is taken over, unless somebody else has done so.
+	if finalizers || owners || !metav1.IsControlledBy(live, g.owner) {
 		metadata["resourceVersion"] = live.GetResourceVersion()
 	}
 	text, err := json.Marshal(patch)

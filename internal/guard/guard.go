@@ -329,10 +329,17 @@ func (g *Guard) Present(manifest string) ([]object.Child, error) {
 			return nil, err
 		}
 		if g.owns(live) {
-			present = append(present, object.ChildOf(live, g.shape(info), nil, g.plan.Ignored, g.plan.Key))
+			desired := g.shape(info)
+			present = append(present, object.ChildOf(live, desired, g.leftIn(nil, live, desired), g.plan.Ignored, g.plan.Key))
 		}
 	}
 	return present, nil
+}
+
+// leftIn is what is left to others in a live object.
+func (g *Guard) leftIn(previous, live, desired *unstructured.Unstructured) object.Left {
+	wasScaled := slices.ContainsFunc(g.plan.Scaled, object.Named(desired).Same)
+	return object.LeftTo(previous, live, desired, g.plan.Ignored, wasScaled, g.plan.Scalable)
 }
 
 // Delete removes those of resources that the owner owns, and reports the others. Helm asks for hooks, and for what the manifest of the record does not keep.

@@ -97,6 +97,17 @@ func (c Child) SameContent(other Child) bool {
 	return c.Same(other) && c.Fingerprint == other.Fingerprint && c.UID == other.UID && c.Expired == other.Expired && c.Failed == other.Failed
 }
 
+// WithScaled are children with what looked, the same ones as they are now, tell of who scales them.
+func WithScaled(children, looked []Child) []Child {
+	children = slices.Clone(children) // others read them
+	for i, child := range children {
+		if at := slices.IndexFunc(looked, child.Same); at >= 0 {
+			children[i].Scaled = looked[at].Scaled
+		}
+	}
+	return children
+}
+
 // Compare orders children by version, kind and name.
 func (c Child) Compare(other Child) int {
 	return strings.Compare(c.APIVersion+"/"+c.Kind+"/"+c.Name, other.APIVersion+"/"+other.Kind+"/"+other.Name)

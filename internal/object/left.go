@@ -84,7 +84,7 @@ func isGrown(previous, live, desired *unstructured.Unstructured) bool {
 }
 
 // isScaled is whether the replicas were last set by the scale subresource, or by somebody else since they were (wasScaled). The operator has set those that an upgrade asked for. Who sets none by
-// that subresource owns no field, as of what is written empty; and nor does anybody else then.
+// that subresource owns no field, as of what is written empty; and nor does anybody else then, or once somebody has cleared the managed fields.
 func isScaled(live *unstructured.Unstructured, wasScaled bool) bool {
 	isOwned := false
 	for _, entry := range live.GetManagedFields() {
@@ -96,7 +96,7 @@ func isScaled(live *unstructured.Unstructured, wasScaled bool) bool {
 		}
 		isOwned = true
 	}
-	return !isOwned && isStop(mustPointer(replicas), field(live.Object["spec"], "replicas"))
+	return !isOwned && (wasScaled || isStop(mustPointer(replicas), field(live.Object["spec"], "replicas")))
 }
 
 // keep returns content with what of it is left to others as live has it.

@@ -14,6 +14,7 @@ func TestLeftToWhoScales(t *testing.T) {
 	const edited = `{apiVersion: apps/v1, kind: Deployment, metadata: {managedFields: [{manager: kubectl-edit, operation: Update, fieldsType: FieldsV1, fieldsV1: {"f:spec": {"f:replicas": {}}}}]}, spec: {replicas: 4}}`
 	const stopped = `{apiVersion: apps/v1, kind: Deployment, metadata: {managedFields: [{manager: keda, operation: Update, subresource: scale}, {manager: kube-controller-manager, operation: Update, subresource: status, fieldsType: FieldsV1, fieldsV1: {"f:status": {"f:replicas": {}}}}]}, spec: {replicas: 0}}`
 	const zeroed = `{apiVersion: apps/v1, kind: Deployment, metadata: {managedFields: [{manager: kubectl-edit, operation: Update, fieldsType: FieldsV1, fieldsV1: {"f:spec": {"f:replicas": {}}}}]}, spec: {replicas: 0}}`
+	const cleared = `{apiVersion: apps/v1, kind: Deployment, metadata: {managedFields: [{manager: other, operation: Update, fieldsType: FieldsV1, fieldsV1: {"f:metadata": {"f:labels": {}}}}]}, spec: {replicas: 4}}`
 	const upgraded = `{apiVersion: apps/v1, kind: Deployment, metadata: {managedFields: [{manager: welcome-operator, operation: Update, fieldsType: FieldsV1, fieldsV1: {"f:spec": {"f:replicas": {}}}}]}, spec: {replicas: 10}}`
 	const one, two = "{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 1}}", "{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 2}}"
 	for name, c := range map[string]struct {
@@ -25,6 +26,8 @@ func TestLeftToWhoScales(t *testing.T) {
 		"scaled to none":               {one, stopped, false, true, true}, // of which nothing tells
 		"edited":                       {one, edited, false, true, false},
 		"edited after it was scaled":   {one, edited, true, true, true},
+		"cleared after it was scaled":  {one, cleared, true, true, true}, // its managed fields
+		"cleared":                      {one, cleared, false, true, false},
 		"set anew after that":          {two, edited, true, true, false},
 		"upgraded after it was scaled": {one, upgraded, true, true, false}, // and rolled back, say
 		"edited to none":               {one, zeroed, false, true, false},

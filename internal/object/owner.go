@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -128,9 +129,18 @@ func Adopt(obj metav1.Object, owner client.Object) {
 	case Kept(obj), InNoNamespace(obj):
 		obj.SetAnnotations(labels.Merge(annotations, labels.Set{CustomResource: owner.GetObjectKind().GroupVersionKind().GroupKind().String()}))
 		obj.SetOwnerReferences(withoutOwner(obj, owner))
-	case !metav1.IsControlledBy(obj, owner):
-		ref := metav1.NewControllerRef(owner, owner.GetObjectKind().GroupVersionKind())
-		obj.SetOwnerReferences(append(obj.GetOwnerReferences(), *ref))
+	default:
+		ref := *metav1.NewControllerRef(owner, owner.GetObjectKind().GroupVersionKind())
+		refs := slices.Clone(obj.GetOwnerReferences())
+		i := slices.IndexFunc(refs, func(ref metav1.OwnerReference) bool {
+			return ref.UID == owner.GetUID() && ptr.Deref(ref.Controller, false)
+		})
+		if i < 0 {
+			refs = append(refs, ref)
+		} else {
+			refs[i] = ref // the garbage collector finds no owner by a version that the cluster no longer serves
+		}
+		obj.SetOwnerReferences(refs)
 	}
 }
 

@@ -91,8 +91,13 @@ func isTheCharts(p pointer, desired *unstructured.Unstructured, left Left) bool 
 func Restore(previous, live, desired *unstructured.Unstructured, left Left) *unstructured.Unstructured {
 	live, desired = live.DeepCopy(), desired.DeepCopy()
 	var before map[string]any
-	if previous != nil && previous.GroupVersionKind() == desired.GroupVersionKind() {
+	switch {
+	case previous == nil || previous.GroupVersionKind().GroupKind() != desired.GroupVersionKind().GroupKind():
+	case previous.GetAPIVersion() == desired.GetAPIVersion():
 		before = previous.Object
+	default:
+		before = unconverted(previous.Object, live.Object)
+		before["metadata"] = previous.Object["metadata"]
 	}
 	if live.GroupVersionKind().GroupKind() == Pod {
 		desired.Object = withInjected(before, live.Object, desired.Object).(map[string]any)
@@ -126,6 +131,19 @@ func Restore(previous, live, desired *unstructured.Unstructured, left Left) *uns
 	restored := &unstructured.Unstructured{Object: left.andReplicas(previous, live, desired).keep(content, live.Object)}
 	restored.SetOwnerReferences(live.GetOwnerReferences())
 	return restored
+}
+
+// unconverted is what of a previous object, in another version of its API, live has as well. What else it has may mean something else in this one, or be there by another name.
+func unconverted(previous, live map[string]any) map[string]any {
+	same := map[string]any{}
+	for key, value := range previous {
+		if inner, there := fields(value), fields(live[key]); inner != nil && there != nil {
+			same[key] = unconverted(inner, there)
+		} else if reflect.DeepEqual(value, live[key]) {
+			same[key] = value
+		}
+	}
+	return same
 }
 
 // Reset is Restore for an object that the API server does not take with what others have set in it: besides labels, annotations

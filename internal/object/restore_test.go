@@ -247,11 +247,17 @@ func TestRestoreDropsWhatTheChartHasDropped(t *testing.T) {
 			"{apiVersion: v1, kind: ConfigMap}",
 			"{apiVersion: v1, kind: ConfigMap}",
 		},
-		"not by the words of another version": {
-			"{apiVersion: example.com/v1beta1, kind: Thing, spec: {a: 1}}",
-			"{apiVersion: example.com/v1, kind: Thing, spec: {a: 1, b: 1}}",
-			"{apiVersion: example.com/v1, kind: Thing, spec: {b: 2}}",
-			"{apiVersion: example.com/v1, kind: Thing, spec: {a: 1, b: 2}}",
+		"by the words of another version, what still is as it was": {
+			"{apiVersion: example.com/v1beta1, kind: Thing, metadata: {labels: {ours: x}, finalizers: [ours]}, spec: {a: 1, b: 1, map: {a: 1, b: 1}}}",
+			"{apiVersion: example.com/v1, kind: Thing, metadata: {labels: {ours: y, theirs: x}, finalizers: [ours, theirs]}, spec: {a: 1, b: 2, c: 1, map: {a: 1, b: 2}}}",
+			"{apiVersion: example.com/v1, kind: Thing, metadata: {}, spec: {c: 2}}",
+			"{apiVersion: example.com/v1, kind: Thing, metadata: {labels: {theirs: x}, finalizers: [theirs]}, spec: {b: 2, c: 2, map: {b: 2}}}",
+		},
+		"nothing by those of another kind": {
+			"{apiVersion: example.com/v1, kind: Other, spec: {a: 1}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {a: 1}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {a: 1}}",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -316,6 +316,8 @@ func (a *actionClient) compareObjects(d *drift) error {
 	}
 	if children == nil {
 		a.current.Children = op.guard.Children()
+	} else {
+		a.current.Children = object.WithScaled(children, op.guard.Children())
 	}
 	a.note(d, now, shown, nil, resting)
 	d.compared, d.told = seen, Drift{}

@@ -1,12 +1,15 @@
 package integration
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"helm.sh/helm/v3/pkg/release"
+	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -113,6 +116,41 @@ func TestUpgradeThatAPolicyDenies(t *testing.T) {
 	before := config.UID
 	if s.get(config, "hello"); config.UID != before || config.Data["after"] == "" || config.Data["theirs"] != "" {
 		t.Errorf("it is %s with %v", config.UID, config.Data)
+	}
+}
+
+// What a webhook denies once in a while costs others nothing of what they have set.
+func TestUpgradeThatAWebhookDeniesOnce(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: configured(t, "")})
+	s.deploy("hello", kit.Greet("before"))
+	config := &corev1.ConfigMap{}
+	s.get(config, "hello")
+	config.Data["theirs"] = "set"
+	s.must(env.Client.Update(ctx, config))
+	var asked atomic.Int32
+	s.webhook(admissionregistrationv1.Update, "", "configmaps", func(_ context.Context, request *admissionv1.AdmissionRequest) string {
+		switch {
+		case request.Name == "probe":
+			return "asked"
+		case request.Name == "hello" && asked.Add(1) == 1:
+			return "not now"
+		}
+		return ""
+	})
+	probe := &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "probe")}
+	s.must(env.Client.Create(ctx, probe))
+	s.await("the webhook is asked", func() error {
+		if err := env.Client.Update(ctx, probe, client.DryRunAll); err == nil {
+			return errors.New("it is not")
+		}
+		return nil
+	})
+	s.edit("hello", kit.Greet("after"))
+	s.awaitDeployed("hello")
+	s.awaitGreeting("hello", "after")
+	if s.get(config, "hello"); config.Data["after"] == "" || config.Data["theirs"] != "set" || asked.Load() < 2 {
+		t.Errorf("asked %d times, it has %v", asked.Load(), config.Data)
 	}
 }
 

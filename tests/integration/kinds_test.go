@@ -204,6 +204,42 @@ func (s *scene) helmHas(want map[string]string) error {
 	return nil
 }
 
+// A kind whose custom resources are served by another version of their API keeps its releases, and the next upgrade has the objects name their owner by that version: the
+// garbage collector finds none by one that the cluster no longer serves.
+func TestAnotherVersionOfTheKind(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Brochure")
+	account, chart := s.accountForKinds(), noteChart(t)
+	watches := entryOf("Brochure", chart, "")
+	first := s.ownOperator(settings{namespaces: []string{s.namespace}, account: account, watches: watches})
+	brochure := s.createOf("Brochure", "hello")
+	s.awaitOf("Brochure", "hello", "Ready")
+	before := &networkingv1.NetworkPolicy{}
+	s.get(before, "hello-note")
+	first.Stop()
+
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	s.must(env.Client.Get(ctx, client.ObjectKey{Name: "brochures." + kindsGroup}, crd))
+	next := *crd.Spec.Versions[0].DeepCopy()
+	next.Name, next.Storage = "v2", false
+	crd.Spec.Versions = append(crd.Spec.Versions, next)
+	s.must(env.Client.Update(ctx, crd))
+	s.awaitServed(kindsGroup+"/v2", "Brochure")
+	s.ownOperator(settings{namespaces: []string{s.namespace}, account: account, watches: strings.Replace(watches, "version: v1", "version: v2", 1)})
+	s.editOf("Brochure", "hello", kit.Set("more", "is set"))
+	s.awaitOf("Brochure", "hello", "Ready")
+	after := &networkingv1.NetworkPolicy{}
+	s.await("the object names its owner by the other version", func() error {
+		if s.get(after, "hello-note"); after.OwnerReferences[0].APIVersion != kindsGroup+"/v2" {
+			return fmt.Errorf("it is %+v", after.OwnerReferences)
+		}
+		return nil
+	})
+	if after.UID != before.UID || len(after.OwnerReferences) != 1 || !metav1.IsControlledBy(after, brochure) {
+		t.Errorf("it was %s, and is %s of %+v", before.UID, after.UID, after.OwnerReferences)
+	}
+}
+
 // Two kinds have custom resources of the same name: with releaseName: kind, both have a release.
 func TestTwoKindsWithOneName(t *testing.T) {
 	s := newScene(t)

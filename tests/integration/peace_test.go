@@ -397,6 +397,26 @@ func TestReplicasThatWereScaledAndEdited(t *testing.T) {
 	s.awaitReplicas(3)
 }
 
+// So they do where the operator puts nothing back: an upgrade leaves them.
+func TestReplicasThatWereScaledAndEditedWithAWarning(t *testing.T) {
+	s := newScene(t)
+	own := settings{namespaces: []string{s.namespace}, watches: watchesWith("  driftDetection: {mode: warn}\n")}
+	operator := s.ownOperator(own)
+	s.deploy("hello", kit.Greet("before"))
+	s.scale("kube-controller-manager", 5)
+	s.seen(operator)
+	operator.Stop()
+	operator = s.ownOperator(own)
+	s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](6) })
+	s.seen(operator)
+	if condition, err := s.condition("hello", "Drifted"); err == nil {
+		t.Errorf("it says %+v", condition)
+	}
+	s.edit("hello", kit.Greet("after"))
+	s.awaitGreeting("hello", "after")
+	s.must(s.hasReplicas("hello", 6))
+}
+
 // So they are where another value of the chart sets them.
 func TestReplicasByAnotherValue(t *testing.T) {
 	s := newScene(t)
