@@ -407,7 +407,7 @@ func TestReplicasThatWereScaledAndEditedWithAWarning(t *testing.T) {
 	s.seen(operator)
 	operator.Stop()
 	operator = s.ownOperator(own)
-	s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](6) })
+	s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(6)) })
 	s.seen(operator)
 	if condition, err := s.condition("hello", "Drifted"); err == nil {
 		t.Errorf("it says %+v", condition)
