@@ -369,8 +369,8 @@ func (k kind) freesNames() string {
 		return ""
 	}
 	for _, path := range leaves(values, nil) {
-		if !strings.Contains(strings.ToLower(path[len(path)-1]), "name") {
-			continue
+		if last := strings.ToLower(path[len(path)-1]); !strings.Contains(last, "name") || strings.Contains(last, "namespace") {
+			continue // in another namespace, none may be
 		}
 		if fixed, err := k.fixedNames(path); err == nil && len(fixed) == 0 {
 			return dotted(path)

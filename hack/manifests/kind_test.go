@@ -113,10 +113,8 @@ func TestReport(t *testing.T) {
 // Who makes a kind of a chart that gives objects one name, whatever the custom resource's, is told which, and of a value that gives each its own: a second custom resource in a
 // namespace would find them in its way.
 func TestReportTellsOfFixedNames(t *testing.T) {
-	report := func(wired string) string {
-		dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "account: {name: fixed-sa}\nnickname: a\ntext: b\n",
-			"templates/x.yaml": "{apiVersion: v1, kind: ServiceAccount, metadata: {name: {{ .Values.account.name }}}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: {{ .Release.Name }}}}\n" +
-				"---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: '{{ .Release.Namespace }}-{{ .Release.Name }}', annotations: {b: '{{ .Values.nickname }}{{ .Values.text }}'}}}\n" + wired})
+	reportOf := func(values, templates string) string {
+		dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": values, "templates/x.yaml": templates})
 		var entry operator.Entry
 		entry.ChartPath, entry.Kind = dir, "Goodbye"
 		api, err := loadAPI(entry, nil)
@@ -125,8 +123,17 @@ func TestReportTellsOfFixedNames(t *testing.T) {
 		}
 		return kind{entry, api, nil}.report("")
 	}
+	report := func(wired string) string {
+		return reportOf("account: {name: fixed-sa}\nnickname: a\ntext: b\n",
+			"{apiVersion: v1, kind: ServiceAccount, metadata: {name: {{ .Values.account.name }}}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: {{ .Release.Name }}}}\n"+
+				"---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: '{{ .Release.Namespace }}-{{ .Release.Name }}', annotations: {b: '{{ .Values.nickname }}{{ .Values.text }}'}}}\n"+wired)
+	}
 	const told, remedy = "\nA namespace can have one Goodbye, for these have the same name in each: ", "\n  pinned in overrideValues, account.name: \"{name}\" gives each its own\n"
 	if got := report(""); strings.Count(got, told+"ServiceAccount fixed-sa"+remedy) != 1 {
+		t.Errorf("the report is:\n%s", got)
+	}
+	// What gives each its own namespace instead is no remedy: a custom resource's objects are in that of it.
+	if got := reportOf("spaceOverride: {namespace: ''}\n", "{apiVersion: v1, kind: ServiceAccount, metadata: {name: x, namespace: {{ .Values.spaceOverride.namespace | default .Release.Namespace }}}}\n"); strings.Count(got, told+"ServiceAccount x\n") != 1 || strings.Contains(got, `"{name}"`) {
 		t.Errorf("the report is:\n%s", got)
 	}
 	// No value has a say in the other one.
