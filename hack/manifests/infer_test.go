@@ -413,6 +413,26 @@ args: [{{ if eq $mode "custom" }}{{ .Values.text | quote }}{{ end }}], command: 
 	}
 }
 
+// What an option turns on only where another one is off counts, too, and only where the cluster has an API: with all on, it is not there.
+func TestInferenceOfOptionsThatExcludeEachOther(t *testing.T) {
+	for _, kind := range []string{"Job", "Pod"} {
+		schema, left := infer(t, map[string]string{
+			"Chart.yaml":         "{apiVersion: v2, name: x, version: 0.1.0}",
+			"values.yaml":        "job: {enabled: false, deadline: 5}\ncron: {enabled: false, deadline: 5}\ntext: hello\n",
+			"templates/pod.yaml": "{apiVersion: v1, kind: Pod, metadata: {name: x, annotations: {text: {{ .Values.text | quote }}}}, spec: {containers: [{name: x, image: x}]}}",
+			"templates/job.yaml": `{{ if and .Values.job.enabled (not .Values.cron.enabled) }}{apiVersion: batch/v1, kind: ` + kind + `, metadata: {name: y, annotations: {deadline: "{{ .Values.job.deadline }}"}},
+spec: {template: {spec: {containers: [{name: x, image: x, args: [{{ .Values.text | quote }}]}]}}, containers: [{name: x, image: x, args: [{{ .Values.text | quote }}]}]}}{{ end }}`,
+			"templates/cron.yaml": `{{ if and .Values.cron.enabled (not .Values.job.enabled) (.Capabilities.APIVersions.Has "example.com/v1") }}{apiVersion: example.com/v1, kind: Cron, metadata: {name: z}, spec: {deadline: {{ .Values.cron.deadline }}}}{{ end }}`,
+		})
+		if diff := cmp.Diff(map[string]string{"text": "reaches a command"}, left); diff != "" {
+			t.Errorf("with a %s, left out (-want +got):\n%s", kind, diff)
+		}
+		if job, cron := schema.Properties["job"].Properties["deadline"], schema.Properties["cron"].Properties["deadline"]; job.Type != "integer" || cron.Type != "integer" {
+			t.Errorf("with a %s, the deadlines are %+v and %+v", kind, job, cron)
+		}
+	}
+}
+
 // So is the name of an object, which others can't have at the same time.
 func TestInferenceOfNames(t *testing.T) {
 	for what, field := range map[string]string{"the node": `hostPID: {{ has .Values.name (list "root") }}`, "a security context": `{{ if not (has .Values.name (list "root")) }}securityContext: {runAsNonRoot: true}{{ else }}securityContext: {}{{ end }}`} {

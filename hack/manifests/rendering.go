@@ -134,7 +134,7 @@ func (d *documents) of(file, text string) ([]rendered, error) {
 	if there {
 		return all, nil
 	}
-	objects, err := obj.Documents(strings.NewReader(text))
+	objects, err := obj.Documents(strings.NewReader(strings.Join(obj.Split(text), "\n---\n")))
 	if err != nil {
 		return nil, err
 	}

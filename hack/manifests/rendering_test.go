@@ -61,6 +61,21 @@ func TestChartsAreTriedAsOfToday(t *testing.T) {
 	}
 }
 
+// What a template writes is several objects where Helm takes it for several: right behind the line that parts them, too, as a trimmed line leaves it.
+func TestObjectsArePartedAsHelmDoes(t *testing.T) {
+	trial, err := newTrial(operator.Entry{}, chartOf(t, map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "a: 1\n",
+		"templates/x.yaml": "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: x}\n---\n{{- if .Values.a -}}\napiVersion: v1\nkind: Service\nmetadata: {name: x}\n{{- end }}\n",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := trial.byDefault()
+	if err != nil || len(objects) != 2 || objects[1].object.GetKind() != "Service" {
+		t.Errorf("it makes %d objects, and the error is %v", len(objects), err)
+	}
+}
+
 // Of a chart that makes keys, trials make none, whatever has the name of a function that does.
 func TestTrialsMakeNoCertificates(t *testing.T) {
 	trial, err := newTrial(operator.Entry{}, chartOf(t, map[string]string{

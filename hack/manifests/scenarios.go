@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -20,7 +21,8 @@ type scenario struct {
 }
 
 // scenarios are the chart as it comes, as its samples have it, and each of these with all options on and with all off, where the cluster
-// has all APIs, with a text for each that is empty, and with one that a template asks for (architecture: high-availability) if that makes another kind of objects.
+// has all APIs, with a text for each that is empty, and with one option turned, or a text that a template asks for (architecture: high-availability), if a template makes another
+// kind of objects then: it may do so only where other options are as they come.
 func (t *trial) scenarios(samples []map[string]any) ([]scenario, error) {
 	values, err := t.values()
 	if err != nil {
@@ -28,18 +30,18 @@ func (t *trial) scenarios(samples []map[string]any) ([]scenario, error) {
 	}
 	var all []scenario
 	var renderings [][]rendered
-	kinds := map[string]bool{}
-	add := func(s scenario, forNewKinds bool) {
+	sources := map[source]bool{}
+	add := func(s scenario, forNewSources bool) {
 		objects, err := t.render(s, true)
 		brings := false
 		for _, r := range objects {
-			brings = brings || !kinds[r.object.GetKind()]
+			brings = brings || !sources[r.source()]
 		}
-		if len(all) > 0 && (err != nil || forNewKinds && !brings || slices.ContainsFunc(renderings, func(other []rendered) bool { return same(objects, other) })) {
+		if len(all) > 0 && (err != nil || forNewSources && !brings || slices.ContainsFunc(renderings, func(other []rendered) bool { return same(objects, other) })) {
 			return
 		}
 		for _, r := range objects {
-			kinds[r.object.GetKind()] = true
+			sources[r.source()] = true
 		}
 		all, renderings = append(all, s), append(renderings, objects)
 	}
@@ -53,6 +55,15 @@ func (t *trial) scenarios(samples []map[string]any) ([]scenario, error) {
 		said.why = textsGiven
 		for _, s := range []scenario{begin, on, t.switched(begin, switches, false), everywhere, said} {
 			add(s, false)
+		}
+		turned := begin
+		turned.everyAPI = true
+		add(turned, true)
+		for _, path := range switches {
+			now, _, _ := unstructured.NestedBool(begin.values, path...)
+			other, _ := turned.with(path, !now)
+			other.why = fmt.Sprintf("%s: %v", dotted(path), !now)
+			add(other, true)
 		}
 		for _, path := range leaves(on.values, nil) {
 			for _, text := range t.alternatives[path[len(path)-1]] {
