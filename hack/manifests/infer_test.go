@@ -433,6 +433,21 @@ spec: {template: {spec: {containers: [{name: x, image: x, args: [{{ .Values.text
 	}
 }
 
+// So does what it only adds to an object that there is in any case.
+func TestInferenceOfAnOptionThatAddsSomethingWhereAnotherIsOff(t *testing.T) {
+	for with, value := range map[string]string{"both off": "false", "the other on": "true"} {
+		_, left := infer(t, map[string]string{
+			"Chart.yaml":  "{apiVersion: v2, name: x, version: 0.1.0}",
+			"values.yaml": "one: false\nother: " + value + "\ntext: hello\nlevel: info\n",
+			"templates/pod.yaml": `{apiVersion: v1, kind: Pod, metadata: {name: x, annotations: {text: {{ .Values.text | quote }}, level: {{ .Values.level | quote }}}},
+spec: {containers: [{name: x, image: x, args: ["run"{{ if and .Values.one (not .Values.other) }}, {{ .Values.text | quote }}{{ end }}{{ if .Values.one }}, "one"{{ end }}]}]}}`,
+		})
+		if diff := cmp.Diff(map[string]string{"text": "reaches a command"}, left); diff != "" {
+			t.Errorf("with %s, left out (-want +got):\n%s", with, diff)
+		}
+	}
+}
+
 // So is the name of an object, which others can't have at the same time.
 func TestInferenceOfNames(t *testing.T) {
 	for what, field := range map[string]string{"the node": `hostPID: {{ has .Values.name (list "root") }}`, "a security context": `{{ if not (has .Values.name (list "root")) }}securityContext: {runAsNonRoot: true}{{ else }}securityContext: {}{{ end }}`} {

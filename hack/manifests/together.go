@@ -120,12 +120,29 @@ func (i *inference) selected(n int, all []setting, value any) (powerful []settin
 			continue
 		}
 		then, _ := i.scenarios[n].with(s.at, s.of(value))
-		inThat := newInference(i.trial, []scenario{then}, i.allowed)
-		more, _ := inThat.powerfulOf(0, except(i.texts, append(one, powerful...)), markText)
-		what, _ := inThat.reachedBy(0, more, markText)
+		more, what := i.powerfulIn(then, except(i.texts, append(one, powerful...)))
 		powerful, reached = append(powerful, more...), cmp.Or(reached, what)
 	}
 	return powerful, reached
+}
+
+// powerfulIn are those of some texts that are powerful in another scenario, and what they reach there.
+func (i *inference) powerfulIn(other scenario, texts []setting) (powerful []setting, reached string) {
+	there := newInference(i.trial, []scenario{other}, i.allowed)
+	powerful, _ = there.powerfulOf(0, texts, markText)
+	reached, _ = there.reachedBy(0, powerful, markText)
+	return powerful, reached
+}
+
+// allUncovered leaves out those texts that are powerful only with an option turned that is as it is in all scenarios.
+func (i *inference) allUncovered(schema *apiextensionsv1.JSONSchemaProps) {
+	for _, s := range i.uncovered {
+		powerful, reached := i.powerfulIn(s, i.texts)
+		for _, text := range powerful {
+			i.takeOut(schema, text, reached)
+		}
+		i.texts = except(i.texts, powerful)
+	}
 }
 
 // turned is where a rendering of a scenario says something new that authors must not have a say in, be it a text of the chart.
