@@ -31,8 +31,8 @@ type inference struct {
 	left          []leftOut
 	// texts, names of objects and numbers are those that are fields so far.
 	texts, names, numbers []setting
-	// uncovered are scenarios with an option turned, in which it says something that it says in none of the others.
-	uncovered []scenario
+	// switches are the options, true or false, that are fields so far.
+	switches [][]string
 }
 
 // leftOut is a value that is no field of the kind.
@@ -71,7 +71,7 @@ func (i *inference) schema(path []string, value any) *apiextensionsv1.JSONSchema
 	case bool:
 		judged := i.judge(path, i.boolean(path), i.described(path, "boolean"))
 		if judged != nil {
-			i.noteUncovered(path)
+			i.switches = append(i.switches, path)
 		}
 		return judged
 	case string:
@@ -254,23 +254,6 @@ func (i *inference) boolean(path []string) outcome {
 	return o
 }
 
-// noteUncovered keeps the scenarios in which an option says something that authors must not have a say in, and that no scenario says: beside it, a template may write what an author says, and
-// only while other options are as they are.
-func (i *inference) noteUncovered(path []string) {
-	for _, value := range []bool{true, false} {
-		for n, with := range i.renderedWith(path, value) {
-			isNews := with.err == nil
-			for m := 0; isNews && m < len(i.scenarios); m++ {
-				isNews = i.turned((n+m)%len(i.scenarios), with.objects) != ""
-			}
-			if isNews {
-				s, _ := i.scenarios[n].with(path, value)
-				i.uncovered = append(i.uncovered, s)
-			}
-		}
-	}
-}
-
 // object has a schema of each field. It has others, too, where the chart hands on what it does not know.
 func (i *inference) object(path []string, value map[string]any) *apiextensionsv1.JSONSchemaProps {
 	schema := i.described(path, "object")
@@ -294,7 +277,7 @@ func (i *inference) object(path []string, value map[string]any) *apiextensionsv1
 			i.allTogether(n, &i.texts, i.special(), &schema)
 			i.allTogether(n, &i.numbers, i.limits, &schema)
 		}
-		i.allUncovered(&schema)
+		i.allTurned(&schema)
 		return &schema
 	}
 	if len(i.left) == leftBefore && !i.isPinned(append(slices.Clone(path), "*")) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"maps"
 	"regexp"
 	"slices"
@@ -433,18 +434,28 @@ spec: {template: {spec: {containers: [{name: x, image: x, args: [{{ .Values.text
 	}
 }
 
-// So does what it only adds to an object that there is in any case.
+// So does what it only adds to an object that there is in any case, whatever the text is by default, and where several options have to be as they are.
 func TestInferenceOfAnOptionThatAddsSomethingWhereAnotherIsOff(t *testing.T) {
-	for with, value := range map[string]string{"both off": "false", "the other on": "true"} {
-		_, left := infer(t, map[string]string{
-			"Chart.yaml":  "{apiVersion: v2, name: x, version: 0.1.0}",
-			"values.yaml": "one: false\nother: " + value + "\ntext: hello\nlevel: info\n",
-			"templates/pod.yaml": `{apiVersion: v1, kind: Pod, metadata: {name: x, annotations: {text: {{ .Values.text | quote }}, level: {{ .Values.level | quote }}}},
-spec: {containers: [{name: x, image: x, args: ["run"{{ if and .Values.one (not .Values.other) }}, {{ .Values.text | quote }}{{ end }}{{ if .Values.one }}, "one"{{ end }}]}]}}`,
+	const pod = "{apiVersion: v1, kind: Pod, metadata: {name: x, annotations: {text: {{ .Values.text | quote }}}}, spec: {containers: [{name: x, image: x, args: [\"run\"%s]}]}}"
+	argIf := func(condition string) string {
+		return fmt.Sprintf(pod, "{{ if "+condition+" }}, {{ .Values.text | quote }}{{ end }}")
+	}
+	for name, c := range map[string]struct{ values, template string }{
+		"both off":             {"one: false\nother: false\ntext: hello", argIf("and .Values.one (not .Values.other)")},
+		"the other on":         {"one: false\nother: true\ntext: hello", argIf("and .Values.one (not .Values.other)")},
+		"what is there anyway": {"one: false\nother: false\ntext: run", argIf("and .Values.one (not .Values.other)")},
+		"nothing by default":   {"one: false\nother: false\nthird: false\ntext: ''", argIf("and .Values.text .Values.one (not (or .Values.other .Values.third))")},
+		"of three":             {"one: false\nother: false\nthird: false\ntext: hello", argIf("and .Values.one .Values.other (not .Values.third)")},
+		"a name, too": {"one: false\nother: false\ntext: hello", argIf("and .Values.one (not .Values.other)") +
+			"\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: {{ .Values.text | quote }}}}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, left := infer(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": c.values + "\n",
+				"templates/pod.yaml": c.template + "\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: options}, data: {one: '{{ .Values.one }}', other: '{{ .Values.other }}', third: '{{ .Values.third }}'}}"})
+			if diff := cmp.Diff(map[string]string{"text": "reaches a command"}, left); diff != "" {
+				t.Errorf("left out (-want +got):\n%s", diff)
+			}
 		})
-		if diff := cmp.Diff(map[string]string{"text": "reaches a command"}, left); diff != "" {
-			t.Errorf("with %s, left out (-want +got):\n%s", with, diff)
-		}
 	}
 }
 

@@ -134,15 +134,38 @@ func (i *inference) powerfulIn(other scenario, texts []setting) (powerful []sett
 	return powerful, reached
 }
 
-// allUncovered leaves out those texts that are powerful only with an option turned that is as it is in all scenarios.
-func (i *inference) allUncovered(schema *apiextensionsv1.JSONSchemaProps) {
-	for _, s := range i.uncovered {
-		powerful, reached := i.powerfulIn(s, i.texts)
-		for _, text := range powerful {
-			i.takeOut(schema, text, reached)
+// allTurned leaves out those texts and names of objects that are powerful only with an option turned that is as it is in the scenarios: a template may write them there only while other options are
+// as they are.
+func (i *inference) allTurned(schema *apiextensionsv1.JSONSchemaProps) {
+	for _, path := range i.switches {
+		for n, s := range i.scenarios {
+			for _, value := range []bool{true, false} {
+				s, there := s.with(path, value)
+				if !there || reflect.DeepEqual(s.values, i.scenarios[n].values) || !i.reachesMarked(s) {
+					continue
+				}
+				for _, settings := range []*[]setting{&i.texts, &i.names} {
+					powerful, reached := i.powerfulIn(s, *settings)
+					for _, text := range powerful {
+						i.takeOut(schema, text, reached)
+					}
+					*settings = except(*settings, powerful)
+				}
+			}
 		}
-		i.texts = except(i.texts, powerful)
 	}
+}
+
+// reachesMarked is whether some text or name of an object may be powerful in a scenario: with marks in all of them, one is, or the chart can't be rendered.
+func (i *inference) reachesMarked(s scenario) bool {
+	s.values, s.why = runtime.DeepCopyJSON(s.values), "marks in all texts"
+	for _, each := range slices.Concat(i.texts, i.names) {
+		if each.takes(markText) {
+			put(s.values, each.at, each.of(markText))
+		}
+	}
+	objects, err := i.render(s, true)
+	return err != nil || slices.ContainsFunc(places(objects), func(p place) bool { return reaches(p) != "" })
 }
 
 // turned is where a rendering of a scenario says something new that authors must not have a say in, be it a text of the chart.

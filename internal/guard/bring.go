@@ -20,7 +20,7 @@ import (
 )
 
 // attempts bounds how often the way to one object starts again because somebody else was at it.
-const attempts = 5
+const attempts = 6
 
 // approach is the way of one object to what the chart wants, attempt by attempt.
 type approach struct {

@@ -141,7 +141,24 @@ func unconverted(previous, live map[string]any) map[string]any {
 			same[key] = unconverted(inner, there)
 		} else if reflect.DeepEqual(value, live[key]) {
 			same[key] = value
+		} else if elements := unconvertedList(list(value), list(live[key])); elements != nil {
+			same[key] = elements
 		}
+	}
+	return same
+}
+
+// unconvertedList is that of lists whose elements stand for the same, each: to some, the API server adds defaults. Else it is nil.
+func unconvertedList(previous, live []any) (same []any) {
+	if len(previous) != len(live) {
+		return nil
+	}
+	for i, there := range counterparts(live, previous) {
+		inner := unconverted(fields(previous[i]), fields(there))
+		if len(inner) == 0 {
+			return nil
+		}
+		same = append(same, inner)
 	}
 	return same
 }

@@ -253,6 +253,12 @@ func TestRestoreDropsWhatTheChartHasDropped(t *testing.T) {
 			"{apiVersion: example.com/v1, kind: Thing, metadata: {}, spec: {c: 2}}",
 			"{apiVersion: example.com/v1, kind: Thing, metadata: {labels: {theirs: x}, finalizers: [theirs]}, spec: {b: 2, c: 2, map: {b: 2}}}",
 		},
+		"also in an element of a list, to which the API server has added something": {
+			"{apiVersion: example.com/v1beta1, kind: Thing, spec: {rules: [{backends: [{port: 80}], timeouts: {request: 5s}}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {rules: [{backends: [{port: 80, weight: 1}], matches: [{path: /}], timeouts: {request: 5s}}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {rules: [{backends: [{port: 80}]}]}}",
+			"{apiVersion: example.com/v1, kind: Thing, spec: {rules: [{backends: [{port: 80, weight: 1}], matches: [{path: /}]}]}}",
+		},
 		"nothing by those of another kind": {
 			"{apiVersion: example.com/v1, kind: Other, spec: {a: 1}}",
 			"{apiVersion: example.com/v1, kind: Thing, spec: {a: 1}}",

@@ -37,12 +37,3 @@ func (l *Limiters) Allow(name string) bool {
 	l.known.Add(name, limiter, kept)
 	return limiter.Allow()
 }
-
-// Spend takes all turns that name has at the moment.
-func (l *Limiters) Spend(name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	spent := rate.NewLimiter(l.perSecond, l.atOnce)
-	spent.AllowN(time.Now(), l.atOnce)
-	l.known.Add(name, spent, kept)
-}

@@ -132,7 +132,6 @@ func (a *actionClient) failed(err error) {
 	default:
 		a.observed(broken)
 	}
-	a.turns.lose(a.owner.GetNamespace())
 	last := lastRetry
 	if a.rolledBack {
 		last = lastRollout

@@ -29,6 +29,3 @@ func (t turns) add(q queue, request reconcile.Request) {
 	}
 	prior.AddWithOpts(priorityqueue.AddOpts{Priority: new(first)}, request)
 }
-
-// lose takes the turns of a namespace in which something has failed: what fails keeps its priority in the queue until it succeeds.
-func (t turns) lose(namespace string) { t.namespaces.Spend(namespace) }

@@ -91,11 +91,12 @@ func (a *actionClient) isSame(opts []helmclient.UpgradeOption) (bool, error) {
 	if err == nil {
 		return same, nil
 	}
-	a.schedule.after(a.owner, lastRetry) // nobody tells when it can be rendered again
 	if a.isOfWanted() && !errors.As(err, &notAllowed{}) && !errors.As(err, &noPlace{}) {
+		a.again(lastRetry) // nobody tells when it can be rendered again
 		a.unrendered = err
 		return true, nil
 	}
+	a.schedule.after(a.owner, lastRetry)
 	return false, err
 }
 

@@ -194,9 +194,11 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	}
 	reported := Of(owner).Conditions
 	defer func() {
-		if err == nil { // else the library tries again with the same object, and what it has reported would be gone
-			hideConditions(owner) // it updates twice after a failed uninstall, and the second time would undo the first
+		if err != nil { // the library tries again with the same object, and what it has reported would be gone
+			w.reporter.releases.Requeue(owner, lastLook)
+			return
 		}
+		hideConditions(owner) // it updates twice after a failed uninstall, and the second time would undo the first
 	}()
 	stored, order, err := w.reporter.shown(ctx, owner)
 	if err != nil {
@@ -264,7 +266,7 @@ func (r *Reporter) shown(ctx context.Context, version *unstructured.Unstructured
 func (r *Reporter) status(ctx context.Context, owner *unstructured.Unstructured, previous Status, reported []metav1.Condition) (Status, bool) {
 	seen := r.observe(ctx, owner, reported)
 	if _, failed := failure(reported); failed {
-		r.releases.Requeue(owner, lastLook) // the controller's own retries come ever more rarely, up to 17 minutes apart
+		r.releases.Requeue(owner, lastLook) // the next attempt may be ten minutes away, or 17 where the controller makes it
 	}
 	status, v := next(previous, seen)
 	if v.ready == metav1.ConditionTrue && !previous.wasReady(seen) && r.countEnding(ctx, seen) {
