@@ -73,8 +73,8 @@ type actionClient struct {
 	// An action that succeeds leaves:
 	applied []object.Child // the objects as they were applied, nil if nothing was
 
-	// One that fails, or is held back, leaves:
-	scheduled bool // whether the next attempt has its time
+	// One that is held back leaves:
+	scheduled bool // whether nothing is to be done until the next attempt
 }
 
 // Get returns the newest release without its manifest. One that was left in the middle of an action counts as failed from here on, which makes the reconciler

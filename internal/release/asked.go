@@ -84,7 +84,7 @@ func (a *actionClient) answer(err error) {
 	}
 }
 
-// ended bounds what a step has failed with, says whether the next attempt has its time, and answers by it where the step has said nothing itself: who has asked would wait for ever.
+// ended bounds what a step has failed with, says whether it is held back, and answers by it where the step has said nothing itself: who has asked would wait for ever.
 func (a *actionClient) ended(err *error) {
 	if *err == nil {
 		return

@@ -146,6 +146,6 @@ func (a *actionClient) failed(err error) {
 		n.failure.err, n.failure.until = err, time.Now().Add(delay)
 		n.state.Err, n.acted = err, true
 	})
-	a.again(delay)
+	a.schedule.after(a.owner, delay)
 	a.answer(err)
 }

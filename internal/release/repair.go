@@ -257,10 +257,7 @@ func (a *actionClient) repairStanding() error {
 	due = due || children == nil
 	var changes []guard.Change
 	var err error
-	switch {
-	case due && now.Before(d.nextTry):
-		a.schedule.after(a.owner, d.nextTry.Sub(now))
-	case due:
+	if due && !now.Before(d.nextTry) {
 		changes, err = a.applyStanding()
 		if err == nil && len(changes) > 0 {
 			d.tries, d.nextTry = 0, time.Time{}
@@ -268,6 +265,9 @@ func (a *actionClient) repairStanding() error {
 			d.tries++
 			d.nextTry = now.Add(retryDelay(d.tries, lastRetry))
 		}
+	}
+	if wait := d.nextTry.Sub(now); due && wait > 0 {
+		a.schedule.after(a.owner, wait)
 	}
 	if err != nil || len(changes) == 0 {
 		shown = nil

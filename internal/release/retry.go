@@ -19,8 +19,8 @@ func retryDelay(failures int, last time.Duration) time.Duration {
 	return min(firstRetry<<min(failures-1, 10), last)
 }
 
-// scheduled is an error after which the next attempt has its time. The controller takes it for a terminal one: it would try again at once, eight times in a second, only to be held back
-// and to log the same once more.
+// scheduled is an error of what is held back until the next attempt has its time. The controller takes it for a terminal one: it would try again at once, eight times in a second, only to be
+// held back and to log the same once more. Right after an attempt it does so once: what stands is repaired and watched then.
 type scheduled struct{ error }
 
 func (s scheduled) Unwrap() error { return s.error }
@@ -35,7 +35,7 @@ func (a *actionClient) hold(failed failure) error {
 	return failed.err
 }
 
-// again schedules the next attempt.
+// again schedules the next attempt, and has nothing done until then.
 func (a *actionClient) again(delay time.Duration) {
 	a.schedule.after(a.owner, delay)
 	a.scheduled = true
