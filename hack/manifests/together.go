@@ -158,12 +158,7 @@ func (i *inference) allTurned(schema *apiextensionsv1.JSONSchemaProps) {
 
 // reachesMarked is whether some text or name of an object may be powerful in a scenario: with marks in all of them, one is, or the chart can't be rendered.
 func (i *inference) reachesMarked(s scenario) bool {
-	s.values, s.why = runtime.DeepCopyJSON(s.values), "marks in all texts"
-	for _, each := range slices.Concat(i.texts, i.names) {
-		if each.takes(markText) {
-			put(s.values, each.at, each.of(markText))
-		}
-	}
+	s, _ = s.withAll(slices.Concat(i.texts, i.names), markText)
 	objects, err := i.render(s, true)
 	return err != nil || slices.ContainsFunc(places(objects), func(p place) bool { return reaches(p) != "" })
 }
@@ -231,21 +226,25 @@ func (i *inference) reachedBy(n int, all []setting, value any) (reached string, 
 
 // renderedTogether is what a scenario becomes with a value in those of some settings that take it.
 func (i *inference) renderedTogether(n int, all []setting, value any) ([]rendered, error) {
-	s, changes := i.scenarios[n], false
-	s.values = runtime.DeepCopyJSON(s.values)
-	for _, each := range all {
-		changes = each.takes(value) && put(s.values, each.at, each.of(value)) || changes
-	}
+	s, changes := i.scenarios[n].withAll(all, value)
 	if !changes {
 		return nil, errNoPath
 	}
 	if n == i.together.n && reflect.DeepEqual(s.values, i.together.values) {
 		return i.together.objects, i.together.err
 	}
-	s.why = fmt.Sprintf("several values that are %.40v", value)
 	objects, err := i.render(s, true)
 	i.together = lastTogether{n, s.values, rendering{objects, err}}
 	return objects, err
+}
+
+// withAll is a scenario with a value in those of some settings that take it, and whether there are any.
+func (s scenario) withAll(all []setting, value any) (with scenario, changes bool) {
+	s.values, s.why = runtime.DeepCopyJSON(s.values), fmt.Sprintf("several values that are %.40v", value)
+	for _, each := range all {
+		changes = each.takes(value) && put(s.values, each.at, each.of(value)) || changes
+	}
+	return s, changes
 }
 
 // lastTogether is what a scenario became with the values that were tried together last: most often they harm nothing, and are asked what they select next.

@@ -100,9 +100,7 @@ func TestUpgradeThatAPolicyDenies(t *testing.T) {
 	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: configured(t, "  recreate: [ConfigMap]\n")})
 	s.deploy("hello", kit.Greet("before"))
 	config := &corev1.ConfigMap{}
-	s.get(config, "hello")
-	config.Data["theirs"] = "set"
-	s.must(env.Client.Update(ctx, config))
+	s.as("other", config, func() { config.Data["theirs"] = "set" })
 	probe := &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "probe"), Data: map[string]string{"never": ""}}
 	lift := s.deny(admissionregistrationv1.Validation{
 		Expression: "!has(object.data) || !('never' in object.data) && !('after' in object.data && 'theirs' in object.data)", Message: "not both", Reason: new(metav1.StatusReasonForbidden),
@@ -125,9 +123,7 @@ func TestUpgradeThatAWebhookDeniesOnce(t *testing.T) {
 	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: configured(t, "")})
 	s.deploy("hello", kit.Greet("before"))
 	config := &corev1.ConfigMap{}
-	s.get(config, "hello")
-	config.Data["theirs"] = "set"
-	s.must(env.Client.Update(ctx, config))
+	s.as("other", config, func() { config.Data["theirs"] = "set" })
 	var asked atomic.Int32
 	s.webhook(admissionregistrationv1.Update, "", "configmaps", func(_ context.Context, request *admissionv1.AdmissionRequest) string {
 		switch {

@@ -18,7 +18,6 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
@@ -227,13 +226,7 @@ func TestDiffOfAnotherVersion(t *testing.T) {
 	s.createOf("Versioned", "hello")
 	s.awaitOf("Versioned", "hello", "Deployed")
 	operator.Stop()
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	s.must(env.Client.Get(ctx, client.ObjectKey{Name: "versioneds." + kindsGroup}, crd))
-	second := *crd.Spec.Versions[0].DeepCopy()
-	second.Name, second.Storage = "v2", false
-	crd.Spec.Versions = append(crd.Spec.Versions, second)
-	s.must(env.Client.Update(ctx, crd))
-	s.awaitServed(kindsGroup+"/v2", "Versioned")
+	s.serveSecondVersion("Versioned")
 	s.expect(s.plugin("diff", "versioned/hello"), 0, "0 of 1 Versioned change.")
 	s.expect(s.plugin("diff", "versioned/hello", "--set", "note=other"), 1, "1 of 1 Versioned changes; 1 NetworkPolicy is deleted, 1 NetworkPolicy is made")
 	file := filepath.Join(t.TempDir(), "cr.yaml")

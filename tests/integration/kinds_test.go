@@ -204,6 +204,18 @@ func (s *scene) helmHas(want map[string]string) error {
 	return nil
 }
 
+// serveSecondVersion has the API server serve a kind of serveKind as v2, too.
+func (s *scene) serveSecondVersion(kind string) {
+	s.Helper()
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	s.must(env.Client.Get(ctx, client.ObjectKey{Name: strings.ToLower(kind) + "s." + kindsGroup}, crd))
+	second := *crd.Spec.Versions[0].DeepCopy()
+	second.Name, second.Storage = "v2", false
+	crd.Spec.Versions = append(crd.Spec.Versions, second)
+	s.must(env.Client.Update(ctx, crd))
+	s.awaitServed(kindsGroup+"/v2", kind)
+}
+
 // A kind whose custom resources are served by another version of their API keeps its releases, and the next upgrade has the objects name their owner by that version: the
 // garbage collector finds none by one that the cluster no longer serves.
 func TestAnotherVersionOfTheKind(t *testing.T) {
@@ -218,13 +230,7 @@ func TestAnotherVersionOfTheKind(t *testing.T) {
 	s.get(before, "hello-note")
 	first.Stop()
 
-	crd := &apiextensionsv1.CustomResourceDefinition{}
-	s.must(env.Client.Get(ctx, client.ObjectKey{Name: "brochures." + kindsGroup}, crd))
-	next := *crd.Spec.Versions[0].DeepCopy()
-	next.Name, next.Storage = "v2", false
-	crd.Spec.Versions = append(crd.Spec.Versions, next)
-	s.must(env.Client.Update(ctx, crd))
-	s.awaitServed(kindsGroup+"/v2", "Brochure")
+	s.serveSecondVersion("Brochure")
 	s.ownOperator(settings{namespaces: []string{s.namespace}, account: account, watches: strings.Replace(watches, "version: v1", "version: v2", 1)})
 	s.editOf("Brochure", "hello", kit.Set("more", "is set"))
 	s.awaitOf("Brochure", "hello", "Ready")
