@@ -251,7 +251,7 @@ func (a *adoption) servedFor(ctx context.Context, kinds []*meta.RESTMapping, rel
 	case len(fit) > 1:
 		return nil, boot.PublishedEntry{}, fmt.Errorf("several kinds are made of a chart called %s: say which, by --kind %s", chart, fit[0].Kind)
 	case len(fit) == 0 && len(unknown) > 0:
-		return nil, boot.PublishedEntry{}, fmt.Errorf("which kind is made of a chart called %s can't be found out: %w", chart, errors.Join(unknown...))
+		return nil, boot.PublishedEntry{}, fmt.Errorf("find out which kind is made of a chart called %s: %w", chart, errors.Join(unknown...))
 	case len(fit) == 0:
 		return nil, boot.PublishedEntry{}, fmt.Errorf("the Helm release %s is of chart %s, and the operator makes no kind of that: it makes %s", a.name, chart, strings.Join(others, ", "))
 	}
