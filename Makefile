@@ -34,7 +34,7 @@ GENERATE_TOOLS := $(BIN)/kustomize $(BIN)/operator-sdk
 ##@ General
 
 .PHONY: demo
-demo: $(BIN)/kubectl ## See it work: a cluster (unless KUBECONFIG is set), the operator, a Welcome and its page
+demo: $(BIN)/kubectl ## See it work: start a cluster (unless KUBECONFIG is set), deploy the operator and a Welcome, and read its page
 	@IMG=$(IMG) OPERAND_IMG=$(OPERAND_IMG) hack/demo.sh
 
 .PHONY: help
@@ -64,7 +64,7 @@ install-plugin: ## Put `kubectl welcome`, with its completion, where kubectl fin
 	@PATH='$(CALLERS_PATH)' hack/install-plugin.sh bin/kubectl-welcome '$(PLUGIN_DIR)'
 
 .PHONY: kind
-kind: $(if $(INTO),,$(BIN)/kustomize $(BIN)/operator-sdk) ## Serve one more kind: make kind CHART=dir|tgz GROUP=apps.example.com VERSION=v1 KIND=MyApp [PIN="path=value path=value"] [ALLOW="path path"] [INTO=../myapp-operator]
+kind: $(if $(INTO),,$(BIN)/kustomize $(BIN)/operator-sdk) ## Serve a chart as one more kind: make kind CHART=dir|tgz GROUP=apps.example.com VERSION=v1 KIND=MyApp [PIN="path=value path=value"] [ALLOW="path path"] [INTO=../myapp-operator]
 	@go run ./hack/manifests kind -chart='$(CHART)' -group='$(GROUP)' -version='$(VERSION)' -kind='$(KIND)' -pin='$(PIN)' -allow='$(ALLOW)' -into='$(INTO)'
 ifdef INTO
 	@find '$(INTO)' -type f; echo 'Next: read the above, then CONTRIBUTING.md, An operator of its own'
@@ -127,7 +127,7 @@ OLM_V1_BINARIES := operator-controller catalogd
 # compiled meanwhile, eight minutes with cold caches.
 RUNGS := test-unit test-integration test-chaos test-e2e test-olm test-olm-v1
 .PHONY: test
-test: ## Run every test but the long forms (test-all), from the cheapest to the most real (CI does), and end with a table of what they proved
+test: ## Run every test but the long ones (test-all), the cheapest first, as CI does; ends with a table of what they proved
 	@hack/setup.sh
 	@rm -rf dist/rungs; mkdir -p dist; failed=; trap 'jobs -p | xargs --no-run-if-empty kill' EXIT; \
 	for rung in $(RUNGS); do \
@@ -162,13 +162,13 @@ update-golden: ## Write down what the chart renders now, for every Welcome in te
 	go test ./tests/render -run TestGolden -update
 
 .PHONY: test-e2e
-test-e2e: $(BIN)/kubectl $(BIN)/helm ## Test the working tree as its users meet it: in a cluster (unless KUBECONFIG is set, the local one) and a browser [TEST_NAMESPACE=of one who may make none]
+test-e2e: $(BIN)/kubectl $(BIN)/helm ## Test the working tree in a cluster (the local one, unless KUBECONFIG is set) and a browser [TEST_NAMESPACE=for who may create no namespaces]
 	@$(RUNG) -v -proves="kubectl, helm, a browser and Prometheus meet the deployed operator: pages, edits without downtime, restarts, alerts" \
 		./tests/e2e -count=1 -timeout=30m
 
 # The same, as somebody who has no cluster: another registry, and the Services through the API server alone.
 .PHONY: test-stranger
-test-stranger: cluster $(BIN)/helm $(BIN)/kustomize ## Run the e2e tests that an admin of two namespaces can run (in the local cluster; KUBECONFIG=… TEST_NAMESPACE=… make test-e2e does in another)
+test-stranger: cluster $(BIN)/helm $(BIN)/kustomize ## Run the e2e tests with only the rights of an admin of two namespaces, in the local cluster (in another: KUBECONFIG=… TEST_NAMESPACE=… make test-e2e)
 	@KUBECONFIG=$(ROOT)/.cluster/kubeconfig hack/fresh.sh tests
 	@hack/stranger.sh stranger $(ROOT)/dist/stranger/kubeconfig
 	@. .cluster/env; $(MAKE) --no-print-directory test-e2e RUNG_NAME=test-stranger KUBECONFIG=$(ROOT)/dist/stranger/kubeconfig TEST_NAMESPACE=stranger SSL_CERT_FILE=$$CLUSTER_CA \
@@ -204,7 +204,7 @@ test-olm-v1: cluster $(addprefix $(BIN)/,operator-sdk opm kubectl kustomize $(OL
 	$(call olm-rung,-run '^TestV1$$' -olm-v1)
 
 .PHONY: test-release
-test-release: cluster $(addprefix $(BIN)/,cosign helm kubectl kustomize operator-sdk opm) ## Make a release twice, check its signature and what it is made of, and install it in the local cluster
+test-release: cluster $(addprefix $(BIN)/,cosign helm kubectl kustomize operator-sdk opm) ## Make a release twice, compare, check its signature, and install it in the local cluster
 	@KUBECONFIG=$(ROOT)/.cluster/kubeconfig hack/fresh.sh tests
 	@set -a; . .cluster/env; set +a; export KUBECONFIG=$(ROOT)/.cluster/kubeconfig; \
 	$(RUNG) -v -proves="a release is the same wherever it is made, is signed, says what it is made of, and is installed by kubectl alone" \
@@ -234,7 +234,7 @@ public-kinds: cluster $(BIN)/kustomize $(BIN)/operator-sdk ## Make kinds of thre
 	@hack/public-kinds.sh
 
 .PHONY: test-all
-test-all: test chaos ## Run every test, and the long forms of those that make up cases (about two hours)
+test-all: test chaos ## Run every test, the long ones too (about two hours)
 	$(INTEGRATION) -run '^TestAnyState$$' -args -state-cases=6000
 	$(INTEGRATION) -run '^TestMoveFromAStockOperator$$' -args -movers=50
 	@$(MAKE) --no-print-directory test-install-modes test-release test-stranger cluster-down
@@ -244,11 +244,11 @@ bench: $(addprefix $(BIN)/,kube-apiserver etcd helm-operator helm-operator-plugi
 	go run ./tests/bench -docs=docs
 
 .PHONY: bench-charts
-bench-charts: $(addprefix $(BIN)/,kube-apiserver etcd helm-operator helm-operator-plugins) ## Have ours and the stock Helm operators serve each chart of tests/charts, and write the table into docs/benchmark.md (about 20 minutes)
+bench-charts: $(addprefix $(BIN)/,kube-apiserver etcd helm-operator helm-operator-plugins) ## Measure ours and the stock Helm operators with each chart of tests/charts, and write the table into docs/benchmark.md (about 20 minutes)
 	go run ./tests/bench -charts -docs=docs
 
 .PHONY: bench-failover
-bench-failover: $(addprefix $(BIN)/,kube-apiserver etcd) ## Measure how soon a standby does the work of a leader that was killed, and of one that was told to stop, 20 times each, and write the table into docs/benchmark.md (about 6 minutes)
+bench-failover: $(addprefix $(BIN)/,kube-apiserver etcd) ## Measure how soon a standby takes over from a leader that is killed, or told to stop, 20 times each, and write the table into docs/benchmark.md (about 6 minutes)
 	go run ./tests/bench -failover=20 -docs=docs
 
 .PHONY: bench-scale
@@ -281,7 +281,7 @@ screenshots: $(BIN)/kubectl ## Take the pictures of the README anew (docs/images
 	@ls -l docs/images
 
 .PHONY: recording
-recording: build $(BIN)/kubectl ## Record anew what README shows of `kubectl welcome`, as a moving picture, in the cluster where the operator is deployed
+recording: build $(BIN)/kubectl ## Record the moving picture of `kubectl welcome` in README anew, in the cluster where the operator is deployed
 	@KUBECONFIG=$(KUBECONFIG) hack/recording.sh
 
 ##@ Deploy (to KUBECONFIG if set, else to the local cluster)
@@ -306,7 +306,7 @@ run: ## Run the operator on this machine against the cluster (stop with ctrl-c)
 export API_SERVER_PORT ?=
 
 .PHONY: diff
-diff: ## Say what the charts of the working tree would change in the cluster (changes nothing)
+diff: ## Show what the charts of the working tree would change in the cluster (changes nothing)
 	@$(GO_BUILD) -o bin/kubectl-welcome ./cmd/kubectl-welcome
 	@bin/kubectl-welcome diff -A $$(sed -n 's/^  chart: /--chart /p' watches.yaml) || test $$? = 1
 

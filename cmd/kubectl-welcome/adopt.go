@@ -55,14 +55,14 @@ func NewCmdAdopt(c *cluster) *cobra.Command {
 	var o adoptOptions
 	cmd := &cobra.Command{
 		Use:   "adopt RELEASE",
-		Short: "Make a custom resource of a plain Helm release",
-		Long: `Make a custom resource of a plain Helm release, with its name and its values, whose objects the operator takes over as they are: none is made
-anew, and no pod starts anew unless something of it changes, which is shown before. Nothing is done before you have agreed. Interrupted at any point, it can be
+		Short: "Turn a plain Helm release into a custom resource",
+		Long: `Turn a plain Helm release into a custom resource with its name and its values. The operator takes over the objects as they are: none is made
+anew, and no pod restarts unless its template changes, which is shown first. Nothing is done before you have agreed. Interrupted at any point, it can be
 run again.
 
-The operator's watches.yaml has to let the kind take over objects: allow: {adopt: true}. Each object of the release is given to the custom resource by an annotation,
-with your rights, and the operator removes that when it takes the object. The records of the release are deleted once the custom resource is Ready: before that,
-Helm can go on with it. They are Secrets, or what HELM_DRIVER says.`,
+The operator's watches.yaml has to let the kind take over objects: allow: {adopt: true}. With your rights, each object of the release gets an annotation that gives
+it to the custom resource; the operator removes that when it takes the object. The records of the release (Secrets, or what HELM_DRIVER says) are deleted once
+the custom resource is Ready: until then, Helm can go on with the release.`,
 		Example: examples("kubectl welcome adopt hello --dry-run\nkubectl welcome adopt hello"),
 		Args:    oneName,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -251,7 +251,7 @@ func (a *adoption) servedFor(ctx context.Context, kinds []*meta.RESTMapping, rel
 	case len(fit) > 1:
 		return nil, boot.PublishedEntry{}, fmt.Errorf("several kinds are made of a chart called %s: say which, by --kind %s", chart, fit[0].Kind)
 	case len(fit) == 0 && len(unknown) > 0:
-		return nil, boot.PublishedEntry{}, fmt.Errorf("which kind is made of a chart called %s can't be found out: %w", chart, errors.Join(unknown...))
+		return nil, boot.PublishedEntry{}, fmt.Errorf("find out which kind is made of a chart called %s: %w", chart, errors.Join(unknown...))
 	case len(fit) == 0:
 		return nil, boot.PublishedEntry{}, fmt.Errorf("the Helm release %s is of chart %s, and the operator makes no kind of that: it makes %s", a.name, chart, strings.Join(others, ", "))
 	}

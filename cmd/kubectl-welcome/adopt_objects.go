@@ -168,7 +168,7 @@ func (a *adoption) refused(err error) error {
 		return fmt.Errorf("the Helm release %[1]s has values that are no fields of a %[2]s, or that only the platform sets:\n  %[3]s\nTake them out first: helm get values %[1]s -n %[4]s -o yaml > values.yaml, and helm upgrade %[1]s CHART -n %[4]s --reset-values -f values.yaml",
 			a.name, a.obj.GetKind(), strings.ReplaceAll(strings.ReplaceAll(unknown, "unknown field ", ""), ", ", "\n  "), a.namespace)
 	case apierrors.IsInvalid(err):
-		return fmt.Errorf("the values of the Helm release are none for a %s: %w", a.obj.GetKind(), err)
+		return fmt.Errorf("the values of the Helm release are not valid for a %s: %w", a.obj.GetKind(), err)
 	}
 	return fmt.Errorf("ask if %s may be made: %w", label(a.obj), err)
 }
@@ -241,11 +241,11 @@ func (a *adoption) checkHooks(ctx context.Context, rel *helmrelease.Release) err
 	}
 	var errs []error
 	if len(left) > 0 {
-		errs = append(errs, fmt.Errorf("hooks of the Helm release have left %s, and are in the way of the operator's, which makes them anew. If nobody else needs them, or what is in them: kubectl delete -n %s %s",
+		errs = append(errs, fmt.Errorf("hooks of the Helm release have left %s, which are in the way of the operator's hooks. If nobody needs them, or what is in them: kubectl delete -n %s %s",
 			namesOf(left), a.namespace, typedNames(left)))
 	}
 	if len(others) > 0 {
-		errs = append(errs, fmt.Errorf("in the way of what the record of the Helm release has for hooks are %s, and nothing in them says that a hook has left them, or somebody owns them: find out whose they are, and who has written that record", namesOf(others)))
+		errs = append(errs, fmt.Errorf("%s are in the way of the hooks in the record of the Helm release. Either nothing in them says that a hook has left them, or somebody owns them: find out whose they are, and who has written that record", namesOf(others)))
 	}
 	return errors.Join(errs...)
 }

@@ -40,14 +40,14 @@ func NewCmdDiff(c *cluster) *cobra.Command {
 	var o diffOptions
 	cmd := &cobra.Command{
 		Use:   "diff [NAME | KIND/NAME | KIND/ ... | -l SELECTOR | -A] [--chart DIR] [--set KEY=VALUE | -f FILE]",
-		Short: "Say what would change, with another chart or another spec, or as things are",
-		Long: `Say what would change in the objects of custom resources if this chart, or this spec, were applied. Without either: what the operator would put back now.
+		Short: "Show what another chart or another spec would change, or what the operator would put back now",
+		Long: `Show what another chart or another spec would change in the objects of custom resources. Without either: what the operator would put back now.
 
-Each custom resource is rendered as its operator does, with what that was started with, and the API server is asked by dry runs, with your own rights: nothing
-is changed. Equal changes are shown once. What you may not ask about counts as unknown. Values of Secrets, and what the operator has from its environment, are
-not shown.
+Nothing is changed. Each custom resource is rendered as its operator does, with its watches.yaml, overrides and flags, and compared with the cluster
+by dry runs, with your own rights. Equal changes are shown once. What you may not ask about counts as unknown. Values of Secrets, and what the operator
+has from its environment, are not shown.
 
-Exit code: 0 if nothing would change, 1 if something would or would be refused, 2 if that can't be told, of some kinds even, or -l selects none.`,
+The exit code is 0 if nothing would change, 1 if something would change or be refused, and 2 if that can't be told, be it of one kind, or if -l selects none.`,
 		Example: examples(`
 # What the chart of this directory would change, in all namespaces
 kubectl welcome diff -A --chart helm-charts/welcome

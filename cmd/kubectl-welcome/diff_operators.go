@@ -126,7 +126,7 @@ func (all *servers) checkCharts(many bool) error {
 		}
 	}
 	if none {
-		return errors.New("--chart: no operator of these custom resources has a chart called like that")
+		return errors.New("--chart: no operator of these custom resources has a chart called that")
 	}
 	return nil
 }

@@ -35,12 +35,12 @@ func NewCmdDoctor(c *cluster) *cobra.Command {
 	var files []string
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look for what keeps the operator from working here, and say what mends it",
-		Long: `Look for what keeps the operator from working here, and say what mends it: whether it runs, CRDs of another version, missing rights, a lease that
-nobody renews, two operators that serve the same, webhooks and policies in the way, images that can't be pulled, deletions that don't end.
+		Short: "Find what keeps the operator from working, and say how to fix it",
+		Long: `Find what keeps the operator from working, and say how to fix it. It looks at: whether the operator runs, CRDs of another version, missing rights, a lease
+that nobody renews, two operators that serve the same, webhooks and policies in the way, images that can't be pulled, deletions that don't end.
 
-It changes nothing: what it would have the API server do is a dry run. What you may not look at is said to be unknown. The exit code is 0 only if all
-was looked at, and nothing found, 2 if something is wrong, and 1 if that could not be found out.`,
+Nothing is changed: writes are dry runs. What you may not look at is said to be unknown. The exit code is 0 only if everything was looked at
+and nothing found, 2 if something is wrong, and 1 if that could not be found out.`,
 		Example: examples(`
 kubectl welcome doctor
 # An operator of its own (make kind INTO=...), with the CRDs and rights that it needs:

@@ -56,11 +56,11 @@ func operatorsRun(ctx context.Context, p *patient) (string, []finding, error) {
 		names = append(names, o.String())
 		for _, condition := range o.Status.Conditions {
 			if condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue {
-				found = append(found, finding{o.String() + " gets no pods: " + condition.Message, "mend what the message names, then kubectl -n " + o.Namespace + " rollout restart deployment/" + o.Name})
+				found = append(found, finding{o.String() + " gets no pods: " + condition.Message, "fix what the message names, then kubectl -n " + o.Namespace + " rollout restart deployment/" + o.Name})
 			}
 		}
 		if o.refused != nil {
-			found = append(found, finding{fmt.Sprintf("%s does not start with its flags and its environment: %s", o, o.refused), "mend them; if the operator has another version than this plugin (" + version + "), use the plugin of that version"})
+			found = append(found, finding{fmt.Sprintf("%s does not start with its flags and its environment: %s", o, o.refused), "fix them; if the operator has another version than this plugin (" + version + "), use the plugin of that version"})
 		}
 		if o.Spec.Replicas != nil && *o.Spec.Replicas == 0 {
 			found = append(found, finding{o.String() + " is scaled to 0", fmt.Sprintf("kubectl -n %s scale deployment/%s --replicas=2", o.Namespace, o.Name)})

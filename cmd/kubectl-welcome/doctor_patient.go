@@ -114,7 +114,7 @@ func (c *cluster) examine(ctx context.Context, files []string) (*patient, error)
 	deployments := &appsv1.DeploymentList{}
 	if err := api.List(ctx, deployments, client.HasLabels{operatorLabel}); err != nil {
 		if apierrors.IsForbidden(err) {
-			err = fmt.Errorf("%w\nThe doctor looks at the whole cluster: have somebody call it who may", err)
+			err = fmt.Errorf("%w\nThe doctor looks at the whole cluster: have somebody run it who may", err)
 		}
 		return nil, fmt.Errorf("look for operators: %w", err)
 	}

@@ -55,7 +55,7 @@ func (c *cluster) confirm(question string) error {
 	c.notef("%s [y/N] ", question)
 	answer, _ := bufio.NewReader(c.In).ReadString('\n')
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-		return errors.New("nothing was done (--yes does not ask)")
+		return errors.New("nothing was done: you did not agree (--yes does so beforehand)")
 	}
 	return nil
 }

@@ -45,8 +45,8 @@ func NewCmdHistory(c *cluster) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "history NAME | KIND/NAME",
-		Short: "Tell what each revision of a custom resource's release has changed",
-		Long: fmt.Sprintf(`Tell what each revision of a custom resource's release has changed: fields of the spec with their values, the version of the chart, and
+		Short: "Show what each revision of a custom resource's release has changed",
+		Long: fmt.Sprintf(`Show what each revision of a custom resource's release has changed: fields of the spec with their values, the version of the chart, and
 fields of objects. It is read from the release records, which are ConfigMaps beside the custom resource. Where they are Secrets, values are
 left out. The newest %d revisions are kept.`, record.MaxHistory),
 		Example:           examples("kubectl welcome history hello\nkubectl welcome history crontab/nightly -o yaml"),

@@ -20,8 +20,8 @@ import (
 func NewCmdPause(c *cluster) *cobra.Command {
 	return newCmdPausing(c, true, &cobra.Command{
 		Use:   "pause [NAME | KIND/NAME | KIND/ ... | -l SELECTOR | -A]",
-		Short: "Have the operator leave custom resources alone",
-		Long: `Have the operator leave custom resources alone: nothing of them is applied, repaired or looked at until they are resumed. A deletion
+		Short: "Pause custom resources: the operator leaves them alone",
+		Long: `Pause custom resources: the operator applies, repairs and looks at nothing of them until they are resumed. A deletion
 goes through. Their pods go on running.`,
 		Example: examples(`
 kubectl welcome pause hello --wait
@@ -34,8 +34,8 @@ kubectl welcome pause -A`),
 func NewCmdResume(c *cluster) *cobra.Command {
 	return newCmdPausing(c, false, &cobra.Command{
 		Use:   "resume [NAME | KIND/NAME | KIND/ ... | -l SELECTOR | -A]",
-		Short: "Have the operator serve custom resources again that were paused",
-		Long:  `Have the operator serve custom resources again that were paused. What was edited or has drifted meanwhile is applied now.`,
+		Short: "Resume custom resources that were paused",
+		Long:  `Resume custom resources that were paused. The operator now applies what was edited, and repairs what has drifted, meanwhile.`,
 		Example: examples(`
 kubectl welcome resume hello --wait
 kubectl welcome resume -A`),

@@ -20,13 +20,13 @@ func NewCmdReconcile(c *cluster) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "reconcile NAME | KIND/NAME",
-		Short: "Have the operator look at a custom resource now, and with --force apply its last manifest again",
-		Long: `Have the operator look at a custom resource now: what has failed is tried again at once, and what the chart asks the cluster is asked
-again. With --force, the last manifest is applied again, too: each object is read from the API server, and what is not as the chart wants it
+		Short: "Have the operator reconcile a custom resource now; with --force, apply its last manifest again",
+		Long: `Have the operator reconcile a custom resource now: what has failed is tried again at once, and a chart that asks the cluster is rendered again.
+With --force, the last manifest is applied again, too: each object is read from the API server, and what is not as the chart wants it
 is put back, whatever driftDetection in the operator's watches.yaml says.
 
-That is done once a minute at most. It changes nothing about a pause, a rollout, what others keep changing (DriftLoop), or what is not
-allowed. Nothing restarts unless something of a pod template was changed.`,
+The operator does this once a minute at most. It ends no pause, takes no place in a rollout, repairs nothing that others keep changing (DriftLoop), and allows
+nothing. No pod restarts unless somebody has changed its template.`,
 		Example: examples(`
 kubectl welcome reconcile hello --wait
 kubectl welcome reconcile hello --force --wait`),

@@ -51,12 +51,12 @@ func NewCmdRelease(c *cluster) *cobra.Command {
 	var o releaseOptions
 	cmd := &cobra.Command{
 		Use:   "release NAME | KIND/NAME",
-		Short: "Make a plain Helm release of a custom resource",
-		Long: `Make a plain Helm release of a custom resource, with which helm upgrade goes on. Its objects stay as they are, and no pod starts anew; the custom
-resource goes. Interrupted at any point, it can be run again.
+		Short: "Turn a custom resource into a plain Helm release",
+		Long: `Turn a custom resource into a plain Helm release, with which helm upgrade goes on. Its objects stay as they are, and no pod restarts; the custom
+resource is deleted. Interrupted at any point, it can be run again.
 
-The record of the release is a Secret, as Helm has it by default: it takes the right to create one, and to patch the objects. It has the operator's chart and
-the values of the custom resource, which are rendered as by kubectl welcome diff, if the status proves that this is what was applied.`,
+The record of the release is a Secret, as Helm has it by default: you need the right to create one, and to patch the objects. It has the operator's chart and
+the values of the custom resource, rendered as by kubectl welcome diff, if the status proves that this is what was applied.`,
 		Example:           examples("kubectl welcome release hello\nhelm get values hello -o yaml > values.yaml\nhelm upgrade hello helm-charts/welcome -f values.yaml"),
 		Args:              oneName,
 		ValidArgsFunction: c.completeNames,

@@ -22,9 +22,9 @@ func NewCmdRestart(c *cluster) *cobra.Command {
 	var w waiting
 	cmd := &cobra.Command{
 		Use:   "restart NAME | KIND/NAME",
-		Short: "Have the pods of a custom resource made anew, without an outage",
-		Long: `Have the pods of a custom resource made anew, as kubectl rollout restart does it for one workload: by your own rights on its Deployments,
-StatefulSets and DaemonSets. New pods come before old ones go, as far as the workload says so. The operator leaves it so.`,
+		Short: "Restart the pods of a custom resource, without an outage",
+		Long: `Restart the pods of a custom resource, as kubectl rollout restart does it for one workload: with your own rights on its Deployments,
+StatefulSets and DaemonSets. New pods come before old ones go, as far as the workload says so. The operator does not undo it.`,
 		Example:           examples("kubectl welcome restart hello --wait"),
 		Args:              oneName,
 		ValidArgsFunction: c.completeNames,

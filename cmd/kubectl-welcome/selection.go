@@ -72,7 +72,7 @@ func (c *cluster) find(ctx context.Context, s selection, args []string) ([]unstr
 	for _, arg := range args {
 		resource, name, _ := strings.Cut(arg, "/")
 		if name != "" || !strings.Contains(arg, "/") {
-			return nil, fmt.Errorf("%s: a name goes neither with -A and -l nor with all of a kind; for those of one kind, write KIND/", arg)
+			return nil, fmt.Errorf("%s: a name cannot be combined with -A, -l or KIND/ (all of a kind)", arg)
 		}
 		kind, err := c.kind(ctx, resource)
 		if err != nil {

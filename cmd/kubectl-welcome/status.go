@@ -25,14 +25,14 @@ func NewCmdStatus(c *cluster) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
 		Use:   "status [NAME | KIND/NAME | KIND/ ... | -l SELECTOR | -A]",
-		Short: "Say whether custom resources are well, and if not, whose turn it is",
-		Long: `Say whether custom resources are well, and if not, whose turn it is.
+		Short: "Show whether custom resources are well, and if not, who has to act",
+		Long: `Show whether custom resources are well, and if not, who has to act (TURN): you, the operator, the cluster, a rollout, or others.
 
-Of a single one, all that helps is shown on one screen: its release, its objects as a tree with their health, pods with their restarts,
-what of it drifted in the last hour and who wrote that, its place in a rollout, and events. What you have no right to read is left out, and
-said. Of several, a table has the worst first.
+Of a single one, one screen shows what helps: its release, its objects as a tree with their health, pods with their restarts,
+what drifted in the last hour and who wrote that, its place in a rollout, and events. Of several, a table has the worst first.
+What you have no right to read is left out, and said.
 
-The exit code is 0 only if all are Ready, 2 if some are not, and 1 if that could not be found out, of some kinds even, or -l selects none.`,
+The exit code is 0 only if all are Ready, 2 if some are not, and 1 if that could not be found out, be it of one kind, or if -l selects none.`,
 		Example: examples(`
 # One custom resource, on one screen
 kubectl welcome status hello

@@ -21,7 +21,7 @@ func NewCmdWelcome(streams genericiooptions.IOStreams) *cobra.Command {
 		Short:       "Show and steer the custom resources of the welcome-operator",
 		Long: `Show and steer the custom resources of the welcome-operator: Welcomes, and those of every other kind that it serves.
 
-A custom resource is called NAME if it is a Welcome, or of the only kind that the cluster has, and KIND/NAME otherwise. All is done with
+NAME means a Welcome or, in a cluster without Welcomes and with one other kind, that kind; otherwise write KIND/NAME. Everything is done with
 your own rights. The flags that all commands of kubectl have ("kubectl options") work here, too.`,
 		Version:       version,
 		SilenceErrors: true, // told by main, once

@@ -214,7 +214,7 @@ func TestAdoptCommand(t *testing.T) {
 		"{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: cluster-admin}}",
 		"{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: "+role.Name+"}}")
 	inTheWay := adopt("hooked", "--yes")
-	s.expect(inTheWay, 1, "kubectl delete -n "+s.namespace+" configmap/left clusterrole.rbac.authorization.k8s.io/"+role.Name+"\n", "has for hooks are ConfigMap theirs, ClusterRole cluster-admin, and nothing in them says")
+	s.expect(inTheWay, 1, "kubectl delete -n "+s.namespace+" configmap/left clusterrole.rbac.authorization.k8s.io/"+role.Name+"\n", "ConfigMap theirs, ClusterRole cluster-admin are in the way of the hooks in the record")
 	if strings.Contains(inTheWay.notes, "configmap/theirs") || strings.Contains(inTheWay.notes, "/cluster-admin") {
 		t.Errorf("it tells to delete what no hook has left:\n%s", inTheWay.notes)
 	}

@@ -103,11 +103,11 @@ func TestRulesAreTestedAndExplained(t *testing.T) {
 
 var ourMetrics = regexp.MustCompile(`welcome_operator_[a-z_]+`)
 
-// Rules, runbook and dashboard ask only for metrics that the operator has.
+// Rules, dashboard and documents name only metrics that the operator has.
 func TestMetricNames(t *testing.T) {
 	code := read(t, "../../internal/operator/metrics.go")
 	known := ourMetrics.FindAllString(code, -1)
-	for _, file := range []string{rulesFile, runbook, "../../config/prometheus/dashboard.json", "../../README.md"} {
+	for _, file := range []string{rulesFile, runbook, "../../config/prometheus/dashboard.json", "../../docs/metrics.md"} {
 		for _, name := range ourMetrics.FindAllString(read(t, file), -1) {
 			if base := strings.TrimSuffix(name, "_bucket"); !slices.Contains(known, base) {
 				t.Errorf("%s asks for %s, which the operator does not have", file, name)
