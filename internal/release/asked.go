@@ -44,9 +44,9 @@ func (a Answer) String() string {
 	return done
 }
 
-// heed takes up what the annotation asks for, unless it was done already or it is too early for another time. It changes nothing about who may do what, and
+// takeRequest takes up what the annotation asks for, unless it was done already or it is too early for another time. It changes nothing about who may do what, and
 // whose turn it is.
-func (a *actionClient) heed() {
+func (a *actionClient) takeRequest() {
 	asked := a.owner.GetAnnotations()[AskReconcile]
 	if asked == "" {
 		return
@@ -60,11 +60,11 @@ func (a *actionClient) heed() {
 		a.schedule.after(a.owner, rest)
 		return
 	}
-	a.asked = asked
+	a.request = asked
 }
 
 // forced is whether somebody wants what was applied to be applied again.
-func (a *actionClient) forced() bool { return strings.HasPrefix(a.asked, ForceReconcile) }
+func (a *actionClient) forced() bool { return strings.HasPrefix(a.request, ForceReconcile) }
 
 // did notes what was done, for an answer. That stands in the status, and so is short.
 func (a *actionClient) did(what string) {
@@ -73,11 +73,11 @@ func (a *actionClient) did(what string) {
 
 // answer says what became of what was asked for, if something was.
 func (a *actionClient) answer(err error) {
-	if a.asked == "" || a.ctx.Err() != nil { // the operator stops: the next one does it
+	if a.request == "" || a.ctx.Err() != nil { // the operator stops: the next one does it
 		return
 	}
-	answer := Answer{Asked: a.asked, Generation: a.owner.GetGeneration(), Done: a.done, WaitFor: a.waitFor, Err: err, at: time.Now()}
-	a.asked = ""
+	answer := Answer{Asked: a.request, Generation: a.owner.GetGeneration(), Done: a.done, WaitFor: a.waitFor, Err: err, at: time.Now()}
+	a.request = ""
 	a.remember(func(n *note) { n.state.Answer = answer })
 	if err == nil {
 		a.tell(Reconciled, "As asked for (%s): %s", answer.Asked, answer)

@@ -52,7 +52,7 @@ func (a *actionClient) sayBegun(manifest string) error {
 
 // begunWith is what the status says of a manifest that is made from the wanted inputs.
 func (a *actionClient) begunWith(manifest string) string {
-	return a.key.Proof(manifest) + "/" + a.made[0]
+	return a.key.Proof(manifest) + "/" + a.wantedButAllow[0]
 }
 
 // saidBegun is what the status says of an action that was not brought to its end: the proof of its manifest, and what it was made from.
@@ -70,7 +70,7 @@ func (a *actionClient) wasBegun(manifest string) bool {
 // hasBegun is whether a manifest is that, and was made from what is wanted still.
 func (a *actionClient) hasBegun(manifest string) bool {
 	_, inputs := a.saidBegun()
-	return inputs != "" && a.isMade(inputs) && a.wasBegun(manifest)
+	return inputs != "" && a.matchesWanted(inputs) && a.wasBegun(manifest)
 }
 
 // begun is the manifest that is to be applied instead of another rendering, for chance has a part in it: an action has begun with it and was not brought to its end, or
@@ -84,7 +84,7 @@ func (a *actionClient) begun(opts []helmclient.UpgradeOption) (string, error) {
 	if err == nil && manifest == "" {
 		manifest, err = a.standing()
 	}
-	if err != nil || manifest == "" || !a.source.hooks(a.whole) {
+	if err != nil || manifest == "" || !a.source.hooks(a.coalesced) {
 		return manifest, err
 	}
 	if same, err := a.hooksStay(opts); err != nil || !same {
@@ -95,7 +95,7 @@ func (a *actionClient) begun(opts []helmclient.UpgradeOption) (string, error) {
 
 // unfinished is the manifest that an action has begun with from what is wanted, and was not brought to its end; empty if there is none.
 func (a *actionClient) unfinished() (string, error) {
-	if _, inputs := a.saidBegun(); inputs == "" || !a.isMade(inputs) {
+	if _, inputs := a.saidBegun(); inputs == "" || !a.matchesWanted(inputs) {
 		return "", nil
 	}
 	recorded, err := a.recorded()
@@ -107,7 +107,7 @@ func (a *actionClient) unfinished() (string, error) {
 
 // standing is the manifest that was applied last, if it was made from what is wanted, and chance has a part in it; else empty. What is looked up may be another by now.
 func (a *actionClient) standing() (string, error) {
-	if applied, ok := a.appliedAsWanted(); !ok || applied.Capabilities != a.around.Capabilities || a.asks.objects || !a.source.chances(a.whole) {
+	if applied, ok := a.appliedAsWanted(); !ok || applied.Capabilities != a.surroundings.Capabilities || a.asks.objects || !a.source.chances(a.coalesced) {
 		return "", nil
 	}
 	return a.lastApplied()

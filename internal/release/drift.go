@@ -132,8 +132,8 @@ func (f *fight) often(times []time.Time, most int) bool {
 	return len(times) >= most && times[len(times)-1].Sub(times[len(times)-most]) < within
 }
 
-// left notes a look at an object in which nothing had to be put back: what was fought for has stayed as it is, whatever else others write there.
-func (f *fight) left(now time.Time) {
+// foundIntact notes a look at an object in which nothing had to be put back: what was fought for has stayed as it is, whatever else others write there.
+func (f *fight) foundIntact(now time.Time) {
 	if f.fought && now.Sub(f.put) >= fightWindow {
 		*f = fight{}
 	}
@@ -206,9 +206,9 @@ func (a *actionClient) correct() error {
 	return err
 }
 
-// restless finds the known objects that are not as they were applied: whether there are any to look at, which of these the cache shows, and which are to rest, for others
+// findDrifted finds the known objects that are not as they were applied: whether there are any to look at, which of these the cache shows, and which are to rest, for others
 // would only change them again. One that is gone does not rest unless it was fought for.
-func (a *actionClient) restless(d *drift, now time.Time, children []object.Child) (due bool, shown []string, resting map[string]bool) {
+func (a *actionClient) findDrifted(d *drift, now time.Time, children []object.Child) (due bool, shown []string, resting map[string]bool) {
 	resting = map[string]bool{}
 	for _, child := range children {
 		if a.intact(child) {
@@ -230,8 +230,8 @@ func (a *actionClient) restless(d *drift, now time.Time, children []object.Child
 	return due, shown, resting
 }
 
-// note remembers what became of objects that were looked at, and forgets those that have been as they were applied for a while.
-func (a *actionClient) note(d *drift, now time.Time, looked []string, changes []guard.Change, resting map[string]bool) {
+// updateFights remembers what became of objects that were looked at, and forgets those that have been as they were applied for a while.
+func (a *actionClient) updateFights(d *drift, now time.Time, looked []string, changes []guard.Change, resting map[string]bool) {
 	of := func(name string) *fight {
 		if d.fights[name] == nil {
 			d.fights[name] = &fight{}
@@ -243,7 +243,7 @@ func (a *actionClient) note(d *drift, now time.Time, looked []string, changes []
 	}
 	for _, name := range looked {
 		if !slices.ContainsFunc(changes, func(change guard.Change) bool { return change.Object == name }) {
-			of(name).left(now)
+			of(name).foundIntact(now)
 		}
 	}
 	maps.DeleteFunc(d.fights, func(name string, f *fight) bool {
@@ -258,7 +258,7 @@ func (a *actionClient) note(d *drift, now time.Time, looked []string, changes []
 // repairRested repairs what has drifted, but for what others would only change again.
 func (a *actionClient) repairRested(d *drift) error {
 	now := time.Now()
-	due, shown, resting := a.restless(d, now, a.provenChildren())
+	due, shown, resting := a.findDrifted(d, now, a.provenChildren())
 	var changes []guard.Change
 	var err error
 	if due || a.provenChildren() == nil || a.forced() {
@@ -270,14 +270,14 @@ func (a *actionClient) repairRested(d *drift) error {
 	if err != nil {
 		shown = nil // what came of them is not known
 	}
-	a.note(d, now, shown, changes, resting)
+	a.updateFights(d, now, shown, changes, resting)
 	return err
 }
 
 // compareObjects finds out what a repair would change.
 func (a *actionClient) compareObjects(d *drift) error {
 	now, children := time.Now(), a.provenChildren()
-	_, shown, resting := a.restless(d, now, children)
+	_, shown, resting := a.findDrifted(d, now, children)
 	seen, known := a.wanted, children != nil
 	drifted := !known
 	for _, child := range children {
@@ -294,7 +294,7 @@ func (a *actionClient) compareObjects(d *drift) error {
 		d.compared, d.told = "", Drift{}
 	}
 	if !drifted || known && (d.compared == seen || len(resting) > 0) {
-		a.note(d, now, nil, nil, resting)
+		a.updateFights(d, now, nil, nil, resting)
 		return nil
 	}
 	a.resting = nil // or what rests would pass for as it should be
@@ -319,7 +319,7 @@ func (a *actionClient) compareObjects(d *drift) error {
 	} else {
 		a.current.Children = object.WithScaled(children, op.guard.Children())
 	}
-	a.note(d, now, shown, nil, resting)
+	a.updateFights(d, now, shown, nil, resting)
 	d.compared, d.told = seen, Drift{}
 	if len(changes) > 0 {
 		words := make([]string, len(changes))

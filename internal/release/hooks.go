@@ -166,7 +166,7 @@ func (d hookDriver) Create(key string, rel *release.Release) error {
 		}
 		return err
 	}
-	if !a.source.chances(a.whole) || a.hasBegun(rel.Manifest) {
+	if !a.source.chances(a.coalesced) || a.hasBegun(rel.Manifest) {
 		return nil
 	}
 	err := a.sayBegun(rel.Manifest)

@@ -35,11 +35,11 @@ func (a *actionClient) Install(name, namespace string, _ *chart.Chart, values ma
 	defer op.end()
 	defer a.Changing(a.retries())()
 	// What is in the way is found by making the objects, unless it is likely, or hooks would have run by then.
-	op.guard.Unasked = !a.retries() && a.appliedDigest() == "" && len(left) == 0 && !a.source.hooks(a.whole)
+	op.guard.Unasked = !a.retries() && a.appliedDigest() == "" && len(left) == 0 && !a.source.hooks(a.coalesced)
 	// Where objects may be taken over, a record that says too early that the installation has succeeded would have them deleted, should it be interrupted.
-	op.once = op.guard.Unasked && a.asks == (questions{}) && !a.source.chances(a.whole) && !a.Allow.Adopt
-	op.looks = a.source.hooks(a.whole) || a.Allow.Adopt && !op.guard.Unasked // or hooks would run, and run again, for what cannot be made
-	if a.lost() && a.source.hooks(a.whole) {
+	op.once = op.guard.Unasked && a.asks == (questions{}) && !a.source.chances(a.coalesced) && !a.Allow.Adopt
+	op.looks = a.source.hooks(a.coalesced) || a.Allow.Adopt && !op.guard.Unasked // or hooks would run, and run again, for what cannot be made
+	if a.lost() && a.source.hooks(a.coalesced) {
 		a.warn(HooksSkipped, "The records of the release are gone, whose hooks have run: it is made anew without them")
 	}
 	start := time.Now()
@@ -57,7 +57,7 @@ func (a *actionClient) installing(op *operation) helmclient.InstallOption {
 		// lost, what is there is ours, and the guard judges. So it does where what is there may be given to the owner.
 		install.TakeOwnership = a.appliedDigest() != "" || a.Allow.Adopt
 		install.PostRenderer = op
-		install.SkipSchemaValidation = a.source.accepts(a.whole)
+		install.SkipSchemaValidation = a.source.accepts(a.coalesced)
 		return nil
 	}
 }

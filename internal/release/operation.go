@@ -229,13 +229,13 @@ type noPlace struct{ error }
 // stamp is what the record of the revision says that the operation makes.
 func (op *operation) stamp() record.Record {
 	a := op.client
-	a.around.Lookups = op.lookups.digest()
-	capabilities := a.around.Capabilities
+	a.surroundings.Lookups = op.lookups.digest()
+	capabilities := a.surroundings.Capabilities
 	if op.begun != "" { // which was rendered with others, perhaps: the next reconcile compares
 		capabilities = a.current.Capabilities
 	}
 	return record.Record{
-		Inputs: a.wanted, MadeFrom: a.madeFrom(), Capabilities: capabilities, Lookups: a.around.Lookups, Operator: a.clients.operator, Generation: a.owner.GetGeneration(),
+		Inputs: a.wanted, MadeFrom: a.madeFrom(), Capabilities: capabilities, Lookups: a.surroundings.Lookups, Operator: a.clients.operator, Generation: a.owner.GetGeneration(),
 		Key: a.key, Unmade: op.unmade,
 	}
 }

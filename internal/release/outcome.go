@@ -43,7 +43,7 @@ func (a *actionClient) conclude(op *operation, done string, rel *release.Release
 	a.did(what)
 	a.succeeded(a.key.Proof(rel.Manifest))
 	a.tell(done, "%s", what)
-	return a.light(), a.watch(children)
+	return a.bareRelease(), a.watch(children)
 }
 
 // worded is the error of an action as it is told.
@@ -51,7 +51,7 @@ func (a *actionClient) worded(op *operation, err error) error {
 	if op.refused != nil {
 		return op.refused // without what Helm says around it
 	}
-	return a.told(plain(err))
+	return a.told(withoutStack(err))
 }
 
 // told is an error as it may be told: of a kind that may have Secrets, that of a rendering quotes none.
@@ -62,8 +62,8 @@ func (k *Kind) told(err error) error {
 	return object.DiscreetRendering(err)
 }
 
-// plain hides the stack traces of Helm's errors, which would be logged with every one.
-func plain(err error) error { return fmt.Errorf("%w", err) }
+// withoutStack hides the stack traces of Helm's errors, which would be logged with every one.
+func withoutStack(err error) error { return fmt.Errorf("%w", err) }
 
 // maxError is how long the text of an error may be, in bytes: it may quote what others have written, a megabyte of it, and it stays in memory, and comes into the log
 // again and again, until somebody has removed its cause.

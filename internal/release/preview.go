@@ -132,7 +132,7 @@ func (k *Kind) outlook(ctx context.Context, owner *unstructured.Unstructured, un
 	}
 	defer op.end()
 	if preview != nil {
-		preview.chancy = a.source.chances(a.whole)
+		preview.chancy = a.source.chances(a.coalesced)
 	}
 	rendered, err := a.foresee(op, verdict, preview)
 	if err != nil {
@@ -194,7 +194,7 @@ func (k *Kind) beforeAction(ctx context.Context, owner *unstructured.Unstructure
 		a.key = k.clients.ledger.key(owner.GetUID(), newest)
 	}
 	if newest != nil && !a.recordedElsewhere() {
-		a.current, a.stored = newest, newest.Proof()
+		a.current, a.storedProof = newest, newest.Proof()
 		newest.Key = a.key
 		a.prove()
 	}

@@ -108,7 +108,7 @@ func (a *actionClient) trustInputs() bool {
 // appliedAsWanted is what was applied last as far as inputsOf tells of it, and whether it was made from what is wanted, whatever was allowed then.
 func (a *actionClient) appliedAsWanted() (applied record.Record, ok bool) {
 	digests := strings.Split(cmp.Or(a.state().Inputs, a.inStatus("inputs")), "/")
-	if len(digests) != 3 || !a.isMade(digests[0]) {
+	if len(digests) != 3 || !a.matchesWanted(digests[0]) {
 		return record.Record{}, false
 	}
 	return record.Record{Inputs: digests[0], Capabilities: digests[1], Lookups: digests[2]}, true

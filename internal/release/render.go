@@ -13,7 +13,7 @@ import (
 // and surroundings, too.
 func (a *actionClient) compare(opts []helmclient.UpgradeOption) (same bool, err error) {
 	err = a.tryWanted()
-	if errors.As(err, &noPlace{}) && a.asked == "" && a.current.Status == release.StatusDeployed && a.isOfWanted() {
+	if errors.As(err, &noPlace{}) && a.request == "" && a.current.Status == release.StatusDeployed && a.isOfWanted() {
 		a.schedule.after(a.owner, lastRetry) // what is released runs, and is looked at when there is a place
 		return true, nil
 	}
@@ -37,9 +37,9 @@ func (a *actionClient) compare(opts []helmclient.UpgradeOption) (same bool, err 
 	if err != nil {
 		return false, err
 	}
-	a.around.Lookups = op.lookups.digest()
+	a.surroundings.Lookups = op.lookups.digest()
 	a.noticed(op)
-	if a.isOfWanted() && a.current.Capabilities == a.around.Capabilities && a.current.Lookups == a.around.Lookups {
+	if a.isOfWanted() && a.current.Capabilities == a.surroundings.Capabilities && a.current.Lookups == a.surroundings.Lookups {
 		return true, nil
 	}
 	recorded, err := a.recorded()
@@ -64,13 +64,13 @@ func (a *actionClient) compare(opts []helmclient.UpgradeOption) (same bool, err 
 		a.remember(func(n *note) { n.outdated = a.outdated() })
 		return false, nil
 	}
-	a.digest = a.key.Proof(recorded.Manifest)
-	a.current.Inputs, a.current.MadeFrom, a.current.Capabilities, a.current.Lookups = a.wanted, a.madeFrom(), a.around.Capabilities, a.around.Lookups
+	a.manifestProof = a.key.Proof(recorded.Manifest)
+	a.current.Inputs, a.current.MadeFrom, a.current.Capabilities, a.current.Lookups = a.wanted, a.madeFrom(), a.surroundings.Capabilities, a.surroundings.Lookups
 	return true, nil
 }
 
 // isOfWanted is whether the record is known to be of what is wanted still.
-func (a *actionClient) isOfWanted() bool { return a.known && a.current.Inputs == a.wanted }
+func (a *actionClient) isOfWanted() bool { return a.inputsProven && a.current.Inputs == a.wanted }
 
 // noticed remembers what a rendering has found in the cluster.
 func (a *actionClient) noticed(op *operation) {
@@ -79,7 +79,7 @@ func (a *actionClient) noticed(op *operation) {
 	}
 	now, churn := time.Now(), a.churn()
 	churn.looked = now
-	churn.notice(now, a.around, op.lookups.all())
+	churn.notice(now, a.surroundings, op.lookups.all())
 }
 
 // rerender returns what the release would be now, as the revision that it is: what follows from the number, or from having been installed, is no reason for another one.
@@ -99,7 +99,7 @@ func (a *actionClient) render(op *operation, opts ...helmclient.UpgradeOption) (
 	} else {
 		rel, err = op.helm.Upgrade(a.owner.GetName(), a.owner.GetNamespace(), a.chart, a.values, append(opts, func(u *action.Upgrade) error {
 			u.DryRun, u.DryRunOption, u.PostRenderer = true, "server", op
-			u.SkipSchemaValidation = a.source.accepts(a.whole)
+			u.SkipSchemaValidation = a.source.accepts(a.coalesced)
 			return nil
 		})...)
 	}
@@ -112,6 +112,6 @@ func (a *actionClient) renderInstall(op *operation) (*release.Release, error) {
 	install.ReleaseName, install.Namespace = a.owner.GetName(), a.owner.GetNamespace()
 	install.DryRun, install.DryRunOption, install.PostRenderer = true, "server", op
 	install.SkipCRDs, install.DisableOpenAPIValidation, install.TakeOwnership = true, true, true
-	install.SkipSchemaValidation = a.source.accepts(a.whole)
+	install.SkipSchemaValidation = a.source.accepts(a.coalesced)
 	return install.RunWithContext(a.ctx, a.chart, a.values)
 }

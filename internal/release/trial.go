@@ -70,9 +70,9 @@ type trial struct {
 // tryWanted is try of what is to be released. What is compared with a first revision is rendered as an installation.
 func (a *actionClient) tryWanted() error {
 	if a.current != nil && a.current.Revision == 1 {
-		return a.try(a.values, a.text, false, true)
+		return a.try(a.values, a.inputsJSON, false, true)
 	}
-	return a.try(a.values, a.text, a.current != nil)
+	return a.try(a.values, a.inputsJSON, a.current != nil)
 }
 
 // try fails if to render the chart with a spec, as an upgrade or not, takes more than is good of the operator. What was tried once is not tried again, unless somebody asks for it.
@@ -83,7 +83,7 @@ func (a *actionClient) try(spec map[string]any, whole string, upgrades ...bool) 
 		return nil
 	}
 	inputs := object.Plain.Digest(fmt.Appendf(nil, "%s %t %s", a.source.digest, upgrades, whole))
-	if last := a.remembered().trial; last.inputs == inputs && (last.err == nil || a.asked == "") {
+	if last := a.remembered().trial; last.inputs == inputs && (last.err == nil || a.request == "") {
 		return last.err
 	}
 	namespace := a.owner.GetNamespace()

@@ -22,9 +22,9 @@ import (
 func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption) (response *release.UninstallReleaseResponse, err error) {
 	defer a.ended(&err)
 	a.LeaveRollout(a.owner) // whether that succeeds or not
-	if a.unread != nil {    // the library asks Get, and deletes whatever it says
-		a.failed(a.unread)
-		return nil, a.unread
+	if a.getErr != nil {    // the library asks Get, and deletes whatever it says
+		a.failed(a.getErr)
+		return nil, a.getErr
 	}
 	if a.current == nil || a.isOrphaned() {
 		return nil, a.letGo(nil)
@@ -64,14 +64,14 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 	}
 	a.Acted(Uninstall, time.Since(start), err)
 	if err != nil {
-		err = plain(err)
+		err = withoutStack(err)
 		a.failed(err)
 		return nil, err
 	}
 	children := a.toTell()
 	a.Forget(a.owner)
 	a.tell(Uninstalled, "%s", deleted(children, op.guard.Kept))
-	response.Release = a.light() // the reconciler logs the manifest, if it logs much
+	response.Release = a.bareRelease() // the reconciler logs the manifest, if it logs much
 	return response, nil
 }
 
