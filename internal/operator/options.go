@@ -126,10 +126,11 @@ Environment:
 	return flags
 }
 
-// ofOld are names that stock Helm operators once had for flags, and those that both have now.
+// ofOld maps former flag names of stock Helm operators to those that both have now.
 var ofOld = map[string]string{"metrics-addr": "metrics-bind-address", "enable-leader-election": "leader-elect"}
 
-// alwaysSo takes flags that the Deployments of stock Helm operators have, and that say what is always so here.
+// alwaysSo accepts flags that the Deployments of stock Helm operators have, and whose values are always in
+// force here.
 func alwaysSo(flags *pflag.FlagSet) {
 	for name, always := range map[string]string{
 		"metrics-secure":           "metrics are served over TLS, or not at all (--metrics-bind-address=0)",
