@@ -23,21 +23,23 @@ type Allow struct {
 	Hosts []string `json:"hosts,omitempty"`
 	// Annotations are keys of annotations. * at the end stands for any end.
 	Annotations []string `json:"annotations,omitempty"`
-	// Kinds are those that are not Kubernetes' own, as VirtualService.networking.istio.io: which hosts they ask for, nobody
-	// here knows.
+	// Kinds are those that are not Kubernetes' own, as VirtualService.networking.istio.io: which hosts they ask
+	// for, nobody here knows.
 	Kinds []string `json:"kinds,omitempty"`
 	// Cluster are the kinds of cluster-scoped objects that the chart may make. Their content is the chart's alone.
 	Cluster []ClusterKind `json:"cluster,omitempty"`
-	// Pods are what the pods of the chart may use, of PodSecrets, PodServiceAccounts and PodHost, where a policy bounds what
-	// the operator may make (config/policy). The chart decides whether they do.
+	// Pods are what the pods of the chart may use, of PodSecrets, PodServiceAccounts and PodHost, where a
+	// policy bounds what the operator may make (config/policy). The chart decides whether they do.
 	Pods []string `json:"pods,omitempty"`
 	// Values are values of the chart that are fields of the custom resource although they can make its author
 	// more powerful, or nobody can tell: image.tag, or image for all below it. `make manifests` says which
 	// these are.
 	Values []string `json:"values,omitempty"`
-	// Options are what authors may set by annotations as the stock Helm operators have them, of OptionDisableHooks and OptionReconcilePeriod.
+	// Options are what authors may set by annotations as the stock Helm operators have them, of
+	// OptionDisableHooks and OptionReconcilePeriod.
 	Options []string `json:"options,omitempty"`
-	// Adopt is whether custom resources may take over objects that nobody owns, as what `helm install` has made, where these say so by the annotation AdoptFor.
+	// Adopt is whether custom resources may take over objects that nobody owns, as what `helm install` has
+	// made, where these say so by the annotation AdoptFor.
 	Adopt bool `json:"adopt,omitempty"`
 }
 

@@ -64,7 +64,8 @@ const (
 // IsHook is whether obj is one of Helm's hooks.
 func IsHook(obj *unstructured.Unstructured) bool { return obj.GetAnnotations()[hook] != "" }
 
-// Kept is whether obj is to outlive its custom resource, in Helm's reading of its annotation. A hook is not: Helm deletes it to make it anew.
+// Kept is whether obj is to outlive its custom resource, in Helm's reading of its annotation. A hook is not:
+// Helm deletes it to make it anew.
 func Kept(obj metav1.Object) bool {
 	annotations := obj.GetAnnotations()
 	return annotations[hook] == "" && strings.EqualFold(strings.TrimSpace(annotations[Policy]), Keep)
@@ -87,8 +88,8 @@ func ForgetHook(obj, desired metav1.Object) {
 	obj.SetAnnotations(annotations)
 }
 
-// InNoNamespace is whether obj, as the cluster has it or is to have it, is cluster-scoped. An owner reference to a custom resource, which is in a
-// namespace, would have the garbage collector delete it.
+// InNoNamespace is whether obj, as the cluster has it or is to have it, is cluster-scoped. An owner reference
+// to a custom resource, which is in a namespace, would have the garbage collector delete it.
 func InNoNamespace(obj metav1.Object) bool { return obj.GetNamespace() == "" }
 
 // Owned is whether obj is owner's: owner controls it, or it has no controller and is in unowned. A

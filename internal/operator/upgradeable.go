@@ -32,8 +32,8 @@ const (
 )
 
 // upgradeable asks OLM not to replace the operator while it changes releases: the condition Upgradeable of its
-// OperatorCondition is False from the first change until none has happened for settleTime, within bounds. OLM keeps a new version
-// Pending until then.
+// OperatorCondition is False from the first change until none has happened for settleTime, within bounds. OLM
+// keeps a new version Pending until then.
 type upgradeable struct {
 	condition conditions.Condition
 	log       logr.Logger

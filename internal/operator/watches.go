@@ -28,10 +28,11 @@ type Entry struct {
 	ReleaseName record.Names `json:"releaseName"`
 	// Allow is what authors of custom resources may ask of controllers that serve others, too.
 	Allow object.Allow `json:"allow"`
-	// Secrets is whether the chart may make Secrets, and look its own up. The operator then has the right to all Secrets of the namespaces that it watches,
-	// and keeps the records of these releases in Secrets.
+	// Secrets is whether the chart may make Secrets, and look its own up. The operator then has the right to
+	// all Secrets of the namespaces that it watches, and keeps the records of these releases in Secrets.
 	Secrets bool `json:"secrets"`
-	// CRDs is whether the operator makes the CRDs of crds/ that the cluster lacks, when it starts. It never changes nor deletes one.
+	// CRDs is whether the operator makes the CRDs of crds/ that the cluster lacks, when it starts. It never
+	// changes nor deletes one.
 	CRDs bool `json:"crds"`
 	// Tests is whether custom resources may have the tests of their chart run, by the annotation for that.
 	Tests bool `json:"tests"`

@@ -225,7 +225,8 @@ func CheckSize(size int) error {
 // errUnproven is why a record is not read: it may be the operator's, or forged.
 var errUnproven = errors.New("it is large or intricate, and not what the operator has applied last")
 
-// unpack reads the release of a record as Helm's storage drivers do, but no more of it than is bounded. whole is whether that is all.
+// unpack reads the release of a record as Helm's storage drivers do, but no more of it than is bounded. whole
+// is whether that is all.
 func (s *sanitizer) unpack(data string) (rel *release.Release, whole bool, err error) {
 	raw, err := inflate(data, MaxRecord)
 	if err != nil {

@@ -277,8 +277,8 @@ func (r *Store) Create(ctx context.Context, record *corev1.ConfigMap, opts metav
 		written, err = r.ConfigMapInterface.Create(ctx, record, opts)
 	}
 	if apierrors.IsAlreadyExists(err) && r.hasUnlabelled(ctx, record.Name) {
-		// Helm creates only records that it does not find: somebody took the labels off
-		// this one, or a stock Helm operator made it, and it would be in the way for ever. With its labels, it is of another
+		// Helm creates only records that it does not find: somebody took the labels off this one, or a stock
+		// Helm operator made it, and it would be in the way for ever. With its labels, it is of another
 		// operator or leader, who was faster: nothing was changed yet, and nothing will be.
 		return r.Update(ctx, record, metav1.UpdateOptions{})
 	}

@@ -62,7 +62,8 @@ type chartSource struct {
 	runsValues bool
 	// incomplete is whether charts/ lacks a subchart, which the values may enable.
 	incomplete bool
-	// deleteHooks is whether the chart may have hooks that run when a custom resource goes, and hooking whether it may have any.
+	// deleteHooks is whether the chart may have hooks that run when a custom resource goes, and hooking whether
+	// it may have any.
 	deleteHooks, hooking bool
 	// chancy is whether the chart may render something else each time, and timed whether it may each second.
 	chancy, timed bool
@@ -127,7 +128,8 @@ func (s chartSource) questions(values string) questions {
 	}
 }
 
-// accepts is whether the effective values are known to be as the chart's schema wants them. Else Helm validates them, and words what is wrong.
+// accepts is whether the effective values are known to be as the chart's schema wants them. Else Helm validates
+// them, and words what is wrong.
 func (s chartSource) accepts(values map[string]any) bool {
 	return s.schema != nil && s.schema.Validate(values) == nil
 }
@@ -264,7 +266,8 @@ func mentions(c *chart.Chart, what *regexp.Regexp) bool {
 	}) || slices.ContainsFunc(c.Dependencies(), func(d *chart.Chart) bool { return mentions(d, what) })
 }
 
-// parsed are the templates in a text, by their names: itself and what it defines. Which functions there are does not matter.
+// parsed are the templates in a text, by their names: itself and what it defines. Which functions there are
+// does not matter.
 func parsed(name, text string) (map[string]*parse.Tree, error) {
 	trees := map[string]*parse.Tree{}
 	tree := parse.New(name)

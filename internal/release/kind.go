@@ -98,15 +98,17 @@ type KindOptions struct {
 	Namespaces []string
 	// WatchDependents is whether a change of a child causes a reconcile.
 	WatchDependents bool
-	// Changing is told when the operator begins to change a release, and whether that is because it has failed before, and by done
-	// when that has ended.
+	// Changing is told when the operator begins to change a release, and whether that is because it has failed
+	// before, and by done when that has ended.
 	Changing func(retry bool) (done func())
 	// Acted is told of each action on a release: which (Install, Upgrade, Uninstall or
 	// DriftCorrection), how long it took, and why it failed.
 	Acted func(action string, took time.Duration, err error)
-	// Waits is told of a custom resource whose action waits for something, as its State says: its status is written by then only when the action has ended.
+	// Waits is told of a custom resource whose action waits for something, as its State says: its status is
+	// written by then only when the action has ended.
 	Waits func(ctx context.Context, owner *unstructured.Unstructured)
-	// RolloutStopped is told when the rollout of a new chart version has stopped, so that custom resources wait for broken ones, and when it goes on.
+	// RolloutStopped is told when the rollout of a new chart version has stopped, so that custom resources wait
+	// for broken ones, and when it goes on.
 	RolloutStopped func(stopped bool)
 }
 

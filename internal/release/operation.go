@@ -150,7 +150,8 @@ func (a *actionClient) owned() ([]object.Child, error) {
 	return slices.DeleteFunc(owned, record.Is), err
 }
 
-// renderAlone renders the chart, in its present version, with a spec and the overrides. It asks the cluster nothing: lookup finds nothing.
+// renderAlone renders the chart, in its present version, with a spec and the overrides. It asks the cluster
+// nothing: lookup finds nothing.
 func (op *operation) renderAlone(spec map[string]any) (*release.Release, error) {
 	rel, err := op.clients.capabilities.render(op.client.owner, op.Chart, op.Overrides, spec)
 	return rel, op.told(err)

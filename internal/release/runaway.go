@@ -34,10 +34,12 @@ var verbs = regexp.MustCompile(`%([svqdt%]|$)`)
 const (
 	// maxExpanded bounds what the templates in a spec can make, in bytes.
 	maxExpanded = 32 << 20
-	// maxIncludes bounds how often they use the chart's own templates, which may run others of them by tpl: ten that have ten of the next would be 10^n.
+	// maxIncludes bounds how often they use the chart's own templates, which may run others of them by tpl: ten
+	// that have ten of the next would be 10^n.
 	maxIncludes = 20
 
-	// What a call, a name of the release, other facts that are no values, and the chart's files, which the root has, make at most, in bytes: sha256sum makes 64 of nothing.
+	// What a call, a name of the release, other facts that are no values, and the chart's files, which the root
+	// has, make at most, in bytes: sha256sum makes 64 of nothing.
 	sizeOfCall, sizeOfNames, sizeOfFacts, sizeOfFiles = 100, 1 << 10, 64 << 10, 1 << 20
 )
 
@@ -264,7 +266,8 @@ func (t *templates) fact(names []string, node parse.Node) (size int, why string)
 	return sizeOfFacts, ""
 }
 
-// call is bound of a function with its arguments, the last of which the one before it in the pipe has made, or of a value. Some functions are harmless with some arguments only.
+// call is bound of a function with its arguments, the last of which the one before it in the pipe has made, or
+// of a value. Some functions are harmless with some arguments only.
 func (t *templates) call(command *parse.CommandNode, piped int, at dot) (size int, why string) {
 	size, why = t.sum(command.Args, at)
 	function, ok := command.Args[0].(*parse.IdentifierNode)

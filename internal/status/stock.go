@@ -28,7 +28,8 @@ const (
 	stockFinalizer = "helm.sdk.operatorframework.io/uninstall-release"
 	// asking is a finalizer that takes the place of a stock operator's while that is asked whether it lives.
 	asking = "webapp.demo.welcome.domain/taking-over"
-	// stockPatience is how long a stock operator has to put its finalizer back: it reconciles at every change, and does that first.
+	// stockPatience is how long a stock operator has to put its finalizer back: it reconciles at every change,
+	// and does that first.
 	stockPatience = 10 * time.Second
 	// stockPeriod is the time between two such questions to one that lives.
 	stockPeriod = 10 * time.Second
