@@ -10,12 +10,14 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// isGiven is whether an object that nobody owns is to be taken over by the owner: it says so itself, and the platform lets it.
+// isGiven is whether an object that nobody owns is to be taken over by the owner: an annotation of it says so,
+// and the platform allows it.
 func (g *Guard) isGiven(live *unstructured.Unstructured) bool {
 	return g.plan.Allow.Adopt && object.CheckGiven(live, g.owner) == ""
 }
 
-// notGiven is why an object in the way is not taken over, and what it would take, if anything does: not so of what somebody else controls, is being deleted or in no namespace.
+// notGiven is why an object in the way is not taken over, and what would change that. Nothing would for an
+// object that somebody else controls, that is being deleted or that is cluster-scoped.
 func (g *Guard) notGiven(info *resource.Info, live *unstructured.Unstructured) error {
 	why := object.CheckGiven(live, g.owner)
 	switch {
@@ -28,8 +30,8 @@ func (g *Guard) notGiven(info *resource.Info, live *unstructured.Unstructured) e
 	return g.inTheWay(info, live)
 }
 
-// rehearseAdoption fails if an object that was given to the owner cannot become what the chart wants: it is not made anew, and so nothing is begun. The API server
-// is asked about what it does not let be changed.
+// rehearseAdoption fails if an object that was given to the owner cannot become what the chart wants. Only the
+// API server knows which fields cannot be changed. Such an object is not made anew, so nothing may be begun.
 func (g *Guard) rehearseAdoption(t target) error {
 	if t.live == nil || g.owns(t.live) || !g.isGiven(t.live) {
 		return nil
@@ -38,7 +40,7 @@ func (g *Guard) rehearseAdoption(t target) error {
 	return err
 }
 
-// giveBack undoes what made an object, which nobody owned, the owner's: nothing has come of the release for which it was taken over. What is in it stays.
+// giveBack undoes a take-over whose release has come to nothing. The content of the object stays.
 func (g *Guard) giveBack(helper *resource.Helper, info *resource.Info, live *unstructured.Unstructured) error {
 	return g.rewrite(helper, info, live, func(returned *unstructured.Unstructured) { object.GiveBack(returned, g.owner) })
 }

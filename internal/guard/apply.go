@@ -35,25 +35,26 @@ type Change struct {
 // target is an object on its way to what the chart wants.
 type target struct {
 	info     *resource.Info
-	previous *unstructured.Unstructured // what was applied before; nil if nothing proves that
+	previous *unstructured.Unstructured // as it was applied before; nil if nothing proves that
 	desired  *unstructured.Unstructured
 	live     *unstructured.Unstructured // nil if it is not there
-	left     object.Left                // what of it is left to others
-	// seen is what it was before a patch, and wanted what that was to make of it; nil where it was created.
+	left     object.Left                // the fields left to others
+	// seen is the live object before a patch, and wanted what that was to make of it; nil where it was created.
 	seen, wanted *unstructured.Unstructured
-	// unseen is whether nobody has looked for it, and made what was made of it then, nil if nothing was.
+	// unseen is whether it is created without a look first, and made what was created then, nil if nothing was.
 	unseen bool
 	made   *unstructured.Unstructured
-	// unchanged is the object where it is as it should be, and nothing has to be looked at.
+	// unchanged is set where the object is known to be as it should, so that nothing has to be looked at.
 	unchanged *object.Child
 }
 
-// apply is the one way in which objects of a release come to what the chart wants. It looks at them, brings each to what
-// desired says, and deletes what before names and desired does not. previous is what was applied before, as far as that is
-// proven; before is not believed.
+// apply is the only way in which objects of a release come to what the chart wants. It looks at them, creates
+// or patches each to match desired, and deletes those of before that desired lacks. previous is what was
+// applied before, as far as that is proven; before may be forged.
 //
-// An upgrade is all or nothing: it is refused before the first change if an object is not the owner's or, rehearsed, not to the
-// liking of the API server, and ends with the first failure, to be rolled back. A repair or rollback does what it can.
+// An upgrade is all or nothing: it is refused before the first change if an object is somebody else's or,
+// rehearsed, the API server would refuse one, and it ends with the first failure, to be rolled back. A repair
+// or rollback does what it can.
 func (g *Guard) apply(previous, before, desired kube.ResourceList, upgrade bool) ([]Change, error) {
 	targets, err := g.look(previous, desired)
 	if err != nil && upgrade {
@@ -78,10 +79,10 @@ func (g *Guard) apply(previous, before, desired kube.ResourceList, upgrade bool)
 	if err := errors.Join(err, bringErr); err != nil {
 		return changes, err
 	}
-	return changes, g.removeAll(gone, false, object.IsHook) // hooks come and go
+	return changes, g.removeAll(gone, false, object.IsHook) // hooks are spared: they come and go
 }
 
-// absent are objects that are not there, as far as is known.
+// absent are targets of objects that do not exist, as far as is known.
 func absent(resources kube.ResourceList) []*target {
 	targets := make([]*target, len(resources))
 	for i, info := range resources {
@@ -90,8 +91,8 @@ func absent(resources kube.ResourceList) []*target {
 	return targets
 }
 
-// look reads the live objects, but for those that are known to be as they should, and returns those that may be brought to
-// what the chart wants, and why others may not.
+// look reads the live objects, except those known to be as they should. It returns the targets that may be
+// brought to what the chart wants, and why the others may not.
 func (g *Guard) look(previous, desired kube.ResourceList) ([]*target, error) {
 	var targets []*target
 	var errs []error
@@ -119,8 +120,9 @@ func (g *Guard) look(previous, desired kube.ResourceList) ([]*target, error) {
 	return targets, errors.Join(errs...)
 }
 
-// lookAtGone fails if the operator may no longer look at an object that the chart has no longer, and that is the owner's: make manifests takes the right together with
-// the template, and it could not be deleted once all else is done.
+// lookAtGone fails if the operator has lost the right on an object of the owner's that the chart no longer
+// makes: make manifests drops the right together with the template. It could not be deleted once all else is
+// done.
 func (g *Guard) lookAtGone(gone kube.ResourceList) error {
 	for _, info := range gone {
 		if !g.isToGo(info) {
@@ -133,7 +135,7 @@ func (g *Guard) lookAtGone(gone kube.ResourceList) error {
 	return nil
 }
 
-// intact is the object if it is as it was applied, and the chart still wants the same.
+// intact is the object if it is still as it was applied, and the chart wants the same as then; else nil.
 func (g *Guard) intact(t *target) *object.Child {
 	if t.previous == nil || !reflect.DeepEqual(t.previous.Object, t.desired.Object) {
 		return nil
@@ -144,7 +146,7 @@ func (g *Guard) intact(t *target) *object.Child {
 	return nil
 }
 
-// lookAt reads the live object, and fails if it is neither the owner's nor to become so.
+// lookAt reads the live object, and fails if that is neither the owner's nor may become so.
 func (g *Guard) lookAt(t *target) error {
 	live, err := g.live(t.info)
 	if apierrors.IsNotFound(err) {
@@ -161,7 +163,7 @@ func (g *Guard) lookAt(t *target) error {
 	return nil
 }
 
-// shape is an object as the owner's release has it: with what Helm and the operator add, in the API server's words.
+// shape is an object as the owner's release has it: in canonical form, with the marks of Helm and the operator.
 func (g *Guard) shape(info *resource.Info) *unstructured.Unstructured {
 	shaped := object.Canonical(content(info.Object))
 	shaped.SetGroupVersionKind(info.Mapping.GroupVersionKind)
@@ -170,7 +172,7 @@ func (g *Guard) shape(info *resource.Info) *unstructured.Unstructured {
 	return shaped
 }
 
-// bringAll brings each object to what it should be, up to the first failure in an upgrade.
+// bringAll brings each object to what it should be. An upgrade ends at the first failure.
 func (g *Guard) bringAll(targets []*target, upgrade, dryRun bool) ([]Change, error) {
 	g.Changed = g.Changed || !dryRun
 	g.applied = nil
@@ -214,7 +216,7 @@ func (g *Guard) bringAll(targets []*target, upgrade, dryRun bool) ([]Change, err
 	return changes, errors.Join(errs...)
 }
 
-// none of the objects is meant.
+// none spares no object.
 func none(*unstructured.Unstructured) bool { return false }
 
 func (g *Guard) removeAll(resources kube.ResourceList, dryRun bool, spare func(*unstructured.Unstructured) bool) error {
@@ -225,7 +227,8 @@ func (g *Guard) removeAll(resources kube.ResourceList, dryRun bool, spare func(*
 	return errors.Join(errs...)
 }
 
-// remove deletes an object if it is the owner's, unless it is to be spared or kept, and reports it if it is not the owner's.
+// remove deletes an object of the owner's, unless it is to be spared or kept. An object of somebody else is
+// reported.
 func (g *Guard) remove(info *resource.Info, dryRun bool, spare func(*unstructured.Unstructured) bool) error {
 	if err := g.CheckPlace(info); err != nil {
 		g.plan.Report(err.Error())
@@ -239,15 +242,15 @@ func (g *Guard) remove(info *resource.Info, dryRun bool, spare func(*unstructure
 		switch {
 		case apierrors.IsNotFound(err):
 			return nil
-		case apierrors.IsForbidden(err) && !g.isToGo(info): // a record could name what nobody may look at
+		case apierrors.IsForbidden(err) && !g.isToGo(info): // a forged record could name what the operator may not read
 			g.plan.Report(err.Error())
 			return nil
 		case err != nil:
-			return err // to go on would orphan an object of the owner
+			return err // to go on could leave an object of the owner's behind
 		}
 		keep := g.keeps(info, live)
 		switch {
-		case keep && g.isMarked(live), g.isGiven(live) && !g.owns(live): // or given back already
+		case keep && g.isMarked(live), g.isGiven(live) && !g.owns(live): // the latter was given back already
 			g.noteKept(live)
 			return nil
 		case !g.owns(live):
@@ -278,13 +281,14 @@ func (g *Guard) remove(info *resource.Info, dryRun bool, spare func(*unstructure
 	return nil
 }
 
-// deleteIf deletes an object that is as it has to be, and in the background what belongs to it.
+// deleteIf deletes an object in the background if the preconditions hold.
 func deleteIf(helper *resource.Helper, info *resource.Info, is metav1.Preconditions) error {
 	_, err := helper.DeleteWithOptions(info.Namespace, info.Name, &metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground), Preconditions: &is})
 	return err
 }
 
-// inAnyVersion is an object as it is in the cluster, in another version of its API where the cluster no longer serves the one in which it was made.
+// inAnyVersion reads a live object. If the cluster no longer serves the API version in which it was made, it
+// tries the others.
 func (g *Guard) inAnyVersion(info *resource.Info) (*resource.Info, *unstructured.Unstructured, error) {
 	live, err := g.live(info)
 	if !isUnserved(err) {
@@ -306,7 +310,7 @@ func (g *Guard) inAnyVersion(info *resource.Info) (*resource.Info, *unstructured
 			continue
 		case unbuilt != nil:
 			return info, nil, unbuilt
-		case g.CheckPlace(found[0]) != nil: // made anew, in no namespace
+		case g.CheckPlace(found[0]) != nil: // the kind was made anew, as a cluster-scoped one
 			continue
 		}
 		if other, err := g.live(found[0]); !isUnserved(err) {
@@ -316,12 +320,13 @@ func (g *Guard) inAnyVersion(info *resource.Info) (*resource.Info, *unstructured
 	return info, nil, err
 }
 
-// isUnserved is whether the API server has nothing where an object would be, rather than no such object.
+// isUnserved is whether the API server does not serve the path of an object, rather than has no such object.
 func isUnserved(err error) bool {
 	return apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 }
 
-// isToGo is whether an object that nobody may look at has to be deleted all the same: it is known to be the owner's, and neither kept nor gone by itself, now or with the owner.
+// isToGo is whether an object that the operator may not read has to be deleted all the same: it is known to be
+// the owner's, is not to be kept, and will not go by itself, now or with the owner.
 func (g *Guard) isToGo(info *resource.Info) bool {
 	applied := g.proven.Get(info)
 	if applied == nil || object.Kept(content(applied.Object)) || g.CheckPlace(info) != nil {
@@ -332,15 +337,16 @@ func (g *Guard) isToGo(info *resource.Info) bool {
 	return !expired && (!info.Namespaced() || g.owner.GetDeletionTimestamp() == nil)
 }
 
-// keeps is whether an object is to outlive the owner: by its own annotation, because it was made so, or by the manifest that was applied last.
-// Another manifest is not believed: who forges one would leave behind whatever they like.
+// keeps is whether an object is to outlive the owner: by its own annotation, because it was created without an
+// owner reference for that, or by the manifest that was applied last. Another manifest may be forged, and is
+// not believed: it could leave anything behind.
 func (g *Guard) keeps(info *resource.Info, live *unstructured.Unstructured) bool {
 	applied := g.proven.Get(info)
 	return object.Kept(live) || !object.InNoNamespace(live) && slices.Contains(g.unowned, live.GetUID()) || applied != nil && object.Kept(content(applied.Object))
 }
 
-// isMarked is whether an object without owner reference is the owner's, or says so: that is all that is known of it if the operator was killed
-// when it had just made it.
+// isMarked is whether an object without a controller is the owner's, or says so. No more is known of it if the
+// operator was killed right after it had created it.
 func (g *Guard) isMarked(live *unstructured.Unstructured) bool {
 	return metav1.GetControllerOf(live) == nil && (object.SaysMadeFor(live, g.owner) || g.owns(live))
 }
@@ -352,7 +358,7 @@ func (g *Guard) noteKept(live *unstructured.Unstructured) {
 	}
 }
 
-// disown takes the owner reference off an object. Its marks stay, by which the owner's successor knows it.
+// disown removes the owner reference of an object. Its marks stay, by which a successor of the owner knows it.
 func (g *Guard) disown(helper *resource.Helper, info *resource.Info, live *unstructured.Unstructured) error {
 	return g.rewrite(helper, info, live, func(kept *unstructured.Unstructured) {
 		kept.SetAnnotations(labels.Merge(kept.GetAnnotations(), labels.Set{object.Policy: object.Keep}))
@@ -360,7 +366,7 @@ func (g *Guard) disown(helper *resource.Helper, info *resource.Info, live *unstr
 	})
 }
 
-// rewrite brings a live object to what change makes of a copy.
+// rewrite patches a live object to what change makes of a copy.
 func (g *Guard) rewrite(helper *resource.Helper, info *resource.Info, live *unstructured.Unstructured, change func(*unstructured.Unstructured)) error {
 	changed := live.DeepCopy()
 	change(changed)

@@ -19,30 +19,32 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// attempts bounds how often the way to one object starts again because somebody else was at it.
+// attempts bounds how often bringing one object starts again because somebody else has changed it meanwhile.
 const attempts = 6
 
-// approach is the way of one object to what the chart wants, attempt by attempt.
+// approach brings one object to what the chart wants, attempt by attempt.
 type approach struct {
 	g      *Guard
 	t      *target
 	helper *resource.Helper
 	dryRun bool
-	// restore makes what the chart wants of the live object: Restore, and once that was refused, for this reason, Reset.
+	// restore computes what the live object is to become: object.Restore, or object.Reset once that was
+	// refused, for the reason in refused.
 	restore func(previous, live, desired *unstructured.Unstructured, left object.Left) *unstructured.Unstructured
 	refused error
-	// denied is whether it was refused by a webhook or policy once, which may not do so again.
+	// denied is whether a webhook or policy has denied it once, which may be a passing fault.
 	denied bool
-	// crowded is whether that is for how much is in the annotations, which have a limit.
+	// crowded is whether it was refused for its annotations, whose total size is limited.
 	crowded bool
 	// anew is what the API server would make of a new object, nil unless it has refused a change.
 	anew *unstructured.Unstructured
-	// sent is the last patch that it took.
+	// sent is the last patch that the API server took.
 	sent map[string]any
 }
 
-// bring creates or patches one object until nothing changes: what somebody did between the look and the patch would
-// pass for what the chart wants. It returns nil for what makes way for that, see Unchangeable.
+// bring creates or patches one object until that changes nothing any more: otherwise, what somebody has changed
+// between the look and the patch would count as what the chart wants. It returns nil for an object that was
+// deleted to make room, see Unchangeable.
 func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error) {
 	a := &approach{g: g, t: t, helper: resource.NewHelper(t.info.Client, t.info.Mapping).DryRun(dryRun), dryRun: dryRun, restore: object.Restore}
 	if t.desired == nil {
@@ -66,7 +68,8 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 	return nil, fmt.Errorf("%s is changed again by somebody else each time that it is put right: end that (kubectl get -o yaml --show-managed-fields says who it is), or leave the fields to them (driftDetection.ignore in watches.yaml)", describe(t.info))
 }
 
-// create makes an object that is not there. It is not done where somebody else has, since it was looked for.
+// create creates an object that does not exist. If somebody else has created one since the look, that is looked
+// at.
 func (a *approach) create() (applied *unstructured.Unstructured, done bool, err error) {
 	g, t := a.g, a.t
 	t.seen = nil
@@ -83,7 +86,7 @@ func (a *approach) create() (applied *unstructured.Unstructured, done bool, err 
 	return nil, false, g.lookAt(t)
 }
 
-// change patches an object that is there. It is done when that changes nothing any more, or has only been rehearsed.
+// change patches an existing object. It is done when that changes nothing any more, or was only rehearsed.
 func (a *approach) change() (applied *unstructured.Unstructured, done bool, err error) {
 	g, t := a.g, a.t
 	if object.StaysHeadless(t.previous, t.live, t.desired, t.left) {
@@ -110,7 +113,7 @@ func (a *approach) change() (applied *unstructured.Unstructured, done bool, err 
 	case err != nil:
 		return a.refuse(wanted, err)
 	case !reflect.DeepEqual(metav1.GetControllerOf(answer), metav1.GetControllerOf(wanted)):
-		return nil, false, g.inTheWay(t.info, answer) // orphaned meanwhile, or somebody else's
+		return nil, false, g.inTheWay(t.info, answer) // it was orphaned meanwhile, or is somebody else's
 	case a.dryRun:
 		return answer, true, nil // nothing is stored that could be looked at again
 	}
@@ -121,7 +124,7 @@ func (a *approach) change() (applied *unstructured.Unstructured, done bool, err 
 	return nil, false, nil
 }
 
-// want is what the live object is to become. It fails where that may not become the owner's.
+// want is what the live object is to become. It fails if the object may not become the owner's.
 func (a *approach) want(given bool) (*unstructured.Unstructured, error) {
 	g, t := a.g, a.t
 	wanted := a.restore(t.previous, t.live, t.desired, t.left)
@@ -135,29 +138,32 @@ func (a *approach) want(given bool) (*unstructured.Unstructured, error) {
 		return nil, fmt.Errorf("%w. It cannot be taken over: its selector is not that of the chart", g.inTheWay(t.info, t.live))
 	}
 	if !g.plan.Begins && !g.owns(t.live) && !object.Kept(wanted) && !given {
-		return nil, g.inTheWay(t.info, t.live) // it would go with the owner, though nothing but its marks says that it is the owner's
+		// Nothing but its marks, which anybody can write, says that it is the owner's, and it would be deleted
+		// with the owner.
+		return nil, g.inTheWay(t.info, t.live)
 	}
 	if a.crowded {
 		wanted.SetAnnotations(t.desired.GetAnnotations())
 	}
-	if given && t.previous == nil { // else it takes the place of one of the release
+	if given && t.previous == nil { // else it replaces an object of the release
 		object.MarkAdopted(wanted, g.owner, g.plan.Revision)
 	}
 	return wanted, nil
 }
 
-// refuse is what follows from a patch that was not taken: another attempt, another object in the place of this one, or an error.
+// refuse decides what follows from a patch that was refused: another attempt, a new object in place of this
+// one, or an error.
 func (a *approach) refuse(wanted *unstructured.Unstructured, err error) (applied *unstructured.Unstructured, done bool, _ error) {
 	g, t := a.g, a.t
 	isRefused := apierrors.IsInvalid(err) || isDenied(err)
 	switch {
 	case apierrors.IsNotFound(err), isAbout(err, "metadata.uid"), apierrors.IsConflict(err):
-		// It was deleted, made anew or, before it was the owner's, changed by somebody, since it was looked at.
+		// It was deleted or made anew since the look or, while not yet the owner's, changed.
 		a.sent, t.seen = nil, nil
 		return nil, false, g.lookAt(t)
-	case isAbout(err, "patch"): // it is not of its type, nor would another one be
+	case isAbout(err, "patch"): // a value is of the wrong type, which no other patch would change
 		return nil, false, err
-	case isDenied(err) && !a.denied: // once in a while, perhaps: what others have set is not to go for that
+	case isDenied(err) && !a.denied: // webhooks fail now and then: what others have set is not removed for that
 		a.denied = true
 		return nil, false, nil
 	case isRefused && a.refused == nil:
@@ -165,14 +171,15 @@ func (a *approach) refuse(wanted *unstructured.Unstructured, err error) (applied
 		if a.anew == nil {
 			a.anew, _ = g.rehearseAnew(t, object.Anew(t.previous, t.live, t.desired, t.left))
 			if a.anew != nil && len(object.AsAnew(t.live, wanted, a.anew)) > 0 {
-				return nil, false, nil // without what to make it anew would not change either
+				return nil, false, nil // the next attempt leaves alone what would be the same in a new object
 			}
 		}
-		// Perhaps for what others have set in it, which does not go together with what the chart wants.
+		// Perhaps what others have set in it conflicts with what the chart wants.
 		a.restore, a.refused, a.crowded = object.Reset, err, isAbout(err, "metadata.annotations")
 		return nil, false, nil
 	case isRefused && isDenied(a.refused):
-		return nil, false, a.refused // and it is not deleted for a policy: who made that may well mean that it stays as it is
+		// Nor is it deleted because of a policy, which may well mean that it stays as it is.
+		return nil, false, a.refused
 	case isRefused && !isDenied(err):
 		applied, err = g.recreate(t, a.refused, a.dryRun)
 		return applied, true, err
@@ -187,19 +194,20 @@ func (g *Guard) create(helper *resource.Helper, info *resource.Info) (*unstructu
 		return nil, fmt.Errorf("create %s: %w", describe(info), said(info, err))
 	}
 	if helper.ServerDryRun {
-		content(answer).SetUID("") // nothing has it
+		content(answer).SetUID("") // no object has it
 	}
 	return content(answer), nil
 }
 
-// patch, and not an update, which would fail whenever the object's controller writes its status meanwhile. The UID in it
-// has the API server refuse it for an object that is no longer the one that was looked at.
+// patch sends a merge patch: an update would fail whenever the object's controller has written its status
+// meanwhile. With the UID in it, the API server refuses it for another object of the same name.
 func (g *Guard) patch(helper *resource.Helper, info *resource.Info, live *unstructured.Unstructured, patch map[string]any) (*unstructured.Unstructured, error) {
 	patch = withUID(patch, live.GetUID())
 	metadata := patch["metadata"].(map[string]any)
 	_, finalizers := metadata["finalizers"]
 	_, owners := metadata["ownerReferences"]
-	// Lists of all of them, which somebody may have changed. What is nobody's yet is taken over, unless somebody else has done so.
+	// These lists are written whole, and somebody may have changed them since the look. So may the owner of an
+	// object that is not ours yet.
 	if finalizers || owners || !metav1.IsControlledBy(live, g.owner) {
 		metadata["resourceVersion"] = live.GetResourceVersion()
 	}
@@ -223,16 +231,18 @@ func withUID(patch map[string]any, uid types.UID) map[string]any {
 	return with
 }
 
-// isAbout is whether the API server has refused a patch for what it says in one field. For metadata.uid, that means that the object is
-// another one by now.
+// isAbout is whether the API server has refused a patch because of one field. If that is metadata.uid, the
+// object is another one by now.
 func isAbout(err error, field string) bool {
 	return apierrors.IsInvalid(err) && slices.ContainsFunc(object.Causes(err), func(c metav1.StatusCause) bool { return c.Field == field })
 }
 
-// denied finds who has refused a request, in the message of the API server: code and reason are theirs to choose.
+// denied finds a webhook or policy that has denied a request in the message: the code and reason are theirs to
+// choose.
 var denied = regexp.MustCompile(`admission webhook "[^"]*" denied|ValidatingAdmissionPolicy '[^']*' with binding '[^']*' denied`)
 
-// isDenied is whether a policy has refused a request, or a webhook that does not call it invalid, as those of controllers do with a field that cannot be changed.
+// isDenied is whether a policy has denied a request, or a webhook without calling it invalid, as webhooks of
+// controllers do for immutable fields.
 func isDenied(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

@@ -22,8 +22,8 @@ type Outlook struct {
 	Err error
 }
 
-// Foresee returns what an apply would change or fail at, object by object, and changes nothing: the API server is asked by dry runs. previous is what was
-// applied before, as far as that is proven; what before names and desired does not have would be deleted.
+// Foresee returns what an apply would change or fail at, object by object, by dry runs. previous is what was
+// applied before, as far as that is proven; objects of before that desired lacks would be deleted.
 func (g *Guard) Foresee(previous, before, desired string) ([]Outlook, error) {
 	lists := make([]kube.ResourceList, 3)
 	for i, manifest := range []string{previous, before, desired} {
@@ -40,7 +40,7 @@ func (g *Guard) Foresee(previous, before, desired string) ([]Outlook, error) {
 	}
 	for _, info := range lists[1].Difference(lists[2]) {
 		if g.CheckPlace(info) != nil {
-			continue // left alone, whatever before says
+			continue // left alone, whatever before names
 		}
 		live, err := g.live(info)
 		if apierrors.IsNotFound(err) || err == nil && (object.IsHook(live) || !g.owns(live) || g.keeps(info, live)) {

@@ -33,68 +33,72 @@ import (
 // guard they would borrow the operator's rights everywhere.
 type Guard struct {
 	*kube.Client
-	// Rehearsed is told when a rehearsal has succeeded, before the first change.
+	// Rehearsed is called when a rehearsal has succeeded, before the first change.
 	Rehearsed func()
-	// Unasked is whether Helm is told of no object that is there when it asks, before it hands them over: the guard finds out by itself.
+	// Unasked is whether Helm finds no existing object when it looks before it hands the objects over: the
+	// guard looks itself.
 	Unasked bool
 
-	// RehearsesFirst is whether Judge has the API server say whether it would take every object.
+	// RehearsesFirst is whether Judge asks the API server by dry runs whether it would take every object.
 	RehearsesFirst bool
 
-	// Changed is whether the action has come so far as to change an object of the release.
+	// Changed is whether the action has begun to change objects of the release.
 	Changed bool
-	// Abandoned is whether the action waits no longer, for the owner was deleted meanwhile.
+	// Abandoned is whether the action has stopped waiting because the owner was deleted.
 	Abandoned bool
-	// Adopted is what was given to the owner, and taken over.
+	// Adopted are the objects given to the owner that were taken over.
 	Adopted []object.Child
-	// Kept is what was not deleted because it is to be kept.
+	// Kept are the objects that were not deleted, since they are to be kept.
 	Kept []object.Child
-	// Undeleted is why objects could not be deleted, which Helm does not pass on.
+	// Undeleted is why objects could not be deleted. Helm does not return it.
 	Undeleted error
-	// Unchangeable is the object for which an upgrade has failed, as it cannot become what the chart wants while it is there, nil if there is none. Who deletes it
-	// makes way for that: a repair or rollback does not bring back what was there.
+	// Unchangeable is the object because of which an upgrade has failed, since it cannot be changed to what the
+	// chart wants, nil if there is none. Somebody who deletes it makes room for what the chart wants, so that a
+	// repair or rollback does not bring the old one back.
 	Unchangeable *object.Child
-	// TookBack is whether an object was in the way of an installation, of which nothing is left.
+	// TookBack is whether an installation found an object in the way, and deleted again what it had created.
 	TookBack bool
 
 	ctx   context.Context // of the reconcile: Helm's interface has none
 	owner client.Object
-	slots *Slots // one of them is held
+	slots *Slots // one of which is held
 	plan  Plan
 
 	peeked   kube.ResourceList // what Peek has parsed
 	peekedAt string            // from that manifest
 
-	proven  kube.ResourceList // the objects of the manifest that Plan.Applied knows
+	proven  kube.ResourceList // those of the manifest that Plan.Applied knows, so that they can be trusted
 	unowned []types.UID       // of the owner's objects that carry no owner reference
 	applied []object.Child
-	// rollsBack is whether what a failed upgrade has applied counts as what others have: a claim that it made grow stays so.
+	// rollsBack is whether this is a rollback. What the failed upgrade has applied is then not removed as
+	// formerly ours, but left as others have it: a claim that it made grow stays so.
 	rollsBack bool
 }
 
-// Plan is what an action knows beforehand.
+// Plan is what is known before an action begins.
 type Plan struct {
-	// Applied is whether a manifest is known to be the one that was applied last, and forged by nobody. What that
-	// has and a new one no longer has is taken out of objects.
+	// Applied is whether a manifest is known to be the one that was applied last, and not forged. What that
+	// sets and a new one no longer sets is removed from objects.
 	Applied func(manifest string) bool
 	// Key of the fingerprints of Secrets, empty if the release can have none.
 	Key object.Key
-	// Intact are the objects that are as this process has left them when it applied that manifest. They are
-	// not looked at where the new manifest wants the same.
+	// Intact are the objects that are still as this process has applied them. They are not looked at where the
+	// new manifest wants the same.
 	Intact []object.Child
-	// Left are manifests of what may be there besides what the last revision names. It is deleted, if it is the
-	// owner's and the new manifest does not have it.
+	// Left are manifests of objects that may exist besides those of the last revision. They are deleted if they
+	// are the owner's and the new manifest lacks them.
 	Left []string
-	// Rehearse has the API server say first whether it would take every object.
+	// Rehearse is whether the API server is first asked, by dry runs, if it would take every object.
 	Rehearse bool
 	// Unowned are the owner's objects that carry no owner reference.
 	Unowned []types.UID
-	// Allow is what the platform allows: objects in no namespace, and that what is given is taken over.
+	// Allow is what the platform allows, such as cluster-scoped objects, and taking over what is given.
 	Allow object.Allow
-	// Begins is whether nothing of the owner was deployed yet. What nobody owns, and is marked as of its release, may then be taken over. What
-	// is kept may be at any time.
+	// Begins is whether nothing of the owner was deployed yet. Objects that nobody owns and that are marked as
+	// of its release may be taken over then, but kept ones at any time.
 	Begins bool
-	// MayInherit fails if the owner may not have what a custom resource of its name has left: it is asked before an object is taken over.
+	// MayInherit fails if the owner may not take over what a custom resource of the same name has left. It is
+	// called before an object is taken over.
 	MayInherit func() error
 	// Revision is the one that was applied last, 0 if none is known.
 	Revision int
@@ -106,19 +110,20 @@ type Plan struct {
 	Scalable func(desired *unstructured.Unstructured) bool
 	// Recreate are the kinds whose objects may be deleted and made anew where a field cannot be changed.
 	Recreate object.Kinds
-	// Recreated is told of each object that was.
+	// Recreated is told of each object that was made anew.
 	Recreated func(message string)
-	// Wait takes a place for who waits for long, and fails if there is none: a namespace must not take all workers.
+	// Wait takes a place for an action that waits for long, and fails if there is none: a namespace must not
+	// occupy all workers.
 	Wait func() error
-	// IsDeleted is whether somebody has deleted the owner since the action began.
+	// IsDeleted is whether the owner was deleted since the action began.
 	IsDeleted func() bool
-	// Abandon is told that a hook is no longer waited for, which ends when ended says so.
+	// Abandon is called when a hook is no longer awaited. It still runs until ended receives.
 	Abandon func(ended <-chan error)
-	// Waiting is told what an action waits for, once that takes long, and nothing when it has come.
+	// Waiting is told what an action waits for, once that takes long, and "" when the wait is over.
 	Waiting func(what string)
-	// Report is told what was left alone, and why.
+	// Report is told which objects were left alone, and why.
 	Report func(message string)
-	// Versions are those in which the cluster serves a group of kinds by now.
+	// Versions are those in which the cluster serves an API group by now.
 	Versions func(group string) ([]string, error)
 }
 
@@ -134,7 +139,7 @@ func (g *Guard) Children() []object.Child {
 	return children
 }
 
-// IsReachable answers at once: an API server that is away fails the next request just as well.
+// IsReachable asks nobody: if the API server is away, the next request fails just as well.
 func (g *Guard) IsReachable() error { return nil }
 
 // Build parses a manifest for Helm. Validation against OpenAPI is left to the API server.
@@ -154,12 +159,13 @@ func (g *Guard) Build(reader io.Reader, _ bool) (resources kube.ResourceList, er
 	return resources, err
 }
 
-// unknown is why not all is there of a manifest: the cluster does not know a kind of it. If it was applied, the others are repaired, upgraded and rolled back.
+// unknown is the error of a manifest with kinds that the cluster does not serve. If the manifest was applied
+// once, its other objects are still repaired, upgraded and rolled back.
 type unknown struct{ error }
 
 func (u unknown) Unwrap() error { return u.error }
 
-// IsUnknown is whether that is why.
+// IsUnknown is whether an error is because of kinds that the cluster does not serve.
 func IsUnknown(err error) bool { return errors.As(err, &unknown{}) }
 
 func unlessUnknown(err error) error {
@@ -169,11 +175,11 @@ func unlessUnknown(err error) error {
 	return err
 }
 
-// build parses a manifest. With an error that is unknown, it returns the objects whose kinds are known.
+// build parses a manifest. With an error that is unknown, it also returns the objects whose kinds are known.
 func (g *Guard) build(manifest string) (resources kube.ResourceList, err error) {
 	var missing error
 	if g.peeked != nil && manifest == g.peekedAt {
-		resources, g.peeked = g.peeked, nil // and no second time: Helm, or an apply, changes them
+		resources, g.peeked = g.peeked, nil // only once: Helm, or an apply, changes them
 	} else if resources, err = g.Client.Build(strings.NewReader(manifest), false); err != nil && utilerrors.FilterOut(err, meta.IsNoMatchError) == nil {
 		missing = unknown{err}
 	} else if err != nil {
@@ -185,7 +191,7 @@ func (g *Guard) build(manifest string) (resources kube.ResourceList, err error) 
 	sayOfItems(manifest, resources)
 	for _, info := range resources {
 		if !info.Namespaced() {
-			info.Namespace = "" // a chart may name one all the same
+			info.Namespace = "" // a chart may set one nevertheless
 		}
 		content(info.Object).SetNamespace(info.Namespace)
 		object.DropServers(content(info.Object))
@@ -196,8 +202,8 @@ func (g *Guard) build(manifest string) (resources kube.ResourceList, err error) 
 	return resources, missing
 }
 
-// Peek is Build for who only looks: the next one to build the same, as Helm does after a rendering, is spared to parse it, which takes as
-// long as all else of an installation.
+// Peek parses a manifest for a caller that only looks. The next build of the same manifest, Helm's after a
+// rendering, reuses the result: to parse takes as long as all the rest of an installation.
 func (g *Guard) Peek(manifest string) (kube.ResourceList, error) {
 	resources, err := g.build(manifest)
 	if err == nil {
@@ -210,7 +216,8 @@ func (g *Guard) Peek(manifest string) (kube.ResourceList, error) {
 func (g *Guard) Create(resources kube.ResourceList) (result *kube.Result, err error) {
 	defer g.caught(&err)
 	ask(resources)
-	// Hooks come alone, and a List of them may be empty: with nothing to be made, an installation would take all that is left for superfluous.
+	// Helm passes hooks separately, and a List of them may be empty. Taken for an installation with no objects,
+	// it would have all that is left deleted.
 	hooks := !slices.ContainsFunc(resources, func(info *resource.Info) bool { return !object.IsHook(content(info.Object)) })
 	for _, info := range resources {
 		if err := g.CheckPlace(info); err != nil {
@@ -227,7 +234,8 @@ func (g *Guard) Create(resources kube.ResourceList) (result *kube.Result, err er
 	return &kube.Result{Created: resources}, g.makeAll(resources)
 }
 
-// caught makes an error of a panic. Helm calls the guard in goroutines of its own, where one would end the operator for everybody.
+// caught turns a panic into an error. Helm calls the guard in goroutines of its own, where a panic would end
+// the operator for all.
 func (g *Guard) caught(err *error) {
 	if defect := recover(); defect != nil {
 		*err = fmt.Errorf("a defect of the operator, for which its log has the place: %v", defect)
@@ -235,7 +243,7 @@ func (g *Guard) caught(err *error) {
 	}
 }
 
-// try does something, of which a panic is an error.
+// try calls do, and turns a panic into an error.
 func (g *Guard) try(do func() error) (err error) {
 	defer g.caught(&err)
 	return do()
@@ -245,7 +253,7 @@ func (g *Guard) try(do func() error) (err error) {
 // target no longer has. It fails before the first change where target names an object that
 // exists and is not the owner's.
 func (g *Guard) Update(original, target kube.ResourceList, _ bool) (result *kube.Result, err error) {
-	result = &kube.Result{} // which Helm looks into with an error, too
+	result = &kube.Result{} // Helm reads it even with an error
 	defer g.caught(&err)
 	ask(original)
 	ask(target)
@@ -257,18 +265,21 @@ func (g *Guard) Update(original, target kube.ResourceList, _ bool) (result *kube
 	return result, err
 }
 
-// UpdateThreeWayMerge is Update: what is in the way of an installation is for the guard to judge.
+// UpdateThreeWayMerge is Update. Helm calls it where an installation takes objects over, which the guard judges
+// anyway.
 func (g *Guard) UpdateThreeWayMerge(original, target kube.ResourceList, force bool) (*kube.Result, error) {
 	return g.Update(original, target, force)
 }
 
-// Apply brings the objects from what previous says to what desired says, or whole: none if one is in the way. It returns what it changed, also with an error.
+// Apply brings the objects from previous to desired, and returns what it has changed, also with an error. With
+// whole, it changes nothing if an object is in the way.
 func (g *Guard) Apply(previous, desired string, whole bool) ([]Change, error) {
 	changes, missing, err := g.applyKnown(previous, desired, whole)
 	return changes, errors.Join(missing, err)
 }
 
-// applyKnown is Apply with, by itself, why it has not applied all of desired.
+// applyKnown is Apply, but returns separately, as missing, that the cluster does not serve some kinds of
+// desired.
 func (g *Guard) applyKnown(previous, desired string, whole bool) (changes []Change, missing, err error) {
 	before, err := g.build(previous)
 	if unlessUnknown(err) != nil {
@@ -282,14 +293,14 @@ func (g *Guard) applyKnown(previous, desired string, whole bool) (changes []Chan
 	return changes, missing, err
 }
 
-// RollBack brings the objects from what the manifest of a failed upgrade says back to what the one before says.
+// RollBack brings the objects from the manifest of a failed upgrade back to the one before it.
 func (g *Guard) RollBack(failed, previous string) error {
 	g.rollsBack = true
-	_, _, err := g.applyKnown(failed, previous, false) // for what is missing it has not failed
+	_, _, err := g.applyKnown(failed, previous, false) // the upgrade has not failed for missing kinds
 	return err
 }
 
-// Compare returns what Apply would change, and changes nothing. Children are then as Apply would leave them.
+// Compare returns what Apply would change, and changes nothing. Children then lists what Apply would leave.
 func (g *Guard) Compare(manifest string) ([]Change, error) {
 	target, missing := g.build(manifest)
 	if unlessUnknown(missing) != nil {
@@ -300,7 +311,8 @@ func (g *Guard) Compare(manifest string) ([]Change, error) {
 	return changes, errors.Join(missing, err, bringErr)
 }
 
-// Judge fails if an object of a manifest may not be brought to what it says, because it is somebody else's or, where that is rehearsed, the API server would not take it.
+// Judge fails if an object of a manifest is somebody else's or, with RehearsesFirst, the API server would not
+// take it.
 func (g *Guard) Judge(manifest string) error {
 	resources, err := g.Peek(manifest)
 	if err != nil {
@@ -313,7 +325,7 @@ func (g *Guard) Judge(manifest string) error {
 	return err
 }
 
-// Present are those objects of a manifest that are there and the owner's.
+// Present are the objects of a manifest that exist and are the owner's.
 func (g *Guard) Present(manifest string) ([]object.Child, error) {
 	resources, err := g.build(manifest)
 	if err != nil {
@@ -342,7 +354,8 @@ func (g *Guard) leftIn(previous, live, desired *unstructured.Unstructured) objec
 	return object.LeftTo(previous, live, desired, g.plan.Ignored, wasScaled, g.plan.Scalable)
 }
 
-// Delete removes those of resources that the owner owns, and reports the others. Helm asks for hooks, and for what the manifest of the record does not keep.
+// Delete deletes those of resources that the owner owns, and reports the others. Helm calls it for hooks, and
+// at an uninstallation for what the manifest does not keep.
 func (g *Guard) Delete(resources kube.ResourceList) (*kube.Result, []error) {
 	g.Undeleted = g.try(func() error { return g.removeAll(resources, false, none) })
 	if g.Undeleted != nil {
@@ -351,13 +364,15 @@ func (g *Guard) Delete(resources kube.ResourceList) (*kube.Result, []error) {
 	return &kube.Result{Deleted: resources}, nil
 }
 
-// DeleteWithPropagationPolicy is Delete: by default, which is all that is asked for, Helm deletes in the background, too.
+// DeleteWithPropagationPolicy is Delete. Helm only ever asks for background deletion here, which is what Delete
+// does.
 func (g *Guard) DeleteWithPropagationPolicy(resources kube.ResourceList, _ metav1.DeletionPropagation) (*kube.Result, []error) {
 	return g.Delete(resources)
 }
 
-// Keep takes the owner references off those objects of a manifest that are to be kept, before an uninstallation: what an older version of the
-// operator has made, or the chart keeps since a short while ago, would go with the owner.
+// Keep removes, before an uninstallation, the owner references of those objects of a manifest that are to be
+// kept. Objects that an older version of the operator has made, or that the chart keeps only since a short
+// while, would be garbage-collected with the owner.
 func (g *Guard) Keep(manifest string) error {
 	resources, err := g.build(manifest)
 	if err != nil {
@@ -367,7 +382,8 @@ func (g *Guard) Keep(manifest string) error {
 	return g.removeAll(kept, false, func(*unstructured.Unstructured) bool { return true })
 }
 
-// DeleteLeft deletes the objects of Plan.Left before an uninstallation, which deletes those of the newest revision.
+// DeleteLeft deletes the objects of Plan.Left before an uninstallation, which itself deletes those of the
+// newest revision.
 func (g *Guard) DeleteLeft() error {
 	left, err := g.left()
 	if err != nil {
@@ -403,7 +419,8 @@ func (g *Guard) left() (kube.ResourceList, error) {
 	return left, nil
 }
 
-// CheckPlace fails if a release may not have an object there: it is elsewhere than beside its custom resource, or in no namespace, and nobody allows that.
+// CheckPlace fails if a release may not have an object there: in another namespace than its custom resource, or
+// cluster-scoped where the platform does not allow that.
 func (g *Guard) CheckPlace(info *resource.Info) error {
 	if !info.Namespaced() {
 		return g.plan.Allow.InNoNamespace(g.owner, info.Mapping.GroupVersionKind.GroupKind(), info.Name)
@@ -417,8 +434,8 @@ func (g *Guard) CheckPlace(info *resource.Info) error {
 // owns is whether an object is the owner's.
 func (g *Guard) owns(live metav1.Object) bool { return object.Owned(live, g.owner, g.unowned) }
 
-// adopt makes an object the owner's, and one of its Helm release: the marks are Helm's own, for those who look at the cluster
-// with Helm.
+// adopt marks an object as the owner's, and as of its Helm release: Helm's own marks, for those who look at the
+// cluster with Helm.
 func (g *Guard) adopt(obj metav1.Object) {
 	object.Adopt(obj, g.owner)
 	obj.SetLabels(labels.Merge(obj.GetLabels(), labels.Set{object.HelmLabel: "Helm"}))
@@ -434,7 +451,7 @@ func (g *Guard) live(info *resource.Info) (*unstructured.Unstructured, error) {
 	return content(live), nil
 }
 
-// said is what may be told of an error of a request about an object.
+// said is the error of a request about an object as it may be shown.
 func said(info *resource.Info, err error) error {
 	if err != nil && info.Mapping.GroupVersionKind.GroupKind() == object.Secret.GroupKind() {
 		return object.Discreet(err)
@@ -442,7 +459,7 @@ func said(info *resource.Info, err error) error {
 	return object.Unquoted(err)
 }
 
-// content of an object: Build, and what it asks the API server with, know no other type.
+// content of an object: Build and the API server's answers have no other type.
 func content(obj runtime.Object) *unstructured.Unstructured { return obj.(*unstructured.Unstructured) }
 
 func describe(info *resource.Info) string {

@@ -18,7 +18,7 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// createHooks makes hooks, which are no part of the release: they come and go.
+// createHooks creates hooks, which are not part of the release.
 func (g *Guard) createHooks(hooks kube.ResourceList) (*kube.Result, error) {
 	made, err := g.Client.Create(hooks)
 	if apierrors.IsAlreadyExists(err) {
@@ -37,9 +37,11 @@ func (g *Guard) createHooks(hooks kube.ResourceList) (*kube.Result, error) {
 	return made, err
 }
 
-// clearRun makes room for hooks that are to be made. Helm itself deletes what is there of a hook only where its delete policy is before-hook-creation, the default. With another
-// one, what an attempt has left that failed or was killed would be in the way of each further one. So this deletes the owner's Jobs and Pods of these names, which have run, be it as
-// objects that the chart has made hooks of since; and any other hook whose policy is hook-succeeded, which was not to stay.
+// clearRun makes room for hooks that are to be created. With the delete policy before-hook-creation, the
+// default, Helm deletes an existing hook itself. With another one, what a failed or killed attempt has left
+// would be in the way of each further attempt. So this deletes the owner's Jobs and Pods of these names, which
+// have run, even if they were ordinary objects of the chart before; and other hooks with the policy
+// hook-succeeded, which were not to stay.
 func (g *Guard) clearRun(hooks kube.ResourceList) error {
 	for _, info := range hooks {
 		live, err := g.live(info)
@@ -74,7 +76,7 @@ func (g *Guard) WatchUntilReady(resources kube.ResourceList, timeout time.Durati
 	})
 }
 
-// awaited are those of hooks that Helm waits for.
+// awaited are the hooks that Helm waits for.
 func awaited(hooks kube.ResourceList) kube.ResourceList {
 	return hooks.Filter(func(info *resource.Info) bool {
 		kind := info.Mapping.GroupVersionKind.GroupKind()
@@ -90,7 +92,8 @@ func names(resources kube.ResourceList) string {
 	return strings.Join(names, ", ")
 }
 
-// checkStay fails if a hook is gone, which Helm takes for its success: somebody has deleted it before its end, unless it is to go by itself after that.
+// checkStay fails if a hook is gone, which Helm counts as its success: somebody has deleted it before its end,
+// unless it has a TTL.
 func (g *Guard) checkStay(hooks kube.ResourceList) error {
 	for _, info := range hooks {
 		if _, expires, _ := unstructured.NestedInt64(content(info.Object).Object, "spec", "ttlSecondsAfterFinished"); expires {
@@ -103,7 +106,8 @@ func (g *Guard) checkStay(hooks kube.ResourceList) error {
 	return nil
 }
 
-// hookFailed says which hook it was, and where to look: of one that takes too long, Helm says only that it timed out.
+// hookFailed adds to an error of Helm's which hook it was, and where to look: of a timeout, Helm says no more
+// than that.
 func hookFailed(hooks kube.ResourceList, timeout time.Duration, err error) error {
 	if err == nil || len(hooks) == 0 {
 		return err
@@ -113,19 +117,19 @@ func hookFailed(hooks kube.ResourceList, timeout time.Duration, err error) error
 		logs = append(logs, fmt.Sprintf("kubectl -n %s logs %s/%s", info.Namespace, strings.ToLower(info.Mapping.GroupVersionKind.Kind), info.Name))
 	}
 	if first := errors.Unwrap(err); first != nil {
-		err = first // without the number of errors, and in one line
+		err = first // without Helm's count of errors, and on one line
 	}
 	return fmt.Errorf("hook %s"+ofAHook+"%s: %w: see %s", names(hooks), timeout, err, strings.Join(logs, ", "))
 }
 
-// ofAHook is how the error of a hook is known: Helm makes a text of it.
+// ofAHook marks the error of a hook, which Helm turns into a string.
 const ofAHook = " has not succeeded within "
 
-// IsOfAHook is whether an action has failed because a hook has.
+// IsOfAHook is whether an action has failed because of a hook.
 func IsOfAHook(err error) bool { return err != nil && strings.Contains(err.Error(), ofAHook) }
 
-// hookInTheWay is why a hook can't be made where an object of its name is kept, or somebody else's, nil where none is. Who deletes by hand what is kept has it put back until the
-// upgrade has succeeded.
+// hookInTheWay is why a hook cannot be created where an object of its name is somebody else's, or is kept; else
+// nil. To delete a kept one by hand does not help: it is put back until the upgrade has succeeded.
 func (g *Guard) hookInTheWay(hooks kube.ResourceList) error {
 	for _, info := range hooks {
 		live, err := g.live(info)
@@ -140,7 +144,8 @@ func (g *Guard) hookInTheWay(hooks kube.ResourceList) error {
 	return nil
 }
 
-// WaitForDelete waits until an old hook is gone, if it is the owner's: of another's, and of what is kept, nothing was deleted.
+// WaitForDelete waits until an old hook of the owner's is gone. What is somebody else's, or kept, was not
+// deleted.
 func (g *Guard) WaitForDelete(resources kube.ResourceList, timeout time.Duration) (err error) {
 	defer g.caught(&err)
 	var owned kube.ResourceList
@@ -159,21 +164,24 @@ func (g *Guard) WaitForDelete(resources kube.ResourceList, timeout time.Duration
 	return g.await(names(owned)+" to be gone", g.plan.IsDeleted, func() error { return g.Client.WaitForDelete(owned, timeout) })
 }
 
-// GetPodList finds no pod whose log Helm could print for a hook that asks for that: the operator has no right on logs, its own log is no place for them, and
-// Helm, to which the library says no place either, would end in a panic.
+// GetPodList finds no pods, whose logs Helm would print for a hook that asks for that. The operator has no
+// right to read logs, and its own log is no place for them. Besides, the library gives Helm no writer for them,
+// so that it would panic.
 func (g *Guard) GetPodList(string, metav1.ListOptions) (*corev1.PodList, error) {
 	return &corev1.PodList{}, nil
 }
 
 const (
-	// tellAfter is how long an action waits before it says what for: most hooks have ended by then, and to say so costs a write.
+	// tellAfter is how long an action waits before the status says what for: most hooks have ended by then, and
+	// each such status is a write.
 	tellAfter = 2 * time.Second
-	// deletedPoll is how often it looks, into the cache, whether its custom resource is deleted.
+	// deletedPoll is how often the cache is asked whether the custom resource was deleted.
 	deletedPoll = time.Second
 )
 
-// await gives the slot to others while wait, for a hook or a deletion, runs, and ends with the operator, of which Helm would not hear, or if abandon says so: a custom resource
-// that somebody deletes would stay until the end of a hook that has none.
+// await calls wait, for a hook or a deletion, and lends the slot to others meanwhile. It returns early when the
+// operator ends, which Helm would not notice, and when abandon says so: a custom resource that was deleted
+// would otherwise stay as long as a hook that never ends.
 func (g *Guard) await(what string, abandon func() bool, wait func() error) error {
 	g.slots.Give(g.owner.GetNamespace())
 	defer func() { _ = g.slots.Take(context.Background(), g.owner.GetNamespace()) }() // which has no end
@@ -189,7 +197,7 @@ func (g *Guard) await(what string, abandon func() bool, wait func() error) error
 			return err
 		case <-late.C:
 			g.plan.Waiting(what)
-			defer g.plan.Waiting("") // there is one such time
+			defer g.plan.Waiting("") // at most once: the timer fires once
 		case <-poll.C:
 			if abandon() {
 				g.Abandoned = true

@@ -10,13 +10,15 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// inTheWay is why an object that exists and is somebody else's is left alone.
+// inTheWay is the error for an existing object that is somebody else's.
 func (g *Guard) inTheWay(info *resource.Info, live *unstructured.Unstructured) error {
 	return object.InTheWay(info.Mapping.GroupVersionKind.Kind, live, g.owner)
 }
 
-// checkOwner fails if a live object is in the way: it is not the owner's, and not to be inherited either. That is what nobody owns
-// and what is marked as of this release, where a release begins or the object is to be kept; or what is given to the owner. Who has marked it so could do with it as they like.
+// checkOwner fails if a live object is in the way: it is not the owner's and may not be taken over either. That
+// may be an object given to the owner, and one that nobody owns and that is marked as of this release, if a
+// release begins or the object is to be kept. Whoever could write these marks could do anything with the object
+// anyway.
 func (g *Guard) checkOwner(info *resource.Info, live *unstructured.Unstructured) error {
 	if g.owns(live) {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// sayOfItems gives the items of a List its annotations about hooks and policies, where they have none of these. Helm takes it for one object and reads only its own;
-// the cluster has the items.
+// sayOfItems copies a List's annotations about hooks and policies to its items, unless they have their own.
+// Helm treats a List as one object and reads only its annotations; the cluster has only the items.
 func sayOfItems(manifest string, resources kube.ResourceList) {
 	if !strings.Contains(manifest, "List") {
 		return

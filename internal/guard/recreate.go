@@ -19,17 +19,18 @@ import (
 )
 
 const (
-	// goneTimeout bounds how long an object that is deleted may be kept by its finalizers, before the action fails and is tried
+	// goneTimeout bounds how long finalizers may keep a deleted object before the action fails and is tried
 	// again.
 	goneTimeout = 30 * time.Second
-	// soonGone is for how long that takes no place of those who wait: most go at once.
+	// soonGone is for how long the wait needs no place for waiting: most objects go at once.
 	soonGone = time.Second
 	gonePoll = 100 * time.Millisecond
-	// toldCauses bounds how many of the causes of a refusal are told.
+	// toldCauses bounds how many causes of a refusal are shown.
 	toldCauses = 5
 )
 
-// Unchangeable is why an object cannot become what the chart wants as long as it is there: it is for people to delete.
+// Unchangeable is the error for an object that cannot be changed to what the chart wants, and that people have
+// to delete.
 type Unchangeable struct {
 	Err    error
 	Object object.Child
@@ -37,26 +38,28 @@ type Unchangeable struct {
 
 func (u *Unchangeable) Error() string { return u.Err.Error() }
 
-// errHeadless is what the API server does not say of a Service.
+// errHeadless is why a Service cannot be changed, where the API server would not say so.
 var errHeadless = errors.New("spec.clusterIP: None stays as long as the Service is there")
 
-// recreate deletes an object that the API server does not let become what the chart wants, and makes it anew, where the kind may
-// be. refused is what the API server says. It is asked first whether it would take the object if it was new: what it never takes
-// is no reason to delete what is there.
+// recreate deletes an object that the API server does not let become what the chart wants, and creates it anew,
+// if the kind allows that. refused is the API server's answer. A dry run first asks whether a new object would
+// be accepted: for what never is, the existing object must not be deleted.
 func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.Unstructured, error) {
 	anew := object.Anew(t.previous, t.live, t.desired, t.left)
 	made, err := g.rehearseAnew(t, anew)
 	if err != nil && causes(err) == causes(refused) {
 		return nil, refused
 	}
-	if err != nil { // a quota that is full, or a node port that the one in its place has: what is deleted first may not come back
+	// It may be for a full quota, or a node port that the existing object has: once deleted, it might not come
+	// back.
+	if err != nil {
 		return nil, fmt.Errorf("%w. Nor is it made anew, for the API server would not take another one: %w", refused, err)
 	}
 	why, kind := causes(refused), t.info.Mapping.GroupVersionKind.GroupKind()
 	refusal := fmt.Sprintf("%s cannot be changed to what the chart wants (%s)", describe(t.info), why)
 	unchangeable := func(format string, args ...any) error {
 		err := fmt.Errorf(format, args...)
-		if g.rollsBack || g.Unchangeable != nil { // it is not what the upgrade has failed for
+		if g.rollsBack || g.Unchangeable != nil { // then this is not why the upgrade has failed
 			return err
 		}
 		named := object.Named(t.live)
@@ -88,7 +91,8 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 	return content(created), nil
 }
 
-// rehearseAnew is what the API server would make of an object in the place of the live one, nil with why it would take none, for a quota, say.
+// rehearseAnew is what the API server would make of a new object in place of the live one, or why it would take
+// none.
 func (g *Guard) rehearseAnew(t *target, anew *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	probe := anew.DeepCopy()
 	probe.SetName("dry-run-" + string(t.live.GetUID())) // its own name is taken
@@ -101,10 +105,10 @@ func (g *Guard) rehearseAnew(t *target, anew *unstructured.Unstructured) (*unstr
 	return made, nil
 }
 
-// leaveThem is what to do about fields that cannot be changed, for all kinds.
+// leaveThem is the advice about immutable fields for all kinds.
 const leaveThem = "leave these fields to others (driftDetection.ignore in watches.yaml)"
 
-// remedy is what to do about an object that cannot be changed, and is of a kind that is not made anew.
+// remedy is the advice about an object that cannot be changed and whose kind is not made anew.
 func remedy(kind schema.GroupKind) string {
 	if kind == object.Claim {
 		return "have the spec ask for what it has, or " + leaveThem + ". What is stored in it is lost with it"
@@ -116,13 +120,14 @@ func remedy(kind schema.GroupKind) string {
 	return text
 }
 
-// takesClaims is whether the claims of a StatefulSet, which are owned by it then, are deleted with it.
+// takesClaims is whether the claims of a StatefulSet are deleted with it: then it owns them.
 func takesClaims(live *unstructured.Unstructured) bool {
 	policy, _, _ := unstructured.NestedString(live.Object, "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted")
 	return policy == string(appsv1.DeletePersistentVolumeClaimRetentionPolicyType)
 }
 
-// isUnobserved is whether an object's controller, where it has one, has not yet done what the object says. That of a StatefulSet takes claims away from its deletion only then.
+// isUnobserved is whether an object's controller has not yet seen its present spec. The controller of a StatefulSet
+// takes its owner references off the claims only once it has.
 func isUnobserved(live *unstructured.Unstructured) bool {
 	observed, isKnown, _ := unstructured.NestedInt64(live.Object, "status", "observedGeneration")
 	return isKnown && observed < live.GetGeneration()
@@ -160,7 +165,7 @@ func (g *Guard) takeOut(t *target) error {
 	})
 }
 
-// causes are the fields of an object that the API server does not take, and why.
+// causes are the fields that the API server refuses, and why.
 func causes(refused error) string {
 	named := object.Causes(refused)
 	if object.IsDiscreet(refused) || len(named) == 0 {

@@ -8,10 +8,11 @@ import (
 	"sync"
 )
 
-// Slots bound how many actions of a kind run at once. An action that waits for a hook gives its slot
-// to another: for minutes it needs nothing, and a few hooks that never end would hold up everybody.
+// Slots bound how many actions of a kind run at once. An action that waits for a hook lends its slot to
+// another: for minutes it does nothing, and a few hooks that never end would hold up everybody.
 //
-// Of those that wait, one of the namespace with the fewest slots is next: the many custom resources of another one would all be acted on before.
+// Of those that wait for a slot, one of the namespace with the fewest slots is next. Otherwise a namespace with
+// many custom resources would hold up all others.
 type Slots struct {
 	mu      sync.Mutex
 	free    int

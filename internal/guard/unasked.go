@@ -15,8 +15,9 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// unasked is the client of an object for which Helm asks before it hands it over. That is a request for nothing: the guard looks at the objects of an
-// upgrade anyway, and those of an installation are mostly not there, which the API server says when they are made.
+// unasked is the client of an object for which Helm looks before it hands it over. These requests would be for
+// nothing: the guard looks at the objects of an upgrade anyway, and those of an installation mostly do not
+// exist, which their creation shows.
 type unasked struct{ resource.RESTClient }
 
 // Get asks nobody, and finds nothing.
@@ -33,7 +34,7 @@ func (notFound) RoundTrip(request *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusNotFound, Body: http.NoBody, Request: request}, nil
 }
 
-// leaveUnasked has Helm find none of resources. Hooks are none of what it asks for.
+// leaveUnasked has Helm find none of resources. Hooks are left out: Helm does not look for them.
 func leaveUnasked(resources kube.ResourceList) {
 	for _, info := range resources {
 		if !object.IsHook(content(info.Object)) {
@@ -42,7 +43,7 @@ func leaveUnasked(resources kube.ResourceList) {
 	}
 }
 
-// ask has resources found again.
+// ask restores the clients of resources.
 func ask(resources kube.ResourceList) {
 	for _, info := range resources {
 		if client, ok := info.Client.(unasked); ok {
@@ -51,8 +52,9 @@ func ask(resources kube.ResourceList) {
 	}
 }
 
-// makeAll makes the objects of an installation without a look. If one is there already, all are looked at before anything else is done, as in an upgrade;
-// and where it is somebody else's, those that were made a moment ago go again. So they do where the operator has no right even to look.
+// makeAll creates the objects of an installation without a look. If one exists already, or the operator lacks a
+// right, all are looked at before anything else is done, as in an upgrade. If one is somebody else's, those
+// just created are deleted again.
 func (g *Guard) makeAll(resources kube.ResourceList) error {
 	targets := absent(resources)
 	for _, t := range targets {
@@ -73,7 +75,7 @@ func (g *Guard) makeAll(resources kube.ResourceList) error {
 	return err
 }
 
-// takeBack deletes what was made of targets, the last first, and returns why.
+// takeBack deletes what was created for targets, the last first, and returns why.
 func (g *Guard) takeBack(targets []*target, why error) error {
 	for _, t := range slices.Backward(targets) {
 		if t.made == nil {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// accountSecretLists are the lists of a ServiceAccount to which OpenShift appends Secrets that it makes for it, and appends further ones where these are gone.
+// accountSecretLists are the lists of a ServiceAccount to which OpenShift appends Secrets that it makes for it,
+// and appends further ones where these are gone.
 var accountSecretLists = []string{"imagePullSecrets", "secrets"}
 
 // accountSecret is how these are named after that of the account.

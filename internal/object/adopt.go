@@ -12,11 +12,13 @@ import (
 )
 
 const (
-	// AdoptFor is the annotation by which an object that nobody owns is given to the custom resource that it names, as Recipient does. Who may write it may write the
-	// object. It counts where Allow.Adopt is set, and is gone once it was used.
+	// AdoptFor is the annotation that gives an object that nobody owns to the custom resource that it names, as
+	// Recipient does. Whoever may write it may write the object anyway. It counts where Allow.Adopt is set, and
+	// is removed when it was used.
 	AdoptFor = "webapp.demo.welcome.domain/adopt-for"
-	// adopted is the annotation of an object that was taken over, and is part of no release that was applied so far: with the UID of who took it,
-	// and the last revision that was applied before. As long as that is the last one, the object is given back, and not deleted, should nothing come of the release.
+	// adopted is the annotation of an object that was taken over for a release that is not applied yet: the UID
+	// of the custom resource, and the last revision applied before. If the release comes to nothing, that is
+	// still the last one, and the object is given back instead of deleted.
 	adopted = "webapp.demo.welcome.domain/adopted"
 )
 
@@ -30,7 +32,7 @@ func IsGiven(obj metav1.Object, owner client.Object) bool {
 	return obj.GetAnnotations()[AdoptFor] == Recipient(owner)
 }
 
-// CheckGiven is why owner may not take over an object, which goes on from "it ...", empty if it may: it is given to owner, and nobody's.
+// CheckGiven is why owner may not take over an object, in words that follow "it", empty if it may.
 func CheckGiven(obj metav1.Object, owner client.Object) string {
 	owners := obj.GetOwnerReferences()
 	switch {
@@ -40,7 +42,7 @@ func CheckGiven(obj metav1.Object, owner client.Object) string {
 		return fmt.Sprintf("it is owned by %s %s", Cut(owners[0].Kind, toldOfOthers), Cut(owners[0].Name, toldOfOthers))
 	case obj.GetDeletionTimestamp() != nil:
 		return "it is being deleted"
-	case obj.GetAnnotations()[AdoptFor] == "": // the last two: who writes it is not told another reason then
+	case obj.GetAnnotations()[AdoptFor] == "": // these two come last: once the annotation is right, there is no other reason
 		return fmt.Sprintf("it has no annotation %s=%s", AdoptFor, Recipient(owner))
 	case !IsGiven(obj, owner):
 		return fmt.Sprintf("its annotation %s names %s, and not %s", AdoptFor, Cut(obj.GetAnnotations()[AdoptFor], toldOfOthers), Recipient(owner))
@@ -60,18 +62,19 @@ func MarkAdopted(obj metav1.Object, owner client.Object, revision int) {
 	obj.SetAnnotations(labels.Merge(obj.GetAnnotations(), labels.Set{adopted: after(owner, revision)}))
 }
 
-// JustAdopted is whether an object was taken over for a release of which nothing has come yet: revision is still the one that was applied last.
+// JustAdopted is whether an object was taken over for a release that is not applied yet: revision is still the
+// last applied one.
 func JustAdopted(obj metav1.Object, owner client.Object, revision int) bool {
 	return obj.GetAnnotations()[adopted] == after(owner, revision)
 }
 
-// ForgetAdopted takes that mark off an object once something has come of the release.
+// ForgetAdopted removes that mark once the release is applied.
 func ForgetAdopted(obj metav1.Object, owner client.Object, revision int) {
 	annotations := obj.GetAnnotations()
 	if annotations[adopted] == "" || JustAdopted(obj, owner, revision) {
 		return
 	}
-	delete(annotations, adopted) // of a release that is made anew it would become true again
+	delete(annotations, adopted) // once the revisions begin anew, it would match again
 	obj.SetAnnotations(annotations)
 }
 
@@ -79,7 +82,7 @@ func after(owner client.Object, revision int) string {
 	return fmt.Sprintf("%s/%d", owner.GetUID(), revision)
 }
 
-// GiveBack makes an object, which owner has taken over, nobody's again, to be taken over once more.
+// GiveBack undoes owner's take-over of an object, and marks it so that it can be taken over again.
 func GiveBack(obj metav1.Object, owner client.Object) {
 	Disown(obj)
 	obj.SetAnnotations(labels.Merge(obj.GetAnnotations(), labels.Set{AdoptFor: Recipient(owner)}))

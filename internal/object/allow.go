@@ -14,28 +14,32 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Allow is what the authors of custom resources of a kind may ask of controllers that serve others, too. By default, that is
-// nothing: the operator may make an Ingress where they may not, and whoever has a host has its visitors.
+// Allow is what the authors of custom resources of a kind may ask of controllers that serve others, too. By
+// default, that is nothing: the operator may create an Ingress where they may not, and whoever gets a host gets
+// its visitors.
 type Allow struct {
 	// Hosts are host names and addresses. *. at the beginning stands for every name below, * for every host, and
 	// {namespace} for the namespace of the custom resource.
 	Hosts []string `json:"hosts,omitempty"`
 	// Annotations are keys of annotations. * at the end stands for any end.
 	Annotations []string `json:"annotations,omitempty"`
-	// Kinds are those that are not Kubernetes' own, as VirtualService.networking.istio.io: which hosts they ask for, nobody
-	// here knows.
+	// Kinds are those that are not Kubernetes' own, as VirtualService.networking.istio.io: which hosts they ask
+	// for, nobody here knows.
 	Kinds []string `json:"kinds,omitempty"`
 	// Cluster are the kinds of cluster-scoped objects that the chart may make. Their content is the chart's alone.
 	Cluster []ClusterKind `json:"cluster,omitempty"`
-	// Pods are what the pods of the chart may use, of PodSecrets, PodServiceAccounts and PodHost, where a policy bounds what
-	// the operator may make (config/policy). The chart decides whether they do.
+	// Pods are what the pods of the chart may use, of PodSecrets, PodServiceAccounts and PodHost, where a
+	// policy bounds what the operator may make (config/policy). The chart decides whether they do.
 	Pods []string `json:"pods,omitempty"`
-	// Values are those of the chart that are fields of the custom resource although they reach what makes their author more powerful, or
-	// nobody can tell what they reach: image.tag, or image for all that is in it. `make manifests` says which these are.
+	// Values are values of the chart that are fields of the custom resource although they can make its author
+	// more powerful, or nobody can tell: image.tag, or image for all below it. `make manifests` says which
+	// these are.
 	Values []string `json:"values,omitempty"`
-	// Options are what authors may set by annotations as the stock Helm operators have them, of OptionDisableHooks and OptionReconcilePeriod.
+	// Options are what authors may set by annotations as the stock Helm operators have them, of
+	// OptionDisableHooks and OptionReconcilePeriod.
 	Options []string `json:"options,omitempty"`
-	// Adopt is whether custom resources may take over objects that nobody owns, as what `helm install` has made, where these say so by the annotation AdoptFor.
+	// Adopt is whether custom resources may take over objects that nobody owns, as what `helm install` has
+	// made, where these say so by the annotation AdoptFor.
 	Adopt bool `json:"adopt,omitempty"`
 }
 
@@ -53,7 +57,7 @@ const (
 )
 
 const (
-	// everyHost is both what somebody asks for who names none, and the pattern that allows it.
+	// everyHost is what an object that names no host asks for, and the pattern that allows it.
 	everyHost     = "*"
 	hostNamespace = "{namespace}"
 )
@@ -153,7 +157,8 @@ func Asks(o *unstructured.Unstructured) []Ask {
 // HandsOut is whether objects of a kind give rights to somebody.
 func HandsOut(kind schema.GroupKind) bool { return kind.Group == rbacv1.GroupName }
 
-// contentOf is all that an object says, but for its chart's version and what a chart makes up anew each time.
+// contentOf is the content of an object without the chart's version and what charts generate anew at each
+// rendering.
 func contentOf(o *unstructured.Unstructured) string {
 	if kind := o.GetKind(); HandsOut(o.GroupVersionKind().GroupKind()) && (kind == "Role" || kind == "RoleBinding") { // nobody obeys their labels
 		content, _ := json.Marshal([]any{o.Object["rules"], o.Object["roleRef"], o.Object["subjects"]})
@@ -172,8 +177,9 @@ func contentOf(o *unstructured.Unstructured) string {
 	return string(content)
 }
 
-// annotationAsks looks for annotations wherever they are: in an object, its template of pods, its template of objects with
-// a template of pods, and whatever a kind hands on. Helm's own of the object itself are no chart's to say: whatever it says, the operator writes them.
+// annotationAsks finds annotations wherever they are: in an object, in its pod template, in its template of
+// objects with a pod template, and in whatever else a kind hands on. Helm's own on the object itself do not
+// count: the operator overwrites them.
 func annotationAsks(name, path string, value any) []Ask {
 	var asks []Ask
 	switch value := value.(type) {
@@ -233,7 +239,7 @@ func hostsOf(o *unstructured.Unstructured) (hosts []string, known bool) {
 		schema.GroupKind{Group: "gateway.networking.k8s.io", Kind: "TLSRoute"}:
 		orEvery(spec["hostnames"])
 	case schema.GroupKind{Group: "route.openshift.io", Kind: "Route"}:
-		claim(spec["host"]) // none is one that the router makes of name and namespace
+		claim(spec["host"]) // without a host, the router makes one of name and namespace
 		claim(spec["subdomain"])
 		if policy := spec["wildcardPolicy"]; policy != nil && policy != "None" {
 			claim(everyHost)
@@ -283,7 +289,9 @@ func (a Allow) allows(namespace string, ask Ask) bool {
 	case "kind":
 		return slices.Contains(a.Kinds, ask.key) || slices.ContainsFunc(a.Cluster, func(c ClusterKind) bool { return c.Kind == ask.key })
 	default:
-		return false // what holds for a whole cluster is no author's to say; nor are rights, which the operator may hand out for another kind
+		// What concerns the whole cluster is not for authors to say, nor are rights, which the operator may
+		// hand out for another kind.
+		return false
 	}
 }
 

@@ -35,8 +35,9 @@ func (a Allow) allowing(asks []Ask) Allow {
 	return a
 }
 
-// ForChart is a with what allows all that a chart makes for owner, which says nothing, and for others the same kinds of objects. Hosts and annotations are the
-// chart's own there, and need no word; nor do Secrets of pods where the chart may make Secrets. The error is what takes more than a word, a line each.
+// ForChart is a with what allows all that a chart makes for owner, which says nothing, and for others the same
+// kinds of objects. Hosts and annotations are the chart's own there, and need no word; nor do Secrets of pods
+// where the chart may make Secrets. The error is what takes more than a word, a line each.
 func (a Allow) ForChart(owner metav1.Object, objects []*unstructured.Unstructured, secrets bool) (Allow, error) {
 	var more []error
 	for _, o := range objects {

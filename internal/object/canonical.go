@@ -34,7 +34,8 @@ func Canonical(rendered *unstructured.Unstructured) *unstructured.Unstructured {
 	return canonical
 }
 
-// DropServers drops of an object's metadata what only the API server writes: kubectl get -o yaml shows it, and so it comes into charts.
+// DropServers drops of an object's metadata what only the API server writes: kubectl get -o yaml shows it, and
+// so it comes into charts.
 func DropServers(o *unstructured.Unstructured) {
 	for _, key := range []string{"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"} {
 		unstructured.RemoveNestedField(o.Object, "metadata", key)

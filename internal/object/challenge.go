@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// isChallenge is whether a path of an Ingress is cert-manager's, which adds one for as long as it has to prove that a host is
-// its own (acme.cert-manager.io/http01-edit-in-place).
+// isChallenge is whether a path of an Ingress is cert-manager's, which adds one for as long as it has to prove
+// that a host is its own (acme.cert-manager.io/http01-edit-in-place).
 func isChallenge(path any) bool {
 	at, _ := field(path, "path").(string)
 	service, _ := field(field(field(path, "backend"), "service"), "name").(string)

@@ -12,8 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// endless finds quantities that take seconds to minutes, and up to gigabytes, to be parsed: resource.ParseQuantity writes all of their digits out. Short ones with
-// a large exponent it does not, so that the API server stores them, until they are added or compared.
+// endless finds quantities that take seconds to minutes, and up to gigabytes, to be parsed:
+// resource.ParseQuantity writes all of their digits out. Short ones with a large exponent it does not, so that
+// the API server stores them, until they are added or compared.
 var endless = regexp.MustCompile(`^[+-]?[0-9.]+[eE]-[0-9]{5,}$|^[+-]?[0-9.]{18,}[eE]\+?[0-9]{5,}$`)
 
 // exponent finds quantities that are not to be added or compared.
@@ -31,8 +32,8 @@ func quantityOf(text string) (float64, bool) {
 	return quantity.AsApproximateFloat64(), err == nil
 }
 
-// Check is why an object is not to be made as a chart has it, nil if it may be: for what the API server refuses, and would not be told, and for what nobody should
-// have to read.
+// Check is why an object is not to be made as a chart has it, nil if it may be: for what the API server
+// refuses, and would not be told, and for what nobody should have to read.
 func Check(o *unstructured.Unstructured) error {
 	if name := field(o.Object["metadata"], "name"); name != nil && o.GetName() == "" && name != "" {
 		return fmt.Errorf("%s \"%v\": its name is not a string", o.GetKind(), name)
@@ -65,7 +66,8 @@ func Check(o *unstructured.Unstructured) error {
 	return nil
 }
 
-// isLeft is whether Helm makes a hook and looks for it no more once that has succeeded. By default, it deletes the one of before.
+// isLeft is whether Helm makes a hook and looks for it no more once that has succeeded. By default, it deletes
+// the one of before.
 func isLeft(hook *unstructured.Unstructured) bool {
 	return strings.TrimSpace(hook.GetAnnotations()[release.HookDeleteAnnotation]) == release.HookFailed.String()
 }

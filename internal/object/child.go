@@ -25,13 +25,14 @@ type Child struct {
 	ResourceVersion string `json:"resourceVersion,omitempty"`
 	// UID of an object that carries no owner reference: by it the custom resource knows it as its own. Empty for others.
 	UID types.UID `json:"uid,omitempty"`
-	// Expires is whether it goes by itself some time after it is done, as a Job with ttlSecondsAfterFinished does, and Expired whether it was seen to have
-	// gone: it is not made again, or it would run for ever. Failed is whether it was seen to have failed before.
+	// Expires is whether it goes by itself some time after it is done, as a Job with ttlSecondsAfterFinished
+	// does, and Expired whether it was seen to have gone: it is not made again, or it would run for ever.
+	// Failed is whether it was seen to have failed before.
 	Expires bool `json:"expires,omitempty"`
 	Expired bool `json:"expired,omitempty"`
 	Failed  bool `json:"failed,omitempty"`
-	// Scaled is whether its replicas were left to who scales it. They stay so when somebody edits them: other work on the object would else bring them down to
-	// the chart's default, weeks later.
+	// Scaled is whether its replicas were left to who scales it. They stay so when somebody edits them: other
+	// work on the object would else bring them down to the chart's default, weeks later.
 	Scaled bool `json:"scaled,omitempty"`
 }
 
@@ -65,8 +66,8 @@ func ChildOf(applied, desired *unstructured.Unstructured, left Left, rules Ignor
 	return child
 }
 
-// Intact is whether an object of the cache is as c was applied, but for what is left to others: owner's, with an owner reference unless it
-// is kept or cluster-scoped. key is that of ChildOf.
+// Intact is whether an object of the cache is as c was applied, but for what is left to others: owner's, with
+// an owner reference unless it is kept or cluster-scoped. key is that of ChildOf.
 func (c Child) Intact(slim *unstructured.Unstructured, owner client.Object, key Key) bool {
 	fingerprint := CachedFingerprint(slim)
 	if IsSecret(slim) {
@@ -86,7 +87,8 @@ func (c Child) Same(other Child) bool {
 	return c.APIVersion == other.APIVersion && c.Kind == other.Kind && c.Name == other.Name
 }
 
-// SameInAnyVersion is whether two children stand for the same object, which may have been made by different versions of its API.
+// SameInAnyVersion is whether two children stand for the same object, which may have been made by different
+// versions of its API.
 func (c Child) SameInAnyVersion(other Child) bool {
 	kind := func(c Child) schema.GroupKind { return schema.FromAPIVersionAndKind(c.APIVersion, c.Kind).GroupKind() }
 	return kind(c) == kind(other) && c.Name == other.Name

@@ -14,12 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ClusterKind is a kind of cluster-scoped objects that a chart may make, by names that tell for which custom resource they are.
+// ClusterKind is a kind of cluster-scoped objects that a chart may make, by names that tell for which custom
+// resource they are.
 type ClusterKind struct {
 	// Kind with its group: ClusterRole.rbac.authorization.k8s.io.
 	Kind string `json:"kind"`
-	// Name is what the names are like. {namespace} and {name} are those of the custom resource, and have to be in it: others would have names for each
-	// other. * stands for any text.
+	// Name is what the names are like. {namespace} and {name} are those of the custom resource, and have to be
+	// in it: others would have names for each other. * stands for any text.
 	Name string `json:"name"`
 }
 
@@ -98,7 +99,8 @@ func suggestion(owner metav1.Object, kind schema.GroupKind, name string) (Cluste
 	return one, nil
 }
 
-// patternOf is a pattern by which a cluster-scoped object of owner can be allowed, false if its name does not tell for which custom resource it is.
+// patternOf is a pattern by which a cluster-scoped object of owner can be allowed, false if its name does not
+// tell for which custom resource it is.
 func patternOf(owner metav1.Object, name string) (pattern string, ok bool) {
 	namespaced, named := [2]string{owner.GetNamespace(), "\x00"}, [2]string{owner.GetName(), "\x01"}
 	first := func(text, old, mark string) string { return strings.Replace(text, old, mark, 1) }
@@ -128,8 +130,9 @@ func replaceParts(name, old, mark string) string {
 // namespaceLabel is what Kubernetes has each namespace say, and nobody else can.
 const namespaceLabel = corev1.LabelMetadataName
 
-// CheckReach is why an object may not be that has the API server ask somebody about requests for objects: they have to be those of one namespace only, by
-// a selector. A selector does not hold for cluster-scoped objects, so that the kinds have to be in namespaces; isNamespaced knows.
+// CheckReach is why an object may not be that has the API server ask somebody about requests for objects: they
+// have to be those of one namespace only, by a selector. A selector does not hold for cluster-scoped objects,
+// so that the kinds have to be in namespaces; isNamespaced knows.
 func CheckReach(o *unstructured.Unstructured, namespace string, isNamespaced func(schema.GroupResource) bool) error {
 	if !strings.HasSuffix(o.GetKind(), webhooks) {
 		return nil

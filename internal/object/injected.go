@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// withInjected is what the chart wants of a pod, with what admission has put into the live one's lists: tokens, sidecars, tolerations. Of a pod, hardly anything can
-// be changed, so that without these it would be refused for ever. What previous had and desired no longer has is not kept.
+// withInjected is what the chart wants of a pod, with what admission has added to the lists of the live one:
+// tokens, sidecars, tolerations. Hardly anything of a pod can be changed, so that without these it would be
+// refused for ever. What previous had and desired lacks is not kept.
 func withInjected(previous, live, desired any) any {
 	switch desired := desired.(type) {
 	case map[string]any:
@@ -49,7 +50,8 @@ func withInjectedElements(previous, live, desired []any) []any {
 	return append(with, rest...)
 }
 
-// isElement is whether an element of a list is the one that a chart wants: by the path of a mount, by its name, or by all that the chart says of it.
+// isElement is whether a live element of a list is the wanted one: by its mount path, its name, or else its
+// content.
 func isElement(live, wanted any) bool {
 	for _, key := range []string{"mountPath", "name"} {
 		if name := field(wanted, key); name != nil {
@@ -59,7 +61,7 @@ func isElement(live, wanted any) bool {
 	return says(live, wanted)
 }
 
-// says is whether a value has all that the chart says of it: the API server adds what it gives by default.
+// says is whether a value has all that the chart wants in it. The API server may have added defaults.
 func says(live, wanted any) bool {
 	switch wanted := wanted.(type) {
 	case map[string]any:

@@ -10,12 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Left are the fields of an object that are left to others, whatever the chart wants in them.
+// Left are the fields of an object that are left to others, whatever the chart wants there.
 type Left []pointer
 
-// LeftTo returns what is left to others in live: what rules ignore, replicas that somebody has set by the scale subresource, as
-// autoscalers and kubectl scale do, or had when the object was applied last (wasScaled), where the custom resource does not set them (scalable, which is asked of desired) and
-// what the chart wants has not changed, and what a claim asks for where somebody has made it grow: it can't shrink.
+// LeftTo returns the fields of live that are left to others: those that rules ignore; replicas set by the scale
+// subresource, as autoscalers and kubectl scale do, or left so when the object was last applied (wasScaled), if
+// the custom resource does not set them (scalable) and the chart does not want another number than before; and
+// the size of a claim that somebody has made grow, since it cannot shrink.
 func LeftTo(previous, live, desired *unstructured.Unstructured, rules Ignored, wasScaled bool, scalable func(*unstructured.Unstructured) bool) Left {
 	left := rules.of(desired)
 	count := mustPointer(replicas)
@@ -31,8 +32,8 @@ func LeftTo(previous, live, desired *unstructured.Unstructured, rules Ignored, w
 	return left
 }
 
-// AsAnew are the fields of live, but for its metadata, in which it is not as restored, and what the API server would make anew in its place is as live: whatever the chart
-// wants, admission has the last word there.
+// AsAnew are the fields of live outside its metadata that restored changes but that would be as in live if the
+// object was created anew: whatever the chart wants, admission has the last word there.
 func AsAnew(live, restored, anew *unstructured.Unstructured) (left Left) {
 	for key := range both(live.Object, restored.Object) {
 		if key != "metadata" {
@@ -69,7 +70,8 @@ func asAnew(p pointer, live, restored, anew any) (left Left) {
 	return left
 }
 
-// isGrown is whether a claim asks for more than the chart wants, and not because the chart wanted that before: to want less then is a mistake, of which the API server tells.
+// isGrown is whether a claim asks for more than the chart wants, unless the chart itself wanted that before: to
+// want less is then a mistake, which the API server reports.
 func isGrown(previous, live, desired *unstructured.Unstructured) bool {
 	asked := func(object *unstructured.Unstructured) (quantity float64) {
 		if object == nil {
@@ -83,8 +85,9 @@ func isGrown(previous, live, desired *unstructured.Unstructured) bool {
 	return wanted > 0 && now > wanted && now != before
 }
 
-// isScaled is whether the replicas were last set by the scale subresource, or by somebody else since they were (wasScaled). The operator has set those that an upgrade asked for. Who sets none by
-// that subresource owns no field, as of what is written empty; and nor does anybody else then, or once somebody has cleared the managed fields.
+// isScaled is whether the replicas were last set by the scale subresource, or by somebody else after that
+// (wasScaled). The operator itself sets those that an upgrade asks for. Scaling to none leaves no owner of the
+// field in the managed fields, since it is written as empty; and nobody owns it once they were cleared.
 func isScaled(live *unstructured.Unstructured, wasScaled bool) bool {
 	isOwned := false
 	for _, entry := range live.GetManagedFields() {
@@ -99,9 +102,9 @@ func isScaled(live *unstructured.Unstructured, wasScaled bool) bool {
 	return !isOwned && (wasScaled || isStop(mustPointer(replicas), field(live.Object["spec"], "replicas")))
 }
 
-// keep returns content with what of it is left to others as live has it.
+// keep returns content with the left fields as live has them.
 func (left Left) keep(content, live map[string]any) map[string]any {
-	for _, p := range slices.Backward(left) { // or those behind an element that goes would be others by then
+	for _, p := range slices.Backward(left) { // from behind, since removing an element moves those behind it
 		value, ok, whole := p.across(content, live).in(live)
 		if _, set, _ := p.in(content); whole && (ok || set) {
 			content = p.set(content, value, ok).(map[string]any)
@@ -110,7 +113,7 @@ func (left Left) keep(content, live map[string]any) map[string]any {
 	return content
 }
 
-// andReplicas has the replicas among what is left to others, unless the chart sets them, or has stopped the object before.
+// andReplicas adds the replicas, unless the chart sets them, or had stopped the object before.
 func (left Left) andReplicas(previous, live, desired *unstructured.Unstructured) Left {
 	count := mustPointer(replicas)
 	stops := func(object *unstructured.Unstructured) bool {

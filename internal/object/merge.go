@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// dropsEmpty is whether the API server drops the empty values of an object: it does of kinds that it knows by their Go types. Of custom resources it keeps them, and some mean
-// something: selfSigned: {}.
+// dropsEmpty is whether the API server drops the empty values of an object. It does so for kinds that it knows
+// by their Go types. Of custom resources it keeps them, and some mean something: selfSigned: {}.
 type dropsEmpty bool
 
 func (drops dropsEmpty) mergeMap(previous, live, desired map[string]any) map[string]any {
@@ -58,12 +58,14 @@ func (drops dropsEmpty) mergeList(previous, live, desired []any) []any {
 	return merged
 }
 
-// maxMoved bounds the elements of a list that are looked for where they are not in their places. Each costs a look at all of them.
+// maxMoved bounds the lists in which moved elements are looked for: each costs a look at all others.
 const maxMoved = 100
 
-// counterparts are, for each element of desired, the one among others that stands for the same, nil if nothing tells. An element with a name that only it has is found by that. One without is
-// found by its place, if each place has what is desired there; or else by what it says, if exactly one says that, and says no other. The place alone would not do: where somebody has put in or
-// taken out an element, each behind it would get the fields of another one, and a rule of a Role its resourceNames.
+// counterparts are, for each element of desired, the one among others that corresponds to it, nil if that
+// cannot be told. An element with a unique name is found by that. The others are found by their places, if each
+// place has what is desired there, or else by their content, if exactly one element has it, and has that of no
+// other. The place alone would not do: where somebody has inserted or removed an element, each one behind it
+// would get the fields of another one, such as a rule of a Role its resourceNames.
 func counterparts(others, desired []any) []any {
 	found, names, at := make([]any, len(desired)), named(desired), named(others)
 	isNamed := func(element any) bool {
@@ -107,7 +109,8 @@ func counterparts(others, desired []any) []any {
 	return found
 }
 
-// named are the places of the elements that have a name, by that: to look for each anew would take minutes where somebody has made a list of ten thousands.
+// named are the places of the elements with a name, by name: to search for each would take minutes if somebody
+// has made a list of tens of thousands.
 func named(elements []any) map[string][]int {
 	places := map[string][]int{}
 	for i, element := range elements {

@@ -19,7 +19,8 @@ import (
 )
 
 const (
-	// Category is what the CRDs of all kinds of the operator have: by it, kubectl get and kubectl welcome find custom resources of whatever kind.
+	// Category is a category of the CRDs of all kinds of the operator. By it, kubectl get and kubectl welcome
+	// find custom resources of any kind.
 	Category = "welcome-operator"
 
 	// Manager is the field manager of all that the operator writes.
@@ -32,8 +33,8 @@ const (
 	// managedByValue is the value of managedByLabel.
 	managedByValue = "welcome-operator"
 
-	// HelmLabel is, with the value Helm, and with the annotations of the prefix below, by what Helm knows the objects of a release
-	// (helm.sh/helm/v3 pkg/action/validate.go).
+	// HelmLabel, with the value Helm, and the annotations with the prefix below are how Helm knows the objects
+	// of a release (helm.sh/helm/v3 pkg/action/validate.go).
 	HelmLabel       = "app.kubernetes.io/managed-by"
 	helmAnnotations = "meta.helm.sh/"
 	// ReleaseName is Helm's annotation with the name of the release.
@@ -47,11 +48,13 @@ const (
 	Keep = "keep"
 	// hook is Helm's annotation of hooks, which come and go.
 	hook = "helm.sh/hook"
-	// stockOwner and stockOwnerKind are by what the stock Helm operators know objects without owner reference (operator-lib, handler/enqueue_annotation.go).
+	// stockOwner and stockOwnerKind are how the stock Helm operators know objects without an owner reference
+	// (operator-lib, handler/enqueue_annotation.go).
 	stockOwner     = "operator-sdk/primary-resource"
 	stockOwnerKind = "operator-sdk/primary-resource-type"
-	// CustomResource is the annotation of an object without owner reference with the kind that it is made for, Welcome.webapp.demo.welcome.domain
-	// say: two kinds may have custom resources of one name, and Helm's annotations only tell that.
+	// CustomResource is the annotation of an object without an owner reference that names the kind of its
+	// custom resource, as in Welcome.webapp.demo.welcome.domain: custom resources of two kinds may have the
+	// same name, which is all that Helm's annotations tell.
 	CustomResource = "webapp.demo.welcome.domain/custom-resource"
 
 	// Published is the label of the ConfigMap in which an operator tells how it was started.
@@ -61,7 +64,8 @@ const (
 // IsHook is whether obj is one of Helm's hooks.
 func IsHook(obj *unstructured.Unstructured) bool { return obj.GetAnnotations()[hook] != "" }
 
-// Kept is whether obj is to outlive its custom resource, in Helm's reading of its annotation. A hook is not: Helm deletes it to make it anew.
+// Kept is whether obj is to outlive its custom resource, in Helm's reading of its annotation. A hook is not:
+// Helm deletes it to make it anew.
 func Kept(obj metav1.Object) bool {
 	annotations := obj.GetAnnotations()
 	return annotations[hook] == "" && strings.EqualFold(strings.TrimSpace(annotations[Policy]), Keep)
@@ -73,7 +77,8 @@ func ManagedBy() labels.Selector { return labels.SelectorFromSet(ManagedByLabels
 // ManagedByLabels are the labels that ManagedBy selects.
 func ManagedByLabels() labels.Set { return labels.Set{managedByLabel: managedByValue} }
 
-// ForgetHook takes off obj what made a hook of it, where the chart no longer has it as one: it would be spared for ever, and not kept where the chart says so.
+// ForgetHook removes the hook annotations of obj that the chart no longer sets. With them, obj would be spared
+// like a hook for ever, and not kept where the chart says so.
 func ForgetHook(obj, desired metav1.Object) {
 	annotations, wanted := obj.GetAnnotations(), desired.GetAnnotations()
 	maps.DeleteFunc(annotations, func(key, _ string) bool {
@@ -83,12 +88,13 @@ func ForgetHook(obj, desired metav1.Object) {
 	obj.SetAnnotations(annotations)
 }
 
-// InNoNamespace is whether obj, as the cluster has it or is to have it, is cluster-scoped. An owner reference to a custom resource, which is in a
-// namespace, would have the garbage collector delete it.
+// InNoNamespace is whether obj, as the cluster has it or is to have it, is cluster-scoped. An owner reference
+// to a custom resource, which is in a namespace, would have the garbage collector delete it.
 func InNoNamespace(obj metav1.Object) bool { return obj.GetNamespace() == "" }
 
-// Owned is whether obj is owner's: it is controlled by owner or, without a controller, one of those that carry no owner reference. What is cluster-scoped
-// is also known by its marks, so that none is lost if the operator is killed when it has just made it: nobody writes them who has rights in namespaces only.
+// Owned is whether obj is owner's: owner controls it, or it has no controller and is in unowned. A
+// cluster-scoped object is also known by its marks, so that none is lost if the operator is killed right after
+// it has created it: nobody with rights in namespaces only can write those.
 func Owned(obj metav1.Object, owner client.Object, unowned []types.UID) bool {
 	if controller := metav1.GetControllerOfNoCopy(obj); controller != nil {
 		return controller.UID == owner.GetUID()
@@ -96,8 +102,8 @@ func Owned(obj metav1.Object, owner client.Object, unowned []types.UID) bool {
 	return slices.Contains(unowned, obj.GetUID()) || InNoNamespace(obj) && SaysMadeFor(obj, owner)
 }
 
-// MadeFor is the kind, namespace and name of the custom resource that obj is made for, as it says by its controller or, without one, by its marks.
-// The name is empty if it says neither. It is no proof: whoever may write obj can say so.
+// MadeFor is the custom resource for which obj is made, as it says by its controller or, without one, by its
+// marks. The name is empty if it says neither. It is no proof: whoever may write obj can say so.
 func MadeFor(obj metav1.Object) (kind schema.GroupKind, of types.NamespacedName) {
 	if controller := metav1.GetControllerOfNoCopy(obj); controller != nil {
 		return schema.FromAPIVersionAndKind(controller.APIVersion, controller.Kind).GroupKind(), types.NamespacedName{Namespace: obj.GetNamespace(), Name: controller.Name}
@@ -115,9 +121,10 @@ func SaysMadeFor(obj metav1.Object, owner client.Object) bool {
 	return of.Name != "" && kind == owner.GetObjectKind().GroupVersionKind().GroupKind() && of == client.ObjectKeyFromObject(owner)
 }
 
-// Adopt marks obj as made by the operator for owner. That it was given to owner is used up by that, and no chart's to say. The owner reference lets the garbage
-// collector remove obj should the operator be gone when owner is deleted. So what is kept has none: with a deletion in the
-// foreground, the garbage collector does not wait for the operator. Nor has what is cluster-scoped.
+// Adopt marks obj as made by the operator for owner, and removes AdoptFor, which is used up, and which no chart
+// may set. The owner reference lets the garbage collector delete obj should the operator be gone when owner is
+// deleted. A kept object gets none: in a foreground deletion, the garbage collector does not wait for the
+// operator. Nor does a cluster-scoped one.
 func Adopt(obj metav1.Object, owner client.Object) {
 	obj.SetLabels(labels.Merge(obj.GetLabels(), ManagedByLabels()))
 	annotations := obj.GetAnnotations()
@@ -157,7 +164,7 @@ func SaysReleasedFrom(obj metav1.Object, owner client.Object) bool {
 		(of == "" && !InNoNamespace(obj) || of == owner.GetObjectKind().GroupVersionKind().GroupKind().String())
 }
 
-// Disown takes off obj by what the operator knows it. Helm's marks stay.
+// Disown removes the marks of the operator from obj. Helm's stay.
 func Disown(obj metav1.Object) {
 	labels, annotations := obj.GetLabels(), obj.GetAnnotations()
 	delete(labels, managedByLabel)
@@ -167,13 +174,14 @@ func Disown(obj metav1.Object) {
 	obj.SetAnnotations(annotations)
 }
 
-// Inheritable is whether nobody owns obj: it has no owner, as what was restored from a backup or orphaned, or only one of
-// the name of owner, which is gone, for the name is owner's now.
+// Inheritable is whether nobody owns obj: it has no owner, as after a restore from a backup or an orphaning
+// deletion, or only one that has the name of owner and so is gone.
 func Inheritable(obj metav1.Object, owner client.Object) bool {
 	return obj.GetDeletionTimestamp() == nil && len(withoutNamesakes(obj, owner)) == 0
 }
 
-// MarkedFor is whether an inheritable object is marked, whatever the chart adds to that, as of the release of owner: a namesake has left it, or a backup had it.
+// MarkedFor is whether an inheritable object has the marks of owner's release: a namesake has left it, or it
+// was restored from a backup.
 func MarkedFor(obj metav1.Object, owner client.Object) bool {
 	marked := &metav1.ObjectMeta{
 		Namespace: obj.GetNamespace(), Labels: ManagedByLabels(), Annotations: map[string]string{ReleaseName: owner.GetName(), ReleaseNamespace: owner.GetNamespace()},
@@ -181,7 +189,8 @@ func MarkedFor(obj metav1.Object, owner client.Object) bool {
 	return Inheritable(obj, owner) && len(Unmarked(obj, marked, owner)) == 0
 }
 
-// stockMadeFor is whether obj says, by the marks of a stock Helm operator, that it is made for owner. Who can write them could write ours.
+// stockMadeFor is whether obj has the marks of a stock Helm operator for owner. Whoever can write these could
+// write ours.
 func stockMadeFor(obj metav1.Object, owner client.Object) bool {
 	return obj.GetAnnotations()[stockOwner] == owner.GetNamespace()+"/"+owner.GetName() &&
 		obj.GetAnnotations()[stockOwnerKind] == owner.GetObjectKind().GroupVersionKind().GroupKind().String()
@@ -193,7 +202,7 @@ func Inherit(obj metav1.Object, owner client.Object) {
 	Adopt(obj, owner)
 }
 
-// withoutNamesakes are the owners of obj but for those of the name of owner.
+// withoutNamesakes are the owner references of obj except those to other custom resources of owner's name.
 func withoutNamesakes(obj metav1.Object, owner client.Object) []metav1.OwnerReference {
 	return slices.DeleteFunc(slices.Clone(obj.GetOwnerReferences()), func(ref metav1.OwnerReference) bool { return namesake(ref, owner) })
 }
@@ -204,11 +213,11 @@ func namesake(ref metav1.OwnerReference, owner client.Object) bool {
 	return err == nil && group.Group == gvk.Group && ref.Kind == gvk.Kind && ref.Name == owner.GetName() && ref.UID != owner.GetUID()
 }
 
-// ofVersion are the labels in which the objects of two versions of a chart differ.
+// ofVersion are labels that change with the version of a chart.
 var ofVersion = []string{"helm.sh/chart", "app.kubernetes.io/version"}
 
-// Unmarked lists the labels and annotations, of those by which one knows the release of owner that an object is made for, that live
-// has not.
+// Unmarked lists the labels and annotations by which an object is known as of owner's release, and that live
+// lacks.
 func Unmarked(live, desired metav1.Object, owner client.Object) (missing []string) {
 	ofStock := stockMadeFor(live, owner)
 	for _, key := range slices.Sorted(maps.Keys(desired.GetLabels())) {

@@ -9,14 +9,17 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// packed is the field of an object in the cache that has as JSON all but its apiVersion, kind and metadata. It is a json.Number, which no object is decoded to: whatever the
-// cluster has in a field of that name is packed like all others.
+// packed is the field of an object in the cache that has as JSON all but its apiVersion, kind and metadata. It
+// is a json.Number, which no object is decoded to: whatever the cluster has in a field of that name is packed
+// like all others.
 const packed = "packed"
 
-// Pack is a transform of the cache: it leaves of an object the metadata, by which it is found, but for the managed fields, which nothing reads, and has the rest as JSON. That
-// takes less memory, and the garbage collector need not go through it, which took more than half of all CPU time with 50,000 custom resources. A Get that makes a copy reads it
-// whole; whatever else the cache tells, by a list, an event or a Get without a copy, has to be unpacked for more than the metadata. One that is packed stays as it is: what
-// is listed at first is transformed twice (watchList in tools/cache/reflector.go of client-go 0.37).
+// Pack is a transform of the cache: it leaves of an object the metadata, by which it is found, but for the
+// managed fields, which nothing reads, and has the rest as JSON. That takes less memory, and the garbage
+// collector need not go through it, which took more than half of all CPU time with 50,000 custom resources. A
+// Get that makes a copy reads it whole; whatever else the cache tells, by a list, an event or a Get without a
+// copy, has to be unpacked for more than the metadata. One that is packed stays as it is: what is listed at
+// first is transformed twice (watchList in tools/cache/reflector.go of client-go 0.37).
 func Pack(object *unstructured.Unstructured) (any, error) {
 	if _, isPacked := object.Object[packed].(json.Number); isPacked {
 		return object, nil

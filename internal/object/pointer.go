@@ -51,8 +51,8 @@ func (p pointer) covers(other pointer) bool {
 	return len(p) <= len(other) && slices.Equal(p, other[:len(p)])
 }
 
-// in returns what p points to. whole is false where an element of a list on the way to it is missing: then there is nothing
-// in which it could be set, or not be set.
+// in returns what p points to. whole is false where an element of a list on the way to it is missing: then
+// there is nothing in which it could be set, or not be set.
 func (p pointer) in(value any) (found any, ok, whole bool) {
 	for i, token := range p {
 		switch content := value.(type) {
@@ -74,7 +74,8 @@ func (p pointer) in(value any) (found any, ok, whole bool) {
 	return value, true, true
 }
 
-// across is p as it leads through other to what it leads to in value: where somebody has put another element before one with a name, the place of that is another one.
+// across is p as it leads through other to what it leads to in value: where somebody has put another element
+// before one with a name, the place of that is another one.
 func (p pointer) across(value, other any) pointer {
 	q := slices.Clone(p)
 	for i, token := range p[:len(p)-1] {
@@ -93,8 +94,8 @@ func (p pointer) across(value, other any) pointer {
 	return q
 }
 
-// set returns content with a value at p, or without one if there is to be none. What is on the way to it is copied, and the
-// rest is shared. Where an element of a list on the way is missing, content stays as it is.
+// set returns content with a value at p, or without one if there is to be none. What is on the way to it is
+// copied, and the rest is shared. Where an element of a list on the way is missing, content stays as it is.
 func (p pointer) set(content, value any, present bool) any {
 	if len(p) == 0 {
 		return value

@@ -11,9 +11,10 @@ import (
 	"strings"
 )
 
-// Key is what digests of the values of Secrets are made with, lest somebody who sees a digest tries values on it until one fits. It is random, and
-// kept inside of the release records, which are Secrets themselves: who can read it can read the values. With another key, or without its records, a
-// digest proves nothing, and nothing has to be proven then.
+// Key is what digests of the values of Secrets are made with, lest somebody who sees a digest tries values on
+// it until one fits. It is random, and kept inside of the release records, which are Secrets themselves: who
+// can read it can read the values. With another key, or without its records, a digest proves nothing, and
+// nothing has to be proven then.
 type Key string
 
 // Plain is the key of a kind without Secrets: whoever has a text can make its digest.
@@ -31,8 +32,9 @@ const sealed = "hmac-"
 // Sealed is whether a proof was made with a key.
 func Sealed(proof string) bool { return strings.HasPrefix(proof, sealed) }
 
-// Proof is the full SHA-256 of a text, or its HMAC. Where it stands in the status of a custom resource, which its author cannot write, it proves that
-// a text within reach of others is the operator's. A Digest would not: who can choose both can find two texts that have the same.
+// Proof is the full SHA-256 of a text, or its HMAC. Where it stands in the status of a custom resource, which
+// its author cannot write, it proves that a text within reach of others is the operator's. A Digest would not:
+// who can choose both can find two texts that have the same.
 func (k Key) Proof(text string) string {
 	sum, prefix := k.hash(), ""
 	if k != Plain {

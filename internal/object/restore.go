@@ -13,9 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// othersUnlessSet lists, for the kinds whose whole spec is the chart's, the fields that are others' where the chart does not set
-// them: what the cluster assigns, and what Kubernetes' own tools and well-known controllers write. An update must not lose them. The
-// API server gives every other field its default again, so one that somebody added disappears.
+// othersUnlessSet lists, for kinds whose whole spec belongs to the chart, the fields that belong to others
+// unless the chart sets them: what the cluster assigns, and what Kubernetes' own tools and well-known
+// controllers write. An update has to keep these. Every other field that somebody has added gets its default
+// again.
 var othersUnlessSet = map[schema.GroupKind][]pointer{
 	{Group: "apps", Kind: "Deployment"}:                     pointers(replicas, "/spec/paused", restartedAt), // kubectl rollout pause, restart
 	StatefulSet:                                             pointers(replicas, restartedAt),
@@ -29,11 +30,13 @@ var othersUnlessSet = map[schema.GroupKind][]pointer{
 		"/spec/loadBalancerClass", "/spec/loadBalancerIP"), // controllers of load balancers write the last
 }
 
-// notAssigned are those of them that no cluster assigns, so that they go where the chart itself had set them, and no longer does. The others stay: an Ingress that
-// loses its class gets no default one, which is for new ones, and replicas are whose who scales from now on, but for none, see isStop.
+// notAssigned are those of them that no cluster assigns, and that go when the chart no longer sets them. The
+// others stay: an Ingress that loses its class gets no default one, which only new ones get, and replicas
+// belong from then on to whoever scales, except 0, see isStop.
 var notAssigned = pointers("/spec/paused", "/spec/suspend", restartedAt, "/spec/loadBalancerIP")
 
-// othersIn are the fields of an object that can be others': those of othersUnlessSet, the node ports of a Service, and how much a claim asks for.
+// othersIn are the fields of an object that may belong to others: those of othersUnlessSet, the node ports of a
+// Service, and the size of a claim.
 func othersIn(object *unstructured.Unstructured) []pointer {
 	kind := object.GroupVersionKind().GroupKind()
 	others := slices.Clip(othersUnlessSet[kind])
@@ -48,7 +51,7 @@ func othersIn(object *unstructured.Unstructured) []pointer {
 	return others
 }
 
-// maxPorts bounds the ports of a Service whose node ports are others'. Each costs a look at all of them.
+// maxPorts bounds the ports of a Service whose node ports belong to others: each costs a look at all of them.
 const maxPorts = 100
 
 var (
@@ -70,7 +73,7 @@ func pointers(texts ...string) []pointer {
 	return all
 }
 
-// isTheCharts is whether what others set at p is a drift.
+// isTheCharts is whether a change of others at p is a drift.
 func isTheCharts(p pointer, desired *unstructured.Unstructured, left Left) bool {
 	if slices.ContainsFunc(left, func(ignored pointer) bool { return ignored.covers(p) }) {
 		return false
@@ -83,11 +86,11 @@ func isTheCharts(p pointer, desired *unstructured.Unstructured, left Left) bool 
 	return set || !isOthers
 }
 
-// Restore returns live with everything put back that the chart wants, but for what is left to others. Labels, annotations and finalizers
-// that the chart does not mention stay: by convention they belong to everybody. Of kinds not
-// listed in othersUnlessSet, fields that the chart does not mention stay as well, for their
-// controllers may have set them. What previous has and desired no longer has goes, but for replicas: the default of some is one, until an autoscaler has counted. previous is
-// nil where nothing proves what the chart wanted before.
+// Restore returns live with everything put back that the chart wants, except what is left to others. Labels,
+// annotations and finalizers that the chart does not set stay: by convention they belong to everybody. So do
+// other fields that it does not set, of kinds that are not in othersUnlessSet: their controllers may have set
+// them. What previous has and desired lacks is removed, except replicas, whose default of one would hold until
+// an autoscaler has counted. previous is nil if nothing proves what the chart wanted before.
 func Restore(previous, live, desired *unstructured.Unstructured, left Left) *unstructured.Unstructured {
 	live, desired = live.DeepCopy(), desired.DeepCopy()
 	var before map[string]any
@@ -133,7 +136,8 @@ func Restore(previous, live, desired *unstructured.Unstructured, left Left) *uns
 	return restored
 }
 
-// unconverted is what of a previous object, in another version of its API, live has as well. What else it has may mean something else in this one, or be there by another name.
+// unconverted is the part of a previous object, in another API version, that live has as well. The rest may
+// have another meaning or name in live's version.
 func unconverted(previous, live map[string]any) map[string]any {
 	same := map[string]any{}
 	for key, value := range previous {
@@ -148,7 +152,8 @@ func unconverted(previous, live map[string]any) map[string]any {
 	return same
 }
 
-// unconvertedList is that of lists whose elements stand for the same, each: to some, the API server adds defaults. Else it is nil.
+// unconvertedList is unconverted for lists whose elements correspond, each to one; else nil. The API server may
+// have added defaults to elements.
 func unconvertedList(previous, live []any) (same []any) {
 	if len(previous) != len(live) {
 		return nil
@@ -163,9 +168,9 @@ func unconvertedList(previous, live []any) (same []any) {
 	return same
 }
 
-// Reset is Restore for an object that the API server does not take with what others have set in it: besides labels, annotations
-// and what is left to others, that goes, and the API server gives what it assigns again. Replicas stay, as they are never refused,
-// and the default of one would end pods.
+// Reset is Restore for an object that the API server refuses with what others have set in it. That is removed,
+// except labels, annotations and what is left to others; the API server assigns again what it assigns. Replicas
+// stay: they are never refused, and their default would end pods.
 func Reset(previous, live, desired *unstructured.Unstructured, left Left) *unstructured.Unstructured {
 	bare := live.DeepCopy()
 	for key := range live.Object {
@@ -178,12 +183,13 @@ func Reset(previous, live, desired *unstructured.Unstructured, left Left) *unstr
 	return reset
 }
 
-// Anew is what to create in the place of live.
+// Anew is the object to create in place of live.
 func Anew(previous, live, desired *unstructured.Unstructured, left Left) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: left.andReplicas(previous, live, desired).keep(desired.DeepCopy().Object, live.Object)}
 }
 
-// StaysHeadless is whether a Service would stay without an address, which the chart has asked for and does no longer. Of all that a chart drops, the API server carries this alone over without a word.
+// StaysHeadless is whether a Service would stay headless though the chart no longer wants that. Of all that a
+// chart drops, this is the only field that the API server keeps without an error.
 func StaysHeadless(previous, live, desired *unstructured.Unstructured, left Left) bool {
 	isHeadless := func(object *unstructured.Unstructured) bool {
 		return object != nil && field(object.Object["spec"], "clusterIP") == corev1.ClusterIPNone
@@ -192,11 +198,12 @@ func StaysHeadless(previous, live, desired *unstructured.Unstructured, left Left
 		field(desired.Object["spec"], "type") != string(corev1.ServiceTypeExternalName) && isTheCharts(clusterIP, previous, left)
 }
 
-// isStop is whether a value says that nothing is to run. Where a chart no longer says so, no autoscaler does either: it scales nothing that has none.
+// isStop is whether a value is a replica count of 0. That does not stay once the chart no longer sets it: no
+// autoscaler scales up from 0.
 func isStop(p pointer, value any) bool { return p.String() == replicas && fmt.Sprint(value) == "0" }
 
-// withNodePorts are the wanted ports of a Service, with the node ports that the cluster gave to those of that name or else number. None of a protocol is there twice: the API
-// server would not take it.
+// withNodePorts are the wanted ports of a Service, each with the node port of the live port of the same name or
+// else number. None is used twice for a protocol, which the API server would refuse.
 func withNodePorts(wanted, live []any) []any {
 	ports, taken := slices.Clone(wanted), map[string]bool{}
 	nodePort := func(of, at any) string {

@@ -8,8 +8,9 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
-// NewScheme returns a scheme of Kubernetes' own kinds. client-go's is everybody's: Helm adds to it when it makes its first client, and the library adds custom resources
-// to that of the manager. Whoever reads it meanwhile ends the process.
+// NewScheme returns a scheme of Kubernetes' own kinds. client-go's is everybody's: Helm adds to it when it
+// makes its first client, and the library adds custom resources to that of the manager. Whoever reads it
+// meanwhile ends the process.
 func NewScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(s))

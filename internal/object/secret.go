@@ -44,7 +44,8 @@ func Quietly(ctx context.Context) context.Context { return logr.NewContext(ctx, 
 var harmless = regexp.MustCompile(`^secrets "[^"]*" (not found|already exists)$|User "[^"]*" cannot \w+ resource "secrets" in API group ""( in the namespace "[^"]*"| at the cluster scope)?|` +
 	`exceeded quota: .*|unable to create new content in namespace \S+ because it is being terminated|failed calling webhook "[^"]*"|admission webhook "[^"]*" denied|ValidatingAdmissionPolicy '[^']*' with binding '[^']*' denied`)
 
-// Discreet is err without what it may quote of a Secret that the API server was asked about: itself, a webhook or a policy may have put a value into it.
+// Discreet is err without what it may quote of a Secret that the API server was asked about: itself, a webhook
+// or a policy may have put a value into it.
 func Discreet(err error) error {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
@@ -69,13 +70,15 @@ func Discreet(err error) error {
 	return discreet{reworded{fmt.Sprintf("it %s: %s; what else the API server says is not told, for it may quote the Secret", verb, cmp.Or(words, string(status.Reason))), err}}
 }
 
-// quoted finds an object that the API server quotes before it says what is wrong with it, and the pod that it shows behind that.
+// quoted finds an object that the API server quotes before it says what is wrong with it, and the pod that it
+// shows behind that.
 var quoted = regexp.MustCompile(`(?s)^Invalid value: "?(?:[\w.\[\]*&]*\{.*\}|\[.*\])"?: |\n.*PodSpec\{.*$`)
 
 // Why is what the API server says of a field, without an object that it quotes.
 func Why(cause metav1.StatusCause) string { return quoted.ReplaceAllString(cause.Message, "") }
 
-// Unquoted is err without the objects that the API server quotes, a pod template or all that a patch would have made: they may have a value of a Secret, and hide why.
+// Unquoted is err without the objects that the API server quotes, a pod template or all that a patch would have
+// made: they may have a value of a Secret, and hide why.
 func Unquoted(err error) error {
 	var causes []string
 	quotes := false
@@ -93,7 +96,8 @@ func Unquoted(err error) error {
 	return reworded{"it is invalid: " + strings.Join(causes, "; "), err}
 }
 
-// rendering finds what an error of a rendering says of where it is, and then why; parsing the same of an error about what was rendered.
+// rendering finds what an error of a rendering says of where it is, and then why; parsing the same of an error
+// about what was rendered.
 var (
 	rendering = regexp.MustCompile(`(?s)^(.*?error calling tpl: |.*executing "[^"]*" at <[^>]*>: )(.*)$`)
 	parsing   = regexp.MustCompile(`(?s)^(.*?(?:[^.]yaml: line \d+: |[^.]yaml: |Object '\w+' is missing in |json: |json parse error: |unable to decode "": (?:Object '\w+' is missing in )?))`)
@@ -101,7 +105,8 @@ var (
 	plainCause = regexp.MustCompile(`^(error calling lookup|nil pointer evaluating|can't evaluate field|wrong type for value|map has no entry for key|no template|undefined variable)\b`)
 )
 
-// DiscreetRendering is err, of a rendering, without what it may quote of the values in it. What the chart itself says, by fail and required, is the chart's.
+// DiscreetRendering is err, of a rendering, without what it may quote of the values in it. What the chart
+// itself says, by fail and required, is the chart's.
 func DiscreetRendering(err error) error {
 	text, where := err.Error(), ""
 	if found := rendering.FindStringSubmatch(text); found != nil && !plainCause.MatchString(found[2]) {

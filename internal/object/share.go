@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Share is a transform of the cache that drops the managed fields, which are the larger part of a small object, and which nothing reads. The strings that many
-// objects have, field names above all, are then in memory only once.
+// Share is a transform of the cache. It drops the managed fields, the larger part of a small object, which
+// nothing reads, and keeps strings that many objects have, such as field names, in memory only once.
 func Share(object any) (any, error) {
 	if object, ok := object.(*unstructured.Unstructured); ok {
 		object.SetManagedFields(nil)
@@ -34,7 +34,8 @@ func share(value any) any {
 	return value
 }
 
-// vocabulary holds strings that came a moment ago, of all objects, as the values that they are in a map: as such, each takes as much again.
+// vocabulary holds recent strings of all objects, as the interface values that they are in a map: each
+// conversion would take as much memory again.
 type vocabulary struct {
 	sync.Mutex
 	known map[string]any
@@ -42,14 +43,15 @@ type vocabulary struct {
 
 const (
 	maxWords = 2048
-	// maxWord bounds, in bytes, what of somebody's bulk is held beyond its object.
+	// maxWord bounds the strings that are shared, in bytes: an author's bulk must not stay beyond its object.
 	maxWord = 256
 )
 
 var lately = vocabulary{known: make(map[string]any, maxWords)}
 
-// common is a value that equals word, which value is: one that is in memory already, if many objects have it. The vocabulary begins anew when it is full: what all
-// objects have is back with the next one, and what one of them has does not stay, as it would with package unique, where each costs more than the string.
+// common is a value equal to word: one that is in memory already, if many objects have it. A full vocabulary
+// begins anew: what all objects have is back soon, and what only one has does not stay. With package unique,
+// each string would cost more than its own size.
 func (v *vocabulary) common(word string, value any) any {
 	if len(word) > maxWord {
 		return value
@@ -66,5 +68,5 @@ func (v *vocabulary) common(word string, value any) any {
 	return value
 }
 
-// Common is a string that equals word: one that is in memory already, if many objects have it.
+// Common is a string equal to word: one that is in memory already, if many objects have it.
 func Common(word string) string { return lately.common(word, word).(string) }

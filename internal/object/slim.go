@@ -12,26 +12,29 @@ import (
 // cache requests of it. It is never written to the cluster either.
 const requestsAnnotation = "webapp.demo.welcome.domain/requests-"
 
-// maxReference bounds the texts of an owner reference. The API server bounds none of them; a name has up to 253 characters.
+// maxReference bounds the texts of an owner reference. The API server bounds none of them; a name has up to 253
+// characters.
 const maxReference = 1024
 
 // maxFingerprint bounds what is kept of the fingerprint of an object that has thousands of annotations.
 const maxFingerprint = 16 << 10
 
-// readFields are those of spec and status, besides those that are no list and no map, that say how an object fares (see Health), which pods are its own, and where it is reached.
+// readFields are those of spec and status, besides those that are no list and no map, that say how an object
+// fares (see Health), which pods are its own, and where it is reached.
 var readFields = map[string][]string{
 	"spec":   {"selector", "updateStrategy", "ports", "rules", "tls"},
 	"status": {"conditions", "containerStatuses", "loadBalancer"},
 }
 
-// maxRead bounds each of them, in bytes and parts: what is small where it is stored may be fifty times as large in memory.
+// maxRead bounds each of them, in bytes and parts: what is small where it is stored may be fifty times as large
+// in memory.
 const maxRead = 32 << 10
 
-// Slim is a transform of the cache. It keeps of a child what says whether it is healthy, whose it
-// is, where it is reached and what its pods request, and a fingerprint of the rest. Of what says of no custom
-// resource of the served kinds to be made for it, it keeps hardly more than the name: it only wears the label, as what another operator makes of other
-// kinds does, and could be anybody's bulk.
-// With thousands of custom resources, pod templates are most of the memory. The result is packed.
+// Slim is a transform of the cache. It keeps of a child what says whether it is healthy, whose it is, where it
+// is reached and what its pods request, and a fingerprint of the rest. Of what says of no custom resource of
+// the served kinds to be made for it, it keeps hardly more than the name: it only wears the label, as what
+// another operator makes of other kinds does, and could be anybody's bulk. With thousands of custom resources,
+// pod templates are most of the memory. The result is packed.
 func (k IgnoredByKind) Slim(object any) (any, error) {
 	whole, ok := object.(*unstructured.Unstructured)
 	if !ok || whole.GetLabels() == nil {

@@ -46,7 +46,8 @@ func Going(live metav1.Object) string {
 	return "it is being deleted, and these finalizers keep it: " + Cut(strings.Join(finalizers, ", "), toldOfOthers)
 }
 
-// toldOfOthers bounds what is told of a text that others have written, in bytes: Kubernetes bounds some of them by the size of the object only.
+// toldOfOthers bounds what is told of a text that others have written, in bytes: Kubernetes bounds some of them
+// by the size of the object only.
 const toldOfOthers = 300
 
 // Cut is a text of so many bytes at most, and of whole characters.

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Writer is the field manager that was the last to write something in live that is not as wanted. It is empty where nobody has:
-// who takes a field away leaves no trace.
+// Writer is the field manager that was the last to write something in live that is not as wanted. It is empty
+// where nobody has: who takes a field away leaves no trace.
 func Writer(live, wanted *unstructured.Unstructured) string {
 	var last metav1.ManagedFieldsEntry
 	for _, entry := range live.GetManagedFields() {
@@ -20,8 +20,9 @@ func Writer(live, wanted *unstructured.Unstructured) string {
 			continue
 		}
 		later := last.Time == nil || !entry.Time.Before(last.Time)
-		// What the operator wrote says nothing, whenever it was, where somebody else has: of a list whose element was changed it still owns the list,
-		// and times are whole seconds. It is named for another installation of it.
+		// What the operator wrote says nothing, whenever it was, where somebody else has: of a list whose
+		// element was changed it still owns the list, and times are whole seconds. It is named for another
+		// installation of it.
 		if ours := entry.Manager == Manager; last.Time != nil && ours != (last.Manager == Manager) {
 			later = !ours
 		}
@@ -32,10 +33,12 @@ func Writer(live, wanted *unstructured.Unstructured) string {
 	return last.Manager
 }
 
-// maxElements bounds the lists whose elements are told apart: each is looked for among all, and somebody may have put ten thousands into one.
+// maxElements bounds the lists whose elements are told apart: each is looked for among all, and somebody may
+// have put ten thousands into one.
 const maxElements = 1000
 
-// differs is whether one of the fields that a manager owns has another value in a than in b. Of a list that is too long, all counts as owned.
+// differs is whether one of the fields that a manager owns has another value in a than in b. Of a list that is
+// too long, all counts as owned.
 func differs(owned map[string]any, a, b any) bool {
 	if reflect.DeepEqual(a, b) {
 		return false

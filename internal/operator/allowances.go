@@ -13,10 +13,12 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
-// anybody stands for the custom resources of a kind, and says nothing. Its namespace and name are nobody's part of another word, so that they are found again.
+// anybody stands for a custom resource with an empty spec. Its namespace and name are found again, since they
+// are part of no other word.
 var anybody = &metav1.ObjectMeta{Namespace: "some-namespace", Name: "some-name"}
 
-// allowances are the lines that an entry of the watches file lacks, so that what its chart makes for anybody is allowed, and what takes more than a line.
+// allowances are the lines that an entry of the watches file lacks to allow what its chart makes with an empty
+// spec, and, as an error, what takes more than a line.
 func (e Entry) allowances(objects []*unstructured.Unstructured) (lines []string, more error) {
 	makesSecrets := slices.ContainsFunc(objects, object.IsSecret)
 	if makesSecrets && !e.Secrets {
@@ -29,13 +31,14 @@ func (e Entry) allowances(objects []*unstructured.Unstructured) (lines []string,
 	return lines, more
 }
 
-// tellAllowances says in the log what entries lack, ready to be pasted. Each chart is rendered aside: one that never ends, or has its rendering panic,
-// keeps nothing from being served. Options that are off by default may take more, which is told when somebody is refused.
+// tellAllowances logs the lines that entries lack, ready to be pasted. Each chart is rendered in a goroutine:
+// one that never ends, or panics, keeps nothing from being served. Options that are off by default may need
+// more, which the author of a custom resource is told when that is refused.
 func tellAllowances(log logr.Logger, mapper meta.RESTMapper, entries []Entry, capabilities *release.Capabilities) {
 	for _, entry := range entries {
 		log := log.WithValues("entry", entry.place.number, "kind", entry.Kind)
 		go func() {
-			defer func() { _ = recover() }() // it says so at each custom resource
+			defer func() { _ = recover() }() // each custom resource shows it
 			objects, err := capabilities.Made(mapper, anybody, entry.Chart, entry.OverrideValues, map[string]any{})
 			if err != nil {
 				return // nobody can say what it makes

@@ -13,12 +13,12 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// awaitPeriod is how often it is looked whether there is something to serve.
+// awaitPeriod is how often it is checked whether an entry can be served.
 const awaitPeriod = 2 * time.Second
 
-// await parts the entries that can be served from the others. Where all of them lack something of the cluster, or are broken, it says so once
-// and waits until one can be served: who starts the operator first, and installs the CRD then, need not start it again. Meanwhile
-// the process is alive and not ready, at the address of the probes.
+// await separates the entries that can be served from the others. If none can be, since the cluster lacks
+// something or they are broken, it logs that once and waits until one can: whoever installs the CRD after the
+// operator need not restart it. Meanwhile the process is alive and not ready, at the address of the probes.
 func (s *servable) await(ctx context.Context, entries []Entry, refused []broken, probes string) ([]Entry, []broken, error) {
 	log := ctrl.Log.WithName("start")
 	told := ""
@@ -61,5 +61,5 @@ func aliveNotReady(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "there is nothing to serve yet: the log says what is waited for", http.StatusServiceUnavailable)
 		return
 	}
-	_, _ = io.WriteString(w, "ok") // nobody else is to be told
+	_, _ = io.WriteString(w, "ok") // a failed write concerns nobody else
 }

@@ -15,14 +15,15 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
-// lackPeriod is how often the operator looks whether a CRD or a right that was missing is there.
+// lackPeriod is how often the operator checks whether a missing CRD or right is there.
 const lackPeriod = 10 * time.Second
 
 // broken is an entry of the watches file that is not served, and why.
 type broken struct {
 	Entry
 	err error
-	// lacks is whether that is only for what the cluster lacks: the kind, or the operator's right to see it.
+	// lacks is whether that is only because the cluster lacks something: the kind, or the operator's right to
+	// it.
 	lacks bool
 }
 
@@ -42,8 +43,9 @@ func noneLeft(entries []Entry, refused []broken) error {
 	return errors.Join(all...)
 }
 
-// setUpBroken tells of the entries that are not served, in events on the lease: that is the installation's own object, and where it may write
-// events anyway. It has the process end when what one lacked is there: the next one serves it.
+// setUpBroken reports the entries that are not served, in events on the lease: that is an object of the
+// installation, and it may write events there anyway. Once what one lacked is there, it ends the process, and
+// the next one serves the entry.
 func setUpBroken(mgr ctrl.Manager, servable *servable, refused []broken, options Options) error {
 	lease, err := options.lease()
 	if err != nil || len(refused) == 0 {
@@ -67,7 +69,7 @@ func setUpBroken(mgr ctrl.Manager, servable *servable, refused []broken, options
 	return mgr.Add(awaitLacking{servable, late})
 }
 
-// awaitLacking ends the process when an entry can be served that lacked something.
+// awaitLacking ends the process once an entry can be served that lacked something.
 type awaitLacking struct {
 	*servable
 	late []broken

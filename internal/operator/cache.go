@@ -26,8 +26,7 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
-// cacheOptions keeps in memory the custom resources, and of all other kinds only what the
-// operator made.
+// cacheOptions has the cache hold the custom resources and, of all other kinds, only what the operator made.
 func cacheOptions(entries []Entry, namespaces []string) cache.Options {
 	ignored := object.IgnoredByKind{}
 	for _, entry := range entries {
@@ -42,8 +41,8 @@ func cacheOptions(entries []Entry, namespaces []string) cache.Options {
 			}
 			return record.Slim(config)
 		}}},
-		// A read must not start a watch by itself: it would do so for any kind that a
-		// forged release record names, and wait for ever where rights are missing.
+		// A read must not start a watch by itself: it could be of any kind that a forged release record names,
+		// and would wait for ever where rights are missing.
 		ReaderFailOnMissingInformer: true,
 		NewInformer:                 newInformer,
 		DefaultWatchErrorHandler:    watchFailed,
@@ -73,14 +72,14 @@ func cacheOptions(entries []Entry, namespaces []string) cache.Options {
 	return options
 }
 
-// promptCache answers at once about a kind whose objects are still being read, as if nobody watched it: to read many takes minutes, and where the API server
-// stops in between, it never ends.
+// promptCache answers at once for a kind whose objects are still being read, as if it was not watched: to read
+// many takes minutes, and never ends if the API server stops in between.
 type promptCache struct {
 	cache.Cache
 	base []client.Object
 }
 
-// base has one object of each kind without which nothing can be done.
+// base has an object of each kind without which nothing can be done.
 func base(entries []Entry) []client.Object {
 	kinds := []client.Object{&corev1.ConfigMap{}}
 	if haveSecrets(entries) {
@@ -92,7 +91,8 @@ func base(entries []Entry) []client.Object {
 	return kinds
 }
 
-// WaitForCacheSync waits for the kinds of base. controller-runtime has the controllers, which ask this before they start, wait for all that anybody has begun to read.
+// WaitForCacheSync waits only for the kinds of base. Controllers call this before they start, and
+// controller-runtime's waits for every kind that anybody has begun to read.
 func (c promptCache) WaitForCacheSync(ctx context.Context) bool {
 	informers := make([]cache.Informer, len(c.base)) // asked for once: of several namespaces, each takes a goroutine until it has synced
 	return wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
@@ -108,10 +108,10 @@ func (c promptCache) WaitForCacheSync(ctx context.Context) bool {
 	}) == nil
 }
 
-// cachePatience is how long an answer may take. The cache has it, unless it is still reading.
+// cachePatience bounds a read of the cache, which answers at once unless it is still being filled.
 const cachePatience = 100 * time.Millisecond
 
-// Get answers that a kind is not cached if it is still being read. A copy of an object is whole.
+// Get fails as for an uncached kind while that is still being read. The object is a whole copy.
 func (c promptCache) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	patient, cancel := context.WithTimeout(ctx, cachePatience)
 	defer cancel()
@@ -127,7 +127,7 @@ func (c promptCache) Get(ctx context.Context, key client.ObjectKey, obj client.O
 	return err
 }
 
-// slimOwner keeps of a custom resource, packed, all but its managed fields and the annotations that nobody reads.
+// slimOwner keeps a custom resource, packed, without its managed fields and the annotations that nobody reads.
 func slimOwner(whole any) (any, error) {
 	owner, ok := whole.(*unstructured.Unstructured)
 	if !ok {
@@ -158,7 +158,8 @@ func newInformer(source toolscache.ListerWatcher, object runtime.Object, resync 
 	return toolscache.NewSharedIndexInformer(source, object, resync, indexers)
 }
 
-// watchFailed counts what keeps a watch from going on. Once its cache is filled, nothing else tells of that: the cache goes on to answer, with what there was.
+// watchFailed counts the errors of watches. Once a cache is filled, nothing else shows these: it goes on
+// answering with what it had.
 func watchFailed(ctx context.Context, r *toolscache.Reflector, err error) {
 	if failsWatch(err) {
 		watchErrors.WithLabelValues(watchedKind(r.TypeDescription())).Inc()
@@ -166,12 +167,13 @@ func watchFailed(ctx context.Context, r *toolscache.Reflector, err error) {
 	toolscache.DefaultWatchErrorHandler(ctx, r, err)
 }
 
-// failsWatch is whether it is an error that a watch has ended with, and not the way in which each ends at times.
+// failsWatch is whether an error is a failure of a watch, and not the usual end of one.
 func failsWatch(err error) bool {
 	return !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err)
 }
 
-// watchedKind is the kind in what a reflector calls its objects: "apps/v1, Kind=Deployment", or "*v1.ConfigMap".
+// watchedKind is the kind in the type description of a reflector: "apps/v1, Kind=Deployment", or
+// "*v1.ConfigMap".
 func watchedKind(description string) string {
 	return description[strings.LastIndexAny(description, "=.")+1:]
 }

@@ -8,8 +8,8 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
-// driftDetection is what an entry of the watches file says of drift, in the words of Flux's HelmRelease. Other than there,
-// drift is repaired where nothing is said.
+// driftDetection is what an entry of the watches file says of drift, in the words of Flux's HelmRelease. Other
+// than there, drift is repaired where nothing is said.
 type driftDetection struct {
 	Mode   release.DriftMode   `json:"mode"`
 	Ignore []object.IgnoreRule `json:"ignore,omitempty"`

@@ -10,20 +10,22 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// leaseDuration is for how long a leader may write after it has begun to renew its lease, unless an option says otherwise. Nobody else takes it before. With
-// what follows from it below, a standby is at work 7 s after its leader died, at the latest, and within a second of one that was told to stop.
+// leaseDuration is for how long a leader may write after it began to renew its lease, unless an option says
+// otherwise. Nobody else takes the lease before that. With the periods derived from it below, a standby is at
+// work at most 7 s after its leader died, and within a second of one that was told to stop.
 const leaseDuration = 5 * time.Second
 
 // renewDeadline is for how long a leader tries to renew its lease before it ends.
 func renewDeadline(lease time.Duration) time.Duration { return lease * 4 / 5 }
 
-// retryPeriod is how often a leader renews its lease, by a write. A standby looks at it after once to 2.2 times that, by a read.
+// retryPeriod is how often a leader renews its lease, by a write. A standby reads it after 1 to 2.2 times that.
 func retryPeriod(lease time.Duration) time.Duration { return lease * 2 / 25 }
 
-// fence keeps a leader that has not renewed its lease in time from writing: it stood still, frozen or without a processor, and another one may be at
-// work. So it does from when the API server refuses a renewal, because somebody else has written the lease, until another renewal succeeds.
-// Leader election ends the process, too, but only after it has tried for some seconds to get the lease back, with everything going on meanwhile.
-// A lease that has lapsed is not renewed either, even if nobody has taken it: what was going on when the process stood still goes by old facts.
+// fence keeps a leader from writing that has not renewed its lease in time: it was frozen or without a
+// processor, and another one may be at work. It also does so from a refused renewal, since somebody else has
+// written the lease, until a renewal succeeds. Leader election ends the process as well, but only after some
+// seconds in which it tries to get the lease back while everything goes on. A lapsed lease is not renewed even
+// if nobody has taken it: what was under way when the process was frozen works from outdated facts.
 type fence struct {
 	name    string // of the lease
 	lease   time.Duration
@@ -31,7 +33,7 @@ type fence struct {
 	refused atomic.Bool               // whether the API server refused the last renewal
 }
 
-// around has all requests of clients of config pass the fence.
+// around makes all requests of the clients of config pass the fence.
 func (f *fence) around(config *rest.Config) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return fenced{f, next} })
 }
@@ -41,17 +43,17 @@ type fenced struct {
 	next http.RoundTripper
 }
 
-// RoundTrip refuses to send what may change something once the lease has lapsed.
+// RoundTrip refuses requests that may change something once the lease has lapsed.
 func (f fenced) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method == http.MethodGet {
 		return f.next.RoundTrip(request)
 	}
 	now := time.Now()
-	// Leader election alone updates: a lease that a chart has is patched, and is no renewal, whatever it is called.
+	// Only leader election updates it: a Lease of a chart is patched, and so no renewal, whatever its name.
 	renews := request.Method == http.MethodPut && strings.HasSuffix(request.URL.Path, "/leases/"+f.name)
 	if renewed := f.renewed.Load(); renewed != nil && (between(*renewed, now) > f.lease || f.refused.Load() && !renews) {
 		if request.Body != nil {
-			_ = request.Body.Close() // as whoever sends a request does
+			_ = request.Body.Close() // a RoundTripper has to
 		}
 		return nil, fmt.Errorf("not sent: the lease was last renewed %s ago, and somebody else may be at work by now", between(*renewed, now).Round(time.Second))
 	}
@@ -61,12 +63,13 @@ func (f fenced) RoundTrip(request *http.Request) (*http.Response, error) {
 	case response.StatusCode < http.StatusMultipleChoices:
 		f.renewed.Store(&now)
 		f.refused.Store(false)
-	case response.StatusCode == http.StatusConflict: // one that is gone is made anew, by this process or another one
+	case response.StatusCode == http.StatusConflict: // a lease that is gone (404) is made anew, by this process or another one
 		f.refused.Store(true)
 	}
 	return response, err
 }
 
-// between is the time from a to b by whichever of the two clocks says more: the monotonic one stands still while a machine is suspended, and the other one may be
-// set back. One that is set forward by more than a lease ends the process, which starts again.
+// between is the time from a to b by the clock that says more: the monotonic one stands still while a machine
+// is suspended, and the wall clock may be set back. One that is set forward by more than a lease ends the
+// process, which starts again.
 func between(a, b time.Time) time.Duration { return max(b.Sub(a), b.Round(0).Sub(a.Round(0))) }

@@ -13,8 +13,9 @@ import (
 // namespaceFile has the namespace of the pod.
 const namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// operator is the name by which this installation claims custom resources: that of its lease, which its replicas and its next version have, too,
-// and no other installation. Outside of a cluster, without a lease, the machine stands for the namespace.
+// operator is the name by which this installation claims custom resources: that of its lease, which its
+// replicas and later versions share, and no other installation has. Outside of a cluster, without a lease, the
+// machine's name takes the place of the namespace.
 func (o *Options) operator() (string, error) {
 	namespace, err := o.namespace()
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// nearLimit is from what part of GOMEMLIMIT on the operator says that it needs more. It still works then: what is above is collected ever more
-	// often, until that takes most of the CPU.
+	// nearLimit is the part of GOMEMLIMIT from which on the operator warns. It still works then, but the
+	// garbage collector runs ever more often, until it takes most of the CPU.
 	nearLimit = 0.8
-	// memoryPeriod is how often it looks.
+	// memoryPeriod is how often memory is checked.
 	memoryPeriod = 10 * time.Second
 )
 
-// held is what the last collection of garbage has left, and GOMEMLIMIT, both in bytes.
+// held is what the last garbage collection has left, and GOMEMLIMIT, both in bytes.
 type held struct{ live, limit uint64 }
 
 func heldMemory() held {
@@ -26,10 +26,10 @@ func heldMemory() held {
 	return held{live: samples[0].Value.Uint64(), limit: samples[1].Value.Uint64()}
 }
 
-// ratio is next to nothing without a limit, which then is the largest number there is.
+// ratio is almost 0 without a limit, which then is the largest number.
 func (h held) ratio() float64 { return float64(h.live) / float64(h.limit) }
 
-// memoryWatch says in the log when memory comes near its limit, once until it was below it again.
+// memoryWatch logs once that memory comes near its limit, and again only after it was below that.
 type memoryWatch struct {
 	log  logr.Logger
 	near bool

@@ -84,7 +84,8 @@ func setUpMetrics(ctx context.Context, mgr manager.Manager, entries []Entry, ref
 	if err != nil {
 		return err
 	}
-	// The library's watch (operator-lib's handler) has a series for each custom resource: at 100,000 of them, every scrape would be 15 MB.
+	// The library's watch (operator-lib's handler) has a series for each custom resource: at 100,000 of them,
+	// every scrape would be 15 MB.
 	metrics.Registry.Unregister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "resource_created_at_seconds"}))
 	var registry prometheus.Registerer = metrics.Registry
 	if options.Shard != "" {
@@ -131,8 +132,8 @@ func tellRollout(log logr.Logger, kind string) func(stopped bool) {
 	}
 }
 
-// resources are gauges of the custom resources that this operator selects, computed at each scrape from what is kept of the cache. A
-// standby has none: two operators would count everything twice.
+// resources are gauges of the custom resources that this operator selects, computed at each scrape from what is
+// kept of the cache. A standby has none: two operators would count everything twice.
 type resources struct {
 	cache       informed
 	live        client.Reader // of leases
@@ -283,7 +284,8 @@ type ownerKey struct {
 	types.NamespacedName
 }
 
-// lapsedAfter is how long ago a lease was renewed that nobody renews. It is longer than any takes to change hands, and than clocks differ.
+// lapsedAfter is how long ago a lease was renewed that nobody renews. It is longer than any takes to change
+// hands, and than clocks differ.
 const lapsedAfter = time.Minute
 
 func (r *resources) collectUnserved(ctx context.Context, out chan<- prometheus.Metric, kind *servedKind, unselected map[ownerKey]bool) {
@@ -321,7 +323,8 @@ func (r *resources) collectUnserved(ctx context.Context, out chan<- prometheus.M
 	}
 }
 
-// hasLapsed is whether nobody renews the lease of an operator. One that this one may not read, in another namespace say, counts as renewed.
+// hasLapsed is whether nobody renews the lease of an operator. One that this one may not read, in another
+// namespace say, counts as renewed.
 func (r *resources) hasLapsed(ctx context.Context, operator string) bool {
 	namespace, name, _ := strings.Cut(operator, "/")
 	lease := &coordinationv1.Lease{}
@@ -341,9 +344,10 @@ type (
 	usage struct{ replicas, cpu, memory float64 }
 )
 
-// usage asks the workloads, not the custom resources: as long as one of those is paused or cannot be
-// applied, something else runs than its spec wants. It is nil if no kind of workloads is watched, or
-// all there are have yet to be read after a start: a scrape that waited for that would fail as a whole. Those of other operators' custom resources are left out.
+// usage asks the workloads, not the custom resources: as long as one of those is paused or cannot be applied,
+// something else runs than its spec wants. It is nil if no kind of workloads is watched, or all there are have
+// yet to be read after a start: a scrape that waited for that would fail as a whole. Those of other operators'
+// custom resources are left out.
 func (r *resources) usage(ctx context.Context, unselected map[ownerKey]bool) (map[owners]usage, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -371,7 +375,8 @@ func (r *resources) usage(ctx context.Context, unselected map[ownerKey]bool) (ma
 	return used, nil
 }
 
-// workloadsOf is nil as long as the cache does not watch that kind: the first custom resource that has such an object makes it.
+// workloadsOf is nil as long as the cache does not watch that kind: the first custom resource that has such an
+// object makes it.
 func (r *resources) workloadsOf(ctx context.Context, gvk schema.GroupVersionKind) (*tally[workload], error) {
 	if known := r.workloads[gvk.Kind]; known != nil {
 		return known, nil
@@ -465,8 +470,8 @@ func (r *resources) collect(out chan<- prometheus.Metric, kind *servedKind, used
 	}
 }
 
-// shared are as many of all as there is room for: the first of each namespace, then the second ones, so that no namespace hides those of others. They are
-// the same each time, or the alert of each would come and go.
+// shared are as many of all as there is room for: the first of each namespace, then the second ones, so that no
+// namespace hides those of others. They are the same each time, or the alert of each would come and go.
 func shared(all []types.NamespacedName, room int) []types.NamespacedName {
 	slices.SortFunc(all, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
 	before, turn := map[string]int{}, map[types.NamespacedName]int{}

@@ -29,12 +29,13 @@ import (
 const (
 	// How long an answer of the API server counts, as in the filter of controller-runtime.
 	tokenTTL, allowedTTL, deniedTTL = time.Minute, 5 * time.Minute, 30 * time.Second
-	// goodTTL is for how long the API server is asked again, whatever others ask, about who could read, and whether they still may, and about a new token from
-	// where one of a reader came: tokens are replaced.
+	// goodTTL is for how long the API server is asked again, whatever others ask, about who could read, and
+	// whether they still may, and about a new token from where one of a reader came: tokens are replaced.
 	goodTTL = time.Hour
 	// maxAnswers is how many answers are remembered. In a minute there are fewer new ones than that.
 	maxAnswers = 4096
-	// How often the API server is asked in a second: at all, and because of one address. At first, and after a pause, ten times as often.
+	// How often the API server is asked in a second: at all, and because of one address. At first, and after a
+	// pause, ten times as often.
 	asksPerSecond, asksPerCaller = 20, 1
 	// maxToken is more than a ServiceAccount's token has.
 	maxToken = 16 << 10
@@ -162,8 +163,9 @@ func newAnswers() *answers {
 	}
 }
 
-// of returns the answer to a question, and asks if it is not known. What was good lately is always asked again, so that nobody who may
-// read is shut out because others try many tokens. That they are somebody's does not make them good: everybody can have any number of those.
+// of returns the answer to a question, and asks if it is not known. What was good lately is always asked again,
+// so that nobody who may read is shut out because others try many tokens. That they are somebody's does not
+// make them good: everybody can have any number of those.
 func (a *answers) of(request *http.Request, question string, ask func(context.Context) (answer, error)) (answer, error) {
 	key := sha256.Sum256([]byte(question))
 	known, fresh := a.lookUp(key)
@@ -214,7 +216,8 @@ func (a *answers) lookUp(key [sha256.Size]byte) (known answer, fresh bool) {
 	return known, time.Now().Before(known.until)
 }
 
-// mayAsk is whether the API server may be asked because of somebody. What strangers do, all together, is no reason against those who could read.
+// mayAsk is whether the API server may be asked because of somebody. What strangers do, all together, is no
+// reason against those who could read.
 func (a *answers) mayAsk(host string) bool {
 	if !a.callers.Allow(host) {
 		return false

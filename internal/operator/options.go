@@ -39,11 +39,14 @@ type Options struct {
 	LeaderElect bool
 	// LeaderElectionNamespace is where the lease lies. Default: the namespace of the pod.
 	LeaderElectionNamespace string
-	// LeaderElectionID is the name of the lease, by which other operators know this one. Default: that of Welcome's operator.
+	// LeaderElectionID is the name of the lease, by which other operators know this one. Default: that of
+	// Welcome's operator.
 	LeaderElectionID string
-	// Shard is the name of the part of the custom resources that this operator serves: part of the name of its lease, and in its metrics. Default: none.
+	// Shard is the name of the part of the custom resources that this operator serves: part of the name of its
+	// lease, and in its metrics. Default: none.
 	Shard string
-	// LeaseDuration is for how long the lease of a replica that died keeps the others waiting. Default: 5s, whole seconds from 2s to 15s.
+	// LeaseDuration is for how long the lease of a replica that died keeps the others waiting. Default: 5s,
+	// whole seconds from 2s to 15s.
 	LeaseDuration time.Duration
 	// MaxConcurrentReconciles is per kind, unless its watches entry says otherwise.
 	// Default: 4, at least 1.
@@ -126,10 +129,11 @@ Environment:
 	return flags
 }
 
-// ofOld are names that stock Helm operators once had for flags, and those that both have now.
+// ofOld maps former flag names of stock Helm operators to those that both have now.
 var ofOld = map[string]string{"metrics-addr": "metrics-bind-address", "enable-leader-election": "leader-elect"}
 
-// alwaysSo takes flags that the Deployments of stock Helm operators have, and that say what is always so here.
+// alwaysSo accepts flags that the Deployments of stock Helm operators have, and whose values are always in
+// force here.
 func alwaysSo(flags *pflag.FlagSet) {
 	for name, always := range map[string]string{
 		"metrics-secure":           "metrics are served over TLS, or not at all (--metrics-bind-address=0)",
@@ -168,7 +172,8 @@ func (o *Options) validate() error {
 	if problems := validation.IsDNS1123Subdomain(o.LeaderElectionID); len(problems) > 0 {
 		return fmt.Errorf("--leader-election-id is %q, which is no name of a lease: %s", o.LeaderElectionID, strings.Join(problems, ", "))
 	}
-	// The lease itself has whole seconds. With more than these, other operators would take one that fails over for gone (patience in internal/status/claim.go).
+	// The lease itself has whole seconds. With more than these, other operators would take one that fails over
+	// for gone (patience in internal/status/claim.go).
 	if o.LeaseDuration < 2*time.Second || o.LeaseDuration > 15*time.Second || o.LeaseDuration%time.Second != 0 {
 		return fmt.Errorf("--leader-election-lease-duration must be whole seconds from 2s to 15s, not %s", o.LeaseDuration)
 	}

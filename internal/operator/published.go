@@ -34,16 +34,16 @@ import (
 )
 
 const (
-	// publishedKey of the ConfigMap has the Published, as YAML. Its binary data are the charts.
+	// publishedKey is where the ConfigMap has the Published, as YAML. Its binary data are the charts.
 	publishedKey = "operator.yaml"
-	// maxPublished bounds the charts that are published, packed, in bytes. A ConfigMap may have twice as much.
+	// maxPublished bounds the packed charts that are published, in bytes. A ConfigMap can hold twice as much.
 	maxPublished = 512 << 10
-	// publishPeriod is how long to wait before what could not be published for no fault of the rights is tried again.
+	// publishPeriod is the time between attempts to publish, which end with an error that would stay.
 	publishPeriod = 30 * time.Second
 )
 
-// Published is what an operator tells of how it was started, in a ConfigMap beside its lease, and called like that: whoever may read it can render as
-// the operator does. There is no secret in it.
+// Published says how an operator was started. It is in a ConfigMap beside the lease, with the same name:
+// whoever may read that can render as the operator does. It holds no secrets.
 type Published struct {
 	// Namespaces that it watches, none for all.
 	Namespaces []string         `json:"namespaces,omitempty"`
@@ -52,14 +52,15 @@ type Published struct {
 	charts map[string][]byte // packed, by the names of files
 }
 
-// PublishedEntry is an entry of the watches file that is served, in its words, with what the operator takes where it says nothing: what a rendering depends on.
+// PublishedEntry is a served entry of the watches file, in its words, with the operator's defaults filled in:
+// all that a rendering depends on.
 type PublishedEntry struct {
 	Group   string         `json:"group"`
 	Version string         `json:"version"`
 	Kind    string         `json:"kind"`
 	Chart   PublishedChart `json:"chart"`
-	// OverrideValues are those that are known. FromEnvironment are the others, as the watches file has them: an environment variable may be a secret.
-	// Only those of images are none.
+	// OverrideValues are those whose values are published. FromEnvironment are the others, as the watches file
+	// has them: an environment variable may be a secret, except one with an image.
 	OverrideValues  map[string]string     `json:"overrideValues,omitempty"`
 	FromEnvironment map[string]string     `json:"fromEnvironment,omitempty"`
 	Selector        *metav1.LabelSelector `json:"selector,omitempty"`
@@ -70,7 +71,8 @@ type PublishedEntry struct {
 	Recreate        object.Kinds          `json:"recreate,omitempty"`
 }
 
-// PublishedChart tells which chart it is, and in which file of the ConfigMap, empty if it is too large for that.
+// PublishedChart identifies the chart, and the file of the ConfigMap that has it, empty if it is too large for
+// that.
 type PublishedChart struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
@@ -83,7 +85,7 @@ func (e PublishedEntry) GroupVersionKind() schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: e.Group, Version: e.Version, Kind: e.Kind}
 }
 
-// publish makes what is published of entries.
+// publish makes the Published of entries.
 func publish(entries []Entry, options Options) (*Published, error) {
 	p := &Published{Namespaces: options.WatchNamespaces, charts: map[string][]byte{}}
 	size := 0
@@ -116,7 +118,8 @@ func publish(entries []Entry, options Options) (*Published, error) {
 	return p, nil
 }
 
-// mayBeSecret is whether an override, as the watches file has it, takes anything from the environment but the reference of an image. A template may.
+// mayBeSecret is whether an override, as the watches file has it, takes from the environment anything but an
+// image reference. A template may.
 func mayBeSecret(written string) bool {
 	secret := strings.Contains(written, "{{")
 	os.Expand(written, func(name string) string {
@@ -126,7 +129,7 @@ func mayBeSecret(written string) bool {
 	return secret
 }
 
-// pack makes the package of a chart, which has the same bytes whenever it is made of the same files.
+// pack packs a chart, always into the same bytes for the same files.
 func pack(c *chart.Chart) ([]byte, error) {
 	var packed bytes.Buffer
 	compressed, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
@@ -149,7 +152,8 @@ func pack(c *chart.Chart) ([]byte, error) {
 	return packed.Bytes(), nil
 }
 
-// setUpPublished has the leader publish what it was started with, by one request, which changes nothing where that is the same.
+// setUpPublished makes the leader publish how it was started, by one request, which changes nothing if that is
+// published already.
 func setUpPublished(mgr ctrl.Manager, entries []Entry, options Options) error {
 	log := mgr.GetLogger().WithName("published")
 	const without = "kubectl welcome diff has to be told the chart, and has no overrides: what this operator was started with is not published"
@@ -196,7 +200,7 @@ func ReadPublished(from *corev1.ConfigMap) (*Published, error) {
 	return p, nil
 }
 
-// Of is the entry of a kind, of which the operator may know another version than who asks.
+// Of is the entry of a kind, whatever its version: the caller may know another one than the operator.
 func (p *Published) Of(kind schema.GroupKind) (PublishedEntry, bool) {
 	at := slices.IndexFunc(p.Entries, func(e PublishedEntry) bool { return e.GroupVersionKind().GroupKind() == kind })
 	if at < 0 {
@@ -221,7 +225,8 @@ func (p *Published) ChartOf(e PublishedEntry) (*chart.Chart, error) {
 	return read, nil
 }
 
-// KindOptions are those by which an operator that has this entry serves the kind with a chart, or why it would not.
+// KindOptions are those with which an operator that has this entry serves the kind with a chart; an error is
+// why it would not.
 func (p *Published) KindOptions(e PublishedEntry, c *chart.Chart) (release.KindOptions, error) {
 	entry := Entry{ReleaseName: e.ReleaseName, Allow: e.Allow, Secrets: e.Secrets, DriftDetection: e.DriftDetection, Recreate: e.Recreate}
 	entry.GroupVersionKind, entry.Chart, entry.ChartPath, entry.OverrideValues = e.GroupVersionKind(), c, c.Name(), maps.Clone(e.OverrideValues)

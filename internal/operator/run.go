@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// LeaderElectionID is how the lease of Welcome's operator is called, and what it publishes.
+	// LeaderElectionID is the name of the lease of Welcome's operator, and of what it publishes.
 	LeaderElectionID = "welcome-operator.webapp.demo.welcome.domain"
 	// shutdownTimeout is how long running reconciles may go on after SIGTERM. It fits into
 	// the pod's grace period of 30 seconds.
@@ -42,7 +42,7 @@ func Run(ctx context.Context, options Options) error {
 	if err != nil {
 		return fmt.Errorf("find a cluster (set KUBECONFIG): %w", err)
 	}
-	// The field manager of clients that name none, whose fields would else be those of "Go-http-client".
+	// The user agent, which becomes the field manager of clients that name none: it would be "Go-http-client".
 	cluster.UserAgent = object.Manager + "/" + version
 	servable, err := newServable(cluster, options.WatchNamespaces)
 	if err != nil {
@@ -50,7 +50,7 @@ func Run(ctx context.Context, options Options) error {
 	}
 	entries, refused, err = servable.await(ctx, entries, refused, options.HealthProbeBindAddress)
 	if err != nil || len(entries) == 0 {
-		return err // or it is to end
+		return err // nil if ctx has ended
 	}
 	mgr, err := newManager(cluster, servable.mapper, entries, options)
 	if err != nil {
@@ -80,8 +80,9 @@ func Run(ctx context.Context, options Options) error {
 	return start(ctx, mgr)
 }
 
-// start runs the manager until ctx ends. As long as its caches are not filled, as where rights are missing, controller-runtime v0.25 goes on after that, and takes
-// a processor for itself (kubernetes-sigs/controller-runtime#3440): then there is nothing to bring to an end.
+// start runs the manager until ctx ends. It does not wait for a manager whose caches are not filled, as where
+// rights are missing: that of controller-runtime v0.25 goes on after the end, and uses up a processor
+// (kubernetes-sigs/controller-runtime#3440), with nothing to bring to an end.
 func start(ctx context.Context, mgr ctrl.Manager) error {
 	running, ended := make(filled), make(chan error, 1)
 	if err := mgr.Add(running); err != nil {
@@ -101,7 +102,7 @@ func start(ctx context.Context, mgr ctrl.Manager) error {
 	return nil
 }
 
-// filled is closed when the caches are.
+// filled is closed once the caches are filled.
 type filled chan struct{}
 
 // Start is called then, whether or not this process leads.
@@ -110,7 +111,7 @@ func (f filled) Start(context.Context) error {
 	return nil
 }
 
-// NeedLeaderElection has a standby say so, too.
+// NeedLeaderElection is false: the caches of a standby fill, too.
 func (filled) NeedLeaderElection() bool { return false }
 
 func newManager(cluster *rest.Config, mapper meta.RESTMapper, entries []Entry, options Options) (ctrl.Manager, error) {
@@ -152,8 +153,8 @@ func newManager(cluster *rest.Config, mapper meta.RESTMapper, entries []Entry, o
 	return mgr, nil
 }
 
-// setUpProbes makes the operator ready when its caches are filled, the standby's too: it
-// takes over without a pause.
+// setUpProbes makes the operator ready once its caches are filled, the standby's too, which takes over without
+// a pause.
 func setUpProbes(ctx context.Context, mgr ctrl.Manager, entries []Entry) error {
 	var informers []cache.Informer
 	for _, object := range base(entries) {

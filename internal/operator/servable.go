@@ -26,7 +26,7 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
-// servable knows what can be served in a cluster.
+// servable finds out what can be served in a cluster.
 type servable struct {
 	mapper     meta.RESTMapper // of the kinds of the cluster
 	client     client.Client
@@ -36,7 +36,7 @@ type servable struct {
 
 func newServable(cluster *rest.Config, namespaces []string) (*servable, error) {
 	cluster = rest.CopyConfig(cluster)
-	cluster.Timeout = release.AskPatience // else a group of kinds whose server hangs would hold up those who ask for any
+	cluster.Timeout = release.AskPatience // else an API group whose server hangs would hold up all requests
 	http, err := rest.HTTPClientFor(cluster)
 	if err != nil {
 		return nil, err
@@ -56,7 +56,8 @@ func newServable(cluster *rest.Config, namespaces []string) (*servable, error) {
 	return &servable{mapper, api, discovery, namespaces}, nil
 }
 
-// split tells the entries that can be served from the others. There is an error if the cluster cannot be asked.
+// split separates the entries that can be served from the others. There is an error if the cluster cannot be
+// asked.
 func (s *servable) split(ctx context.Context, entries []Entry, refused []broken) ([]Entry, []broken, error) {
 	var served []Entry
 	for _, entry := range entries {
@@ -75,8 +76,8 @@ func (s *servable) split(ctx context.Context, entries []Entry, refused []broken)
 	return served, refused, nil
 }
 
-// lack is what the cluster lacks to serve an entry. Whether the operator may see the kind is asked only if there are others to serve: without
-// the right, the cache of that kind would wait, and they with it.
+// lack is what the cluster lacks to serve an entry. The operator's right to the kind is only checked if there
+// are other entries: without it, the cache would wait for that kind, and the others with it.
 func (s *servable) lack(ctx context.Context, entry Entry, others bool) (lack, err error) {
 	_, err = s.mapper.RESTMapping(entry.GroupKind(), entry.Version)
 	if meta.IsNoMatchError(err) {
@@ -98,7 +99,8 @@ func (s *servable) lack(ctx context.Context, entry Entry, others bool) (lack, er
 		if apierrors.IsForbidden(err) {
 			return fmt.Errorf("the operator may not see this kind: give its ServiceAccount the rights, as config/rbac/role.yaml has them for others: %w", err), nil
 		}
-		if err != nil && ctx.Err() == nil { // as where a conversion webhook is gone. The others are served meanwhile
+		// A conversion webhook is gone, say; the other entries are served meanwhile.
+		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("the API server does not tell of this kind: %w", err), nil
 		}
 		if err != nil {
@@ -115,7 +117,8 @@ func (s *servable) lack(ctx context.Context, entry Entry, others bool) (lack, er
 	return nil, err
 }
 
-// unknown is why the cluster has no such kind as a CRD defines that the chart brings, nil if it has, or has it by now: where the entry lets the operator make it, it does.
+// unknown is why the cluster does not serve a kind whose CRD the chart brings, nil if it does. Where the entry
+// allows that, the operator creates the CRD.
 func (s *servable) unknown(ctx context.Context, entry Entry, crd *unstructured.Unstructured) (lack, err error) {
 	kind, versions := release.KindOf(crd)
 	if _, err = s.mapper.RESTMapping(kind, versions...); err == nil || !meta.IsNoMatchError(err) {
@@ -150,7 +153,8 @@ func (s *servable) install(ctx context.Context, crd *unstructured.Unstructured) 
 	return cmp.Or(known, err)
 }
 
-// statusless is why nothing could be told of custom resources of a kind: its CRD has no status that is written by itself.
+// statusless is why the status of custom resources of a kind could not be written: its CRD has no status
+// subresource.
 func (s *servable) statusless(kind schema.GroupVersionKind) (lack, err error) {
 	resources, err := s.discovery.ServerResourcesForGroupVersion(kind.GroupVersion().String())
 	if err != nil {
@@ -162,7 +166,8 @@ func (s *servable) statusless(kind schema.GroupVersionKind) (lack, err error) {
 	return errors.New("its CRD has no status: write subresources: {status: {}} beside the schema of the version, and status: {type: object, x-kubernetes-preserve-unknown-fields: true} in the schema"), nil
 }
 
-// anyOfThem selects all custom resources. Without a selector, the API server might read the first of them by itself, and not tell that it cannot read them all.
+// anyOfThem selects all custom resources. Without a selector, the API server might read only the first of them,
+// and not notice that it cannot read all.
 var anyOfThem = func() labels.Selector {
 	without, err := labels.Parse("!webapp.demo.welcome.domain/none")
 	utilruntime.Must(err)

@@ -12,16 +12,16 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// tally keeps what the metrics tell of each object of a kind, by the events of the cache. To go through the objects themselves at each scrape would take seconds with
-// 100,000 of them: they lie all over the memory.
+// tally keeps, from the events of the cache, what the metrics need of each object of a kind. To go through the
+// objects themselves at each scrape would take seconds with 100,000 of them: they lie all over the memory.
 type tally[T any] struct {
-	// of is what is kept of an object.
+	// of extracts what is kept of an object.
 	of func(*unstructured.Unstructured) T
-	// read says whether all objects that there were have been told of.
+	// read is whether the events of all existing objects have come.
 	read toolscache.ResourceEventHandlerRegistration
 
 	mu sync.Mutex
-	// each has pointers: a map keeps its room, twice what it needs right after it has grown, also for what has gone.
+	// each holds pointers, since a map keeps its room, up to twice what it needs, even when objects have gone.
 	each map[types.NamespacedName]*T
 }
 

@@ -23,16 +23,17 @@ const (
 	// settleTime is how long no release may have changed before an upgrade is welcome again. It spares the API server
 	// two writes per release when many are changed one after the other.
 	settleTime = 5 * time.Second
-	// maxRetrying and maxChanging bound for how long False may be told in a row: because of what is tried again after it failed, and
-	// at all. Whoever has something that fails, or edits all the time, does not keep OLM away for ever. An upgrade
-	// in the middle of a change loses nothing: the next operator goes on from there.
+	// maxRetrying and maxChanging bound for how long the condition stays False: because of retries after
+	// failures, and at all. Something that always fails, or is edited all the time, must not keep OLM from
+	// upgrading for ever. An upgrade in the middle of a change loses nothing: the next operator goes on from
+	// there.
 	maxRetrying = 5 * time.Minute
 	maxChanging = time.Hour
 )
 
 // upgradeable asks OLM not to replace the operator while it changes releases: the condition Upgradeable of its
-// OperatorCondition is False from the first change until none has happened for settleTime, within bounds. OLM keeps a new version
-// Pending until then.
+// OperatorCondition is False from the first change until none has happened for settleTime, within bounds. OLM
+// keeps a new version Pending until then.
 type upgradeable struct {
 	condition conditions.Condition
 	log       logr.Logger
@@ -42,7 +43,7 @@ type upgradeable struct {
 	retries, others stretch
 }
 
-// stretch of time in which changes follow each other without a pause of settleTime.
+// stretch is a time in which changes follow each other without a pause of settleTime.
 type stretch struct {
 	since, last time.Time // last is when a change ended
 	running     int
@@ -62,13 +63,13 @@ func (s *stretch) end(now time.Time) {
 
 func (s *stretch) lasts(now time.Time) bool { return s.running > 0 || now.Sub(s.last) < settleTime }
 
-// holds is whether OLM is to wait for its end, which it need not for longer than limit.
+// holds is whether OLM is still to wait, which it does for at most limit.
 func (s *stretch) holds(now time.Time, limit time.Duration) bool {
 	return s.lasts(now) && now.Sub(s.since) < limit
 }
 
-// setUpUpgradeable returns what to call when a change of a release begins, and then when it ended, so that OLM is told.
-// Where OLM does not run the operator, there is nobody to tell.
+// setUpUpgradeable returns a function to call when a change of a release begins. That returns one to call when
+// it has ended. Without OLM, they do nothing.
 func setUpUpgradeable(mgr ctrl.Manager) (changing func(retry bool) (done func()), err error) {
 	if os.Getenv(operatorConditionEnv) == "" {
 		return func(bool) func() { return func() {} }, nil
@@ -93,7 +94,8 @@ func newUpgradeable(condition conditions.Condition, log logr.Logger) *upgradeabl
 	return &upgradeable{condition: condition, log: log, changes: make(chan struct{}, 1)}
 }
 
-// changing says that a change begins, and whether that is tried again after it failed. The returned function says that it ended.
+// changing notes that a change begins, and whether it is a retry after a failure. The returned function notes
+// its end.
 func (u *upgradeable) changing(retry bool) (done func()) {
 	stretch := &u.others
 	if retry {
@@ -123,11 +125,11 @@ func (u *upgradeable) wanted(now time.Time) metav1.ConditionStatus {
 	return metav1.ConditionTrue
 }
 
-// Start keeps the condition true to what happens until ctx ends. It ends early, without an error, where the cluster has
-// no OperatorConditions: the operator works without.
+// Start keeps the condition up to date until ctx ends. It ends early, without an error, if the cluster has no
+// OperatorConditions: the operator works without.
 func (u *upgradeable) Start(ctx context.Context) error {
 	told := metav1.ConditionUnknown
-	settled := time.NewTimer(0) // the last operator may have left False
+	settled := time.NewTimer(0) // the operator before may have left it False
 	for {
 		select {
 		case <-ctx.Done():

@@ -21,23 +21,25 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
-// Entry is an entry of the watches file: what the library knows, and settings of ours.
+// Entry is an entry of the watches file: the fields that the library knows, and our own.
 type Entry struct {
 	watches.Watch `json:",inline"`
-	// ReleaseName is how releases are called. It stays as it is for as long as the kind has any.
+	// ReleaseName is how releases are named. It must not change while the kind has any.
 	ReleaseName record.Names `json:"releaseName"`
 	// Allow is what authors of custom resources may ask of controllers that serve others, too.
 	Allow object.Allow `json:"allow"`
-	// Secrets is whether the chart may make Secrets, and look its own up. The operator then has the right to all Secrets of the namespaces that it watches,
-	// and keeps the records of these releases in Secrets.
+	// Secrets is whether the chart may make Secrets, and look its own up. The operator then has the right to
+	// all Secrets of the namespaces that it watches, and keeps the records of these releases in Secrets.
 	Secrets bool `json:"secrets"`
-	// CRDs is whether the operator makes the CRDs of crds/ that the cluster lacks, when it starts. It never changes nor deletes one.
+	// CRDs is whether the operator makes the CRDs of crds/ that the cluster lacks, when it starts. It never
+	// changes nor deletes one.
 	CRDs bool `json:"crds"`
 	// Tests is whether custom resources may have the tests of their chart run, by the annotation for that.
 	Tests bool `json:"tests"`
 	// DriftDetection is what is done about objects that others have changed.
 	DriftDetection driftDetection `json:"driftDetection"`
-	// DryRunOption is whether a stock Helm operator looks up what a chart does when it looks for changes: client or server. Here, it always does.
+	// DryRunOption (client or server) is whether a stock Helm operator lets a chart look things up in its dry
+	// runs. Here, it always does.
 	DryRunOption string `json:"dryRunOption"`
 	// Recreate are the kinds whose objects may be deleted and made anew where a field cannot be changed.
 	Recreate object.Kinds `json:"recreate"`
@@ -48,7 +50,8 @@ type Entry struct {
 	selects labels.Selector
 	// brought are the CRDs that the chart has in crds/.
 	brought []*unstructured.Unstructured
-	// written are the overrides as the file has them, with names of environment variables and not what is in those.
+	// written are the overrides as the file has them, with the names of environment variables instead of their
+	// values.
 	written map[string]string
 	place   place
 }
@@ -59,8 +62,8 @@ type place struct {
 	number int
 }
 
-// loadWatches reads the watches file with its charts. What is wrong with an entry is no reason not to serve the others: there is an error only if
-// none can be served.
+// loadWatches reads the watches file and its charts. A broken entry does not keep the others from being served:
+// there is an error only if none can be.
 func loadWatches(path string) ([]Entry, []broken, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -79,8 +82,8 @@ func loadWatches(path string) ([]Entry, []broken, error) {
 	for i, text := range list {
 		entry, err := loadEntry(text)
 		entry.place = place{path, i + 1}
-		// Controllers, metrics and records go by the name of the kind. The entry that comes later is not served even if the other one is
-		// broken: which of the two is meant, nobody can tell.
+		// Controllers, metrics and records go by the name of the kind. Of two entries, the later one is not
+		// served, even if the earlier one is broken: which of them is meant cannot be told.
 		kind := strings.ToLower(entry.Kind)
 		if earlier := kinds[kind]; err == nil && earlier > 0 {
 			err = fmt.Errorf("entry %d has the same kind: an operator serves kinds of different names", earlier)
@@ -95,9 +98,9 @@ func loadWatches(path string) ([]Entry, []broken, error) {
 	return entries, refused, noneLeft(entries, refused)
 }
 
-// loadEntry hands the library one entry at a time: its errors do not say which one is wrong,
-// it ignores fields that it does not know, and it takes an unset variable for an empty
-// string, which would deploy pods without an image. An error comes with what was read so far.
+// loadEntry hands the library one entry at a time: its errors do not say which entry is wrong, it ignores
+// unknown fields, and it takes an unset variable for an empty string, which would deploy pods without an image.
+// With an error, it returns what was read so far.
 func loadEntry(text []byte) (Entry, error) {
 	var entry Entry
 	if err := yaml.UnmarshalStrict(text, &entry); err != nil {
@@ -160,7 +163,7 @@ func validateEntry(entry *Entry) error {
 	return entry.Allow.Validate()
 }
 
-// haveSecrets is whether there is an entry that has.
+// haveSecrets is whether an entry may have Secrets.
 func haveSecrets(entries []Entry) bool {
 	return slices.ContainsFunc(entries, func(entry Entry) bool { return entry.Secrets })
 }

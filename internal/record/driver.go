@@ -33,13 +33,14 @@ func (r *Store) Driver() driver.Driver {
 // Releases returns Helm's storage over the store.
 func (r *Store) Releases() *storage.Storage { return storage.Init(r.Driver()) }
 
-// slimDriver stores a release without the files of its chart. Nothing reads them back, they are
-// most of a record, and to compress them takes a third of the time of an install.
+// slimDriver stores a release without the files of its chart. Nothing reads them back, they are most of a
+// record, and to compress them takes a third of the time of an install.
 //
-// It writes as Helm's driver does, which makes a compressor for each record: more than a quarter of all memory that an install takes, and has collected as garbage.
+// It packs records itself, since Helm's driver allocates a new compressor for each: more than a quarter of all
+// memory that an install takes, and leaves to the garbage collector.
 //
-// Helm knows the release by the name of its custom resource, which is what .Release.Name is in charts. It is recorded by the name that no other
-// release has. Of the methods of a driver, Helm's actions do not use List.
+// Helm knows the release by the name of its custom resource (.Release.Name in charts); it is recorded by a name
+// that no other release has. Helm's actions do not use the driver's List.
 type slimDriver struct {
 	driver.Driver
 	store          *Store
@@ -124,12 +125,13 @@ func (d slimDriver) Query(labels map[string]string) ([]*release.Release, error) 
 	return found, err
 }
 
-// Delete deletes a revision. Helm's driver reads it before, a megabyte perhaps, for an answer that nobody looks at.
+// Delete deletes a revision. Helm's driver would first read it, perhaps a megabyte, for a return value that
+// nobody uses.
 func (d slimDriver) Delete(key string) (*release.Release, error) {
 	return nil, d.store.Delete(context.Background(), d.key(key), metav1.DeleteOptions{})
 }
 
-// key of the record for a key of Helm's, which both end with the revision.
+// key is the name of the record for a key of Helm's. Both end with the revision.
 func (d slimDriver) key(key string) string {
 	return namePrefix + d.recorded + strings.TrimPrefix(key, namePrefix+d.name)
 }

@@ -12,9 +12,9 @@ import (
 // MaxHistory is how many revisions of a release are kept for people to look at.
 const MaxHistory = 5
 
-// Unfinished returns the manifests of the revisions that were not brought to their end, newest first,
-// and of the one that was deployed before them. They are hints of what may have been left behind:
-// Helm compares with a single revision.
+// Unfinished returns the manifests of the revisions that did not complete, newest first, and of the last
+// deployed one before them. They are hints of objects that may have been left behind: Helm compares with a
+// single revision only.
 func (r *Store) Unfinished(ctx context.Context) ([]string, error) {
 	known, err := r.cached(ctx, r.labelled())
 	if err != nil {

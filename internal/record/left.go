@@ -12,8 +12,8 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// RemoveLeft deletes the records of the release's name that nobody owns: those that were restored from a backup, or orphaned.
-// mayInherit is asked first, if there are any, and fails if they are not the owner's to delete.
+// RemoveLeft deletes the records of the release's name that nobody owns: restored from a backup, or orphaned.
+// If there are any, mayInherit is called first, and fails if the owner may not delete them.
 func (r *Store) RemoveLeft(ctx context.Context, mayInherit func() error) error {
 	named, err := r.recordsOf(ctx, labels.Everything())
 	if err != nil {

@@ -17,49 +17,54 @@ import (
 )
 
 const (
-	// inputsAnnotation of a release record is the digest of what the release was rendered from, the other two of what its chart has asked the
-	// cluster for.
+	// inputsAnnotation of a release record is the digest of what the release was rendered from. The other two
+	// are digests of what its chart has asked the cluster.
 	inputsAnnotation       = "webapp.demo.welcome.domain/inputs"
 	capabilitiesAnnotation = "webapp.demo.welcome.domain/capabilities"
 	lookupsAnnotation      = "webapp.demo.welcome.domain/lookups"
 	// madeFromAnnotation of a release record is the digest of its inputs but for what is allowed.
 	madeFromAnnotation = "webapp.demo.welcome.domain/made-from"
-	// childrenAnnotation of a release record lists the objects of the release as they were right after they were applied, where version 0.1.0
-	// has written it. By now the status of the custom resource does: the record need not be written once more when they are known.
+	// childrenAnnotation of a release record lists the objects of the release as they were applied. Only
+	// version 0.1.0 wrote it. The status has them now, which saves writing the record once more when they are
+	// known.
 	childrenAnnotation = "webapp.demo.welcome.domain/children"
 
-	// maxShort bounds what else is kept in memory. The API server bounds neither annotations nor the texts of owner references.
+	// maxShort bounds the other texts that are kept in memory: the API server bounds neither annotations nor
+	// the texts of owner references.
 	maxShort = 256
 
-	// operatorAnnotation and generationAnnotation of a release record are the operator that made it, and the metadata.generation of the custom
-	// resource that it was made from.
+	// operatorAnnotation and generationAnnotation of a release record name the operator that made it, and the
+	// metadata.generation of the custom resource that it was made from.
 	operatorAnnotation   = "webapp.demo.welcome.domain/operator"
 	generationAnnotation = "webapp.demo.welcome.domain/generation"
 	// unmadeAnnotation of a release record says that its installation has made nothing.
 	unmadeAnnotation = "webapp.demo.welcome.domain/unmade"
 
-	// releaseIndex of the cache has the release records by the name of the release.
+	// releaseIndex indexes the release records in the cache by the name of their release.
 	releaseIndex = "release"
 )
 
-// Record is the metadata of a release record. It is within reach of whoever may edit ConfigMaps.
+// Record is the metadata of a release record. Whoever may edit ConfigMaps can have forged it.
 type Record struct {
 	Name     string
 	Revision int
 	Status   release.Status
 	// Inputs is the digest of what the release was rendered from.
 	Inputs string
-	// MadeFrom is the digest of that but for what is allowed, which decides about no rendering. It is empty if it is Inputs.
+	// MadeFrom is the digest of the inputs without what is allowed, which has no influence on the rendering. It
+	// is empty if it equals Inputs.
 	MadeFrom string `json:",omitempty"`
 	// Capabilities and Lookups are digests of what the chart has asked the cluster for, empty if it did not.
 	Capabilities string `json:",omitempty"`
 	Lookups      string `json:",omitempty"`
-	// Operator made it, from that Generation of the custom resource. Version 0.1.0 said neither.
+	// Operator is the one that made the record, from that Generation of the custom resource. Version 0.1.0
+	// wrote neither.
 	Operator   string
 	Generation int64
-	// Unmade is whether its installation ended before the first object: the next attempt is one again.
+	// Unmade is whether the installation ended before its first object: the next attempt installs again.
 	Unmade bool `json:",omitempty"`
-	// Created is when the record was made. Whoever can write records cannot choose it: by it, one is told from another that was begun anew under its number.
+	// Created is when the record was created. Nobody can choose that, so it tells the record from a later one
+	// with the same number.
 	Created time.Time `json:"-"`
 	// Children are the objects of the release, nil if that is not known. Only version 0.1.0 has written them there.
 	Children []object.Child
@@ -80,10 +85,10 @@ func (r *Store) Newest(ctx context.Context) (*Record, error) {
 	return parseRecord(&list[0], revision), nil
 }
 
-// Proof is that of all that is used of the metadata, but for the children, which the status proves by themselves.
+// Proof is the proof of all metadata that is used, except the children, which the status proves by itself.
 func (r *Record) Proof() string { return r.Key.Proof(r.text()) }
 
-// IsProven is whether proof is that.
+// IsProven is whether proof is the proof of r.
 func (r *Record) IsProven(proof string) bool { return r.Key.Proves(proof, r.text()) }
 
 func (r *Record) text() string {
@@ -114,8 +119,9 @@ func parseRecord(meta *corev1.ConfigMap, revision int) *Record {
 	return r
 }
 
-// Slim is the transform of the cache for ConfigMaps. Anybody can put the label on one by which the cache selects, so it keeps
-// of each what the operator itself writes, no longer than it would, and of what could be no record only where it is.
+// Slim is the cache's transform for ConfigMaps. Anybody can put on a ConfigMap the label by which the cache
+// selects. So of each only what the operator itself writes is kept, if it is no longer than that; and of one
+// whose name is not of a record, only its name.
 func Slim(object any) (any, error) {
 	if whole, ok := object.(*corev1.ConfigMap); ok {
 		return slim(whole), nil
@@ -145,14 +151,14 @@ func slim(whole metav1.Object) *corev1.ConfigMap {
 	return slim
 }
 
-// longest are the annotations that the operator writes, and how long the cache has them at most.
+// longest are the annotations that the operator writes, each with the length up to which the cache keeps it.
 var longest = map[string]int{
 	inputsAnnotation: maxShort, madeFromAnnotation: maxShort, capabilitiesAnnotation: maxShort, lookupsAnnotation: maxShort, operatorAnnotation: maxShort, generationAnnotation: maxShort, unmadeAnnotation: maxShort,
 	childrenAnnotation: object.MaxChildren,
 }
 
-// slimOwners are the controller of a record or, without one, its only owner. What no operator writes becomes nobody's reference, by which
-// the record is somebody else's.
+// slimOwners are the controller of a record or, without one, its only owner. Owner references that no operator
+// writes become an empty one, by which the record counts as somebody else's.
 func slimOwners(whole metav1.Object) []metav1.OwnerReference {
 	of := metav1.GetControllerOfNoCopy(whole)
 	switch {
@@ -172,8 +178,8 @@ func slimOwners(whole metav1.Object) []metav1.OwnerReference {
 
 var controller = map[bool]*bool{true: new(true)}
 
-// IndexReleases lets the cache find records by their release. Without it, every reconcile would go through the records of all.
-// secrets is whether there are records in Secrets.
+// IndexReleases lets the cache find the records of a release. Without it, every reconcile would go through all
+// records. secrets is whether some are Secrets.
 func IndexReleases(ctx context.Context, indexer client.FieldIndexer, secrets bool) error {
 	kinds := []client.Object{&corev1.ConfigMap{}}
 	if secrets {
@@ -195,7 +201,7 @@ func IndexReleases(ctx context.Context, indexer client.FieldIndexer, secrets boo
 // Release is the name by which Helm's commands find the release.
 func (r *Record) Release() string { return releaseOf(r.Name) }
 
-// annotations are what the record in the cluster says of all this.
+// annotations are those of the record in the cluster.
 func (r *Record) annotations() map[string]string {
 	annotations := map[string]string{
 		inputsAnnotation: r.Inputs, operatorAnnotation: r.Operator, generationAnnotation: strconv.FormatInt(r.Generation, 10),

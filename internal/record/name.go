@@ -14,11 +14,12 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// Names is how the releases of a kind are called where they are recorded. In charts, .Release.Name is the name of the custom resource anyway.
+// Names says how the releases of a kind are named in their records. In charts, .Release.Name is the name of the
+// custom resource anyway.
 type Names string
 
 const (
-	// NamesPlain calls them as their custom resources: hello.
+	// NamesPlain names them as their custom resources: hello.
 	NamesPlain Names = "plain"
 	// NamesKind adds the kind, so that custom resources of two kinds may have the same name: hello.welcome.
 	NamesKind Names = "kind"
@@ -73,7 +74,8 @@ func Is(child object.Child) bool {
 func revisionOf(name, release string) (int, bool) {
 	number, ok := strings.CutPrefix(name, namePrefix+release+".v")
 	revision, err := strconv.Atoi(number)
-	return revision, ok && err == nil && revision > 0 && strconv.Itoa(revision) == number // as Helm writes it: two of a number, and history ends with neither
+	// As Helm writes it: two records of one revision would break the history.
+	return revision, ok && err == nil && revision > 0 && strconv.Itoa(revision) == number
 }
 
 // releaseOf is the name of the release that a record is of, empty if it is none.
@@ -85,8 +87,8 @@ func releaseOf(name string) string {
 	return ""
 }
 
-// CheckName fails if there can be no release of this name for the owner, which has none yet. Helm would find out late or never: it sees only
-// the owner's own records, and those of another release may begin with any revision.
+// CheckName fails if the owner, which has no release yet, cannot have one of this name. Helm would notice late
+// or never: it sees only the owner's own records, and those of another release may begin with any revision.
 func (r *Store) CheckName(ctx context.Context) error {
 	if len(r.release) > maxName {
 		return fmt.Errorf("release name %q is longer than the %d characters that Helm allows: make the custom resource anew, with a name of at most %d",
@@ -120,7 +122,8 @@ func (r *Store) CheckName(ctx context.Context) error {
 		"or delete the custom resource and make it anew", r.release, before.release, before.names)
 }
 
-// AsRecorded returns the store of the release that the owner has, also if that is no longer to be called so.
+// AsRecorded returns the store of the release that the owner has, even if releases of its kind are named
+// otherwise by now.
 func (r *Store) AsRecorded(ctx context.Context) (*Store, error) {
 	for _, store := range []*Store{r, r.called(r.names.other())} {
 		if records, err := store.cached(ctx, labels.Everything()); err != nil || len(records) > 0 {

@@ -16,7 +16,8 @@ func Parse(meta metav1.Object, release string) *Record {
 	return parseRecord(slim(meta), revision)
 }
 
-// Decode reads what a record has under "release", of which it unpacks at most limit bytes. It is for people to look at: Helm would take more, and the operator less.
+// Decode reads what a record has under "release", of which it unpacks at most limit bytes. It is for people to
+// look at: Helm would take more, and the operator less.
 func Decode(data string, limit int64) (*release.Release, error) {
 	raw, err := inflate(data, limit)
 	if err != nil {

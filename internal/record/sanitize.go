@@ -23,25 +23,27 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// What is unpacked of a release record is bounded: a ConfigMap of 1 MiB can unpack to a thousand times that, and a text of
-// a megabyte to a thousand times that again, and would end the operator for everybody.
+// Bounds of what is unpacked of a release record. A ConfigMap of 1 MiB can unpack to a thousand times that, and
+// a text of a megabyte be parsed to a thousand times that again, which would end the operator for everybody.
 const (
 	// MaxRecord bounds any unpacked record, in bytes.
 	MaxRecord = 2 << 20
-	// maxUnproven bounds what of it nothing proves to be the operator's, in bytes: texts grow twentyfold while they are parsed.
+	// maxUnproven bounds what is read of a record that is not proven, in bytes: texts grow twentyfold while
+	// they are parsed.
 	maxUnproven = 64 << 10
-	// maxParts bounds the parts of that, each of which costs up to half a kilobyte.
+	// maxParts bounds the parts of an unproven record, each of which costs up to half a kilobyte.
 	maxParts = 5_000
-	// maxUnknown bounds how many kinds of a record that the cluster does not know it is asked about: each is a request for all that it knows, for which others wait.
+	// maxUnknown bounds how many kinds of a record that the cluster does not serve are looked up: each lookup
+	// is a full discovery, for which others wait.
 	maxUnknown = 5
 )
 
-// anchor finds what may be repeated in YAML: a hundred bytes with ten anchors can stand for a million parts.
+// anchor finds YAML anchors: a hundred bytes with ten of them can stand for a million parts.
 var anchor = regexp.MustCompile(`(?m)(^|[^\w&])&[\w-]`)
 
-// sanitizer makes the release records of one custom resource safe to hand to Helm, which
-// trusts them: a record that it cannot read, or that lists a kind that the cluster does not
-// know, would stop every later upgrade and the deletion.
+// sanitizer makes the release records of one custom resource safe to hand to Helm, which trusts them: a record
+// that it cannot read, or with a kind that the cluster does not serve, would stop every later upgrade and the
+// deletion.
 //
 // What it leaves in a manifest is still for the guard to judge.
 type sanitizer struct {
@@ -69,12 +71,13 @@ func (s *sanitizer) because(err error) string {
 	return err.Error()
 }
 
-// sanitize returns the record as Helm may read it. One in which nothing is wrong keeps every byte.
+// sanitize returns the record as Helm may read it. A record with nothing wrong in it is returned as it is.
 func (s *sanitizer) sanitize(record *corev1.ConfigMap) (*corev1.ConfigMap, error) {
 	meta := slim(record)
 	rel, whole, err := s.unpack(record.Data["release"])
 	if err != nil {
-		if revision, _ := revisionOf(record.Name, s.release); !errors.Is(err, errUnproven) || revision == s.applied() { // nothing is wrong with another one, of before or of an attempt
+		// Another one, an earlier revision or an attempt, may well be unproven.
+		if revision, _ := revisionOf(record.Name, s.release); !errors.Is(err, errUnproven) || revision == s.applied() {
 			s.report(fmt.Sprintf("release record %s cannot be read: %s", record.Name, s.because(err)))
 		}
 		rel = &release.Release{Manifest: object.BareManifest(slices.Concat(s.known(), parseRecord(meta, 0).Children))}
@@ -96,19 +99,19 @@ func (s *sanitizer) sanitize(record *corev1.ConfigMap) (*corev1.ConfigMap, error
 	return s.pack(meta, rel)
 }
 
-// bare is a record of which Helm learns no more than that it is there.
+// bare is a record that tells Helm no more than that it exists.
 func (s *sanitizer) bare(meta *corev1.ConfigMap) (*corev1.ConfigMap, error) {
 	return s.pack(meta.DeepCopy(), &release.Release{})
 }
 
-// fits is whether a release is what the metadata of its record says, by which Helm found it.
+// fits is whether a release matches the metadata of its record, by which Helm has found it.
 func (s *sanitizer) fits(meta *corev1.ConfigMap, rel *release.Release) bool {
 	revision, _ := revisionOf(meta.Name, s.release)
 	return rel.Info != nil && rel.Name == s.release && rel.Namespace == s.owner.GetNamespace() && rel.Version == revision &&
 		string(rel.Info.Status) == meta.Labels["status"]
 }
 
-// pack has a record say of a release what its metadata says. Helm reads it also if it is not compressed.
+// pack makes a record of a release and its metadata. It is not compressed: Helm reads that, too.
 func (s *sanitizer) pack(meta *corev1.ConfigMap, rel *release.Release) (*corev1.ConfigMap, error) {
 	if rel.Info == nil {
 		rel.Info = &release.Info{}
@@ -120,13 +123,15 @@ func (s *sanitizer) pack(meta *corev1.ConfigMap, rel *release.Release) (*corev1.
 	return meta, err
 }
 
-// Named is what of a manifest that somebody else has applied can be a release's of the owner, by name only.
+// Named lists, by name only, the objects of a manifest that somebody else has applied that a release of the
+// owner may have.
 func (r *Store) Named(manifest string) (string, error) {
 	children, _, _, err := r.sanitizer.children(manifest)
 	return object.BareManifest(children), err
 }
 
-// children names the objects of a manifest that a release of the owner can have, and says of each other one why it is left out. usable is whether Helm can be given the manifest as it is.
+// children names the objects of a manifest that a release of the owner may have, and says why each other one is
+// left out. usable is whether Helm can be given the manifest as it is.
 func (s *sanitizer) children(manifest string) (kept []object.Child, left []string, usable bool, err error) {
 	unknown, applied := sets.New[schema.GroupKind](), s.isApplied(manifest)
 	usable = true
@@ -168,9 +173,9 @@ func (s *sanitizer) children(manifest string) (kept []object.Child, left []strin
 	return kept, left, usable, nil
 }
 
-// refuse says why the owner's release can not hold obj, "" if it can. An error means that the cluster does not know the kind
-// (meta.IsNoMatchError), or could not be asked: to leave the object out would orphan it. So it would where only the version is gone in which it was made: obj becomes one
-// of a version that there is.
+// refuse says why the owner's release cannot hold obj, "" if it can. An error means that the cluster does not
+// serve the kind (meta.IsNoMatchError), or could not be asked: to leave the object out would orphan it. If only
+// the version in which obj was made is gone, obj is changed to one that is served.
 func (s *sanitizer) refuse(obj *unstructured.Unstructured) (reason string, err error) {
 	gvk := obj.GroupVersionKind()
 	mapping, err := s.mapper.RESTMapping(gvk.GroupKind())
@@ -217,10 +222,11 @@ func CheckSize(size int) error {
 	return nil
 }
 
-// errUnproven is why a record is not read that may be the operator's, or forged.
+// errUnproven is why a record is not read: it may be the operator's, or forged.
 var errUnproven = errors.New("it is large or intricate, and not what the operator has applied last")
 
-// unpack reads the release of a record as Helm's storage drivers do, but no more of it than is bounded. whole is whether that is all.
+// unpack reads the release of a record as Helm's storage drivers do, but no more of it than is bounded. whole
+// is whether that is all.
 func (s *sanitizer) unpack(data string) (rel *release.Release, whole bool, err error) {
 	raw, err := inflate(data, MaxRecord)
 	if err != nil {
@@ -250,7 +256,8 @@ func (s *sanitizer) unpack(data string) (rel *release.Release, whole bool, err e
 	return &release.Release{Manifest: proven.Manifest}, false, nil
 }
 
-// inflate unpacks a text of at most limit bytes, without a byte more than it has: it is read twice.
+// inflate unpacks a text of at most limit bytes. It does so twice, first to measure, so as to allocate no byte
+// more than needed.
 func inflate(data string, limit int64) ([]byte, error) {
 	open := func() (io.Reader, error) {
 		text, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(data)))

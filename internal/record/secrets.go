@@ -18,13 +18,14 @@ import (
 )
 
 const (
-	// keyOfDigests has, in the data of a record that is a Secret, the key of its digests. It is no annotation: those are shown to people who may not see values.
+	// keyOfDigests is where a record that is a Secret has the key of its digests: in its data, since
+	// annotations are shown to people who may not see values.
 	keyOfDigests = "key"
 	// SecretType is Helm's.
 	SecretType = "helm.sh/release.v1"
 )
 
-// SlimSecret is Slim for Secrets. What is no record is for others to slim: it returns nil.
+// SlimSecret is Slim for Secrets. It returns nil for a Secret that is no record, which others slim.
 func SlimSecret(secret *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if releaseOf(secret.GetName()) == "" {
 		return nil, nil
@@ -37,8 +38,8 @@ func SlimSecret(secret *unstructured.Unstructured) (*unstructured.Unstructured, 
 	return slim, err
 }
 
-// inSecrets has records be Secrets, as Helm's own driver for those makes them, for who knows them as ConfigMaps: Helm's driver for these, which does the
-// same otherwise.
+// inSecrets stores records in Secrets, as Helm's own Secret driver does, behind the interface of ConfigMaps, so
+// that Helm's ConfigMap driver, which is otherwise the same, serves for both.
 type inSecrets struct {
 	corev1client.ConfigMapInterface // nobody calls what is not overridden
 	secrets                         corev1client.SecretInterface
@@ -88,7 +89,7 @@ func asConfigMap(secret *corev1.Secret, err error) (*corev1.ConfigMap, error) {
 	return record, nil
 }
 
-// asSecret is the metadata of a record for the cache, and ofSecret is it again, with the key.
+// asSecret converts the metadata of a record for the cache, and ofSecret converts it back, with the key.
 func asSecret(record *corev1.ConfigMap) *unstructured.Unstructured {
 	secret := object.Empty(object.Secret)
 	metadata, _ := runtime.DefaultUnstructuredConverter.ToUnstructured(&record.ObjectMeta) // texts
@@ -104,15 +105,15 @@ func ofSecret(cached *unstructured.Unstructured) (*corev1.ConfigMap, error) {
 	return asConfigMap(secret, nil)
 }
 
-// Move has the records that the owner has in ConfigMaps be Secrets: its kind has Secrets since a short while ago. They are copied before the first
-// of them is deleted, so that this goes on where it was interrupted. moved is whether the custom resource's status knows of a record in a Secret: what is
-// in ConfigMaps then is old, or somebody's who cannot write Secrets.
+// Move moves the owner's records from ConfigMaps into Secrets, once its kind may have Secrets. All are copied
+// before the first is deleted, so that an interrupted move can go on. moved is whether the status knows of a
+// record in a Secret: records in ConfigMaps are then old, or of somebody who cannot write Secrets.
 func (r *Store) Move(ctx context.Context, moved bool, key object.Key) error {
 	records, err := r.earlier.cached(ctx, labels.Everything())
 	if err != nil || len(records) == 0 {
 		return err
 	}
-	slices.Reverse(records) // the newest one is the last: it decides what is done about the release
+	slices.Reverse(records) // the newest one comes last: it decides what is done about the release
 	for _, record := range records {
 		if moved {
 			break
@@ -135,7 +136,8 @@ func (r *Store) copyEarlier(ctx context.Context, name string, key object.Key) er
 	if err != nil {
 		return err
 	}
-	// Nothing else: who can write ConfigMaps would have a Secret with labels that somebody else obeys.
+	// Nothing else is copied: whoever can write ConfigMaps could have a Secret made with labels that some
+	// controller obeys.
 	known := slim(whole)
 	for _, label := range []string{"version", "createdAt", "modifiedAt"} {
 		known.Labels[label] = whole.Labels[label]

@@ -35,23 +35,25 @@ import (
 // milliseconds; one that does not within this time is broken, and the reconcile is retried.
 const cacheLag = 10 * time.Second
 
-// goneCheck is how often the API server is asked meanwhile whether the cache will ever show it: who waits has a place that others wait for.
+// goneCheck is how often, meanwhile, the API server is asked whether the cache will ever show it: the wait
+// occupies a worker.
 const goneCheck = time.Second
 
-// reading bounds how many records are read and unpacked at a time, by all workers: each may be as large as somebody could forge it.
+// reading bounds how many records all workers together read and unpack at a time: each may be as large as
+// anybody could forge it.
 var reading = make(chan struct{}, 2)
 
-// Store stores the release records of one custom resource in ConfigMaps beside it, for
-// Helm's own ConfigMap driver. ConfigMaps, not Secrets, so that the operator needs no right
-// on any Secret. People look at them with HELM_DRIVER=configmap helm ls. Of a kind that may have Secrets, the records are
-// Secrets (HELM_DRIVER=secret), for they hold the values.
+// Store stores the release records of one custom resource in ConfigMaps beside it, for Helm's own ConfigMap
+// driver: in ConfigMaps, so that the operator needs no right on any Secret. HELM_DRIVER=configmap helm ls shows
+// them. The records of a kind that may have Secrets are Secrets (HELM_DRIVER=secret), since they hold the
+// values.
 //
-// The cache holds only the records' metadata. That tells which revision is the newest, how it
-// is, and what it was made from, and so is all that an idle reconcile needs. What is inside of
-// a record is read from the API server when an action wants it.
+// The cache holds only the metadata of the records. That says which revision is the newest, its status, and
+// what it was made from, which is all that an idle reconcile needs. The rest of a record is read from the API
+// server when an action needs it.
 type Store struct {
 	corev1client.ConfigMapInterface
-	reconcile context.Context // Helm's driver passes on none
+	reconcile context.Context // Helm's driver passes none on
 	cache     client.Reader
 	owner     client.Object
 	names     Names
@@ -61,23 +63,24 @@ type Store struct {
 	sanitizer *sanitizer
 	stamp     func() Record
 	applied   func() int
-	// read is what List has read whole last: Helm asks twice in an upgrade.
+	// read is the record that List has last read whole: Helm asks twice in an upgrade.
 	read *corev1.ConfigMap
-	// created is the name of the record that an action has made, empty while there is none.
+	// created is the name of the record that the action has created, empty while there is none.
 	created string
-	// over is whether that is to be made of the one of an attempt before, and was not so far.
+	// over is whether created is an existing record, of the attempt before, that is still to be overwritten.
 	over bool
-	// notSuperseded is why the revision before that is not marked as superseded, nil if it is or was not to be.
+	// notSuperseded is why the previous revision could not be marked as superseded, nil if it was or need not
+	// be.
 	notSuperseded error
 }
 
 // Options of a store.
 type Options struct {
-	// Names is how the releases are called.
+	// Names says how releases are named.
 	Names Names
 	// Secrets is whether the records are Secrets.
 	Secrets bool
-	// Allow is what the platform allows in no namespace.
+	// Allow is what the platform allows, here of cluster-scoped objects.
 	Allow object.Allow
 	// Applied is the revision of the release that was applied last, 0 if none is known.
 	Applied func() int
@@ -85,7 +88,7 @@ type Options struct {
 	Children func() []object.Child
 	// IsApplied is whether a manifest is known to be the one that was applied last.
 	IsApplied func(manifest string) bool
-	// Report is told what a record names and the owner has no right to.
+	// Report is told what a record names although the owner has no right to it.
 	Report func(message string)
 }
 
@@ -113,29 +116,30 @@ func (r *Store) resource() schema.GroupResource {
 	return corev1.Resource(strings.ToLower(r.kind) + "s")
 }
 
-// Stamping returns the store for an action that makes a revision. Its record is annotated with what stamp returns, which is asked
-// before objects are applied, and again when they have been.
+// Stamping returns the store for an action that makes a revision. Its record is annotated with what stamp
+// returns, which is called before objects are applied, and again afterwards.
 func (r *Store) Stamping(stamp func() Record) *Store {
 	store := *r
 	store.stamp, store.created = stamp, ""
 	return &store
 }
 
-// HasCreated is whether the action has made a record.
+// HasCreated is whether the action has created a record.
 func (r *Store) HasCreated() bool { return r.created != "" }
 
-// WriteOver has the action make its record of the one with that name, which an attempt before it has left.
+// WriteOver makes the action overwrite the record with that name, which the attempt before has left, instead of
+// creating one.
 func (r *Store) WriteOver(name string) { r.created, r.over = name, true }
 
-// Discard removes the record that the action has made.
+// Discard deletes the record that the action has created.
 func (r *Store) Discard(ctx context.Context) error {
 	created := r.created
 	r.created = ""
 	return r.Delete(ctx, created, metav1.DeleteOptions{})
 }
 
-// Created returns the record that the action has made, as the cache has it. Where somebody has deleted that, as the garbage collector does once the owner is gone, it
-// has its name only.
+// Created returns the record that the action has created, as the cache has it. If it was deleted meanwhile, as
+// the garbage collector does once the owner is gone, only its name is set.
 func (r *Store) Created(ctx context.Context) (*corev1.ConfigMap, error) {
 	created, err := r.cachedRecord(ctx, r.created)
 	if apierrors.IsNotFound(err) {
@@ -152,9 +156,10 @@ func (r *Store) labelled() labels.Selector {
 	return labels.SelectorFromSet(labels.Set{"owner": "helm", "name": r.release})
 }
 
-// cached lists the metadata of the owner's newest records, newest first, as many as the operator may have left there: somebody could
-// have made thousands. A record of a deleted namesake, which the garbage collector has yet to remove, is not among them, nor one that is being deleted: a finalizer
-// of somebody's may keep it for ever.
+// cached lists the metadata of the owner's newest records, newest first, and no more than the operator may have
+// left there: somebody could have made thousands. It leaves out records of a deleted namesake, which the
+// garbage collector has yet to remove, and those that are being deleted: somebody's finalizer may keep them for
+// ever.
 func (r *Store) cached(ctx context.Context, selector labels.Selector) ([]corev1.ConfigMap, error) {
 	items, err := r.recordsOf(ctx, selector)
 	owned := slices.DeleteFunc(items, func(record corev1.ConfigMap) bool { return record.DeletionTimestamp != nil || !r.isOwned(&record) })
@@ -209,8 +214,8 @@ func (r *Store) Get(ctx context.Context, name string, opts metav1.GetOptions) (*
 	return r.sanitizer.sanitize(record)
 }
 
-// List reads the newest record from the API server, whole. Of the others, which Helm only counts and deletes, it tells what the
-// cache knows: each could be a megabyte that somebody forged.
+// List reads the newest record whole, from the API server. The others, which Helm only counts and deletes, are
+// listed as in the cache: each could be a forged megabyte.
 func (r *Store) List(ctx context.Context, opts metav1.ListOptions) (*corev1.ConfigMapList, error) {
 	selector, err := labels.Parse(opts.LabelSelector)
 	if err != nil {
@@ -228,7 +233,8 @@ func (r *Store) List(ctx context.Context, opts metav1.ListOptions) (*corev1.Conf
 			if apierrors.IsNotFound(err) {
 				continue // the cache is behind
 			}
-			if err == nil && record.Labels["status"] != known[i].Labels["status"] { // superseded, perhaps: there is a newer one
+			// Superseded, perhaps, by one that the cache does not have yet.
+			if err == nil && record.Labels["status"] != known[i].Labels["status"] {
 				err = fmt.Errorf("the cache is behind: it has release record %s as %q, and that is %q", record.Name, known[i].Labels["status"], record.Labels["status"])
 			}
 		} else {
@@ -242,7 +248,7 @@ func (r *Store) List(ctx context.Context, opts metav1.ListOptions) (*corev1.Conf
 	return list, nil
 }
 
-// newest reads a record whole, unless that was done already and the cache knows of no other since.
+// newest reads a record whole, unless that was done already and the cache has no later version of it.
 func (r *Store) newest(ctx context.Context, known *corev1.ConfigMap) (*corev1.ConfigMap, error) {
 	if r.read == nil || r.read.Name != known.Name || r.read.UID != known.UID || r.read.ResourceVersion != known.ResourceVersion {
 		read, err := r.Get(ctx, known.Name, metav1.GetOptions{})
@@ -257,7 +263,7 @@ func (r *Store) newest(ctx context.Context, known *corev1.ConfigMap) (*corev1.Co
 // Create writes the record of a new revision and returns when the cache shows it.
 func (r *Store) Create(ctx context.Context, record *corev1.ConfigMap, opts metav1.CreateOptions) (*corev1.ConfigMap, error) {
 	r.adopt(record)
-	r.created = record.Name // which it is stamped for
+	r.created = record.Name // the one that annotate stamps
 	if err := r.annotate(ctx, record); err != nil {
 		r.created = ""
 		return nil, err
@@ -271,8 +277,8 @@ func (r *Store) Create(ctx context.Context, record *corev1.ConfigMap, opts metav
 		written, err = r.ConfigMapInterface.Create(ctx, record, opts)
 	}
 	if apierrors.IsAlreadyExists(err) && r.hasUnlabelled(ctx, record.Name) {
-		// Helm creates only records that it does not find: somebody took the labels off
-		// this one, or a stock Helm operator made it, and it would be in the way for ever. With its labels, it is of another
+		// Helm creates only records that it does not find: somebody took the labels off this one, or a stock
+		// Helm operator made it, and it would be in the way for ever. With its labels, it is of another
 		// operator or leader, who was faster: nothing was changed yet, and nothing will be.
 		return r.Update(ctx, record, metav1.UpdateOptions{})
 	}
@@ -286,8 +292,9 @@ func (r *Store) Create(ctx context.Context, record *corev1.ConfigMap, opts metav
 	return written, r.awaitCached(ctx, written)
 }
 
-// removeHelms deletes a record of the release that nobody owns, and that has Helm's labels: somebody has rolled the release back, or uninstalled it, with Helm's own commands, which
-// take off what they do not know of the records that they write. Of a release that was never applied, it would be somebody else's.
+// removeHelms deletes a record of the release that nobody owns and that has Helm's labels: somebody has used
+// helm rollback or uninstall, which drop the operator's marks from the records that they write. Before anything
+// was applied, it is somebody else's.
 func (r *Store) removeHelms(ctx context.Context, name string) error {
 	live, err := r.live(ctx, name)
 	if err != nil || len(live.OwnerReferences) > 0 || live.DeletionTimestamp != nil || !r.labelled().Matches(labels.Set(live.Labels)) {
@@ -305,13 +312,14 @@ func (r *Store) inTheWay(ctx context.Context, name string) error {
 	return object.InTheWay(r.kind, live, r.owner)
 }
 
-// adopt makes a record the owner's. Helm does not say in which namespace it is.
+// adopt makes a record the owner's, and sets its namespace, which Helm does not.
 func (r *Store) adopt(record *corev1.ConfigMap) {
 	record.Namespace = r.owner.GetNamespace()
 	object.Adopt(record, r.owner)
 }
 
-// hasUnlabelled is whether a record of the owner lacks labels by which Helm and the operator find it. It is not asked of Get, which drops the operator's.
+// hasUnlabelled is whether a record of the owner lacks labels by which Helm and the operator find it. Get
+// cannot tell, since it drops the operator's.
 func (r *Store) hasUnlabelled(ctx context.Context, name string) bool {
 	record, err := r.live(ctx, name)
 	if err != nil || !r.isOwned(record) {
@@ -320,18 +328,20 @@ func (r *Store) hasUnlabelled(ctx context.Context, name string) bool {
 	return !r.labelled().Matches(labels.Set(record.Labels)) || !object.ManagedBy().Matches(labels.Set(record.Labels))
 }
 
-// live reads a record as it is, whatever is in it.
+// live reads a record as it is in the cluster.
 func (r *Store) live(ctx context.Context, name string) (*corev1.ConfigMap, error) {
 	reading <- struct{}{}
 	defer func() { <-reading }()
 	return r.ConfigMapInterface.Get(ctx, name, metav1.GetOptions{})
 }
 
-// Update writes a record and returns when the cache shows it. It does not if another operator has gone on from the record as it was known: a process that stood still
-// in the middle of a request sends the rest of it when it goes on.
+// Update writes a record and returns when the cache shows it. It fails if another operator has written the
+// record since it was known: a process that stood still in the middle of a request sends the rest when it goes
+// on.
 func (r *Store) Update(ctx context.Context, record *corev1.ConfigMap, opts metav1.UpdateOptions) (*corev1.ConfigMap, error) {
 	if r.notSuperseded != nil && record.Name == r.created && record.Labels["status"] == string(release.StatusDeployed) {
-		return nil, fmt.Errorf("the revision before is not superseded: %w", r.notSuperseded) // Helm does not pass that on, and two would be deployed
+		// Helm ignores that error, and two revisions would be deployed.
+		return nil, fmt.Errorf("the revision before is not superseded: %w", r.notSuperseded)
 	}
 	r.adopt(record)
 	if err := r.annotate(ctx, record); err != nil {
@@ -352,14 +362,15 @@ func (r *Store) Update(ctx context.Context, record *corev1.ConfigMap, opts metav
 			return liveErr
 		}
 		if status := live.Labels["status"]; live.UID == record.UID && (status == known.Labels["status"] || status == record.Labels["status"]) {
-			record.ResourceVersion = live.ResourceVersion // somebody annotated it, or it was written before an outage
+			// somebody has annotated it, or an earlier try has been written.
+			record.ResourceVersion = live.ResourceVersion
 		}
 		return err
 	})
 	over := r.over
 	r.over = false
 	switch {
-	case apierrors.IsInvalid(err) && over: // somebody has made it immutable, and it is of another attempt
+	case apierrors.IsInvalid(err) && over: // it is of another attempt, and somebody has made it immutable
 		if err = r.Delete(ctx, record.Name, metav1.DeleteOptions{}); err == nil {
 			record.UID, record.ResourceVersion = "", ""
 			written, err = r.ConfigMapInterface.Create(ctx, record, metav1.CreateOptions{})
@@ -376,8 +387,8 @@ func (r *Store) Update(ctx context.Context, record *corev1.ConfigMap, opts metav
 	return written, r.awaitCached(ctx, written)
 }
 
-// relabel has the labels of a record that somebody has made immutable say what became of its revision: they are what counts, and nobody can change more of it. Of another
-// one, it is refused why it was refused.
+// relabel handles a record that somebody has made immutable: only its labels can still say what became of its
+// revision, and those count. For another record, it returns refused.
 func (r *Store) relabel(ctx context.Context, record *corev1.ConfigMap, refused error) (*corev1.ConfigMap, error) {
 	live, err := r.live(ctx, record.Name)
 	if err != nil || live.Immutable == nil || !*live.Immutable {
@@ -392,17 +403,18 @@ func (r *Store) relabel(ctx context.Context, record *corev1.ConfigMap, refused e
 	return r.Patch(ctx, record.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 }
 
-// afterAnOutage is when an update is tried again, for two thirds of a second.
+// afterAnOutage paces the retries of an update, for two thirds of a second.
 var afterAnOutage = wait.Backoff{Duration: 50 * time.Millisecond, Factor: 3, Steps: 4}
 
-// isOutage is whether it was not the request that was wrong.
+// isOutage is whether a request has failed because the API server was not up to it, and not because of what it
+// asks.
 func isOutage(err error) bool {
 	var status apierrors.APIStatus
 	return !errors.As(err, &status) || status.Status().Code >= http.StatusInternalServerError || apierrors.IsTooManyRequests(err)
 }
 
-// annotate stamps the revision of the current action. Helm writes records anew, so the
-// annotations of older ones would be lost if they were not carried over.
+// annotate stamps the record of the action's revision. The records of other revisions keep their annotations,
+// which would be lost otherwise: Helm writes records anew.
 func (r *Store) annotate(ctx context.Context, record *corev1.ConfigMap) error {
 	if record.Name == r.created && r.stamp != nil {
 		stamp := r.stamp()
@@ -418,14 +430,14 @@ func (r *Store) annotate(ctx context.Context, record *corev1.ConfigMap) error {
 	return client.IgnoreNotFound(err)
 }
 
-// keep has a record keep the key of its digests.
+// keep stores the key of its digests in a record.
 func keep(record *corev1.ConfigMap, key object.Key) {
 	if key != "" {
 		record.Data[keyOfDigests] = string(key)
 	}
 }
 
-// Restamp replaces what a record is annotated with.
+// Restamp replaces the operator's annotations of a record.
 func (r *Store) Restamp(ctx context.Context, record *Record) error {
 	known, err := r.known(ctx, record.Name)
 	if err != nil {
@@ -435,7 +447,8 @@ func (r *Store) Restamp(ctx context.Context, record *Record) error {
 	for key, value := range record.annotations() {
 		annotations[key] = value
 	}
-	content := map[string]any{"metadata": map[string]any{"uid": known.UID, "annotations": annotations, "labels": object.ManagedByLabels()}} // or the cache would never show it
+	// Without the label, the cache would never show it.
+	content := map[string]any{"metadata": map[string]any{"uid": known.UID, "annotations": annotations, "labels": object.ManagedByLabels()}}
 	if record.Key != "" {
 		content["stringData"] = map[string]any{keyOfDigests: record.Key}
 	}
@@ -450,8 +463,9 @@ func (r *Store) Restamp(ctx context.Context, record *Record) error {
 	return r.awaitCached(ctx, written)
 }
 
-// known is the record that the cache has under a name, empty if it has none: by its UID the API server refuses a write to another one, which has come in its
-// place since. A namesake of the owner, made after the owner was deleted, has records with the same names.
+// known is the record that the cache has under a name, empty if it has none. With its UID in a write, the API
+// server refuses that for another record that has come in its place: a namesake of the deleted owner has
+// records with the same names.
 func (r *Store) known(ctx context.Context, name string) (*corev1.ConfigMap, error) {
 	cached, err := r.cachedRecord(ctx, name)
 	if err != nil {
@@ -463,11 +477,13 @@ func (r *Store) known(ctx context.Context, name string) (*corev1.ConfigMap, erro
 	return cached, nil
 }
 
-// Delete removes a record and returns when the cache shows that, or that it only waits for a finalizer: whose that is may take its time.
+// Delete deletes a record and returns when the cache shows that, or that only a finalizer keeps it, which may
+// take its time.
 func (r *Store) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
-	if opts.Preconditions == nil { // Helm says none
+	if opts.Preconditions == nil { // Helm gives none
 		known, err := r.known(ctx, name)
-		if err == nil && known.UID == "" { // somebody has taken off its label, or deleted it, and perhaps something else has that name now
+		// somebody has removed its label, or deleted it, and another object may have its name.
+		if err == nil && known.UID == "" {
 			known, err = r.live(ctx, name)
 		}
 		if apierrors.IsNotFound(err) || err == nil && !r.isOwned(known) {
@@ -486,8 +502,8 @@ func (r *Store) Delete(ctx context.Context, name string, opts metav1.DeleteOptio
 	})
 }
 
-// awaitCached gives read-your-writes: the next reconcile reads from the cache what this one
-// has written, and a stale answer would make it install twice.
+// awaitCached gives read-your-writes: the next reconcile reads from the cache what this one has written, and a
+// stale answer would make it install twice.
 func (r *Store) awaitCached(ctx context.Context, written *corev1.ConfigMap) error {
 	asked := time.Now()
 	return r.await(ctx, written.Name, func(cached *corev1.ConfigMap, err error) (bool, error) {
@@ -507,7 +523,8 @@ func (r *Store) awaitCached(ctx context.Context, written *corev1.ConfigMap) erro
 	})
 }
 
-// checkStays fails if the cache will never show a record, for somebody has deleted it or taken off the label by which the cache selects.
+// checkStays fails if the cache will never show a record, since somebody has deleted it, or removed the label
+// by which the cache selects.
 func (r *Store) checkStays(ctx context.Context, written *corev1.ConfigMap) error {
 	live, err := r.live(ctx, written.Name)
 	if apierrors.IsNotFound(err) || err == nil && (live.UID != written.UID || !object.ManagedBy().Matches(labels.Set(live.Labels))) {
@@ -522,7 +539,8 @@ func (r *Store) await(ctx context.Context, name string, seen func(*corev1.Config
 	err := object.AwaitCached(ctx, func(ctx context.Context) (bool, error) {
 		select {
 		case <-r.reconcile.Done():
-			return true, nil // the operator stops: its caches have already stopped, and there is no next reconcile
+			// The operator is stopping, and its caches have already stopped; there is no next reconcile.
+			return true, nil
 		default:
 		}
 		return seen(r.cachedRecord(ctx, name))

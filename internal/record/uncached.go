@@ -13,8 +13,8 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// Uncached stands in for the cache of records where nobody keeps one: it asks live for their metadata, and for the same only once. Of Secrets, which
-// have the key of their digests in their data, it asks for all.
+// Uncached stands in for the cache of records where there is none: it asks live for their metadata, and for the
+// same only once. Secrets are read whole, since the key of the digests is in their data.
 func Uncached(live client.Reader) client.Reader {
 	return &uncached{Reader: live, asked: map[string]*answer{}}
 }
@@ -32,7 +32,7 @@ type answer struct {
 	err        error
 }
 
-// List answers for records of a release, which it is asked for by the index of the cache.
+// List lists the records of a release, by the index of the cache.
 func (u *uncached) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	o := client.ListOptions{}
 	o.ApplyOptions(opts)

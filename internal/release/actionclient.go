@@ -23,78 +23,80 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/record"
 )
 
-// actionClient is what one reconcile of one custom resource knows of its release, and acts on it. The
-// library's reconciler asks it in this order: Get, Upgrade as a dry run, and then what that calls for:
-// Install, Upgrade or Reconcile. As long as nothing has to be done, all answers come from the
-// metadata of the newest record. Each of these has a file of its own, Reconcile repair.go; Get is here.
+// actionClient acts on the release of one custom resource during one reconcile. The library's reconciler calls, in
+// this order, Get, Upgrade as a dry run and, depending on their answers, Install, Upgrade or Reconcile. While nothing
+// has to be done, all answers come from the metadata of the newest record. Each of these methods has a file of its own
+// (Reconcile is in repair.go); Get is here.
+//
+// The fields below are filled in by the steps of that sequence, in the order in which they stand here.
 type actionClient struct {
 	*Kind
 	ctx    context.Context // of the reconcile: the library's interface has none
 	owner  *unstructured.Unstructured
-	report func(message string) // of what a record names and the owner has no right to
+	report func(message string) // told of what a record names although the owner has no right to it
 	store  *record.Store
+	key    object.Key // of digests, empty if the kind has no Secrets
 
-	// What somebody has asked for by an annotation, empty unless it is due, and what of it was done, in words:
-	asked string
-	done  []string
+	// What Get finds:
+	current     *record.Record // the newest record, nil if there is none
+	proven      bool           // whether current is known to have been written by the operator
+	storedProof string         // proof of current as it is stored
+	getErr      error          // why Get has failed
+	unmade      *record.Record // the record of an installation that has made nothing, nil if there is none
+	interrupted bool           // whether the release was interrupted, and is to be completed or rolled back
 
-	// Get finds out:
-	current     *record.Record // nil if there is none
-	proven      bool           // whether the record is known to be the operator's
-	stored      string         // proof of the record as it is stored
-	key         object.Key     // of digests, empty if the kind has no Secrets
-	unread      error          // why it has failed
-	unmade      *record.Record // of an installation that has made nothing, nil if there is none
-	interrupted bool           // whether the release was half done, and is to be brought to its end or rolled back
+	// What Install, or Upgrade as a dry run, decides (see want, isDue and compare):
+	desired
+	request       string       // the value of the annotation AskReconcile, empty unless it is due
+	inputsProven  bool         // whether the inputs that current names are known to be those of the release
+	surroundings  surroundings // of the cluster, as far as they are known
+	manifestProof string       // proof of current's manifest, if the chart was rendered and still makes the same
+	brake         string       // why no further revision is made for now
+	waitFor       string       // why an upgrade is put off
+	held          error        // the last failure, while the same inputs are not to be tried again yet
+	scheduled     bool         // whether nothing is to be done until the next attempt
+	renderErr     error        // why the chart cannot be compared with what is applied, which is repaired all the same
 
-	// Install, or Upgrade as a dry run, finds out:
-	chart   *chart.Chart // the kind's, or a copy where Helm would take subcharts out of that
-	asks    questions    // of the chart with these values
-	values  map[string]any
-	whole   map[string]any // the values with the chart's defaults
-	text    string         // all inputs, as JSON
-	wanted  string         // digest of what the release is to be made from
-	plain   string         // the same without the key, by which a record has it that was a ConfigMap
-	made    [2]string      // both digests of that but for what is allowed
-	known   bool           // whether what the record says of all this is known to be so
-	around  surroundings   // of the cluster, as far as they are known
-	brake   string         // why no further revision is made for now
-	digest  string         // proof of the record's manifest, if the chart was rendered and is the same
-	waitFor string         // why an upgrade is put off
-	held    error          // the failure of a moment ago, while the same is not to be tried again
-	// why what is wanted cannot be compared with what was applied, which is repaired all the same
-	unrendered error
-
-	rolledBack bool // whether objects that the API server would all take were put back after an upgrade that failed again
-
-	// Reconcile finds out:
-	resting []object.Child // objects that others change again each time that they are put back, until it is time to try again
-
-	// An action that succeeds leaves:
-	applied []object.Child // the objects as they were applied, nil if nothing was
-
-	// One that is held back leaves:
-	scheduled bool // whether nothing is to be done until the next attempt
+	// What the action itself leaves:
+	resting    []object.Child // objects not repaired for now, since others change them again each time
+	applied    []object.Child // the objects as they were applied, nil if nothing was
+	rolledBack bool           // whether an upgrade that failed again was rolled back, though the API server took every object
+	done       []string       // in words, for who has asked by request
 }
 
-// Get returns the newest release without its manifest. One that was left in the middle of an action counts as failed from here on, which makes the reconciler
-// upgrade it: objects that exist are adopted, what is missing is made. Where the status proves that it had come to its end, it counts as deployed.
+// desired is what the release is to be made from.
+type desired struct {
+	chart      *chart.Chart // the kind's, or a copy where Helm would remove disabled subcharts from it
+	values     map[string]any
+	coalesced  map[string]any // values with the chart's defaults
+	inputsJSON string         // all inputs
+	asks       questions      // of the chart with these values
+	wanted     string         // digest of the inputs
+	// wantedPlain is wanted without the key: records that were ConfigMaps have it so.
+	wantedPlain string
+	// wantedButAllow are both digests without what is allowed, which decides whether a release may be, not what it is.
+	wantedButAllow [2]string
+}
+
+// Get returns the newest release, without its manifest. A release that was left in the middle of an action
+// counts as failed from here on, so that the reconciler upgrades it: objects that exist are adopted, missing
+// ones are created. It counts as deployed where the status proves that the action had completed.
 func (a *actionClient) Get(string, ...helmclient.GetOption) (*release.Release, error) {
 	current, err := a.newest()
 	if err != nil {
-		a.unread = err
+		a.getErr = err
 		return nil, err
 	}
-	a.current, a.unread = current, nil
+	a.current, a.getErr = current, nil
 	if current == nil || a.recordedElsewhere() {
 		a.current = nil
 		return nil, driver.ErrReleaseNotFound
 	}
-	a.stored = current.Proof()
+	a.storedProof = current.Proof()
 	current.Key = a.key // whatever somebody has written there
 	a.prove()
 	if a.owner.GetDeletionTimestamp() != nil {
-		return a.light(), nil
+		return a.bareRelease(), nil
 	}
 	if a.isUnmade() {
 		a.unmade, a.current = current, nil
@@ -111,16 +113,18 @@ func (a *actionClient) Get(string, ...helmclient.GetOption) (*release.Release, e
 	if a.current == nil {
 		return nil, driver.ErrReleaseNotFound
 	}
-	return a.light(), nil
+	return a.bareRelease(), nil
 }
 
-// isOthers is whether another operator has made the record since the custom resource was looked at: it had no operator then. One that was taken over says so.
+// isOthers is whether another operator has made the record since the custom resource was read, which no
+// operator had claimed then. If this operator has taken the custom resource over from another one, the status
+// says so by its claim.
 func (a *actionClient) isOthers() bool {
 	return a.current.Operator != "" && a.current.Operator != a.clients.operator && ClaimedBy(a.owner) != a.clients.operator
 }
 
-// newest is the newest record. One that is too far ahead to be the operator's is deleted: there is none after the highest number, and
-// so no upgrade.
+// newest is the newest record. A record whose revision is too far ahead to be the operator's is deleted: no
+// upgrade could follow one with the highest number.
 func (a *actionClient) newest() (*record.Record, error) {
 	for range record.MaxHistory {
 		current, err := a.store.Newest(a.ctx)
@@ -136,8 +140,8 @@ func (a *actionClient) newest() (*record.Record, error) {
 	return nil, fmt.Errorf("somebody has written release records that are nobody's: %d are deleted, and the next reconcile goes on", record.MaxHistory)
 }
 
-// light is the current release as far as the reconciler needs to know it.
-func (a *actionClient) light() *release.Release {
+// bareRelease is the current release as far as the reconciler has to know it.
+func (a *actionClient) bareRelease() *release.Release {
 	return &release.Release{
 		Name:      a.owner.GetName(),
 		Namespace: a.owner.GetNamespace(),
@@ -166,34 +170,14 @@ func (a *actionClient) recorded() (*release.Release, error) {
 	return rel, nil
 }
 
-// want computes what the release is to be made from: the spec, into which Translate has put the overrides. coalesced, with the chart's defaults in it, says what that comes to, but Helm
-// is not given it: a default that null has taken out would be in again.
-func (a *actionClient) want(coalesced map[string]any) error {
-	a.heed()
-	spec, err := a.spec()
-	if err != nil {
+// want finds out what the release is to be made from, and whether that is held back.
+func (a *actionClient) want(coalesced map[string]any) (err error) {
+	a.takeRequest()
+	if a.desired, err = a.desire(coalesced); err != nil {
 		return err
-	}
-	a.chart, a.values, a.whole = Private(a.Chart), spec, coalesced
-	allow := a.Allow
-	allow.Options, allow.Adopt = nil, false // they say how an action goes, and not what it makes
-	wanted := inputs{Chart: a.source.digest, Allow: allow, Values: coalesced}
-	text, err := wanted.text()
-	if err != nil {
-		return err
-	}
-	a.text, a.wanted, a.plain, a.asks = text, a.key.Digest([]byte(text)), object.Plain.Digest([]byte(text)), a.source.questions(text)
-	a.made = [2]string{a.wanted, a.plain}
-	if !reflect.ValueOf(allow).IsZero() {
-		wanted.Allow = object.Allow{}
-		made, err := wanted.text()
-		if err != nil {
-			return err
-		}
-		a.made = [2]string{a.key.Digest([]byte(made)), object.Plain.Digest([]byte(made))}
 	}
 	if a.asks.capabilities {
-		a.around.Capabilities = a.clients.capabilities.digest()
+		a.surroundings.Capabilities = a.clients.capabilities.digest()
 	}
 	a.believe()
 	switch decide(a.observe()) {
@@ -203,15 +187,49 @@ func (a *actionClient) want(coalesced map[string]any) error {
 	case isUnchanged: // and was rendered once
 		return nil
 	}
-	err = a.checkTexts(a.values, text)
+	err = a.checkTexts(a.values, a.inputsJSON)
 	if err == nil && a.source.incomplete {
 		err = checkSubcharts(a.Chart, coalesced)
 	}
 	if err != nil {
-		a.failed(err) // so that it is waited, and nothing done
+		a.failed(err) // so that the next attempt is scheduled, and nothing done until then
 		a.held = err
 	}
 	return nil
+}
+
+// desire computes what the release is to be made from: the spec, into which Translate has put the overrides. coalesced
+// is that with the chart's defaults. It counts for the digests, but is not what Helm is given: a default that the spec
+// has removed by null would be back.
+func (a *actionClient) desire(coalesced map[string]any) (desired, error) {
+	spec, err := a.spec()
+	if err != nil {
+		return desired{}, err
+	}
+	allow := a.Allow
+	allow.Options, allow.Adopt = nil, false // they say how an action goes, and not what it makes
+	wanted := inputs{Chart: a.source.digest, Allow: allow, Values: coalesced}
+	text, err := wanted.text()
+	if err != nil {
+		return desired{}, err
+	}
+	digests := func(text string) [2]string {
+		return [2]string{a.key.Digest([]byte(text)), object.Plain.Digest([]byte(text))}
+	}
+	all := digests(text)
+	butAllow := all
+	if !reflect.ValueOf(allow).IsZero() {
+		wanted.Allow = object.Allow{}
+		text, err := wanted.text()
+		if err != nil {
+			return desired{}, err
+		}
+		butAllow = digests(text)
+	}
+	return desired{
+		chart: Private(a.Chart), values: spec, coalesced: coalesced, inputsJSON: text, asks: a.source.questions(text),
+		wanted: all[0], wantedPlain: all[1], wantedButAllow: butAllow,
+	}, nil
 }
 
 // spec of the custom resource, with the overrides in it.
@@ -223,13 +241,14 @@ func (a *actionClient) spec() (map[string]any, error) {
 	return spec, nil
 }
 
-// believe finds out whether what the record says of its inputs is known to be so, and has it say that with the key: it may have been a ConfigMap.
+// believe finds out whether the inputs that the record names can be believed. A record that was a ConfigMap has
+// digests without the key: they are replaced by those with it.
 func (a *actionClient) believe() {
 	if a.current == nil {
 		return
 	}
-	a.known = a.proven || a.trustInputs()
-	if a.current.Inputs == a.plain {
+	a.inputsProven = a.proven || a.trustInputs()
+	if a.current.Inputs == a.wantedPlain {
 		a.current.Inputs = a.wanted
 	}
 	if a.isOfWanted() {
@@ -237,30 +256,31 @@ func (a *actionClient) believe() {
 	}
 }
 
-// observe is all that decides about the release.
+// observe gathers what decide needs.
 func (a *actionClient) observe() observation {
 	failed := a.failure()
 	o := observation{wanted: a.wanted, failed: failed.inputs, until: failed.until, now: time.Now()}
-	if a.asked != "" || failed.inputs == a.wanted && a.isOutOfTheWay(failed.err) {
+	if a.request != "" || failed.inputs == a.wanted && a.isOutOfTheWay(failed.err) {
 		o.failed = "" // it is tried again now
 	}
 	if a.current == nil {
 		return o
 	}
-	o.status, o.recorded, o.alike, o.proven = a.current.Status, a.current.Inputs, a.isAlike(), a.known
+	o.status, o.recorded, o.alike, o.proven = a.current.Status, a.current.Inputs, a.isAlike(), a.inputsProven
 	o.outdated = a.brake == "" && a.remembered().outdated == a.outdated()
-	o.asks = a.current.Capabilities != a.around.Capabilities && !a.unsettled() || a.asks.objects && a.looksAgain(o.now)
+	o.asks = a.current.Capabilities != a.surroundings.Capabilities && !a.unsettled() || a.asks.objects && a.looksAgain(o.now)
 	return o
 }
 
-// isOutOfTheWay is whether an action has failed for an object that is no longer there: who has deleted it, as the message says, is not to have the old one put back, but
-// what the chart wants in its place.
+// isOutOfTheWay is whether the object for which an action has failed is gone by now. Somebody has then deleted
+// it as the message says, and is to get what the chart wants in its place, not the old one back.
 func (a *actionClient) isOutOfTheWay(failed error) bool {
 	blocked := unchangeable(failed)
 	return blocked != nil && a.isGone(*blocked)
 }
 
-// unchangeable is the object for which an action has failed, as it cannot become what the chart wants, nil if it is not for that.
+// unchangeable is the object that made an action fail because it cannot be changed to what the chart wants, nil
+// if the action has failed for another reason.
 func unchangeable(failed error) *object.Child {
 	if of, is := errors.AsType[*guard.Unchangeable](failed); is {
 		return &of.Object
@@ -268,36 +288,40 @@ func unchangeable(failed error) *object.Child {
 	return nil
 }
 
-// madeFrom is what a record of what is wanted says of it.
+// madeFrom is what a record made from these inputs has in MadeFrom: their digest without what is allowed, if
+// that is another one.
 func (a *actionClient) madeFrom() string {
-	if a.made[0] == a.wanted {
+	if a.wantedButAllow[0] == a.wanted {
 		return ""
 	}
-	return a.made[0]
+	return a.wantedButAllow[0]
 }
 
-// isMade is whether a digest is of what is wanted, whatever was allowed then.
-func (a *actionClient) isMade(digest string) bool {
-	return digest == a.wanted || digest == a.plain || slices.Contains(a.made[:], digest)
+// matchesWanted is whether a digest is of the wanted inputs, whatever was allowed when it was made.
+func (a *actionClient) matchesWanted(digest string) bool {
+	return digest == a.wanted || digest == a.wantedPlain || slices.Contains(a.wantedButAllow[:], digest)
 }
 
-// isAlike is whether the release was made from what is wanted but for what is allowed, which is to be judged anew and makes no other rendering.
+// isAlike is whether the release was made from inputs that differ from the wanted ones only in what is allowed.
+// They render the same, but have to be judged anew.
 func (a *actionClient) isAlike() bool {
-	return a.current.Inputs != a.wanted && a.isMade(cmp.Or(a.current.MadeFrom, a.current.Inputs))
+	return a.current.Inputs != a.wanted && a.matchesWanted(cmp.Or(a.current.MadeFrom, a.current.Inputs))
 }
 
-// unsettled is whether the chart asks for what the cluster can do while an API does not answer of which nothing is known.
+// unsettled is whether the chart asks for the cluster's APIs while one of them, of which nothing is known yet,
+// does not answer.
 func (a *actionClient) unsettled() bool {
-	return a.asks.capabilities && a.asked == "" && !a.clients.capabilities.settled()
+	return a.asks.capabilities && a.request == "" && !a.clients.capabilities.settled()
 }
 
-// outdated names what renders something else than what was applied, for the ledger.
-func (a *actionClient) outdated() string { return a.wanted + " " + a.around.Capabilities }
+// outdated identifies inputs and surroundings, for the ledger, that render something else than what was
+// applied.
+func (a *actionClient) outdated() string { return a.wanted + " " + a.surroundings.Capabilities }
 
-// looksAgain is whether to look up again what the chart looks up: nobody tells when that changes.
+// looksAgain is whether to repeat what the chart looks up. No event tells when the answers change.
 func (a *actionClient) looksAgain(now time.Time) bool {
 	looked := a.churn().looked
-	return a.brake != "" || a.asked != "" || looked.IsZero() || a.period() > 0 && now.Sub(looked) >= a.period()
+	return a.brake != "" || a.request != "" || looked.IsZero() || a.period() > 0 && now.Sub(looked) >= a.period()
 }
 
 // History returns the releases, newest first.

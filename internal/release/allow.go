@@ -20,13 +20,14 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/record"
 )
 
-// notAllowed is why a release is refused that asks for what watches.yaml does not allow.
+// notAllowed is the error of a release that asks for what watches.yaml does not allow.
 type notAllowed struct{ error }
 
-// Run is asked by Helm for each rendering, before anything is done with it. It changes nothing in what was rendered, unless something else was begun.
+// Run is Helm's post-renderer, called before anything is done with a rendering. It returns the rendering
+// unchanged, unless another manifest was begun.
 func (op *operation) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 	if op.begun != "" && op.client.asks.objects && op.lookups.digest() != op.client.current.Lookups {
-		op.begun = "" // the chart finds something else by now
+		op.begun = "" // the chart would look up something else by now
 	}
 	if op.begun != "" {
 		rendered = bytes.NewBufferString(op.begun)
@@ -39,7 +40,7 @@ func (op *operation) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 		return rendered, err
 	}
 	op.objects = resources
-	if !op.asIs { // what is applied already is repaired as it is
+	if !op.asIs { // what is already applied is repaired as it is
 		op.refused = refuseTwins(resources)
 	}
 	if op.refused == nil {
@@ -55,8 +56,8 @@ func (op *operation) Run(rendered *bytes.Buffer) (*bytes.Buffer, error) {
 	return rendered, op.refused
 }
 
-// judge is why a manifest may not be applied. What it asks of controllers that serve others is either allowed to the author
-// of the custom resource, or the chart's own: the same for everybody who writes nothing.
+// judge fails if a manifest may not be applied. What it asks of controllers that serve others, too, has to be
+// allowed to the author of the custom resource, or be the chart's own: the same whatever the author writes.
 func (op *operation) judge(manifest string) error {
 	resources, err := op.peek(manifest)
 	if err == nil || guard.IsUnknown(err) && op.client.isApplied(manifest) {
@@ -66,7 +67,8 @@ func (op *operation) judge(manifest string) error {
 	return err
 }
 
-// peek is what a manifest has. Of what cannot be read, Helm does not say where it is, nor what it is where something in it is not of its type.
+// peek parses a manifest. If Helm cannot, its error names neither the template nor the object: these are added
+// here.
 func (op *operation) peek(manifest string) (kube.ResourceList, error) {
 	resources, err := op.guard.Peek(manifest)
 	if err == nil {
@@ -79,7 +81,8 @@ func (op *operation) peek(manifest string) (kube.ResourceList, error) {
 				return nil, err
 			}
 		}
-		if from := template.FindStringSubmatch(document); from != nil && !guard.IsUnknown(err) { // which takes requests, and names its object
+		// That error takes requests, and names its object already.
+		if from := template.FindStringSubmatch(document); from != nil && !guard.IsUnknown(err) {
 			if _, err := op.guard.Peek(document); err != nil {
 				return nil, fmt.Errorf("%s: %w", from[1], err)
 			}
@@ -88,10 +91,10 @@ func (op *operation) peek(manifest string) (kube.ResourceList, error) {
 	return resources, err
 }
 
-// template finds the template of a document, of which Helm tells in a comment.
+// template finds the comment in which Helm names the template of a document.
 var template = regexp.MustCompile(`(?m)^# Source: (.+)$`)
 
-// judgeAll is judge of the objects of a manifest.
+// judgeAll is judge for a parsed manifest.
 func (op *operation) judgeAll(manifest string, resources kube.ResourceList) error {
 	if err := op.refuseLines(manifest); err != nil {
 		return err
@@ -114,8 +117,9 @@ func (op *operation) judgeAll(manifest string, resources kube.ResourceList) erro
 	return notAllowed{op.Allow.Refusal(namespace, refused)}
 }
 
-// refuseLines is why a rendering may not be applied in which lines end for YAML alone: checkTexts knows what a spec says, and not what a template in it makes, or lookup finds. What the chart
-// has of its own goes on as its author wants it.
+// refuseLines fails if a rendering has characters that end a line for YAML but not for templates, and that the
+// chart does not have by itself. checkTexts only knows the spec, and not what a template in it makes or lookup
+// finds.
 func (op *operation) refuseLines(manifest string) error {
 	end := lineEnd(manifest)
 	if end == "" || slices.ContainsFunc(op.alone(), func(own string) bool { return lineEnd(own) != "" }) {
@@ -124,8 +128,8 @@ func (op *operation) refuseLines(manifest string) error {
 	return notAllowed{fmt.Errorf("not allowed: what the chart makes of this spec has %U, at which a line ends for YAML, and not for templates: write \\n", []rune(end)[0])}
 }
 
-// refuseTwins is why a rendering may not be applied that has an object twice, and not the same: one of the two would be lost. helm install fails at any that is there twice, and
-// helm upgrade takes the last.
+// refuseTwins fails if a rendering has an object twice, in two versions: one of them would be lost. helm
+// install fails at any duplicate, and helm upgrade takes the last.
 func refuseTwins(resources kube.ResourceList) error {
 	type key struct {
 		schema.GroupKind
@@ -142,8 +146,10 @@ func refuseTwins(resources kube.ResourceList) error {
 	return nil
 }
 
-// refuse is why an object may not be applied, for what it is or where, nil if it may. That the operator has the right to Secrets, for another kind, is not enough: the record of this release
-// would show them to whoever may read ConfigMaps. Nor is it enough, of what is in no namespace, that it is the chart's own: others would have the same.
+// refuse fails if an object may not be applied for what or where it is. A right on Secrets that the operator
+// has for another kind is not enough: the record of this release would show them to whoever may read
+// ConfigMaps. Nor may a cluster-scoped object be made because it is the chart's own: each custom resource would
+// have the same.
 func (op *operation) refuse(info *resource.Info) error {
 	made := info.Object.(*unstructured.Unstructured) // Build knows no other type
 	if err := object.Check(made); err != nil {
@@ -154,7 +160,7 @@ func (op *operation) refuse(info *resource.Info) error {
 	}
 	err := op.guard.CheckPlace(info)
 	if info.Namespaced() {
-		if err == nil && record.Is(object.Named(made)) { // what the chart wants would be written over it
+		if err == nil && record.Is(object.Named(made)) { // the object would be written over the record
 			err = fmt.Errorf("%s is in the chart with the name of a release record", object.Describe(made.GetKind(), info.Namespace, info.Name))
 		}
 		return err
@@ -171,7 +177,7 @@ func (op *operation) refuse(info *resource.Info) error {
 	return nil
 }
 
-// refuseSecret is why an object may not be in the record of the release, nil if it may.
+// refuseSecret fails if an object may not be in the record of the release.
 func (op *operation) refuseSecret(info *resource.Info) error {
 	if object.IsSecret(info.Object.(*unstructured.Unstructured)) && !op.Secrets {
 		return noSecrets(fmt.Sprintf("Secret %q, which the chart makes", info.Name))
@@ -179,7 +185,8 @@ func (op *operation) refuseSecret(info *resource.Info) error {
 	return nil
 }
 
-// CheckGoes is why a hook may not be in no namespace: it is no part of the release, and no garbage collector removes what Helm leaves.
+// CheckGoes is why a hook may not be in no namespace: it is no part of the release, and no garbage collector
+// removes what Helm leaves.
 func CheckGoes(made *unstructured.Unstructured) error {
 	policy := made.GetAnnotations()[release.HookDeleteAnnotation]
 	if !object.IsHook(made) || strings.Contains(policy, string(release.HookSucceeded)) && strings.Contains(policy, string(release.HookFailed)) {
@@ -189,7 +196,7 @@ func CheckGoes(made *unstructured.Unstructured) error {
 		release.HookDeleteAnnotation, release.HookSucceeded, release.HookFailed)
 }
 
-// isNamespaced is whether the objects of a resource are in namespaces, false if the cluster does not know it.
+// isNamespaced is whether a resource is namespaced, false if the cluster does not serve it.
 func (op *operation) isNamespaced(resource schema.GroupResource) bool {
 	mapper := op.clients.mapper
 	kind, err := mapper.KindFor(resource.WithVersion(""))
@@ -200,12 +207,12 @@ func (op *operation) isNamespaced(resource schema.GroupResource) bool {
 	return err == nil && namespaced
 }
 
-// noSecrets refuses what is about a Secret to a kind that has none.
+// noSecrets is the error for something that needs Secrets, of a kind that may have none.
 func noSecrets(what string) error {
 	return notAllowed{fmt.Errorf("not allowed: %s: without secrets: true, the operator's watches.yaml allows this kind no Secrets", what)}
 }
 
-// own is what the chart asks for, whoever writes its custom resource.
+// own is what the chart asks for by itself, with an empty spec.
 func (op *operation) own() (own []object.Ask) {
 	for _, manifest := range op.alone() {
 		if resources, err := op.guard.Peek(manifest); err == nil {
@@ -215,7 +222,8 @@ func (op *operation) own() (own []object.Ask) {
 	return own
 }
 
-// alone is what the chart makes, hooks last, with the name and namespace of this custom resource, and an empty spec. A chart that can't be rendered so makes nothing of its own.
+// alone are the manifests, hooks last, that the chart renders for this custom resource with an empty spec, none
+// if that fails.
 func (op *operation) alone() (manifests []string) {
 	rel, err := op.renderAlone(map[string]any{})
 	if err != nil {
@@ -228,7 +236,7 @@ func (op *operation) alone() (manifests []string) {
 	return manifests
 }
 
-// judgeHooks is why hooks may not be made, nil if they may.
+// judgeHooks fails if hooks may not be made.
 func (op *operation) judgeHooks(hooks []*release.Hook) error {
 	for _, hook := range hooks {
 		manifest := "# Source: " + hook.Path + "\n" + hook.Manifest
@@ -245,7 +253,7 @@ func (op *operation) judgeHooks(hooks []*release.Hook) error {
 
 func (op *operation) judgeHook(hook *release.Hook, manifest string, made kube.ResourceList) error {
 	if slices.Equal(hook.Events, []release.HookEvent{release.HookTest}) && !op.tests {
-		for _, info := range made { // all else is asked when somebody has it run, but the record has it at once
+		for _, info := range made { // it is judged when somebody has the tests run, but the record holds it at once
 			if err := op.refuseSecret(info); err != nil {
 				return err
 			}
@@ -260,8 +268,9 @@ func (op *operation) judgeHook(hook *release.Hook, manifest string, made kube.Re
 	return op.judgeAll(manifest, made)
 }
 
-// refuseHookTwins is why a hook may not be run, nil if it may: it would be deleted and made in the place of one of the objects of the release, with what that keeps, and that be put back in
-// its place. One that only comes before an installation makes way for it, and after a deletion there is none.
+// refuseHookTwins fails if a hook has the name of an object of the release: it would be deleted and made in
+// place of that, with what that keeps, and the object put back in its place. It does not matter for hooks that
+// only run before an installation, whose object makes room, or after a deletion.
 func refuseHookTwins(hook *release.Hook, made, objects kube.ResourceList) error {
 	if !slices.ContainsFunc(hook.Events, func(event release.HookEvent) bool {
 		return event != release.HookPreInstall && event != release.HookPostDelete

@@ -8,15 +8,16 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// AskReconcile is the annotation of a custom resource that has the operator look at it anew: what failed a moment ago is tried again, and a chart that asks the
-// cluster is rendered. With a value that begins with ForceReconcile, what was applied is applied again, too. That is done once for each new value, of which
-// MaxRequest bytes count.
+// AskReconcile is the annotation that has the operator reconcile a custom resource anew: what failed a moment
+// ago is tried again, and a chart that asks the cluster is rendered. If its value begins with ForceReconcile,
+// what was applied is also applied again. Each new value, of which MaxRequest bytes count, does that once.
 const (
 	AskReconcile   = "webapp.demo.welcome.domain/reconcile"
 	ForceReconcile = "force"
 )
 
-// askPause is the time from one answer to the next: whoever may annotate a custom resource can ask as often as they like.
+// askPause is the least time from one answer to the next: whoever may annotate a custom resource can ask as
+// often as they like.
 const askPause = time.Minute
 
 // Answer is what became of a reconcile that somebody has asked for.
@@ -44,9 +45,9 @@ func (a Answer) String() string {
 	return done
 }
 
-// heed takes up what the annotation asks for, unless it was done already or it is too early for another time. It changes nothing about who may do what, and
-// whose turn it is.
-func (a *actionClient) heed() {
+// takeRequest takes up what the annotation AskReconcile asks for, unless that is done already or comes too soon
+// after the last time. The request changes nothing about who may do what, and whose turn in a rollout it is.
+func (a *actionClient) takeRequest() {
 	asked := a.owner.GetAnnotations()[AskReconcile]
 	if asked == "" {
 		return
@@ -60,31 +61,32 @@ func (a *actionClient) heed() {
 		a.schedule.after(a.owner, rest)
 		return
 	}
-	a.asked = asked
+	a.request = asked
 }
 
-// forced is whether somebody wants what was applied to be applied again.
-func (a *actionClient) forced() bool { return strings.HasPrefix(a.asked, ForceReconcile) }
+// forced is whether somebody has asked to have what was applied applied again.
+func (a *actionClient) forced() bool { return strings.HasPrefix(a.request, ForceReconcile) }
 
-// did notes what was done, for an answer. That stands in the status, and so is short.
+// did notes what was done, for the answer. That stands in the status, and so is kept short.
 func (a *actionClient) did(what string) {
 	a.done = append(a.done, object.Cut(what, maxReport))
 }
 
-// answer says what became of what was asked for, if something was.
+// answer reports, if somebody has asked for this reconcile, what has become of it.
 func (a *actionClient) answer(err error) {
-	if a.asked == "" || a.ctx.Err() != nil { // the operator stops: the next one does it
+	if a.request == "" || a.ctx.Err() != nil { // the operator stops: the next one does it
 		return
 	}
-	answer := Answer{Asked: a.asked, Generation: a.owner.GetGeneration(), Done: a.done, WaitFor: a.waitFor, Err: err, at: time.Now()}
-	a.asked = ""
+	answer := Answer{Asked: a.request, Generation: a.owner.GetGeneration(), Done: a.done, WaitFor: a.waitFor, Err: err, at: time.Now()}
+	a.request = ""
 	a.remember(func(n *note) { n.state.Answer = answer })
 	if err == nil {
 		a.tell(Reconciled, "As asked for (%s): %s", answer.Asked, answer)
 	}
 }
 
-// ended bounds what a step has failed with, says whether it is held back, and answers by it where the step has said nothing itself: who has asked would wait for ever.
+// ended is deferred by each step: it bounds the text of its error, marks one that is held back, and answers a
+// request that the step itself has not answered. Whoever has asked would wait for ever otherwise.
 func (a *actionClient) ended(err *error) {
 	if *err == nil {
 		return

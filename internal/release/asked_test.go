@@ -22,13 +22,13 @@ func TestHeed(t *testing.T) {
 	asks := func(value string) *actionClient {
 		kit.Annotate(AskReconcile, value)(owner)
 		a := &actionClient{Kind: kind, ctx: context.Background(), owner: owner}
-		a.heed()
+		a.takeRequest()
 		return a
 	}
 	is := func(what string, a *actionClient, asked string, forced bool) {
 		t.Helper()
-		if a.asked != asked || a.forced() != forced {
-			t.Errorf("%s: %q, forced: %t", what, a.asked, a.forced())
+		if a.request != asked || a.forced() != forced {
+			t.Errorf("%s: %q, forced: %t", what, a.request, a.forced())
 		}
 	}
 	past := func(by time.Duration) {

@@ -15,11 +15,14 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// What a chart leaves to chance, as a password that it makes, differs at each rendering. So before the first object is made of one, the status of the custom
-// resource tells of it: an action that was interrupted, or failed, goes on with what it has begun, which the record holds, and not with another password.
+// What a chart leaves to chance, such as a password that it generates, differs with each rendering. So the
+// status says which manifest is begun before the first of its objects is created: an action that was
+// interrupted, or has failed, goes on with that manifest, which the record holds, and not with another
+// password.
 
-// sayBegun writes into the status that objects are about to be made from a manifest. It fails, and nothing may be made, if what the custom resource asks for, or
-// who serves it, has changed since it was read, or the cache is behind a status that tells of another action.
+// sayBegun writes into the status that objects are about to be created from a manifest. It fails, and nothing
+// may be created, if the spec or the claim of the custom resource has changed since it was read, or if the
+// cache lacks an action that the status tells of.
 func (a *actionClient) sayBegun(manifest string) error {
 	var err error
 	for range 3 { // others may annotate it meanwhile
@@ -31,7 +34,8 @@ func (a *actionClient) sayBegun(manifest string) error {
 		if read.GetGeneration() != a.owner.GetGeneration() || read.GetDeletionTimestamp() != nil || holder != "" && holder != a.clients.operator {
 			return errors.New("the custom resource has changed since it was read")
 		}
-		for _, field := range [][]string{{"begun"}, {"release", "digest"}, {"release", "record"}} { // a leader before this one has written them, of whom the cache has not heard
+		// An earlier leader may have written them, unknown to the cache.
+		for _, field := range [][]string{{"begun"}, {"release", "digest"}, {"release", "record"}} {
 			if textInStatus(read, field...) != textInStatus(a.owner, field...) {
 				return errors.New("the status of the custom resource tells of an action that the cache does not show yet")
 			}
@@ -50,32 +54,36 @@ func (a *actionClient) sayBegun(manifest string) error {
 	return fmt.Errorf("write into the status what is begun: %w", err)
 }
 
-// begunWith is what the status says of a manifest that is made from the wanted inputs.
+// begunWith is the entry of the status for a manifest that is made from the wanted inputs.
 func (a *actionClient) begunWith(manifest string) string {
-	return a.key.Proof(manifest) + "/" + a.made[0]
+	return a.key.Proof(manifest) + "/" + a.wantedButAllow[0]
 }
 
-// saidBegun is what the status says of an action that was not brought to its end: the proof of its manifest, and what it was made from.
+// saidBegun is that entry, of an action that did not complete: the proof of its manifest, and the digest of its
+// inputs.
 func (a *actionClient) saidBegun() (proof, inputs string) {
 	proof, inputs, _ = strings.Cut(textInStatus(a.owner, "begun"), "/")
 	return proof, inputs
 }
 
-// wasBegun is whether a manifest is the one of an action that was not brought to its end, whatever it was made from.
+// wasBegun is whether a manifest is that of an action that did not complete, whatever its inputs.
 func (a *actionClient) wasBegun(manifest string) bool {
 	proof, _ := a.saidBegun()
 	return proof != "" && a.key.Proves(proof, manifest)
 }
 
-// hasBegun is whether a manifest is that, and was made from what is wanted still.
+// hasBegun is whether a manifest is that of an action that did not complete and was made from the wanted
+// inputs.
 func (a *actionClient) hasBegun(manifest string) bool {
 	_, inputs := a.saidBegun()
-	return inputs != "" && a.isMade(inputs) && a.wasBegun(manifest)
+	return inputs != "" && a.matchesWanted(inputs) && a.wasBegun(manifest)
 }
 
-// begun is the manifest that is to be applied instead of another rendering, for chance has a part in it: an action has begun with it and was not brought to its end, or
-// it is what was applied last, from what is wanted again after something else has failed. It is empty, and the chart is rendered, if there is none; if the API server has refused what
-// chance has made; and if chance has a part in hooks, too: those are rendered in any case, and would have another password.
+// begun is the manifest to apply instead of a new rendering, since that would differ by chance: the one of an
+// action that did not complete; or the one that was applied last, if another one has failed and what is wanted
+// is the former again. It is empty, and the chart is rendered, if there is none; if the API server has refused
+// a value that chance may have made; and if the hooks depend on chance, too, since these are rendered in any
+// case, and would have another password.
 func (a *actionClient) begun(opts []helmclient.UpgradeOption) (string, error) {
 	if failed := a.failure(); failed.inputs == a.wanted && refusesField(failed.err) {
 		return "", nil
@@ -84,7 +92,7 @@ func (a *actionClient) begun(opts []helmclient.UpgradeOption) (string, error) {
 	if err == nil && manifest == "" {
 		manifest, err = a.standing()
 	}
-	if err != nil || manifest == "" || !a.source.hooks(a.whole) {
+	if err != nil || manifest == "" || !a.source.hooks(a.coalesced) {
 		return manifest, err
 	}
 	if same, err := a.hooksStay(opts); err != nil || !same {
@@ -93,9 +101,9 @@ func (a *actionClient) begun(opts []helmclient.UpgradeOption) (string, error) {
 	return manifest, nil
 }
 
-// unfinished is the manifest that an action has begun with from what is wanted, and was not brought to its end; empty if there is none.
+// unfinished is the manifest of an action from the wanted inputs that did not complete, empty if there is none.
 func (a *actionClient) unfinished() (string, error) {
-	if _, inputs := a.saidBegun(); inputs == "" || !a.isMade(inputs) {
+	if _, inputs := a.saidBegun(); inputs == "" || !a.matchesWanted(inputs) {
 		return "", nil
 	}
 	recorded, err := a.recorded()
@@ -105,15 +113,16 @@ func (a *actionClient) unfinished() (string, error) {
 	return recorded.Manifest, nil
 }
 
-// standing is the manifest that was applied last, if it was made from what is wanted, and chance has a part in it; else empty. What is looked up may be another by now.
+// standing is the manifest that was applied last, if it was made from the wanted inputs and depends on chance;
+// else empty, as where the chart looks objects up, which may have changed.
 func (a *actionClient) standing() (string, error) {
-	if applied, ok := a.appliedAsWanted(); !ok || applied.Capabilities != a.around.Capabilities || a.asks.objects || !a.source.chances(a.whole) {
+	if applied, ok := a.appliedAsWanted(); !ok || applied.Capabilities != a.surroundings.Capabilities || a.asks.objects || !a.source.chances(a.coalesced) {
 		return "", nil
 	}
 	return a.lastApplied()
 }
 
-// hooksStay is whether chance has no part in the hooks.
+// hooksStay is whether two renderings have the same hooks.
 func (a *actionClient) hooksStay(opts []helmclient.UpgradeOption) (bool, error) {
 	op, err := a.begin(nil, false)
 	if err != nil {
@@ -121,7 +130,7 @@ func (a *actionClient) hooksStay(opts []helmclient.UpgradeOption) (bool, error) 
 	}
 	defer op.end()
 	tries := 1
-	if a.source.timed { // a second may have passed between two renderings
+	if a.source.timed { // the two may be of different seconds
 		tries = 2
 	}
 	for range tries {
@@ -140,7 +149,8 @@ func (a *actionClient) hooksStay(opts []helmclient.UpgradeOption) (bool, error) 
 	return false, nil
 }
 
-// refusesField is whether the API server has refused what an object says in a field, or has not understood it: a value by chance may be the reason.
+// refusesField is whether the API server has refused, or not understood, the value of a field: chance may have
+// made it.
 func refusesField(err error) bool {
 	if !apierrors.IsInvalid(err) {
 		return apierrors.IsBadRequest(err)

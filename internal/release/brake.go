@@ -7,19 +7,19 @@ import (
 )
 
 const (
-	// A release that gets so many revisions within this time, although neither its custom resource nor its chart changes, gets no more of
-	// them until what it depends on has stayed the same for as long.
+	// A release that gets so many revisions within this time, though neither its custom resource nor its chart
+	// was edited, gets no further one until what the chart asks the cluster has not changed for as long.
 	mostRevisions = 3
 	brakeWindow   = 10 * time.Minute
 )
 
-// churn is how often a release was upgraded although nobody edited it.
+// churn counts the upgrades of a release that nobody has edited, and what has caused them.
 type churn struct {
 	generation int64
 	chart      string
 	revisions  []time.Time
-	looked     time.Time // when it was looked up what the chart looks up
-	// seen are the surroundings that were seen last, since when, and what had changed in them.
+	looked     time.Time // when the chart's lookups were last repeated
+	// seen are the last surroundings, since since; changed is what differed from those before.
 	seen    surroundings
 	found   map[string]string
 	since   time.Time
@@ -51,7 +51,7 @@ func (c *churn) notice(now time.Time, seen surroundings, found map[string]string
 	c.seen, c.found, c.since = seen, found, now
 }
 
-// holds is why no further revision is made for now, empty if one may be.
+// holds is why there is no further revision for now, empty if there may be one.
 func (c *churn) holds(now time.Time, generation int64, chart string) string {
 	settled := now.Sub(c.since) >= brakeWindow
 	if c.generation != generation || c.chart != chart || settled || len(c.revisions) < mostRevisions || c.revisions[mostRevisions-1].Sub(c.revisions[0]) >= brakeWindow {
@@ -61,7 +61,7 @@ func (c *churn) holds(now time.Time, generation int64, chart string) string {
 		"and there is no further revision until that stays the same for %[2]s. Keep that the same, or remove the lookup or .Capabilities from the chart; what was applied goes on running", mostRevisions, brakeWindow, strings.Join(c.changed, ", "))
 }
 
-// braked is why there is no further revision for now, empty if there may be one.
+// braked is holds for the release of the owner, empty if its chart asks the cluster nothing.
 func (a *actionClient) braked() string {
 	if a.asks == (questions{}) {
 		return ""
@@ -69,7 +69,7 @@ func (a *actionClient) braked() string {
 	return a.churn().holds(time.Now(), a.owner.GetGeneration(), a.source.digest)
 }
 
-// churn of the release of a custom resource whose chart asks the cluster, for its reconcile to read and write.
+// churn is that of the owner, whose chart asks the cluster, for its reconcile to read and write.
 func (a *actionClient) churn() (c *churn) {
 	a.remember(func(n *note) {
 		if n.churn == nil {

@@ -32,8 +32,9 @@ type Capabilities struct {
 	current   atomic.Pointer[capabilities]
 }
 
-// unseenFor is how long after its start an operator puts off what a chart would make without an API that does not answer, and that it has not seen: what was
-// made with it stays as it is. An API that is away for longer counts as gone.
+// unseenFor is how long after its start an operator puts off upgrades while an API does not answer that it has
+// never seen: without it, the chart might render something else than what is applied. An API that is away for
+// longer counts as gone.
 const unseenFor = 15 * time.Minute
 
 type capabilities struct {
@@ -72,12 +73,12 @@ func (c *Capabilities) digest() string {
 	return c.current.Load().digest
 }
 
-// settled is whether what the capabilities lack is gone, and does not only fail to answer for the moment.
+// settled is whether APIs that the capabilities lack are gone, and not only failing to answer for the moment.
 func (c *Capabilities) settled() bool {
 	return !c.current.Load().unseen || time.Since(c.started) > unseenFor
 }
 
-// withFailed notes of which APIs the server did not answer: Helm leaves them out without a word.
+// withFailed notes the APIs whose server did not answer: Helm leaves them out without a word.
 type withFailed struct {
 	discovery.ServerResourcesInterface
 	failed map[schema.GroupVersion]error
@@ -99,7 +100,8 @@ func (c *Capabilities) refresh() error {
 	if err != nil {
 		return fmt.Errorf("read the API groups of the cluster: %w", err)
 	}
-	// An aggregated API whose server is down, as that of metrics, is missing. A chart that asks for it would make something else, for as long as that takes.
+	// Helm leaves out an aggregated API whose server is down, such as that of metrics. A chart that asks for it
+	// would render something else meanwhile.
 	unseen := false
 	for failed := range answered.failed {
 		known := c.known(failed.String())
@@ -131,7 +133,8 @@ func (c *Capabilities) known(groupVersion string) (known []string) {
 	return known
 }
 
-// versions are those in which the cluster serves a group by now. What maps kinds to them learns of new ones, and forgets none.
+// versions are those in which the cluster serves an API group now. The REST mapper learns of new ones, but
+// forgets none.
 func (c *Capabilities) versions(group string) (versions []string, err error) {
 	groups, err := c.discovery.ServerGroups()
 	if err != nil {

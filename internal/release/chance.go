@@ -12,8 +12,8 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// sameButChance is whether a manifest is what the chart renders now, but for what is left to chance: what differs between two renderings, as
-// passwords that it makes do, and checksums over them. That is no reason to apply it anew.
+// sameButChance is whether a manifest is what the chart renders now, except where two renderings differ:
+// generated passwords, and checksums over them. These are no reason to upgrade.
 func sameButChance(applied, once, again string) bool {
 	before, now, then := flat(applied), flat(once), flat(again)
 	for _, path := range differences(then, now) {
@@ -33,7 +33,8 @@ func nextSecond(ctx context.Context) error {
 	}
 }
 
-// flat are the values of all fields of the objects of a manifest. What can't be parsed is one value.
+// flat maps the paths of all fields of the objects of a manifest to their values. A document that cannot be
+// parsed is one value.
 func flat(manifest string) map[string]string {
 	fields := map[string]string{}
 	for _, text := range object.Split(manifest) {

@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// capable and looking find what makes a template's output depend on the cluster: on its version and APIs, on its objects. What a template gives
-// to tpl may come from the values, and have either in it.
+// capable and looking find what makes the output of a template depend on the cluster: on its version and APIs,
+// or its objects. What a template passes to tpl may come from the values, and have either in it.
 var (
 	capable = regexp.MustCompile(`\.Capabilities\b`)
 	looking = regexp.MustCompile(`^lookup$`)
@@ -29,7 +29,8 @@ var (
 
 	// deleteHook finds the hooks of a deletion, which a template or a value says in words.
 	deleteHook = regexp.MustCompile(`(pre|post)-delete`)
-	// chancy finds what Helm's functions make anew each time that somebody might keep: passwords, keys, times.
+	// chancy finds functions whose results differ each time and may be kept by somebody: passwords, keys,
+	// times.
 	chancy = regexp.MustCompile(`\b(rand[A-Z]\w*|gen[A-Z]\w*|uuidv4|htpasswd|bcrypt|encryptAES|shuffle|now)\b`)
 	// timed finds what tells the time.
 	timed = regexp.MustCompile(`\bnow\b`)
@@ -38,7 +39,8 @@ var (
 	// hooking finds hooks.
 	hooking = regexp.MustCompile(`helm\.sh/hook`)
 
-	// namedHooks finds what a template or a value calls a hook for, but in a comment of YAML, and commented what a template says to nobody.
+	// namedHooks finds the hook events that a template or a value names, except in YAML comments; commented
+	// finds template comments.
 	namedHooks = regexp.MustCompile(`(?m)^[^#\n]*helm\.sh/hook["']?[ \t]*:[ \t]*["']?([\w-]+(?:[ \t]*,[ \t]*[\w-]+)*)(?:["',}#\s]|\{\{-?\s*end\b|$)`)
 	commented  = regexp.MustCompile(`(?s)\{\{-?\s*/\*.*?\*/`)
 
@@ -60,7 +62,8 @@ type chartSource struct {
 	runsValues bool
 	// incomplete is whether charts/ lacks a subchart, which the values may enable.
 	incomplete bool
-	// deleteHooks is whether the chart may have hooks that run when a custom resource goes, and hooking whether it may have any.
+	// deleteHooks is whether the chart may have hooks that run when a custom resource goes, and hooking whether
+	// it may have any.
 	deleteHooks, hooking bool
 	// chancy is whether the chart may render something else each time, and timed whether it may each second.
 	chancy, timed bool
@@ -70,8 +73,9 @@ type chartSource struct {
 	schema *jsonschema.Schema
 }
 
-// questions are whether the cluster's version and APIs, and its objects, decide about a rendering besides the inputs. For other
-// charts, a new CRD or an aggregated API that is down would have every release rendered.
+// questions say whether the cluster's version and APIs, and its objects, decide about a rendering besides the
+// inputs. Without that distinction, a new CRD, or an aggregated API that is down, would have the releases of
+// all charts rendered.
 type questions struct{ capabilities, objects bool }
 
 func pagePath(c *chart.Chart) string {
@@ -81,8 +85,8 @@ func pagePath(c *chart.Chart) string {
 // packages finds packed subcharts, and what proves whose they are.
 var packages = regexp.MustCompile(`^charts/.*\.tgz(\.prov)?$`)
 
-// ChartDigest is the digest of a chart's files. Of a packed subchart, what is in it counts: helm dependency build packs it anew, with another time, whenever somebody
-// builds an image, and releases of another chart get another password.
+// ChartDigest is the digest of a chart's files. Of a packed subchart, the content counts: helm dependency build
+// packs it anew, with another time, whenever somebody builds an image, which would upgrade every release.
 func ChartDigest(c *chart.Chart) string {
 	files := slices.DeleteFunc(slices.Clone(c.Raw), func(file *chart.File) bool { return packages.MatchString(file.Name) })
 	if len(files) < len(c.Raw) {
@@ -102,7 +106,7 @@ func ChartDigest(c *chart.Chart) string {
 
 func newChartSource(c *chart.Chart) chartSource {
 	read := readFiles(c)
-	// What runs does so in braces. Without them, every dashboard would have the word now.
+	// Code is in braces. Without that, every dashboard would have the word now.
 	runs := func(words *regexp.Regexp) bool {
 		return says(c, words) || regexp.MustCompile(`\{\{[^{}]*(?:`+words.String()+`)`).MatchString(read)
 	}
@@ -116,7 +120,7 @@ func newChartSource(c *chart.Chart) chartSource {
 	return source
 }
 
-// questions of the chart with these values, a text in which templates are found that ask.
+// questions of the chart with these values, a text that may have templates with questions of their own.
 func (s chartSource) questions(values string) questions {
 	return questions{
 		capabilities: s.asks.capabilities || s.valuesAsk && capableText.MatchString(values),
@@ -124,13 +128,16 @@ func (s chartSource) questions(values string) questions {
 	}
 }
 
-// accepts is whether the effective values are known to be as the chart's schema wants them. Else Helm validates them, and words what is wrong.
+// accepts is whether the effective values are known to be as the chart's schema wants them. Else Helm validates
+// them, and words what is wrong.
 func (s chartSource) accepts(values map[string]any) bool {
 	return s.schema != nil && s.schema.Validate(values) == nil
 }
 
-// valuesSchema compiles, once, what Helm compiles for each rendering: 7 % of the CPU of an install. Nil where there is none, where subcharts have
-// schemas of their own, for one that refers to other places, and for one that makes the compiler panic ({"multipleOf": 1e-9999999}), which would end the operator for all kinds.
+// valuesSchema compiles the schema once, which Helm does for each rendering: 7 % of the CPU of an install. It
+// is nil without a schema, with subcharts, which may have their own, for a schema that refers to other places,
+// and for one that makes the compiler panic ({"multipleOf": 1e-9999999}), which would end the operator for all
+// kinds.
 func valuesSchema(c *chart.Chart) (schema *jsonschema.Schema) {
 	if c.Schema == nil || len(c.Dependencies()) > 0 {
 		return nil
@@ -162,12 +169,13 @@ func (s chartSource) hasDeleteHooks(values map[string]any) bool {
 // hooks is whether the chart with these values may have hooks: many charts have annotations from their values.
 func (s chartSource) hooks(values map[string]any) bool { return s.hooking || say(values, hooking) }
 
-// chances is whether the chart with these values, which it may run as templates, may render something else each time.
+// chances is whether the chart may render something else each time. It may run these values as templates.
 func (s chartSource) chances(values map[string]any) bool {
 	return s.chancy || s.valuesAsk && say(values, chancy)
 }
 
-// UnknownHooks are the hooks of a chart of which Helm knows none of that name, as one that is misspelt, and where they are: it leaves such objects out without a word.
+// UnknownHooks are hooks of a chart, with their places, whose event Helm does not know, as a misspelt one: it
+// leaves these objects out without a word.
 func UnknownHooks(c *chart.Chart) (unknown []string) {
 	look := func(place, text string) {
 		for _, found := range namedHooks.FindAllStringSubmatch(commented.ReplaceAllString(text, ""), -1) {
@@ -212,8 +220,8 @@ func says(c *chart.Chart, words *regexp.Regexp) bool {
 		slices.ContainsFunc(c.Dependencies(), func(d *chart.Chart) bool { return says(d, words) })
 }
 
-// readFiles are the files of c and of its subcharts beside templates and values, as a text, where a template reads any: what it makes of them are objects of the release.
-// What is for people is not among them.
+// readFiles are the files besides templates and values of c and its subcharts, as one text, if a template reads
+// any: they may become objects of the release. Documentation is left out.
 func readFiles(c *chart.Chart) (text string) {
 	if says(c, reading) {
 		for _, file := range c.Files {
@@ -238,7 +246,8 @@ func defaults(c *chart.Chart) string {
 	return text
 }
 
-// mentions is whether a template of c or of its subcharts does. One that can't be parsed can't be rendered either, and notes are not applied.
+// mentions is whether a template of c or its subcharts uses what. One that cannot be parsed cannot be rendered
+// either, and NOTES.txt is not applied.
 func mentions(c *chart.Chart, what *regexp.Regexp) bool {
 	return slices.ContainsFunc(c.Templates, func(t *chart.File) bool {
 		if path.Base(t.Name) == "NOTES.txt" {
@@ -257,7 +266,8 @@ func mentions(c *chart.Chart, what *regexp.Regexp) bool {
 	}) || slices.ContainsFunc(c.Dependencies(), func(d *chart.Chart) bool { return mentions(d, what) })
 }
 
-// parsed are the templates in a text, by their names: itself and what it defines. Which functions there are does not matter.
+// parsed are the templates in a text, by their names: itself and what it defines. Which functions there are
+// does not matter.
 func parsed(name, text string) (map[string]*parse.Tree, error) {
 	trees := map[string]*parse.Tree{}
 	tree := parse.New(name)
@@ -308,8 +318,8 @@ func words(node parse.Node) (found []string) {
 	return found
 }
 
-// Private returns a copy of a chart that has subcharts, or names some: Helm takes out of a chart what the values
-// disable, and the next release would lack it, too.
+// Private returns a copy of a chart that has subcharts, or names some: Helm removes those that the values
+// disable, and the next release would lack them, too.
 func Private(c *chart.Chart) *chart.Chart {
 	if len(c.Dependencies())+len(c.Metadata.Dependencies) == 0 {
 		return c

@@ -90,7 +90,8 @@ func (c *Clients) newLibraryClients(config *rest.Config) (helmclient.ActionClien
 		helmclient.AppendInstallOptions(func(install *action.Install) error {
 			install.DisableOpenAPIValidation = true
 			install.SkipCRDs = true // an entry is not served before they are there
-			// The library's sets owner references, for which it parses the manifest once more. The guard does it anyway.
+			// The library's post-renderer sets owner references, for which it parses the manifest once more.
+			// The guard does that anyway.
 			install.PostRenderer = nil
 			return nil
 		}),
@@ -102,7 +103,8 @@ func (c *Clients) newLibraryClients(config *rest.Config) (helmclient.ActionClien
 			return nil
 		}),
 		helmclient.AppendUninstallOptions(func(uninstall *action.Uninstall) error {
-			// They would come from the record, and whoever forged one would have the operator create anything: they are run from the chart.
+			// Helm would take them from the record, and whoever has forged one would have the operator create
+			// anything. They are run from the chart.
 			uninstall.DisableHooks = true
 			return nil
 		}),
@@ -113,8 +115,8 @@ func (c *Clients) newLibraryClients(config *rest.Config) (helmclient.ActionClien
 	return library, nil
 }
 
-// reporter tells, once in a reconcile, of each thing that a release record names and that the
-// owner has no right to.
+// reporter reports, once in a reconcile, each thing that a release record names and that the owner has no right
+// to.
 func (c *Clients) reporter(ctx context.Context, owner client.Object) func(message string) {
 	told := map[string]bool{}
 	return func(message string) {

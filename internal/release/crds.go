@@ -11,9 +11,10 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// CRDs are the CustomResourceDefinitions that a chart brings in crds/, with its subcharts that a custom resource has which says nothing. Helm makes them
-// before it installs the first release, and never changes them: that takes rights that no operator of tenants' objects should have, so that here somebody
-// else does, unless the platform says otherwise.
+// CRDs are the CustomResourceDefinitions in crds/ of a chart and of the subcharts that are enabled with an
+// empty spec. Helm creates them before the first release, and never changes them. That takes rights that no
+// operator of tenants' objects should have, so that here somebody else does it, unless the platform says
+// otherwise.
 func CRDs(c *chart.Chart, overrides map[string]string) ([]*unstructured.Unstructured, error) {
 	enabled, err := enabledBy(c, overrides)
 	if err != nil {

@@ -12,12 +12,13 @@ type verdict string
 const (
 	// needsInstall: there is no release.
 	needsInstall verdict = "install"
-	// needsUpgrade: the release was made from other inputs, or did not succeed, or the chart is known to render something else by now.
+	// needsUpgrade: the release was made from other inputs, or did not succeed, or the chart is known to render
+	// something else by now.
 	needsUpgrade verdict = "upgrade"
 	// isUnchanged: the release was made from these inputs. Its objects may have drifted.
 	isUnchanged verdict = "unchanged"
-	// needsRender: only a rendering tells, since the chart asks the cluster, which may answer something else by now, or something else
-	// is allowed, or nothing proves that the record is the operator's.
+	// needsRender: only a rendering tells, since the chart asks the cluster, which may answer something else by
+	// now, or something else is allowed, or nothing proves that the record is the operator's.
 	needsRender verdict = "render"
 	// mustWait: these inputs failed a short while ago.
 	mustWait verdict = "wait"

@@ -42,21 +42,23 @@ type Drift struct{ Type, Reason, Message string }
 const Drifted = "Drifted"
 
 const (
-	// A fight over an object begins when the same field had to be put back fightRepairs times within fightWindow. It ends when the object
-	// stays as it is for as long as that.
+	// A fight over an object begins when the same field had to be put back fightRepairs times within
+	// fightWindow. It ends when the object has stayed as it is for that long.
 	fightRepairs = 3
 	fightWindow  = time.Minute
-	// It begins, too, after so many repairs of whatever fields: people edit one after the other, and who writes another one each time is no person.
+	// It also begins after so many repairs of different fields: a person edits one after the other, but not so
+	// many.
 	anyRepairs = 10
 	// toldApart is how many fields of a repair are remembered.
 	toldApart = 20
-	// It begins, too, after so many deletions: people delete several times what they want to see come back.
+	// It also begins after so many deletions: people delete an object several times to see it come back.
 	fightDeletions = 20
-	// While it lasts, the next repair comes after firstPause, then each time after twice as long, up to lastPause.
+	// During a fight, the first pause before the next repair is firstPause. It doubles each time, up to
+	// lastPause.
 	firstPause = time.Minute
 	lastPause  = 10 * time.Minute
-	// No fight, but as expensive: others change what is theirs, so that the object is looked at and nothing is put back. After so many looks
-	// within fightWindow, there is one in each fightWindow.
+	// Not a fight, but as expensive: others change fields that are theirs, so that the object is looked at, and
+	// nothing is put back. After so many looks within fightWindow, there is only one in each fightWindow.
 	quietLooks = 10
 )
 
@@ -65,12 +67,13 @@ type drift struct {
 	fights   map[string]*fight // by the object in words
 	compared string            // what the objects were like when they were compared last
 	told     Drift
-	// While what is wanted fails, what was applied last is put back so many times in a row without a change or with an error, and next at that time.
+	// While the wanted inputs fail, what was applied last is repaired: how often in a row that has changed
+	// nothing or failed, and when it may be tried next.
 	tries   int
 	nextTry time.Time
 }
 
-// fight is how an object fares that was put back a short while ago.
+// fight is the recent history of an object that was put back, or looked at in vain.
 type fight struct {
 	changed []putBack     // the last times
 	deleted []time.Time   // when it was created again the last times
@@ -79,11 +82,12 @@ type fight struct {
 	put     time.Time     // when it was put back or created again last
 	change  string        // what was put back, and who had written it
 	pause   time.Duration // from the last repair or look to the next, 0 while there were few
-	fought  bool          // whether that is for repairs
+	fought  bool          // whether the pause is due to repairs, not looks
 	lost    bool          // whether it was changed again
 }
 
-// putBack is when fields of an object were put back, and which: digests of their paths, which others may have made as long as they like.
+// putBack is a repair: when it was, and digests of the paths of its fields, which others may have made very
+// long.
 type putBack struct {
 	at     time.Time
 	fields []uint64
@@ -123,17 +127,18 @@ func (f *fight) repaired(now time.Time, change guard.Change) {
 // latest are the last of all, so many at most.
 func latest[T any](all []T, most int) []T { return all[max(0, len(all)-most):] }
 
-// often is whether the last so many of times are within the time of a fight.
+// often is whether the last most of times lie within the time that makes a fight.
 func (f *fight) often(times []time.Time, most int) bool {
 	within := fightWindow
-	if f.pause > 0 { // and it was put back no sooner
+	if f.pause > 0 { // repairs are that far apart
 		within += time.Duration(most) * f.pause
 	}
 	return len(times) >= most && times[len(times)-1].Sub(times[len(times)-most]) < within
 }
 
-// left notes a look at an object in which nothing had to be put back: what was fought for has stayed as it is, whatever else others write there.
-func (f *fight) left(now time.Time) {
+// foundIntact notes a look at an object in which nothing had to be put back. Whatever else others write there,
+// what was fought for has stayed.
+func (f *fight) foundIntact(now time.Time) {
 	if f.fought && now.Sub(f.put) >= fightWindow {
 		*f = fight{}
 	}
@@ -144,13 +149,13 @@ func (f *fight) left(now time.Time) {
 	}
 }
 
-// rests is how long to leave an object alone that is changed again.
+// rests is how long an object over which there is a fight is still to be left alone.
 func (f *fight) rests(now time.Time) time.Duration { return f.last.Add(f.pause).Sub(now) }
 
-// heals is how long an object has to stay as it is, so that the fight is over.
+// heals is for how long an object still has to stay as it is for the fight to be over.
 func (f *fight) heals(now time.Time) time.Duration { return f.last.Add(fightWindow).Sub(now) }
 
-// tell is what the custom resource says of it.
+// tell sets what the custom resource says about fights.
 func (d *drift) tell() {
 	var lost []string
 	for name, f := range d.fights {
@@ -166,7 +171,8 @@ func (d *drift) tell() {
 	}
 }
 
-// drifts are those of the objects of a custom resource, for its reconcile to read and write. What others read is set by setDrift.
+// drifts is a copy for the reconcile of this custom resource to work on. setDrift stores it, for others to
+// read.
 func (n note) drifts() drift {
 	if n.drift != nil {
 		return *n.drift
@@ -180,7 +186,7 @@ func (n *note) setDrift(d drift) {
 	}
 }
 
-// correct does about a drift what the kind wants to be done.
+// correct handles drift as the mode of the kind says.
 func (a *actionClient) correct() error {
 	d := a.remembered().drifts()
 	before := d.told
@@ -191,7 +197,7 @@ func (a *actionClient) correct() error {
 	case mode == DriftWarn && !asEdited:
 		err = a.compareObjects(&d)
 	case mode == DriftDisabled && !asEdited:
-		if a.provenChildren() == nil { // what nobody knows has to be looked at
+		if a.provenChildren() == nil { // without known children, there is nothing to compare with the cache
 			err = a.compareObjects(&d)
 		}
 		d = drift{}
@@ -206,9 +212,10 @@ func (a *actionClient) correct() error {
 	return err
 }
 
-// restless finds the known objects that are not as they were applied: whether there are any to look at, which of these the cache shows, and which are to rest, for others
-// would only change them again. One that is gone does not rest unless it was fought for.
-func (a *actionClient) restless(d *drift, now time.Time, children []object.Child) (due bool, shown []string, resting map[string]bool) {
+// findDrifted finds the known objects that are not as they were applied. due is whether any of them is to be
+// looked at, shown are those of them that the cache has, and resting those left alone for now, since others
+// would only change them again. A deleted object rests only if it was fought for.
+func (a *actionClient) findDrifted(d *drift, now time.Time, children []object.Child) (due bool, shown []string, resting map[string]bool) {
 	resting = map[string]bool{}
 	for _, child := range children {
 		if a.intact(child) {
@@ -223,15 +230,17 @@ func (a *actionClient) restless(d *drift, now time.Time, children []object.Child
 			continue
 		}
 		due = true
-		if err == nil && object.Owned(cached, a.owner, []types.UID{child.UID}) { // else nobody knows whether it has changed
+		// Else it is not known whether it has changed.
+		if err == nil && object.Owned(cached, a.owner, []types.UID{child.UID}) {
 			shown = append(shown, name)
 		}
 	}
 	return due, shown, resting
 }
 
-// note remembers what became of objects that were looked at, and forgets those that have been as they were applied for a while.
-func (a *actionClient) note(d *drift, now time.Time, looked []string, changes []guard.Change, resting map[string]bool) {
+// updateFights notes what a repair has done to the objects that were looked at, and drops the fights that are
+// over.
+func (a *actionClient) updateFights(d *drift, now time.Time, looked []string, changes []guard.Change, resting map[string]bool) {
 	of := func(name string) *fight {
 		if d.fights[name] == nil {
 			d.fights[name] = &fight{}
@@ -243,7 +252,7 @@ func (a *actionClient) note(d *drift, now time.Time, looked []string, changes []
 	}
 	for _, name := range looked {
 		if !slices.ContainsFunc(changes, func(change guard.Change) bool { return change.Object == name }) {
-			of(name).left(now)
+			of(name).foundIntact(now)
 		}
 	}
 	maps.DeleteFunc(d.fights, func(name string, f *fight) bool {
@@ -255,10 +264,10 @@ func (a *actionClient) note(d *drift, now time.Time, looked []string, changes []
 	})
 }
 
-// repairRested repairs what has drifted, but for what others would only change again.
+// repairRested repairs what has drifted and is not resting.
 func (a *actionClient) repairRested(d *drift) error {
 	now := time.Now()
-	due, shown, resting := a.restless(d, now, a.provenChildren())
+	due, shown, resting := a.findDrifted(d, now, a.provenChildren())
 	var changes []guard.Change
 	var err error
 	if due || a.provenChildren() == nil || a.forced() {
@@ -270,14 +279,14 @@ func (a *actionClient) repairRested(d *drift) error {
 	if err != nil {
 		shown = nil // what came of them is not known
 	}
-	a.note(d, now, shown, changes, resting)
+	a.updateFights(d, now, shown, changes, resting)
 	return err
 }
 
-// compareObjects finds out what a repair would change.
+// compareObjects finds out what a repair would change, and reports that as drift.
 func (a *actionClient) compareObjects(d *drift) error {
 	now, children := time.Now(), a.provenChildren()
-	_, shown, resting := a.restless(d, now, children)
+	_, shown, resting := a.findDrifted(d, now, children)
 	seen, known := a.wanted, children != nil
 	drifted := !known
 	for _, child := range children {
@@ -294,10 +303,10 @@ func (a *actionClient) compareObjects(d *drift) error {
 		d.compared, d.told = "", Drift{}
 	}
 	if !drifted || known && (d.compared == seen || len(resting) > 0) {
-		a.note(d, now, nil, nil, resting)
+		a.updateFights(d, now, nil, nil, resting)
 		return nil
 	}
-	a.resting = nil // or what rests would pass for as it should be
+	a.resting = nil // else resting objects would count as intact
 	op, err := a.begin(nil, false)
 	if err != nil {
 		return err
@@ -319,7 +328,7 @@ func (a *actionClient) compareObjects(d *drift) error {
 	} else {
 		a.current.Children = object.WithScaled(children, op.guard.Children())
 	}
-	a.note(d, now, shown, nil, resting)
+	a.updateFights(d, now, shown, nil, resting)
 	d.compared, d.told = seen, Drift{}
 	if len(changes) > 0 {
 		words := make([]string, len(changes))
@@ -339,12 +348,12 @@ func describe(change guard.Change) string {
 	return fields(change) + " was changed" + writtenBy(change)
 }
 
-// fields of an object that others have changed, the first few of them: there may be thousands.
+// fields lists the first few fields that others have changed: there may be thousands.
 func fields(change guard.Change) string {
 	return strings.Join(object.Few(change.Fields, 5), ", ")
 }
 
-// writtenBy says who has changed an object, as far as that is known.
+// writtenBy names the field manager that has changed an object, if known.
 func writtenBy(change guard.Change) string {
 	if change.Writer == "" {
 		return ""
@@ -361,9 +370,10 @@ func (a *actionClient) describe(child object.Child) string {
 	return object.Describe(child.Kind, namespace, child.Name)
 }
 
-// scalable is whether the custom resource leaves the replicas of a workload to who scales that: it sets none, or as many as the chart
-// does by default. Which value sets them, only a rendering tells: a chart may have several workloads, and a value replicas be that of one. Where an
-// option makes the workload, or the chart asks for values, it takes one of the spec, without the numbers that may be that of the replicas.
+// scalable is whether the custom resource leaves the replicas of a workload to whoever scales it: it sets none,
+// or as many as the chart does by default. Only a rendering tells which value sets the replicas of which
+// workload. So the chart is rendered with no spec and, where that makes no such workload or fails, with the
+// spec without the values that equal its number of replicas.
 func (a *actionClient) scalable(desired *unstructured.Unstructured) bool {
 	if a.chart == nil {
 		return false
@@ -383,8 +393,8 @@ func (a *actionClient) scalable(desired *unstructured.Unstructured) bool {
 	return false
 }
 
-// without is a copy of what is in a spec without a number, also where that is a text. Nor has it templates: that of the spec as it is, which was tried, comes to an end,
-// and another one need not.
+// without is a copy of value without what equals number, as a number or a text. It has no templates either:
+// those of the spec were tried and are known to end, those of another one need not.
 func without(number, value any) any {
 	switch value := value.(type) {
 	case map[string]any:

@@ -90,12 +90,12 @@ func TestLooksRest(t *testing.T) {
 		if f.pause != 0 {
 			t.Errorf("it rests for %s after %d looks", f.pause, i)
 		}
-		f.left(start.Add(time.Duration(i) * time.Second))
+		f.foundIntact(start.Add(time.Duration(i) * time.Second))
 	}
 	if f.pause != fightWindow || f.fought {
 		t.Errorf("after %d looks it rests for %s; a fight: %t", quietLooks, f.pause, f.fought)
 	}
-	f.left(start.Add(time.Hour))
+	f.foundIntact(start.Add(time.Hour))
 	if f.pause != fightWindow || len(f.looked) != quietLooks {
 		t.Errorf("after another one it rests for %s; it remembers %d", f.pause, len(f.looked))
 	}
@@ -108,11 +108,11 @@ func TestFightAmongWorkThatStaysIsOver(t *testing.T) {
 	for i := range fightRepairs {
 		f.repaired(start.Add(time.Duration(i)*time.Second), guard.Change{Fields: []string{"spec"}})
 	}
-	f.left(start.Add(30 * time.Second))
+	f.foundIntact(start.Add(30 * time.Second))
 	if !f.fought {
 		t.Error("half a minute later, it is over")
 	}
-	f.left(start.Add(2 * fightWindow))
+	f.foundIntact(start.Add(2 * fightWindow))
 	if f.fought || f.pause > 0 || f.lost {
 		t.Errorf("it is not over after %s: %+v", 2*fightWindow, f)
 	}
@@ -182,7 +182,7 @@ func TestScalable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			owner := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "a", "namespace": "b"}, "spec": test.spec}}
-			a := &actionClient{Kind: kind, owner: owner, chart: c, values: test.spec}
+			a := &actionClient{Kind: kind, owner: owner, desired: desired{chart: c, values: test.spec}}
 			desired := &unstructured.Unstructured{Object: map[string]any{"kind": "Deployment", "metadata": map[string]any{"name": test.workload}, "spec": map[string]any{"replicas": test.replicas}}}
 			if got := a.scalable(desired); got != test.want {
 				t.Errorf("it is %t", got)

@@ -37,8 +37,9 @@ const (
 	DriftCorrection = "drift-correction"
 )
 
-// maxEvent is how long the message of an event may be, in bytes. Kubernetes bounds the notes of the newer events.k8s.io so, and these by their size only, while client-go
-// keeps some thousand messages in memory, and what others have written may be quoted in them.
+// maxEvent is how long the message of an event may be, in bytes. Kubernetes bounds the notes of the newer
+// events.k8s.io so, and these by their size only, while client-go keeps some thousand messages in memory, and
+// what others have written may be quoted in them.
 const maxEvent = 1024
 
 // events tells events, with no longer messages than that.

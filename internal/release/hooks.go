@@ -19,11 +19,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 )
 
-// WithoutHooks is the annotation, the library's, which is true of a custom resource that is to go without hooks of its chart.
+// WithoutHooks is the library's annotation that has a custom resource deleted without running hooks of its
+// chart.
 var WithoutHooks = annotation.UninstallDisableHooks{}.Name()
 
-// runHooks runs those of hooks that are for event, as the tests of a release that is kept nowhere: Helm runs hooks in its actions only, and takes
-// those of a deletion or a rollback from the record, which is not to be believed.
+// runHooks runs those hooks that are for event. Helm runs hooks only as part of its actions, and takes those of
+// a deletion or a rollback from the record, which cannot be trusted. So they are run as the tests of a release
+// that is kept in memory.
 func (op *operation) runHooks(hooks []*release.Hook, event release.HookEvent) error {
 	var due []*release.Hook
 	for _, hook := range hooks {
@@ -53,8 +55,9 @@ func (op *operation) runHooks(hooks []*release.Hook, event release.HookEvent) er
 	return nil
 }
 
-// tryDeleteHooks is whether the chart may have hooks for the deletion of the custom resource that are still to run, and of which something could come. It fails if they can't be
-// rendered for what the spec would take: a trial waits, and holds nobody up, for nothing has begun.
+// tryDeleteHooks is whether the chart may have deletion hooks that are still to run and can make something. It
+// fails if they cannot be rendered, in a trial where the spec needs one: a trial waits, and nothing has begun
+// yet that it could hold up.
 func (a *actionClient) tryDeleteHooks() (hasHooks bool, err error) {
 	values, err := a.spec()
 	if err != nil {
@@ -81,7 +84,8 @@ func (a *actionClient) tryDeleteHooks() (hasHooks bool, err error) {
 	return true, nil
 }
 
-// unlessTerminating is why there are no hooks for a deletion, nil where they could not run anyway: nothing can be made any more in a namespace that is being deleted, too.
+// unlessTerminating is err, nil if the namespace is being deleted, too: hooks could not run then anyway, since
+// nothing can be created.
 func (a *actionClient) unlessTerminating(err error) error {
 	probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: a.owner.GetNamespace(), GenerateName: "probe-"}}
 	if !isTerminating(a.clients.mgr.GetClient().Create(a.ctx, probe, client.DryRunAll)) {
@@ -91,12 +95,13 @@ func (a *actionClient) unlessTerminating(err error) error {
 	return nil
 }
 
-// isTerminating is whether the API server has refused to make something because the namespace is being deleted.
+// isTerminating is whether the API server has refused to create something because the namespace is being
+// deleted.
 func isTerminating(err error) bool {
 	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }
 
-// deleteHooks are those of the chart as it is now, with what the custom resource says now, for its deletion.
+// deleteHooks are the deletion hooks that the present chart renders with the present spec.
 func (a *actionClient) deleteHooks(op *operation) ([]*release.Hook, error) {
 	values, err := a.spec()
 	if err != nil {
@@ -115,7 +120,7 @@ func (a *actionClient) deleteHooks(op *operation) ([]*release.Hook, error) {
 	return hooks, nil
 }
 
-// runDeleteHooks runs the hooks of a deletion. Where the namespace is deleted, too, nothing can be made any more.
+// runDeleteHooks runs the deletion hooks for event. It skips them where the namespace is being deleted, too.
 func (a *actionClient) runDeleteHooks(op *operation, hooks []*release.Hook, event release.HookEvent) error {
 	err := op.runHooks(hooks, event)
 	if isTerminating(err) {
@@ -129,19 +134,22 @@ func (a *actionClient) runDeleteHooks(op *operation, hooks []*release.Hook, even
 	return nil
 }
 
-// deleteHookInputs are those of hooks of a deletion, which are not run again for a while after they have failed.
+// deleteHookInputs stand for the inputs of deletion hooks in the failure of an action, so that failed hooks are
+// not run again for a while.
 func (a *actionClient) deleteHookInputs() string {
 	return fmt.Sprintf("hooks of generation %d, without: %s", a.owner.GetGeneration(), a.owner.GetAnnotations()[WithoutHooks])
 }
 
-// hookDriver is Helm's driver with what is done about hooks when a record is made and when it goes.
+// hookDriver is Helm's storage driver, and judges hooks when a record is created, and runs those after a
+// deletion before the first record goes.
 type hookDriver struct {
 	driver.Driver
 	op *operation
 }
 
-// Create stores a new revision. It has the hooks judged, which no rendering shows, before Helm writes the record of their release, and runs them. Where chance
-// has a part in it, the status tells of it before any object is made.
+// Create stores a new revision. It judges the hooks first, which the post-renderer is not shown, before Helm
+// writes their record and runs them. Where a rendering depends on chance, the status says what is begun before
+// any object is created.
 func (d hookDriver) Create(key string, rel *release.Release) error {
 	a := d.op.client
 	if err := d.op.judgeHooks(rel.Hooks); err != nil {
@@ -156,24 +164,27 @@ func (d hookDriver) Create(key string, rel *release.Release) error {
 		rel = deployed(rel, cmp.Or(a.owner.GetAnnotations()[installDescription], "Install complete"))
 	}
 	write, again := d.Driver.Create, a.unmade != nil
-	if again { // over the record of the attempt before, or nothing would tell of its hooks where this one cannot be written
+	// The record of the attempt before is overwritten: were it deleted and this one refused, nothing would tell
+	// of its hooks.
+	if again {
 		d.op.store.WriteOver(a.unmade.Name)
 		a.unmade, write = nil, d.Driver.Update
 	}
 	if err := write(key, rel); err != nil {
-		if a.current == nil && d.op.store.HasCreated() && !again { // though somebody says that it failed, and of an installation nothing is left
+		// Created, though the request has failed; nothing else of the installation exists.
+		if a.current == nil && d.op.store.HasCreated() && !again {
 			err = errors.Join(err, d.op.store.Discard(a.ctx))
 		}
 		return err
 	}
-	if !a.source.chances(a.whole) || a.hasBegun(rel.Manifest) {
+	if !a.source.chances(a.coalesced) || a.hasBegun(rel.Manifest) {
 		return nil
 	}
 	err := a.sayBegun(rel.Manifest)
 	switch {
 	case err == nil:
 		return nil
-	case again: // hooks of an attempt before have run
+	case again: // hooks of the attempt before have run
 		d.op.unmade = true
 		rel.SetStatus(release.StatusFailed, "Not begun")
 		return errors.Join(err, d.Driver.Update(key, rel))
@@ -181,14 +192,14 @@ func (d hookDriver) Create(key string, rel *release.Release) error {
 	return errors.Join(err, d.op.store.Discard(a.ctx))
 }
 
-// awaited is whether an installation, or an upgrade or what takes it back, may have a hook run.
+// awaited is whether an installation, an upgrade or a rollback may run a hook.
 func awaited(hook *release.Hook) bool {
 	return slices.ContainsFunc(hook.Events, func(event release.HookEvent) bool {
 		return event != release.HookPreDelete && event != release.HookPostDelete && event != release.HookTest
 	})
 }
 
-// deployed is an installation as it will have been if it succeeds.
+// deployed is the release of an installation as it will be if that succeeds.
 func deployed(rel *release.Release, description string) *release.Release {
 	made, info := *rel, *rel.Info
 	info.Status, info.Description = release.StatusDeployed, description
@@ -196,14 +207,16 @@ func deployed(rel *release.Release, description string) *release.Release {
 	return &made
 }
 
-// Update stores what became of a revision, but for two cases. An installation that can be repeated, for the chart always renders the same and has no hooks, was recorded before its first
-// object as if it had succeeded: whether it did, the status of the custom resource tells, and one that was interrupted goes on like the repair of what somebody has deleted. And where an
-// installation has failed before its first object, or nothing is left of it, the next attempt is to be one again.
+// Update stores what became of a revision, with two exceptions. An installation that can be repeated, since the
+// chart has no hooks and always renders the same, was recorded as deployed before its first object: whether it
+// succeeded, the status tells, and an interrupted one is completed as drift is repaired. An installation that
+// has failed before its first object, or whose objects were deleted again, is discarded or marked, so that the
+// next attempt installs again.
 func (d hookDriver) Update(key string, rel *release.Release) error {
 	a := d.op.client
 	begins := a.current == nil && rel.Info.Status == release.StatusFailed && !d.op.guard.Changed
 	switch stops := a.ctx.Err() != nil; {
-	case begins && !stops && a.source.hasDeleteHooks(a.values): // which follow those that have run, should it be deleted
+	case begins && !stops && a.source.hasDeleteHooks(a.values): // these have to clean up after the hooks that have run, should the custom resource be deleted
 		d.op.unmade = true
 	case begins && !stops, d.op.guard.TookBack:
 		return d.op.store.Discard(a.ctx)
@@ -215,7 +228,9 @@ func (d hookDriver) Update(key string, rel *release.Release) error {
 	return d.Driver.Update(key, rel)
 }
 
-// Query reads the revisions that have the labels, but for one that has made nothing. Where the release is rendered as it is, each passes for the one before: Helm counts on from the newest.
+// Query reads the revisions with these labels, except one that has made nothing: Helm would refuse to install
+// over it. Where the present revision is rendered again, each passes for the one before it, since Helm counts
+// on from the newest.
 func (d hookDriver) Query(labels map[string]string) ([]*release.Release, error) {
 	found, err := d.Driver.Query(labels)
 	if d.op.asIs {
@@ -223,13 +238,13 @@ func (d hookDriver) Query(labels map[string]string) ([]*release.Release, error) 
 			rel.Version--
 		}
 	}
-	if unmade := d.op.client.unmade; unmade != nil { // Helm would not install where there is one
+	if unmade := d.op.client.unmade; unmade != nil {
 		found = slices.DeleteFunc(found, func(rel *release.Release) bool { return rel.Version == unmade.Revision })
 	}
 	return found, err
 }
 
-// Delete removes a record. Records are the last to go: without one, nobody would know of hooks that are still to run.
+// Delete deletes a record. Records go last: without one, nobody would know of hooks that are still to run.
 func (d hookDriver) Delete(key string) (*release.Release, error) {
 	if err := d.op.beforePurge(); err != nil {
 		return nil, err

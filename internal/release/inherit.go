@@ -11,14 +11,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// begins is whether nothing of the owner was deployed yet. Objects that nobody owns, and that are marked as of its release, may
-// then be what a backup had, or what a namesake has left: who deletes with --cascade=orphan makes the same again over it.
+// begins is whether nothing of the owner was deployed yet. Unowned objects with the marks of its release may
+// then come from a backup, or from a namesake: after delete --cascade=orphan, people make the same custom
+// resource again over its objects.
 func (a *actionClient) begins() bool { return a.current == nil || a.appliedDigest() == "" }
 
-// mayInherit fails if the owner is being deleted: it would take back what it has just orphaned, and have that deleted; and what is kept is its successor's.
+// mayInherit fails if the owner is being deleted: it would take back what was just orphaned, and have it
+// deleted. What is kept is for its successor.
 func (a *actionClient) mayInherit() error {
 	if a.owner.GetResourceVersion() == "" {
-		return nil // it is a proposal, in a preview
+		return nil // it does not exist: a proposal, in a preview
 	}
 	live, err := a.live()
 	if err == nil && live.GetDeletionTimestamp() != nil {
@@ -27,8 +29,8 @@ func (a *actionClient) mayInherit() error {
 	return err
 }
 
-// checkLost fails if the records are lost because the owner is being deleted, or gone, of which the cache has not heard: the garbage collector would delete what is made anew, and so
-// on without end.
+// checkLost fails if the records are lost because the owner is deleted, which the cache does not show yet: the
+// garbage collector would delete what is made anew, which would be made again, and so on.
 func (a *actionClient) checkLost() error {
 	if !a.lost() {
 		return nil
@@ -36,7 +38,8 @@ func (a *actionClient) checkLost() error {
 	return a.mayInherit()
 }
 
-// live asks the API server for the owner, and fails if that is gone: the cache may be behind, and another one have its name.
+// live reads the owner from the API server, and fails if it is gone: the cache may be behind, and its name may
+// be another one's by now.
 func (a *actionClient) live() (*unstructured.Unstructured, error) {
 	named, err := a.namesake(a.ctx, a.owner)
 	if err == nil && (named == nil || named.GetUID() != a.owner.GetUID()) {
@@ -45,11 +48,12 @@ func (a *actionClient) live() (*unstructured.Unstructured, error) {
 	return named, err
 }
 
-// namesake asks the API server for the custom resource that has owner's name: owner, another one by now, or nil.
+// namesake reads the custom resource with owner's name from the API server: owner itself, another one by now,
+// or nil.
 func (k *Kind) namesake(ctx context.Context, owner client.Object) (*unstructured.Unstructured, error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(owner.GetObjectKind().GroupVersionKind())
-	// A list, for which the operator has a right; it needs none to get one.
+	// By a list, which the operator has a right to: it has none to get one.
 	err := k.clients.live.List(ctx, list, client.InNamespace(owner.GetNamespace()), client.MatchingFields{"metadata.name": owner.GetName()})
 	switch {
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err): // its kind is gone

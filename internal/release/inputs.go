@@ -9,8 +9,9 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// inputs is what decides about an upgrade: a release whose record carries the digest of its inputs need not be rendered again to know
-// that it is up to date. What chance, time or the number of the revision have put into it stays as it was applied.
+// inputs is what decides about an upgrade: a release whose record carries the digest of its inputs need not be
+// rendered again to know that it is up to date. What chance, time or the number of the revision have put into
+// it stays as it was applied.
 type inputs struct {
 	Chart  string         // digest of the chart's files
 	Allow  object.Allow   // what is allowed beyond, for what it refuses is looked for when it changes
@@ -27,8 +28,9 @@ func (i inputs) text() (string, error) {
 	return string(text), nil
 }
 
-// exact is a value with those numbers written as templates print them that JSON writes as others which they print otherwise: a default of 10485760 is a float64, and
-// becomes 1.048576e+07, which a custom resource that says 10485760 is to mend.
+// exact is a value with those numbers written as templates print them that JSON writes as others which they
+// print otherwise: a default of 10485760 is a float64, and becomes 1.048576e+07, which a custom resource that
+// says 10485760 is to mend.
 func exact(value any) any {
 	switch value := value.(type) {
 	case map[string]any:

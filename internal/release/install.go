@@ -34,18 +34,21 @@ func (a *actionClient) Install(name, namespace string, _ *chart.Chart, values ma
 	}
 	defer op.end()
 	defer a.Changing(a.retries())()
-	// What is in the way is found by making the objects, unless it is likely, or hooks would have run by then.
-	op.guard.Unasked = !a.retries() && a.appliedDigest() == "" && len(left) == 0 && !a.source.hooks(a.whole)
-	// Where objects may be taken over, a record that says too early that the installation has succeeded would have them deleted, should it be interrupted.
-	op.once = op.guard.Unasked && a.asks == (questions{}) && !a.source.chances(a.whole) && !a.Allow.Adopt
-	op.looks = a.source.hooks(a.whole) || a.Allow.Adopt && !op.guard.Unasked // or hooks would run, and run again, for what cannot be made
-	if a.lost() && a.source.hooks(a.whole) {
+	// Objects are created without a look first, unless some are likely to exist, or hooks would have run before
+	// one is found in the way.
+	op.guard.Unasked = !a.retries() && a.appliedDigest() == "" && len(left) == 0 && !a.source.hooks(a.coalesced)
+	// Not where objects may be taken over: if the installation was interrupted, a record that says too early
+	// that it has succeeded would have them deleted.
+	op.once = op.guard.Unasked && a.asks == (questions{}) && !a.source.chances(a.coalesced) && !a.Allow.Adopt
+	// Else hooks would run, at each attempt, for what cannot be made.
+	op.looks = a.source.hooks(a.coalesced) || a.Allow.Adopt && !op.guard.Unasked
+	if a.lost() && a.source.hooks(a.coalesced) {
 		a.warn(HooksSkipped, "The records of the release are gone, whose hooks have run: it is made anew without them")
 	}
 	start := time.Now()
 	rel, err := op.helm.Install(name, namespace, a.chart, a.values, append(opts, a.asInstall(), a.installing(op))...)
 	if err != nil && rel == nil && op.refused == nil && op.rendered != "" {
-		op.refused = op.guard.Judge(op.rendered) // if so, in words that say what can be done
+		op.refused = op.guard.Judge(op.rendered) // if an object is in the way, in words that say what to do
 	}
 	a.Acted(Install, time.Since(start), err)
 	return a.conclude(op, Installed, rel, err)
@@ -53,11 +56,11 @@ func (a *actionClient) Install(name, namespace string, _ *chart.Chart, values ma
 
 func (a *actionClient) installing(op *operation) helmclient.InstallOption {
 	return func(install *action.Install) error {
-		// Helm refuses what is there without its annotations, before it writes a record. If only the records were
-		// lost, what is there is ours, and the guard judges. So it does where what is there may be given to the owner.
+		// Helm refuses objects that exist without its annotations. If only the records were lost, they are the
+		// owner's; or they may be given to the owner. The guard judges that.
 		install.TakeOwnership = a.appliedDigest() != "" || a.Allow.Adopt
 		install.PostRenderer = op
-		install.SkipSchemaValidation = a.source.accepts(a.whole)
+		install.SkipSchemaValidation = a.source.accepts(a.coalesced)
 		return nil
 	}
 }

@@ -28,7 +28,8 @@ import (
 // Pause is the annotation that stops, when it is true, the reconciling of a custom resource.
 const Pause = "webapp.demo.welcome.domain/paused"
 
-// IsPaused is whether somebody has paused a custom resource. A deletion goes through: the library asks before it looks at that, and the finalizer would stay for ever.
+// IsPaused is whether somebody has paused a custom resource. It is false during a deletion: the library would
+// not reconcile it, and the finalizer would stay for ever.
 func IsPaused(owner client.Object) bool {
 	return isOn(owner, Pause) && owner.GetDeletionTimestamp() == nil
 }
@@ -37,9 +38,9 @@ func IsPaused(owner client.Object) bool {
 // those that are acted on.
 const HookWaits = 32
 
-// A test or a hook may take as long as it likes, and whoever has one run must not keep the operator from others. So of a kind, one custom resource in each
-// namespace may run tests, and maxTests in all; and in each, maxHooks may have actions under way that wait for hooks, and allHooks in all: the two together have
-// the workers that are there to wait.
+// Hooks and tests may take as long as they like, and must not keep the operator from other custom resources.
+// So, of a kind, one custom resource in each namespace may run tests, and maxTests in all; and maxHooks in each
+// may wait for hooks, and allHooks in all. Together they are the workers that exist for waiting.
 const (
 	maxTests = 8
 	maxHooks = 8
@@ -97,15 +98,17 @@ type KindOptions struct {
 	Namespaces []string
 	// WatchDependents is whether a change of a child causes a reconcile.
 	WatchDependents bool
-	// Changing is told when the operator begins to change a release, and whether that is because it has failed before, and by done
-	// when that has ended.
+	// Changing is told when the operator begins to change a release, and whether that is because it has failed
+	// before, and by done when that has ended.
 	Changing func(retry bool) (done func())
 	// Acted is told of each action on a release: which (Install, Upgrade, Uninstall or
 	// DriftCorrection), how long it took, and why it failed.
 	Acted func(action string, took time.Duration, err error)
-	// Waits is told of a custom resource whose action waits for something, as its State says: its status is written by then only when the action has ended.
+	// Waits is told of a custom resource whose action waits for something, as its State says: its status is
+	// written by then only when the action has ended.
 	Waits func(ctx context.Context, owner *unstructured.Unstructured)
-	// RolloutStopped is told when the rollout of a new chart version has stopped, so that custom resources wait for broken ones, and when it goes on.
+	// RolloutStopped is told when the rollout of a new chart version has stopped, so that custom resources wait
+	// for broken ones, and when it goes on.
 	RolloutStopped func(stopped bool)
 }
 
@@ -135,9 +138,10 @@ func (k *Kind) SetUp(c reconciler.ControllerSetup) error {
 	return k.watchOwners(c)
 }
 
-// watchOwners has what is gone buried, which nobody else would forget. What the selector
-// no longer matches, it has reconciled once more if it may be this operator's: to be let go. What was asked for before this operator began to work goes before
-// all that it only has to look at: with thousands, that takes longer than to replace a leader.
+// watchOwners watches the custom resources for what the library's own watch does not do. A deleted one is
+// buried: nobody else would forget it. One that the selector no longer matches is reconciled once more, to be
+// let go, if it may be this operator's. One with an unseen edit from before this process led goes before all
+// those that only have to be looked at: with thousands, that takes longer than to replace a leader.
 func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
 	selects := func(obj *unstructured.Unstructured) bool { return k.Selector.Matches(labels.Set(obj.GetLabels())) }
 	request := func(obj *unstructured.Unstructured) reconcile.Request {
@@ -147,7 +151,8 @@ func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
 		operator, told, _ := unstructured.NestedString(object.Unpack(obj).Object, "status", "operator")
 		return !told || operator == k.clients.operator
 	}
-	leave := func(before, obj *unstructured.Unstructured, q queue) { // before: another operator may just have taken it over
+	// With before, since another operator may just have taken it over.
+	leave := func(before, obj *unstructured.Unstructured, q queue) {
 		if !selects(obj) && (mine(obj) || mine(before)) {
 			q.Add(request(obj))
 		}
@@ -158,7 +163,7 @@ func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
 		}
 	}
 	orphan := func(obj *unstructured.Unstructured) {
-		if orphans(obj) { // the garbage collector may be done with it before a reconcile sees that
+		if orphans(obj) { // the garbage collector may have finished before a reconcile sees that
 			k.clients.ledger.write(obj.GetUID(), func(n *note) { n.orphaned = true })
 		}
 	}
@@ -192,7 +197,7 @@ func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
 	}))
 }
 
-// waits is whether something was asked for of a custom resource that no operator has seen.
+// waits is whether a custom resource has an edit or a deletion that no operator has seen yet.
 func waits(obj *unstructured.Unstructured) bool {
 	if obj.GetDeletionTimestamp() != nil {
 		return true
@@ -209,7 +214,8 @@ func (k *Kind) State(owner client.Object) State {
 	return state
 }
 
-// Recorder is the operator that made the newest record of owner's release, as the record says: empty if there is none, or it does not tell.
+// Recorder is the operator that made the newest record of owner's release, as that says: empty if there is
+// none, or it does not say.
 func (k *Kind) Recorder(ctx context.Context, owner client.Object) (string, error) {
 	newest, err := k.store(ctx, owner, record.Options{}).Newest(ctx)
 	if newest == nil {
@@ -218,7 +224,8 @@ func (k *Kind) Recorder(ctx context.Context, owner client.Object) (string, error
 	return newest.Operator, err
 }
 
-// Inherit has the objects of a manifest that another operator has applied for owner deleted, as far as they are owner's and the chart no longer makes them.
+// Inherit has objects of a manifest that another operator has applied for owner deleted, if they are owner's
+// and the chart no longer makes them.
 func (k *Kind) Inherit(owner client.Object, manifest string) {
 	k.clients.ledger.write(owner.GetUID(), func(n *note) { n.inherited = append(n.inherited, manifest) })
 }
@@ -229,11 +236,11 @@ func (k *Kind) Forget(owner client.Object) {
 	k.LeaveRollout(owner)
 }
 
-// LeaveRollout gives the place of a custom resource to another, as where somebody pauses it: nobody looks how it
-// fares, so it would keep it.
+// LeaveRollout frees the place of a custom resource in the rollout, as when somebody pauses it: nothing would
+// tell any more how its upgrade went.
 func (k *Kind) LeaveRollout(owner client.Object) { k.wake(k.rollout.leave(owner)) }
 
-// wake has those reconciled whose turn in the rollout it is.
+// wake reconciles those whose turn in the rollout it is.
 func (k *Kind) wake(next []client.ObjectKey) {
 	for _, key := range next {
 		k.schedule.add(key, 0)

@@ -27,21 +27,22 @@ type State struct {
 	LastApplied time.Time
 	// Generation of the custom resource whose spec is applied, and whose drift was looked for.
 	Generation int64
-	// Digest proves the manifest that was applied, Record the metadata of its record, and Inputs what of that decides about an upgrade, should
-	// somebody change the metadata. They are empty if that was
-	// before the operator started and the custom resource's status does not know them either.
+	// Digest proves the manifest that was applied, Record the metadata of its record, and Inputs are the
+	// digests in that metadata that decide about an upgrade, should somebody change it. They are empty if the
+	// release was applied before the operator started and the status does not know them either.
 	Digest, Record, Inputs string
 	// WaitFor is why an upgrade to a new chart version is put off, empty if it is not.
 	WaitFor string
-	// Waits is what an action waits for that is under way, empty if there is none or it waits for nothing.
+	// Waits is what the action under way waits for, empty if nothing.
 	Waits string
 	// Children are the objects of the release.
 	Children []object.Child
-	// Brake is why no further revision is made for now although the rendering differs, empty if one may be.
+	// Brake is why there is no further revision for now although the rendering differs, empty if there may be
+	// one.
 	Brake string
-	// Drift is what of these objects is not as the chart wants it, and stays so for now. It is empty if nothing is.
+	// Drift is what of these objects differs from what the chart wants, and stays so for now.
 	Drift Drift
-	// Ignored says which annotations of the custom resource have no effect. It is empty if none is without.
+	// Ignored says which annotations of the custom resource have no effect, empty if all have.
 	Ignored string
 	// Tests are those of the chart that ran last.
 	Tests Tests
@@ -54,8 +55,8 @@ type State struct {
 	applied []object.Child
 }
 
-// ledger remembers, from one reconcile to the next, how the releases are. It is lost with the
-// process and filled again by the first reconciles of the next one.
+// ledger is what the operator remembers of releases from one reconcile to the next. It is lost with the
+// process, and filled again by the first reconciles of the next one.
 type ledger struct {
 	mu    sync.Mutex
 	notes map[types.UID]*note
@@ -66,16 +67,21 @@ type note struct {
 	state   State // without its drift
 	acted   bool  // whether this operator has acted on it since it started
 	failure failure
-	// rolledBack is whether nothing is left of the last upgrade that has failed since the operator started: the next one of the same that fails need not be rolled back then.
+	// rolledBack is whether the last failed upgrade of this process was rolled back completely: if its next
+	// attempt fails a rehearsal, there is nothing to roll back.
 	rolledBack bool
 	trial      tried
 	drift      *drift // nil if there is nothing to remember
 	churn      *churn // nil if its chart asks the cluster nothing
 	key        object.Key
-	// outdated are the inputs and surroundings that are known to render something else than what was applied, lest they are rendered at each reconcile until they are.
+	// outdated are inputs and surroundings that are known to render something else than what was applied, lest
+	// they are rendered at each reconcile until the upgrade.
 	outdated string
-	orphaned bool // whether somebody has deleted it who wants to keep its objects: the garbage collector may be done with it before the operator has left it
-	// inherited are manifests that other operators have applied, or name what a namesake has left, until there is a revision of this one.
+	// Whether it was deleted with --cascade=orphan: the garbage collector may be done before the operator sees
+	// that.
+	orphaned bool
+	// inherited are manifests that other operators have applied, or of what a namesake has left, until this
+	// release has a revision.
 	inherited []string
 }
 
@@ -87,7 +93,7 @@ type failure struct {
 	err    error
 }
 
-// tried is what came of the last trial of a custom resource.
+// tried is the result of the last trial of a custom resource.
 type tried struct {
 	inputs string
 	err    error
@@ -134,7 +140,7 @@ func (l *ledger) state(uid types.UID) State {
 	return state
 }
 
-// key is that of the digests of a custom resource: the one it had so far, or else that of its record, or else a new one.
+// key is the key for the digests of a custom resource: the one in use, else that in its record, else a new one.
 func (l *ledger) key(uid types.UID, newest *record.Record) (key object.Key) {
 	l.write(uid, func(n *note) {
 		if n.key == "" {

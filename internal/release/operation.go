@@ -18,8 +18,8 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/record"
 )
 
-// operation is one action on a release, from when it may run until it ends: Helm, over a guard and
-// a store that are made for it. Afterwards, they tell what was done.
+// operation is one action on a release: Helm, with a guard and a store made for it. Afterwards, these tell what
+// was done.
 type operation struct {
 	*Kind
 	plan   guard.Plan
@@ -29,23 +29,24 @@ type operation struct {
 	config *action.Configuration
 
 	client    *actionClient
-	namespace string // of the owner, whose status may be written while something else waits
+	namespace string // of the owner, which may be written while something is awaited
 	lookups   *lookups
-	looks     bool              // whether a rendering is refused if an object of it is somebody else's, before hooks are run
-	begun     string            // what is applied instead of what the chart renders, empty if nothing is
+	looks     bool              // whether a rendering is refused, before hooks run, if one of its objects is somebody else's
+	begun     string            // the manifest to apply instead of what the chart renders, empty if there is none
 	objects   kube.ResourceList // of what is rendered
 	rendered  string            // the last manifest that was allowed
 	refused   error             // why the chart's rendering is not allowed
 	once      bool              // whether the record is written once, see hookDriver
-	asIs      bool              // whether the release is rendered as the revision that it is
+	asIs      bool              // whether it renders the current revision, and not the next one
 	tests     bool              // whether it only runs tests
 	unmade    bool              // whether it is an installation that has failed and made nothing
-	hooked    bool              // whether it has a place for hooks, or to wait for an object to go
-	// beforePurge is what is to be done before the first record goes.
+	hooked    bool              // whether it holds one of the places for what waits: for hooks, or until an object is gone
+	// beforePurge is called before the first record is deleted.
 	beforePurge func() error
 }
 
-// prepare does, one after the other, what comes before an action begins. The first that fails has failed the action.
+// prepare runs the steps that come before an action begins. An error of one of them counts as a failure of the
+// action.
 func (a *actionClient) prepare(steps ...func() error) error {
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -56,8 +57,8 @@ func (a *actionClient) prepare(steps ...func() error) error {
 	return nil
 }
 
-// begin waits until an action may run that makes a revision from the wanted inputs, or none. Its end lets the next one begin.
-// left and rehearse are as in guard.Plan.
+// begin waits for a slot and sets up the operation, which may make a revision from the wanted inputs. Its end
+// gives the slot to another. left and rehearse are as in guard.Plan.
 func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 	if err := a.upToDate(); err != nil {
 		return nil, err
@@ -102,10 +103,11 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 	return op, nil
 }
 
-// left are manifests of what may be there besides what the newest record names, where that was lost, is not proven or was not brought to
-// its end: what is the owner's, and what releases that were not brought to their end have made.
+// left are manifests of objects that may exist besides those that the newest record names: where that is lost,
+// not proven or of an action that did not complete, they are what the owner is known to have, and what
+// unfinished releases have made.
 func (a *actionClient) left() (left []string, err error) {
-	// Of kinds that the cluster no longer knows nothing is named, or nothing could be deleted.
+	// Objects of kinds that the cluster no longer serves are dropped, or nothing could be deleted.
 	name := func(manifest string) error {
 		named, err := a.store.Named(manifest)
 		if named != "" {
@@ -138,7 +140,8 @@ func (a *actionClient) left() (left []string, err error) {
 	return append(left, unfinished...), err
 }
 
-// owned are the objects that the cache shows to be the owner's, but for the records, as far as their kinds are watched.
+// owned are the objects, without release records, that the cache shows to be the owner's, as far as their kinds
+// are watched.
 func (a *actionClient) owned() ([]object.Child, error) {
 	if a.watches == nil {
 		return nil, nil
@@ -147,18 +150,19 @@ func (a *actionClient) owned() ([]object.Child, error) {
 	return slices.DeleteFunc(owned, record.Is), err
 }
 
-// renderAlone renders the chart, in its present version, with a spec and the overrides. It asks the cluster nothing: lookup finds nothing.
+// renderAlone renders the chart, in its present version, with a spec and the overrides. It asks the cluster
+// nothing: lookup finds nothing.
 func (op *operation) renderAlone(spec map[string]any) (*release.Release, error) {
 	rel, err := op.clients.capabilities.render(op.client.owner, op.Chart, op.Overrides, spec)
 	return rel, op.told(err)
 }
 
-// upToDate fails if the newest record was made from a later generation of the custom resource than the cache has: to go on would bring back what was
-// edited since. The cache says so at the start of a leader that reads from an API server which is behind. A record can be forged, so that the API
-// server is asked. It costs a request only then.
+// upToDate fails if the newest record was made from a later generation of the custom resource than the cache
+// has, as at the start of a leader that reads from an API server that is behind: to go on would undo what was
+// edited since. Since a record can be forged, the API server is asked, which costs a request only in this case.
 func (a *actionClient) upToDate() error {
 	if a.current == nil || a.current.Generation <= a.owner.GetGeneration() || a.owner.GetDeletionTimestamp() != nil {
-		return nil // nor does a deletion bring anything back
+		return nil // a deletion brings nothing back
 	}
 	live, err := a.live()
 	if err != nil {
@@ -171,7 +175,7 @@ func (a *actionClient) upToDate() error {
 		a.owner.GetGeneration(), a.current.Name, a.current.Generation)
 }
 
-// isDeleted is whether the cache knows that the custom resource, which was not deleted at the start of this reconcile, is by now, or is gone.
+// isDeleted is whether the cache shows that the custom resource was deleted since this reconcile began.
 func (a *actionClient) isDeleted() bool {
 	if a.owner.GetDeletionTimestamp() != nil {
 		return false
@@ -181,7 +185,8 @@ func (a *actionClient) isDeleted() bool {
 	return apierrors.IsNotFound(err) || err == nil && (now.GetUID() != a.owner.GetUID() || now.GetDeletionTimestamp() != nil)
 }
 
-// abandon keeps the place of what is no longer waited for until it has ended: Helm waits on, and a namespace must not make that ever more.
+// abandon keeps the place of a hook that is no longer awaited until it has ended: Helm goes on waiting in a
+// goroutine, and one namespace must not have ever more of these.
 func (op *operation) abandon(ended <-chan error) {
 	if !op.hooked {
 		return
@@ -201,7 +206,7 @@ func (op *operation) end() {
 	}
 }
 
-// placeForHooks fails where the hooks of too many others are waited for.
+// placeForHooks takes a place, and fails if too many others wait for hooks already.
 func (op *operation) placeForHooks() error {
 	if op.hooked {
 		return nil
@@ -212,7 +217,7 @@ func (op *operation) placeForHooks() error {
 	return noPlace{fmt.Errorf("not begun: at most %d custom resources in a namespace, and %d in all, may wait for hooks at once. It begins by itself when one of them is done", maxHooks, allHooks)}
 }
 
-// waits has the status say what the action waits for, while it does. Tests change nothing of what it says.
+// waits has the status say what the action is waiting for. Tests do not show there.
 func (op *operation) waits(what string) {
 	if op.tests {
 		return
@@ -223,29 +228,29 @@ func (op *operation) waits(what string) {
 	}
 }
 
-// noPlace is that error: nothing is done yet, and nothing broken.
+// noPlace is an error for want of a place: nothing is begun, and nothing broken.
 type noPlace struct{ error }
 
-// stamp is what the record of the revision says that the operation makes.
+// stamp is the metadata of the record of the revision that the operation makes.
 func (op *operation) stamp() record.Record {
 	a := op.client
-	a.around.Lookups = op.lookups.digest()
-	capabilities := a.around.Capabilities
-	if op.begun != "" { // which was rendered with others, perhaps: the next reconcile compares
+	a.surroundings.Lookups = op.lookups.digest()
+	capabilities := a.surroundings.Capabilities
+	if op.begun != "" { // which was rendered with other capabilities, perhaps: the next reconcile compares
 		capabilities = a.current.Capabilities
 	}
 	return record.Record{
-		Inputs: a.wanted, MadeFrom: a.madeFrom(), Capabilities: capabilities, Lookups: a.around.Lookups, Operator: a.clients.operator, Generation: a.owner.GetGeneration(),
+		Inputs: a.wanted, MadeFrom: a.madeFrom(), Capabilities: capabilities, Lookups: a.surroundings.Lookups, Operator: a.clients.operator, Generation: a.owner.GetGeneration(),
 		Key: a.key, Unmade: op.unmade,
 	}
 }
 
 type operationKey struct{}
 
-// operationFrom hands an operation through the library to what is built for it.
+// operationFrom returns the operation that was handed through the library in ctx.
 func operationFrom(ctx context.Context) *operation { return ctx.Value(operationKey{}).(*operation) }
 
-// guardedConfigs gives every action configuration the kept capabilities and the guard.
+// guardedConfigs puts the cached capabilities and the guard into every action configuration.
 type guardedConfigs struct {
 	helmclient.ActionConfigGetter
 }

@@ -14,7 +14,7 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// conclude remembers how an action ended, and tells what it has done.
+// conclude stores how an action has ended, and reports what it has done.
 func (a *actionClient) conclude(op *operation, done string, rel *release.Release, err error) (*release.Release, error) {
 	if err != nil {
 		err = a.worded(op, err)
@@ -43,18 +43,19 @@ func (a *actionClient) conclude(op *operation, done string, rel *release.Release
 	a.did(what)
 	a.succeeded(a.key.Proof(rel.Manifest))
 	a.tell(done, "%s", what)
-	return a.light(), a.watch(children)
+	return a.bareRelease(), a.watch(children)
 }
 
-// worded is the error of an action as it is told.
+// worded is the error of an action in the words that people read.
 func (a *actionClient) worded(op *operation, err error) error {
 	if op.refused != nil {
-		return op.refused // without what Helm says around it
+		return op.refused // without what Helm wraps around it
 	}
-	return a.told(plain(err))
+	return a.told(withoutStack(err))
 }
 
-// told is an error as it may be told: of a kind that may have Secrets, that of a rendering quotes none.
+// told is err as it may be shown: for a kind that may have Secrets, without the values that an error of a
+// rendering quotes.
 func (k *Kind) told(err error) error {
 	if err == nil || !k.Secrets {
 		return err
@@ -62,14 +63,15 @@ func (k *Kind) told(err error) error {
 	return object.DiscreetRendering(err)
 }
 
-// plain hides the stack traces of Helm's errors, which would be logged with every one.
-func plain(err error) error { return fmt.Errorf("%w", err) }
+// withoutStack hides the stack traces of Helm's errors, which would be logged with every one.
+func withoutStack(err error) error { return fmt.Errorf("%w", err) }
 
-// maxError is how long the text of an error may be, in bytes: it may quote what others have written, a megabyte of it, and it stays in memory, and comes into the log
-// again and again, until somebody has removed its cause.
+// maxError bounds the text of an error, in bytes: it may quote a megabyte of what others have written, is kept
+// in memory, and is logged again and again until somebody has removed its cause.
 const maxError = 8 << 10
 
-// brief is an error with no more text than that, in which what is asked of errors later is the same. What counts may stand at the end of it.
+// brief bounds the text of an error, and keeps its type as far as anything asks for it. It keeps the beginning
+// and the end, where what matters may stand.
 func brief(err error) error {
 	if err == nil || len(err.Error()) <= maxError {
 		return err
@@ -120,8 +122,8 @@ func (a *actionClient) succeeded(manifestDigest string) {
 	a.answer(nil)
 }
 
-// failed has the action tried again after a while, which grows with every failure of the same
-// inputs. A rollout breaks nothing where it is refused.
+// failed schedules the next attempt, after a delay that grows with each failure of the same inputs. What is
+// refused counts as no failure of the rollout.
 func (a *actionClient) failed(err error) {
 	err = brief(err)
 	switch {

@@ -25,14 +25,15 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/record"
 )
 
-// NewPreviews returns clients for who only wants to know what an operator would do, which writes nothing and has no cache: cluster is to refuse what is no
-// dry run. operator is the name of that operator, and ignored what it leaves to others.
+// NewPreviews returns clients that only find out what an operator would do. They write nothing and have no
+// cache; cluster has to refuse all but reads and dry runs. operator is the name of that operator, and ignored
+// the fields that it leaves to others.
 func NewPreviews(cluster *rest.Config, mapper meta.RESTMapper, live client.Reader, operator string, ignored object.IgnoredByKind, capabilities *Capabilities) (*Clients, error) {
 	c := &Clients{mapper: mapper, cached: &uncached{record.Uncached(live), ignored}, live: live, operator: operator, capabilities: capabilities, ledger: newLedger(), trials: pace.NewPlaces(math.MaxInt, math.MaxInt), events: &eventrecord.FakeRecorder{}}
 	return c, c.connect(cluster)
 }
 
-// uncached stands in for the cache: it has what that would have.
+// uncached reads from the API server what the cache would have.
 type uncached struct {
 	client.Reader
 	ignored object.IgnoredByKind
@@ -49,31 +50,33 @@ func (u *uncached) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 
 // Preview is what a reconcile of a custom resource would do, as things are.
 type Preview struct {
-	// Objects are those that would change, or can't.
+	// Objects are those that would change, or fail to.
 	Objects []guard.Outlook
-	// Hidden are values that the operator has from its environment, where the release's record tells them.
+	// Hidden are values that the operator has from its environment, as far as the release's record tells them.
 	Hidden []string
-	// Unknown is whether nothing tells what the operator has from its environment: then it is not known if what depends on that changes.
+	// Unknown is whether such values are not known: then it is not known either whether what depends on them
+	// changes.
 	Unknown bool
 
 	masked map[string][][]string
-	// chancy is whether another rendering may be another one.
+	// chancy is whether two renderings may differ.
 	chancy bool
 }
 
-// Masked are the paths of the fields of an object that depend on what the operator has from its environment, or on chance. One of a text ends with the
-// number of its line.
+// Masked are the paths of the fields of an object that depend on the operator's environment, or on chance. The
+// path of a line of a text ends with its number.
 func (p *Preview) Masked(obj *unstructured.Unstructured) [][]string {
 	return p.masked[nameOf(obj.GetAPIVersion(), obj.GetKind(), obj.GetName())]
 }
 
 func nameOf(apiVersion, kind, name string) string { return apiVersion + " " + kind + " " + name }
 
-// ErrInTheMiddle is why it can't be told now what would be done.
+// ErrInTheMiddle is why a preview is not possible now.
 var ErrInTheMiddle = errors.New("its release is in the middle of an action, or was interrupted: ask again when the operator is done")
 
-// Preview finds out what a reconcile of owner would do, and does nothing. unknown are the overrides that only the operator knows: what its release was made
-// with is taken, and where nothing tells that, something that means nothing. An error is why nothing would be done, or why that can't be told.
+// Preview finds out what a reconcile of owner would do, and does nothing. unknown are the overrides that only
+// the operator knows: their values are taken from the release's record or, without one, made up. An error is
+// why the reconcile would fail, or why that cannot be told.
 func (k *Kind) Preview(ctx context.Context, owner *unstructured.Unstructured, unknown []string) (*Preview, error) {
 	preview := &Preview{}
 	rendered, err := k.outlook(ctx, owner.DeepCopy(), unknown, preview)
@@ -97,8 +100,8 @@ func (k *Kind) Preview(ctx context.Context, owner *unstructured.Unstructured, un
 	return preview, nil
 }
 
-// outlook goes the way of a reconcile up to where objects would be applied, and returns what would be, empty if that is the last manifest. Without a preview, it only
-// renders, with other values for what is unknown.
+// outlook does what a reconcile does up to where objects would be applied, and returns the manifest, empty if
+// nothing would be applied. Without a preview, it only renders, with other values for unknown.
 func (k *Kind) outlook(ctx context.Context, owner *unstructured.Unstructured, unknown []string, preview *Preview) (string, error) {
 	a, err := k.beforeAction(ctx, owner, unknown, preview)
 	if err != nil {
@@ -116,7 +119,8 @@ func (k *Kind) outlook(ctx context.Context, owner *unstructured.Unstructured, un
 			return "", err
 		}
 	}
-	if verdict == needsRender { // before this takes a place: with two for each, all that are asked about at once could wait for each other
+	// Before this takes a slot: if each took two, previews of many could wait for each other.
+	if verdict == needsRender {
 		same, err := a.compare(nil)
 		if err != nil {
 			return "", a.told(err)
@@ -132,7 +136,7 @@ func (k *Kind) outlook(ctx context.Context, owner *unstructured.Unstructured, un
 	}
 	defer op.end()
 	if preview != nil {
-		preview.chancy = a.source.chances(a.whole)
+		preview.chancy = a.source.chances(a.coalesced)
 	}
 	rendered, err := a.foresee(op, verdict, preview)
 	if err != nil {
@@ -141,8 +145,8 @@ func (k *Kind) outlook(ctx context.Context, owner *unstructured.Unstructured, un
 	return rendered, nil
 }
 
-// Applied is the release of owner as it was applied last: its chart and values are those that the status of owner proves, hooks and notes are rendered from these,
-// and the status proves the manifest, too. Of the record, which others may edit, it has nothing else.
+// Applied is the release of owner as it was applied last. The status proves its chart, values and manifest;
+// hooks and notes are rendered from these. Nothing else is taken from the record, which others may edit.
 func (k *Kind) Applied(ctx context.Context, owner *unstructured.Unstructured, unknown []string) (*release.Release, error) {
 	a, err := k.beforeAction(ctx, owner.DeepCopy(), unknown, &Preview{})
 	if err != nil {
@@ -163,13 +167,13 @@ func (k *Kind) Applied(ctx context.Context, owner *unstructured.Unstructured, un
 	if err != nil {
 		return nil, a.worded(op, err)
 	}
-	if err := op.judgeHooks(rendered.Hooks); err != nil { // Helm would not
+	if err := op.judgeHooks(rendered.Hooks); err != nil { // Helm would run them unjudged
 		return nil, err
 	}
 	if a.isApplied(rendered.Manifest) {
 		return rendered, nil
 	}
-	// A chart that makes something up by chance, or looks it up, makes something else each time.
+	// With chance or lookups, each rendering differs.
 	recorded, err := a.store.Releases().Get(owner.GetName(), a.appliedRevision())
 	if err != nil {
 		return nil, fmt.Errorf("read the release record: %w", err)
@@ -181,7 +185,8 @@ func (k *Kind) Applied(ctx context.Context, owner *unstructured.Unstructured, un
 	return rendered, nil
 }
 
-// beforeAction goes the way of a reconcile up to where it is known what the release is to be made from: without a preview, from other values for what is unknown.
+// beforeAction does what a reconcile does up to where it is known what the release is to be made from; without
+// a preview, from other values for unknown.
 func (k *Kind) beforeAction(ctx context.Context, owner *unstructured.Unstructured, unknown []string, preview *Preview) (*actionClient, error) {
 	pinned := *k
 	a := &actionClient{Kind: &pinned, ctx: ctx, owner: owner, report: func(string) {}}
@@ -194,7 +199,7 @@ func (k *Kind) beforeAction(ctx context.Context, owner *unstructured.Unstructure
 		a.key = k.clients.ledger.key(owner.GetUID(), newest)
 	}
 	if newest != nil && !a.recordedElsewhere() {
-		a.current, a.stored = newest, newest.Proof()
+		a.current, a.storedProof = newest, newest.Proof()
 		newest.Key = a.key
 		a.prove()
 	}
@@ -222,7 +227,8 @@ func (k *Kind) beforeAction(ctx context.Context, owner *unstructured.Unstructure
 	return a, a.want(values)
 }
 
-// pinUnknown adds to the overrides those that only the operator knows: as the record has them or, without a preview, otherwise.
+// pinUnknown adds to the overrides those that only the operator knows: with the values of the record or,
+// without a preview, with others.
 func (a *actionClient) pinUnknown(unknown []string, preview *Preview) error {
 	if len(unknown) == 0 {
 		return nil
@@ -243,7 +249,7 @@ func (a *actionClient) pinUnknown(unknown []string, preview *Preview) error {
 		value, err := applied.PathValue(key)
 		if preview != nil {
 			preview.Unknown = preview.Unknown || err != nil
-			if _, isBool := value.(bool); err == nil && !isBool { // which is in every text, and no secret
+			if _, isBool := value.(bool); err == nil && !isBool { // true and false are in every text, and no secrets
 				preview.Hidden = append(preview.Hidden, fmt.Sprint(value))
 			}
 		}
@@ -255,7 +261,7 @@ func (a *actionClient) pinUnknown(unknown []string, preview *Preview) error {
 				value = known + 1
 			case float64:
 				value = known + 1
-			default: // or nothing tells it
+			default: // or it is not known
 				value = "unknown-" + rand.String(8)
 			}
 		}
@@ -264,7 +270,7 @@ func (a *actionClient) pinUnknown(unknown []string, preview *Preview) error {
 	return nil
 }
 
-// foresee does what is to be done, but only asks the API server what would become of it.
+// foresee asks the API server, by dry runs, what the action of verdict would do.
 func (a *actionClient) foresee(op *operation, verdict verdict, preview *Preview) (string, error) {
 	if a.current == nil {
 		return a.foreseeInstall(op, preview)

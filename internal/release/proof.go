@@ -18,27 +18,28 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/record"
 )
 
-// appliedDigest is the proof of the manifest that was applied last. Before the first success since
-// the operator started, the custom resource's status knows it. Whoever can edit release records can
-// not write there, so what has this digest can be trusted.
+// appliedDigest is the proof of the manifest that was applied last. Until the first success of this process, it
+// comes from the status of the custom resource. Whoever can edit release records cannot write there, so that a
+// manifest with this digest can be trusted.
 func (a *actionClient) appliedDigest() string {
 	return cmp.Or(a.state().Digest, a.inStatus("digest"))
 }
 
-// recordProof is that of the metadata of the record of what was applied last.
+// recordProof is the proof of the metadata of the record of what was applied last.
 func (a *actionClient) recordProof() string { return cmp.Or(a.state().Record, a.inStatus("record")) }
 
-// prove finds out whether the metadata of the newest record is as the operator wrote it when it last knew that its objects are what the chart
-// wants. If not, what it says of inputs and children are hints: the chart is rendered, and the objects are looked at. So it is also where
-// the operator was killed after the record was written and before the status was, and where version 0.1.0 wrote the status.
+// prove finds out whether the metadata of the newest record is as the operator wrote it when it last knew that
+// the objects are as the chart wants them. If not, the inputs and children in it are only hints: the chart is
+// rendered, and the objects are looked at. That is also so where the operator was killed between the record and
+// the status, and where version 0.1.0 wrote the status.
 func (a *actionClient) prove() {
 	if a.proven = a.current.IsProven(a.recordProof()); a.proven {
-		a.current.Children = a.knownChildren() // whatever somebody has written there
+		a.current.Children = a.knownChildren() // not what somebody may have written into the record
 	}
 }
 
-// knownChildren are the objects of the release as they were applied last, nil if nothing trustworthy tells: before the first success since the operator
-// started, the custom resource's status does.
+// knownChildren are the objects of the release as they were applied last, nil if nothing trustworthy lists
+// them. Until the first success of this process, the status does.
 func (a *actionClient) knownChildren() []object.Child {
 	if state := a.state(); state.Record != "" {
 		return state.Children
@@ -46,8 +47,8 @@ func (a *actionClient) knownChildren() []object.Child {
 	return object.Children(a.inStatus("children"))
 }
 
-// isUnfinished is whether the newest record is of an installation that was not brought to its end. Its record is written before its objects are
-// made, and not again if all goes well: that it did, the status says.
+// isUnfinished is whether the newest record is of an installation that did not complete. Its record says
+// deployed from the start (see hookDriver.Update); only the status says that it has succeeded.
 func (a *actionClient) isUnfinished() bool {
 	return a.current != nil && a.current.Status == release.StatusDeployed && !a.proven && a.appliedRevision() == 0
 }
@@ -57,7 +58,8 @@ func (a *actionClient) isApplied(manifest string) bool {
 	return a.key.Proves(a.appliedDigest(), manifest)
 }
 
-// lastApplied is the manifest that was applied last, empty if there is no record of it, or that holds what somebody has written.
+// lastApplied is the manifest that was applied last, empty if no record has it any more, or somebody has
+// changed that record.
 func (a *actionClient) lastApplied() (string, error) {
 	rel, err := a.store.Releases().Deployed(a.owner.GetName())
 	if errors.Is(err, driver.ErrNoDeployedReleases) {
@@ -72,7 +74,8 @@ func (a *actionClient) lastApplied() (string, error) {
 	return rel.Manifest, nil
 }
 
-// isOfTheApplied is whether the record is as old as what was applied last, and not one that was begun anew under its number after it was lost.
+// isOfTheApplied is whether the record is the one of what was applied last, by its creation time, and not one
+// that has the same number because records were lost and the release was begun anew.
 func (a *actionClient) isOfTheApplied() bool {
 	applied := a.inStatus("lastApplied")
 	if known := a.state().LastApplied; !known.IsZero() {
@@ -81,12 +84,13 @@ func (a *actionClient) isOfTheApplied() bool {
 	return applied == a.current.Created.UTC().Format(time.RFC3339)
 }
 
-// recordedElsewhere is whether the records are Secrets, which the kind may no longer have: the operator need not have a right to see them.
+// recordedElsewhere is whether the records are Secrets although the kind may no longer have any. The operator
+// may have lost the right to read them.
 func (a *actionClient) recordedElsewhere() bool {
 	return !a.Secrets && object.Sealed(a.inStatus("digest"))
 }
 
-// checkRecords fails if there can be no release for the owner, which has none where it would be recorded.
+// checkRecords fails if the owner may not have a release record where it would be created.
 func (a *actionClient) checkRecords() error {
 	if a.recordedElsewhere() {
 		return notAllowed{errors.New("not allowed: the release is recorded in Secrets, and the operator's watches.yaml allows this kind no Secrets any longer. " +
@@ -95,32 +99,34 @@ func (a *actionClient) checkRecords() error {
 	return a.store.CheckName(a.ctx)
 }
 
-// trustInputs is for a record that is not proven. If the status knows that what was applied last was made from what is wanted, the record is taken to say so, and the answer is true:
-// who edits a record does not have the chart rendered anew by that, perhaps with another password. What was allowed then is judged anew.
+// trustInputs is for a record that is not proven. It is true if the status says that what was applied last was
+// made from the wanted inputs, whatever was allowed then. The record is then taken to say the same, so that
+// somebody who edits it does not cause a rendering, perhaps with another password.
 func (a *actionClient) trustInputs() bool {
 	applied, ok := a.appliedAsWanted()
-	if ok && a.current.Status == release.StatusDeployed { // else the record is of something else, which has failed
+	if ok && a.current.Status == release.StatusDeployed { // else the record is of another attempt, which has failed
 		a.current.Inputs, a.current.MadeFrom, a.current.Capabilities, a.current.Lookups = applied.Inputs, "", applied.Capabilities, applied.Lookups
 	}
 	return ok
 }
 
-// appliedAsWanted is what was applied last as far as inputsOf tells of it, and whether it was made from what is wanted, whatever was allowed then.
+// appliedAsWanted is what inputsOf keeps of the last applied release, and whether that was made from the wanted
+// inputs, whatever was allowed then.
 func (a *actionClient) appliedAsWanted() (applied record.Record, ok bool) {
 	digests := strings.Split(cmp.Or(a.state().Inputs, a.inStatus("inputs")), "/")
-	if len(digests) != 3 || !a.isMade(digests[0]) {
+	if len(digests) != 3 || !a.matchesWanted(digests[0]) {
 		return record.Record{}, false
 	}
 	return record.Record{Inputs: digests[0], Capabilities: digests[1], Lookups: digests[2]}, true
 }
 
-// inputsOf are the digests that appliedAsWanted reads.
+// inputsOf are the digests of a record that appliedAsWanted reads.
 func inputsOf(r *record.Record) string {
 	return strings.Join([]string{cmp.Or(r.MadeFrom, r.Inputs), r.Capabilities, r.Lookups}, "/")
 }
 
-// provenChildren are the objects of the release as the record has them, nil if nothing proves that, or there are more than the status lists and nobody has looked at
-// them since the operator started.
+// provenChildren are the objects of the release as the record lists them. They are nil if the record is not
+// proven, or has more than the status lists and nobody has looked at them since the operator started.
 func (a *actionClient) provenChildren() []object.Child {
 	if !a.proven {
 		return nil
@@ -150,8 +156,8 @@ func (a *actionClient) unowned() (uids []types.UID) {
 	return uids
 }
 
-// unownedChildren are the objects of the release that carry no owner reference. Before the first success since the operator started, the custom
-// resource's status knows them.
+// unownedChildren are the objects of the release without an owner reference. Until the first success of this
+// process, the status lists them.
 func (a *actionClient) unownedChildren() (children []object.Child) {
 	if state := a.state(); state.Revision != 0 {
 		return slices.DeleteFunc(slices.Clone(state.Children), func(child object.Child) bool { return child.UID == "" })
@@ -167,7 +173,7 @@ func (a *actionClient) unownedChildren() (children []object.Child) {
 	return children
 }
 
-// maxAhead is how many revisions after the one that was applied last the operator may have tried and failed to apply.
+// maxAhead bounds how many failed revisions there can be after the one that was applied last.
 const maxAhead = 1_000_000
 
 // appliedRevision is the revision that was applied last, 0 if none is known.
@@ -175,14 +181,15 @@ func (a *actionClient) appliedRevision() int {
 	return cmp.Or(a.state().Revision, int(a.numberInStatus("revision")))
 }
 
-// appliedGeneration is the generation of the custom resource that was applied last. Before the
-// first success since the operator started, the status knows it, unless an older version wrote
-// that. The answer is 0 then, which counts as edited.
+// appliedGeneration is the generation of the custom resource that was applied last. Until the first success of
+// this process, the status knows it. It is 0, which counts as edited, if an older version of the operator wrote
+// the status.
 func (a *actionClient) appliedGeneration() int64 {
 	return cmp.Or(a.state().Generation, a.numberInStatus("generation"))
 }
 
-// lost is whether there was a release of which there is no record any more. Its hooks have run: who may delete records need not be allowed to make what hooks make.
+// lost is whether there was a release, but no record of it exists any more. Its hooks have run, and are not run
+// again: whoever may delete records need not be allowed what hooks do.
 func (a *actionClient) lost() bool { return a.current == nil && a.appliedRevision() > 0 }
 
 // numberInStatus is a number in what the custom resource's status says of the release, 0 if it says none.
@@ -191,7 +198,7 @@ func (a *actionClient) numberInStatus(field string) int64 {
 	return number
 }
 
-// expired are the objects that have gone by themselves, as they are to, or are known to have.
+// expired are the objects that have gone by themselves, as their TTL says.
 func (a *actionClient) expired() (gone []object.Child) {
 	children := a.knownChildren()
 	if children == nil {
@@ -208,7 +215,8 @@ func (a *actionClient) expired() (gone []object.Child) {
 	return gone
 }
 
-// expire takes note of them, so that they are not looked for again, and of those that have failed and will go.
+// expire marks the expired objects as such, so that they are not looked for again, and those that have failed
+// before they expire.
 func (a *actionClient) expire() {
 	if !slices.ContainsFunc(a.provenChildren(), func(child object.Child) bool { return child.Expires && !child.Expired }) {
 		return
@@ -228,8 +236,8 @@ func (a *actionClient) expire() {
 	a.current.Children = children
 }
 
-// untouched are the objects that are as this process has applied them. A record could be forged, and the cache be behind
-// an attempt that has failed.
+// untouched are the objects that the cache still shows as this process has applied them. After a failed
+// attempt, the cache may be behind, and a record could be forged.
 func (a *actionClient) untouched() []object.Child {
 	if a.current == nil || a.current.Status != release.StatusDeployed || a.forced() {
 		return nil

@@ -13,7 +13,9 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// recover marks an orphaned release as failed, or as deployed where it is known to be: that could not be written when it was. One that has made no object yet is no release.
+// recover marks an interrupted release as failed, or as deployed where the status proves that it had completed
+// and only its record could not be updated. An installation that has created no object yet counts as no
+// release.
 func (a *actionClient) recover() error {
 	rel, err := a.recorded()
 	if err != nil {
@@ -26,7 +28,7 @@ func (a *actionClient) recover() error {
 	logf.FromContext(a.ctx).Info("Recovering a release that was interrupted", "record", a.current.Name, "status", rel.Info.Status)
 	if nothing, err := a.hasMadeNothing(rel); err != nil {
 		return err
-	} else if nothing { // it is to be an installation again, or its hooks would never run
+	} else if nothing { // the next attempt is to install again, or the hooks of an installation would never run
 		a.current.Unmade = true
 		if err := a.store.Restamp(a.ctx, a.current); err != nil {
 			return err
@@ -49,7 +51,8 @@ func (a *actionClient) recover() error {
 	return nil
 }
 
-// supersede marks what was deployed before a revision as superseded: none, but where that could not be written.
+// supersede marks earlier revisions as superseded that are still recorded as deployed, since that could not be
+// written either.
 func (a *actionClient) supersede(revision int) error {
 	before, err := a.store.Releases().DeployedAll(a.owner.GetName())
 	if err != nil && !errors.Is(err, driver.ErrNoDeployedReleases) {
@@ -67,13 +70,15 @@ func (a *actionClient) supersede(revision int) error {
 	return nil
 }
 
-// isUnmade is whether the newest record is of an installation that is known to have made nothing. It stays until that begins again: its hooks may have made something
-// elsewhere, and are to be followed by those of a deletion.
+// isUnmade is whether the newest record is of an installation that is known to have created no object. It is
+// kept until the next attempt begins: hooks may have made something elsewhere, which those of a deletion have
+// to clean up.
 func (a *actionClient) isUnmade() bool {
 	return a.current.Unmade && a.current.Revision == 1 && a.appliedRevision() == 0
 }
 
-// hasMadeNothing is whether a release is of an installation that was interrupted before its first object. Of what is kept nothing tells yet whose it is.
+// hasMadeNothing is whether an installation was interrupted before its first object. That cannot be told of a
+// manifest with objects that are kept: they have no owner reference, and the status does not list them yet.
 func (a *actionClient) hasMadeNothing(rel *release.Release) (bool, error) {
 	if rel.Info.Status != release.StatusPendingInstall || rel.Version > 1 || a.appliedRevision() > 0 || strings.Contains(rel.Manifest, object.Policy) {
 		return false, nil

@@ -21,15 +21,14 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// Reconcile repairs what became of the objects of a release whose inputs have not changed.
-// Whether there is anything to repair is decided against the cache.
+// Reconcile repairs the drift of a release whose inputs have not changed. The cache tells whether there is any.
 func (a *actionClient) Reconcile(*release.Release) (err error) {
 	defer a.ended(&err)
 	if a.held != nil {
 		return a.heldBack()
 	}
 	known := a.provenChildren()
-	if known != nil { // else a record could name any kind, and have it watched
+	if known != nil { // an unproven record could name any kind, and have it watched
 		if err := a.watch(known); err != nil {
 			return err
 		}
@@ -41,13 +40,13 @@ func (a *actionClient) Reconcile(*release.Release) (err error) {
 		a.failed(err)
 		return err
 	}
-	if known == nil { // by now they are
+	if known == nil { // correct has looked at them
 		if err := a.watch(a.current.Children); err != nil {
 			return err
 		}
 	}
-	if a.unrendered != nil {
-		return a.unrendered
+	if a.renderErr != nil {
+		return a.renderErr
 	}
 	if err := a.restamp(); err != nil {
 		a.failed(err)
@@ -78,7 +77,7 @@ func (a *actionClient) Reconcile(*release.Release) (err error) {
 	return nil
 }
 
-// watch has the cache know the kinds of children.
+// watch has the cache watch the kinds of children.
 func (a *actionClient) watch(children []object.Child) error {
 	if a.watches == nil {
 		return nil
@@ -89,15 +88,16 @@ func (a *actionClient) watch(children []object.Child) error {
 			return err
 		}
 		if refused {
-			a.schedule.after(a.owner, refusedPeriod) // nothing that happens to the child will bring it back
+			a.schedule.after(a.owner, refusedPeriod) // without a watch, no event of the child brings the owner back
 		}
 	}
 	return nil
 }
 
-// sealedDigest is the proof of what is applied, made with the key if there is one. It costs a request once, after the records were moved.
+// sealedDigest is the proof of the applied manifest, made with the key if there is one. Once, after the records
+// were moved into Secrets, that costs a request.
 func (a *actionClient) sealedDigest() (string, error) {
-	digest := cmp.Or(a.digest, a.appliedDigest())
+	digest := cmp.Or(a.manifestProof, a.appliedDigest())
 	if a.key == "" || digest == "" || object.Sealed(digest) {
 		return digest, nil
 	}
@@ -111,12 +111,12 @@ func (a *actionClient) sealedDigest() (string, error) {
 	return a.key.Proof(recorded.Manifest), nil
 }
 
-// restamp has the record say what is known by now.
+// restamp writes into the record what has been found out since it was made.
 func (a *actionClient) restamp() error {
 	if !a.proven && a.waitFor == "" {
 		a.current.Operator, a.current.Generation, a.current.Unmade = a.clients.operator, a.owner.GetGeneration(), false
 	}
-	if a.current.Proof() == a.stored || !a.proven && a.waitFor != "" {
+	if a.current.Proof() == a.storedProof || !a.proven && a.waitFor != "" {
 		return nil
 	}
 	return a.store.Restamp(a.ctx, a.current)
@@ -125,10 +125,11 @@ func (a *actionClient) restamp() error {
 // observed tells the rollout how the release fares, and wakes those that it lets go on.
 func (a *actionClient) observed(h health) { a.wake(a.rollout.observe(a.owner, h)) }
 
-// health of the objects of the release, from the API server if nobody watches them.
+// health of the objects of the release, read from the API server where their kind is not watched.
 func (a *actionClient) health() health {
 	worst := healthy
-	if a.proven && a.current.Children == nil { // more than the status lists, and nobody has looked since the operator started
+	// there are more than the status lists, and nobody has looked at them since the operator started
+	if a.proven && a.current.Children == nil {
 		worst = progressing
 	}
 	for _, child := range a.current.Children {
@@ -156,7 +157,7 @@ func (a *actionClient) health() health {
 	return worst
 }
 
-// cachedChild is an object as the cache has it, and liveChild as the API server has it.
+// cachedChild reads an object from the cache, and liveChild from the API server.
 func (a *actionClient) cachedChild(child object.Child) (*unstructured.Unstructured, error) {
 	return a.readChild(a.ctx, a.clients.cached, child, client.UnsafeDisableDeepCopy)
 }
@@ -170,7 +171,8 @@ func (a *actionClient) readChild(ctx context.Context, from client.Reader, child 
 	return read, from.Get(ctx, client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, read, opts...)
 }
 
-// isGone is whether an object is not there. That the cache has none only hints at it: it has nothing of those that lack the operator's label.
+// isGone is whether an object does not exist. The cache alone cannot tell: it lacks objects without the
+// operator's label.
 func (a *actionClient) isGone(child object.Child) bool {
 	_, err := a.cachedChild(child)
 	if err != nil {
@@ -185,7 +187,7 @@ func (a *actionClient) intact(child object.Child) bool {
 	return child.Expired || err == nil && child.Intact(cached, a.owner, a.key)
 }
 
-// repair brings the objects back to what was applied, and tells of each.
+// repair puts the objects back to what was applied, and reports each change.
 func (a *actionClient) repair() ([]guard.Change, error) {
 	op, err := a.begin(nil, false)
 	if err != nil {
@@ -203,7 +205,7 @@ func (a *actionClient) repair() ([]guard.Change, error) {
 	unfinished := a.isUnfinished()
 	changes, err := op.guard.Apply(strings.Join(append([]string{manifest}, left...), "\n"), manifest, unfinished)
 	if unfinished {
-		changes = nil // nobody else's doing
+		changes = nil // what an interrupted installation has not created yet is no drift
 	}
 	if unfinished && err == nil {
 		a.tell(Installed, "Revision %d, which was interrupted: %s", a.current.Revision, object.List(op.guard.Children()))
@@ -214,7 +216,7 @@ func (a *actionClient) repair() ([]guard.Change, error) {
 	}
 	a.applied = op.guard.Children()
 	if !a.proven || !slices.EqualFunc(a.applied, a.current.Children, object.Child.SameContent) {
-		a.current.Children = a.applied // to be written into the status
+		a.current.Children = a.applied // for the status
 	}
 	return changes, nil
 }
@@ -235,7 +237,8 @@ func (a *actionClient) tellChanges(changes []guard.Change) {
 	}
 }
 
-// heldBack is the failure of a moment ago, while the same is not to be tried again. What was applied last serves people meanwhile, and is kept as it was.
+// heldBack returns the last failure while it is too early for another attempt. What was applied last goes on
+// being repaired meanwhile, since people use it.
 func (a *actionClient) heldBack() error {
 	if err := a.repairStanding(); err != nil {
 		logf.FromContext(a.ctx).Error(err, "What was applied last cannot be put back while what is wanted now fails")
@@ -243,7 +246,8 @@ func (a *actionClient) heldBack() error {
 	return a.held
 }
 
-// repairStanding puts the objects back to what was applied last, if the failure is of something else, and not that the platform allows it no longer.
+// repairStanding repairs what was applied last, unless that itself is what fails, or the failure is that the
+// platform no longer allows it.
 func (a *actionClient) repairStanding() error {
 	children, ours := a.knownChildren(), a.current.Status == release.StatusDeployed && a.current.Inputs == a.wanted
 	if ours || a.DriftDetection.Mode != DriftEnabled || a.appliedDigest() == "" || errors.As(a.held, &notAllowed{}) {
@@ -253,7 +257,7 @@ func (a *actionClient) repairStanding() error {
 		return err
 	}
 	now, d := time.Now(), a.remembered().drifts()
-	due, shown, resting := a.restless(&d, now, children)
+	due, shown, resting := a.findDrifted(&d, now, children)
 	due = due || children == nil
 	var changes []guard.Change
 	var err error
@@ -272,13 +276,13 @@ func (a *actionClient) repairStanding() error {
 	if err != nil || len(changes) == 0 {
 		shown = nil
 	}
-	a.note(&d, now, shown, changes, resting)
+	a.updateFights(&d, now, shown, changes, resting)
 	d.tell()
 	a.remember(func(n *note) { n.setDrift(d) })
 	return err
 }
 
-// applyStanding applies once more what was applied last.
+// applyStanding applies the last applied manifest again.
 func (a *actionClient) applyStanding() ([]guard.Change, error) {
 	op, err := a.begin(nil, false)
 	if err != nil {
@@ -289,7 +293,7 @@ func (a *actionClient) applyStanding() ([]guard.Change, error) {
 	if err != nil || manifest == "" {
 		return nil, err
 	}
-	if err := op.judge(manifest); err != nil { // what is allowed may have changed since
+	if err := op.judge(manifest); err != nil { // what is allowed may have changed since then
 		return nil, err
 	}
 	op.guard.Unchangeable = unchangeable(a.held)
@@ -305,20 +309,22 @@ func (a *actionClient) applyStanding() ([]guard.Change, error) {
 	return changes, nil
 }
 
-// restorable is the manifest whose objects should exist: what was applied, as long as the record has it. If somebody has changed the record, it is what the chart renders, provided that
-// this was applied, or that the record has it, and that no new chart waits for its turn. Else nothing tells, and it is empty: nothing is put back, and the release is upgraded
-// next or, while that waits, counts as what is there of the new chart.
+// restorable is the manifest to which a repair puts the objects back. That is the recorded one if it is proven
+// to be what was applied. If somebody has changed the record, it is what the chart renders, provided that this
+// is what was applied or what the record has, and that no upgrade is put off. Otherwise nothing proves what was
+// applied: the manifest is empty, nothing is repaired, and the release is upgraded next; while an upgrade is
+// put off, those objects of the new chart that exist count as its children.
 func (a *actionClient) restorable(op *operation) (manifest string, err error) {
 	recorded, err := a.recorded()
 	if err != nil {
 		return "", err
 	}
-	if recorded.Info.Status != a.current.Status { // superseded, perhaps: there is a newer one
+	if recorded.Info.Status != a.current.Status { // superseded, perhaps, by one that the cache does not have yet
 		return "", fmt.Errorf("the cache is behind: it has release record %s as %q, and that is %q", a.current.Name, a.current.Status, recorded.Info.Status)
 	}
-	if a.key.Proves(cmp.Or(a.digest, a.appliedDigest()), recorded.Manifest) {
+	if a.key.Proves(cmp.Or(a.manifestProof, a.appliedDigest()), recorded.Manifest) {
 		if a.waitFor == "" && !a.isAlike() {
-			return recorded.Manifest, nil // judged when it was applied: what is allowed is one of the inputs
+			return recorded.Manifest, nil // judged when it was applied, with the same inputs
 		}
 		return recorded.Manifest, op.judge(recorded.Manifest)
 	}
@@ -327,7 +333,7 @@ func (a *actionClient) restorable(op *operation) (manifest string, err error) {
 		return "", err
 	}
 	if a.waitFor == "" && (a.isApplied(rendered.Manifest) || rendered.Manifest == recorded.Manifest) {
-		a.digest = a.key.Proof(rendered.Manifest)
+		a.manifestProof = a.key.Proof(rendered.Manifest)
 		return rendered.Manifest, nil
 	}
 	logf.FromContext(a.ctx).Info("Not repairing any drift before the upgrade: nothing proves that the record is what was applied", "record", a.current.Name)

@@ -10,7 +10,8 @@ import (
 const (
 	firstRetry = time.Second
 	lastRetry  = time.Minute
-	// lastRollout bounds it where each attempt changes objects and puts them back: pods are replaced twice.
+	// lastRollout bounds the delay where each attempt changes objects and rolls them back, which replaces pods
+	// twice.
 	lastRollout = 10 * time.Minute
 )
 
@@ -19,23 +20,25 @@ func retryDelay(failures int, last time.Duration) time.Duration {
 	return min(firstRetry<<min(failures-1, 10), last)
 }
 
-// scheduled is an error of what is held back until the next attempt has its time. The controller takes it for a terminal one: it would try again at once, eight times in a second, only to be
-// held back and to log the same once more. Right after an attempt it does so once: what stands is repaired and watched then.
+// scheduled is the error of an action that is held back until its next attempt is due. It is terminal for the
+// controller, which would else retry it eight times within a second, only to log the same each time. The error
+// of an attempt itself is not: the retry that follows it at once repairs and watches what was applied last.
 type scheduled struct{ error }
 
 func (s scheduled) Unwrap() error { return s.error }
 
-// Is has it be one of reconcile.TerminalError, whose own text would be in front of what people read.
+// Is makes it match reconcile.TerminalError. To wrap it in one would put "terminal error:" in front of what
+// people read.
 func (scheduled) Is(target error) bool { return errors.Is(reconcile.TerminalError(nil), target) }
 
-// hold is the failure of a moment ago. It is to be tried again when its time has come: whatever has asked for this reconcile took the place of that in the controller's
-// queue, and its own next one may be a quarter of an hour away.
+// hold returns the last failure, and schedules its next attempt. That has to be done anew, since the event that
+// has caused this reconcile has taken the place of the attempt in the queue.
 func (a *actionClient) hold(failed failure) error {
 	a.again(time.Until(failed.until))
 	return failed.err
 }
 
-// again schedules the next attempt, and has nothing done until then.
+// again schedules the next attempt, and marks that nothing is to be done until then.
 func (a *actionClient) again(delay time.Duration) {
 	a.schedule.after(a.owner, delay)
 	a.scheduled = true

@@ -9,9 +9,10 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// rollBack puts the objects back as the last good revision has them. It writes no record: that
-// revision is still recorded as deployed, and the failed one as failed, so the next attempt starts
-// from the right place and revisions do not pile up. The hooks of a rollback are those of the failed one, which was rendered a moment ago.
+// rollBack puts the objects back as the last good revision has them. It writes no record: that revision is
+// still recorded as deployed, and the failed one as failed, so that the next attempt starts from the right
+// place and revisions do not pile up. The hooks of the rollback are those of the failed revision, which was
+// rendered a moment ago.
 func (a *actionClient) rollBack(op *operation, failed *release.Release) error {
 	previous, err := a.store.Releases().Deployed(a.owner.GetName())
 	if errors.Is(err, driver.ErrNoDeployedReleases) {
@@ -32,9 +33,11 @@ func (a *actionClient) rollBack(op *operation, failed *release.Release) error {
 		return fmt.Errorf("roll back: %w", err)
 	}
 	if op.guard.Unchangeable == nil {
-		op.guard.Unchangeable = unchangeable(a.failure().err) // that of the attempt before, for which somebody may have made way
+		// From the attempt before: somebody may have deleted the object since.
+		op.guard.Unchangeable = unchangeable(a.failure().err)
 	}
-	a.rolledBack = op.plan.Rehearse && op.guard.Changed // else the next attempt is rehearsed, and may replace no pod
+	// Else the next attempt is only rehearsed, and may replace no pods.
+	a.rolledBack = op.plan.Rehearse && op.guard.Changed
 	if err := op.guard.RollBack(failed.Manifest, previous.Manifest); err != nil {
 		return fmt.Errorf("roll back: %w", err)
 	}

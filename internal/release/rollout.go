@@ -27,24 +27,27 @@ type Limits struct {
 }
 
 const (
-	// placeTime is how long the upgrade of a custom resource may keep a place. A Deployment has failed after 10 minutes without
-	// progress, but somebody can pause it, or make it progress for ever. Whoever was ready and is not again by then is broken.
+	// placeTime is how long an upgrade may keep its place. A Deployment has failed after 10 minutes without
+	// progress, but somebody can pause it, or make it progress for ever. A custom resource that was ready, and
+	// is not again by then, counts as broken.
 	placeTime = 15 * time.Minute
-	// lastDelay is how long one that is not ready waits at least: at a start, those that are ready have asked by then.
+	// lastDelay is how long one that is not ready waits at least: after a start, those that are ready have
+	// asked by then.
 	lastDelay = 5 * time.Second
-	// rolloutPoll is how often a release that waits for its turn asks again, should the one that was to
-	// wake it not have done so. Often would cost a processor: thousands may wait.
+	// rolloutPoll is how often a release that waits for its turn asks again by itself, in case nothing wakes
+	// it. Not more often: thousands may wait.
 	rolloutPoll = 2 * time.Minute
 )
 
-// Outdated begins what Ready says of a release whose upgrade to a new chart is put off, before it says why.
+// Outdated begins the message of Ready while an upgrade to a new chart is put off. The reason follows.
 const Outdated = "The chart is not up to date: "
 
-// rollout counts the custom resources of one kind on their way to a new version of the chart or of
-// what the operator pins. A custom resource that somebody edits does not wait for it.
+// rollout counts the custom resources of one kind that are being upgraded to a new version of the chart or of
+// the operator's overrides. A custom resource that somebody edits does not wait for its turn.
 //
-// What stops it is only what it broke: those that were ready when their turn came. Who is not ready goes last, and is not
-// waited for. Of one namespace many may be broken, for reasons of its own: they stop that namespace, and count as one for the others.
+// Only what it broke itself stops it: those that were ready when their turn came. Those that are not ready go
+// last, and nobody waits for them. In a namespace, many may be broken for reasons of their own: they stop the
+// rollout there, and count as one for the other namespaces.
 type rollout struct {
 	limits Limits
 	tell   func(stopped bool)
@@ -73,8 +76,8 @@ func newRollout(limits Limits, tell func(stopped bool)) *rollout {
 	return &rollout{limits: limits, tell: tell, underway: map[types.UID]place{}, failed: map[types.UID]string{}, waiting: map[types.UID]waiter{}, last: map[types.UID]waiter{}}
 }
 
-// admit lets a custom resource go over to the new version, or says why it has to wait. How many
-// there are is not said: the text stands in the status of all that wait, and would change with each.
+// admit lets a custom resource be upgraded, or says why it has to wait. It does not say how many others there
+// are: the text is in the status of all that wait, and would change with each.
 func (r *rollout) admit(owner client.Object, ready bool) (waitFor string) {
 	uid, now := owner.GetUID(), time.Now()
 	r.mu.Lock()
@@ -107,7 +110,7 @@ func (r *rollout) admit(owner client.Object, ready bool) (waitFor string) {
 	return waitFor
 }
 
-// expire takes back the places of those who have them for too long.
+// expire takes back places that were held for too long.
 func (r *rollout) expire(now time.Time) {
 	for uid, p := range r.underway {
 		if now.Sub(p.since) < placeTime {
@@ -120,7 +123,7 @@ func (r *rollout) expire(now time.Time) {
 	}
 }
 
-// othersFirst is whether some that were ready are underway, or wait and may go.
+// othersFirst is whether some that were ready are being upgraded, or wait and may be.
 func (r *rollout) othersFirst(stops stops, now time.Time) bool {
 	for _, p := range r.underway {
 		if p.ready {
@@ -128,7 +131,7 @@ func (r *rollout) othersFirst(stops stops, now time.Time) bool {
 		}
 	}
 	for _, w := range r.waiting {
-		if !stops.at(w.key.Namespace) && now.Sub(w.asked) < 2*rolloutPoll { // whoever can't be reconciled holds up nobody
+		if !stops.at(w.key.Namespace) && now.Sub(w.asked) < 2*rolloutPoll { // one that no longer asks holds up nobody
 			return true
 		}
 	}
@@ -154,7 +157,7 @@ func (s stops) at(namespace string) bool {
 	return len(s.broken)-min(own, 1)+own >= s.limit
 }
 
-// anywhere is whether the rollout has stopped in one of them.
+// anywhere is whether the rollout has stopped in any namespace.
 func (s stops) anywhere() bool {
 	for namespace := range s.broken {
 		if s.at(namespace) {
@@ -164,7 +167,7 @@ func (s stops) anywhere() bool {
 	return false
 }
 
-// say tells, once, that the rollout has stopped, and somebody waits for that, or that it goes on everywhere.
+// say reports, once, that the rollout has stopped and somebody waits for that, or that it goes on everywhere.
 func (r *rollout) say(stopped bool) {
 	if r.stopped != stopped {
 		r.stopped = stopped
@@ -172,7 +175,7 @@ func (r *rollout) say(stopped bool) {
 	}
 }
 
-// follows is whether it matters how a custom resource fares, which does not wait.
+// follows is whether the rollout has to know how a custom resource fares that need not wait.
 func (r *rollout) follows(owner client.Object) bool {
 	uid := owner.GetUID()
 	r.mu.Lock()
@@ -199,8 +202,9 @@ func (r *rollout) forget(uid types.UID) {
 	delete(r.last, uid)
 }
 
-// observe notes how a custom resource fares that does not wait (any more). It returns those who are to ask again whether it is their turn: as many as may go
-// now, and those whose status no longer says what they wait for, since the rollout has stopped in their namespace, or goes on there.
+// observe notes how a custom resource fares that does not wait, or no longer. It returns those that are to ask
+// again whether it is their turn: as many as may go now, and those whose status would say the wrong reason,
+// since the rollout has stopped in their namespace, or goes on there.
 func (r *rollout) observe(owner client.Object, h health) (next []client.ObjectKey) {
 	uid := owner.GetUID()
 	r.mu.Lock()
@@ -218,22 +222,23 @@ func (r *rollout) observe(owner client.Object, h health) (next []client.ObjectKe
 	return r.next(before)
 }
 
-// edited drops a custom resource that somebody edits, and that was not broken before: what becomes of it, the edit has done.
+// edited drops a custom resource that somebody edits, unless it was broken before: what becomes of it is due to
+// the edit.
 func (r *rollout) edited(owner client.Object) (next []client.ObjectKey) {
 	return r.drop(owner, func(uid types.UID) bool { _, failed := r.failed[uid]; return !failed })
 }
 
-// notBegun gives back the place of a custom resource whose upgrade could not begin: another one may, and nothing of this one is broken.
+// notBegun frees the place of a custom resource whose upgrade could not begin. It is not broken.
 func (r *rollout) notBegun(owner client.Object) (next []client.ObjectKey) {
 	return r.drop(owner, func(uid types.UID) bool { _, underway := r.underway[uid]; return underway })
 }
 
-// leave drops a custom resource that is gone or paused: nobody looks any more how it fares.
+// leave drops a custom resource that is gone or paused: nothing tells any more how it fares.
 func (r *rollout) leave(owner client.Object) (next []client.ObjectKey) {
 	return r.drop(owner, func(types.UID) bool { return true })
 }
 
-// drop forgets a custom resource that is one of those, and returns as observe does who is to ask again.
+// drop forgets a custom resource if those is true of it, and returns, as observe does, who is to ask again.
 func (r *rollout) drop(owner client.Object, those func(types.UID) bool) (next []client.ObjectKey) {
 	uid := owner.GetUID()
 	r.mu.Lock()

@@ -12,36 +12,40 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Helm bounds neither how long a template runs nor how much it makes, and nothing can end one, or keep it from ending the process. So of the templates in values of
-// authors, which a chart may run by tpl, only those are, without a word of the platform, that cannot make much of little: no loops, no variables, no definitions.
+// Helm bounds neither how long a template runs nor how much it makes, and nothing can stop one, or keep it from
+// ending the process. So of templates in the values of authors, which a chart may run by tpl, only those run
+// without the platform's consent that cannot make much of little: no loops, no variables, no definitions.
 var (
 	// harmless are functions whose result is about as long as what they are given.
 	harmless = sets.New("default", "coalesce", "ternary", "required", "empty", "not", "and", "or", "eq", "ne", "lt", "le", "gt", "ge", "contains", "hasPrefix", "hasSuffix",
 		"quote", "squote", "lower", "upper", "title", "trim", "trimAll", "trimPrefix", "trimSuffix", "trunc", "toString", "int", "b64enc", "b64dec", "sha256sum",
 		"print", "printf", "toYaml", "toJson", "get", "hasKey", "index", "semverCompare", "lookup", "include")
-	// known are what a template may take from: the author's and the chart's values, and what says where it is.
+	// known are the fields that a template may use: the values, and facts about the release.
 	known = sets.New("Values", "Release", "Chart", "Capabilities", "Template")
 )
 
-// longer are those of them whose result is longer than what they are given, by so many times at most: "<" is \u003c in JSON. toYaml indents
-// each line besides, be it empty, by two for each level.
+// longer are those harmless functions whose result may be longer than their input, by at most that factor: "<"
+// is \u003c in JSON. toYaml also indents each line, even an empty one, by two for each level.
 var longer = map[string]int{"quote": 6, "toJson": 6, "toYaml": 6, "printf": 6, "b64enc": 2}
 
-// verbs are those of printf that make no more of what they are given.
+// verbs are those of printf without a width, which do not enlarge their input.
 var verbs = regexp.MustCompile(`%([svqdt%]|$)`)
 
 const (
 	// maxExpanded bounds what the templates in a spec can make, in bytes.
 	maxExpanded = 32 << 20
-	// maxIncludes bounds how often they use the chart's own templates, which may run others of them by tpl: ten that have ten of the next would be 10^n.
+	// maxIncludes bounds how often they use the chart's own templates, which may run others of them by tpl: ten
+	// that have ten of the next would be 10^n.
 	maxIncludes = 20
 
-	// What a call, a name of the release, other facts that are no values, and the chart's files, which the root has, make at most, in bytes: sha256sum makes 64 of nothing.
+	// What a call, a name of the release, other facts that are no values, and the chart's files, which the root
+	// has, make at most, in bytes: sha256sum makes 64 of nothing.
 	sizeOfCall, sizeOfNames, sizeOfFacts, sizeOfFiles = 100, 1 << 10, 64 << 10, 1 << 20
 )
 
-// checkTexts fails if a spec could be more than values in what the chart writes, or keep the operator busy or take its memory by a template that the chart may run. whole are all values,
-// as JSON: what has no template in it costs nothing more.
+// checkTexts fails if a text of a spec could end a line in what the chart writes, or is a template that the
+// chart may run and that could take too much time or memory. whole are all values as JSON: without a template
+// in it, this costs nothing more.
 func (k *Kind) checkTexts(spec map[string]any, whole string) error {
 	pinned := sets.KeySet(k.Overrides)
 	if err := checkLines(spec, "", pinned); err != nil {
@@ -64,8 +68,9 @@ func (k *Kind) checkTexts(spec map[string]any, whole string) error {
 		t.where, t.why)}
 }
 
-// lineEnd is a character of a text at which a line ends for YAML, and not for templates, empty if it has none: what indent and nindent write after it is not indented, nor is toYaml's in a text
-// of several lines. There, a text could go on as any field, or as another object than the chart's.
+// lineEnd is a character of a text that ends a line for YAML but not for templates, empty if there is none.
+// What follows it is not indented by indent and nindent, nor by toYaml in a text of several lines, so that it
+// could become any field, or another object.
 func lineEnd(text string) string {
 	for _, end := range []string{"\u0085", "\u2028", "\u2029"} {
 		if strings.Contains(text, end) {
@@ -78,7 +83,7 @@ func lineEnd(text string) string {
 	return ""
 }
 
-// checkLines fails if a value has one that the platform has not pinned.
+// checkLines fails if a value has such a character and is not pinned by the platform.
 func checkLines(value any, path string, pinned sets.Set[string]) error {
 	if pinned.Has(path) {
 		return nil
@@ -261,7 +266,8 @@ func (t *templates) fact(names []string, node parse.Node) (size int, why string)
 	return sizeOfFacts, ""
 }
 
-// call is bound of a function with its arguments, the last of which the one before it in the pipe has made, or of a value. Some functions are harmless with some arguments only.
+// call is bound of a function with its arguments, the last of which the one before it in the pipe has made, or
+// of a value. Some functions are harmless with some arguments only.
 func (t *templates) call(command *parse.CommandNode, piped int, at dot) (size int, why string) {
 	size, why = t.sum(command.Args, at)
 	function, ok := command.Args[0].(*parse.IdentifierNode)

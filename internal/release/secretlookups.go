@@ -18,8 +18,9 @@ import (
 // secretPath finds the namespace and the name in the path of Secrets.
 var secretPath = regexp.MustCompile(`/api/v1/(?:namespaces/([^/]+)/)?secrets(?:/([^/]+))?/?$`)
 
-// lookUpSecrets answers with Secrets of the release, as if there were no others: who writes a custom resource may choose the name that its chart looks up,
-// and need not be allowed to read it. That is not noted: it follows from the release.
+// lookUpSecrets answers with Secrets of the release, as if there were no others: who writes a custom resource
+// may choose the name that its chart looks up, and need not be allowed to read it. That is not noted: it
+// follows from the release.
 func (t notingTransport) lookUpSecrets(request *http.Request, namespace, name string) (*http.Response, error) {
 	if !t.lookups.secrets {
 		return nil, noSecrets("a Secret, which the chart looks up")
@@ -58,8 +59,8 @@ func (t notingTransport) lookUpSecrets(request *http.Request, namespace, name st
 	return answer(request, http.StatusOK, found)
 }
 
-// isHidden is whether a Secret is neither of the release nor one that the guard would take over, as from a backup or one that is given to the owner: a chart that does not find that would
-// make another password.
+// isHidden is whether a Secret is neither of the release nor one that the guard would take over, as from a
+// backup or one that is given to the owner: a chart that does not find that would make another password.
 func (l *lookups) isHidden(content any) bool {
 	fields, _ := content.(map[string]any)
 	found := &unstructured.Unstructured{Object: fields}

@@ -14,8 +14,8 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// Annotations of custom resources that the stock Helm operators obey: operator-sdk's internal/helm/controller/reconcile.go, and pkg/annotation of
-// helm-operator-plugins.
+// Annotations of custom resources that the stock Helm operators obey: operator-sdk's
+// internal/helm/controller/reconcile.go, and pkg/annotation of helm-operator-plugins.
 const (
 	stockOptions = "helm.sdk.operatorframework.io/"
 

@@ -15,8 +15,8 @@ func CheckSubcharts(c *chart.Chart, overrides map[string]string) error {
 	return checkMissing(enabledBy(c, overrides))
 }
 
-// checkSubcharts fails if a chart lacks a subchart that is enabled with the values, by its condition and tags. Helm's actions
-// leave it out without a word.
+// checkSubcharts fails if a chart lacks a subchart that is enabled with the values, by its condition and tags.
+// Helm's actions leave it out without a word.
 func checkSubcharts(c *chart.Chart, values map[string]any) error {
 	return checkMissing(enabled(c, values))
 }

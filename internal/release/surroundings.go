@@ -20,8 +20,8 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// surroundings are what of the cluster decides what a chart renders, besides its inputs. When they change, that alone is no reason for
-// an upgrade: the rendering may be the same.
+// surroundings are what, besides the inputs, decides what a chart renders: facts of the cluster. A change of
+// theirs alone is no reason to upgrade: the rendering may be the same.
 type surroundings struct {
 	// Capabilities is the digest of the cluster's version and APIs, empty if the chart does not ask for them.
 	Capabilities string
@@ -29,11 +29,12 @@ type surroundings struct {
 	Lookups string
 }
 
-// maxLookup bounds the answer to a lookup, in bytes: it takes many times of that in memory, and whoever may write ConfigMaps decides how large a
-// list of them is.
+// maxLookup bounds the answer to a lookup, in bytes. It takes many times that in memory, and anybody who may
+// write ConfigMaps decides how large a list of them is.
 const maxLookup = 4 << 20
 
-// lookups notes what a rendering has looked up. Objects of the release itself are left out: they follow from it.
+// lookups notes what a rendering has looked up. Objects of the release itself are left out: they follow from
+// it.
 type lookups struct {
 	owner   client.Object
 	unowned []types.UID // of objects of the release without owner reference
@@ -59,7 +60,8 @@ func (l *lookups) all() map[string]string {
 	return maps.Clone(l.found)
 }
 
-// notingGetter has Helm's template engine, which reads what it looks up by itself, read through lookups.
+// notingGetter makes the lookups of Helm's template engine, which has a client of its own, pass through
+// lookups.
 type notingGetter struct {
 	action.RESTClientGetter
 	lookups *lookups
@@ -81,8 +83,8 @@ type notingTransport struct {
 	lookups *lookups
 }
 
-// RoundTrip notes the answer to a lookup. Outside of the namespace of the custom resource nothing is found: its author may choose what is looked up, and
-// need not be allowed to see it.
+// RoundTrip notes the answer to a lookup. Outside of the namespace of the custom resource nothing is found: its
+// author may choose what is looked up, without a right to see it.
 func (t notingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if secret := secretPath.FindStringSubmatch(request.URL.Path); secret != nil {
 		return t.lookUpSecrets(request, secret[1], secret[2])
@@ -119,7 +121,8 @@ func read(body io.ReadCloser, what string) ([]byte, error) {
 	return text, nil
 }
 
-// lookedUp says in words what a path of the API server is, objects or else discovery, and in which namespace.
+// lookedUp describes the objects at a path of the API server, and their namespace. isObject is false for
+// discovery.
 func lookedUp(path string) (what, namespace string, isObject bool) {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
@@ -160,7 +163,8 @@ func (l *lookups) note(what string, code int, text []byte) {
 	l.found[what] = digest
 }
 
-// stripForeign is whether an object is none of the release, and takes out of such a one what every write changes.
+// stripForeign is whether an object is not of the release. From such an object it removes what every write
+// changes.
 func (l *lookups) stripForeign(content map[string]any) bool {
 	found := &unstructured.Unstructured{Object: content}
 	if object.Owned(found, l.owner, l.unowned) {
@@ -176,7 +180,7 @@ func digestOf(content any) string {
 	return object.Plain.Digest(text)
 }
 
-// differences names what only the latter of two renderings has, or has differently.
+// differences lists the keys that only after has, or with another value.
 func differences(before, after map[string]string) []string {
 	var differ []string
 	for what, digest := range after {

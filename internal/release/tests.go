@@ -11,8 +11,8 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 )
 
-// RunTests is the annotation of a custom resource that asks for the tests of its chart (helm.sh/hook: test). They run once for each new value, of which
-// MaxRequest bytes count.
+// RunTests is the annotation of a custom resource that asks for the tests of its chart (helm.sh/hook: test).
+// They run once for each new value, of which MaxRequest bytes count.
 const (
 	RunTests   = "webapp.demo.welcome.domain/test"
 	MaxRequest = 63
@@ -41,8 +41,8 @@ func (t Tests) String() string {
 	return "Succeeded: " + strings.Join(t.Run, ", ")
 }
 
-// test runs the tests of a release that is as the chart and the spec have it, once all of its objects are healthy, if somebody asks for that. What becomes
-// of them changes nothing else.
+// test runs the tests of a release that is as the chart and the spec have it, once all of its objects are
+// healthy, if somebody asks for that. What becomes of them changes nothing else.
 func (a *actionClient) test() {
 	asked := a.owner.GetAnnotations()[RunTests]
 	if ran := cmp.Or(a.state().Tests.Asked, textInStatus(a.owner, "tested")); asked == "" || asked == ran || a.current.Status != release.StatusDeployed {
@@ -71,7 +71,8 @@ func (a *actionClient) test() {
 	}
 }
 
-// runTests runs those of the chart as it is now, with what the custom resource says now, and names their objects. An error is that they could not be begun.
+// runTests runs those of the chart as it is now, with what the custom resource says now, and names their
+// objects. An error is that they could not be begun.
 func (a *actionClient) runTests() (run []string, failed, err error) {
 	if !a.Tests {
 		return nil, errors.New("not allowed: without tests: true, the operator's watches.yaml allows this kind no tests"), nil

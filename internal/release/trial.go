@@ -28,33 +28,38 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// A chart is a program, and a spec what it runs on. Helm bounds neither how long that takes nor how much it makes, and nothing can end it, or keep it from ending this process,
-// and the next one. So what could make much of little is rendered by a process of its own first, which may take only so much.
+// A chart is a program, and a spec its input. Helm bounds neither how long a rendering runs nor how much it
+// makes, and nothing can stop one, or keep it from ending this process, and the next one as well. So a spec
+// that could make much is first rendered by a process of its own, with limits.
 const (
-	// trialMemory is what that process may take besides what the chart takes with no spec, in bytes. A release has 2 MiB at most. What maxTrials of them take is in limits.memory.
+	// trialMemory is what that process may take besides what the chart takes with an empty spec, in bytes. A
+	// release has 2 MiB at most. The memory of maxTrials of them is part of limits.memory.
 	trialMemory = 48 << 20
-	// trialTime is what it may take of a processor, and trialPatience how long that may last: on a busy machine, it is tried again.
+	// trialTime is the CPU time that it may take, and trialPatience how long that may last: a busy machine has
+	// it tried again.
 	trialTime, trialPatience = 5 * time.Second, time.Minute
-	// maxTrials is how many run at once, one for each namespace.
+	// maxTrials is how many trials run at once, one in each namespace.
 	maxTrials = 2
-	// maxNumber, maxElements and maxText bound what is rendered without a trial: a number lets ports pass, elements are those of lists and maps, together, and a text has so many bytes.
+	// maxNumber, maxElements and maxText bound what is rendered without a trial. The number lets ports pass,
+	// elements are those of all lists and maps, and text is in bytes.
 	maxNumber, maxElements, maxText = 70_000, 500, 16 << 10
-	// maxTimes bounds how often something is done without a trial, and maxMade what is made, in bytes.
+	// maxTimes bounds the iterations, and maxMade the output in bytes, of what is rendered without a trial.
 	maxTimes, maxMade = 1_000_000, 16 << 20
-	// maxCostly bounds elements, and maxCostlyNumber numbers, where the chart has functions that take tenths of a second.
+	// maxCostly bounds elements, and maxCostlyNumber numbers, if the chart has functions that take tenths of a
+	// second.
 	maxCostly, maxCostlyNumber = 50, 1000
 )
 
 // trialArgument is the only argument of a program that is to serve a trial.
 const trialArgument = "render-on-trial"
 
-// looping are functions that make as much as a number says, and of which charts have one within the other.
+// looping are functions whose output grows with a number, and which charts nest.
 var looping = regexp.MustCompile(`\b(until|untilStep|seq|repeat)\b`)
 
 // costly are functions that take tenths of a second, whatever they are given.
 var costly = regexp.MustCompile(`\b(htpasswd|bcrypt|derivePassword|gen[A-Z]\w*)\b`)
 
-// exhausted is what Go says at the end of a process that got no more memory.
+// exhausted is what Go prints when a process got no more memory.
 var exhausted = regexp.MustCompile(`out of memory|cannot allocate memory`)
 
 // trial is what is to be rendered, as JSON.
@@ -67,15 +72,17 @@ type trial struct {
 	IsUpgrade       bool
 }
 
-// tryWanted is try of what is to be released. What is compared with a first revision is rendered as an installation.
+// tryWanted is try with the wanted inputs. A first revision is compared with a rendering as an installation,
+// too.
 func (a *actionClient) tryWanted() error {
 	if a.current != nil && a.current.Revision == 1 {
-		return a.try(a.values, a.text, false, true)
+		return a.try(a.values, a.inputsJSON, false, true)
 	}
-	return a.try(a.values, a.text, a.current != nil)
+	return a.try(a.values, a.inputsJSON, a.current != nil)
 }
 
-// try fails if to render the chart with a spec, as an upgrade or not, takes more than is good of the operator. What was tried once is not tried again, unless somebody asks for it.
+// try fails if rendering the chart with a spec, as an upgrade or not, takes more than the operator can afford.
+// The result of a trial is kept, unless somebody asks to have it tried again.
 func (a *actionClient) try(spec map[string]any, whole string, upgrades ...bool) error {
 	m := measure{}
 	m.look(spec, "")
@@ -83,7 +90,7 @@ func (a *actionClient) try(spec map[string]any, whole string, upgrades ...bool) 
 		return nil
 	}
 	inputs := object.Plain.Digest(fmt.Appendf(nil, "%s %t %s", a.source.digest, upgrades, whole))
-	if last := a.remembered().trial; last.inputs == inputs && (last.err == nil || a.asked == "") {
+	if last := a.remembered().trial; last.inputs == inputs && (last.err == nil || a.request == "") {
 		return last.err
 	}
 	namespace := a.owner.GetNamespace()
@@ -108,7 +115,7 @@ func (a *actionClient) try(spec map[string]any, whole string, upgrades ...bool) 
 	return err
 }
 
-// run runs a trial, and says whether a limit has ended it. An error is why that can't be told.
+// run runs a trial, and says whether a limit has ended it. An error is why that is not known.
 func (t trial) run(ctx context.Context) (ended bool, err error) {
 	var said bytes.Buffer
 	program, err := os.Executable()
@@ -122,7 +129,8 @@ func (t trial) run(ctx context.Context) (ended bool, err error) {
 	within, cancel := context.WithTimeout(ctx, trialPatience)
 	defer cancel()
 	command := exec.CommandContext(within, program, trialArgument)
-	command.Env, command.Stdin, command.Stderr = []string{"GOMAXPROCS=1"}, bytes.NewReader(input), &said // whatever the operator is told of memory
+	// Not the operator's own limits for memory.
+	command.Env, command.Stdin, command.Stderr = []string{"GOMAXPROCS=1"}, bytes.NewReader(input), &said
 	if err = command.Run(); within.Err() != nil {
 		return false, within.Err()
 	}
@@ -132,7 +140,7 @@ func (t trial) run(ctx context.Context) (ended bool, err error) {
 	return false, err
 }
 
-// ServedTrial is whether the program was started, with these arguments, for a trial, which then is over: main has nothing else to do.
+// ServedTrial serves a trial if these arguments ask for one, and then is true: main has nothing else to do.
 func ServedTrial(args []string, input io.Reader) bool {
 	if !slices.Equal(args, []string{trialArgument}) {
 		return false
@@ -141,15 +149,15 @@ func ServedTrial(args []string, input io.Reader) bool {
 	return true
 }
 
-// serveTrial renders a chart, as JSON has it, and does nothing with it. Where it takes too much memory, it ends the process. What is wrong with the chart or the values is for
-// the operator to find out again, and to tell.
+// serveTrial renders a chart that it reads as JSON, and drops the result. If that takes too much, the process
+// ends. Errors of the chart or the values are left for the operator to find.
 func serveTrial(input io.Reader) {
 	text, err := io.ReadAll(input)
 	if err != nil {
 		return
 	}
 	t := trial{}
-	if err := utiljson.Unmarshal(text, &t); err != nil { // whole numbers stay so, and templates range over them
+	if err := utiljson.Unmarshal(text, &t); err != nil { // this keeps whole numbers, over which templates range
 		return
 	}
 	files := []*loader.BufferedFile{}
@@ -163,7 +171,7 @@ func serveTrial(input io.Reader) {
 	render := func(spec map[string]any) {
 		_, _ = renderWith(&metav1.ObjectMeta{Name: t.Name, Namespace: t.Namespace}, c, spec, &t.KubeVersion, t.APIVersions, t.IsUpgrade)
 	}
-	render(map[string]any{}) // what the chart takes by itself is nobody's fault
+	render(map[string]any{}) // what the chart takes by itself does not count
 	bound()
 	render(t.Spec)
 }
@@ -191,7 +199,7 @@ func bound() {
 	_ = syscall.Setrlimit(syscall.RLIMIT_DATA, &syscall.Rlimit{Cur: limit, Max: limit})
 }
 
-// measure is how much a spec could have a chart make.
+// measure says how much a chart could make of a spec.
 type measure struct {
 	largest, second float64 // of its numbers
 	elements        int     // of its lists and maps, together
@@ -240,8 +248,9 @@ func (m *measure) note(size float64, path string) {
 	}
 }
 
-// isMuch is whether that could be more than is good of a process. loops is whether the chart has loops that numbers bound: one number may do so within itself, and others besides.
-// costly is whether it has functions that are so.
+// isMuch is whether that could be too much. loops is whether the chart has loops that numbers bound: a number
+// may bound a loop within another one with the same bound, and with others. costly is whether it has costly
+// functions.
 func (m *measure) isMuch(loops, costly bool) bool {
 	elements := float64(m.elements)
 	times, within := max(m.largest, elements), min(m.largest, elements)
@@ -249,7 +258,7 @@ func (m *measure) isMuch(loops, costly bool) bool {
 		loops && times*times*max(m.second, within, 1) > maxTimes || costly && (m.elements > maxCostly || m.largest > maxCostlyNumber)
 }
 
-// number is what Helm's functions take a value for: a text may say it, too.
+// number is what Helm's functions convert a value to, which may be a text.
 func number(value any) float64 {
 	text := strings.TrimSpace(fmt.Sprint(value))
 	if whole, err := strconv.ParseInt(text, 0, 64); err == nil {
@@ -259,7 +268,7 @@ func number(value any) float64 {
 	switch {
 	case err != nil:
 		return 0
-	case math.IsNaN(part): // which becomes the least of whole numbers
+	case math.IsNaN(part): // it is converted to the smallest integer
 		return math.Inf(1)
 	}
 	return part

@@ -22,9 +22,9 @@ import (
 func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption) (response *release.UninstallReleaseResponse, err error) {
 	defer a.ended(&err)
 	a.LeaveRollout(a.owner) // whether that succeeds or not
-	if a.unread != nil {    // the library asks Get, and deletes whatever it says
-		a.failed(a.unread)
-		return nil, a.unread
+	if a.getErr != nil {    // the library ignores an error of Get
+		a.failed(a.getErr)
+		return nil, a.getErr
 	}
 	if a.current == nil || a.isOrphaned() {
 		return nil, a.letGo(nil)
@@ -59,23 +59,24 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 	if err == nil {
 		response, err = a.uninstall(op, name, opts)
 	}
-	if errors.Is(err, driver.ErrReleaseNotFound) { // orphaned, of which the cache has not heard
+	if errors.Is(err, driver.ErrReleaseNotFound) { // orphaned, which the cache does not show yet
 		return nil, a.letGo(op)
 	}
 	a.Acted(Uninstall, time.Since(start), err)
 	if err != nil {
-		err = plain(err)
+		err = withoutStack(err)
 		a.failed(err)
 		return nil, err
 	}
 	children := a.toTell()
 	a.Forget(a.owner)
 	a.tell(Uninstalled, "%s", deleted(children, op.guard.Kept))
-	response.Release = a.light() // the reconciler logs the manifest, if it logs much
+	response.Release = a.bareRelease() // the reconciler logs the manifest, if it logs much
 	return response, nil
 }
 
-// hooksBefore runs the hooks before the deletion, unless they have run, and has those after it run before the first record goes.
+// hooksBefore runs the pre-delete hooks, unless they have run, and sets up the post-delete hooks to run before
+// the first record is deleted.
 func (a *actionClient) hooksBefore(op *operation) error {
 	hooks, err := a.deleteHooks(op)
 	if err != nil || len(hooks) == 0 {
@@ -100,8 +101,8 @@ func (a *actionClient) hooksBefore(op *operation) error {
 	return a.haveRun(release.StatusUninstalling, "Its hooks before the deletion have run")
 }
 
-// haveRun has the record say that hooks of the deletion have run, before anything is deleted, or before the first record is: they are not to run again where that is
-// interrupted, or refused. A record that nobody may write holds up no deletion.
+// haveRun notes in the record that hooks of the deletion have run, lest they run again where the deletion is
+// interrupted or refused. A record that cannot be written does not hold up the deletion.
 func (a *actionClient) haveRun(status release.Status, description string) error {
 	rel, err := a.recorded()
 	if err != nil {
@@ -116,13 +117,15 @@ func (a *actionClient) haveRun(status release.Status, description string) error 
 	return nil
 }
 
-// uninstall deletes the release by Helm, which says nothing to the guard of what the manifest keeps.
+// uninstall deletes the release by Helm's action, which does not pass to the guard the objects that the
+// manifest keeps.
 func (a *actionClient) uninstall(op *operation, name string, opts []helmclient.UninstallOption) (*release.UninstallReleaseResponse, error) {
 	recorded, err := a.recorded()
 	if err != nil {
 		return nil, err
 	}
-	if !a.isApplied(recorded.Manifest) { // somebody has edited it: nobody else deletes what it does not name in no namespace, or says is kept
+	// somebody has edited it, and what it does not name, or says is kept, would stay if it is cluster-scoped.
+	if !a.isApplied(recorded.Manifest) {
 		if err := a.deleteUnowned(op); err != nil {
 			return nil, err
 		}
@@ -151,12 +154,13 @@ func deleted(children, kept []object.Child) string {
 
 func listed(children []object.Child) string {
 	if len(children) == 0 {
-		return "what there was of it" // after a first attempt that has failed, nobody knows
+		return "what there was of it" // after a first attempt that failed, it is not known
 	}
 	return object.List(children)
 }
 
-// toTell are the objects of the release as events name them, as far as that is known: the record of an attempt that has failed names none.
+// toTell are the objects of the release for an event, as far as they are known: the record of a failed attempt
+// lists none.
 func (a *actionClient) toTell() []object.Child {
 	if a.current == nil || len(a.current.Children) == 0 {
 		return a.knownChildren()
@@ -164,9 +168,10 @@ func (a *actionClient) toTell() []object.Child {
 	return a.current.Children
 }
 
-// letGo ends a release and leaves its objects alone: the garbage collector takes the owner references from them. It may have done so,
-// and from the records. Or it was faster than the operator, and has deleted those, as somebody else may: then it deletes what has an owner reference, and the rest
-// is deleted here. op is the operation that runs, nil if none does.
+// letGo ends a release without Helm, and leaves its objects to the garbage collector. Of an orphaned owner,
+// that removes the owner references of objects and records. Otherwise the records are gone because it was
+// faster than the operator, or because somebody has deleted them: it then deletes what has an owner reference,
+// and cluster-scoped objects are deleted here. op is the operation under way, nil if there is none.
 func (a *actionClient) letGo(op *operation) error {
 	err := a.store.RemoveOwned(a.ctx)
 	orphaned := a.isOrphaned()
@@ -195,13 +200,15 @@ func (a *actionClient) letGo(op *operation) error {
 	return driver.ErrReleaseNotFound
 }
 
-// isOrphaned is whether somebody deletes the owner and wants to keep its objects. The garbage collector may be done with them by now, and say so no longer.
+// isOrphaned is whether the owner is deleted with --cascade=orphan. The garbage collector may have removed the
+// finalizer that says so.
 func (a *actionClient) isOrphaned() bool {
 	return orphans(a.owner) || a.remembered().orphaned
 }
 
-// deleteUnowned deletes the objects in no namespace of a release that nothing tells of but the status and the objects, all but spared. What else carries no owner
-// reference is kept. Those of kinds that the cluster no longer knows have gone with these, and would hold up all others for good.
+// deleteUnowned deletes the cluster-scoped objects of a release without records, except spared: the status and
+// the objects themselves tell of them. Other objects without an owner reference are kept. Objects of kinds that
+// the cluster no longer serves are gone with these, and would hold up the others for good.
 func (a *actionClient) deleteUnowned(op *operation, spared ...object.Child) error {
 	remaining, err := a.remaining()
 	if err != nil {
@@ -209,7 +216,8 @@ func (a *actionClient) deleteUnowned(op *operation, spared ...object.Child) erro
 	}
 	var children []object.Child
 	for _, child := range remaining {
-		mapping, unknown := a.clients.mapper.RESTMapping(child.Empty().GroupVersionKind().GroupKind()) // in any version: that in which it was made may have gone by itself
+		// In any version: the one in which it was made may no longer be served.
+		mapping, unknown := a.clients.mapper.RESTMapping(child.Empty().GroupVersionKind().GroupKind())
 		if meta.IsNoMatchError(unknown) || slices.ContainsFunc(spared, child.SameInAnyVersion) {
 			continue
 		}
@@ -230,13 +238,13 @@ func (a *actionClient) deleteUnowned(op *operation, spared ...object.Child) erro
 	return op.guard.Remove(object.BareManifest(children))
 }
 
-// remaining are the objects of a release that nothing tells of but the status and the objects.
+// remaining are the objects of a release of which only the status and the objects themselves tell.
 func (a *actionClient) remaining() ([]object.Child, error) {
 	owned, err := a.owned()
 	return append(a.unownedChildren(), owned...), err
 }
 
-// orphans is whether who has deleted owner wants to keep its objects (kubectl delete --cascade=orphan).
+// orphans is whether owner is being deleted with kubectl delete --cascade=orphan.
 func orphans(owner client.Object) bool {
 	return owner.GetDeletionTimestamp() != nil && controllerutil.ContainsFinalizer(owner, metav1.FinalizerOrphanDependents)
 }

@@ -16,8 +16,8 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// Upgrade as a dry run says whether an upgrade is needed: the release that it returns has
-// another manifest than the one of Get. Otherwise it upgrades.
+// Upgrade as a dry run says whether an upgrade is needed: if so, the release that it returns has another
+// manifest than that of Get. Otherwise it upgrades.
 func (a *actionClient) Upgrade(name, namespace string, _ *chart.Chart, values map[string]any, opts ...helmclient.UpgradeOption) (made *release.Release, err error) {
 	defer a.ended(&err)
 	probe := action.NewUpgrade(&action.Configuration{})
@@ -36,23 +36,24 @@ func (a *actionClient) Upgrade(name, namespace string, _ *chart.Chart, values ma
 	if err != nil {
 		return nil, err
 	}
-	rel := a.light()
+	rel := a.bareRelease()
 	if due {
 		rel.Manifest = "outdated"
 	}
 	return rel, nil
 }
 
-// isDue is whether the release is to be upgraded now: it is not what is wanted, and nothing has it wait.
+// isDue is whether the release is to be upgraded now: it is not what is wanted, and nothing puts the upgrade
+// off.
 func (a *actionClient) isDue(opts []helmclient.UpgradeOption) (bool, error) {
 	a.brake = a.braked()
 	seen := a.observe()
-	// Where it is held, the reconciler goes the way of the last attempt, to the same failure: were it to end here, the conditions would say something else between
-	// two attempts.
+	// Held back or not, the reconciler has to take the same branch, that of the last attempt: else the
+	// conditions would change between two attempts.
 	seen.failed = ""
 	verdict := decide(seen)
 	if verdict == needsRender && a.held == nil {
-		same, err := a.isSame(opts)
+		same, err := a.rendersSame(opts)
 		if err != nil || same {
 			return false, err
 		}
@@ -74,16 +75,18 @@ func (a *actionClient) isDue(opts []helmclient.UpgradeOption) (bool, error) {
 	return a.waitFor == "" && err == nil, err
 }
 
-// isSame is whether the chart still makes what is released. So it passes for as long as that can't be told, if it is known to be of what is wanted.
-func (a *actionClient) isSame(opts []helmclient.UpgradeOption) (bool, error) {
-	if err := a.watch(a.provenChildren()); err != nil { // or nothing is known of them after a start
+// rendersSame is whether the chart still renders what is released. As long as that cannot be told, the answer
+// is yes for a release that is known to be made from the wanted inputs.
+func (a *actionClient) rendersSame(opts []helmclient.UpgradeOption) (bool, error) {
+	if err := a.watch(a.provenChildren()); err != nil { // after a start, nothing is known of them before
 		return false, err
 	}
 	if a.isLookedUp() {
-		if err := a.prepare(func() error { return unlessInTheWay(a.correct()) }); err != nil { // by the rules of a drift: this may be every reconcile
+		// Repaired no more often than any drift: this may happen at every reconcile.
+		if err := a.prepare(func() error { return unlessInTheWay(a.correct()) }); err != nil {
 			return false, err
 		}
-		if len(a.resting) > 0 { // what others have made of it would be looked up
+		if len(a.resting) > 0 { // the chart would look up what others have made of it
 			return true, nil
 		}
 	}
@@ -92,18 +95,18 @@ func (a *actionClient) isSame(opts []helmclient.UpgradeOption) (bool, error) {
 		return same, nil
 	}
 	if a.isOfWanted() && !errors.As(err, &notAllowed{}) && !errors.As(err, &noPlace{}) {
-		a.again(lastRetry) // nobody tells when it can be rendered again
-		a.unrendered = err
+		a.again(lastRetry) // no event tells when it can be rendered again
+		a.renderErr = err
 		return true, nil
 	}
 	a.schedule.after(a.owner, lastRetry)
 	return false, err
 }
 
-// admit holds a release back that nobody has edited, while enough others are on their way: a new
-// chart or image makes all of them outdated at once.
+// admit holds back the upgrade of a custom resource that nobody has edited while enough others are being
+// upgraded: a new chart or image makes all of them outdated at once.
 func (a *actionClient) admit() (waitFor string, err error) {
-	refused := errors.As(a.failure().err, &notAllowed{}) // which does not change by waiting
+	refused := errors.As(a.failure().err, &notAllowed{}) // waiting would not change that
 	if edited := a.appliedGeneration() != a.owner.GetGeneration(); edited || refused {
 		a.wake(a.rollout.edited(a.owner))
 		return "", nil
@@ -128,7 +131,7 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	if err != nil {
 		return nil, err
 	}
-	failed, hooks := a.failure(), a.source.hooks(a.whole)
+	failed, hooks := a.failure(), a.source.hooks(a.coalesced)
 	rehearse := a.rehearses(failed, hooks)
 	begun, err := a.begun(opts)
 	if err != nil {
@@ -152,22 +155,26 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 		change()
 	}
 	defer func() { done() }()
-	op.guard.Unasked, op.looks = true, hooks                                                // or they would have run, and run again, for an upgrade that is refused
-	op.guard.RehearsesFirst = rehearse && failed.err != nil && !guard.IsOfAHook(failed.err) // a hook may make way for what it comes before
+	op.guard.Unasked, op.looks = true, hooks // hooks would run, at each attempt, for an upgrade that is refused
+	// A hook may make room for the objects that come after it.
+	op.guard.RehearsesFirst = rehearse && failed.err != nil && !guard.IsOfAHook(failed.err)
 	start := time.Now()
 	rel, err := op.helm.Upgrade(name, namespace, a.chart, a.values, append(opts, a.asUpgrade(), func(u *action.Upgrade) error {
 		u.PostRenderer = op
-		u.SkipSchemaValidation = a.source.accepts(a.whole)
+		u.SkipSchemaValidation = a.source.accepts(a.coalesced)
 		return nil
 	})...)
-	if err != nil && rel != nil && rel.Info.Status == release.StatusDeployed { // Helm says so when all is done but its records, which recover brings to their end
+	// Helm fails so when only the records could not be updated. recover does that later.
+	if err != nil && rel != nil && rel.Info.Status == release.StatusDeployed {
 		logf.FromContext(a.ctx).Error(err, "The upgrade is done, but its records do not say so yet", "revision", rel.Version)
 		a.schedule.after(a.owner, retryDelay(1, lastRetry))
 		a.Acted(Upgrade, time.Since(start), nil)
 		return a.conclude(op, Upgraded, rel, nil)
 	}
-	isLeft := op.guard.Changed || rehearse && !rolledBack                                // of an attempt that was interrupted, perhaps, after which an operator that is started knows of none
-	if err != nil && rel != nil && isLeft && !op.guard.Abandoned && a.ctx.Err() == nil { // else this operator stops in the middle of it, and the next one goes on
+	// after a restart, a rehearsal cannot tell whether an interrupted attempt has changed something
+	isLeft := op.guard.Changed || rehearse && !rolledBack
+	// else the operator is stopping, and the next one goes on
+	if err != nil && rel != nil && isLeft && !op.guard.Abandoned && a.ctx.Err() == nil {
 		why := a.rollBack(op, rel)
 		a.remember(func(n *note) { n.rolledBack = why == nil })
 		err = errors.Join(err, why)
@@ -179,15 +186,18 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	return a.conclude(op, Upgraded, rel, err)
 }
 
-// rehearses is whether the API server is asked first if it would take the same that has failed before, but at each tenth attempt: it may take an object only once another one is there,
-// which a rehearsal does not make, or which a hook makes. Where an object cannot be changed and there are no hooks, that can't be why. After a start, nothing is known of the failure.
+// rehearses is whether the API server is first asked, by dry runs, if it would take what has failed before.
+// Each tenth attempt is a real one, since the API server may take an object only once another one is there,
+// which a rehearsal does not create, or which only a hook does. That cannot be the reason where an object
+// cannot be changed and there are no hooks. After a start, nothing is known of the failure, and the attempt is
+// rehearsed.
 func (a *actionClient) rehearses(failed failure, hooks bool) bool {
 	isReal := failed.count > 0 && failed.count%10 == 0 && (hooks || unchangeable(failed.err) == nil)
 	return a.current.Status == release.StatusFailed && a.current.Inputs == a.wanted && !isReal && !a.interrupted
 }
 
-// repairWhatIsLookedUp puts the objects back to what was applied, if the chart looks some up and drift is to be repaired: a chart takes what
-// it finds in its own Secrets and ConfigMaps for what it has made.
+// repairWhatIsLookedUp repairs the drift of objects before the chart is rendered, if the chart looks some up:
+// it takes what it finds in its own Secrets and ConfigMaps for what it made itself.
 func (a *actionClient) repairWhatIsLookedUp() error {
 	if !a.isLookedUp() {
 		return nil
@@ -197,7 +207,8 @@ func (a *actionClient) repairWhatIsLookedUp() error {
 	return unlessInTheWay(err)
 }
 
-// unlessInTheWay is why objects could not be put back, nil if only others are in their places, or their kinds are gone: what is wanted by now may do without.
+// unlessInTheWay is the error of a repair, nil if it has only failed at objects that are in the way or whose
+// kinds are gone: the upgrade may do without these.
 func unlessInTheWay(err error) error {
 	if object.Each(err, func(one error) bool { return object.IsInTheWay(one) || guard.IsUnknown(one) }) {
 		return nil
@@ -205,16 +216,17 @@ func unlessInTheWay(err error) error {
 	return err
 }
 
-// isLookedUp is whether the chart looks up objects, and one of the release, which may be that, has drifted and is to be put back.
+// isLookedUp is whether the chart looks up objects while one of the release, perhaps one of those, has drifted
+// and is to be repaired.
 func (a *actionClient) isLookedUp() bool {
 	return a.asks.objects && a.DriftDetection.Mode == DriftEnabled && a.current.Status == release.StatusDeployed && a.proven &&
 		(a.current.Children == nil || slices.ContainsFunc(a.current.Children, func(child object.Child) bool { return !a.intact(child) }))
 }
 
-// dropFailedTwin removes the record of the same inputs' last failure, so that a permanent
-// failure has one revision and not thousands. The only revision stays: upgrades need one. It is
-// removed after there is a new one: in between, nothing would tell of the objects that the failed
-// attempt has made, and should the operator be killed then, they would stay for ever.
+// dropFailedTwin removes the record of the last failed attempt with the same inputs, so that a permanent
+// failure has one revision and not thousands. The only revision stays, since upgrades need one. It is removed
+// only once there is a new record: an operator killed in between would know nothing of the objects that the
+// failed attempt has created, and they would stay for ever.
 func (a *actionClient) dropFailedTwin() error {
 	if a.current.Status != release.StatusFailed || a.current.Inputs != a.wanted || a.current.Revision == 1 {
 		return nil

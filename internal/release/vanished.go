@@ -17,15 +17,17 @@ import (
 )
 
 const (
-	// buryPeriod is after how long it is tried again to delete what a custom resource has left.
+	// buryPeriod is the time between attempts to delete what a custom resource has left.
 	buryPeriod = 10 * time.Second
 	// buryPatience is how long that is tried.
 	buryPatience = 10 * time.Minute
 )
 
-// vanished are custom resources that are gone, by name, until a reconcile has looked whether they have left anything: they may go although the operator has not let
-// them. The API server looks for finalizers before it deletes, and one that comes in between is too late; the cache of a new leader may be behind, and have what its predecessor
-// has uninstalled; or somebody takes the finalizer off. The garbage collector deletes what has an owner reference, and so nothing that is in no namespace.
+// vanished are custom resources that are gone, by name, until a reconcile has looked whether they have left
+// anything. They may go without the operator's consent: the API server looks for finalizers before a deletion,
+// and one added in between comes too late; the cache of a new leader may be behind, and show what its
+// predecessor has uninstalled; or somebody removes the finalizer. The garbage collector deletes only what has
+// an owner reference, and so nothing cluster-scoped.
 type vanished struct {
 	mu   sync.Mutex
 	gone map[client.ObjectKey][]lost
@@ -54,13 +56,14 @@ func (v *vanished) take(key client.ObjectKey) []lost {
 	return gone
 }
 
-// Bury forgets the custom resources of a name that are gone, and deletes what they have left. It returns those forgotten. It is called when a reconcile begins, and so after the
-// one in which objects were made. One of the same name does not wait for it.
+// Bury forgets the vanished custom resources of a name, deletes what they have left, and returns those that it
+// has forgotten. It is called at the beginning of a reconcile, and so after the one that has created objects. A
+// custom resource of the same name does not wait for it.
 func (k *Kind) Bury(ctx context.Context, key client.ObjectKey) (forgotten []types.UID) {
 	for _, owner := range k.vanished.take(key) {
 		if wait := time.Until(owner.next); wait > 0 {
 			k.vanished.add(owner)
-			k.schedule.after(owner, wait) // the queue has the earliest time only, and that was this one
+			k.schedule.after(owner, wait) // the queue keeps only the earliest time, which was this one
 			continue
 		}
 		if err := k.bury(ctx, object.Unpack(owner.Unstructured)); err != nil {
@@ -83,11 +86,11 @@ func (k *Kind) bury(ctx context.Context, owner *unstructured.Unstructured) error
 	operator, uid := ClaimedBy(owner), owner.GetUID()
 	known := k.clients.ledger.read(uid)
 	switch {
-	case len(k.Allow.Cluster) == 0: // the garbage collector deletes all that it has left
+	case len(k.Allow.Cluster) == 0: // without cluster-scoped objects, the garbage collector deletes everything
 		return nil
 	case operator != "" && operator != k.clients.operator || orphans(owner) || known.orphaned:
 		return nil
-	case !known.acted && (operator == "" || owner.GetDeletionTimestamp() != nil): // one that was not being deleted was uninstalled by nobody
+	case !known.acted && (operator == "" || owner.GetDeletionTimestamp() != nil): // if it was not being deleted, nobody has uninstalled it
 		return nil
 	}
 	named, err := k.namesake(ctx, owner)
@@ -98,13 +101,13 @@ func (k *Kind) bury(ctx context.Context, owner *unstructured.Unstructured) error
 	if gone.GetDeletionTimestamp() == nil {
 		gone.SetDeletionTimestamp(new(metav1.Now()))
 	}
-	gone.SetAnnotations(map[string]string{WithoutHooks: "true"}) // the garbage collector would delete what they make
+	gone.SetAnnotations(map[string]string{WithoutHooks: "true"}) // the garbage collector would delete what hooks make
 	a, err := k.client(ctx, gone)
 	if err != nil {
 		return err
 	}
 	logf.FromContext(ctx).Info("The custom resource went before it was uninstalled: deleting what it has left")
-	if named != nil { // what is in no namespace is known by the name, too: the other one takes over what it wants of it
+	if named != nil { // cluster-scoped objects are known by name, too: the namesake takes over those that it wants
 		if next := k.State(named); next.Revision != 0 && next.Err == nil { // it has done so
 			return a.deleteUnowned(nil, next.Children...)
 		}

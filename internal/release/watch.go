@@ -32,13 +32,12 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// watches of the kinds of children of one kind of custom resources. The library has its own,
-// but reads the manifest of the release for it at every reconcile, and skips the events that
-// tell of a child's health.
+// watches are those on the kinds of children of one kind of custom resources. The library has its own, but
+// these read the manifest of the release at every reconcile, and skip the events that tell of a child's health.
 type watches struct {
 	kind      *Kind
-	tried     atomic.Bool        // whether what there is was read, as far as that was possible in time
-	beginning singleflight.Group // to watch a kind: who needs one that is begun waits for that, and nobody else does
+	tried     atomic.Bool        // whether all objects were read, as far as that was possible in time
+	beginning singleflight.Group // of the watch of a kind: only those that need the kind wait for it
 
 	mu         sync.Mutex // not held while anything is asked
 	controller reconciler.ControllerSetup
@@ -49,8 +48,9 @@ type watches struct {
 // NeedLeaderElection has a standby read the objects, too.
 func (w *watches) NeedLeaderElection() bool { return false }
 
-// Start has the cache know all objects that there are before this process leads, and those of kinds that are new until then. Whoever has to list them first does
-// nothing of what is asked for meanwhile: seconds, with thousands.
+// Start fills the cache with all objects of the custom resources before this process leads, and looks for new
+// kinds until then. To list thousands only after the election would take seconds, in which nothing that is
+// asked for is done.
 func (w *watches) Start(ctx context.Context) error {
 	read := map[schema.GroupVersionKind]bool{}
 	for {
@@ -61,7 +61,7 @@ func (w *watches) Start(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-w.kind.clients.mgr.Elected(): // from now on, reconciles do
+		case <-w.kind.clients.mgr.Elected(): // from now on, reconciles do that
 			return nil
 		case <-time.After(warmPeriod):
 		}
@@ -69,18 +69,19 @@ func (w *watches) Start(ctx context.Context) error {
 }
 
 const (
-	// warmPeriod is after how long a standby looks for kinds that are new. It goes through all custom resources for that: some two seconds of CPU with 100,000.
+	// warmPeriod is how often a standby looks for new kinds. For that it goes through all custom resources:
+	// some two seconds of CPU with 100,000.
 	warmPeriod = 5 * time.Minute
 	// warmPatience is how long the readiness of the process waits for the objects of a kind.
 	warmPatience = time.Minute
-	// AskPatience is how long the API server may take to say whether it tells of a kind. An aggregated API that hangs, or a CRD whose conversion webhook is broken, takes
-	// minutes, and workers wait meanwhile.
+	// AskPatience is how long the API server may take to answer whether it serves a kind. With an aggregated
+	// API that hangs, or a broken conversion webhook, it takes minutes, for which workers wait.
 	AskPatience = 10 * time.Second
 	// readPatience is how long the objects of a kind may take to be read. 100,000 take more than a minute.
 	readPatience = 5 * time.Minute
 )
 
-// warm reads the objects of all kinds but those that were read, until this process leads.
+// warm reads the objects of all kinds that were not read yet, until this process leads.
 func (w *watches) warm(ctx context.Context, read map[schema.GroupVersionKind]bool) error {
 	owners := &unstructured.UnstructuredList{}
 	owners.SetGroupVersionKind(w.kind.GroupVersionKind)
@@ -89,7 +90,8 @@ func (w *watches) warm(ctx context.Context, read map[schema.GroupVersionKind]boo
 	}
 	var all error
 	for _, gvk := range kindsOf(owners.Items) {
-		if read[gvk] || gvk == object.Secret && !w.kind.Secrets { // nobody asks for a Secret, even if the operator may
+		// No read is for a Secret, even if the operator may read them.
+		if read[gvk] || gvk == object.Secret && !w.kind.Secrets {
 			continue
 		}
 		select {
@@ -108,7 +110,8 @@ func (w *watches) warm(ctx context.Context, read map[schema.GroupVersionKind]boo
 	return all
 }
 
-// read has the cache know all objects of a kind. Only one does so at a time, lest somebody else has what it gives up.
+// read fills the cache with the objects of a kind. Only one goroutine does so at a time: one that gives up
+// removes the informer.
 func (w *watches) read(ctx context.Context, gvk schema.GroupVersionKind) error {
 	_, err, _ := w.kind.clients.reading.Do(gvk.String(), func() (any, error) {
 		if err := TryList(ctx, w.kind.clients.live, gvk, w.kind.Namespaces, object.ManagedBy()); err != nil {
@@ -125,7 +128,7 @@ func (w *watches) read(ctx context.Context, gvk schema.GroupVersionKind) error {
 	return err
 }
 
-// readiness is an error as long as this process would have to read first what others have made.
+// readiness is an error while this process would first have to read what others have made.
 func (w *watches) readiness(*http.Request) error {
 	if !w.tried.Load() {
 		return errors.New("the objects of custom resources are not read yet")
@@ -133,7 +136,7 @@ func (w *watches) readiness(*http.Request) error {
 	return nil
 }
 
-// kindsOf are the kinds of which the custom resources say to have some.
+// kindsOf are the kinds of the children that the status of the custom resources lists.
 func kindsOf(owners []unstructured.Unstructured) []schema.GroupVersionKind {
 	kinds := map[schema.GroupVersionKind]bool{}
 	for i := range owners {
@@ -144,7 +147,8 @@ func kindsOf(owners []unstructured.Unstructured) []schema.GroupVersionKind {
 	return slices.Collect(maps.Keys(kinds))
 }
 
-// TryList is an error where the operator may not list those of a kind that selector selects in one of the namespaces, none for all, or cannot for longer than AskPatience.
+// TryList fails if the operator may not list the objects of a kind that selector selects in one of the
+// namespaces (none for all), or cannot for longer than AskPatience.
 func TryList(ctx context.Context, from client.Reader, gvk schema.GroupVersionKind, namespaces []string, selector labels.Selector) error {
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
@@ -170,9 +174,10 @@ func TryList(ctx context.Context, from client.Reader, gvk schema.GroupVersionKin
 // refusedPeriod is how long a kind that cannot be watched is left alone, before that is tried again.
 const refusedPeriod = time.Minute
 
-// ensure watches the kind of a child, and returns when the cache knows its objects. A kind on which the operator has no right, or of which the API server does not tell,
-// is refused for now: its informer would wait for ever, and all that is asked of this kind of custom resources with it. A right in the namespace
-// of the child is not enough where the cache watches others, too: its admin could give that.
+// ensure watches the kind of a child, and returns once the cache has its objects. A kind on which the operator
+// has no right, or that the API server does not serve properly, is refused for now: its informer would wait for
+// ever, and with it all custom resources of this kind. A right in the namespace of the child alone is not
+// enough if the cache watches others, too: the admin of a namespace could give that.
 func (w *watches) ensure(ctx context.Context, child object.Child) (refused bool, err error) {
 	gvk := schema.FromAPIVersionAndKind(child.APIVersion, child.Kind)
 	watched, last := w.known(gvk)
@@ -184,7 +189,7 @@ func (w *watches) ensure(ctx context.Context, child object.Child) (refused bool,
 		return true, nil // nobody waits for it again
 	}
 	err = (<-begun).Err
-	if err == nil || meta.IsNoMatchError(err) { // the record is wrong, and the drift check will correct it
+	if err == nil || meta.IsNoMatchError(err) { // the record is wrong, which the drift check corrects
 		return false, nil
 	}
 	return true, ctx.Err()
@@ -237,7 +242,7 @@ func (w *watches) begin(ctx context.Context, gvk schema.GroupVersionKind) error 
 	return err
 }
 
-// enqueue has the custom resources reconciled that children say to be made for.
+// enqueue reconciles the custom resources for which children say to be made.
 func (w *watches) enqueue(q queue, children ...*unstructured.Unstructured) {
 	var last client.ObjectKey
 	for _, child := range children {
@@ -248,8 +253,8 @@ func (w *watches) enqueue(q queue, children ...*unstructured.Unstructured) {
 	}
 }
 
-// owned lists the objects that are owner's, of all kinds that are watched. It goes through all of the namespace, or of those in none: an index
-// would cost more memory than what is kept of most objects.
+// owned lists the objects of owner, of all kinds that are watched. It goes through the whole namespace, or all
+// cluster-scoped objects: an index would take more memory than most objects in the cache.
 func (w *watches) owned(ctx context.Context, owner client.Object, unowned []types.UID) ([]object.Child, error) {
 	w.mu.Lock()
 	kinds := slices.Collect(maps.Keys(w.watched))
@@ -275,7 +280,7 @@ func (w *watches) owned(ctx context.Context, owner client.Object, unowned []type
 	return owned, nil
 }
 
-// childChanged lets pass what may be a drift or a change of health. A creation is our own.
+// childChanged passes events that may be a drift or a change of health. Creations are our own.
 func childChanged() predicate.TypedPredicate[*unstructured.Unstructured] {
 	return predicate.TypedFuncs[*unstructured.Unstructured]{
 		CreateFunc:  func(event.TypedCreateEvent[*unstructured.Unstructured]) bool { return false },

@@ -29,20 +29,22 @@ import (
 const (
 	// StandsBack is the reason of the event about a custom resource that is left to another operator.
 	StandsBack = "StandsBack"
-	// LeftTo is how its message begins, before the quoted name of that one.
+	// LeftTo begins the message of that event, before the quoted name of the other operator.
 	LeftTo = "Left to operator "
 
-	// TellPeriod is how often that is said anew of one of them, as long as both operators run: who looks later sees it, too, and who has ended one no longer does.
+	// TellPeriod is how often that event is repeated, for one of the custom resources, while both operators
+	// run: somebody who looks later sees it, too, and somebody who has ended one of them no longer does.
 	TellPeriod = 5 * time.Minute
 
-	// askPeriod is how often another operator is asked whether it lives, as long as it answers.
+	// askPeriod is how often another operator is asked whether it lives, while it answers.
 	askPeriod = 10 * time.Second
-	// suspicion is after how long without an answer it is asked in all other namespaces, too.
+	// suspicion is how long without an answer until it is asked in all other namespaces, too.
 	suspicion = 5 * time.Second
-	// patience is after how long without an answer it is gone. It is longer than a standby waits for the lease of a leader that died,
-	// and, with the two above, so short that within a minute somebody else is at work.
+	// patience is how long without an answer until it counts as gone. It is longer than a standby waits for the
+	// lease of a leader that died and, with the two above, so short that somebody else is at work within a
+	// minute.
 	patience = 25 * time.Second
-	// headStart is what another operator gets with a new custom resource.
+	// headStart is for how long a new custom resource is left to another operator that could claim it.
 	headStart = 3 * time.Second
 	// lookPeriod is between two looks whether somebody has to be asked, or has not answered.
 	lookPeriod = 2 * time.Second
@@ -55,9 +57,10 @@ func challenger(obj *unstructured.Unstructured) string {
 	return challenger
 }
 
-// claims tell whose the custom resources of one kind are, where two operators serve the same ones. Each has in its status the name of
-// the operator that wrote it, and no other touches it. Those that stand back ask every now and then, in the status of a single custom resource,
-// whether that operator lives. It answers by taking the question away, whatever else it does. If it does not, what it had is taken over.
+// claims decide which operator serves a custom resource of one kind, where several operators would. The status
+// of each names the operator that wrote it, and no other touches it. Those that stand back ask now and then, in
+// the status of a single custom resource, whether that operator lives. It answers by removing the question,
+// whatever else it is doing. If it does not answer, what it had is taken over.
 type claims struct {
 	client.Client
 	cache    cache.Cache
@@ -67,34 +70,39 @@ type claims struct {
 	releases releases
 	events   record.EventRecorder
 
-	mu        sync.Mutex
-	others    map[place]*other
-	free      map[types.UID]time.Time   // custom resources that nobody has claimed, since when they were yielded, or that may be let go, since when they were seen
+	mu     sync.Mutex
+	others map[place]*other
+	// Custom resources left for a while to another operator: unclaimed ones, since when, or ones that it may
+	// let go, since they were seen.
+	free      map[types.UID]time.Time
 	questions map[client.ObjectKey]bool // to this operator
 	told      map[string]time.Time      // when an event was last written, by the operator that something is left to
 	asked     chan struct{}             // holds one element while there are questions that nobody has looked at
 }
 
-// place is where another operator is at work. That it answers in one namespace does not tell that it still watches another one.
+// place is a namespace in which another operator is at work. An answer in one namespace does not prove that it
+// still watches another one.
 type place struct{ operator, namespace string }
 
 // other is another operator in one place.
 type other struct {
-	left     map[string]left // the custom resources that are left to it, by name
-	question string          // the name of the one in which it was asked and has not answered, empty if there is none
-	version  string          // the resource version of that one with the question
-	asked    time.Time       // when
-	gone     bool            // it has not answered: the rest of what it had is taken over
+	left map[string]left // the custom resources that are left to it, by name
+	// The name of the custom resource in which it was asked and has not answered, empty if there is none.
+	question string
+	version  string    // the resource version of that custom resource with the question
+	asked    time.Time // when
+	gone     bool      // it has not answered: the rest of what it had is taken over
 }
 
 // left is a custom resource that is left to another operator.
 type left struct {
-	uid     types.UID
-	version string // the resource version in which it was seen to be that one's: it is not read again, for there may be thousands
+	uid types.UID
+	// The resource version in which it was the other one's: it is not read again, for there may be thousands.
+	version string
 }
 
-// admit says whether this operator serves a custom resource. One that another operator has claimed is left to it, and taken over if that is gone. One that
-// it does not select it lets go.
+// admit is whether this operator serves a custom resource. One that another operator has claimed is left to it,
+// and taken over if that is gone. One that this operator no longer selects is let go.
 func (c *claims) admit(ctx context.Context, obj *unstructured.Unstructured) (bool, error) {
 	holder, err := c.holder(ctx, obj)
 	switch {
@@ -103,7 +111,7 @@ func (c *claims) admit(ctx context.Context, obj *unstructured.Unstructured) (boo
 	case !c.serves.Matches(labels.Set(obj.GetLabels())):
 		return false, c.letGo(ctx, holder, obj)
 	case holder == "" && wasLetGo(obj):
-		c.releases.Forget(obj) // what this operator may know of it is from before another one had it
+		c.releases.Forget(obj) // what this operator remembers of it is from before another one had it
 		return c.takeOver(ctx, "", obj)
 	case holder == "":
 		return !c.yield(obj), nil
@@ -116,8 +124,9 @@ func (c *claims) admit(ctx context.Context, obj *unstructured.Unstructured) (boo
 	return c.takeOver(ctx, holder, obj)
 }
 
-// holder is the operator that has claimed a custom resource, empty if none has. While it is installed for the first time, its status tells
-// nothing yet, but the record does. Who forges that has their own custom resource left alone until nobody answers for it.
+// holder is the operator that has claimed a custom resource, empty if none has. During its first installation,
+// only the release record says so, not the status yet. To forge a record only leaves one's own custom resource
+// alone until the named operator fails to answer.
 func (c *claims) holder(ctx context.Context, obj *unstructured.Unstructured) (string, error) {
 	if holder := release.ClaimedBy(obj); holder != "" || wasLetGo(obj) {
 		return holder, nil
@@ -125,16 +134,17 @@ func (c *claims) holder(ctx context.Context, obj *unstructured.Unstructured) (st
 	return c.releases.Recorder(ctx, obj)
 }
 
-// wasLetGo is whether the operator that had claimed a custom resource no longer selects it. Its record may still have the name.
+// wasLetGo is whether the operator that had claimed a custom resource has let it go. The record may still name
+// that operator.
 func wasLetGo(obj *unstructured.Unstructured) bool {
 	operator, found, _ := unstructured.NestedString(obj.Object, "status", "operator")
 	return found && operator == ""
 }
 
-// letGo takes the name of this operator off a custom resource whose label is another one by now. It is called by a reconcile, and so after the one that was
-// at it: whoever selects it finds no action under way.
+// letGo removes this operator's claim from a custom resource that it no longer selects. It is called by a
+// reconcile, and so after the one that has acted on it: the next operator finds no action under way.
 func (c *claims) letGo(ctx context.Context, holder string, obj *unstructured.Unstructured) error {
-	if holder != c.self { // it may have been, and another operator has taken it over
+	if holder != c.self { // another operator may have taken it over
 		c.releases.Forget(obj)
 		return nil
 	}
@@ -144,20 +154,23 @@ func (c *claims) letGo(ctx context.Context, holder string, obj *unstructured.Uns
 		return err
 	}
 	err := c.update(ctx, free)
-	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) { // else the change brings the next reconcile
+	// Else the change causes the next reconcile.
+	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("let go of what is no longer selected: %w", err)
 	}
 	c.releases.Forget(obj)
 	return nil
 }
 
-// letsGoNext is whether this operator, if it is the holder, lets a custom resource go next, whose label was moved while it was acted on. The status that follows from that is
-// written all the same: the next operator would take for unproven what nothing proves, and make another password, or run hooks once more.
+// letsGoNext is whether this operator, if it is the holder, will let a custom resource go in the next
+// reconcile, since its label was changed during an action. The status of that action is still written: without
+// it, nothing would be proven for the next operator, which would make another password, or run hooks once more.
 func (c *claims) letsGoNext(holder string, obj *unstructured.Unstructured) bool {
 	return holder == c.self && !c.serves.Matches(labels.Set(obj.GetLabels()))
 }
 
-// yield lets another operator that lives in the namespace begin with what nobody has claimed yet: the two need not compete for each that is new.
+// yield gives another operator that lives in the namespace a head start with an unclaimed custom resource, so
+// that the two need not compete for each new one.
 func (c *claims) yield(obj *unstructured.Unstructured) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -179,7 +192,7 @@ func (c *claims) yield(obj *unstructured.Unstructured) bool {
 	return false
 }
 
-// leave leaves a custom resource to holder, unless that is gone.
+// leave leaves a custom resource to holder, unless that operator is gone.
 func (c *claims) leave(holder string, obj *unstructured.Unstructured) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -202,8 +215,8 @@ func (c *claims) leave(holder string, obj *unstructured.Unstructured) bool {
 	return !there.gone
 }
 
-// mayBeLetGo is whether it is too early to take a custom resource that another operator has claimed for one that both select: its label may have changed a
-// moment ago. The lock is held.
+// mayBeLetGo is whether a custom resource that another operator has claimed may still be let go by it: its
+// label may have changed a moment ago, so that it is too early to say that both select it. The lock is held.
 func (c *claims) mayBeLetGo(obj *unstructured.Unstructured) bool {
 	since, known := c.free[obj.GetUID()]
 	if !known {
@@ -211,16 +224,18 @@ func (c *claims) mayBeLetGo(obj *unstructured.Unstructured) bool {
 		c.free[obj.GetUID()] = since
 	}
 	rest := headStart - time.Since(since)
-	if rest > 0 { // each time: an event in between brings a reconcile that takes the place of the one that was to come
+	if rest > 0 { // each time, since an event in between takes the place of the reconcile that was scheduled
 		c.releases.Requeue(obj, rest)
 	}
 	return rest > 0
 }
 
-// tell says to whom a custom resource is left, and in the log once about each operator. The lock is held.
+// tell reports by an event to whom a custom resource is left, and in the log once about each operator. The lock
+// is held.
 func (c *claims) tell(holder string, obj *unstructured.Unstructured) {
 	now := time.Now()
-	maps.DeleteFunc(c.told, func(_ string, at time.Time) bool { return now.Sub(at) >= TellPeriod }) // they count no longer, and some name no operator that there is
+	// These no longer count, and some are of operators that are gone.
+	maps.DeleteFunc(c.told, func(_ string, at time.Time) bool { return now.Sub(at) >= TellPeriod })
 	c.told[holder] = now
 	c.events.Event(obj, corev1.EventTypeWarning, StandsBack, fmt.Sprintf(LeftTo+"%q, which has claimed it in status.operator. "+
 		"This operator is %q, and has it once that one has ended or, after its label was moved, lets it go. Where both are to stay, have them watch different namespaces or labels", holder, c.self))
@@ -234,7 +249,7 @@ func (c *claims) tell(holder string, obj *unstructured.Unstructured) {
 
 func (c *claims) log() logr.Logger { return logf.Log.WithName("claims").WithName(c.kind.Kind) }
 
-// takeOver claims what another operator had, if nobody has written since it was read.
+// takeOver claims a custom resource of another operator, unless somebody has written it since it was read.
 func (c *claims) takeOver(ctx context.Context, holder string, obj *unstructured.Unstructured) (bool, error) {
 	claimed, err := c.write(ctx, obj, c.self, "")
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
@@ -252,7 +267,8 @@ func (c *claims) takeOver(ctx context.Context, holder string, obj *unstructured.
 	return true, nil
 }
 
-// write writes who has claimed a custom resource, and who doubts it, if nobody has written since it was read.
+// write writes the claim and the challenger of a custom resource, unless somebody has written it since it was
+// read.
 func (c *claims) write(ctx context.Context, obj *unstructured.Unstructured, operator, challenger string) (*unstructured.Unstructured, error) {
 	written := obj.DeepCopy()
 	for field, value := range map[string]string{"operator": operator, "challenger": challenger} {
@@ -277,7 +293,7 @@ func (c *claims) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("watch claims: %w", err)
 	}
-	// Not in a reconcile, which may wait for a hook.
+	// Not by a reconcile, which may be waiting for a hook.
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    c.notice,
 		UpdateFunc: func(_, obj any) { c.notice(obj) },
@@ -287,7 +303,7 @@ func (c *claims) Start(ctx context.Context) error {
 	}
 	var both sync.WaitGroup
 	defer both.Wait()
-	both.Go(func() { // who asks this operator does not wait until it has asked others, which may take seconds for each
+	both.Go(func() { // answers do not wait until this operator has asked others, which may take seconds for each
 		for c.again(ctx, c.asked) {
 			c.answer(ctx)
 		}
@@ -298,7 +314,7 @@ func (c *claims) Start(ctx context.Context) error {
 	return nil
 }
 
-// again waits for the next look, or for told, and is false once ctx ends.
+// again waits for the next look, or for told. It is false once ctx ends.
 func (c *claims) again(ctx context.Context, told <-chan struct{}) bool {
 	select {
 	case <-ctx.Done():
@@ -308,7 +324,7 @@ func (c *claims) again(ctx context.Context, told <-chan struct{}) bool {
 	return ctx.Err() == nil
 }
 
-// notice takes down who has to be answered.
+// notice notes a question that has to be answered.
 func (c *claims) notice(obj any) {
 	asked, ok := obj.(*unstructured.Unstructured)
 	if !ok || challenger(object.Unpack(asked)) == "" {
@@ -323,7 +339,8 @@ func (c *claims) notice(obj any) {
 	}
 }
 
-// answer takes the questions to this operator away. What it does not serve any more, because of another label, it lets go once it is done with it.
+// answer removes the questions to this operator. A custom resource that it no longer selects is let go by a
+// reconcile, once that is done with it.
 func (c *claims) answer(ctx context.Context) {
 	c.mu.Lock()
 	questions := c.questions
@@ -342,7 +359,7 @@ func (c *claims) answer(ctx context.Context) {
 		}
 		_, err := c.write(ctx, obj, c.self, "")
 		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-			continue // the change brings the question again, if there still is one
+			continue // the change brings the question back, if there still is one
 		}
 		if err != nil {
 			c.log().Error(err, "Could not answer that this operator lives; trying again", "challenger", challenger(obj), "custom resource", key)
@@ -373,10 +390,10 @@ func (c *claims) ask(ctx context.Context, now time.Time) {
 	ask, gone := c.look(ctx, now)
 	began := time.Now()
 	for at, obj := range gone {
-		// Only if nobody has written here since the question: it could be this operator that does not hear.
+		// Only if nobody has written it since the question: it could be this operator that gets no updates.
 		_, err := c.write(ctx, obj, c.self, "")
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-			continue // the next look tells what has changed
+			continue // the next look sees what has changed
 		}
 		c.concerning(at, func(there *other) { there.gone, there.asked = err == nil, now })
 		if err == nil {
@@ -388,7 +405,8 @@ func (c *claims) ask(ctx context.Context, now time.Time) {
 		if challenger(obj) == "" {
 			obj, err = c.write(ctx, obj, release.ClaimedBy(obj), c.self)
 		}
-		written := now.Add(time.Since(began).Truncate(lookPeriod)) // with many places, long after now: the last ones have as long to answer as the first
+		// With many places that may be long after now, and the last ones get as long to answer as the first.
+		written := now.Add(time.Since(began).Truncate(lookPeriod))
 		if err == nil {
 			c.concerning(at, func(there *other) {
 				there.question, there.version, there.asked = obj.GetName(), obj.GetResourceVersion(), written
@@ -411,8 +429,9 @@ func (c *claims) concerning(at place, change func(*other)) {
 	}
 }
 
-// look sees who has answered since the last look. It returns the places in which to ask now, and those that got no answer for too long, each with a custom resource. While an operator
-// answers, it is asked in one place only; once it is suspected to be gone, in all of them.
+// look checks who has answered since the last look. It returns the places in which to ask now, and those that
+// got no answer for too long, each with a custom resource. While an operator answers, it is asked in one place
+// only; once it is suspected to be gone, in all.
 func (c *claims) look(ctx context.Context, now time.Time) (ask, gone map[place]*unstructured.Unstructured) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -450,13 +469,13 @@ func (c *claims) look(ctx context.Context, now time.Time) (ask, gone map[place]*
 	return ask, gone
 }
 
-// hear returns the custom resource with a question that an operator has not answered, nil if there is none.
+// hear returns the custom resource with a question that is not answered yet, nil if there is none.
 func (c *claims) hear(ctx context.Context, at place, there *other) *unstructured.Unstructured {
 	if there.question == "" {
 		return nil
 	}
 	obj := c.leftTo(ctx, at, there, there.question)
-	if obj == nil { // it is gone, or somebody else's by now: that is no answer
+	if obj == nil { // it is gone, or has another holder: that is no answer
 		there.question, there.asked = "", time.Time{}
 		return nil
 	}
@@ -472,7 +491,7 @@ func newer(version, than string) bool {
 	return err == nil && order > 0
 }
 
-// wake has reconciled what an operator that is gone still has.
+// wake reconciles what an operator that is gone still has.
 func (c *claims) wake(ctx context.Context, at place, there *other) {
 	for name := range there.left {
 		if obj := c.leftTo(ctx, at, there, name); obj != nil {
@@ -481,7 +500,8 @@ func (c *claims) wake(ctx context.Context, at place, there *other) {
 	}
 }
 
-// leftTo returns a custom resource that is left to an operator, as the cache has it. One that no longer is, is forgotten, and the operator with the last one.
+// leftTo returns a custom resource that is left to an operator, as the cache has it. One that is no longer left
+// to it is forgotten, and the operator with its last one.
 func (c *claims) leftTo(ctx context.Context, at place, there *other, name string) *unstructured.Unstructured {
 	obj := c.cached(ctx, client.ObjectKey{Namespace: at.namespace, Name: name})
 	if obj != nil && c.serves.Matches(labels.Set(obj.GetLabels())) {

@@ -37,8 +37,10 @@ func (o observation) called() string {
 	return strings.ToLower(o.kind) + "/" + o.name + " -n " + o.namespace
 }
 
-// childState is an object of a release, of the custom resource that is called so on the command line. live is nil while it is not seen as it was applied, and gone is whether
-// that is because it does not exist. unlabelled is whether the cache does not show it for want of the label by which it selects. listed is how many ending pods of it somebody has found who looked.
+// childState is an object of a release. live is nil while the object is not seen as it was applied; gone is
+// whether that is because it does not exist, unlabelled whether because it lacks the label by which the cache
+// selects. called is how the custom resource is named on the command line, and listed how many ending pods of
+// the object were counted.
 type childState struct {
 	object.Child
 	called           string
@@ -56,15 +58,16 @@ type verdict struct {
 	reconciling, stalled bool
 	// unhealthy is whether objects of an applied release are the reason.
 	unhealthy bool
-	// again is after how long at the latest it may be another one, though nothing happens; 0 for nobody knows.
+	// again is after how long, at the latest, the verdict may change though nothing happens; 0 if that is not
+	// known.
 	again time.Duration
 }
 
-// next returns the status that follows previous. It has no side effects and asks nobody.
+// next returns the status that follows previous. It is a pure function.
 func next(previous Status, seen observation) (Status, verdict) {
 	s, v := previous.clone(), judge(previous, seen)
 	s.Operator = seen.operator
-	if seen.state.Waits == "" { // else who begins to work after this operator would take it for done
+	if seen.state.Waits == "" { // else an operator that starts after this one would take the action for completed
 		s.ObservedGeneration = seen.generation
 	}
 	s.set(seen, metav1.Condition{Type: Ready, Status: v.ready, Reason: v.reason, Message: v.message})
@@ -115,27 +118,30 @@ func (s *Status) set(seen observation, c metav1.Condition) {
 	s.put(c)
 }
 
-// maxMessage is how long the message of a condition may be in Kubernetes, in bytes (the validation of metav1.Condition).
+// maxMessage is the limit of Kubernetes for the message of a condition, in bytes (the validation of
+// metav1.Condition).
 const maxMessage = 32768
 
-// put bounds the message of a condition: what charts, pods and others say has no bound of its own, and no status could be written any more.
+// put sets a condition with its message cut to that limit: what charts, pods and others write is not bounded,
+// and no status could be written any more.
 func (s *Status) put(c metav1.Condition) {
 	c.Message = object.Cut(c.Message, maxMessage)
 	meta.SetStatusCondition(&s.Conditions, c)
 }
 
-// answer sets a condition that says what became of what somebody has asked for: c, unless there is an error.
+// answer sets a condition about what somebody has asked for: c, or why that has failed, with the reason failed if
+// nothing better is known.
 func (s *Status) answer(now metav1.Time, c metav1.Condition, failed string, err error) {
 	c.Status, c.LastTransitionTime = metav1.ConditionTrue, now
 	if err != nil {
 		why := explain(failed, err.Error())
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, why.reason, why.message
 	}
-	meta.RemoveStatusCondition(&s.Conditions, c.Type) // or it would have the time of an earlier answer
+	meta.RemoveStatusCondition(&s.Conditions, c.Type) // else it would keep the time of an earlier answer
 	s.put(c)
 }
 
-// flag is a condition that is True only when it matters, and has something to say only then.
+// flag is a condition that has something to say only while it is True.
 func flag(conditionType string, on bool, v verdict) metav1.Condition {
 	if on {
 		return metav1.Condition{Type: conditionType, Status: metav1.ConditionTrue, Reason: v.reason, Message: v.message}
@@ -176,7 +182,8 @@ func judge(previous Status, seen observation) verdict {
 	return v
 }
 
-// underWay is the verdict in the middle of an action that waits for something. Why the attempts before have failed stays until this one has come to its end.
+// underWay is the verdict while an action waits for something. It keeps the failure of earlier attempts until
+// this one has ended.
 func underWay(previous Status, seen observation) verdict {
 	const waitsFor = " It waits for "
 	waits, before := waitsFor+seen.state.Waits+".", previous.condition(Ready)
@@ -194,15 +201,15 @@ func underWay(previous Status, seen observation) verdict {
 		}
 	case seen.deleting:
 		return of(verdict{ready: metav1.ConditionFalse, reason: ReasonUninstalling, message: "The release is being uninstalled."})
-	case before.Status != "" && previous.Release != nil && previous.Release.Generation == seen.generation: // a new chart comes, and what there is is as it was
+	case before.Status != "" && previous.Release != nil && previous.Release.Generation == seen.generation: // only the chart is new, and what was applied is as healthy as it was
 		return of(verdict{ready: before.Status, reason: before.Reason, message: before.Message})
 	}
 	return of(verdict{ready: metav1.ConditionFalse, reason: ReasonProgressing, message: NotApplied + "."})
 }
 
-// applied is whether the release of this generation is. One that waits for its turn to get a
-// new chart version has been since before the operator started. That this generation was observed
-// says nothing: it may have failed, or have been paused.
+// applied is whether the spec of this generation was applied. One that waits for its turn to get a new chart
+// was, before the operator started. That the generation was observed proves nothing: it may have failed, or
+// have been paused.
 func applied(previous Status, seen observation) bool {
 	return seen.state.Generation == seen.generation ||
 		seen.state.WaitFor != "" && previous.Release != nil && previous.Release.Generation == seen.generation
@@ -210,7 +217,7 @@ func applied(previous Status, seen observation) bool {
 
 func (s *Status) describeRelease(seen observation) {
 	if seen.state.Revision == 0 {
-		return // not known since the operator started: what was written before still holds
+		return // nothing is known since the operator started: the stored one still holds
 	}
 	s.Release = &Release{
 		Name:        seen.state.Name,

@@ -8,9 +8,9 @@ import (
 // event about a custom resource.
 type event struct{ eventType, reason, message string }
 
-// announce returns the events of the step from one status to the next: a warning when Ready
-// gets another cause, and when a pause begins and ends, but for one that a deletion ends. What is done to the release is told
-// by who does it.
+// announce returns the events for the change from one status to the next: a warning when Ready gets another
+// cause, and when a pause begins or ends other than by a deletion. What is done to the release is reported by
+// the code that does it.
 func announce(before, after Status, deleting bool) []event {
 	was, is := before.condition(Ready), after.condition(Ready)
 	var events []event

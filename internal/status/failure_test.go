@@ -1,6 +1,9 @@
 package status
 
 import (
+	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -68,6 +71,54 @@ func TestExplain(t *testing.T) {
 		p := explain("UpgradeError", c.message)
 		if p.reason != c.reason || p.permanent != c.stalled || !strings.Contains(p.message, c.says) || strings.TrimSpace(p.message) != p.message {
 			t.Errorf("%s\nis %+v\nwant reason %s, permanent %t, a message with %q", c.message, p, c.reason, c.stalled, c.says)
+		}
+	}
+}
+
+// Causes are found by their texts, so that whoever rewords an error of ours has to adapt its row: this test fails then.
+func TestCausesKnowOurErrors(t *testing.T) {
+	verb := regexp.MustCompile(`%[0-9.]*[a-zA-Z]`)
+	for _, c := range []struct{ file, format, reason string }{
+		{"object/allow.go", "not allowed: %s. In namespace %s, the operator's watches.yaml allows hosts: %s; annotations with a prefix: %s; kinds that are not Kubernetes' own: %s%s", "NotAllowed"},
+		{"release/proof.go", "not allowed: the release is recorded in Secrets, and the operator's watches.yaml allows this kind no Secrets any longer. ", "NotAllowed"},
+		{"release/allow.go", "not allowed: %s: without secrets: true, the operator's watches.yaml allows this kind no Secrets", "NotAllowed"},
+		{"release/allow.go", "not allowed: what the chart makes of this spec has %U, at which a line ends for YAML, and not for templates: write \\n", "NotAllowed"},
+		{"release/runaway.go", "not allowed: a text in %s has %U, at which a line ends for YAML, and not for templates: write \\n", "NotAllowed"},
+		{"release/runaway.go", "not allowed: a template in %s %s, and the chart may run it: without allow.values for it, the operator's watches.yaml allows authors plain templates only (fields, and functions such as default and quote)", "NotAllowed"},
+		{"release/trial.go", "not allowed: to render the chart with this spec takes more than %d MiB of memory, or %s of a processor: its largest number, or longest list or map, is %.100s (%.0f), its longest text has %d bytes; change that", "NotAllowed"},
+		{"object/words.go", "%s exists and is not controlled by this custom resource%s: %s", "ObjectInTheWay"},
+		{"record/name.go", "release name %q is taken by %s %q in this namespace: %s", "ReleaseName"},
+		{"guard/recreate.go", "%s cannot be changed to what the chart wants (%s)", "Rejected"},
+		{"guard/hooks.go", "%s cannot be changed to what the chart wants, a hook, for it is kept: have the chart give the hook another name", "Rejected"},
+		{"release/operation.go", "not begun: at most %d custom resources in a namespace, and %d in all, may wait for hooks at once. It begins by itself when one of them is done", "WaitingForHooks"},
+		{"release/trial.go", "not begun: another spec with large numbers, long lists or templates is being tried in this namespace, or %d in others", "WaitingForTrial"},
+		{"release/trial.go", "not begun: the trial of this spec did not finish: %w", "WaitingForTrial"},
+		{"release/subcharts.go", "chart %s: charts/ lacks %s, which the values enable: run helm dependency build", "ChartError"},
+		{"object/check.go", "%s %q: the value %v of the %s %s is not a string", "ChartError"},
+		{"object/check.go", "%s \"%v\": its name is not a string", "ChartError"},
+		{"object/check.go", "%s of the chart has no name (generateName: %q): a release knows its objects by their names, and which of its hooks to delete", "ChartError"},
+		{"object/check.go", "%s %q of the chart has no apiVersion", "ChartError"},
+		{"object/check.go", "%s of the chart is in another list, where Helm reads none", "ChartError"},
+		{"object/check.go", "%s %q: %.40s is not a valid number", "InvalidValues"},
+		{"release/allow.go", "%s is in the chart twice, and not the same: one of the two would be lost", "ChartError"},
+		{"release/allow.go", "%s is in the chart twice, and not the same: once as a hook, and each would take the other's place", "ChartError"},
+		{"release/allow.go", "%s is in the chart with the name of a release record", "ChartError"},
+		{"record/sanitize.go", "a release of %d KiB is more than its record can hold, which is %d KiB: %s", "TooLarge"},
+		{"record/driver.go", "the release record would be of %d KiB, and Kubernetes takes none of more than %d KiB, which is what the chart makes of this spec, packed: %s", "TooLarge"},
+		{"guard/guard.go", "%s is outside of namespace %q: a release may only hold objects beside its custom resource", "ChartError"},
+	} {
+		source, err := os.ReadFile("../" + c.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(source), strconv.Quote(c.format)) {
+			t.Errorf("%s no longer has the error %q: adapt this test and causes", c.file, c.format)
+		}
+		text := verb.ReplaceAllStringFunc(strings.Replace(c.format, "%s is in the chart", `Service "x" in namespace "a" is in the chart`, 1), func(verb string) string {
+			return map[string]string{"%q": `"x"`, "%d": "1", "%s": "label"}[verb]
+		})
+		if p := explain("Other", text); p.reason != c.reason {
+			t.Errorf("%q has the reason %s, want %s", text, p.reason, c.reason)
 		}
 	}
 }

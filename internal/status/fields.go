@@ -15,10 +15,10 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// describeObjects fills the fields that come from the objects of the release. Those of
-// objects that nobody sees just now stay; one that does not exist has no pods.
+// describeObjects fills the fields that come from the objects of the release. Those of objects that are not
+// seen just now keep their values; an object that does not exist has no pods.
 func (s *Status) describeObjects(seen observation) {
-	if seen.state.Revision > 0 { // else the path is not known yet: what was written before still holds
+	if seen.state.Revision > 0 { // else the path is not known yet, and the stored URL still holds
 		s.URL = cmp.Or(pageURL(seen.objects, seen.state.PagePath), s.URL)
 	}
 	var workloads, replicas, ready int32
@@ -114,7 +114,7 @@ func HasPage(o *unstructured.Unstructured) bool {
 	return false
 }
 
-// servesPages is whether a port says that it speaks HTTP, or is one that everybody takes for that.
+// servesPages is whether a port says that it speaks HTTP, or has a number that is taken for that.
 func servesPages(port corev1.ServicePort) bool {
 	said := strings.ToLower(cmp.Or(ptr.Deref(port.AppProtocol, ""), port.Name))
 	return strings.HasPrefix(said, "http") || strings.HasPrefix(said, "web") || port.Port == 80 || port.Port == 8080

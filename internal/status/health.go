@@ -15,8 +15,8 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// health judges the objects of a release. The first that has
-// failed counts, otherwise the first that is on its way.
+// health judges the objects of a release: the first that has failed counts, otherwise the first that is
+// progressing.
 func health(previous Status, seen observation) verdict {
 	var worst *verdict
 	for _, o := range seen.objects {
@@ -40,12 +40,12 @@ func health(previous Status, seen observation) verdict {
 // health is nil if o is healthy.
 func (o childState) health() *verdict {
 	v := &verdict{ready: metav1.ConditionFalse, reason: ReasonProgressing, reconciling: true, unhealthy: true}
-	if o.Expired { // and is judged all the same
+	if o.Expired { // as failed, since only failed ones are here
 		v.reconciling, v.stalled, v.reason = false, true, "JobFailed"
 		v.message = fmt.Sprintf("%s has failed, and Kubernetes has deleted it since (ttlSecondsAfterFinished). To have it created and run again: kubectl welcome reconcile --force %s", o, o.called)
 		return v
 	}
-	if o.gone { // where drift is repaired, it is made again at once
+	if o.gone { // with drift repair, it is created again at once
 		v.message = fmt.Sprintf("%s was deleted. If drift is not repaired, have it created again by: kubectl welcome reconcile --force %s", o, o.called)
 		return v
 	}
@@ -53,7 +53,7 @@ func (o childState) health() *verdict {
 		v.message = fmt.Sprintf("%s is not seen yet as it was applied.", o)
 		return v
 	}
-	if o.unlabelled { // where drift is repaired, that was to put it back
+	if o.unlabelled { // with drift repair, the label should be back
 		v.reconciling, v.stalled, v.reason = false, true, "LabelTakenOff"
 		v.message = fmt.Sprintf("%s lacks the label %s, so the operator cannot watch it. Let the webhook or policy that removes the label keep it; if drift is not repaired, restore it by: kubectl welcome reconcile --force %s", o, object.ManagedBy(), o.called)
 		return v
@@ -108,8 +108,8 @@ var podName = regexp.MustCompile(`^pods "[^"]*" is `)
 // pullReasons are the kubelet's words for an image that cannot be had.
 var pullReasons = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable"}
 
-// podTrouble names the worst of what keeps pods from being ready. Its message stays the same
-// from one try of the kubelet to the next, or each would cost a write of the status.
+// podTrouble is the worst reason that keeps pods from being ready. Its message is the same for each try of the
+// kubelet: else each would cost a write of the status.
 func podTrouble(pods []corev1.Pod) (reason, message string) {
 	var found []trouble
 	for i := range pods {

@@ -11,15 +11,17 @@ import (
 )
 
 const (
-	// leavingLimit is how long after a rollout the pods of before may keep a Deployment from being healthy. One that hangs must not hold
-	// up those who wait for Ready.
+	// leavingLimit is how long after a rollout its old pods may keep a Deployment from being healthy. One that
+	// hangs must not hold up those who wait for Ready.
 	leavingLimit = 30 * time.Second
-	// leavingCheck is how often pods are listed until then, where Deployments do not count those that are ending.
+	// leavingCheck is how often pods are listed until then, where Deployments do not count those that are
+	// terminating.
 	leavingCheck = time.Second
 )
 
-// leaving is nil unless pods of before the last rollout of a healthy Deployment are ending. They still answer: the page that
-// somebody gets who waited for Ready would be the old one. StatefulSets and DaemonSets replace a pod when it is gone.
+// leaving is nil unless old pods of a healthy Deployment are still terminating. They still answer requests:
+// somebody who has waited for Ready could get the old page. StatefulSets and DaemonSets replace a pod only once
+// it is gone.
 func (o childState) leaving(now time.Time) *verdict {
 	left := o.mayLeave(now)
 	pods, counted := o.ending()
@@ -35,13 +37,14 @@ func (o childState) leaving(now time.Time) *verdict {
 	}
 }
 
-// wasReady is whether the release was ready as it is now. Pods that end since then are none of before: somebody scales down.
+// wasReady is whether this revision was Ready before. Pods that terminate since then are not old ones: somebody
+// has scaled down.
 func (s Status) wasReady(seen observation) bool {
 	return s.condition(Ready).Status == metav1.ConditionTrue && s.Release != nil && s.Release.Revision == int64(seen.state.Revision)
 }
 
-// mayLeave is for how long pods of before the last rollout may yet be waited for. The Deployment's controller says when that
-// was complete. Where its clock and ours are far apart, nothing is waited for.
+// mayLeave is for how long the old pods of the last rollout may still be waited for. The Deployment's
+// controller says when that completed. If its clock and ours are far apart, nothing is waited for.
 func (o childState) mayLeave(now time.Time) time.Duration {
 	if o.APIVersion != "apps/v1" || o.Kind != "Deployment" || o.live == nil {
 		return 0
@@ -61,8 +64,8 @@ func (o childState) mayLeave(now time.Time) time.Duration {
 	return 0
 }
 
-// ending is how many pods of a Deployment are ending, and whether its controller counts them: since Kubernetes 1.35 it does. Where
-// it does not, it is what countEnding has found.
+// ending is how many pods of a Deployment are terminating, and whether its controller counts them, as since
+// Kubernetes 1.35. If not, it is what countEnding has found.
 func (o childState) ending() (pods int64, counted bool) {
 	pods, counted, _ = unstructured.NestedInt64(o.live.Object, "status", "terminatingReplicas")
 	if !counted {
@@ -71,8 +74,8 @@ func (o childState) ending() (pods int64, counted bool) {
 	return pods, counted
 }
 
-// countEnding lists the pods of the Deployments that have just been rolled out where nobody counts those that are ending, and is
-// whether it has found any. A release that never had another revision has none.
+// countEnding lists the pods of Deployments that have just been rolled out, if nothing counts the terminating
+// ones, and is whether it has found any. A release with a single revision has none.
 func (r *Reporter) countEnding(ctx context.Context, seen observation) bool {
 	found := false
 	for i := range seen.objects {

@@ -14,17 +14,20 @@ import (
 )
 
 const (
-	// podsAtOnce are read by one request, and mostPods of one workload: each may be as large as somebody could make it.
+	// podsAtOnce bounds the pods read by one request, and mostPods those of one workload: each may be as large
+	// as somebody could make it.
 	podsAtOnce, mostPods = 20, 200
-	// podsPatience is for all pods of a custom resource. A worker waits so long for a place at most, which it asks for so often.
+	// podsPatience bounds the time for all pods of a custom resource, part of which a worker may wait for a
+	// place. It asks for one this often.
 	podsPatience, placePatience, placePoll = 10 * time.Second, time.Second, 20 * time.Millisecond
 )
 
-// podPlaces are for those who read pods: one in each namespace, or one with large pods would keep all others waiting.
+// podPlaces are places for reading pods, one in each namespace: otherwise a namespace with large pods would
+// keep all others waiting.
 var podPlaces = pace.NewPlaces(1, 4)
 
-// pods lists those of the workloads that are not healthy. To watch all
-// pods would cost more memory than all else, for something that is asked for when things go wrong.
+// pods lists the pods of workloads that are not healthy. To watch all pods would take more memory than all
+// else, for something that is only needed when things go wrong.
 func (r *Reporter) pods(ctx context.Context, seen observation) []corev1.Pod {
 	ctx, cancel := context.WithTimeout(ctx, podsPatience)
 	defer cancel()

@@ -33,7 +33,8 @@ const (
 	// cacheLag is how long to wait until the cache shows an object as it was just applied.
 	// Within milliseconds it does; a release whose object it does not show is not ready.
 	cacheLag = 2 * time.Second
-	// goneCheck is how often the API server is asked meanwhile whether somebody has deleted it: to wait on would hold up its repair. So often it is asked for what nobody watches, too.
+	// goneCheck is how often the API server is asked meanwhile whether somebody has deleted the object: to wait
+	// for it would hold up its repair. Objects that nobody watches are read as often.
 	goneCheck = 200 * time.Millisecond
 	// An unhealthy release is looked at again, pods included, after as long as its outage lasts,
 	// within these bounds. With a shorter first one, a rollout of six minutes whose reason changes
@@ -44,8 +45,8 @@ const (
 	lastDetails = 5 * time.Minute
 )
 
-// Reporter is the client of the library's reconciler of one kind. The library's conditions
-// pass through it to the true status, of which it writes only changes.
+// Reporter is the client that the library's reconciler of one kind is given. It turns the conditions that the
+// library writes into a true status, and writes only what has changed of that.
 type Reporter struct {
 	client.Client // from the cache, to the API server
 	live          client.Reader
@@ -58,17 +59,17 @@ type Reporter struct {
 	outages map[types.UID]outage
 }
 
-// outage of a release: its objects are not healthy. An edit begins a new one, lest the operator is
-// slow to tell what became of it because the one before has lasted for long. Another reason does
-// not: with a tight quota, a rollout changes it with every pod.
+// outage is the time in which objects of a release are not healthy. An edit begins a new one, lest its outcome
+// is reported late because the outage before has lasted long. Another reason does not: with a tight quota, a
+// rollout changes it with every pod.
 type outage struct {
 	generation int64
 	since      time.Time
 	look       time.Time // when to look again
-	details    time.Time // from when on changes of mere counts and messages are written
+	details    time.Time // when changes of mere counts and messages may be written next
 }
 
-// releases of a kind: a *release.Kind, but for tests.
+// releases is a *release.Kind, except in tests.
 type releases interface {
 	State(owner client.Object) release.State
 	Requeue(owner client.Object, delay time.Duration)
@@ -78,7 +79,8 @@ type releases interface {
 	Inherit(owner client.Object, manifest string)
 }
 
-// NewReporter returns a Reporter that learns from kind what was applied, and claims the custom resources of that kind for operator.
+// NewReporter returns a Reporter that learns from kind what was applied, and claims its custom resources for
+// operator.
 func NewReporter(mgr manager.Manager, kind *release.Kind, operator string) (*Reporter, error) {
 	events := release.NewEvents(mgr)
 	claims := &claims{
@@ -88,20 +90,19 @@ func NewReporter(mgr manager.Manager, kind *release.Kind, operator string) (*Rep
 	return &Reporter{Client: mgr.GetClient(), live: mgr.GetAPIReader(), releases: kind, events: events, claims: claims, stocks: newStocks(mgr.GetClient(), kind, events), outages: map[types.UID]outage{}}, mgr.Add(claims)
 }
 
-// Get hides the conditions from the library. It asks for a status update only when its own
-// conditions differ from those that it has read; this way it asks at every reconcile.
+// Get hides the stored conditions from the library. That writes a status only if its conditions differ from
+// those that it has read, and so does at every reconcile.
 //
-// A custom resource that another operator has claimed, or that the selector does not match, is not found: this way nothing is done to it, whatever has
-// asked for the reconcile.
+// A custom resource that another operator has claimed, or that the selector does not match, is not found, so
+// that nothing is done to it, whatever has caused the reconcile.
 //
-// A custom resource with which the operator has done all that is to be done is not found. The library
-// waits in a worker, up to 30 seconds, for it to disappear, and it may not: somebody else's finalizer
-// keeps it, or another one has its name by now.
+// Nor is a custom resource found whose deletion is done here. The library waits in a worker, up to 30 seconds,
+// for it to disappear, and it may not: somebody else's finalizer keeps it, or another one has its name by now.
 func (r *Reporter) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
 	for _, uid := range r.releases.Bury(ctx, key) {
 		r.forget(uid)
 	}
-	known := obj.GetUID() // empty but in that wait
+	known := obj.GetUID() // set only in that wait
 	if err := r.Client.Get(ctx, key, obj, opts...); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.stocks.gone(key)
@@ -127,7 +128,7 @@ func (r *Reporter) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 		return apierrors.NewNotFound(schema.GroupResource{Group: obj.GetObjectKind().GroupVersionKind().Group, Resource: obj.GetObjectKind().GroupVersionKind().Kind}, key.Name)
 	}
 	if obj.GetDeletionTimestamp() != nil {
-		controllerutil.AddFinalizer(obj, Finalizer) // one of a stock operator's calls for the same
+		controllerutil.AddFinalizer(obj, Finalizer) // the finalizer of a stock operator asks for the same
 	}
 	wasPaused := ok && !release.IsPaused(owner) && owner.GetDeletionTimestamp() == nil && ConditionOf(owner, Ready)["reason"] == ReasonPaused
 	hideConditions(obj)
@@ -140,8 +141,8 @@ func (r *Reporter) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 	return nil
 }
 
-// Update writes the finalizers, which are all that the library changes, and hides the conditions of the API server's answer, as Get
-// does. An update of the whole would lose the annotations that the cache does not keep.
+// Update writes the finalizers, which are all that the library changes, and hides the conditions, as Get does.
+// To update the whole object would lose the annotations that the cache does not keep.
 func (r *Reporter) Update(ctx context.Context, obj client.Object, _ ...client.UpdateOption) error {
 	if err := writeFinalizers(ctx, r.Client, obj, slices.DeleteFunc(obj.GetFinalizers(), replaced)); err != nil {
 		return err
@@ -150,15 +151,16 @@ func (r *Reporter) Update(ctx context.Context, obj client.Object, _ ...client.Up
 	return nil
 }
 
-// Waits has the status say what an action that is under way waits for. That it could not is logged: the action goes on.
+// Waits writes into the status what the action under way waits for. If that fails, it is logged, and the action
+// goes on.
 func (r *Reporter) Waits(ctx context.Context, owner *unstructured.Unstructured) {
 	if err := r.Status().Update(ctx, owner); err != nil {
 		logf.FromContext(ctx).Error(err, "The status does not say what the action waits for")
 	}
 }
 
-// resumed has the status say that a custom resource is no longer paused. What is done then may take minutes, and who pauses it meanwhile must not
-// take for an answer what the status says of the last time.
+// resumed writes into the status that a custom resource is no longer paused. The reconcile that follows may
+// take minutes, and somebody who pauses it meanwhile must not mistake the old condition for an answer.
 func (r *Reporter) resumed(ctx context.Context, owner *unstructured.Unstructured) error {
 	ended := []any{map[string]any{"type": pausedType, "status": string(metav1.ConditionFalse)}}
 	if err := unstructured.SetNestedSlice(owner.Object, ended, "status", "conditions"); err != nil {
@@ -184,9 +186,9 @@ type statusWriter struct {
 	reporter *Reporter
 }
 
-// Update writes the status that follows from the conditions in obj and from the cluster,
-// unless that is what is stored. It gives way to other writers: what the status was computed
-// from is outdated then, and the change of theirs brings the next reconcile.
+// Update writes the status that follows from the conditions in obj and from the cluster, unless that is stored
+// already. It gives way to other writers: the status was computed from what is outdated then, and their change
+// causes the next reconcile.
 func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...client.SubResourceUpdateOption) (err error) {
 	owner, ok := obj.(*unstructured.Unstructured)
 	if !ok {
@@ -194,17 +196,17 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	}
 	reported := Of(owner).Conditions
 	defer func() {
-		if err != nil { // the library tries again with the same object, and what it has reported would be gone
+		if err != nil { // the library retries with the same object, and needs the conditions that it has reported
 			w.reporter.releases.Requeue(owner, lastLook)
 			return
 		}
-		hideConditions(owner) // it updates twice after a failed uninstall, and the second time would undo the first
+		hideConditions(owner) // after a failed uninstall it updates twice, and the second update would undo the first
 	}()
 	stored, order, err := w.reporter.shown(ctx, owner)
 	if err != nil {
 		return err
 	}
-	stored = object.Unpack(stored) // mostly there is nothing to write: a copy is made when there is
+	stored = object.Unpack(stored) // not a copy: mostly there is nothing to write
 	holder, err := w.reporter.claims.holder(ctx, stored)
 	if err != nil || order > 0 && !w.reporter.claims.letsGoNext(holder, stored) || holder != "" && holder != w.reporter.claims.self {
 		return err // somebody has changed it, or another operator was faster
@@ -231,7 +233,8 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	if err != nil {
 		return err
 	}
-	// stored is the API server's answer. Without a status, whoever deletes the custom resource need not wait for a better CRD.
+	// stored is the API server's answer. A deletion goes on without a status, and need not wait for a better
+	// CRD.
 	if len(Of(stored).Conditions) == 0 && owner.GetDeletionTimestamp() == nil {
 		return errors.New("the CRD drops the status: write status: {type: object, x-kubernetes-preserve-unknown-fields: true} in its schema")
 	}
@@ -242,12 +245,14 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	}
 	owner.SetResourceVersion(stored.GetResourceVersion())
 	owner.Object["status"] = stored.Object["status"]
-	// What the next reconcile computes from an older one would be refused. Whoever deletes it meanwhile has it gone from the cache.
+	// Wait for the cache: what the next reconcile computes from an older object would be refused. Nothing is
+	// left to wait for if it was deleted.
 	_, _, _ = w.reporter.shown(ctx, stored)
 	return nil
 }
 
-// shown is a custom resource as the cache has it when that is not behind a version of it, and how the two compare. It is not to be changed.
+// shown waits until the cache has a custom resource in this version or a later one, and returns that, not to be
+// changed, and how the two compare.
 func (r *Reporter) shown(ctx context.Context, version *unstructured.Unstructured) (shown *unstructured.Unstructured, order int, err error) {
 	shown = object.Empty(version.GroupVersionKind())
 	ctx, cancel := context.WithTimeout(ctx, cacheLag)
@@ -262,11 +267,12 @@ func (r *Reporter) shown(ctx context.Context, version *unstructured.Unstructured
 	return shown, order, err
 }
 
-// status computes the status that follows previous, and whether it is to be written.
+// status computes the status that follows previous, and whether to write it.
 func (r *Reporter) status(ctx context.Context, owner *unstructured.Unstructured, previous Status, reported []metav1.Condition) (Status, bool) {
 	seen := r.observe(ctx, owner, reported)
 	if _, failed := failure(reported); failed {
-		r.releases.Requeue(owner, lastLook) // the next attempt may be ten minutes away, or 17 where the controller makes it
+		// The next attempt may be ten minutes away, or 17 if the controller schedules it.
+		r.releases.Requeue(owner, lastLook)
 	}
 	status, v := next(previous, seen)
 	if v.ready == metav1.ConditionTrue && !previous.wasReady(seen) && r.countEnding(ctx, seen) {
@@ -339,7 +345,8 @@ func (r *Reporter) remember(uid types.UID, o outage) {
 	r.outages[uid] = o
 }
 
-// lookAgain has the next status of an outage computed and written at once: the last one could not be.
+// lookAgain makes the next status of an outage be computed and written at once, since the last one could not
+// be.
 func (r *Reporter) lookAgain(uid types.UID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -394,8 +401,8 @@ func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured
 	return seen
 }
 
-// await reads an object when the cache shows it as it was applied, or newer; nil if it does
-// not in time, or the object is gone. Without the label by which the cache selects, that never shows it.
+// await reads an object once the cache shows it as it was applied, or newer; nil if it does not in time, or the
+// object is gone. The cache never shows one that has lost the label by which it selects.
 func (r *Reporter) await(ctx context.Context, owner client.Object, child object.Child) (live *unstructured.Unstructured, gone, unlabelled bool) {
 	asked, watched := time.Now(), true
 	err := object.AwaitCached(ctx, func(ctx context.Context) (bool, error) {
@@ -426,8 +433,8 @@ func (r *Reporter) await(ctx context.Context, owner client.Object, child object.
 	return live, gone, unlabelled
 }
 
-// find reads an object that perhaps does not exist. That the cache does not have it is no proof:
-// it may have lost the label by which the cache selects.
+// find reads an object that may not exist. It may be missing in the cache only because it has lost the label by
+// which that selects.
 func (r *Reporter) find(ctx context.Context, owner client.Object, child object.Child) (live *unstructured.Unstructured, gone bool) {
 	live, err := get(ctx, r.Client, owner, child, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) || object.IsUncached(err) {

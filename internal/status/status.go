@@ -25,15 +25,20 @@ const (
 	Reconciling = "Reconciling"
 	// Stalled is True while the operator tries in vain: somebody has to change something first.
 	Stalled = "Stalled"
-	// Drifted is True while an object is not as the chart wants it, and the operator is to leave it so. It is missing otherwise.
+	// Drifted is True while an object is not as the chart wants it, and the operator is to leave it so. It is
+	// missing otherwise.
 	Drifted = release.Drifted
-	// DriftLoop is True while others undo each repair of an object, which are then made ever more rarely. It is missing otherwise.
+	// DriftLoop is True while others undo each repair of an object, which are then made ever more rarely. It is
+	// missing otherwise.
 	DriftLoop = release.DriftLoop
-	// IgnoredAnnotations is True while the custom resource has annotations, of a stock Helm operator or to pause it, that have no effect. It is missing otherwise.
+	// IgnoredAnnotations is True while the custom resource has annotations, of a stock Helm operator or to
+	// pause it, that have no effect. It is missing otherwise.
 	IgnoredAnnotations = release.IgnoredAnnotations
-	// Tested is whether the tests of the chart succeeded that somebody has asked for last. It is missing until somebody does.
+	// Tested is whether the tests of the chart succeeded that somebody has asked for last. It is missing until
+	// somebody does.
 	Tested = "Tested"
-	// Reconciled is whether what somebody has asked for last, by an annotation, was done. It is missing until somebody does.
+	// Reconciled is whether what somebody has asked for last, by an annotation, was done. It is missing until
+	// somebody does.
 	Reconciled = "Reconciled"
 )
 
@@ -86,7 +91,8 @@ type Status struct {
 	Tested string `json:"tested,omitempty"`
 	// Reconciled is the value of the annotation that asked for the reconcile of which the condition Reconciled tells.
 	Reconciled string `json:"reconciled,omitempty"`
-	// Begun proves the manifest that an action has begun to apply, and the inputs, while it is not brought to its end, if chance has a part in it.
+	// Begun proves the manifest that an action has begun to apply, and the inputs, while it is not brought to
+	// its end, if chance has a part in it.
 	Begun string `json:"begun,omitempty"`
 	// Operator has claimed the custom resource: only it acts on it, and writes here.
 	Operator string `json:"operator,omitempty"`
@@ -107,7 +113,8 @@ type Release struct {
 	Inputs      string      `json:"inputs,omitempty"`
 	// Children are the objects of the release as they were applied, in object.Text.
 	Children string `json:"children,omitempty"`
-	// Expiring are, where there are too many for that, those that go by themselves: without, a Job that has run would run again after a restart.
+	// Expiring are, where there are too many for that, those that go by themselves: without, a Job that has run
+	// would run again after a restart.
 	Expiring string `json:"expiring,omitempty"`
 	// Generation is 0 if an older version of the operator wrote this.
 	Generation int64 `json:"generation,omitempty"`

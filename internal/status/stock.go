@@ -23,21 +23,26 @@ const (
 	// TakenOver is the reason of the event about a custom resource that a stock Helm operator has served so far.
 	TakenOver = "TakenOver"
 
-	// stockFinalizer is that of operator-sdk's helm-operator. The one of helm-operator-plugins is the library's, and so ours.
+	// stockFinalizer is the finalizer of operator-sdk's helm-operator. That of helm-operator-plugins is the
+	// library's, and so ours, too.
 	stockFinalizer = "helm.sdk.operatorframework.io/uninstall-release"
-	// asking is a finalizer that stands for those of the stock operators while they are asked whether they live.
+	// asking is a finalizer that takes the place of a stock operator's while that is asked whether it lives.
 	asking = "webapp.demo.welcome.domain/taking-over"
-	// stockPatience is how long a stock operator has to put its finalizer back: it reconciles at every change, and does that first.
+	// stockPatience is how long a stock operator has to put its finalizer back: it reconciles at every change,
+	// and does that first.
 	stockPatience = 10 * time.Second
-	// stockPeriod is after how long one that lives is asked again.
+	// stockPeriod is the time between two such questions to one that lives.
 	stockPeriod = 10 * time.Second
-	// stockUninstall is how long one that has answered has to uninstall what is deleted: then it was stopped meanwhile.
+	// stockUninstall is how long a stock operator that has answered has to uninstall what is deleted: after
+	// that, it counts as stopped.
 	stockUninstall = time.Minute
 )
 
-// stocks takes custom resources of one kind over from stock Helm operators. These know no claims, and write a status as if nobody else did. But they put
-// their finalizer back before they do anything else. So that is taken away, with another one in its place, lest the custom resource goes unnoticed
-// meanwhile; and nothing else is done before it stays away. One that somebody has forgotten to stop is left alone so, and nobody fights.
+// stocks takes over custom resources of one kind from stock Helm operators. These know no claims, and write a
+// status as if nobody else did. But before anything else, they put their finalizer back. So it is removed, with
+// another one in its place, lest the custom resource goes unnoticed meanwhile, and nothing else is done unless
+// it stays away. If somebody has forgotten to stop a stock operator, the custom resource is left to it, and
+// nobody fights.
 type stocks struct {
 	client.Client
 	releases releases
@@ -45,16 +50,17 @@ type stocks struct {
 
 	mu    sync.Mutex
 	moves map[client.ObjectKey]*move // of the custom resources that are there
-	live  map[string]stock           // by namespace: who may write a custom resource there can play one, and hold up nobody else
-	drops *bool                      // whether the CRD drops what tells a status of this operator from one of theirs; nil if that is not known
+	// By namespace: whoever may write a custom resource there can pose as one, but hold up nobody else.
+	live  map[string]stock
+	drops *bool // whether the CRD drops the fields that tell our status from theirs; nil if that is not known
 }
 
-// move is how far a custom resource is on its way from a stock operator to this one.
+// move is the state of a custom resource that is taken over from a stock operator.
 type move struct {
 	uid     types.UID
 	asked   time.Time // when its finalizer was taken away
 	deleted time.Time // when it was first seen to be deleted
-	taken   bool      // it is taken over, and perhaps does not show that yet
+	taken   bool      // it is taken over, even if it does not show that yet
 	version string    // the resource version of its first status since, empty until that is written
 }
 
@@ -73,11 +79,11 @@ func hasFinalizer(obj client.Object) bool {
 	return slices.ContainsFunc(obj.GetFinalizers(), func(f string) bool { return f == Finalizer || replaced(f) })
 }
 
-// replaced is whether a finalizer goes when the library's comes.
+// replaced is whether the library's finalizer replaces another one.
 func replaced(f string) bool { return f == stockFinalizer || f == asking }
 
-// isStock is whether a stock operator has written a custom resource last, or may have: by a finalizer that only it has, or by a status that says neither
-// which generation was observed nor by whom.
+// isStock is whether a stock operator has written a custom resource last, or may have: it has a finalizer that
+// only those have, or a status that says neither which generation was observed nor by whom.
 func isStock(obj *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(obj.GetFinalizers(), replaced) || hasStockStatus(obj)
 }
@@ -88,7 +94,7 @@ func hasStockStatus(obj *unstructured.Unstructured) bool {
 	return len(conditions) > 0 && !observed && release.ClaimedBy(obj) == ""
 }
 
-// admit says whether a custom resource may be served as far as stock operators are concerned.
+// admit is whether a custom resource may be served as far as stock operators are concerned.
 func (s *stocks) admit(ctx context.Context, obj *unstructured.Unstructured) (bool, error) {
 	if !isStock(obj) || s.isTaken(obj) || !slices.ContainsFunc(obj.GetFinalizers(), replaced) && s.isDropped(ctx, obj) {
 		return true, nil
@@ -105,7 +111,7 @@ func (s *stocks) admit(ctx context.Context, obj *unstructured.Unstructured) (boo
 	answered := slices.ContainsFunc(obj.GetFinalizers(), func(f string) bool { return f == stockFinalizer || f == Finalizer })
 	var finalizers []string
 	switch {
-	case hasStockStatus(obj) && s.releases.State(obj).Revision > 0: // it has written over that of this operator: somebody has started it
+	case hasStockStatus(obj) && s.releases.State(obj).Revision > 0: // it has overwritten the status of this operator: somebody has started it
 		s.leave(obj, now)
 		s.releases.Requeue(obj, stockPeriod)
 		return false, nil
@@ -137,7 +143,8 @@ func (s *stocks) admit(ctx context.Context, obj *unstructured.Unstructured) (boo
 	return false, nil // nor does this one come without one
 }
 
-// isDropped is whether the CRD drops what tells a status of this operator from one of theirs. Then each looks like theirs.
+// isDropped is whether the CRD drops the fields that tell our status from theirs, so that every status looks
+// like theirs.
 func (s *stocks) isDropped(ctx context.Context, obj *unstructured.Unstructured) bool {
 	s.mu.Lock()
 	known := s.drops
@@ -153,7 +160,7 @@ func (s *stocks) isDropped(ctx context.Context, obj *unstructured.Unstructured) 
 	return hasStockStatus(asked)
 }
 
-// learn sees in the API server's answer to a write of the status what the CRD keeps of it.
+// learn finds that out from the API server's answer to a write of the status.
 func (s *stocks) learn(answer *unstructured.Unstructured) {
 	dropped := hasStockStatus(answer)
 	s.mu.Lock()
@@ -165,7 +172,7 @@ func (s *stocks) learn(answer *unstructured.Unstructured) {
 	s.drops = &dropped
 }
 
-// move is that of a custom resource. The lock is held.
+// move returns the move of a custom resource. The lock is held.
 func (s *stocks) move(obj client.Object) *move {
 	key := client.ObjectKeyFromObject(obj)
 	if s.moves[key] == nil || s.moves[key].uid != obj.GetUID() {
@@ -181,8 +188,8 @@ func (s *stocks) gone(key client.ObjectKey) {
 	delete(s.moves, key)
 }
 
-// uninstalls is for how long the uninstall of what is deleted is left to the stock operator whose finalizer is there. It can't be asked any more: to a custom
-// resource that goes no finalizer is added.
+// uninstalls is for how long a deletion is left to the stock operator whose finalizer is there. It can no
+// longer be asked: no finalizer can be added to an object that is being deleted.
 func (s *stocks) uninstalls(obj *unstructured.Unstructured, now time.Time) time.Duration {
 	its := slices.Contains(obj.GetFinalizers(), stockFinalizer) || slices.Contains(obj.GetFinalizers(), Finalizer) && hasStockStatus(obj)
 	if !its {
@@ -225,14 +232,14 @@ func (s *stocks) leave(obj *unstructured.Unstructured, now time.Time) {
 	}
 	s.live[obj.GetNamespace()] = stock{last: now, next: now.Add(stockPeriod)}
 	delete(s.moves, client.ObjectKeyFromObject(obj))
-	if release.ClaimedBy(obj) == "" { // else only its finalizer is theirs: who writes that begins anew with nothing
+	if release.ClaimedBy(obj) == "" { // else only the finalizer is theirs, which anybody can write
 		s.releases.Forget(obj)
 	}
 	s.events.Event(obj, corev1.EventTypeWarning, StandsBack, "Left to a stock Helm operator, which is still at work: it puts back what is its own. Stop it, and this operator takes over within a minute. "+
 		"If none runs, something else puts its finalizer back, a manifest in Git say: take it out there")
 }
 
-// waits is for how long an answer is still waited for. One that answers for others may only be slow.
+// waits is for how long an answer is still awaited. An operator that answers for others may only be slow.
 func (s *stocks) waits(obj *unstructured.Unstructured, now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,7 +254,8 @@ func (s *stocks) waits(obj *unstructured.Unstructured, now time.Time) time.Durat
 	return stockPatience - now.Sub(since)
 }
 
-// turn is for how long no further question is asked: all at once, unless a stock operator lives, then one at a time.
+// turn is for how long no further question is asked. All are asked at once, unless a stock operator lives: then
+// one at a time.
 func (s *stocks) turn(obj *unstructured.Unstructured, now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -262,7 +270,7 @@ func (s *stocks) turn(obj *unstructured.Unstructured, now time.Time) time.Durati
 	return 0
 }
 
-// takeOver begins to serve what no stock operator answers for.
+// takeOver begins to serve a custom resource for which no stock operator answers.
 func (s *stocks) takeOver(obj *unstructured.Unstructured) {
 	s.mu.Lock()
 	delete(s.live, obj.GetNamespace())
@@ -276,7 +284,7 @@ func (s *stocks) takeOver(obj *unstructured.Unstructured) {
 	s.events.Event(obj, corev1.EventTypeNormal, TakenOver, "From a stock Helm operator: its objects go on as they are. Revisions begin with 1, for those so far are in Secrets, which go with the custom resource")
 }
 
-// written is told that the status of a custom resource is as this operator has written it.
+// written notes that the status of a custom resource is now this operator's.
 func (s *stocks) written(obj client.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,7 +293,8 @@ func (s *stocks) written(obj client.Object) {
 	}
 }
 
-// writeFinalizers writes the finalizers of a custom resource if nobody has written since it was read. Its answer is in obj.
+// writeFinalizers writes the finalizers of a custom resource, unless somebody has written it since it was read,
+// and reads the answer into obj.
 func writeFinalizers(ctx context.Context, c client.Client, obj client.Object, finalizers []string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": finalizers, "resourceVersion": obj.GetResourceVersion()}})
 	if err != nil {
