@@ -21,14 +21,14 @@ func renewDeadline(lease time.Duration) time.Duration { return lease * 4 / 5 }
 func retryPeriod(lease time.Duration) time.Duration { return lease * 2 / 25 }
 
 // fence keeps a leader that has not renewed its lease in time from writing: it stood still, frozen or without a processor, and another one may be at
-// work. So it does from when the API server refuses a renewal, because somebody else has written the lease, until another renewal succeeds.
+// work. So it does from when the API server refuses a renewal, because somebody else has written the lease, until another renewal succeeds or the lease is gone.
 // Leader election ends the process, too, but only after it has tried for some seconds to get the lease back, with everything going on meanwhile.
 // A lease that has lapsed is not renewed either, even if nobody has taken it: what was going on when the process stood still goes by old facts.
 type fence struct {
 	name    string // of the lease
 	lease   time.Duration
 	renewed atomic.Pointer[time.Time] // when the last renewal that succeeded began, nil if there was none
-	refused atomic.Bool               // whether the API server refused the last renewal
+	refused atomic.Pointer[string]    // the path of the lease if the API server refused the last renewal
 }
 
 // around has all requests of clients of config pass the fence.
@@ -44,12 +44,16 @@ type fenced struct {
 // RoundTrip refuses to send what may change something once the lease has lapsed.
 func (f fenced) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method == http.MethodGet {
-		return f.next.RoundTrip(request)
+		response, err := f.next.RoundTrip(request)
+		if refused := f.refused.Load(); refused != nil && request.URL.Path == *refused && err == nil && response.StatusCode == http.StatusNotFound {
+			f.refused.Store(nil) // somebody has deleted it, which refuses a renewal, too: it is made anew, by this process or another one
+		}
+		return response, err
 	}
 	now := time.Now()
 	// Leader election alone updates: a lease that a chart has is patched, and is no renewal, whatever it is called.
 	renews := request.Method == http.MethodPut && strings.HasSuffix(request.URL.Path, "/leases/"+f.name)
-	if renewed := f.renewed.Load(); renewed != nil && (between(*renewed, now) > f.lease || f.refused.Load() && !renews) {
+	if renewed := f.renewed.Load(); renewed != nil && (between(*renewed, now) > f.lease || f.refused.Load() != nil && !renews) {
 		if request.Body != nil {
 			_ = request.Body.Close() // as whoever sends a request does
 		}
@@ -60,9 +64,9 @@ func (f fenced) RoundTrip(request *http.Request) (*http.Response, error) {
 	case !renews || err != nil:
 	case response.StatusCode < http.StatusMultipleChoices:
 		f.renewed.Store(&now)
-		f.refused.Store(false)
-	case response.StatusCode == http.StatusConflict: // one that is gone is made anew, by this process or another one
-		f.refused.Store(true)
+		f.refused.Store(nil)
+	case response.StatusCode == http.StatusConflict:
+		f.refused.Store(new(request.URL.Path))
 	}
 	return response, err
 }

@@ -51,7 +51,16 @@ func TestFence(t *testing.T) {
 		answer = http.StatusConflict
 		passes(http.MethodPut, lease)
 		expect("a renewal that was refused", false)
+		answer = http.StatusNotFound
+		passes(http.MethodGet, lease+"-of-a-chart")
+		expect("another lease is gone", false)
+		passes(http.MethodGet, lease)
+		expect("it is gone", true)
+		answer = http.StatusConflict
+		passes(http.MethodPut, lease)
 		answer = http.StatusOK
+		passes(http.MethodGet, lease)
+		expect("another one has it", false)
 		passes(http.MethodPut, lease)
 		expect("renewed after that", true)
 		time.Sleep(leaseDuration + time.Second)
