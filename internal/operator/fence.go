@@ -3,6 +3,7 @@ package operator
 import (
 	"fmt"
 	"net/http"
+	"path"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -23,14 +24,14 @@ func retryPeriod(lease time.Duration) time.Duration { return lease * 2 / 25 }
 
 // fence keeps a leader from writing that has not renewed its lease in time: it was frozen or without a
 // processor, and another one may be at work. It also does so from a refused renewal, since somebody else has
-// written the lease, until a renewal succeeds. Leader election ends the process as well, but only after some
+// written or deleted the lease, until a renewal succeeds. Leader election ends the process as well, but only after some
 // seconds in which it tries to get the lease back while everything goes on. A lapsed lease is not renewed even
 // if nobody has taken it: what was under way when the process was frozen works from outdated facts.
 type fence struct {
 	name    string // of the lease
 	lease   time.Duration
 	renewed atomic.Pointer[time.Time] // when the last renewal that succeeded began, nil if there was none
-	refused atomic.Bool               // whether the API server refused the last renewal
+	refused atomic.Pointer[string]    // the path of the lease if the API server refused the last renewal
 }
 
 // around makes all requests of the clients of config pass the fence.
@@ -51,7 +52,10 @@ func (f fenced) RoundTrip(request *http.Request) (*http.Response, error) {
 	now := time.Now()
 	// Only leader election updates it: a Lease of a chart is patched, and so no renewal, whatever its name.
 	renews := request.Method == http.MethodPut && strings.HasSuffix(request.URL.Path, "/leases/"+f.name)
-	if renewed := f.renewed.Load(); renewed != nil && (between(*renewed, now) > f.lease || f.refused.Load() && !renews) {
+	refused := f.refused.Load()
+	// The renewal of a deleted lease is refused, too. Leader election then creates the lease anew, and renews that.
+	creates := refused != nil && request.Method == http.MethodPost && request.URL.Path == path.Dir(*refused)
+	if renewed := f.renewed.Load(); renewed != nil && (between(*renewed, now) > f.lease || refused != nil && !renews && !creates) {
 		if request.Body != nil {
 			_ = request.Body.Close() // a RoundTripper has to
 		}
@@ -62,9 +66,9 @@ func (f fenced) RoundTrip(request *http.Request) (*http.Response, error) {
 	case !renews || err != nil:
 	case response.StatusCode < http.StatusMultipleChoices:
 		f.renewed.Store(&now)
-		f.refused.Store(false)
-	case response.StatusCode == http.StatusConflict: // a lease that is gone (404) is made anew, by this process or another one
-		f.refused.Store(true)
+		f.refused.Store(nil)
+	case response.StatusCode == http.StatusConflict:
+		f.refused.Store(new(request.URL.Path))
 	}
 	return response, err
 }

@@ -13,7 +13,8 @@ type sender func(*http.Request) (*http.Response, error)
 func (send sender) RoundTrip(request *http.Request) (*http.Response, error) { return send(request) }
 
 func TestFence(t *testing.T) {
-	const lease, object = "https://cluster/apis/coordination.k8s.io/v1/namespaces/a/leases/b", "https://cluster/api/v1/namespaces/a/configmaps"
+	const leases, object = "https://cluster/apis/coordination.k8s.io/v1/namespaces/a/leases", "https://cluster/api/v1/namespaces/a/configmaps"
+	const lease = leases + "/b"
 	synctest.Test(t, func(t *testing.T) {
 		answer, takes := http.StatusOK, time.Duration(0)
 		through := fenced{&fence{name: "b", lease: leaseDuration}, sender(func(*http.Request) (*http.Response, error) {
@@ -52,6 +53,12 @@ func TestFence(t *testing.T) {
 		passes(http.MethodPut, lease)
 		expect("a renewal that was refused", false)
 		answer = http.StatusOK
+		passes(http.MethodGet, lease)
+		expect("another one has it", false)
+		if !passes(http.MethodPost, leases) {
+			t.Error("a lease that somebody has deleted can't be created anew")
+		}
+		expect("created anew", false)
 		passes(http.MethodPut, lease)
 		expect("renewed after that", true)
 		time.Sleep(leaseDuration + time.Second)

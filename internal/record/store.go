@@ -300,7 +300,11 @@ func (r *Store) removeHelms(ctx context.Context, name string) error {
 	if err != nil || len(live.OwnerReferences) > 0 || live.DeletionTimestamp != nil || !r.labelled().Matches(labels.Set(live.Labels)) {
 		return client.IgnoreNotFound(err)
 	}
-	return r.remove(ctx, []corev1.ConfigMap{*live})
+	err = r.remove(ctx, []corev1.ConfigMap{*live})
+	if apierrors.IsInvalid(err) { // to the policy of config/policy, where the operator's label is lost, too, as by older versions of Helm
+		return r.inTheWay(ctx, name)
+	}
+	return err
 }
 
 // inTheWay is why there can be no record of this name.

@@ -205,6 +205,32 @@ func TestRestoredObjectWithoutItsMarks(t *testing.T) {
 	s.keptSince(before, s.welcome("hello"))
 }
 
+// What is restored into another namespace still says in which one it was, and is taken over once it says where it is.
+func TestRestoredIntoAnotherNamespace(t *testing.T) {
+	s := newScene(t)
+	operator := s.operator()
+	s.deploy("hello", kit.Greet("myfriends"), kit.Set("service.type", "ClusterIP"))
+	s.settled(operator)
+	backup := s.backup()
+	s.namespace = s.newNamespace("another-")
+	for _, object := range backup {
+		for _, assigned := range []string{"clusterIP", "clusterIPs"} { // which Velero leaves out
+			unstructured.RemoveNestedField(object.Object, "spec", assigned)
+		}
+		s.restore(object, false)
+	}
+	s.awaitReason("hello", "ObjectInTheWay", "meta.helm.sh/release-namespace="+s.namespace)
+	before := s.objectsOf("hello")
+	_, err := s.kubectl("", "annotate", "deployments,services", "--selector=webapp.demo.welcome.domain/managed-by=welcome-operator", "--overwrite", "meta.helm.sh/release-namespace="+s.namespace)
+	s.must(err)
+	s.awaitDeployed("hello")
+	for i, child := range s.objectsOf("hello") {
+		if child.GetUID() != before[i].GetUID() || !metav1.IsControlledBy(child, s.welcome("hello")) {
+			t.Errorf("%T was made anew, or is not owned: %v", child, child)
+		}
+	}
+}
+
 // An object with all marks that somebody else owns is theirs.
 func TestMarkedObjectOfAnotherOwner(t *testing.T) {
 	s := newScene(t)

@@ -57,6 +57,26 @@ func TestLeaderElection(t *testing.T) {
 	}
 }
 
+// A lease that somebody deletes is made anew by who had it, who works on.
+func TestLeaseIsDeleted(t *testing.T) {
+	s := newScene(t)
+	elect := s.installation("deleted")
+	operator := s.ownOperator(elect.settings)
+	s.deploy("hello", kit.Greet("before"))
+	namespace, name, _ := strings.Cut(elect.name, "/")
+	lease := &coordinationv1.Lease{ObjectMeta: objectMeta(namespace, name)}
+	s.must(env.Client.Delete(ctx, lease))
+	s.await("the lease is there", func() error {
+		if operator.HasEnded() {
+			s.Fatalf("the operator has ended\n%s", s.dump())
+		}
+		return env.Client.Get(ctx, client.ObjectKeyFromObject(lease), lease)
+	})
+	s.edit("hello", kit.Greet("after"))
+	s.awaitGreeting("hello", "after")
+	s.awaitDeployed("hello")
+}
+
 // leaseHolder is who holds the operator's lease.
 func (s *scene) leaseHolder() (string, error) {
 	lease := &coordinationv1.Lease{}

@@ -920,6 +920,20 @@ func TestHelmByHand(t *testing.T) {
 	}
 }
 
+// A record without the operator's label, as older versions of Helm write it, the operator may not delete: it says so.
+func TestRecordOfAnOlderHelm(t *testing.T) {
+	s := newScene(t)
+	s.operator()
+	s.deploy("hello", kit.Greet("one"))
+	record := &s.records("hello")[0]
+	s.must(env.Client.Patch(ctx, record, client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"ownerReferences": null, "labels": {"webapp.demo.welcome.domain/managed-by": null}}}`))))
+	s.edit("hello", kit.Greet("two"))
+	s.awaitReason("hello", "ObjectInTheWay", `ConfigMap "`+record.Name+`"`, "delete")
+	s.must(env.Client.Delete(ctx, record))
+	s.awaitGreeting("hello", "two")
+	s.awaitDeployed("hello")
+}
+
 // A pod of a chart stays with what admission and the scheduler put into it, and gets the chart's next image.
 func TestPodOfAChart(t *testing.T) {
 	s := newScene(t)
