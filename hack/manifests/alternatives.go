@@ -20,8 +20,8 @@ func alternativesIn(sources []string) map[string][]any {
 		tree := parse.New(fmt.Sprint(n))
 		tree.Mode = parse.SkipFuncCheck
 		_, _ = tree.Parse(source, "", "", trees) // what is no template as a whole may be a part of one
-		for name, tree := range trees {
-			inspect(tree.Root, func(node parse.Node) { c.read(node, n, strconv.Quote(name)) })
+		for _, name := range slices.Sorted(maps.Keys(trees)) {
+			inspect(trees[name].Root, func(node parse.Node) { c.read(node, n, strconv.Quote(name)) })
 		}
 	}
 	all := map[string][]any{}

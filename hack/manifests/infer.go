@@ -31,6 +31,8 @@ type inference struct {
 	left          []leftOut
 	// texts, names of objects and numbers are those that are fields so far.
 	texts, names, numbers []setting
+	// others are the numbers, lists and maps that are fields so far, which only have marks.
+	others []setting
 	// turns are what options and texts that templates compare may be, which are fields so far.
 	turns []turn
 	// alone is whether values are tried in scenarios of which no other has them, too.
@@ -232,6 +234,9 @@ func (i *inference) number(path []string, value any) *apiextensionsv1.JSONSchema
 	judged := i.judge(path, o, schema)
 	if judged != nil && !i.isAllowed(path) {
 		i.numbers = append(i.numbers, setting{path: path, at: path, of: func(number any) any { return number }, schema: schema})
+		if !i.loops { // of which there may be as many
+			i.others = append(i.others, setting{path: path, at: path, of: func(any) any { return float64(markNumber) }})
+		}
 	}
 	return judged
 }
@@ -313,6 +318,9 @@ func (i *inference) object(path []string, value map[string]any) *apiextensionsv1
 		more := i.try(path, all)
 		if handsOn := slices.ContainsFunc(more.places, isOpen); handsOn && more.whole && more.reached == "" && !more.gets(isBounded) || i.isAllowed(path) {
 			i.open(&schema, more.places)
+			marked := map[string]any{markKey: markText}
+			maps.Copy(marked, value)
+			i.others = append(i.others, setting{path: path, at: path, of: func(any) any { return marked }})
 		}
 	}
 	if len(schema.Properties) == 0 && schema.AdditionalProperties == nil {
@@ -441,5 +449,10 @@ func (i *inference) unknown(path []string, kind string) *apiextensionsv1.JSONSch
 	} else {
 		i.open(&schema, o.places)
 	}
-	return i.judge(path, o, schema)
+	judged := i.judge(path, o, schema)
+	if judged != nil {
+		marked := of(map[string]any{markKey: markText})
+		i.others = append(i.others, setting{path: path, at: path, of: func(any) any { return marked }})
+	}
+	return judged
 }

@@ -552,6 +552,21 @@ func TestInferenceOfWhatIsSplit(t *testing.T) {
 	}
 }
 
+// A ConfigMap is no file of pods because a claim or a volume is called as it is.
+func TestInferenceOfWhatIsMounted(t *testing.T) {
+	for volume, want := range map[string]string{
+		"{name: data, persistentVolumeClaim: {claimName: x}}": "", "{name: x, emptyDir: {}}": "",
+		"{name: data, configMap: {name: x}}": "reaches a configuration file", "{name: data, projected: {sources: [{configMap: {name: x}}]}}": "reaches a configuration file",
+	} {
+		_, left := infer(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "text: a\n",
+			"templates/x.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {TEXT: {{ .Values.text | quote }}}}\n---\n" +
+				"{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: x, image: x}], volumes: [" + volume + "]}}\n"})
+		if left["text"] != want {
+			t.Errorf("with the volume %s, it is left out for %q, not %q", volume, left["text"], want)
+		}
+	}
+}
+
 // A text that is an entry of a list or map in one line is no two of them.
 func TestInferenceOfWhatIsInOneLine(t *testing.T) {
 	schema, _ := infer(t, map[string]string{

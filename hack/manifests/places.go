@@ -56,7 +56,7 @@ func placeOf(r rendered, used uses, l leaf) place {
 
 // uses are what pods use of ConfigMaps and Secrets.
 type uses struct {
-	mounted map[string]bool // the names that volumes have in them
+	mounted map[string]bool // the names that volumes have in them, but of claims
 	named   map[string]bool // the keys of variables that commands name, or interpreters take
 	shell   map[string]bool // the keys and the values of variables that commands name for a shell
 }
@@ -65,7 +65,8 @@ func usesOf(objects []rendered) uses {
 	used := uses{map[string]bool{}, map[string]bool{}, map[string]bool{}}
 	for _, r := range objects {
 		for _, l := range r.leaves {
-			if slices.Contains(l.path, "volumes") {
+			last := len(l.path) - 1
+			if slices.Contains(l.path, "volumes") && l.path[last] != "claimName" && l.path[max(last-2, 0)] != "volumes" { // nor the name of a volume
 				used.mounted[l.text] = true
 			}
 			if slices.Contains(l.path, "command") || slices.Contains(l.path, "args") {

@@ -134,7 +134,7 @@ func (i *inference) powerfulIn(other scenario, texts []setting) (powerful []sett
 	return powerful, reached
 }
 
-// allTurned leaves out those texts and names of objects that are powerful only with an option turned, or with a text that templates compare, that is as it is in the scenarios: a template may write
+// allTurned leaves out those values that are powerful only with an option turned, or with a text that templates compare, that is as it is in the scenarios: a template may write
 // them there only while others are as they are. That may be a text that templates compare, too, so that these are not always marked.
 func (i *inference) allTurned(schema *apiextensionsv1.JSONSchemaProps) {
 	compared := slices.DeleteFunc(slices.Concat(i.texts, i.names), func(s setting) bool { return len(i.alternativesOf(s.path, nil)) == 0 })
@@ -149,10 +149,10 @@ func (i *inference) allTurned(schema *apiextensionsv1.JSONSchemaProps) {
 				continue
 			}
 			for _, not := range spared {
-				if !i.reachesMarked(s, except(slices.Concat(i.texts, i.names), not)) {
+				if !i.reachesMarked(s, except(slices.Concat(i.texts, i.names, i.others), not)) {
 					continue
 				}
-				for _, settings := range []*[]setting{&i.texts, &i.names} {
+				for _, settings := range []*[]setting{&i.texts, &i.names, &i.others} {
 					powerful, reached := i.powerfulIn(s, except(*settings, not))
 					for _, text := range powerful {
 						i.takeOut(schema, text, reached)
@@ -164,7 +164,7 @@ func (i *inference) allTurned(schema *apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-// reachesMarked is whether one of some texts and names of objects may be powerful in a scenario: with marks in all of them, one is, or the chart can't be rendered.
+// reachesMarked is whether one of some settings may be powerful in a scenario: with marks in all of them, one is, or the chart can't be rendered.
 func (i *inference) reachesMarked(s scenario, marked []setting) bool {
 	s, _ = s.withAll(marked, markText)
 	objects, err := i.render(s, true)
