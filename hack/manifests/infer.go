@@ -131,6 +131,13 @@ func (i *inference) leave(path []string, why string, powerful bool) {
 	i.left = append(i.left, leftOut{dotted(path), why, powerful})
 }
 
+// mark notes a field that is no text, with a mark as what its authors may write.
+func (i *inference) mark(path []string, marked any) {
+	if !i.isAllowed(path) {
+		i.others = append(i.others, setting{path: path, at: path, of: func(any) any { return marked }})
+	}
+}
+
 // isAllowed is whether the entry lists a value, or one that it is a part of.
 func (i *inference) isAllowed(path []string) bool {
 	return slices.ContainsFunc(i.allowed, func(allowed string) bool {
@@ -235,7 +242,7 @@ func (i *inference) number(path []string, value any) *apiextensionsv1.JSONSchema
 	if judged != nil && !i.isAllowed(path) {
 		i.numbers = append(i.numbers, setting{path: path, at: path, of: func(number any) any { return number }, schema: schema})
 		if !i.loops { // of which there may be as many
-			i.others = append(i.others, setting{path: path, at: path, of: func(any) any { return float64(markNumber) }})
+			i.mark(path, float64(markNumber))
 		}
 	}
 	return judged
@@ -320,7 +327,7 @@ func (i *inference) object(path []string, value map[string]any) *apiextensionsv1
 			i.open(&schema, more.places)
 			marked := map[string]any{markKey: markText}
 			maps.Copy(marked, value)
-			i.others = append(i.others, setting{path: path, at: path, of: func(any) any { return marked }})
+			i.mark(path, marked)
 		}
 	}
 	if len(schema.Properties) == 0 && schema.AdditionalProperties == nil {
@@ -451,8 +458,7 @@ func (i *inference) unknown(path []string, kind string) *apiextensionsv1.JSONSch
 	}
 	judged := i.judge(path, o, schema)
 	if judged != nil {
-		marked := of(map[string]any{markKey: markText})
-		i.others = append(i.others, setting{path: path, at: path, of: func(any) any { return marked }})
+		i.mark(path, of(map[string]any{markKey: markText}))
 	}
 	return judged
 }

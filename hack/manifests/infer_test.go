@@ -552,10 +552,10 @@ func TestInferenceOfWhatIsSplit(t *testing.T) {
 	}
 }
 
-// A ConfigMap is no file of pods because a claim or a volume is called as it is.
+// A ConfigMap is no file of pods because a claim, a volume or a Secret is called as it is.
 func TestInferenceOfWhatIsMounted(t *testing.T) {
 	for volume, want := range map[string]string{
-		"{name: data, persistentVolumeClaim: {claimName: x}}": "", "{name: x, emptyDir: {}}": "",
+		"{name: data, persistentVolumeClaim: {claimName: x}}": "", "{name: x, emptyDir: {}}": "", "{name: data, secret: {secretName: x}}": "",
 		"{name: data, configMap: {name: x}}": "reaches a configuration file", "{name: data, projected: {sources: [{configMap: {name: x}}]}}": "reaches a configuration file",
 	} {
 		_, left := infer(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "text: a\n",
