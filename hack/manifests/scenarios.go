@@ -23,8 +23,8 @@ type scenario struct {
 }
 
 // scenarios are the chart as it comes, as its samples have it, and each of these with all options on and with all off, where the cluster
-// has all APIs, with a text for each that is empty, and with one option turned, or a text that a template asks for (architecture: high-availability), if a template makes another
-// kind of objects then: it may do so only where other options are as they come.
+// has all APIs, with a text for each that is empty, and with one option turned, if a template makes another kind of objects then: it may do so only where other options are as they come. So are those
+// with a text that templates compare a value with (architecture: high-availability), if they write something else than that then.
 func (t *trial) scenarios(samples []map[string]any) ([]scenario, error) {
 	values, err := t.values()
 	if err != nil {
@@ -33,7 +33,7 @@ func (t *trial) scenarios(samples []map[string]any) ([]scenario, error) {
 	var all []scenario
 	var renderings [][]rendered
 	said := map[source]map[fact]bool{}
-	add := func(s scenario, forNewSources bool, text string) {
+	add := func(s scenario, turned bool, text string) { // which is what something was turned to, unless that is an option
 		objects, err := t.render(s, true)
 		bringsSource, brings := false, false
 		for from, facts := range saidIn(objects) {
@@ -42,7 +42,7 @@ func (t *trial) scenarios(samples []map[string]any) ([]scenario, error) {
 				brings = brings || text != "" && !said[from][f] && !strings.Contains(f.value, text)
 			}
 		}
-		if len(all) > 0 && (err != nil || forNewSources && !bringsSource && !brings || slices.ContainsFunc(renderings, func(other []rendered) bool { return same(objects, other) })) {
+		if len(all) > 0 && (err != nil || turned && !bringsSource && !brings || slices.ContainsFunc(renderings, func(other []rendered) bool { return same(objects, other) })) {
 			return
 		}
 		for from, facts := range saidIn(objects) {
@@ -51,7 +51,7 @@ func (t *trial) scenarios(samples []map[string]any) ([]scenario, error) {
 			}
 			maps.Copy(said[from], facts)
 		}
-		s.partly = forNewSources && !bringsSource
+		s.partly = turned && !bringsSource
 		all, renderings = append(all, s), append(renderings, objects)
 	}
 	for _, spec := range append([]map[string]any{{}}, samples...) {
