@@ -31,8 +31,18 @@ type inference struct {
 	left          []leftOut
 	// texts, names of objects and numbers are those that are fields so far.
 	texts, names, numbers []setting
-	// switches are the options, true or false, that are fields so far.
-	switches [][]string
+	// others are the numbers, lists and maps that are fields so far, which only have marks.
+	others []setting
+	// turns are what options and texts that templates compare may be, which are fields so far.
+	turns []turn
+	// alone is whether values are tried in scenarios of which no other has them, too.
+	alone bool
+}
+
+// turn is another value at a path.
+type turn struct {
+	path  []string
+	value any
 }
 
 // leftOut is a value that is no field of the kind.
@@ -53,8 +63,19 @@ func newInference(t *trial, scenarios []scenario, allowed []string) *inference {
 	return i
 }
 
-// schema of a value, nil if authors can't set it.
+// schema of a value, nil if authors can't set it. One that is not seen in any scenario is tried in those, too, that add little to others.
 func (i *inference) schema(path []string, value any) *apiextensionsv1.JSONSchemaProps {
+	before := len(i.left)
+	schema := i.schemaIn(path, value)
+	if schema == nil && len(i.left) == before+1 && i.left[before].path == dotted(path) && i.left[before].why == unseen && !i.alone {
+		i.left, i.last, i.alone = i.left[:before], nil, true
+		schema = i.schemaIn(path, value)
+		i.last, i.alone = nil, false
+	}
+	return schema
+}
+
+func (i *inference) schemaIn(path []string, value any) *apiextensionsv1.JSONSchemaProps {
 	switch value := value.(type) {
 	case map[string]any:
 		if len(value) > 0 || len(path) == 0 {
@@ -71,7 +92,7 @@ func (i *inference) schema(path []string, value any) *apiextensionsv1.JSONSchema
 	case bool:
 		judged := i.judge(path, i.boolean(path), i.described(path, "boolean"))
 		if judged != nil {
-			i.switches = append(i.switches, path)
+			i.turns = append(i.turns, turn{path, true}, turn{path, false})
 		}
 		return judged
 	case string:
@@ -85,6 +106,8 @@ func (i *inference) schema(path []string, value any) *apiextensionsv1.JSONSchema
 	}
 }
 
+const unseen = "nothing that was rendered has it: nobody can tell what it reaches, but with a pin or a sample that turns it on"
+
 // judge returns schema if authors may set what does that, and says otherwise why not.
 func (i *inference) judge(path []string, o outcome, schema apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaProps {
 	why := ""
@@ -95,7 +118,7 @@ func (i *inference) judge(path []string, o outcome, schema apiextensionsv1.JSONS
 	case !o.accepted:
 		why = "the chart can't be rendered with another one: nobody can tell what it reaches"
 	case !o.seen:
-		why = "nothing that was rendered has it: nobody can tell what it reaches, but with a pin or a sample that turns it on"
+		why = unseen
 	}
 	if why != "" {
 		i.leave(path, why, o.reached != "")
@@ -106,6 +129,13 @@ func (i *inference) judge(path []string, o outcome, schema apiextensionsv1.JSONS
 
 func (i *inference) leave(path []string, why string, powerful bool) {
 	i.left = append(i.left, leftOut{dotted(path), why, powerful})
+}
+
+// mark notes a field that is no text, with a mark as what its authors may write.
+func (i *inference) mark(path []string, marked any) {
+	if !i.isAllowed(path) {
+		i.others = append(i.others, setting{path: path, at: path, of: func(any) any { return marked }})
+	}
 }
 
 // isAllowed is whether the entry lists a value, or one that it is a part of.
@@ -169,7 +199,7 @@ func (i *inference) text(path, at []string, of func(text string) any, schema api
 			o.reached = "a configuration file"
 		}
 	}
-	if texts := i.alternatives[path[len(path)-1]]; len(texts) > 0 {
+	if texts := i.alternativesOf(path, nil); len(texts) > 0 {
 		for _, text := range append([]any{markText}, texts...) {
 			o.reached = cmp.Or(o.reached, i.power(i.renderedWith(at, of(text.(string)))))
 		}
@@ -183,7 +213,13 @@ func (i *inference) text(path, at []string, of func(text string) any, schema api
 		if o.gets(isName) {
 			settings = &i.names
 		}
-		*settings = append(*settings, setting{path, at, func(text any) any { return of(text.(string)) }, schema})
+		s := setting{path, at, func(text any) any { return of(text.(string)) }, schema}
+		*settings = append(*settings, s)
+		for _, text := range i.alternativesOf(path, nil) {
+			if s.takes(text) {
+				i.turns = append(i.turns, turn{at, s.of(text)})
+			}
+		}
 	}
 	return judged
 }
@@ -205,6 +241,9 @@ func (i *inference) number(path []string, value any) *apiextensionsv1.JSONSchema
 	judged := i.judge(path, o, schema)
 	if judged != nil && !i.isAllowed(path) {
 		i.numbers = append(i.numbers, setting{path: path, at: path, of: func(number any) any { return number }, schema: schema})
+		if !i.loops { // of which there may be as many
+			i.mark(path, float64(markNumber))
+		}
 	}
 	return judged
 }
@@ -286,6 +325,9 @@ func (i *inference) object(path []string, value map[string]any) *apiextensionsv1
 		more := i.try(path, all)
 		if handsOn := slices.ContainsFunc(more.places, isOpen); handsOn && more.whole && more.reached == "" && !more.gets(isBounded) || i.isAllowed(path) {
 			i.open(&schema, more.places)
+			marked := map[string]any{markKey: markText}
+			maps.Copy(marked, value)
+			i.mark(path, marked)
 		}
 	}
 	if len(schema.Properties) == 0 && schema.AdditionalProperties == nil {
@@ -391,6 +433,14 @@ func (i *inference) unknown(path []string, kind string) *apiextensionsv1.JSONSch
 		o.seen, o.accepted = false, fields.accepted
 	}
 	if o.accepted && !o.whole && o.reached == "" && !i.isAllowed(path) {
+		if word := i.try(path, markText); kind == "" && len(word.places) > 0 && !slices.ContainsFunc(word.renderings, rendering.breaks) {
+			schema.XIntOrString = true
+			judged := i.text(path, path, func(text string) any { return text }, schema)
+			if judged != nil {
+				i.numbers = append(i.numbers, setting{path: path, at: path, of: func(number any) any { return number }, schema: *judged})
+			}
+			return judged
+		}
 		i.leave(path, "a template writes what it has without quotes: it could be more than a value", false)
 		return nil
 	}
@@ -406,5 +456,9 @@ func (i *inference) unknown(path []string, kind string) *apiextensionsv1.JSONSch
 	} else {
 		i.open(&schema, o.places)
 	}
-	return i.judge(path, o, schema)
+	judged := i.judge(path, o, schema)
+	if judged != nil {
+		i.mark(path, of(map[string]any{markKey: markText}))
+	}
+	return judged
 }

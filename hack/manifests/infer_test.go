@@ -388,7 +388,7 @@ func TestInferenceOfTwoTogether(t *testing.T) {
 		"Chart.yaml":             "{apiVersion: v2, name: x, version: 0.1.0}",
 		"values.yaml":            "schedule: never\ntitle: hello\nother: there\n",
 		"templates/service.yaml": "{apiVersion: v1, kind: Service, metadata: {name: x, annotations: {a: {{ .Values.schedule | quote }}, b: {{ .Values.title | quote }}, c: {{ .Values.other | quote }}}}}\n",
-		"templates/job.yaml":     "{{ if ne .Values.schedule \"never\" }}{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: x, image: x, args: [{{ .Values.title | quote }}]}]}}{{ end }}\n",
+		"templates/job.yaml":     "{{ if not (regexMatch \"^never$\" .Values.schedule) }}{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: x, image: x, args: [{{ .Values.title | quote }}]}]}}{{ end }}\n",
 	})
 	if diff := cmp.Diff(map[string]string{"schedule": "reaches a command", "title": "reaches a command"}, left); diff != "" {
 		t.Errorf("left out (-want +got):\n%s", diff)
@@ -459,6 +459,68 @@ func TestInferenceOfAnOptionThatAddsSomethingWhereAnotherIsOff(t *testing.T) {
 	}
 }
 
+// What is there only with a text that a template compares a value with is tried with that, however the template comes by it.
+func TestInferenceOfWhatATextTurnsOn(t *testing.T) {
+	for _, condition := range []string{
+		`eq .Values.service.type "NodePort"`, `eq "NodePort" .Values.service.type`, `.Values.service.type | eq "NodePort"`, `eq .Values.service.type "LoadBalancer" "NodePort"`,
+		`eq (.Values.service.type | lower) "nodeport"`, `ne .Values.service.type "ClusterIP"`, `not (eq .Values.service.type "ClusterIP")`, `has .Values.service.type (list "LoadBalancer" "NodePort")`,
+		`hasPrefix "Node" .Values.service.type`, `eq $type "NodePort"`, `eq $service.type "NodePort"`, `eq (include "type" .) "NodePort"`,
+		`and .Values.service.port (eq .Values.service.type "NodePort") .Values.service.nodePort`,
+	} {
+		for _, nodePort := range []string{"30080", "''", "null"} {
+			schema, left := infer(t, map[string]string{
+				"Chart.yaml":  "{apiVersion: v2, name: x, version: 0.1.0}",
+				"values.yaml": "service: {type: ClusterIP, port: 80, nodePort: " + nodePort + "}\n",
+				"templates/service.yaml": `{{ define "type" }}{{ .Values.service.type }}{{ end }}{{ $type := .Values.service.type }}{{ $service := .Values.service }}
+{apiVersion: v1, kind: Service, metadata: {name: x}, spec: {type: {{ .Values.service.type }}, ports: [{port: {{ .Values.service.port }}{{ if ` + condition + ` }}, nodePort: {{ .Values.service.nodePort }}{{ end }}}]}}`,
+			})
+			if got := schema.Properties["service"].Properties; got["nodePort"].Description == "" || got["type"].Type != "string" || len(got["type"].Enum) > 0 {
+				t.Errorf("with %s, where it is %s, there are %v: %v", condition, nodePort, got, left)
+			}
+		}
+	}
+}
+
+// In a subchart, in what tpl runs and where a map is looked into, too, and a kind that is there only then is one of the chart.
+func TestInferenceOfWhatATextTurnsOnElsewhere(t *testing.T) {
+	files := map[string]string{
+		"Chart.yaml":             "{apiVersion: v2, name: x, version: 0.1.0, dependencies: [{name: sub, version: 0.1.0, alias: db}]}",
+		"values.yaml":            "file: {mode: a, text: b}\n",
+		"files/x.yaml":           `x: {{ if eq .Values.file.mode "file" }}{{ .Values.file.text }}{{ end }}`,
+		"templates/file.yaml":    `{apiVersion: v1, kind: Service, metadata: {name: y, labels: {mode: {{ .Values.file.mode | quote }}}}, spec: { {{ tpl (.Files.Get "files/x.yaml") . }} }}`,
+		"charts/sub/Chart.yaml":  "{apiVersion: v2, name: sub, version: 0.1.0}",
+		"charts/sub/values.yaml": "persistence: {type: none, size: 1Gi, class: fast}\n",
+		"charts/sub/templates/x.yaml": `{{ with .Values.persistence }}{apiVersion: apps/v1, kind: {{ if ne .type "claim" }}Deployment{{ else }}StatefulSet{{ end }}, metadata: {name: x, annotations: {type: {{ .type | quote }}}}, spec: {
+{{- if eq .type "claim" }}volumeClaimTemplates: [{spec: {storageClassName: {{ .class | quote }}, resources: {requests: {storage: {{ .size | quote }}}}}}]{{ end }}}}{{ end }}`,
+	}
+	schema, left := infer(t, files)
+	if got := slices.Sorted(maps.Keys(schema.Properties["db"].Properties["persistence"].Properties)); !slices.Equal(got, []string{"class", "size", "type"}) {
+		t.Errorf("of the subchart, there are %q: %v", got, left)
+	}
+	if got := slices.Sorted(maps.Keys(schema.Properties["file"].Properties)); !slices.Equal(got, []string{"mode", "text"}) {
+		t.Errorf("of the file, there are %q: %v", got, left)
+	}
+}
+
+// A text that is harmless as the chart comes is no field where it reaches a command with a text that a template compares another one with, whatever it is by default, and with options as they are.
+func TestInferenceOfWhatATextTurnsOnForAnother(t *testing.T) {
+	argIf := func(condition string) string {
+		return `{apiVersion: v1, kind: Pod, metadata: {name: x, annotations: {all: {{ list .Values.text .Values.mode .Values.level .Values.one | join " " | quote }}}}, spec: {containers: [{name: x, image: x, args: ["run"{{ if ` + condition + ` }}, {{ .Values.text | quote }}{{ end }}]}]}}`
+	}
+	for _, condition := range []string{
+		`eq .Values.mode "debug"`, `and (eq .Values.mode "debug") .Values.one`, `and (eq .Values.mode "debug") (not .Values.one)`, `and (eq .Values.mode "debug") (eq .Values.level "info")`,
+		`has .Values.mode (list "debug")`, `eq (lower .Values.mode) "debug"`, `ternary true false (eq .Values.mode "debug")`, `eq (include "mode" .) "debug"`,
+	} {
+		for _, text := range []string{"hello", "run", "''"} {
+			_, left := infer(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "mode: plain\nlevel: info\none: false\ntext: " + text + "\n",
+				"templates/_x.tpl": `{{ define "mode" }}{{ .Values.mode }}{{ end }}`, "templates/pod.yaml": argIf(condition)})
+			if left["text"] != "reaches a command" {
+				t.Errorf("with %s, where it is %s, left out are %v", condition, text, left)
+			}
+		}
+	}
+}
+
 // So is the name of an object, which others can't have at the same time.
 func TestInferenceOfNames(t *testing.T) {
 	for what, field := range map[string]string{"the node": `hostPID: {{ has .Values.name (list "root") }}`, "a security context": `{{ if not (has .Values.name (list "root")) }}securityContext: {runAsNonRoot: true}{{ else }}securityContext: {}{{ end }}`} {
@@ -486,6 +548,21 @@ func TestInferenceOfWhatIsSplit(t *testing.T) {
 		})
 		if left["value"] != "reaches a command" {
 			t.Errorf("with %s, it is left out for %q, not because it reaches a command", part, left["value"])
+		}
+	}
+}
+
+// A ConfigMap is no file of pods because a claim, a volume or a Secret is called as it is.
+func TestInferenceOfWhatIsMounted(t *testing.T) {
+	for volume, want := range map[string]string{
+		"{name: data, persistentVolumeClaim: {claimName: x}}": "", "{name: x, emptyDir: {}}": "", "{name: data, secret: {secretName: x}}": "",
+		"{name: data, configMap: {name: x}}": "reaches a configuration file", "{name: data, projected: {sources: [{configMap: {name: x}}]}}": "reaches a configuration file",
+	} {
+		_, left := infer(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "text: a\n",
+			"templates/x.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {TEXT: {{ .Values.text | quote }}}}\n---\n" +
+				"{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: x, image: x}], volumes: [" + volume + "]}}\n"})
+		if left["text"] != want {
+			t.Errorf("with the volume %s, it is left out for %q, not %q", volume, left["text"], want)
 		}
 	}
 }

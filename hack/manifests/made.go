@@ -67,6 +67,9 @@ func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 	for i, begin := range scenarios {
 		begin.why = cmp.Or(begin.why, "several options") // or what a sample says
 		single := t.singles(begin)
+		if begin.partly {
+			single = single[:1]
+		}
 		for n, of := range t.renderAll(single) {
 			when := single[n].why
 			if i > 0 && n > 0 {
@@ -95,11 +98,10 @@ func (t *trial) singles(begin scenario) []scenario {
 	for _, path := range leaves(begin.values, nil) {
 		now, _, _ := unstructured.NestedFieldNoCopy(begin.values, path...)
 		var others []any
-		switch now := now.(type) {
-		case bool:
+		if now, isOption := now.(bool); isOption {
 			others = []any{!now}
-		case string:
-			others = t.alternatives[path[len(path)-1]]
+		} else {
+			others = t.alternativesOf(path, now)
 		}
 		for _, other := range others {
 			s, _ := begin.with(path, other)

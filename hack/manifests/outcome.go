@@ -78,6 +78,9 @@ func (i *inference) renderedWith(path []string, value any) []rendering {
 	all := make([]scenario, len(i.scenarios))
 	var same []int // those that have it
 	for n, s := range i.scenarios {
+		if s.partly && !i.alone {
+			continue
+		}
 		other, there := s.with(path, value)
 		if there && reflect.DeepEqual(other.values, s.values) {
 			same = append(same, n)

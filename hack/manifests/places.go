@@ -22,7 +22,7 @@ type place struct {
 	number bool
 	// noText is whether what is there is none.
 	noText bool
-	// mounted is whether a volume in the same rendering has the name of the object: pods have what is in it as files.
+	// mounted is whether a volume in the same rendering names the object: pods have what is in it as files.
 	mounted bool
 	// named is whether a command in the same rendering names the last key, or a variable that has it, or an interpreter takes that.
 	named bool
@@ -48,7 +48,7 @@ func placeOf(r rendered, used uses, l leaf) place {
 	last := l.path[len(l.path)-1]
 	p := place{
 		object: r.object, path: l.path, text: l.text, open: l.key, number: strings.Contains(l.text, fmt.Sprint(markNumber)), noText: !l.isText,
-		mounted: used.mounted[r.object.GetName()], named: used.named[last],
+		mounted: used.mounted[r.object.GetKind()+" "+r.object.GetName()], named: used.named[last],
 	}
 	p.shell = inText(p) && used.shell[last] || inEnv(p) && used.shell[l.text]
 	return p
@@ -56,7 +56,7 @@ func placeOf(r rendered, used uses, l leaf) place {
 
 // uses are what pods use of ConfigMaps and Secrets.
 type uses struct {
-	mounted map[string]bool // the names that volumes have in them
+	mounted map[string]bool // the kinds and names that volumes may have in them
 	named   map[string]bool // the keys of variables that commands name, or interpreters take
 	shell   map[string]bool // the keys and the values of variables that commands name for a shell
 }
@@ -66,7 +66,11 @@ func usesOf(objects []rendered) uses {
 	for _, r := range objects {
 		for _, l := range r.leaves {
 			if slices.Contains(l.path, "volumes") {
-				used.mounted[l.text] = true
+				kind := "Secret"
+				if slices.Contains(l.path, "configMap") {
+					kind = "ConfigMap"
+				}
+				used.mounted[kind+" "+l.text] = true
 			}
 			if slices.Contains(l.path, "command") || slices.Contains(l.path, "args") {
 				for _, name := range groups(variable, l.text) {

@@ -33,6 +33,9 @@ type rendering struct {
 	err     error
 }
 
+// breaks is whether the scenario has the value, and the chart can't be rendered with it.
+func (r rendering) breaks() bool { return r.err != nil && !errors.Is(r.err, errNoPath) }
+
 // render returns what becomes of a scenario. leniently, what the chart requires counts as there.
 func (t *trial) render(s scenario, leniently bool) (objects []rendered, err error) {
 	processors <- struct{}{}

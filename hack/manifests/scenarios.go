@@ -16,13 +16,15 @@ type scenario struct {
 	values map[string]any
 	// everyAPI is whether the cluster has each that the chart looks for, and not only Kubernetes' own.
 	everyAPI bool
+	// partly is whether only those values are tried in it that no other scenario has: it has nothing of a kind of its own.
+	partly bool
 	// why is what makes it differ from the one before, empty for the first ones.
 	why string
 }
 
 // scenarios are the chart as it comes, as its samples have it, and each of these with all options on and with all off, where the cluster
-// has all APIs, with a text for each that is empty, and with one option turned, or a text that a template asks for (architecture: high-availability), if a template makes another
-// kind of objects then: it may do so only where other options are as they come.
+// has all APIs, with a text for each that is empty, and with one option turned, if a template makes another kind of objects then: it may do so only where other options are as they come. So are those
+// with a text that templates compare a value with (architecture: high-availability), if they write something else than that then.
 func (t *trial) scenarios(samples []map[string]any) ([]scenario, error) {
 	values, err := t.values()
 	if err != nil {
@@ -30,19 +32,26 @@ func (t *trial) scenarios(samples []map[string]any) ([]scenario, error) {
 	}
 	var all []scenario
 	var renderings [][]rendered
-	sources := map[source]bool{}
-	add := func(s scenario, forNewSources bool) {
+	said := map[source]map[fact]bool{}
+	add := func(s scenario, turned bool, text string) { // which is what something was turned to, unless that is an option
 		objects, err := t.render(s, true)
-		brings := false
-		for _, r := range objects {
-			brings = brings || !sources[r.source()]
+		bringsSource, brings := false, false
+		for from, facts := range saidIn(objects) {
+			bringsSource = bringsSource || said[from] == nil
+			for f := range facts {
+				brings = brings || text != "" && !said[from][f] && !strings.Contains(f.value, text)
+			}
 		}
-		if len(all) > 0 && (err != nil || forNewSources && !brings || slices.ContainsFunc(renderings, func(other []rendered) bool { return same(objects, other) })) {
+		if len(all) > 0 && (err != nil || turned && !bringsSource && !brings || slices.ContainsFunc(renderings, func(other []rendered) bool { return same(objects, other) })) {
 			return
 		}
-		for _, r := range objects {
-			sources[r.source()] = true
+		for from, facts := range saidIn(objects) {
+			if said[from] == nil {
+				said[from] = map[fact]bool{}
+			}
+			maps.Copy(said[from], facts)
 		}
+		s.partly = turned && !bringsSource
 		all, renderings = append(all, s), append(renderings, objects)
 	}
 	for _, spec := range append([]map[string]any{{}}, samples...) {
@@ -51,24 +60,32 @@ func (t *trial) scenarios(samples []map[string]any) ([]scenario, error) {
 		on := t.switched(begin, switches, true)
 		everywhere := on
 		everywhere.everyAPI = true
-		said := t.switched(on, unsaid(on.values), "given")
-		said.why = textsGiven
-		for _, s := range []scenario{begin, on, t.switched(begin, switches, false), everywhere, said} {
-			add(s, false)
+		given := t.switched(on, unsaid(on.values), "given")
+		given.why = textsGiven
+		for _, s := range []scenario{begin, on, t.switched(begin, switches, false), everywhere, given} {
+			add(s, false, "")
 		}
 		turned := begin
 		turned.everyAPI = true
-		add(turned, true)
+		add(turned, true, "")
 		for _, path := range switches {
 			now, _, _ := unstructured.NestedBool(begin.values, path...)
 			other, _ := turned.with(path, !now)
 			other.why = fmt.Sprintf("%s: %v", dotted(path), !now)
-			add(other, true)
+			add(other, true, "")
 		}
-		for _, path := range leaves(on.values, nil) {
-			for _, text := range t.alternatives[path[len(path)-1]] {
-				other, _ := on.with(path, text)
-				add(other, true)
+		for _, with := range []scenario{on, given} {
+			for _, path := range leaves(begin.values, nil) {
+				now, _, _ := unstructured.NestedFieldNoCopy(begin.values, path...)
+				texts := t.alternativesOf(path, now)
+				if len(texts) > 0 && !isType(path) { // something may be there with any but one
+					texts = append(texts, "given")
+				}
+				for _, text := range texts {
+					other, _ := with.with(path, text)
+					other.why = strings.TrimPrefix(fmt.Sprintf("%s and %s: %v", with.why, dotted(path), text), " and ")
+					add(other, true, text.(string))
+				}
 			}
 		}
 	}
@@ -123,14 +140,19 @@ func (t *trial) switched(begin scenario, paths [][]string, value any) scenario {
 // textsGiven is why a scenario has something that needs a text where there is none by default.
 const textsGiven = "texts for what is empty"
 
-// unsaid are the paths of all values that are empty, and may be a text, but of those that by their names are an API or a kind (apiVersionOverrides.ingress), of which not every text is one. No option
+// unsaid are the paths of all values that are empty, and may be a text, but of those that are an API or a kind (apiVersionOverrides.ingress), of which not every text is one. No option
 // turns on what a template makes only where one says something.
 func unsaid(values map[string]any) [][]string {
 	return slices.DeleteFunc(leaves(values, nil), func(path []string) bool {
 		value, _, _ := unstructured.NestedFieldNoCopy(values, path...)
-		name := strings.ToLower(strings.Join(path, "."))
-		return value != nil && value != "" || strings.Contains(name, "apiversion") || strings.HasSuffix(name, "kind")
+		return value != nil && value != "" || isType(path)
 	})
+}
+
+// isType is whether a value is an API or a kind by its name.
+func isType(path []string) bool {
+	name := strings.ToLower(strings.Join(path, "."))
+	return strings.Contains(name, "apiversion") || strings.HasSuffix(name, "kind")
 }
 
 // options are the paths of all values that are true or false.

@@ -18,7 +18,6 @@ var (
 	parseFunction  = regexp.MustCompile(`\b(must)?[fF]rom(Yaml|Json|Toml)`)
 	decodeFunction = regexp.MustCompile(`\bb(64|32)dec\b`)
 	loopFunction   = regexp.MustCompile(`\b(until|untilStep|seq)\b`)
-	comparison     = regexp.MustCompile(`\beq\s+\(?[^"(){}]*\.(\w+)[\s)]+"([^"]+)"`)
 	compares       = regexp.MustCompile(`\b(eq|ne|lt|le|gt|ge|has|hasKey|get|index|dict|list|contains|hasPrefix|hasSuffix|regexMatch|mustRegexMatch)\b`)
 	separator      = regexp.MustCompile("\\bsplit(?:n|List)?\\s+(?:\"([^\"]+)\"|`([^`]+)`)")
 	literal        = regexp.MustCompile("\"[^\"]*\"|`[^`]*`")
@@ -40,11 +39,11 @@ func sources(c *chart.Chart) (all []string) {
 		all = append(all, string(file.Data))
 	}
 	for _, file := range c.Files {
-		all = append(all, action.FindAllString(string(file.Data), -1)...)
+		all = append(all, strings.Join(action.FindAllString(string(file.Data), -1), ""))
 	}
 	walk(c.Values, nil, func(_ []string, value any, _ bool) {
 		text, _ := value.(string)
-		all = append(all, action.FindAllString(text, -1)...)
+		all = append(all, strings.Join(action.FindAllString(text, -1), ""))
 	})
 	return all
 }

@@ -134,18 +134,26 @@ func (i *inference) powerfulIn(other scenario, texts []setting) (powerful []sett
 	return powerful, reached
 }
 
-// allTurned leaves out those texts and names of objects that are powerful only with an option turned that is as it is in the scenarios: a template may write them there only while other options are
-// as they are.
+// allTurned leaves out those values that are powerful only with an option turned, or with a text that templates compare, that is as it is in the scenarios: a template may write
+// them there only while others are as they are. That may be a text that templates compare, too, so that these are not always marked.
 func (i *inference) allTurned(schema *apiextensionsv1.JSONSchemaProps) {
-	for _, path := range i.switches {
+	compared := slices.DeleteFunc(slices.Concat(i.texts, i.names), func(s setting) bool { return len(i.alternativesOf(s.path, nil)) == 0 })
+	for _, turn := range i.turns {
+		spared := [][]setting{{{path: turn.path}}}
+		if _, isText := turn.value.(string); isText {
+			spared = append(spared, append(compared, spared[0]...))
+		}
 		for n, s := range i.scenarios {
-			for _, value := range []bool{true, false} {
-				s, there := s.with(path, value)
-				if !there || reflect.DeepEqual(s.values, i.scenarios[n].values) || !i.reachesMarked(s) {
+			s, there := s.with(turn.path, turn.value)
+			if s.partly || !there || reflect.DeepEqual(s.values, i.scenarios[n].values) {
+				continue
+			}
+			for _, not := range spared {
+				if !i.reachesMarked(s, except(slices.Concat(i.texts, i.names, i.others), not)) {
 					continue
 				}
-				for _, settings := range []*[]setting{&i.texts, &i.names} {
-					powerful, reached := i.powerfulIn(s, *settings)
+				for _, settings := range []*[]setting{&i.texts, &i.names, &i.others} {
+					powerful, reached := i.powerfulIn(s, except(*settings, not))
 					for _, text := range powerful {
 						i.takeOut(schema, text, reached)
 					}
@@ -156,9 +164,9 @@ func (i *inference) allTurned(schema *apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-// reachesMarked is whether some text or name of an object may be powerful in a scenario: with marks in all of them, one is, or the chart can't be rendered.
-func (i *inference) reachesMarked(s scenario) bool {
-	s, _ = s.withAll(slices.Concat(i.texts, i.names), markText)
+// reachesMarked is whether one of some settings may be powerful in a scenario: with marks in all of them, one is, or the chart can't be rendered.
+func (i *inference) reachesMarked(s scenario, marked []setting) bool {
+	s, _ = s.withAll(marked, markText)
 	objects, err := i.render(s, true)
 	return err != nil || slices.ContainsFunc(places(objects), func(p place) bool { return reaches(p) != "" })
 }

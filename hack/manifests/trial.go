@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"helm.sh/helm/v3/pkg/chart"
@@ -29,7 +30,7 @@ type trial struct {
 	asked []string
 	// words are all that templates might take for the name of a value.
 	words []string
-	// alternatives are the texts that templates compare a value with, by the last part of its name: eq .Values.kind "DaemonSet".
+	// alternatives are the texts that templates compare a value with, by the last parts of its path: eq .Values.kind "DaemonSet".
 	alternatives map[string][]any
 	// compared are all texts, and limits the numbers, that templates compare anything with, or that are about such.
 	compared, limits []any
@@ -76,7 +77,7 @@ var (
 )
 
 func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
-	t, err := (&trial{chart: withoutCertificates(c), alternatives: map[string][]any{}, tests: entry.Tests, allow: entry.Allow, progress: &progress{told: time.Now()}, documents: &documents{}}).as(sampleRelease, entry)
+	t, err := (&trial{chart: withoutCertificates(c), tests: entry.Tests, allow: entry.Allow, progress: &progress{told: time.Now()}, documents: &documents{}}).as(sampleRelease, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -84,11 +85,6 @@ func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
 	for _, source := range all {
 		t.asked = append(t.asked, groups(askedAPI, source)...)
 		words.Insert(groups(fieldOf, source)...).Insert(groups(quotedName, source)...)
-		for _, match := range comparison.FindAllStringSubmatch(source, -1) {
-			if field, text := match[1], any(match[2]); !slices.Contains(t.alternatives[field], text) {
-				t.alternatives[field] = append(t.alternatives[field], text)
-			}
-		}
 		for _, match := range separator.FindAllStringSubmatch(source, -1) {
 			if separator := match[1] + match[2]; !slices.Contains(t.separators, separator) {
 				t.separators = append(t.separators, separator)
@@ -99,7 +95,7 @@ func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
 		t.decodesText = t.decodesText || decodeFunction.MatchString(source)
 		t.loops = t.loops || loopFunction.MatchString(source)
 	}
-	t.words = sets.List(words)
+	t.alternatives, t.words = alternativesIn(all), sets.List(words)
 	t.compared, t.limits = comparedIn(all, t.loops)
 	return t, nil
 }
@@ -164,6 +160,21 @@ func (t *trial) mentions(values map[string]any, path []string) bool {
 		}
 	}
 	return true
+}
+
+// alternativesOf a value, if it may be a text, are the texts that templates compare it with.
+func (t *trial) alternativesOf(path []string, value any) (texts []any) {
+	if _, isText := value.(string); !isText && value != nil {
+		return nil
+	}
+	for i := range path {
+		for _, text := range t.alternatives[strings.Join(path[i:], ".")] {
+			if !slices.Contains(texts, text) {
+				texts = append(texts, text)
+			}
+		}
+	}
+	return texts
 }
 
 // nameSubcharts gives those of a chart the names that Chart.yaml has for them (alias). Helm does so when it renders, and then leaves out those that are off.

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template/parse"
+)
+
+// comparing are the functions that compare a value with a text.
+var comparing = []string{"eq", "ne", "has", "hasPrefix", "hasSuffix", "contains"}
+
+// alternativesIn are the texts that templates compare values with, by the last parts of the paths of these: eq .Values.service.type "NodePort", or by a variable, or a template that writes the value.
+func alternativesIn(sources []string) map[string][]any {
+	c := comparisons{map[string][]string{}, map[string][]string{}}
+	for n, source := range sources {
+		trees := map[string]*parse.Tree{}
+		tree := parse.New(fmt.Sprint(n))
+		tree.Mode = parse.SkipFuncCheck
+		_, _ = tree.Parse(source, "", "", trees) // what is no template as a whole may be a part of one
+		for _, name := range slices.Sorted(maps.Keys(trees)) {
+			inspect(trees[name].Root, func(node parse.Node) { c.read(node, n, strconv.Quote(name)) })
+		}
+	}
+	all := map[string][]any{}
+	for _, name := range slices.Sorted(maps.Keys(c.with)) {
+		for _, path := range c.standsFor(name, nil) {
+			for _, text := range c.with[name] {
+				if isTemplate := c.of[strconv.Quote(text)] != nil; !isTemplate && !slices.Contains(all[path], any(text)) {
+					all[path] = append(all[path], text)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// comparisons are what templates compare with what. A value is there by the last parts of its path, a variable by its name and that of its file, a template by its name in quotes.
+type comparisons struct {
+	// with are the texts that each is compared with, of is what variables and templates are made of.
+	with, of map[string][]string
+}
+
+// read notes what a node in a template of a file makes and compares.
+func (c comparisons) read(node parse.Node, file int, template string) {
+	if action, ok := node.(*parse.ActionNode); ok && len(action.Pipe.Decl) == 0 {
+		written, _ := c.named(file, action.Pipe.Cmds)
+		c.of[template] = append(c.of[template], written...)
+	}
+	pipe, ok := node.(*parse.PipeNode)
+	if !ok {
+		return
+	}
+	for _, variable := range pipe.Decl {
+		made, _ := c.named(file, pipe.Cmds)
+		c.of[nameOf(variable, file)] = append(c.of[nameOf(variable, file)], made...)
+	}
+	for n, command := range pipe.Cmds {
+		if function, ok := command.Args[0].(*parse.IdentifierNode); ok && slices.Contains(comparing, function.Ident) {
+			names, texts := c.named(file, pipe.Cmds[:n+1])
+			for _, name := range names {
+				c.with[name] = append(c.with[name], texts...)
+			}
+		}
+	}
+}
+
+// named are the names and the texts in some commands.
+func (c comparisons) named(file int, commands []*parse.CommandNode) (names, texts []string) {
+	for _, command := range commands {
+		inspect(command, func(node parse.Node) {
+			if name := nameOf(node, file); name != "" {
+				names = append(names, name)
+			}
+			if text, ok := node.(*parse.StringNode); ok && text.Text != "" {
+				texts = append(texts, text.Text)
+			}
+		})
+	}
+	return names, texts
+}
+
+// standsFor are a name, and what that of a variable or a template is made of.
+func (c comparisons) standsFor(name string, known []string) []string {
+	if slices.Contains(known, name) {
+		return known
+	}
+	known = append(known, name)
+	for _, other := range c.of[name] {
+		known = c.standsFor(other, known)
+	}
+	return known
+}
+
+// nameOf is that by which a node in a file asks for a value, a variable or a template, empty if it does for none.
+func nameOf(node parse.Node, file int) string {
+	var parts []string
+	switch node := node.(type) {
+	case *parse.FieldNode:
+		parts = node.Ident
+	case *parse.ChainNode:
+		parts = node.Field
+	case *parse.VariableNode:
+		if len(node.Ident) == 1 {
+			return fmt.Sprint(node.Ident[0], " ", file)
+		}
+		parts = node.Ident[1:]
+	case *parse.StringNode: // include "NAME"
+		return node.Quoted
+	}
+	return strings.Join(parts[slices.Index(parts, "Values")+1:], ".")
+}
+
+// inspect visits a node and all that are in it.
+func inspect(node parse.Node, visit func(parse.Node)) {
+	visit(node)
+	branch := func(b *parse.BranchNode) {
+		inspect(b.Pipe, visit)
+		inspect(b.List, visit)
+		if b.ElseList != nil {
+			inspect(b.ElseList, visit)
+		}
+	}
+	switch node := node.(type) {
+	case *parse.ListNode:
+		for _, in := range node.Nodes {
+			inspect(in, visit)
+		}
+	case *parse.ActionNode:
+		inspect(node.Pipe, visit)
+	case *parse.IfNode:
+		branch(&node.BranchNode)
+	case *parse.WithNode:
+		branch(&node.BranchNode)
+	case *parse.RangeNode:
+		branch(&node.BranchNode)
+	case *parse.TemplateNode:
+		if node.Pipe != nil {
+			inspect(node.Pipe, visit)
+		}
+	case *parse.PipeNode:
+		for _, in := range node.Cmds {
+			inspect(in, visit)
+		}
+	case *parse.CommandNode:
+		for _, in := range node.Args {
+			inspect(in, visit)
+		}
+	case *parse.ChainNode:
+		inspect(node.Node, visit)
+	}
+}
