@@ -98,8 +98,8 @@ func (t *trial) singles(begin scenario) []scenario {
 	for _, path := range leaves(begin.values, nil) {
 		now, _, _ := unstructured.NestedFieldNoCopy(begin.values, path...)
 		var others []any
-		if now, isOption := now.(bool); isOption {
-			others = []any{!now}
+		if on, isOption := now.(bool); isOption {
+			others = []any{!on}
 		} else {
 			others = t.alternativesOf(path, now)
 		}

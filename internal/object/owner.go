@@ -33,8 +33,8 @@ const (
 	// managedByValue is the value of managedByLabel.
 	managedByValue = "welcome-operator"
 
-	// HelmLabel, with the value Helm, and the annotations with the prefix below are how Helm knows the objects
-	// of a release (helm.sh/helm/v3 pkg/action/validate.go).
+	// HelmLabel has the value Helm on all objects of a release. By it, and by the annotations with the prefix
+	// below, Helm knows them (helm.sh/helm/v3 pkg/action/validate.go).
 	HelmLabel       = "app.kubernetes.io/managed-by"
 	helmAnnotations = "meta.helm.sh/"
 	// ReleaseName is Helm's annotation with the name of the release.
