@@ -162,7 +162,7 @@ func (r *helmRecords) mayRemove(ctx context.Context) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("the records of the Helm release are to be deleted in the end, and may not be: %w", err)
+		return fmt.Errorf("find out whether the records of the Helm release may be deleted in the end: %w", err)
 	}
 	return nil
 }
