@@ -400,7 +400,7 @@ func (a *adoption) wayBack(ctx context.Context) (string, error) {
 // first.
 func (a *adoption) awaitReady(ctx context.Context) error {
 	return a.await(ctx, a.wait, func(ctx context.Context) (string, bool, error) {
-		if err := a.again(ctx, a.obj); err != nil {
+		if err := a.reread(ctx, a.obj); err != nil {
 			return "", false, err
 		}
 		r := reportOf(a.obj)

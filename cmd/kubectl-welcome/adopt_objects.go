@@ -39,10 +39,10 @@ func namesOf(objects []*unstructured.Unstructured) string {
 	return strings.Join(names, ", ")
 }
 
-// ofRelease says why an object must not be given to a custom resource, as the rest of a sentence that begins
+// whyNotOfRelease says why an object must not be given to a custom resource, as the rest of a sentence that begins
 // with the object; it is empty if nothing speaks against it. The object must have Helm's marks of the
 // release, and no owner. Where an earlier adoption was undone, the marks name the custom resource instead.
-func ofRelease(live *unstructured.Unstructured, release string, to *unstructured.Unstructured) string {
+func whyNotOfRelease(live *unstructured.Unstructured, release string, to *unstructured.Unstructured) string {
 	annotations := live.GetAnnotations()
 	switch {
 	case live.GetLabels()[object.HelmLabel] != "Helm" || annotations[object.ReleaseNamespace] != to.GetNamespace() ||
@@ -72,7 +72,7 @@ func asGiven(release string, owner *unstructured.Unstructured, objects []*unstru
 			}
 			live := &unstructured.Unstructured{}
 			isOf := func(obj *unstructured.Unstructured) bool { return isSame(obj, live) }
-			if live.UnmarshalJSON(text) == nil && slices.ContainsFunc(objects, isOf) && live.GetNamespace() == owner.GetNamespace() && ofRelease(live, release, owner) == "" {
+			if live.UnmarshalJSON(text) == nil && slices.ContainsFunc(objects, isOf) && live.GetNamespace() == owner.GetNamespace() && whyNotOfRelease(live, release, owner) == "" {
 				giveTo(live, owner)
 				if text, err = live.MarshalJSON(); err != nil {
 					return nil, err
@@ -269,7 +269,7 @@ func (a *adoption) give(ctx context.Context, obj *unstructured.Unstructured) err
 		if live == nil || live.GetUID() != obj.GetUID() {
 			return errors.New("it was deleted")
 		}
-		if why := ofRelease(live, a.name, a.obj); why != "" {
+		if why := whyNotOfRelease(live, a.name, a.obj); why != "" {
 			return errors.New(why)
 		}
 		if object.IsGiven(live, a.obj) {

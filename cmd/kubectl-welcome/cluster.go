@@ -19,9 +19,9 @@ type cluster struct {
 	flags *genericclioptions.ConfigFlags
 	// client uses the caller's rights, and reads without a cache.
 	client func() (client.Client, error)
-	// anew guards that kubectl's cache of the cluster's kinds, which lasts for hours on disk, is refreshed
+	// refreshed guards that kubectl's cache of the cluster's kinds, which lasts for hours on disk, is refreshed
 	// once.
-	anew sync.Once
+	refreshed sync.Once
 }
 
 func newCluster(streams genericiooptions.IOStreams) *cluster {

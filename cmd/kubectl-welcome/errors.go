@@ -36,5 +36,5 @@ func isOutage(err error) bool {
 	return errors.As(err, &ofURL) || errors.As(err, &ofNet) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// passes is whether an error is temporary, for example while an API server is replaced.
-func passes(err error) bool { return isForNow(err) || isOutage(err) }
+// isTemporary is whether a retry may succeed, for example while an API server is replaced.
+func isTemporary(err error) bool { return isForNow(err) || isOutage(err) }

@@ -116,7 +116,7 @@ func (c *cluster) pause(ctx context.Context, obj *unstructured.Unstructured, pau
 // awaitPaused waits until the operator says that it leaves obj alone or, after a resume, that obj is Ready.
 func (c *cluster) awaitPaused(ctx context.Context, w waiting, obj *unstructured.Unstructured, pause bool) error {
 	return c.await(ctx, w, func(ctx context.Context) (string, bool, error) {
-		if err := c.again(ctx, obj); apierrors.IsNotFound(err) {
+		if err := c.reread(ctx, obj); apierrors.IsNotFound(err) {
 			return "", true, nil // deletions go through
 		} else if err != nil {
 			return "", false, err

@@ -65,7 +65,7 @@ kubectl welcome reconcile hello --force --wait`),
 func (c *cluster) awaitReconciled(ctx context.Context, w waiting, obj *unstructured.Unstructured, value string) error {
 	var answer *metav1.Condition
 	err := c.await(ctx, w, func(ctx context.Context) (string, bool, error) {
-		if err := c.again(ctx, obj); err != nil {
+		if err := c.reread(ctx, obj); err != nil {
 			return "", false, err
 		}
 		s := status.Of(obj)

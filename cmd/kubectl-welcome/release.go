@@ -90,7 +90,7 @@ func (c *cluster) release(ctx context.Context, o releaseOptions, arg string) err
 		_, name := cutName(arg)
 		obj.SetNamespace(namespace)
 		obj.SetName(name)
-		released, _, listErr := c.handed(ctx, secrets, obj)
+		released, _, listErr := c.handedOver(ctx, secrets, obj)
 		if listErr != nil {
 			return listErr
 		}
@@ -101,7 +101,7 @@ func (c *cluster) release(ctx context.Context, o releaseOptions, arg string) err
 	case err != nil:
 		return err
 	default:
-		if err := c.hand(ctx, o, secrets, obj); err != nil {
+		if err := c.handOver(ctx, o, secrets, obj); err != nil {
 			return err
 		}
 	}
@@ -115,10 +115,10 @@ func (c *cluster) release(ctx context.Context, o releaseOptions, arg string) err
 	return nil
 }
 
-// handed is the record that an earlier run has made of a custom resource, nil if there is none, and the
+// handedOver is the record that an earlier run has made of a custom resource, nil if there is none, and the
 // highest revision of the other records of that name. If the custom resource is gone, its UID is not known,
 // and there may be only one such record.
-func (c *cluster) handed(ctx context.Context, secrets corev1client.SecretInterface, obj *unstructured.Unstructured) (*corev1.Secret, int, error) {
+func (c *cluster) handedOver(ctx context.Context, secrets corev1client.SecretInterface, obj *unstructured.Unstructured) (*corev1.Secret, int, error) {
 	list, err := secrets.List(ctx, metav1.ListOptions{LabelSelector: "owner=helm,name=" + obj.GetName()})
 	if err != nil {
 		return nil, 0, fmt.Errorf("look for Helm releases of that name: %w", err)
@@ -140,10 +140,10 @@ func (c *cluster) handed(ctx context.Context, secrets corev1client.SecretInterfa
 	return found, highest, nil
 }
 
-// hand writes Helm's record, and deletes the custom resource without its objects.
-func (c *cluster) hand(ctx context.Context, o releaseOptions, secrets corev1client.SecretInterface, obj *unstructured.Unstructured) error {
+// handOver writes Helm's record, and deletes the custom resource without its objects.
+func (c *cluster) handOver(ctx context.Context, o releaseOptions, secrets corev1client.SecretInterface, obj *unstructured.Unstructured) error {
 	orphaned := obj.GetDeletionTimestamp() != nil && controllerutil.ContainsFinalizer(obj, metav1.FinalizerOrphanDependents)
-	existing, _, err := c.handed(ctx, secrets, obj)
+	existing, _, err := c.handedOver(ctx, secrets, obj)
 	if err != nil {
 		return err
 	}
@@ -178,13 +178,13 @@ func (c *cluster) hand(ctx context.Context, o releaseOptions, secrets corev1clie
 		if _, err := c.pause(ctx, obj, true); err != nil {
 			return err
 		}
-		if err := c.handPaused(ctx, o, secrets, obj); err != nil {
+		if err := c.handOverPaused(ctx, o, secrets, obj); err != nil {
 			return fmt.Errorf("%w\n%s is paused. To go on, run it again. To go back: kubectl welcome resume %s", err, label(obj), typed(obj))
 		}
 	}
 	return c.await(ctx, o.wait, func(ctx context.Context) (string, bool, error) {
 		now := obj.DeepCopy()
-		if err := c.again(ctx, now); err != nil {
+		if err := c.reread(ctx, now); err != nil {
 			return "", apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 		}
 		if now.GetUID() != obj.GetUID() {
@@ -234,8 +234,8 @@ func recorded(secret *corev1.Secret) (*helmrelease.Release, []*unstructured.Unst
 	return rel, objects, err
 }
 
-// handPaused does what comes between the pause and the deletion.
-func (c *cluster) handPaused(ctx context.Context, o releaseOptions, secrets corev1client.SecretInterface, obj *unstructured.Unstructured) error {
+// handOverPaused does what comes between the pause and the deletion.
+func (c *cluster) handOverPaused(ctx context.Context, o releaseOptions, secrets corev1client.SecretInterface, obj *unstructured.Unstructured) error {
 	if err := c.awaitPaused(ctx, o.wait, obj, true); err != nil {
 		return fmt.Errorf("the operator does not say that it has paused %s: %w", label(obj), err)
 	}
@@ -334,7 +334,7 @@ func (c *cluster) recordFor(ctx context.Context, o releaseOptions, secrets corev
 			return err
 		}
 	}
-	existing, highest, err := c.handed(ctx, secrets, obj)
+	existing, highest, err := c.handedOver(ctx, secrets, obj)
 	if err != nil {
 		return err
 	}
@@ -364,7 +364,7 @@ func (c *cluster) recordFor(ctx context.Context, o releaseOptions, secrets corev
 // finish removes the operator's marks from the objects of a release, and the label of this command from its
 // record. The record may be forged.
 func (c *cluster) finish(ctx context.Context, secrets corev1client.SecretInterface, owner *unstructured.Unstructured) (*helmrelease.Release, string, error) {
-	secret, _, err := c.handed(ctx, secrets, owner)
+	secret, _, err := c.handedOver(ctx, secrets, owner)
 	if err != nil {
 		return nil, "", err
 	}

@@ -118,7 +118,7 @@ func (c *cluster) awaitRollout(ctx context.Context, w waiting, workload *unstruc
 		return err
 	}
 	return c.await(ctx, w, func(ctx context.Context) (string, bool, error) {
-		if err := c.again(ctx, workload); err != nil {
+		if err := c.reread(ctx, workload); err != nil {
 			return "", false, err
 		}
 		step, done, err := viewer.Status(workload, 0)

@@ -258,7 +258,7 @@ func (c *cluster) served(ctx context.Context) ([]*meta.RESTMapping, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.anew.Do(func() { meta.MaybeResetRESTMapper(mapper) })
+	c.refreshed.Do(func() { meta.MaybeResetRESTMapper(mapper) })
 	resources, _ := restmapper.NewDiscoveryCategoryExpanderWithContext(discovery.ToDiscoveryInterfaceWithContext(known)).ExpandWithContext(ctx, object.Category)
 	var kinds []*meta.RESTMapping
 	for _, resource := range resources {

@@ -140,7 +140,7 @@ func (c *cluster) watchStatus(ctx context.Context, s selection, args []string, o
 		}
 		some := isUnlisted(err)
 		// A named custom resource that does not exist will never become Ready.
-		if err != nil && (!some && before == "" || !passes(err) && (!some || s.isNamed(args))) {
+		if err != nil && (!some && before == "" || !isTemporary(err) && (!some || s.isNamed(args))) {
 			return err
 		}
 		if text != "" && text != before {

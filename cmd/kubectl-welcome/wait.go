@@ -33,7 +33,7 @@ func (c *cluster) await(ctx context.Context, w waiting, check func(context.Conte
 		step, done, err := check(ctx)
 		if ctx.Err() != nil {
 			err = ctx.Err()
-		} else if err != nil && passes(err) {
+		} else if err != nil && isTemporary(err) {
 			step, done, err = "Waiting for the API server: "+err.Error(), false, nil
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
@@ -56,8 +56,8 @@ func (c *cluster) await(ctx context.Context, w waiting, check func(context.Conte
 	}
 }
 
-// again reads an object anew.
-func (c *cluster) again(ctx context.Context, obj *unstructured.Unstructured) error {
+// reread reads an object anew.
+func (c *cluster) reread(ctx context.Context, obj *unstructured.Unstructured) error {
 	api, err := c.client()
 	if err != nil {
 		return err
