@@ -301,7 +301,7 @@ func (r *resources) collectUnserved(ctx context.Context, out chan<- prometheus.M
 		}
 	})
 	counts := map[string]float64{"unclaimed": 0, "deleted": 0, "lapsed": 0}
-	lapsed := map[string]bool{r.operator: false} // its own are let go by itself, once it is done with them
+	lapsed := map[string]bool{r.operator: false} // this operator lets go itself of what it no longer selects
 	for group, count := range groups {
 		if _, known := lapsed[group.operator]; group.operator != "" && !known {
 			lapsed[group.operator] = r.hasLapsed(ctx, group.operator)
