@@ -23,7 +23,7 @@ type lag struct {
 	what []string
 }
 
-// of has login go through a proxy that holds it up.
+// of makes login go through a proxy that delays it.
 func (l *lag) of(s *scene, login *rest.Config) {
 	s.Helper()
 	s.through(login, func(forward *httputil.ReverseProxy) http.Handler {

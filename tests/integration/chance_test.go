@@ -41,7 +41,8 @@ func (s *scene) generated(key string) string {
 	return config.Data[key]
 }
 
-// killBeforeTheLastStatus kills the operator when it has done what ask asks for, and is about to say so.
+// killBeforeTheLastStatus kills the operator when it has done what ask asks for, before it can write so into
+// the status.
 func (s *scene) killBeforeTheLastStatus(operator *process, ask func()) {
 	s.Helper()
 	asked, letGo := s.holdDeployments()
@@ -54,7 +55,7 @@ func (s *scene) killBeforeTheLastStatus(operator *process, ask func()) {
 	statusLetGo()
 }
 
-// isRevision fails if hello has other revisions than those up to that one.
+// isRevision fails unless hello has exactly the revisions up to that one.
 func (s *scene) isRevision(revision int) {
 	s.Helper()
 	s.must(s.hasRecords("hello", revision))
@@ -385,7 +386,7 @@ metadata: {name: {{ .Release.Name }}-labelled, labels: {lucky: '{{ if lt (now | 
 	s.awaitDeployed("hello")
 }
 
-// begun is what the status of the Welcome hello tells of an action that was not brought to its end.
+// begun is what the status of the Welcome hello says of an action that did not complete.
 func (s *scene) begun() string {
 	s.Helper()
 	begun, _, _ := unstructured.NestedString(s.welcome("hello").Object, "status", "begun")

@@ -22,7 +22,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// watchesWithMore is watches.yaml with a chart that has more in it.
+// watchesWithMore is watches.yaml with a chart that has an additional manifest.
 func watchesWithMore(t *testing.T, manifest string) string {
 	t.Helper()
 	const before = "apiVersion: apps/v1"
@@ -107,7 +107,8 @@ kind: ConfigMap
 metadata: {name: {{ $.Release.Name }}-{{ $i }}}
 {{- end }}`
 
-// expire has the Job of the Welcome hello come to its end, and Kubernetes delete it, and waits until that is known.
+// expire completes the Job of the Welcome hello, deletes it as Kubernetes does, and waits until the operator
+// knows.
 func (s *scene) expire(operator *process) *batchv1.Job {
 	s.Helper()
 	job := &batchv1.Job{}

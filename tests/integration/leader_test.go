@@ -57,7 +57,7 @@ func TestLeaderElection(t *testing.T) {
 	}
 }
 
-// leaseHolder is who holds the operator's lease.
+// leaseHolder is the holder of the operator's lease.
 func (s *scene) leaseHolder() (string, error) {
 	lease := &coordinationv1.Lease{}
 	if err := env.Client.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: kit.Lease}, lease); err != nil {

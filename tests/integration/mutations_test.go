@@ -82,7 +82,7 @@ type mutation struct {
 
 func (m mutation) String() string { return m.how + " /" + strings.Join(m.path, "/") }
 
-// in changes an object.
+// in applies the mutation to an object.
 func (m mutation) in(object *unstructured.Unstructured, random *rand.Rand) {
 	object.Object = edited(object.Object, m.path, func(value any) (any, bool) { return m.do(value, random) }).(map[string]any)
 }
@@ -118,8 +118,8 @@ func edited(content any, path []string, edit func(any) (any, bool)) any {
 	return content
 }
 
-// mutations lists what may be done to value, which is at path and has a schema: each field that is there is changed, removed,
-// reordered and renamed, and each that may be is added.
+// mutations lists what may be done to value, which is at path and has a schema: each field that exists is
+// changed, removed, reordered and renamed, and each possible other one is added.
 func (all schemas) mutations(schema map[string]any, value any, path ...string) []mutation {
 	var list []mutation
 	add := func(how string, do func(any, *rand.Rand) (any, bool), path ...string) {
