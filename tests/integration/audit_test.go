@@ -7,7 +7,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/controlplane"
 )
 
-// recording is a place in the audit log.
+// recording begins at a position in the audit log.
 type recording struct {
 	*scene
 	from controlplane.Mark

@@ -22,7 +22,8 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// withPassword is a chart that makes a password at each rendering, and starts its pods anew when that changes.
+// withPassword is a chart that generates a password at each rendering, and replaces its pods when that
+// changes.
 const withPassword = `
 {{- $password := randAlphaNum 16 }}
 apiVersion: v1
@@ -416,7 +417,7 @@ func TestChanceWithoutARecord(t *testing.T) {
 	s.isRevision(2)
 }
 
-// withLookups is a chart that reads a ConfigMap of somebody else, and its own, whose password it keeps.
+// withLookups is a chart that looks up a ConfigMap of somebody else, and its own, whose password it keeps.
 const withLookups = `
 {{- $settings := lookup "v1" "ConfigMap" .Release.Namespace "settings" }}
 {{- $own := lookup "v1" "ConfigMap" .Release.Namespace (printf "%s-generated" .Release.Name) }}

@@ -86,7 +86,7 @@ spec:
 	}
 }
 
-// expiringJob is one that Kubernetes deletes when it is done.
+// expiringJob is a Job that Kubernetes deletes when it is done.
 const expiringJob = `
 apiVersion: batch/v1
 kind: Job
@@ -98,7 +98,7 @@ spec:
       restartPolicy: Never
       containers: [{name: once, image: "example.com/once:{{ .Values.replicas }}"}]`
 
-// manyMore are more objects than the status of a release can tell of.
+// manyMore are more objects than the status of a release can list.
 const manyMore = `
 {{- range $i := until 300 }}
 ---

@@ -33,7 +33,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
 
-// publishing has an operator publish what it was started with, as it does in a cluster.
+// publishing makes an operator publish its configuration, as it does in a cluster.
 var publishing = []string{"--leader-election-namespace=" + operatorNamespace}
 
 const published = "welcome-operator.webapp.demo.welcome.domain"

@@ -23,17 +23,18 @@ import (
 )
 
 const (
-	// operatorNamespace and operatorAccount are what config/rbac calls them before kustomize gives them their final names.
+	// operatorNamespace and operatorAccount are the names in config/rbac, before kustomize sets the final
+	// ones.
 	operatorNamespace = "system"
 	operatorAccount   = "controller-manager"
-	// image is what RELATED_IMAGE_WELCOME says.
+	// image is the value of RELATED_IMAGE_WELCOME.
 	image = "demo.welcome.domain/welcome:integration"
 )
 
 // env is what all tests share.
 var env struct {
 	*controlplane.ControlPlane
-	binary string // the operator
+	binary string // the operator's program
 }
 
 var ctx = context.Background()

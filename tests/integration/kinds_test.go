@@ -24,7 +24,8 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// kindsGroup has the kinds that tests serve beside Welcomes. Each test has kinds of its own: a CRD takes a while to go.
+// kindsGroup is the API group of the kinds that tests serve beside Welcomes. Each test has kinds of its own,
+// because the deletion of a CRD takes a while.
 const kindsGroup = "kinds.example.com"
 
 // serveKind creates a CRD whose custom resources may have any fields.

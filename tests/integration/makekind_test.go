@@ -40,7 +40,7 @@ func inCopyOfRepository(s *scene) string {
 	return dir
 }
 
-// manifestsBinary is what make manifests and make kind run, built when the first test needs it.
+// manifestsBinary is the program of make manifests and make kind, built when the first test needs it.
 var manifestsBinary = sync.OnceValues(func() (string, error) {
 	program := filepath.Join(env.Dir, "manifests")
 	return program, kit.Build(program, "hack/manifests")

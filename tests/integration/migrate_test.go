@@ -28,7 +28,8 @@ import (
 // movers is how many custom resources move from each stock operator, under load.
 var movers = flag.Int("movers", 4, "custom resources in each migration")
 
-// stockOperators are those of operator-sdk and helm-operator-plugins: arguments, and the settings of an entry by which they watch what they have made.
+// stockOperators are those of operator-sdk and helm-operator-plugins: their arguments, and the settings of an
+// entry by which they watch the objects that they have created.
 var stockOperators = map[string]struct {
 	program, settings, finalizer string
 }{

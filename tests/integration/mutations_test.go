@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// schemas is what the API server says of its types, by their names.
+// schemas are the API server's OpenAPI schemas, by the names of the types.
 type schemas map[string]any
 
 // readSchemas reads the OpenAPI documents of group versions.
@@ -73,7 +73,7 @@ func child(of any, name string) any {
 	return fields[name]
 }
 
-// mutation is what somebody does to one field of an object.
+// mutation is a change of one field of an object.
 type mutation struct {
 	path []string
 	how  string
@@ -225,7 +225,7 @@ func (all schemas) renamed(list map[string]any, element any, random *rand.Rand) 
 	return fields
 }
 
-// samples are values of fields for which any text would not do, or would meet nothing.
+// samples are values of fields in which an arbitrary text would be refused, or would have no effect.
 var samples = map[string][]any{
 	"ip": {"192.0.2.77"}, "cidr": {"198.51.100.0/24"}, "clusterIP": {"None", "10.0.77.1"}, "nameservers": {"192.0.2.99"},
 	"mountPath": {"/added", "/config"}, "path": {"/added", "added", "a"}, "name": {"scratch", "config", "main", "added", "http", "NUMBER", "a"},

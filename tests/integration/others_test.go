@@ -19,7 +19,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
 
-// takeover is how long it may take until another operator does the work of one that is gone.
+// takeover is how long it may take until another operator takes over from one that is gone.
 const takeover = time.Minute
 
 // Of two installations that watch the same namespace one works, and the other one stands back and says so. When the first freezes, or dies, the

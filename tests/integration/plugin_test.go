@@ -39,7 +39,7 @@ var pluginBinary = sync.OnceValues(func() (string, error) {
 	return program, kit.Build(program, "cmd/kubectl-welcome")
 })
 
-// said is what a run of the plugin printed, results and the rest, and its exit code.
+// said is the output of a run of the plugin, and its exit code.
 type said struct {
 	out, notes string
 	code       int

@@ -27,18 +27,18 @@ import (
 // settings are the settings of an operator process. The zero value is the operator as it is deployed.
 type settings struct {
 	namespaces []string // of WATCH_NAMESPACE
-	watches    string   // text of watches.yaml
-	account    string   // ServiceAccount in the operator's namespace
+	watches    string   // the text of watches.yaml
+	account    string   // a ServiceAccount in the operator's namespace
 	args       []string
-	program    string                   // that runs the operator, if it is not run as it is
-	env        []string                 // more of it
-	through    func(login *rest.Config) // changes the way to the API server
+	program    string                   // runs the operator, if that is not run directly
+	env        []string                 // additional environment variables
+	through    func(login *rest.Config) // changes the connection to the API server
 }
 
 // process is a running operator.
 type process struct {
 	*controlplane.Operator
-	credential string // by which the audit log knows it
+	credential string // its ID in the audit log
 }
 
 var processes atomic.Int32

@@ -44,7 +44,7 @@ type scene struct {
 	*testing.T
 	namespace string
 	operators []*process
-	givenUp   chan struct{} // of what the webhook of hold holds, what the API server no longer waits for
+	givenUp   chan struct{} // receives when the API server gives up a request that the webhook of hold holds
 }
 
 // newScene begins a test. A test that mostly waits, with operators of its own, calls t.Parallel(): it runs

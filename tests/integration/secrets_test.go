@@ -32,7 +32,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// withSecret is a chart whose pods have a password from a Secret, which the chart makes once and keeps.
+// withSecret is a chart whose pods have a password from a Secret, which the chart generates once and keeps.
 const withSecret = `
 {{- $own := lookup "v1" "Secret" .Release.Namespace (printf "%s-auth" .Release.Name) }}
 apiVersion: v1
@@ -44,7 +44,7 @@ stringData:
 
 const secrets = "  secrets: true\n"
 
-// logAll has the operator log whatever it can.
+// logAll sets the highest log level of the operator.
 var logAll = []string{"--zap-log-level=10"}
 
 // watchesWithSecret is watches.yaml with a chart that has an additional manifest, and whose pods have

@@ -19,7 +19,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// shardLabel is by which config/shards divides.
+// shardLabel is the label by which config/shards divides custom resources.
 const shardLabel = kit.Group + "/shard"
 
 func ofShard(name string) kit.Edit { return kit.Label(shardLabel, name) }

@@ -60,7 +60,7 @@ func TestReadyIsNeverEarly(t *testing.T) {
 	t.Logf("%d edits: Ready was never True before the pods were ready", edits)
 }
 
-// readyClaims are the generations that a Welcome said to be ready.
+// readyClaims are the generations for which a Welcome has said that it is Ready.
 type readyClaims struct {
 	mu      sync.Mutex
 	allowed int64 // the newest generation that has ready pods

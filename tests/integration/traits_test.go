@@ -79,7 +79,7 @@ func (c *triedChart) records() []corev1.ConfigMap {
 
 func chartKind(i int) string { return fmt.Sprintf("Trait%c%c", 'a'+i/26, 'a'+i%26) }
 
-// triedChart is a chart behind a kind, and a custom resource in a namespace.
+// triedChart is a chart that is served as a kind, and a custom resource of that.
 type triedChart struct {
 	*scene
 	kind     string
