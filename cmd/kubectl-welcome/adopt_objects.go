@@ -39,9 +39,9 @@ func namesOf(objects []*unstructured.Unstructured) string {
 	return strings.Join(names, ", ")
 }
 
-// whyNotOfRelease says why an object must not be given to a custom resource, as the rest of a sentence that begins
-// with the object; it is empty if nothing speaks against it. The object must have Helm's marks of the
-// release, and no owner. Where an earlier adoption was undone, the marks name the custom resource instead.
+// whyNotOfRelease says why an object must not be given to a custom resource, in words that begin with "it";
+// it is empty if nothing speaks against it. The object must have Helm's marks of the release, and no owner.
+// Where an earlier adoption was undone, the marks name the custom resource instead.
 func whyNotOfRelease(live *unstructured.Unstructured, release string, to *unstructured.Unstructured) string {
 	annotations := live.GetAnnotations()
 	switch {

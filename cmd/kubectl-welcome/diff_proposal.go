@@ -125,8 +125,8 @@ func (c *cluster) applied(ctx context.Context, wanted *unstructured.Unstructured
 	}}, nil
 }
 
-// applyPatch is the patch that kubectl apply sends: it sets what wanted has, and removes what wanted no longer has
-// since it was applied last.
+// applyPatch is the patch that kubectl apply sends: it sets what wanted has, and removes what wanted no
+// longer has since it was applied last.
 func applyPatch(live, wanted *unstructured.Unstructured) ([]byte, error) {
 	wanted = wanted.DeepCopy()
 	delete(wanted.Object, "status")

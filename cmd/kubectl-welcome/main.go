@@ -32,7 +32,7 @@ func main() {
 	os.Exit(codeOf(NewCmdWelcome(streams).ExecuteContext(ctx), streams))
 }
 
-// exitError ends the plugin with an exit code other than 1, which means an error of any command.
+// exitError ends the plugin with an exit code of its own. Any other error ends it with 1.
 type exitError struct {
 	code int
 	// err is nil if all was printed already.
