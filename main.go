@@ -24,7 +24,7 @@ func main() {
 		err = operator.Run(ctrl.SetupSignalHandler(), options)
 	}
 	if err != nil && !errors.Is(err, pflag.ErrHelp) {
-		// One line, whatever a parser of YAML has to say.
+		// An error of the YAML parser has several lines; print one.
 		fmt.Fprintln(os.Stderr, "welcome-operator:", strings.Join(strings.Fields(err.Error()), " "))
 		os.Exit(1)
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// config is what the environment of the container says.
+// config is the configuration, from the container's environment variables.
 type config struct {
 	port     int
 	logLevel slog.Level

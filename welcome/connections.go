@@ -11,33 +11,35 @@ import (
 )
 
 const (
-	// maxConnections at a time. Each takes up to 60 KiB, and as much as receiveBuffer and sendBuffer of the kernel's: it is
-	// less than what the chart gives a pod, whatever the clients do.
+	// maxConnections bounds the open connections. Each takes up to 60 KiB, and receiveBuffer and sendBuffer
+	// in the kernel. All together stay below the memory limit that the chart sets, whatever the clients do.
 	maxConnections = 512
-	// receiveBuffer and sendBuffer are half of what the kernel then keeps, and counts as the pod's. A request and an answer fit in.
+	// receiveBuffer and sendBuffer are half of what the kernel allocates, and charges to the pod. A request
+	// and an answer fit in.
 	receiveBuffer, sendBuffer = 8 << 10, 8 << 10
-	// memoryTarget is from where on garbage is collected more often.
+	// memoryTarget is the heap size from which garbage is collected more often.
 	memoryTarget = 40 << 20
-	// grace is what a connection gets at least, from its last change on. Where it is the server that is slow, because what
-	// the client has sent is not read yet, it is patience.
+	// grace is how long a connection is safe after its last change. If the client has sent something that the
+	// server has not read yet, the server is the slow one, and the connection is safe for patience.
 	grace, patience = 50 * time.Millisecond, 2 * time.Second
-	// pause is how long not to look for one to close, if there was none.
+	// pause is how long to wait after no connection could be closed.
 	pause = 10 * time.Millisecond
 )
 
-// connections keeps them few, whoever opens them. A new one is always let in: what goes is the one to which nothing has happened
-// for longest, be it idle, slow to send or slow to read. Were it the new ones that have to wait, whoever holds connections
-// and does nothing would shut out everybody, the kubelet's probes included.
+// connections bounds the open connections. A new one is always let in; in exchange, the one is closed that
+// has not changed for longest, whether it is idle, slow to send or slow to read. If new ones had to wait
+// instead, anybody who holds connections and does nothing would shut out everybody, including the kubelet's
+// probes.
 type connections struct {
-	left chan struct{} // holds one element when one was closed
+	left chan struct{} // holds one element after a connection was closed
 
 	mu    sync.Mutex
 	open  int
-	order list.List // of *lasting, the one that changed last at the end
+	order list.List // of *lasting; the one that changed last is at the end
 	at    map[net.Conn]*list.Element
 }
 
-// lasting is a connection, and when its state changed.
+// lasting is a connection with the time of its last change of state.
 type lasting struct {
 	conn  net.Conn
 	since time.Time
@@ -47,7 +49,7 @@ func newConnections() *connections {
 	return &connections{left: make(chan struct{}, 1), at: map[net.Conn]*list.Element{}}
 }
 
-// changed is told by the server of each change of state.
+// changed is called by the server at each change of state.
 func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,7 +64,7 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 		case c.left <- struct{}{}:
 		default:
 		}
-	case element != nil: // it was not told to go
+	case element != nil: // it was not closed by closeLongest
 		element.Value.(*lasting).since = time.Now()
 		c.order.MoveToBack(element)
 	}
@@ -75,7 +77,7 @@ func (c *connections) remove(conn net.Conn) {
 	}
 }
 
-// makeRoom returns when there is room for one more.
+// makeRoom waits until there is room for one more connection.
 func (c *connections) makeRoom() {
 	for next := (time.Time{}); c.count() >= maxConnections; {
 		if now := time.Now(); now.After(next) && !c.closeLongest() {
@@ -95,7 +97,8 @@ func (c *connections) count() int {
 	return c.open
 }
 
-// closeLongest closes the connection that has not changed for longest, of those that have had their time, if there is one.
+// closeLongest closes the connection that has not changed for longest, among those whose time is up, if there
+// is one.
 func (c *connections) closeLongest() (closed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -103,7 +106,7 @@ func (c *connections) closeLongest() (closed bool) {
 		one := element.Value.(*lasting)
 		age := time.Since(one.since)
 		if age < grace {
-			break // as are all that follow
+			break // the rest is younger
 		}
 		if age >= patience || !unread(one.conn) {
 			c.remove(one.conn)
@@ -149,14 +152,16 @@ func (b bounded) Accept() (net.Conn, error) {
 	return conn, nil
 }
 
-// hasty is a connection that does not linger in a crowd. After a request that is not read to its end, net/http shuts down its side and
-// keeps the connection for half a second, lest the client does not get to read the refusal. Enough of these would hold up everybody.
+// hasty is a connection that does not linger when there are many. If a request is not read to its end,
+// net/http shuts down its side and keeps the connection for half a second, so that the client can read the
+// refusal. Enough of these would block everybody.
 type hasty struct {
 	*net.TCPConn
 	connections *connections
 }
 
-// CloseWrite is called for nothing else. The server recovers from this panic, and closes the connection.
+// CloseWrite is called by net/http only for that. The server recovers from this panic, and closes the
+// connection.
 func (h *hasty) CloseWrite() error {
 	if h.connections.count() > maxConnections/2 {
 		panic(http.ErrAbortHandler)
@@ -164,7 +169,8 @@ func (h *hasty) CloseWrite() error {
 	return h.TCPConn.CloseWrite()
 }
 
-// smallBuffers is for a listener: its connections have them from the start, also those that are not accepted yet.
+// smallBuffers sets the buffer sizes of a listener. Its connections inherit them, even before they are
+// accepted.
 func smallBuffers(_, _ string, socket syscall.RawConn) error {
 	var err error
 	return errors.Join(socket.Control(func(fd uintptr) {

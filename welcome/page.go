@@ -43,14 +43,15 @@ func (g greeting) Size() string {
 	}
 }
 
-// rightToLeft are the blocks of Unicode for scripts that are written so, and its marks that turn text around.
+// rightToLeft are the Unicode blocks of right-to-left scripts, and the marks that change the direction of
+// text.
 var rightToLeft = &unicode.RangeTable{
 	R16: []unicode.Range16{{0x0590, 0x08ff, 1}, {0x200e, 0x200f, 1}, {0x202a, 0x202e, 1}, {0x2066, 0x2069, 1}, {0xfb1d, 0xfdff, 1}, {0xfe70, 0xfefe, 1}},
 	R32: []unicode.Range32{{0x10800, 0x10fff, 1}, {0x1e800, 0x1efff, 1}},
 }
 
-// Bidirectional is whether the name needs an element of its own. Others have none: the page has `Hello` and the name in one line, for whoever
-// reads it with curl.
+// Bidirectional is whether the name needs an element of its own, so that its direction does not affect the text
+// around it. Other names have none: whoever reads the page with curl sees `Hello` and the name as plain text.
 func (g greeting) Bidirectional() bool {
 	return strings.ContainsFunc(g.Name, func(r rune) bool { return unicode.Is(rightToLeft, r) })
 }

@@ -17,8 +17,8 @@ const (
 	// its address from every kube-proxy (which syncs once a second by default), ingress and load balancer run side by
 	// side; until all of them know, requests still arrive here and must not be refused.
 	drainDelay = 5 * time.Second
-	// quietDelay is how long it does if nobody has come meanwhile and nobody is connected: then it is not likely that somebody
-	// comes late, and an edit is done sooner (Ready waits for this pod to be gone).
+	// quietDelay replaces drainDelay if nobody has come meanwhile and nobody is connected. Then a late
+	// request is unlikely, and an edit is done sooner, for Ready waits until this pod is gone.
 	quietDelay = 3 * time.Second
 	// shutdownTimeout is how long requests that are still running may take after that. With drainDelay it stays below
 	// the 30 s (default terminationGracePeriodSeconds) after which kubelet kills the process.
@@ -34,7 +34,7 @@ type server struct {
 	connections *connections
 	log         *slog.Logger
 	draining    atomic.Bool
-	visited     atomic.Bool // while draining, by more than probes
+	visited     atomic.Bool // while draining, by a request that is no probe
 }
 
 // newServer serves the page that greets g, /healthz (the process answers) and /readyz (it wants traffic). Its limits keep

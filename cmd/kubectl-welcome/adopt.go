@@ -28,7 +28,8 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
-// adopts is the annotation of a custom resource with the record of Helm's that it was made from, as KIND/NAME, until all is done.
+// adopts is the annotation by which a custom resource names the Helm record that it was made from, as
+// KIND/NAME. It is removed when the adoption is complete.
 const adopts = "webapp.demo.welcome.domain/adopts"
 
 // adoptOptions are the flags of adopt.
@@ -47,10 +48,10 @@ type adoption struct {
 	records         *helmRecords
 	began           time.Time
 	obj             *unstructured.Unstructured // the custom resource
-	adopted         string                     // the record that it is made from
+	adopted         string                     // the name of the record that obj is made from
 }
 
-// NewCmdAdopt makes a custom resource of a plain Helm release.
+// NewCmdAdopt turns a plain Helm release into a custom resource.
 func NewCmdAdopt(c *cluster) *cobra.Command {
 	var o adoptOptions
 	cmd := &cobra.Command{
@@ -81,8 +82,8 @@ the custom resource is Ready: until then, Helm can go on with the release.`,
 	return cmd
 }
 
-// adopt gives the objects of a release to a custom resource, makes that, and when it is Ready deletes the records of the release. Once there is the custom resource, a
-// further run goes on from there.
+// adopt gives the objects of a release to a custom resource, creates that, and deletes the records of the
+// release when it is Ready. If an earlier run has created the custom resource, this one goes on from there.
 func (c *cluster) adopt(ctx context.Context, o adoptOptions, name string) error {
 	namespace, err := c.namespace()
 	if err != nil {
@@ -113,7 +114,7 @@ func (c *cluster) adopt(ctx context.Context, o adoptOptions, name string) error 
 	return a.begin(ctx, kinds)
 }
 
-// kinds are those of which the custom resource may be.
+// kinds are the candidates for the kind of the custom resource.
 func (a *adoption) kinds(ctx context.Context) ([]*meta.RESTMapping, error) {
 	if a.ofKind == "" {
 		return a.served(ctx)
@@ -142,8 +143,9 @@ func (a *adoption) begun(ctx context.Context, kinds []*meta.RESTMapping) (*unstr
 	return nil, nil
 }
 
-// checkBegun returns the record that the custom resource was made from, and fails if this run looks elsewhere: it would find no records, and take them for deleted. Who may write custom
-// resources may have written the annotation.
+// checkBegun returns the name of the record that the custom resource was made from. It fails if this run
+// would look for another release or kind of record: it would find none, and take the records for deleted. The
+// annotation may be written by anybody who may write custom resources.
 func (a *adoption) checkBegun() (string, error) {
 	mark := a.obj.GetAnnotations()[adopts]
 	kind, release, name := recordIn(mark)
@@ -160,7 +162,7 @@ func (a *adoption) checkBegun() (string, error) {
 	return "", fmt.Errorf("%s in %s was made of the Helm release %s, recorded in a %s, and not of %s in a %s. To go on: %s", label(a.obj), a.namespace, release, kind, a.name, a.records.kind, other.command())
 }
 
-// begin is the way up to the custom resource. Up to the answer, nothing is written.
+// begin does all up to the creation of the custom resource. Nothing is written before the caller has agreed.
 func (a *adoption) begin(ctx context.Context, kinds []*meta.RESTMapping) error {
 	rel, read, err := a.records.deployed(ctx)
 	if err != nil {
@@ -222,7 +224,7 @@ func (a *adoption) begin(ctx context.Context, kinds []*meta.RESTMapping) error {
 	return a.finish(ctx)
 }
 
-// servedFor is the kind that the operator makes of the chart of a release.
+// servedFor is the kind that the operator makes of a chart with the name of the release's chart.
 func (a *adoption) servedFor(ctx context.Context, kinds []*meta.RESTMapping, rel *helmrelease.Release, objects []*unstructured.Unstructured) (*servedKind, boot.PublishedEntry, error) {
 	of := diffOptions{operator: a.operator}
 	if a.chart != "" {
@@ -271,7 +273,7 @@ func (a *adoption) servedFor(ctx context.Context, kinds []*meta.RESTMapping, rel
 	return kind, entry, nil
 }
 
-// entryOf is what the operator has published of the kind that is asked about.
+// entryOf is what the operator has published about the kind in question.
 func (all *servers) entryOf(ctx context.Context, one ask) (boot.PublishedEntry, error) {
 	name, err := all.nameOf(ctx, one, nil)
 	if err != nil {
@@ -288,7 +290,8 @@ func (all *servers) entryOf(ctx context.Context, one ask) (boot.PublishedEntry, 
 	return entry, nil
 }
 
-// propose makes the custom resource of the values that somebody has given to the release, without those that the operator sets, which are returned.
+// propose makes the custom resource from the values that the release was given, without those that the
+// operator sets. It returns the paths of the latter.
 func (a *adoption) propose(rel *helmrelease.Release, kind *servedKind, entry boot.PublishedEntry) (pinned []string, err error) {
 	a.obj = a.ask(kind.GroupVersionKind).name
 	if entry.Selector != nil {
@@ -310,7 +313,7 @@ func (a *adoption) propose(rel *helmrelease.Release, kind *servedKind, entry boo
 	return pinned, nil
 }
 
-// ask is a question about the custom resource, before there is one.
+// ask is a question about the custom resource, which does not exist yet.
 func (a *adoption) ask(gvk schema.GroupVersionKind) ask {
 	obj := object.Empty(gvk)
 	obj.SetNamespace(a.namespace)
@@ -318,7 +321,7 @@ func (a *adoption) ask(gvk schema.GroupVersionKind) ask {
 	return ask{name: obj}
 }
 
-// takeOut takes a value out of values, and what is empty without it. It returns whether it was there.
+// takeOut removes a value, and the maps that are empty without it. It returns whether the value was there.
 func takeOut(values map[string]any, path []string) bool {
 	if len(path) == 1 {
 		_, had := values[path[0]]
@@ -335,7 +338,7 @@ func takeOut(values map[string]any, path []string) bool {
 	return true
 }
 
-// command is what to type to begin, or go on, in this shell and in others.
+// command is the command line that begins the adoption or goes on with it, in any shell.
 func (a *adoption) command() string {
 	command := fmt.Sprintf("kubectl welcome adopt %s -n %s", a.name, a.namespace)
 	if a.records.kind != "Secret" || os.Getenv("HELM_DRIVER") != "" {
@@ -353,7 +356,7 @@ func (a *adoption) command() string {
 	return command
 }
 
-// finish waits until the custom resource is Ready, and deletes the records of Helm's that it was made from.
+// finish waits until the custom resource is Ready, and deletes Helm's records, from one of which it was made.
 func (a *adoption) finish(ctx context.Context) error {
 	back, err := a.wayBack(ctx)
 	if err != nil {
@@ -373,8 +376,9 @@ func (a *adoption) finish(ctx context.Context) error {
 	return nil
 }
 
-// wayBack is how Helm goes on with the release of a record, as long as there is one. What the operator knows the objects by goes with that: another custom resource of this name would
-// have them, and nobody be asked.
+// wayBack says how to return to Helm, as long as the records exist. The commands also remove the marks by
+// which the operator knows the objects: otherwise a new custom resource of this name would take them over,
+// and nobody would be asked.
 func (a *adoption) wayBack(ctx context.Context) (string, error) {
 	rel, err := a.records.read(ctx, a.adopted)
 	if err != nil || rel == nil { // deleted by an earlier run
@@ -392,10 +396,11 @@ func (a *adoption) wayBack(ctx context.Context) (string, error) {
 	return back, nil
 }
 
-// awaitReady waits until the custom resource is Ready, or the operator says that somebody has to do something before it can go on.
+// awaitReady waits until the custom resource is Ready. It fails if the operator says that somebody has to act
+// first.
 func (a *adoption) awaitReady(ctx context.Context) error {
 	return a.await(ctx, a.wait, func(ctx context.Context) (string, bool, error) {
-		if err := a.again(ctx, a.obj); err != nil {
+		if err := a.reread(ctx, a.obj); err != nil {
 			return "", false, err
 		}
 		r := reportOf(a.obj)

@@ -23,12 +23,12 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// isSame is whether two objects are one, in whatever versions.
+// isSame is whether two objects have the same kind and name, whatever their API versions.
 func isSame(a, b *unstructured.Unstructured) bool {
 	return a.GroupVersionKind().GroupKind() == b.GroupVersionKind().GroupKind() && a.GetName() == b.GetName()
 }
 
-// inWords is an object in words, as in Deployment hello.
+// inWords names an object in a sentence: Deployment hello.
 func inWords(obj *unstructured.Unstructured) string { return obj.GetKind() + " " + obj.GetName() }
 
 func namesOf(objects []*unstructured.Unstructured) string {
@@ -39,9 +39,10 @@ func namesOf(objects []*unstructured.Unstructured) string {
 	return strings.Join(names, ", ")
 }
 
-// ofRelease is why an object is not one that a release may give away to a custom resource, which goes on from "it ...", empty if it is: it has Helm's marks of the release, and no owner. Where
-// somebody has gone back, the marks name the custom resource.
-func ofRelease(live *unstructured.Unstructured, release string, to *unstructured.Unstructured) string {
+// whyNotOfRelease says why an object must not be given to a custom resource, in words that begin with "it";
+// it is empty if nothing speaks against it. The object must have Helm's marks of the release, and no owner.
+// Where an earlier adoption was undone, the marks name the custom resource instead.
+func whyNotOfRelease(live *unstructured.Unstructured, release string, to *unstructured.Unstructured) string {
 	annotations := live.GetAnnotations()
 	switch {
 	case live.GetLabels()[object.HelmLabel] != "Helm" || annotations[object.ReleaseNamespace] != to.GetNamespace() ||
@@ -55,7 +56,8 @@ func ofRelease(live *unstructured.Unstructured, release string, to *unstructured
 	return ""
 }
 
-// asGiven has the API server's answers be as they will be once the objects of a release are given to owner, for who wants to know what would be done then.
+// asGiven changes the API server's answers to what they will be once the objects of a release are given to
+// owner. A preview needs that to show what the operator will do then.
 func asGiven(release string, owner *unstructured.Unstructured, objects []*unstructured.Unstructured) func(http.RoundTripper) http.RoundTripper {
 	return func(next http.RoundTripper) http.RoundTripper {
 		return transport(func(request *http.Request) (*http.Response, error) {
@@ -70,7 +72,7 @@ func asGiven(release string, owner *unstructured.Unstructured, objects []*unstru
 			}
 			live := &unstructured.Unstructured{}
 			isOf := func(obj *unstructured.Unstructured) bool { return isSame(obj, live) }
-			if live.UnmarshalJSON(text) == nil && slices.ContainsFunc(objects, isOf) && live.GetNamespace() == owner.GetNamespace() && ofRelease(live, release, owner) == "" {
+			if live.UnmarshalJSON(text) == nil && slices.ContainsFunc(objects, isOf) && live.GetNamespace() == owner.GetNamespace() && whyNotOfRelease(live, release, owner) == "" {
 				giveTo(live, owner)
 				if text, err = live.MarshalJSON(); err != nil {
 					return nil, err
@@ -85,24 +87,25 @@ func asGiven(release string, owner *unstructured.Unstructured, objects []*unstru
 
 type transport func(*http.Request) (*http.Response, error)
 
-// RoundTrip is t.
+// RoundTrip calls t.
 func (t transport) RoundTrip(request *http.Request) (*http.Response, error) { return t(request) }
 
 func giveTo(obj, owner *unstructured.Unstructured) {
 	annotations := obj.GetAnnotations()
-	annotations[object.AdoptFor] = object.Recipient(owner) // Helm's are there
+	annotations[object.AdoptFor] = object.Recipient(owner) // there are some: Helm's
 	obj.SetAnnotations(annotations)
 }
 
-// adoptionPlan is what would become of the objects of a release.
+// adoptionPlan is what will happen to the objects of a release.
 type adoptionPlan struct {
-	given   []*unstructured.Unstructured // to the custom resource, by their annotation
-	asIs    []*unstructured.Unstructured // of these, those in which nothing else changes
-	changes []change                     // of all others, and of what is made
-	left    []*unstructured.Unstructured // what the chart does not make
+	given   []*unstructured.Unstructured // objects that an annotation gives to the custom resource
+	asIs    []*unstructured.Unstructured // those of them in which nothing else changes
+	changes []change                     // changes of the other given objects, and of objects that are created
+	left    []*unstructured.Unstructured // objects that the operator's chart does not make
 }
 
-// plan asks what the operator would do with the custom resource and the objects of the release, and fails if it would not do it.
+// plan finds out what the operator would do with the custom resource and the objects of the release. It fails
+// if the operator would refuse.
 func (a *adoption) plan(ctx context.Context, kind *servedKind, objects []*unstructured.Unstructured) (*adoptionPlan, error) {
 	made := a.obj.DeepCopy()
 	if err := kind.cluster.Create(ctx, made, client.DryRunAll, strict); err != nil {
@@ -147,7 +150,7 @@ func (a *adoption) plan(ctx context.Context, kind *servedKind, objects []*unstru
 	return plan, nil
 }
 
-// unmarked is an object without what tells whose it is.
+// unmarked is a copy of an object without the marks that say whose it is.
 func unmarked(obj *unstructured.Unstructured) *unstructured.Unstructured {
 	obj = obj.DeepCopy()
 	object.Disown(obj)
@@ -158,7 +161,7 @@ func unmarked(obj *unstructured.Unstructured) *unstructured.Unstructured {
 	return obj
 }
 
-// refused words why the API server does not take the custom resource.
+// refused explains why the API server refuses the custom resource.
 func (a *adoption) refused(err error) error {
 	switch {
 	case apierrors.IsAlreadyExists(err):
@@ -173,7 +176,8 @@ func (a *adoption) refused(err error) error {
 	return fmt.Errorf("ask if %s may be made: %w", label(a.obj), err)
 }
 
-// tell says what would be done. What it has of Helm's record, others have written.
+// tell prints what is going to happen. Names and texts from Helm's record may be anybody's, so line makes
+// them safe to show.
 func (a *adoption) tell(rel *helmrelease.Release, kind *servedKind, pinned []string, plan *adoptionPlan) {
 	line := func(format string, args ...any) { a.printf("%s\n", safe(fmt.Sprintf(format, args...))) }
 	line("Helm release %s in %s, revision %d of chart %s %s, becomes %s, of chart %s %s", a.name, a.namespace, rel.Version, rel.Chart.Name(), rel.Chart.Metadata.Version,
@@ -207,7 +211,7 @@ func (a *adoption) tell(rel *helmrelease.Release, kind *servedKind, pinned []str
 	}
 }
 
-// installHooks are those of a release that run when it is installed.
+// installHooks are the hooks of a release that run when it is installed.
 func installHooks(rel *helmrelease.Release) (names []string) {
 	for _, hook := range rel.Hooks {
 		if slices.Contains(hook.Events, helmrelease.HookPreInstall) || slices.Contains(hook.Events, helmrelease.HookPostInstall) {
@@ -217,8 +221,9 @@ func installHooks(rel *helmrelease.Release) (names []string) {
 	return names
 }
 
-// checkHooks fails if objects of hooks are there that Helm has left: they are nobody's, and the operator would neither replace nor run them. Which these are, the record says, which
-// others may have written: a command to delete is told only for those that say themselves that they are a hook's, which Helm gives no other mark.
+// checkHooks fails if objects of earlier hooks still exist: they belong to nobody, and the operator would
+// neither replace nor run them. The record that names them may be forged. So a command to delete is suggested
+// only for objects that are annotated as hooks themselves; Helm gives them no other mark.
 func (a *adoption) checkHooks(ctx context.Context, rel *helmrelease.Release) error {
 	var left, others []*unstructured.Unstructured
 	for _, hook := range rel.Hooks {
@@ -250,7 +255,7 @@ func (a *adoption) checkHooks(ctx context.Context, rel *helmrelease.Release) err
 	return errors.Join(errs...)
 }
 
-// give has an object say that it is for the custom resource, whatever its controllers write meanwhile.
+// give annotates an object as given to the custom resource, even if controllers write to it at the same time.
 func (a *adoption) give(ctx context.Context, obj *unstructured.Unstructured) error {
 	api, err := a.client()
 	if err != nil {
@@ -264,7 +269,7 @@ func (a *adoption) give(ctx context.Context, obj *unstructured.Unstructured) err
 		if live == nil || live.GetUID() != obj.GetUID() {
 			return errors.New("it was deleted")
 		}
-		if why := ofRelease(live, a.name, a.obj); why != "" {
+		if why := whyNotOfRelease(live, a.name, a.obj); why != "" {
 			return errors.New(why)
 		}
 		if object.IsGiven(live, a.obj) {
@@ -276,12 +281,12 @@ func (a *adoption) give(ctx context.Context, obj *unstructured.Unstructured) err
 	})
 }
 
-// takeBack is the command by which objects are no longer given to anybody.
+// takeBack is the command that removes the annotation by which objects are given.
 func (a *adoption) takeBack(objects []*unstructured.Unstructured) string {
 	return fmt.Sprintf("kubectl annotate -n %s %s %s-", a.namespace, typedNames(objects), object.AdoptFor)
 }
 
-// typedNames are objects as kubectl takes them.
+// typedNames are the names of objects as arguments for kubectl.
 func typedNames(objects []*unstructured.Unstructured) string {
 	names := make([]string, len(objects))
 	for i, obj := range objects {
@@ -290,7 +295,8 @@ func typedNames(objects []*unstructured.Unstructured) string {
 	return strings.Join(names, " ")
 }
 
-// checkTaken fails if the custom resource has nothing of a release: somebody else has written that it was made of it.
+// checkTaken fails if the custom resource owns no object of the release: then somebody else has written the
+// annotation that says that it was made of that.
 func (a *adoption) checkTaken(ctx context.Context, rel *helmrelease.Release) error {
 	taken, err := a.liveObjects(ctx, rel, a.hasTaken)
 	if err == nil && len(taken) == 0 {
@@ -299,12 +305,12 @@ func (a *adoption) checkTaken(ctx context.Context, rel *helmrelease.Release) err
 	return err
 }
 
-// hasTaken is whether an object is the custom resource's.
+// hasTaken is whether an object belongs to the custom resource.
 func (a *adoption) hasTaken(live *unstructured.Unstructured) bool {
 	return metav1.IsControlledBy(live, a.obj) || object.SaysMadeFor(live, a.obj)
 }
 
-// liveObjects are those of a release that are there, and that is holds for.
+// liveObjects are the objects of a release that exist and for which is holds.
 func (a *adoption) liveObjects(ctx context.Context, rel *helmrelease.Release, is func(*unstructured.Unstructured) bool) ([]*unstructured.Unstructured, error) {
 	objects, err := manifestObjects(rel.Manifest)
 	if err != nil {
@@ -314,7 +320,7 @@ func (a *adoption) liveObjects(ctx context.Context, rel *helmrelease.Release, is
 	for _, obj := range objects {
 		live, err := a.liveOf(ctx, obj, a.namespace)
 		switch {
-		case meta.IsNoMatchError(err), apierrors.IsForbidden(err): // what the chart does not make, or it would not have been shown
+		case meta.IsNoMatchError(err), apierrors.IsForbidden(err): // the chart does not make such objects, or the plan would have failed
 		case err != nil:
 			return nil, err
 		case live != nil && is(live):

@@ -20,7 +20,7 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/record"
 )
 
-// helmRecords are those of a plain Helm release: Secrets, or ConfigMaps where HELM_DRIVER says so.
+// helmRecords are the records of a plain Helm release: Secrets, or ConfigMaps if HELM_DRIVER says so.
 type helmRecords struct {
 	api             client.Client
 	kind            string
@@ -44,7 +44,7 @@ func (c *cluster) helmRecords(namespace, name string) (*helmRecords, error) {
 	return r, nil
 }
 
-// list has the newest first, without those of the operator.
+// list returns Helm's records, newest first, without those of the operator.
 func (r *helmRecords) list(ctx context.Context) ([]metav1.PartialObjectMetadata, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(r.kind + "List"))
@@ -58,13 +58,13 @@ func (r *helmRecords) list(ctx context.Context) ([]metav1.PartialObjectMetadata,
 	return records, nil
 }
 
-// revisionOf is 0 if it says none.
+// revisionOf is 0 if the record has no valid revision.
 func revisionOf(one metav1.PartialObjectMetadata) int {
 	number, _ := strconv.Atoi(one.Labels["version"])
 	return number
 }
 
-// deployed is the release as Helm has deployed it last, and its record.
+// deployed is the release that Helm has deployed last, and the metadata of its record.
 func (r *helmRecords) deployed(ctx context.Context) (*helmrelease.Release, *metav1.PartialObjectMetadata, error) {
 	records, err := r.list(ctx)
 	if err != nil {
@@ -84,7 +84,8 @@ func (r *helmRecords) deployed(ctx context.Context) (*helmrelease.Release, *meta
 	return rel, newest, err
 }
 
-// read is the release of a record, nil if there is no such record. Helm's own driver takes any size, and panics where a Secret cannot be read.
+// read decodes the release of a record; it is nil if there is no such record. Helm's own driver is not used:
+// it unpacks a release of any size, and panics if a Secret cannot be read.
 func (r *helmRecords) read(ctx context.Context, name string) (*helmrelease.Release, error) {
 	key := client.ObjectKey{Namespace: r.namespace, Name: name}
 	secret, configMap := &corev1.Secret{}, &corev1.ConfigMap{}
@@ -104,10 +105,12 @@ func (r *helmRecords) read(ctx context.Context, name string) (*helmrelease.Relea
 	return rel, nil
 }
 
-// marked is what the annotation has. A version before this one wrote no kind. The name goes into commands that people type.
+// marked matches the value of the annotation adopts. Earlier versions wrote no kind. The match is strict,
+// because the name goes into commands that people type.
 var marked = regexp.MustCompile(`^(?:(Secret|ConfigMap)/)?(sh\.helm\.release\.v1\.([a-z0-9][-a-z0-9.]*)\.v[0-9]+)$`)
 
-// recordIn is the record that an annotation names, and of which release that is; all empty if it names none.
+// recordIn parses the annotation: the kind and name of the record, and the release. All are empty if it names
+// none.
 func recordIn(mark string) (kind, release, name string) {
 	if parts := marked.FindStringSubmatch(mark); parts != nil {
 		kind, name, release = parts[1], parts[2], parts[3]
@@ -115,7 +118,8 @@ func recordIn(mark string) (kind, release, name string) {
 	return kind, release, name
 }
 
-// checkStill fails if the record that was read is not that of the release as Helm has deployed it last any more. One that was deleted and made anew is called the same.
+// checkStill fails if the record that was read is no longer the deployed one. It compares UIDs, for a record
+// that was deleted and created anew has the same name.
 func (r *helmRecords) checkStill(ctx context.Context, read *metav1.PartialObjectMetadata) error {
 	records, err := r.list(ctx)
 	if err != nil {
@@ -128,7 +132,9 @@ func (r *helmRecords) checkStill(ctx context.Context, read *metav1.PartialObject
 	return err
 }
 
-// deployedOf records, the newest first, is the newest if that is deployed. What a newer one that failed has made is in no manifest of an older one: it would be nobody's.
+// deployedOf is the newest record, if that is deployed. An older deployed one must not be taken if a newer
+// revision has failed: its manifest lacks the objects that the failed one has created, which would belong to
+// nobody.
 func (r *helmRecords) deployedOf(records []metav1.PartialObjectMetadata) (*metav1.PartialObjectMetadata, error) {
 	if len(records) == 0 {
 		return nil, fmt.Errorf("there is no Helm release %[1]s in namespace %[2]s, recorded in a %[3]s (HELM_DRIVER says where), that is not of a custom resource already: helm ls -n %[2]s", r.name, r.namespace, r.kind)
@@ -153,7 +159,7 @@ func (r *helmRecords) deployedOf(records []metav1.PartialObjectMetadata) (*metav
 	return &records[0], nil
 }
 
-// mayRemove asks the API server if the records may be deleted, before anything is done.
+// mayRemove checks by dry runs that the records may be deleted, before anything is changed.
 func (r *helmRecords) mayRemove(ctx context.Context) error {
 	records, err := r.list(ctx)
 	for i := range records {
@@ -167,7 +173,8 @@ func (r *helmRecords) mayRemove(ctx context.Context) error {
 	return nil
 }
 
-// checkRoom fails if the operator's records of a custom resource, called as, would be called as those of Helm, which stay until it is Ready.
+// checkRoom fails if the operator's records of the custom resource called as would get the names of Helm's
+// records, which stay until it is Ready.
 func (r *helmRecords) checkRoom(entry boot.PublishedEntry, as string) error {
 	if as != r.name || entry.Secrets != (r.kind == "Secret") || entry.ReleaseName == record.NamesKind {
 		return nil
@@ -176,7 +183,9 @@ func (r *helmRecords) checkRoom(entry boot.PublishedEntry, as string) error {
 		"in the entry of %[3]s in its watches.yaml, and deploy it again. Or do it by hand, and delete Helm's records before the %[3]s is created: docs/migrate.md", r.name, r.kind, entry.Kind)
 }
 
-// remove deletes all records if that which was adopted is still deployed, and taken says that its objects are. It goes last: without it, a further run would not know what was adopted.
+// remove deletes all records, if the adopted one is still the deployed one and taken confirms that its
+// objects were taken over. The adopted one is deleted last: without it, another run would not know what was
+// adopted.
 func (r *helmRecords) remove(ctx context.Context, adopted string, taken func(context.Context, *helmrelease.Release) error) error {
 	records, err := r.list(ctx)
 	if err != nil {
@@ -186,7 +195,7 @@ func (r *helmRecords) remove(ctx context.Context, adopted string, taken func(con
 	switch {
 	case err != nil:
 		return err
-	case len(records) == 0 && rel == nil: // an earlier run has deleted them
+	case len(records) == 0 && rel == nil: // an earlier run has deleted all of them
 		return nil
 	case len(records) == 0:
 		return fmt.Errorf("%s %s is there, and does not say by its labels that it is a record of the Helm release %s", r.kind, adopted, r.name)

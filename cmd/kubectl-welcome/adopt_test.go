@@ -270,11 +270,11 @@ func TestOfRelease(t *testing.T) {
 			o.SetAnnotations(map[string]string{object.ReleaseName: "hello", object.ReleaseNamespace: "team-b"})
 		},
 	} {
-		if got := ofRelease(live(edit), "hello", to); got != why {
+		if got := whyNotOfRelease(live(edit), "hello", to); got != why {
 			t.Errorf("%q, not %q", got, why)
 		}
 	}
-	if ofRelease(live(func(o *unstructured.Unstructured) { o.SetLabels(nil) }), "hello", to) == "" {
+	if whyNotOfRelease(live(func(o *unstructured.Unstructured) { o.SetLabels(nil) }), "hello", to) == "" {
 		t.Error("an object without Helm's label may be given away")
 	}
 	named := func(name string) func(*unstructured.Unstructured) {
@@ -282,10 +282,10 @@ func TestOfRelease(t *testing.T) {
 			o.SetAnnotations(map[string]string{object.ReleaseName: name, object.ReleaseNamespace: "team-a"})
 		}
 	}
-	if why := ofRelease(live(named("hi")), "hello", to); why != "" {
+	if why := whyNotOfRelease(live(named("hi")), "hello", to); why != "" {
 		t.Errorf("what an adoption as hi has left, that was undone, may not be given away: %s", why)
 	}
-	if ofRelease(live(named("other")), "hello", to) == "" {
+	if whyNotOfRelease(live(named("other")), "hello", to) == "" {
 		t.Error("an object of another release may be given away")
 	}
 }

@@ -12,20 +12,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// cluster is what the commands share: the flags that say which cluster it is and who asks, and where to print.
+// cluster is what the commands share: the flags that choose the cluster and the user, and the streams to
+// print to.
 type cluster struct {
 	genericiooptions.IOStreams
 	flags *genericclioptions.ConfigFlags
-	// client has the rights of the caller, and reads without a cache.
+	// client uses the caller's rights, and reads without a cache.
 	client func() (client.Client, error)
-	// anew has what kubectl keeps on disk of the cluster's kinds, for hours, read again.
-	anew sync.Once
+	// refreshed guards that kubectl's cache of the cluster's kinds, which lasts for hours on disk, is refreshed
+	// once.
+	refreshed sync.Once
 }
 
 func newCluster(streams genericiooptions.IOStreams) *cluster {
 	c := &cluster{IOStreams: streams, flags: genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag().WithDiscoveryBurst(300).WithDiscoveryQPS(50)}
 	c.flags.WrapConfigFn = func(config *rest.Config) *rest.Config {
-		config.QPS = -1 // the API server shares out what it can do, and says so; commands bound how much they ask at once
+		config.QPS = -1 // no client-side limit: the API server has its own (priority and fairness), and each bounds the requests at once
 		return config
 	}
 	c.client = sync.OnceValues(func() (client.Client, error) {
@@ -42,22 +44,22 @@ func newCluster(streams genericiooptions.IOStreams) *cluster {
 	return c
 }
 
-// namespace is that of --namespace or of the context.
+// namespace is the one of --namespace, or of the kubeconfig's context.
 func (c *cluster) namespace() (string, error) {
 	namespace, _, err := c.flags.ToRawKubeConfigLoader().Namespace()
 	return namespace, err
 }
 
-// printf prints to the caller. That a pipe is closed is nothing to tell.
+// printf prints a result. An error is ignored: it means that the reader has closed the pipe.
 func (c *cluster) printf(format string, args ...any) { _, _ = fmt.Fprintf(c.Out, format, args...) }
 
 // notef is printf for what is not the result: progress, and what to type next.
 func (c *cluster) notef(format string, args ...any) { _, _ = fmt.Fprintf(c.ErrOut, format, args...) }
 
-// atOnce is how many requests a command has under way.
+// atOnce bounds the requests that a command sends at the same time.
 const atOnce = 10
 
-// each does something n times, some of them at once, and ends with the first failure.
+// each calls do for 0 to n-1, atOnce of them concurrently. The first failure cancels the rest.
 func each(ctx context.Context, n int, do func(context.Context, int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)

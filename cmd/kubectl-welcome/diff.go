@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	// diffAtOnce bounds how many custom resources are asked about at once.
+	// diffAtOnce bounds how many custom resources are compared at once.
 	diffAtOnce = 8
-	// diffProgress is how often it is told how far the diff is.
+	// diffProgress is how often the progress is shown.
 	diffProgress = 5 * time.Second
-	// diffFailed is the exit code where the diff could not be told, as of kubectl diff.
+	// diffFailed is the exit code if the diff could not be made, as for kubectl diff.
 	diffFailed = 2
 )
 
@@ -35,7 +35,7 @@ type diffOptions struct {
 	operator string
 }
 
-// NewCmdDiff says what would change.
+// NewCmdDiff shows what would change.
 func NewCmdDiff(c *cluster) *cobra.Command {
 	var o diffOptions
 	cmd := &cobra.Command{
@@ -67,7 +67,7 @@ kubectl welcome diff -A`),
 			return err
 		},
 	}
-	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{code: diffFailed, err: err} }) // 1 would say that something changes
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{code: diffFailed, err: err} }) // 1 would mean that something changes
 	o.addTo(cmd)
 	flags := cmd.Flags()
 	flags.StringArrayVar(&o.charts, "chart", nil, "The chart that takes the place of the operator's chart of that name: a directory or a package. May be repeated")
@@ -77,7 +77,8 @@ kubectl welcome diff -A`),
 	return cmd
 }
 
-// diff prints what would change. Its error has the exit code, or is of what can't be told.
+// diff prints what would change. Its error carries the exit code, or says why something could not be
+// compared.
 func (c *cluster) diff(ctx context.Context, o diffOptions, args []string) error {
 	asks, missing := c.proposals(ctx, o, args)
 	if missing != nil && !isUnlisted(missing) {
@@ -109,12 +110,12 @@ func (c *cluster) diff(ctx context.Context, o diffOptions, args []string) error 
 	}
 	err = c.tellResults(results)
 	if missing != nil {
-		return missing // whatever else would change
+		return missing // takes precedence over the exit code of other changes
 	}
 	return err
 }
 
-// tellProgress tells, until it is stopped, how far it is.
+// tellProgress shows the progress from time to time, until stop is called.
 func (c *cluster) tellProgress(done *atomic.Int64, all int) (stop func()) {
 	ended := make(chan struct{})
 	go func() {
@@ -132,23 +133,25 @@ func (c *cluster) tellProgress(done *atomic.Int64, all int) (stop func()) {
 	return func() { close(ended) }
 }
 
-// ask is a question about one custom resource.
+// ask is a question about one custom resource: what would change in its objects?
 type ask struct {
-	name *unstructured.Unstructured // or what is to become of it
+	name *unstructured.Unstructured // the custom resource, or the one that is proposed
 	obj  *unstructured.Unstructured // as the cluster has it; nil if it is new
-	// propose asks the API server what it would be, as it lives in the operator's version; nil if it is to be as it is.
+	// propose asks the API server, by a dry run, what the custom resource would become. live is in the API
+	// version that the operator serves. propose is nil if no change of the spec is proposed.
 	propose func(_ context.Context, _ *readOnly, live *unstructured.Unstructured) (*unstructured.Unstructured, error)
-	isFile  bool // whose version is that of the file
+	isFile  bool // its API version is that of the file
 	kind    *servedKind
-	// unserved is why there is no kind.
+	// unserved is why kind is not known.
 	unserved error
 }
 
-// result is the answer.
+// result is the answer to an ask.
 type result struct {
 	name    *unstructured.Unstructured
 	changes []change
-	// refused and unknown are why nothing would be done, and why that can't be told; failed why nothing can.
+	// refused is why the operator would do nothing, and unknown why that cannot be told. failed is why the
+	// whole diff has to end.
 	refused, unknown, failed error
 }
 
@@ -163,7 +166,7 @@ func (a ask) result(ctx context.Context) result {
 		return r
 	}
 	owner, err := a.obj, error(nil)
-	if owner != nil && owner.GroupVersionKind() != a.kind.GroupVersionKind { // the chart is rendered with the version that the operator knows
+	if owner != nil && owner.GroupVersionKind() != a.kind.GroupVersionKind { // the operator renders the version that it serves
 		owner = object.Empty(a.kind.GroupVersionKind)
 		err = a.kind.cluster.Get(ctx, client.ObjectKeyFromObject(a.obj), owner)
 	}
@@ -192,7 +195,7 @@ func (a ask) result(ctx context.Context) result {
 	return r
 }
 
-// fail sorts an error.
+// fail files an error under unknown, failed or refused.
 func (r *result) fail(err error) {
 	var answer apierrors.APIStatus
 	switch {

@@ -19,7 +19,7 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
-// what would be done to an object.
+// action is what would be done to an object, in words for a summary.
 type action string
 
 const (
@@ -30,19 +30,20 @@ const (
 	isRecreated action = "are deleted and made anew"
 )
 
-// change of one object.
+// change is what would be done to one object.
 type change struct {
 	kind   schema.GroupKind
 	name   string // with its namespace
 	action action
 	text   string // the unified diff
-	// alike is the same for all changes that differ in nothing but the names of their custom resources.
+	// alike is equal for changes that differ only in the names of their custom resources, so that they are
+	// shown once.
 	alike string
 }
 
 const hidden = "(not shown)"
 
-// newChange is what an outlook comes to, nil if that is nothing.
+// newChange is the change that an outlook leads to, nil if there is none.
 func newChange(owner *unstructured.Unstructured, outlook guard.Outlook, preview *release.Preview, words hider) *change {
 	known := outlook.Live
 	if known == nil {
@@ -81,7 +82,7 @@ func newChange(owner *unstructured.Unstructured, outlook guard.Outlook, preview 
 	return c
 }
 
-// text of an object for people.
+// text is an object as YAML.
 func text(content map[string]any) string {
 	if len(content) == 0 {
 		return ""
@@ -93,7 +94,7 @@ func text(content map[string]any) string {
 	return written
 }
 
-// tidy is an object without what the API server keeps in it, and controllers.
+// tidy is a copy of an object without what the API server and controllers keep in it.
 func tidy(obj *unstructured.Unstructured) map[string]any {
 	if obj == nil {
 		return nil
@@ -113,14 +114,14 @@ func tidy(obj *unstructured.Unstructured) map[string]any {
 	}
 	if owners, _, _ := unstructured.NestedSlice(obj.Object, "metadata", "ownerReferences"); len(owners) > 0 {
 		for i := range owners {
-			unstructured.RemoveNestedField(owners[i].(map[string]any), "uid") // the API server knows no other type
+			unstructured.RemoveNestedField(owners[i].(map[string]any), "uid") // the API server returns maps only
 		}
-		_ = unstructured.SetNestedSlice(obj.Object, owners, "metadata", "ownerReferences") // there was one
+		_ = unstructured.SetNestedSlice(obj.Object, owners, "metadata", "ownerReferences") // it was found in that place
 	}
 	return obj.Object
 }
 
-// shared is what of an answer was asked for: the rest of a new object are defaults.
+// shared is the part of an answer that was asked for. The rest of a new object are defaults.
 func shared(answer, asked any) any {
 	switch asked := asked.(type) {
 	case map[string]any:
@@ -145,7 +146,8 @@ func shared(answer, asked any) any {
 	return answer
 }
 
-// mask hides a field of both. Whether it changes is still to be seen, unless that is not known.
+// mask hides the field at path in both objects. It still shows whether the field changes, unless the value is
+// unknown.
 func mask(before, after map[string]any, path []string, unknown bool) {
 	was, is := at(before, path), at(after, path)
 	told := [2]string{hidden, hidden}
@@ -163,7 +165,7 @@ func mask(before, after map[string]any, path []string, unknown bool) {
 	}
 }
 
-// at is what is at a path, nil if nothing is. The last part may be the number of a line.
+// at is the value at a path, or nil. The last element may be the number of a line in a text.
 func at(content any, path []string) any {
 	for i, part := range path {
 		switch value := content.(type) {
@@ -216,7 +218,7 @@ func field(content map[string]any, name string) map[string]any {
 	return value
 }
 
-// template of the pods of a workload that replaces them when it changes.
+// template is the pod template of a workload that replaces its pods when that changes.
 func template(content map[string]any) any {
 	if kind, _ := content["kind"].(string); !slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet"}, kind) {
 		return nil
@@ -224,7 +226,7 @@ func template(content map[string]any) any {
 	return field(content, "spec")["template"]
 }
 
-// changedLines are those that a unified diff adds and takes away.
+// changedLines are the lines that a unified diff adds and removes.
 func changedLines(diff string) string {
 	_, body, _ := strings.Cut(diff, "\n@@")
 	var lines []string
@@ -236,11 +238,12 @@ func changedLines(diff string) string {
 	return strings.Join(lines, "\n")
 }
 
-// plainly is a text without what only says of which custom resource it is.
+// plainly replaces the name and namespace of a custom resource in a text, so that equal changes of several
+// compare as equal.
 func plainly(owner *unstructured.Unstructured, text string) string {
 	words := [][2]string{{owner.GetNamespace(), "{namespace}"}, {owner.GetName(), "{name}"}}
 	if len(owner.GetName()) > len(owner.GetNamespace()) {
-		slices.Reverse(words) // the one may begin with the other
+		slices.Reverse(words) // the longer one first: it may contain the other
 	}
 	for _, word := range words {
 		text = regexp.MustCompile(`(^|[^-\w])`+regexp.QuoteMeta(word[0])+`($|[^\w])`).ReplaceAllString(text, "${1}"+word[1]+"${2}")
@@ -248,10 +251,11 @@ func plainly(owner *unstructured.Unstructured, text string) string {
 	return text
 }
 
-// hider takes values out of texts.
+// hider replaces secret values in texts.
 type hider []string
 
-// minHidden is how long a value is at least that is taken out of texts. What is shorter is in every text by chance, and hidden where it is a field.
+// minHidden is the length from which a value is replaced in texts. Shorter ones occur everywhere by chance,
+// and are hidden only in their own field.
 const minHidden = 4
 
 func (h hider) hide(text string) string {
@@ -263,7 +267,7 @@ func (h hider) hide(text string) string {
 	return text
 }
 
-// error keeps what kind of error it is.
+// error hides values in the text of an error, and keeps its type.
 func (h hider) error(err error) error {
 	if text := h.hide(err.Error()); text != err.Error() {
 		return object.Reworded(text, err)

@@ -24,22 +24,22 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
-// servers are those of the cluster, as far as they are asked for.
+// servers are the operators of the cluster, read as needed.
 type servers struct {
 	*cluster
-	only         string // the one that is meant, as --operator says
+	only         string // the operator that --operator names
 	readOnly     *readOnly
 	capabilities *release.Capabilities
-	charts       map[string]*chart.Chart // of --chart, by name
-	offered      map[string]bool         // those that an operator has
-	used         map[string]bool         // those of what is asked about
+	charts       map[string]*chart.Chart // the charts of --chart, by name
+	offered      map[string]bool         // names of the charts that the operators have
+	used         map[string]bool         // names of the charts of the custom resources in question
 	known        map[string]*boot.Published
 	kinds        map[string]*servedKind
 	without      map[string]error // why there is no such kind
 	voted        map[string]vote
 }
 
-// vote is which operator serves most of a kind, or why that can't be told.
+// vote is the operator that serves most custom resources of a kind, or why that cannot be told.
 type vote struct {
 	operator string
 	err      error
@@ -48,11 +48,11 @@ type vote struct {
 // notServed is why an operator would not serve a kind.
 type notServed struct{ error }
 
-// servedKind is a kind as an operator serves it, with the chart that is asked about.
+// servedKind is a kind as an operator serves it, with the chart of --chart if that replaces the operator's.
 type servedKind struct {
 	*release.Kind
 	cluster *readOnly
-	unknown []string // overrides that only the operator knows
+	unknown []string // overrides whose values only the operator knows
 }
 
 func (c *cluster) newServers(o diffOptions) (*servers, error) {
@@ -76,7 +76,8 @@ func (c *cluster) newServers(o diffOptions) (*servers, error) {
 	return all, err
 }
 
-// serving are those asks that an operator serves, with how. If many are meant, those whose chart none of --chart takes the place of are left out.
+// serving completes the asks with the kind that serves them, or why none does, and leaves out those that an
+// operator ignores. If many are meant, those whose chart no --chart replaces are left out, too.
 func (all *servers) serving(ctx context.Context, asks []ask, many bool) ([]ask, error) {
 	var served []ask
 	left, paused := 0, 0
@@ -111,9 +112,10 @@ func (all *servers) serving(ctx context.Context, asks []ask, many bool) ([]ask, 
 	return served, all.checkCharts(many)
 }
 
-// checkCharts tells which of --chart have nothing to do with what is asked about, as where a kind has no custom resource yet. That of all is a mistake.
+// checkCharts reports each --chart that no custom resource in question uses, which may be because a kind has
+// no custom resource yet. If that holds for all of them, it is a mistake, and an error.
 func (all *servers) checkCharts(many bool) error {
-	if len(all.charts) == 0 || len(all.offered) == 0 { // it is not known which charts the operators have
+	if len(all.charts) == 0 || len(all.offered) == 0 { // it is unknown which charts the operators have
 		return nil
 	}
 	none, right := true, all.used
@@ -131,7 +133,7 @@ func (all *servers) checkCharts(many bool) error {
 	return nil
 }
 
-// kindOf is the kind of what is asked about, as its operator serves it.
+// kindOf is the kind of the custom resource in question, as its operator serves it.
 func (all *servers) kindOf(ctx context.Context, one ask, asks []ask) (*servedKind, error) {
 	name, err := all.nameOf(ctx, one, asks)
 	if err != nil {
@@ -145,8 +147,8 @@ func (all *servers) kindOf(ctx context.Context, one ask, asks []ask) (*servedKin
 	return all.kinds[key], all.without[key]
 }
 
-// nameOf is the operator that serves a custom resource, as its status says, where its authors can't write. A new one will be served as others of its kind:
-// those of its namespace, or else all.
+// nameOf is the operator that serves a custom resource. Its status says so, which its authors cannot write. A
+// new one is taken to be served by the operator of most others of its kind, in its namespace or else in all.
 func (all *servers) nameOf(ctx context.Context, one ask, asks []ask) (string, error) {
 	if all.only != "" {
 		if strings.Contains(all.only, "/") {
@@ -166,7 +168,7 @@ func (all *servers) nameOf(ctx context.Context, one ask, asks []ask) (string, er
 	return "", fmt.Errorf("no %s that you may read tells which operator serves the kind: say in which namespace it runs, by --operator", one.name.GetKind())
 }
 
-// vote asks only once.
+// vote caches what mostOf finds.
 func (all *servers) vote(ctx context.Context, gvk schema.GroupVersionKind, namespace string, asks []ask) vote {
 	key := gvk.String() + " " + namespace
 	voted, known := all.voted[key]
@@ -177,7 +179,8 @@ func (all *servers) vote(ctx context.Context, gvk schema.GroupVersionKind, names
 	return voted
 }
 
-// mostOf is the operator that serves most of a kind in a namespace: of what is asked about, or else of what is there. It is empty if none does.
+// mostOf is the operator that serves most custom resources of a kind in a namespace: of those in question, or
+// else of all. It is empty if none is served.
 func (all *servers) mostOf(ctx context.Context, gvk schema.GroupVersionKind, namespace string, asks []ask) (string, error) {
 	votes := map[string]int{}
 	for _, other := range asks {
@@ -201,7 +204,7 @@ func (all *servers) mostOf(ctx context.Context, gvk schema.GroupVersionKind, nam
 	return slices.MaxFunc(slices.Sorted(maps.Keys(votes)), func(a, b string) int { return votes[a] - votes[b] }), nil
 }
 
-// published reads what an operator was started with.
+// published reads the configuration that an operator has published at its start.
 func (all *servers) published(ctx context.Context, name string) (*boot.Published, error) {
 	if all.known[name] != nil {
 		return all.known[name], nil

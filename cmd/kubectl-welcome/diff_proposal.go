@@ -20,22 +20,23 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// strict has the API server refuse fields that the kind does not have, which it would drop otherwise.
+// strict makes the API server refuse unknown fields, which it would drop silently otherwise.
 const strict = client.FieldValidation(metav1.FieldValidationStrict)
 
-// unknownFields is what the API server says before it names them.
+// unknownFields begins the API server's list of unknown fields.
 const unknownFields = "strict decoding error: "
 
-// proposals are the custom resources that are meant, with what is to become of them. Beside an error that is unlisted, there are those that could be read.
+// proposals are the custom resources in question, with the change that is proposed. Beside an unlisted error,
+// it returns those that could be read.
 func (c *cluster) proposals(ctx context.Context, o diffOptions, args []string) ([]ask, error) {
 	if err := setIn(&unstructured.Unstructured{Object: map[string]any{}}, o.set); err != nil {
-		return nil, err // it is mistyped
+		return nil, err // mistyped
 	}
 	var asks []ask
 	if len(o.files) == 0 {
 		found, missing := c.find(ctx, o.selection, args)
 		if len(found) == 0 && missing == nil && o.labels != "" {
-			return nil, fmt.Errorf("no custom resource is selected by -l %s", o.labels) // who selects expects some
+			return nil, fmt.Errorf("no custom resource is selected by -l %s", o.labels) // whoever selects expects some
 		}
 		for i := range found {
 			one := ask{name: &found[i], obj: &found[i]}
@@ -86,7 +87,7 @@ func (c *cluster) read(file string) (objects []*unstructured.Unstructured, err e
 	return objects, nil
 }
 
-// applied asks what would come of `kubectl apply` of wanted.
+// applied asks what `kubectl apply` of wanted would lead to.
 func (c *cluster) applied(ctx context.Context, wanted *unstructured.Unstructured, set []string) (ask, error) {
 	if wanted.GetName() == "" || wanted.GetKind() == "" {
 		return ask{}, errors.New("it lacks a kind or a metadata.name")
@@ -124,7 +125,8 @@ func (c *cluster) applied(ctx context.Context, wanted *unstructured.Unstructured
 	}}, nil
 }
 
-// applyPatch is what kubectl apply sends: what wanted has, and without what it had when it was applied last.
+// applyPatch is the patch that kubectl apply sends: it sets what wanted has, and removes what wanted no
+// longer has since it was applied last.
 func applyPatch(live, wanted *unstructured.Unstructured) ([]byte, error) {
 	wanted = wanted.DeepCopy()
 	delete(wanted.Object, "status")
@@ -139,7 +141,7 @@ func applyPatch(live, wanted *unstructured.Unstructured) ([]byte, error) {
 	return jsonmergepatch.CreateThreeWayJSONMergePatch([]byte(live.GetAnnotations()[corev1.LastAppliedConfigAnnotation]), modified, current)
 }
 
-// withSet proposes other values in the spec.
+// withSet proposes to change values in the spec.
 func withSet(set []string) func(context.Context, *readOnly, *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	return func(ctx context.Context, api *readOnly, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		wanted := live.DeepCopy()
@@ -171,7 +173,7 @@ func setIn(obj *unstructured.Unstructured, set []string) error {
 	return nil
 }
 
-// patched is live as the API server would make it, with its defaults, rules and admission.
+// patched is live as the API server would store it after the patch, with defaults, validation and admission.
 func patched(ctx context.Context, api *readOnly, live *unstructured.Unstructured, patch []byte) (*unstructured.Unstructured, error) {
 	after := live.DeepCopy()
 	if strings.TrimSpace(string(patch)) == "{}" {
@@ -179,7 +181,7 @@ func patched(ctx context.Context, api *readOnly, live *unstructured.Unstructured
 	}
 	err := api.Patch(ctx, after, client.RawPatch(types.MergePatchType, patch), client.DryRunAll, strict)
 	if err != nil {
-		if at := strings.LastIndex(err.Error(), unknownFields); at >= 0 { // before that, all of the object is quoted
+		if at := strings.LastIndex(err.Error(), unknownFields); at >= 0 { // the text before that quotes the whole object
 			err = apierrors.NewBadRequest(err.Error()[at:])
 		}
 	}

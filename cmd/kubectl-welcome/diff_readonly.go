@@ -14,10 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// errNoDryRun is a request that would change something.
+// errNoDryRun is the error for a request that would change something.
 var errNoDryRun = errors.New("not sent: it would change something, and a diff changes nothing")
 
-// readOnly is the way to the cluster on which nothing can be changed.
+// readOnly is access to the cluster that cannot change anything.
 type readOnly struct {
 	client.Client
 	config *rest.Config
@@ -34,7 +34,7 @@ func (c *cluster) readOnly() (*readOnly, error) {
 		return nil, err
 	}
 	config = rest.CopyConfig(config)
-	config.WarningHandlerWithContext = rest.NoWarnings{} // of a thousand Welcomes
+	config.WarningHandlerWithContext = rest.NoWarnings{} // there would be one for each custom resource
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return onlyDryRuns{next} })
 	api, err := client.New(config, client.Options{Mapper: mapper})
 	return &readOnly{api, config, mapper}, err
@@ -42,10 +42,10 @@ func (c *cluster) readOnly() (*readOnly, error) {
 
 type onlyDryRuns struct{ next http.RoundTripper }
 
-// RoundTrip refuses what is neither read nor a dry run, whoever asks for it.
+// RoundTrip refuses every request that is neither a read nor a dry run, whichever library sends it.
 func (o onlyDryRuns) RoundTrip(request *http.Request) (*http.Response, error) {
 	dryRun := request.URL.Query()["dryRun"]
-	if request.Method == http.MethodDelete && request.Body != nil { // which says it there, and then the API server reads nothing else
+	if request.Method == http.MethodDelete && request.Body != nil { // then dryRun is in the body, and the API server ignores the query
 		text, err := io.ReadAll(request.Body)
 		if err = errors.Join(err, request.Body.Close()); err != nil {
 			return nil, err

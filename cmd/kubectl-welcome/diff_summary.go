@@ -10,17 +10,18 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// toldNames bounds how many custom resources are named, and toldReason how much of a reason is in the summary.
+// toldNames bounds how many custom resources of a group are named, and toldReason how many bytes of a reason
+// the summary shows.
 const toldNames, toldReason = 3, 160
 
-// group of results that say the same.
+// group is a set of results that say the same.
 type group struct {
 	first change
 	owner *unstructured.Unstructured
 	names []string
 }
 
-// tellResults prints each change once, what is refused or unknown, and the summary.
+// tellResults prints each distinct change once, then what is refused or unknown, and the summary.
 func (c *cluster) tellResults(results []result) error {
 	shown, refused, unknown := map[string]*group{}, map[string]*group{}, map[string]*group{}
 	add := func(to map[string]*group, key string, r result, first change) {
@@ -80,14 +81,14 @@ func exitOf(results []result) error {
 	return nil
 }
 
-// ordered has the most common first.
+// ordered sorts groups, the largest first.
 func ordered(groups map[string]*group) []*group {
 	return slices.SortedFunc(maps.Values(groups), func(a, b *group) int {
 		return cmp.Or(len(b.names)-len(a.names), cmp.Compare(a.first.kind.String(), b.first.kind.String()), cmp.Compare(a.names[0], b.names[0]))
 	})
 }
 
-// who are the custom resources of a group.
+// who names the custom resources of a group.
 func (g *group) who() string {
 	names := g.names[:min(len(g.names), toldNames)]
 	text := strings.Join(names, ", ")
@@ -102,7 +103,7 @@ func (g *group) title() string {
 	return fmt.Sprintf("%s: %s %s", g.who(), g.first.kind.Kind, does)
 }
 
-// diffSummary is the last line about a kind.
+// diffSummary is the summary line of a kind.
 func diffSummary(kind string, results []result) string {
 	changing, refused, unknown := 0, map[string]int{}, 0
 	objects := map[string]int{}
@@ -154,7 +155,7 @@ func diffSummary(kind string, results []result) string {
 	return text + "; " + strings.Join(parts, ", ")
 }
 
-// indented is a reason of several lines below a title.
+// indented is a reason, indented to stand below a title.
 func indented(reason string) string {
 	var lines []string
 	for line := range strings.SplitSeq(reason, "\n") {

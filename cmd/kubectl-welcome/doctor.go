@@ -9,16 +9,17 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// finding is something wrong, with the command that mends it, or how to find out more.
+// finding is a problem, with the command that fixes it or tells more about it.
 type finding struct{ problem, remedy string }
 
-// check is one of the doctor's. It returns in a few words what it looked at, and what it found. An error means that it could not look, at some of it even.
+// check is one of the doctor's checks. look returns in a few words what it looked at, and what it found. An
+// error means that it could not look at everything.
 type check struct {
 	name string
 	look func(context.Context, *patient) (looked string, found []finding, err error)
 }
 
-// checks are in the order in which one cause has the next one's as its consequence.
+// checks are ordered so that a cause comes before its consequences.
 var checks = []check{
 	{"operator", operatorsRun},
 	{"CRDs", crdsFit},
@@ -30,7 +31,7 @@ var checks = []check{
 	{"deletions", deletionsEnd},
 }
 
-// NewCmdDoctor returns the command that looks for what goes wrong on a new cluster.
+// NewCmdDoctor looks for what keeps the operator from working.
 func NewCmdDoctor(c *cluster) *cobra.Command {
 	var files []string
 	cmd := &cobra.Command{
@@ -76,7 +77,7 @@ func (c *cluster) report(ctx context.Context, p *patient) error {
 		for i, one := range found {
 			problems++
 			c.printf("%s  %s: %s\n", bad("PROBLEM"), check.name, safe(one.problem))
-			if i == len(found)-1 || found[i+1].remedy != one.remedy { // one mends all of them
+			if i == len(found)-1 || found[i+1].remedy != one.remedy { // one remedy fixes all of them
 				c.printf("         → %s\n", safe(one.remedy))
 			}
 		}
@@ -92,5 +93,5 @@ func (c *cluster) report(ctx context.Context, p *patient) error {
 	return &exitError{code: 2}
 }
 
-// few are the first of some names, and how many more there are.
+// few are the first names, and how many more there are.
 func few(names []string) string { return strings.Join(object.Few(names, 5), ", ") }

@@ -36,13 +36,13 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
-// mostNamespaces are those in which the rights of an operator are asked for, of those that it watches.
+// mostNamespaces bounds in how many of the watched namespaces the operator's rights are checked.
 const mostNamespaces = 20
 
-// clocksDiffer is by how much the clocks of the caller and of the cluster may differ.
+// clocksDiffer is the tolerated difference between the clocks of the caller and of the cluster.
 const clocksDiffer = 30 * time.Second
 
-// operatorsRun looks whether there is an operator, and all of its pods are ready.
+// operatorsRun checks that there is an operator, and that all of its pods are ready.
 func operatorsRun(ctx context.Context, p *patient) (string, []finding, error) {
 	if len(p.operators) == 0 {
 		return "", []finding{{
@@ -80,7 +80,7 @@ func operatorsRun(ctx context.Context, p *patient) (string, []finding, error) {
 	return strings.Join(names, ", "), found, nil
 }
 
-// pods are those of an operator.
+// pods are the pods of an operator.
 func (p *patient) pods(ctx context.Context, o operator) ([]corev1.Pod, error) {
 	selector, err := metav1.LabelSelectorAsSelector(o.Spec.Selector)
 	if err != nil {
@@ -91,10 +91,10 @@ func (p *patient) pods(ctx context.Context, o operator) ([]corev1.Pod, error) {
 	return pods.Items, err
 }
 
-// unready says why a pod is not ready, nothing if it is.
+// unready says why a pod is not ready. It is empty if the pod is.
 func unready(pod corev1.Pod) string {
 	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
-		return "" // a node has evicted it, say: another one is in its place
+		return "" // evicted from a node, for example: another pod is in its place
 	}
 	for _, container := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if waiting := container.State.Waiting; waiting != nil && waiting.Reason != "PodInitializing" && waiting.Reason != "ContainerCreating" {
@@ -112,7 +112,8 @@ func unready(pod corev1.Pod) string {
 	return ""
 }
 
-// crdsFit looks whether the CRDs are those that this plugin was made with: one without a field drops what people write there.
+// crdsFit checks that the CRDs are those that this plugin was built with. An older one may lack a field, and
+// the API server drops what people write there.
 func crdsFit(ctx context.Context, p *patient) (string, []finding, error) {
 	crds, err := p.crds()
 	if err != nil {
@@ -158,7 +159,7 @@ func crdsFit(ctx context.Context, p *patient) (string, []finding, error) {
 	return strings.Join(names, ", "), found, nil
 }
 
-// differing are the paths of fields that only one of two schemas has, or that differ.
+// differing are the paths of the fields in which two schemas differ, or that only one of them has.
 func differing(path string, a, b *apiextensionsv1.JSONSchemaProps) (paths []string) {
 	own := func(s *apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaProps {
 		c := *s
@@ -180,7 +181,7 @@ func differing(path string, a, b *apiextensionsv1.JSONSchemaProps) (paths []stri
 	return paths
 }
 
-// rightsSuffice asks the API server for each right in config/rbac whether the operator has it.
+// rightsSuffice asks the API server whether the operator has each right of config/rbac.
 func rightsSuffice(ctx context.Context, p *patient) (string, []finding, error) {
 	asked := 0
 	var found []finding
@@ -196,7 +197,7 @@ func rightsSuffice(ctx context.Context, p *patient) (string, []finding, error) {
 	known := slices.ContainsFunc(p.operators, serves)
 	for _, o := range p.operators {
 		if len(kinds) > 0 && !serves(o) && (known || len(o.serves) > 0) {
-			continue // another operator, of other kinds
+			continue // an operator of other kinds
 		}
 		var all []authorizationv1.SubjectAccessReview
 		for _, need := range p.needs {
@@ -230,17 +231,17 @@ func rightsSuffice(ctx context.Context, p *patient) (string, []finding, error) {
 	return fmt.Sprintf("%d asked for", asked), found, nil
 }
 
-// rightsIn are those that a role has; what is no role has none.
+// rightsIn are the rules of a role. Other objects have none.
 func rightsIn(role *unstructured.Unstructured) []rbacv1.PolicyRule {
 	typed := &rbacv1.ClusterRole{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(role.Object, typed); err != nil {
-		return nil // it was applied by this text: the API server has read it
+		return nil // the API server has accepted the same text, so that this is not reached
 	}
 	return typed.Rules
 }
 
-// questions are one for each right of a role that is bound to the operator's ServiceAccount by one of the bindings in needs, and each namespace that it is
-// needed in.
+// questions are one for each right of a role, and each namespace that it is needed in. There are none if no
+// binding in needs refers to the role.
 func questions(role *unstructured.Unstructured, needs []*unstructured.Unstructured, o operator) (reviews []authorizationv1.SubjectAccessReview) {
 	bound := slices.ContainsFunc(needs, func(binding *unstructured.Unstructured) bool {
 		kind, _, _ := unstructured.NestedString(binding.Object, "roleRef", "kind")
@@ -264,7 +265,7 @@ func questions(role *unstructured.Unstructured, needs []*unstructured.Unstructur
 			names = slices.Clone(rule.ResourceNames)
 		}
 		if at := slices.Index(names, boot.LeaderElectionID); at >= 0 {
-			names[at] = o.options.LeaderElectionID // config/rbac has that of an operator that is no shard
+			names[at] = o.options.LeaderElectionID // config/rbac names the lease of an operator that is not a shard
 		}
 		for _, group := range rule.APIGroups {
 			for _, resource := range rule.Resources {
@@ -283,7 +284,8 @@ func questions(role *unstructured.Unstructured, needs []*unstructured.Unstructur
 	return reviews
 }
 
-// leasesAreHeld looks whether of an operator with --leader-elect a pod that lives renews the lease: else none works.
+// leasesAreHeld checks that each operator with --leader-elect has a living pod that renews the lease: without
+// one, no replica works.
 func leasesAreHeld(ctx context.Context, p *patient) (string, []finding, error) {
 	var holders []string
 	var found []finding
@@ -320,7 +322,7 @@ func leasesAreHeld(ctx context.Context, p *patient) (string, []finding, error) {
 	return cmp.Or(strings.Join(holders, ", "), "nobody holds one"), found, nil
 }
 
-// operatorsAreAlone looks whether each custom resource has one operator, which is there.
+// operatorsAreAlone checks that each custom resource has exactly one operator, and that this one runs.
 func operatorsAreAlone(ctx context.Context, p *patient) (string, []finding, error) {
 	var found []finding
 	served, unserved := map[string]int{}, map[string][]string{}
@@ -361,20 +363,21 @@ func operatorsAreAlone(ctx context.Context, p *patient) (string, []finding, erro
 	return fmt.Sprintf("%s, served by %s", counted(len(p.customResources), "custom resource"), cmp.Or(strings.Join(slices.Sorted(maps.Keys(served)), ", "), "nobody")), append(found, others...), p.unlisted
 }
 
-// whoStandsBack finds the events of operators that leave custom resources to others, but for those that have been taken over since.
+// whoStandsBack finds the events of operators that leave custom resources to others, except those about
+// custom resources that were taken over since.
 func (p *patient) whoStandsBack(ctx context.Context) (found []finding, err error) {
 	events := &corev1.EventList{}
 	if err := p.List(ctx, events, client.MatchingFields{"reason": status.StandsBack}); err != nil {
 		return nil, err
 	}
-	leftTo := map[types.UID]string{} // whoever has it now
+	leftTo := map[types.UID]string{} // the message about whoever has it now begins like this
 	for i := range p.customResources {
 		leftTo[p.customResources[i].GetUID()] = fmt.Sprintf("%s%q", status.LeftTo, release.ClaimedBy(&p.customResources[i]))
 	}
 	isOver := func(event corev1.Event) bool {
 		return strings.HasPrefix(event.Message, status.LeftTo) && !strings.HasPrefix(event.Message, leftTo[event.InvolvedObject.UID])
 	}
-	moved := map[types.UID]time.Time{} // since when somebody has it who had it not
+	moved := map[types.UID]time.Time{} // when it was last left to somebody else than now
 	for _, event := range events.Items {
 		if uid := event.InvolvedObject.UID; isOver(event) && event.LastTimestamp.After(moved[uid]) {
 			moved[uid] = event.LastTimestamp.Time
@@ -392,7 +395,8 @@ func (p *patient) whoStandsBack(ctx context.Context) (found []finding, err error
 	return found, nil
 }
 
-// admissionLets has the API server admit, by a dry run, what the operator makes, in each namespace that has custom resources.
+// admissionLets checks by dry runs, in each namespace with custom resources, that the API server admits what
+// the operator creates.
 func admissionLets(ctx context.Context, p *patient) (string, []finding, error) {
 	in := map[string]bool{}
 	for i := range p.customResources {
@@ -428,7 +432,7 @@ func admissionLets(ctx context.Context, p *patient) (string, []finding, error) {
 	return "a ConfigMap, a Service and a Deployment pass in " + counted(len(namespaces), "namespace"), found, p.unlisted
 }
 
-// samples are objects as the operator makes them, of a restricted pod that does nothing.
+// samples are objects as the operator creates them, with a restricted pod that does nothing.
 func samples(namespace string) []client.Object {
 	name := metav1.ObjectMeta{Namespace: namespace, GenerateName: "welcome-doctor-"}
 	labels := map[string]string{"app.kubernetes.io/name": "welcome-doctor"}
@@ -446,7 +450,8 @@ func samples(namespace string) []client.Object {
 	}
 }
 
-// deadWebhooks are those that nothing answers for, and without whose answer the API server refuses something that an operator writes.
+// deadWebhooks are webhooks without a ready endpoint that make the API server refuse something that an
+// operator writes.
 func (p *patient) deadWebhooks(ctx context.Context) (found []finding, err error) {
 	validating, mutating := &admissionregistrationv1.ValidatingWebhookConfigurationList{}, &admissionregistrationv1.MutatingWebhookConfigurationList{}
 	if err := errors.Join(p.List(ctx, validating), p.List(ctx, mutating)); err != nil {
@@ -489,7 +494,8 @@ func (p *patient) deadWebhooks(ctx context.Context) (found []finding, err error)
 	return found, nil
 }
 
-// areJudged is whether rules of a webhook are for something that operators have rights on: what they write, and the pods that come of it.
+// areJudged is whether a webhook's rules match something that operators have rights on: what they write, and
+// the pods that come of it.
 func areJudged(rights []rbacv1.PolicyRule, rules []admissionregistrationv1.RuleWithOperations) bool {
 	return slices.ContainsFunc(rights, func(right rbacv1.PolicyRule) bool {
 		return slices.ContainsFunc(rules, func(rule admissionregistrationv1.RuleWithOperations) bool {
@@ -498,7 +504,8 @@ func areJudged(rights []rbacv1.PolicyRule, rules []admissionregistrationv1.RuleW
 	})
 }
 
-// haveCommon is whether a webhook's groups or resources, of which "*" are all, and one of ours are the same, whatever their subresources.
+// haveCommon is whether a webhook's groups or resources, of which "*" means all, include one of ours.
+// Subresources are ignored.
 func haveCommon(judged, ours []string) bool {
 	return slices.ContainsFunc(judged, func(word string) bool {
 		word, _, _ = strings.Cut(word, "/")
@@ -520,7 +527,8 @@ func answers(all []discoveryv1.EndpointSlice) bool {
 	return false
 }
 
-// imagesArePulled looks which images the nodes can't have, of custom resources' pods. Those of operators' pods are told by operatorsRun.
+// imagesArePulled finds the images that nodes cannot pull, for pods of custom resources. operatorsRun reports
+// those of the operators' own pods.
 func imagesArePulled(_ context.Context, p *patient) (string, []finding, error) {
 	by := map[string][]*unstructured.Unstructured{}
 	for i := range p.customResources {
@@ -540,7 +548,7 @@ func imagesArePulled(_ context.Context, p *patient) (string, []finding, error) {
 	return "of " + counted(len(p.customResources), "custom resource"), found, p.unlisted
 }
 
-// deletionsEnd looks which custom resources are being deleted for too long, and who keeps them.
+// deletionsEnd finds custom resources that have been deleting for too long, and who keeps them.
 func deletionsEnd(_ context.Context, p *patient) (string, []finding, error) {
 	var found []finding
 	deleting := 0

@@ -27,35 +27,37 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
-// operatorLabel is what Deployments of operators have: config/manager writes it.
+// operatorLabel is the label of operators' Deployments, set in config/manager.
 const operatorLabel = "webapp.demo.welcome.domain/operator"
 
-// patient is what the doctor looks at, read once.
+// patient is what the doctor examines. It is read once.
 type patient struct {
 	*cluster
 	client.Client
 	operators []operator
-	// needs are the CRDs, roles and bindings that an operator needs, from files, or else from config/.
+	// needs are the CRDs, roles and bindings that an operator needs, from files or, without files, from
+	// config/.
 	needs []*unstructured.Unstructured
 	files []string
 	// customResources are those of all kinds that are served, as far as these could be listed.
 	customResources []unstructured.Unstructured
-	// unlisted is why some kinds, or all, are missing among them.
+	// unlisted is why customResources lacks some kinds, or all.
 	unlisted error
 }
 
-// operator is the Deployment of one.
+// operator is the Deployment of an operator.
 type operator struct {
 	appsv1.Deployment
-	// options are what its flags and its environment say.
+	// options are what its flags and environment variables say.
 	options boot.Options
-	// serves are the kinds of the custom resources that say that it serves them.
+	// serves are the kinds of the custom resources whose status names this operator.
 	serves sets.Set[schema.GroupKind]
-	// refused is why it would not start with them, or one of another version than the plugin's might.
+	// refused is why the operator of this plugin's version would not start with these flags. One of another
+	// version might.
 	refused error
 }
 
-// newOperator reads a Deployment's flags and environment as the operator will.
+// newOperator parses a Deployment's flags and environment variables as the operator does.
 func newOperator(deployment appsv1.Deployment) operator {
 	o, template := operator{Deployment: deployment}, deployment.Spec.Template
 	manager := template.Spec.Containers[max(0, slices.IndexFunc(template.Spec.Containers, func(c corev1.Container) bool { return c.Name == "manager" }))]
@@ -69,7 +71,7 @@ func newOperator(deployment appsv1.Deployment) operator {
 			case from == nil || from.FieldRef == nil:
 			case from.FieldRef.FieldPath == "metadata.namespace":
 				value = deployment.Namespace
-			default: // as OLM has it
+			default: // OLM sets WATCH_NAMESPACE from an annotation
 				key := strings.TrimSuffix(strings.TrimPrefix(from.FieldRef.FieldPath, "metadata.annotations['"), "']")
 				value = template.Annotations[key]
 			}
@@ -79,29 +81,30 @@ func newOperator(deployment appsv1.Deployment) operator {
 	return o
 }
 
-// leaseNamespace is where its lease lies, by which custom resources name it.
+// leaseNamespace is the namespace of the operator's lease, by which the status of custom resources names the
+// operator.
 func (o operator) leaseNamespace() string {
 	return cmp.Or(o.options.LeaderElectionNamespace, o.Namespace)
 }
 
 func (o operator) String() string { return o.Namespace + "/" + o.Name }
 
-// account is what the API server calls the operator.
+// account is the operator's user name at the API server.
 func (o operator) account() string {
 	return "system:serviceaccount:" + o.Namespace + ":" + cmp.Or(o.Spec.Template.Spec.ServiceAccountName, "default")
 }
 
-// logs is the command that shows what its pods said last.
+// logs is the command that shows the end of the operator's log.
 func (o operator) logs() string {
 	return fmt.Sprintf("kubectl -n %s logs deployment/%s --all-pods --tail=20", o.Namespace, o.Name)
 }
 
-// watches is whether it watches a namespace.
+// watches is whether the operator watches a namespace.
 func (o operator) watches(namespace string) bool {
 	return len(o.options.WatchNamespaces) == 0 || slices.Contains(o.options.WatchNamespaces, namespace)
 }
 
-// examine reads what all checks look at. An error means that no cluster answers.
+// examine reads what all checks need.
 func (c *cluster) examine(ctx context.Context, files []string) (*patient, error) {
 	api, err := c.client()
 	if err != nil {
@@ -123,8 +126,9 @@ func (c *cluster) examine(ctx context.Context, files []string) (*patient, error)
 	return p, nil
 }
 
-// meant are the operators among Deployments. The label is for everybody to write, status.operator is not: where custom resources name their operator, it is the one that is meant. Those that
-// could not be listed name theirs, too, which may be any.
+// meant are the operators among the Deployments. Anybody may set the label, but not status.operator: if
+// custom resources name operators there, only those are meant. If some custom resources could not be listed,
+// they may name any, so that all are.
 func (p *patient) meant(deployments []appsv1.Deployment) (named []operator) {
 	serving := map[string]sets.Set[schema.GroupKind]{} // by the namespace of the operator's lease
 	for i := range p.customResources {
@@ -149,19 +153,19 @@ func (p *patient) meant(deployments []appsv1.Deployment) (named []operator) {
 	return named
 }
 
-// deploys is the command that gives an operator its rights back.
+// deploys is the command that restores an operator's rights.
 func (p *patient) deploys(o operator) string {
 	switch {
 	case len(p.files) > 0: // as make kind INTO= says
 		return "kubectl apply --server-side --kustomize " + filepath.Dir(p.files[0])
-	case o.options.Shard != "": // make deploy would add an operator that is none
+	case o.options.Shard != "": // make deploy would add an operator that is not a shard
 		return "hack/deployment.sh IMG OPERAND_IMG config/shards | kubectl apply --server-side -f - (docs/shards.md)"
 	default:
 		return "make deploy (with IMG and OPERAND_IMG as before)"
 	}
 }
 
-// crds are those in needs.
+// crds are the CRDs among needs.
 func (p *patient) crds() (crds []*apiextensionsv1.CustomResourceDefinition, err error) {
 	for _, need := range p.needs {
 		if need.GetKind() != "CustomResourceDefinition" {
@@ -176,7 +180,7 @@ func (p *patient) crds() (crds []*apiextensionsv1.CustomResourceDefinition, err 
 	return crds, nil
 }
 
-// needs are the objects in files, or those of config/.
+// needs are the objects of files or, without files, of config/.
 func needs(files []string) (objects []*unstructured.Unstructured, err error) {
 	read := os.ReadFile
 	if len(files) == 0 {

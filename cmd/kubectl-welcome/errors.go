@@ -11,7 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// isNoRight is whether the caller may not ask. What an admission plugin forbids is forbidden to the operator, too.
+// isNoRight is whether the caller lacks the right for a request. A refusal by an admission plugin does not
+// count: it would hit the operator, too.
 func isNoRight(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -21,18 +22,19 @@ func isNoRight(err error) bool {
 	return apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) && strings.Contains(says, `User "`) && strings.Contains(says, " cannot ")
 }
 
-// isForNow is whether the API server only says that it can't answer now, as it may where a webhook is away.
+// isForNow is whether the API server answers that it cannot serve the request now, for example because a
+// webhook is down.
 func isForNow(err error) bool {
 	var answer apierrors.APIStatus
 	return errors.As(err, &answer) && (answer.Status().Code == http.StatusTooManyRequests || answer.Status().Code >= http.StatusInternalServerError)
 }
 
-// isOutage is whether there was no answer.
+// isOutage is whether the API server did not answer.
 func isOutage(err error) bool {
 	var ofURL *url.Error
 	var ofNet net.Error
 	return errors.As(err, &ofURL) || errors.As(err, &ofNet) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// passes is whether an error is about the moment, as while an API server is replaced.
-func passes(err error) bool { return isForNow(err) || isOutage(err) }
+// isTemporary is whether a retry may succeed, for example while an API server is replaced.
+func isTemporary(err error) bool { return isForNow(err) || isOutage(err) }

@@ -27,7 +27,7 @@ func TestPasses(t *testing.T) {
 		"not there":  {code(http.StatusNotFound), false},
 		"our answer": {errors.New("somebody else has asked since"), false},
 	} {
-		if got := passes(test.err); got != test.want {
+		if got := isTemporary(test.err); got != test.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -13,10 +13,11 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// maxHelmRecord bounds what a record of Helm's is unpacked to, in bytes. It has the whole chart, which those of the operator leave out: the Secret of a large one has some 10 MiB.
+// maxHelmRecord bounds the unpacked size of a Helm record, in bytes. It is larger than for the operator's
+// records, which leave the chart out: with a large chart, Helm's has some 10 MiB.
 const maxHelmRecord = 32 << 20
 
-// manifestObjects are the objects of a manifest, and of lists in it.
+// manifestObjects are the objects of a manifest, with those of lists in it.
 func manifestObjects(manifest string) ([]*unstructured.Unstructured, error) {
 	objects, err := object.Documents(strings.NewReader(manifest))
 	if err != nil {
@@ -25,7 +26,7 @@ func manifestObjects(manifest string) ([]*unstructured.Unstructured, error) {
 	return objects, nil
 }
 
-// liveOf reads an object of a release in a namespace, nil if it is not there.
+// liveOf reads an object of a release in a namespace. It is nil if it does not exist.
 func (c *cluster) liveOf(ctx context.Context, obj *unstructured.Unstructured, namespace string) (*unstructured.Unstructured, error) {
 	mapper, err := c.flags.ToRESTMapper()
 	if err != nil {
@@ -41,7 +42,7 @@ func (c *cluster) liveOf(ctx context.Context, obj *unstructured.Unstructured, na
 	}
 	key := client.ObjectKey{Name: obj.GetName()}
 	if kind.Scope.Name() == "namespace" {
-		key.Namespace = namespace // no chart of the operator may name another one
+		key.Namespace = namespace // charts of the operator make objects in no other namespace
 	}
 	live := object.Empty(obj.GroupVersionKind())
 	if err := api.Get(ctx, key, live); err != nil {
@@ -50,7 +51,7 @@ func (c *cluster) liveOf(ctx context.Context, obj *unstructured.Unstructured, na
 	return live, nil
 }
 
-// confirm asks the caller.
+// confirm asks the caller for agreement.
 func (c *cluster) confirm(question string) error {
 	c.notef("%s [y/N] ", question)
 	answer, _ := bufio.NewReader(c.In).ReadString('\n')

@@ -23,7 +23,7 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
-// revision is one of a release, and what it has changed.
+// revision is a revision of a release, and what it has changed.
 type revision struct {
 	Revision    int         `json:"revision"`
 	Status      string      `json:"status"`
@@ -32,7 +32,8 @@ type revision struct {
 	Version     string      `json:"version"`
 	Generation  int64       `json:"generation,omitempty"`
 	Description string      `json:"description,omitempty"`
-	// Changes are against the revision before, in words; First is whether that one is not kept.
+	// Changes are the differences from the revision before, in words. First is whether that is no longer
+	// kept.
 	Changes []string `json:"changes"`
 	First   bool     `json:"first,omitempty"`
 
@@ -40,7 +41,7 @@ type revision struct {
 	objects map[string]map[string]any // by kind and name
 }
 
-// NewCmdHistory tells of the revisions of a release.
+// NewCmdHistory shows the revisions of a release.
 func NewCmdHistory(c *cluster) *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
@@ -93,7 +94,7 @@ func (c *cluster) history(ctx context.Context, obj *unstructured.Unstructured) (
 	if err != nil {
 		return nil, err
 	}
-	revisions := []*revision{} // a list as JSON, too
+	revisions := []*revision{} // not nil: JSON shows an empty list
 	for i := range records {
 		known := record.Parse(&records[i], of.Name)
 		if known == nil || !metav1.IsControlledBy(&records[i], obj) {
@@ -146,7 +147,7 @@ func (r *revision) read(data string) error {
 	return nil
 }
 
-// changes are what after has other than before, in words.
+// changes are the differences between two revisions in words; if discreet, without values.
 func changes(before, after *revision, discreet bool) (words []string) {
 	if a, b := before.Chart+" "+before.Version, after.Chart+" "+after.Version; a != b {
 		words = append(words, fmt.Sprintf("chart: %s → %s", a, b))
@@ -179,7 +180,7 @@ func changes(before, after *revision, discreet bool) (words []string) {
 	return words
 }
 
-// flatten lists the scalars and lists of values by their paths.
+// flatten collects scalars and lists by their paths.
 func flatten(path string, values any, into map[string]string) {
 	if inner, ok := values.(map[string]any); ok && (len(inner) > 0 || path == "values") {
 		for key, value := range inner {
@@ -190,7 +191,7 @@ func flatten(path string, values any, into map[string]string) {
 	if values == nil && path == "values" {
 		return
 	}
-	text, _ := json.Marshal(values) // of what was JSON
+	text, _ := json.Marshal(values) // it was decoded from JSON, so that it cannot fail
 	into[path] = string(text)
 }
 

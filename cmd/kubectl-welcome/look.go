@@ -26,7 +26,7 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
-// driftMemory is how long ago a drift still matters. Events are kept for about as long.
+// driftMemory is how long a drift is shown. Events are kept for about as long.
 const driftMemory = time.Hour
 
 // onlooker looks at one custom resource more closely.
@@ -67,7 +67,7 @@ func (c *cluster) look(ctx context.Context, obj *unstructured.Unstructured, r *r
 	return nil
 }
 
-// refused notes what the caller may not read. It returns other errors.
+// refused notes what the caller has no right to read. Other errors are returned.
 func (l *onlooker) refused(what string, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
@@ -78,7 +78,8 @@ func (l *onlooker) refused(what string, err error) error {
 	return nil
 }
 
-// children are the objects of the release: those that its status lists, or its record where an older version wrote that, or, where the caller may not read that, those of all kinds that say that they are.
+// children are the objects of the release. The status lists them; if it does not, because an older version
+// wrote it, the record does. If the caller may not read that, they are found by their labels.
 func (l *onlooker) children(ctx context.Context) ([]object.Child, error) {
 	of := status.Of(l.obj).Release
 	if of == nil {
@@ -97,7 +98,7 @@ func (l *onlooker) children(ctx context.Context) ([]object.Child, error) {
 	return l.labelled(ctx)
 }
 
-// record is the metadata of the release's record.
+// record is the metadata of the newest release record.
 func (l *onlooker) record(ctx context.Context, of *status.Release) (*record.Record, error) {
 	meta := &metav1.PartialObjectMetadata{}
 	meta.SetGroupVersionKind(recordKind(of))
@@ -108,7 +109,7 @@ func (l *onlooker) record(ctx context.Context, of *status.Release) (*record.Reco
 	return record.Parse(meta, of.Name), nil
 }
 
-// recordKind is what the records of a release are: Secrets where the digests in the status are sealed.
+// recordKind is the kind of the release's records: they are Secrets if the digests in the status are sealed.
 func recordKind(of *status.Release) schema.GroupVersionKind {
 	if object.Sealed(of.Digest) {
 		return object.Secret
@@ -116,7 +117,8 @@ func recordKind(of *status.Release) schema.GroupVersionKind {
 	return corev1.SchemeGroupVersion.WithKind("ConfigMap")
 }
 
-// labelled finds objects that the custom resource owns among all that the operator has made here, of every kind that the caller may list.
+// labelled finds the objects that the custom resource owns, among all objects with the operator's label, of
+// every kind that the caller may list.
 func (l *onlooker) labelled(ctx context.Context) ([]object.Child, error) {
 	known, err := l.flags.ToDiscoveryClient()
 	if err != nil {
@@ -146,8 +148,8 @@ func (l *onlooker) labelled(ctx context.Context) ([]object.Child, error) {
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case apierrors.IsForbidden(err), apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err): // most kinds are of nobody's release
-		case err != nil: // an API that another server offers, say, and fails
+		case apierrors.IsForbidden(err), apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err): // most kinds are of no release
+		case err != nil: // an aggregated API that fails, for example
 			l.unread = append(l.unread, kind.GroupKind().String()+": "+err.Error())
 		}
 		for i := range page.Items {
@@ -162,7 +164,8 @@ func (l *onlooker) labelled(ctx context.Context) ([]object.Child, error) {
 	return found, err
 }
 
-// owns is whether an object is the custom resource's: a release record, which others may edit, can name any.
+// owns is whether an object belongs to the custom resource. A release record may be forged, and name any
+// object.
 func (l *onlooker) owns(obj metav1.Object) bool {
 	var unowned []types.UID
 	if of := status.Of(l.obj).Release; of != nil {
@@ -173,13 +176,13 @@ func (l *onlooker) owns(obj metav1.Object) bool {
 	return object.Owned(obj, l.obj, unowned)
 }
 
-// live reads a child.
+// live reads a child from the cluster.
 func (l *onlooker) live(ctx context.Context, child object.Child) (*unstructured.Unstructured, error) {
 	live := child.Empty()
 	return live, l.api.Get(ctx, client.ObjectKey{Namespace: l.obj.GetNamespace(), Name: child.Name}, live)
 }
 
-// nodes looks at objects, and at the pods of those that have some.
+// nodes looks at objects, and at the pods of workloads.
 func (l *onlooker) nodes(ctx context.Context, children []object.Child) ([]*node, error) {
 	nodes := make([]*node, len(children))
 	return nodes, each(ctx, len(children), func(ctx context.Context, i int) (err error) {
@@ -198,7 +201,7 @@ func (l *onlooker) node(ctx context.Context, child object.Child) (*node, error) 
 	case apierrors.IsNotFound(err):
 		n.Health, n.Message = string(kstatus.NotFoundStatus), "somebody has deleted it"
 		return n, nil
-	case err != nil && ctx.Err() == nil && !isOutage(err): // of one kind, which the cluster no longer has, or whose conversion webhook is away
+	case err != nil && ctx.Err() == nil && !isOutage(err): // the cluster no longer has the kind, or its conversion webhook is down
 		n.Message = err.Error()
 		return n, nil
 	case err != nil:
@@ -218,7 +221,7 @@ func (l *onlooker) node(ctx context.Context, child object.Child) (*node, error) 
 	return n, err
 }
 
-// judge says how an object is, as the operator sees it.
+// judge sets the health of an object, as the operator sees it.
 func (n *node) judge(live *unstructured.Unstructured) {
 	result, err := object.Health(live)
 	if err != nil {
@@ -256,7 +259,7 @@ func (l *onlooker) jobs(ctx context.Context, cronJob *unstructured.Unstructured)
 	return nodes, nil
 }
 
-// pods are those that a workload selects.
+// pods are the pods that a workload selects.
 func (l *onlooker) pods(ctx context.Context, workload *unstructured.Unstructured) ([]*node, error) {
 	content, _, _ := unstructured.NestedMap(workload.Object, "spec", "selector")
 	selector := &metav1.LabelSelector{}
@@ -278,7 +281,7 @@ func (l *onlooker) pods(ctx context.Context, workload *unstructured.Unstructured
 	return nodes, nil
 }
 
-// nodeOfPod says of a pod whether it is ready, how often its containers were started again, and why the last time.
+// nodeOfPod says whether a pod is ready, how often its containers were restarted, and why the last time.
 func nodeOfPod(pod *corev1.Pod) *node {
 	n := &node{Kind: "Pod", Name: pod.Name, Health: string(kstatus.CurrentStatus)}
 	words := []string{string(pod.Status.Phase)}
@@ -331,7 +334,7 @@ func nodeOfPod(pod *corev1.Pod) *node {
 	return n
 }
 
-// events are those of the custom resource, and of its pods that are not well.
+// events are the events of the custom resource, and of those of its pods that are not healthy.
 func (l *onlooker) events(ctx context.Context, r *report) error {
 	about := map[string]fields.Selector{string(l.obj.GetUID()): fields.OneTermEqualSelector("involvedObject.uid", string(l.obj.GetUID()))}
 	for _, n := range r.Objects {
@@ -355,7 +358,7 @@ func (l *onlooker) events(ctx context.Context, r *report) error {
 	return nil
 }
 
-// driftIn are the events that tell of a drift in the last hour.
+// driftIn are the events about drift in the last hour.
 func driftIn(events []happening, now time.Time) (drift []happening) {
 	for _, event := range events {
 		tells := slices.Contains([]string{release.DriftCorrected, release.DriftDetected, release.DriftLoop}, event.Reason)
@@ -366,7 +369,7 @@ func driftIn(events []happening, now time.Time) (drift []happening) {
 	return drift
 }
 
-// rollout counts those that wait for a new chart, as far as the caller may see them.
+// rollout counts the custom resources that wait for a new chart, as far as the caller may see them.
 func (l *onlooker) rollout(ctx context.Context, r *report) error {
 	others, err := l.list(ctx, l.obj.GroupVersionKind())
 	if apierrors.IsForbidden(err) {

@@ -1,4 +1,5 @@
-// Command kubectl-welcome shows and steers the custom resources of the operator: kubectl finds it on PATH and runs it as `kubectl welcome`.
+// Command kubectl-welcome shows and steers the custom resources of the operator. kubectl finds it on PATH and
+// runs it as `kubectl welcome`.
 package main
 
 import (
@@ -23,18 +24,18 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // the second ctrl-c ends it at once: some reads from the cluster cannot be given up
-	// Libraries log what the error says anyway, several times.
+	context.AfterFunc(ctx, stop) // a second ctrl-c ends it at once, for some reads cannot be cancelled
+	// Libraries log several times what the error says anyway.
 	klog.SetLogger(logr.Discard())
 	logf.SetLogger(logr.Discard())
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
 	os.Exit(codeOf(NewCmdWelcome(streams).ExecuteContext(ctx), streams))
 }
 
-// exitError ends the plugin with a code of its own: 1 is for what went wrong, whatever the command.
+// exitError ends the plugin with an exit code of its own. Any other error ends it with 1.
 type exitError struct {
 	code int
-	// err is nil if all was said already.
+	// err is nil if all was printed already.
 	err error
 }
 
@@ -47,7 +48,7 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// codeOf tells an error, and returns the exit code for it.
+// codeOf prints an error, and returns the exit code for it.
 func codeOf(err error, streams genericiooptions.IOStreams) int {
 	if err == nil {
 		return 0

@@ -10,7 +10,8 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/terminal"
 )
 
-// marshalled is what -o json or yaml prints, with what a terminal obeys spelt out: what reads it gets the same.
+// marshalled is what -o json or yaml prints. Control characters, which a terminal would obey, are escaped, so
+// that a parser still gets them.
 func marshalled(content any, output string) (string, error) {
 	text, err := json.MarshalIndent(content, "", "  ")
 	text = []byte(terminal.Escaped(string(text)) + "\n") // YAML takes no raw control characters
@@ -23,7 +24,8 @@ func marshalled(content any, output string) (string, error) {
 	return quoted(text)
 }
 
-// quoted is YAML with double quotes around what has characters that a terminal obeys: only there can they be spelt out.
+// quoted is YAML in which strings with control characters are double-quoted, for only there they can be
+// escaped.
 func quoted(text []byte) (string, error) {
 	document := &yamlv3.Node{}
 	if err := yamlv3.Unmarshal(text, document); err != nil {

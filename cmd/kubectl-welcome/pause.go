@@ -16,7 +16,7 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
-// NewCmdPause has the operator leave custom resources alone.
+// NewCmdPause makes the operator leave custom resources alone.
 func NewCmdPause(c *cluster) *cobra.Command {
 	return newCmdPausing(c, true, &cobra.Command{
 		Use:   "pause [NAME | KIND/NAME | KIND/ ... | -l SELECTOR | -A]",
@@ -30,7 +30,7 @@ kubectl welcome pause -A`),
 	})
 }
 
-// NewCmdResume ends what NewCmdPause has begun.
+// NewCmdResume ends a pause.
 func NewCmdResume(c *cluster) *cobra.Command {
 	return newCmdPausing(c, false, &cobra.Command{
 		Use:   "resume [NAME | KIND/NAME | KIND/ ... | -l SELECTOR | -A]",
@@ -60,7 +60,7 @@ func newCmdPausing(c *cluster, pause bool, cmd *cobra.Command) *cobra.Command {
 		if err := c.checkServed(cmd.Context(), found); err != nil {
 			return err
 		}
-		// In the worst hour, what fails for one keeps none of the others.
+		// This is used in emergencies: a failure for one must not keep the others from being paused.
 		failed := make([]error, len(found))
 		var changed atomic.Int32
 		_ = each(cmd.Context(), len(found), func(ctx context.Context, i int) error {
@@ -95,7 +95,7 @@ func newCmdPausing(c *cluster, pause bool, cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// pause sets or removes the annotation, unless it is as it should be.
+// pause sets or removes the annotation, if that is not done already.
 func (c *cluster) pause(ctx context.Context, obj *unstructured.Unstructured, pause bool) (changed bool, err error) {
 	if release.IsPaused(obj) == pause {
 		c.printf("%s in %s is %s\n", label(obj), obj.GetNamespace(), map[bool]string{true: "paused already", false: "not paused"}[pause])
@@ -113,10 +113,10 @@ func (c *cluster) pause(ctx context.Context, obj *unstructured.Unstructured, pau
 	return true, nil
 }
 
-// awaitPaused waits until the operator says that it leaves obj alone or, once it no longer does, that all is well.
+// awaitPaused waits until the operator says that it leaves obj alone or, after a resume, that obj is Ready.
 func (c *cluster) awaitPaused(ctx context.Context, w waiting, obj *unstructured.Unstructured, pause bool) error {
 	return c.await(ctx, w, func(ctx context.Context) (string, bool, error) {
-		if err := c.again(ctx, obj); apierrors.IsNotFound(err) {
+		if err := c.reread(ctx, obj); apierrors.IsNotFound(err) {
 			return "", true, nil // deletions go through
 		} else if err != nil {
 			return "", false, err

@@ -14,7 +14,7 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
-// NewCmdReconcile has the operator look at a custom resource now.
+// NewCmdReconcile makes the operator reconcile a custom resource now.
 func NewCmdReconcile(c *cluster) *cobra.Command {
 	var w waiting
 	var force bool
@@ -60,11 +60,12 @@ kubectl welcome reconcile hello --force --wait`),
 	return cmd
 }
 
-// awaitReconciled waits until the operator has done what the annotation with that value asks for, and says what that was.
+// awaitReconciled waits until the operator has answered the annotation with that value, and prints the
+// answer.
 func (c *cluster) awaitReconciled(ctx context.Context, w waiting, obj *unstructured.Unstructured, value string) error {
 	var answer *metav1.Condition
 	err := c.await(ctx, w, func(ctx context.Context) (string, bool, error) {
-		if err := c.again(ctx, obj); err != nil {
+		if err := c.reread(ctx, obj); err != nil {
 			return "", false, err
 		}
 		s := status.Of(obj)

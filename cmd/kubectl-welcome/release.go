@@ -27,10 +27,11 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
-// releasedFrom is the label of a record of Helm's, with the UID of the custom resource that it was, until all is done. Helm keeps such labels beside a release.
+// releasedFrom is the label of a Helm record with the UID of the custom resource that it was made from. It is
+// removed when all is done. Helm keeps such labels when it reads the record.
 const releasedFrom = "webapp.demo.welcome.domain/released-from"
 
-// core is the client that Helm's storage takes.
+// core is the client that Helm's storage driver takes.
 func (c *cluster) core() (*corev1client.CoreV1Client, error) {
 	config, err := c.flags.ToRESTConfig()
 	if err != nil {
@@ -46,7 +47,7 @@ type releaseOptions struct {
 	chart string
 }
 
-// NewCmdRelease makes a plain Helm release of a custom resource.
+// NewCmdRelease turns a custom resource into a plain Helm release.
 func NewCmdRelease(c *cluster) *cobra.Command {
 	var o releaseOptions
 	cmd := &cobra.Command{
@@ -70,8 +71,9 @@ the values of the custom resource, rendered as by kubectl welcome diff, if the s
 	return cmd
 }
 
-// release goes on from wherever an earlier run has come: first there is Helm's record, then the custom resource goes and leaves its objects, then these lose the
-// operator's marks, and at last the record that of this command.
+// release continues from wherever an earlier run has stopped. First, Helm's record is written. Then the
+// custom resource is deleted, and its objects stay. Then the operator's marks are removed from these, and
+// last the label of this command from the record.
 func (c *cluster) release(ctx context.Context, o releaseOptions, arg string) error {
 	namespace, err := c.namespace()
 	if err != nil {
@@ -88,7 +90,7 @@ func (c *cluster) release(ctx context.Context, o releaseOptions, arg string) err
 		_, name := cutName(arg)
 		obj.SetNamespace(namespace)
 		obj.SetName(name)
-		released, _, listErr := c.handed(ctx, secrets, obj)
+		released, _, listErr := c.handedOver(ctx, secrets, obj)
 		if listErr != nil {
 			return listErr
 		}
@@ -99,7 +101,7 @@ func (c *cluster) release(ctx context.Context, o releaseOptions, arg string) err
 	case err != nil:
 		return err
 	default:
-		if err := c.hand(ctx, o, secrets, obj); err != nil {
+		if err := c.handOver(ctx, o, secrets, obj); err != nil {
 			return err
 		}
 	}
@@ -113,9 +115,10 @@ func (c *cluster) release(ctx context.Context, o releaseOptions, arg string) err
 	return nil
 }
 
-// handed is the record that an earlier run has made of a custom resource, nil if there is none, and the highest revision of others of that name. Once the custom resource
-// is gone, and its UID with it, there may be only one.
-func (c *cluster) handed(ctx context.Context, secrets corev1client.SecretInterface, obj *unstructured.Unstructured) (*corev1.Secret, int, error) {
+// handedOver is the record that an earlier run has made of a custom resource, nil if there is none, and the
+// highest revision of the other records of that name. If the custom resource is gone, its UID is not known,
+// and there may be only one such record.
+func (c *cluster) handedOver(ctx context.Context, secrets corev1client.SecretInterface, obj *unstructured.Unstructured) (*corev1.Secret, int, error) {
 	list, err := secrets.List(ctx, metav1.ListOptions{LabelSelector: "owner=helm,name=" + obj.GetName()})
 	if err != nil {
 		return nil, 0, fmt.Errorf("look for Helm releases of that name: %w", err)
@@ -131,22 +134,22 @@ func (c *cluster) handed(ctx context.Context, secrets corev1client.SecretInterfa
 			continue
 		}
 		var revision int
-		_, _ = fmt.Sscan(secret.Labels["version"], &revision) // 0, if it is none
+		_, _ = fmt.Sscan(secret.Labels["version"], &revision) // 0 if it is no number
 		highest = max(highest, revision)
 	}
 	return found, highest, nil
 }
 
-// hand writes Helm's record, and lets the custom resource go.
-func (c *cluster) hand(ctx context.Context, o releaseOptions, secrets corev1client.SecretInterface, obj *unstructured.Unstructured) error {
+// handOver writes Helm's record, and deletes the custom resource without its objects.
+func (c *cluster) handOver(ctx context.Context, o releaseOptions, secrets corev1client.SecretInterface, obj *unstructured.Unstructured) error {
 	orphaned := obj.GetDeletionTimestamp() != nil && controllerutil.ContainsFinalizer(obj, metav1.FinalizerOrphanDependents)
-	existing, _, err := c.handed(ctx, secrets, obj)
+	existing, _, err := c.handedOver(ctx, secrets, obj)
 	if err != nil {
 		return err
 	}
 	if obj.GetDeletionTimestamp() != nil {
 		kept := orphaned
-		if existing != nil && !kept { // those that an earlier run has told to leave it may have done so since
+		if existing != nil && !kept { // an earlier run may have orphaned the objects already
 			if kept, err = c.areKept(ctx, existing, obj); err != nil {
 				return err
 			}
@@ -158,7 +161,7 @@ func (c *cluster) hand(ctx context.Context, o releaseOptions, secrets corev1clie
 			return fmt.Errorf("somebody deletes %s, and leaves its objects: too late to make a release of them", label(obj))
 		}
 	} else {
-		// What would be in the way is said before anything is written.
+		// Obstacles are found by dry runs, before anything is written.
 		if err := c.recordFor(ctx, o, trialSecrets{secrets, map[string]bool{}}, obj); err != nil {
 			return err
 		}
@@ -170,17 +173,18 @@ func (c *cluster) hand(ctx context.Context, o releaseOptions, secrets corev1clie
 				return err
 			}
 		}
-		// Nothing is to change any more: neither what is recorded, nor by a repair what is taken off the objects.
+		// Pause it, so that nothing changes any more: an upgrade would make the record wrong, and a repair
+		// would put back the marks that are removed from the objects.
 		if _, err := c.pause(ctx, obj, true); err != nil {
 			return err
 		}
-		if err := c.handPaused(ctx, o, secrets, obj); err != nil {
+		if err := c.handOverPaused(ctx, o, secrets, obj); err != nil {
 			return fmt.Errorf("%w\n%s is paused. To go on, run it again. To go back: kubectl welcome resume %s", err, label(obj), typed(obj))
 		}
 	}
 	return c.await(ctx, o.wait, func(ctx context.Context) (string, bool, error) {
 		now := obj.DeepCopy()
-		if err := c.again(ctx, now); err != nil {
+		if err := c.reread(ctx, now); err != nil {
 			return "", apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 		}
 		if now.GetUID() != obj.GetUID() {
@@ -191,7 +195,7 @@ func (c *cluster) hand(ctx context.Context, o releaseOptions, secrets corev1clie
 	})
 }
 
-// whose are finalizers, with who takes them off.
+// whose are finalizers with who removes them.
 func whose(finalizers []string) []string {
 	known := map[string]string{status.Finalizer: " (the operator)", metav1.FinalizerOrphanDependents: " (Kubernetes' garbage collector, once the objects are nobody's)"}
 	words := make([]string, len(finalizers))
@@ -201,8 +205,9 @@ func whose(finalizers []string) []string {
 	return words
 }
 
-// areKept is whether all objects of a record are there, and are no longer owner's: what goes with it is either gone or still owned. What is in no namespace
-// never was, and tells nothing.
+// areKept is whether all objects of a record exist, and are no longer owned by owner. Objects that are
+// deleted with it are either gone or still owned. Cluster-scoped ones never were owned by reference, so that
+// they prove nothing.
 func (c *cluster) areKept(ctx context.Context, secret *corev1.Secret, owner *unstructured.Unstructured) (bool, error) {
 	_, objects, err := recorded(secret)
 	if err != nil {
@@ -219,7 +224,7 @@ func (c *cluster) areKept(ctx context.Context, secret *corev1.Secret, owner *uns
 	return told, nil
 }
 
-// recorded is what a record of Helm's has.
+// recorded is the release in a Helm record, and its objects.
 func recorded(secret *corev1.Secret) (*helmrelease.Release, []*unstructured.Unstructured, error) {
 	rel, err := record.Decode(string(secret.Data["release"]), maxHelmRecord)
 	if err != nil {
@@ -229,8 +234,8 @@ func recorded(secret *corev1.Secret) (*helmrelease.Release, []*unstructured.Unst
 	return rel, objects, err
 }
 
-// handPaused is the way from the pause to the deletion.
-func (c *cluster) handPaused(ctx context.Context, o releaseOptions, secrets corev1client.SecretInterface, obj *unstructured.Unstructured) error {
+// handOverPaused does what comes between the pause and the deletion.
+func (c *cluster) handOverPaused(ctx context.Context, o releaseOptions, secrets corev1client.SecretInterface, obj *unstructured.Unstructured) error {
 	if err := c.awaitPaused(ctx, o.wait, obj, true); err != nil {
 		return fmt.Errorf("the operator does not say that it has paused %s: %w", label(obj), err)
 	}
@@ -252,13 +257,14 @@ func (c *cluster) orphan(ctx context.Context, obj *unstructured.Unstructured, op
 	return client.IgnoreNotFound(api.Delete(ctx, obj, append(options, client.PropagationPolicy(metav1.DeletePropagationOrphan), client.Preconditions{UID: new(obj.GetUID())})...))
 }
 
-// trialSecrets asks the API server if what is written could be, and changes nothing.
+// trialSecrets turns writes into dry runs: the API server says whether they would succeed.
 type trialSecrets struct {
 	corev1client.SecretInterface
 	deleted map[string]bool
 }
 
-// Create would make a Secret.
+// Create creates a Secret by a dry run. That a Secret of this name exists is no error if it would have been
+// deleted before.
 func (t trialSecrets) Create(ctx context.Context, secret *corev1.Secret, options metav1.CreateOptions) (*corev1.Secret, error) {
 	options.DryRun = []string{metav1.DryRunAll}
 	made, err := t.SecretInterface.Create(ctx, secret, options)
@@ -268,15 +274,17 @@ func (t trialSecrets) Create(ctx context.Context, secret *corev1.Secret, options
 	return made, err
 }
 
-// Delete would delete a Secret.
+// Delete deletes a Secret by a dry run.
 func (t trialSecrets) Delete(ctx context.Context, name string, options metav1.DeleteOptions) error {
 	t.deleted[name] = true
 	options.DryRun = []string{metav1.DryRunAll}
 	return t.SecretInterface.Delete(ctx, name, options)
 }
 
-// appliedRelease is the release as the operator has applied it last. Who may edit its record, a ConfigMap, must not choose what an admin's helm then trusts: the hooks of
-// helm uninstall, say. So it is rendered from what the operator has published and from the custom resource, whose status proves that this is what was applied.
+// appliedRelease is the release as the operator has applied it last. It is not read from the operator's
+// record, a ConfigMap: whoever may edit that would choose what an admin's helm then trusts, the hooks of helm
+// uninstall, for example. It is rendered anew from what the operator has published and from the custom
+// resource, whose status proves that this is what was applied.
 func (c *cluster) appliedRelease(ctx context.Context, o releaseOptions, obj *unstructured.Unstructured) (*helmrelease.Release, error) {
 	if status.Of(obj).Release == nil {
 		return nil, fmt.Errorf("%s has no release yet: kubectl welcome status %s", label(obj), typed(obj))
@@ -306,7 +314,8 @@ func (c *cluster) appliedRelease(ctx context.Context, o releaseOptions, obj *uns
 	return rel, nil
 }
 
-// recordFor writes Helm's record of what is applied, after all revisions that there are, and takes those away that a stock operator has left, or they would be older revisions of it.
+// recordFor writes a Helm record of what is applied, as a revision after all existing ones. It deletes the
+// records that a stock operator has left, which Helm would take for older revisions of this release.
 func (c *cluster) recordFor(ctx context.Context, o releaseOptions, secrets corev1client.SecretInterface, obj *unstructured.Unstructured) error {
 	rel, err := c.appliedRelease(ctx, o, obj)
 	if err != nil {
@@ -325,14 +334,14 @@ func (c *cluster) recordFor(ctx context.Context, o releaseOptions, secrets corev
 			return err
 		}
 	}
-	existing, highest, err := c.handed(ctx, secrets, obj)
+	existing, highest, err := c.handedOver(ctx, secrets, obj)
 	if err != nil {
 		return err
 	}
 	rel.Version, rel.Labels = max(highest, rel.Version)+1, map[string]string{releasedFrom: string(obj.GetUID())}
 	rel.SetStatus(helmrelease.StatusDeployed, "Released by kubectl welcome")
 	storage := driver.NewSecrets(secrets)
-	if existing != nil { // of an earlier run: what is applied may be something else by now
+	if existing != nil { // by an earlier run; what is applied may have changed since
 		err = secrets.Delete(ctx, existing.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(existing.UID))})
 	}
 	if client.IgnoreNotFound(err) == nil {
@@ -343,7 +352,7 @@ func (c *cluster) recordFor(ctx context.Context, o releaseOptions, secrets corev
 	}
 	for _, secret := range list.Items {
 		if object.ManagedBy().Matches(labels.Set(secret.Labels)) || secret.Labels[releasedFrom] != "" {
-			continue // the operator's own go with the custom resource
+			continue // the operator's own records are deleted with the custom resource
 		}
 		if err := secrets.Delete(ctx, secret.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(secret.UID))}); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete what a stock operator has left: %w", err)
@@ -352,9 +361,10 @@ func (c *cluster) recordFor(ctx context.Context, o releaseOptions, secrets corev
 	return nil
 }
 
-// finish takes the operator's marks off the objects of a release, and that of this command off its record. That may be forged.
+// finish removes the operator's marks from the objects of a release, and the label of this command from its
+// record. The record may be forged.
 func (c *cluster) finish(ctx context.Context, secrets corev1client.SecretInterface, owner *unstructured.Unstructured) (*helmrelease.Release, string, error) {
-	secret, _, err := c.handed(ctx, secrets, owner)
+	secret, _, err := c.handedOver(ctx, secrets, owner)
 	if err != nil {
 		return nil, "", err
 	}
@@ -378,7 +388,7 @@ func (c *cluster) finish(ctx context.Context, secrets corev1client.SecretInterfa
 	return rel, "Secret " + secret.Name, err
 }
 
-// unmark takes the marks of the operator off an object of owner's that nobody owns any more. Those of Helm it has.
+// unmark removes the operator's marks from an object of owner's that nobody owns any more. Helm's marks stay.
 func (c *cluster) unmark(ctx context.Context, obj, owner *unstructured.Unstructured) error {
 	api, err := c.client()
 	if err != nil {
@@ -389,7 +399,7 @@ func (c *cluster) unmark(ctx context.Context, obj, owner *unstructured.Unstructu
 		return err
 	}
 	if metav1.GetControllerOf(live) != nil || !object.ManagedBy().Matches(labels.Set(live.GetLabels())) || !object.SaysReleasedFrom(live, owner) {
-		return nil // somebody else's, or done
+		return nil // it is somebody else's, or unmarked already
 	}
 	before := live.DeepCopy()
 	object.Disown(live)

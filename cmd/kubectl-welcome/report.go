@@ -15,19 +15,19 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
-// report is what is told of one custom resource: -o json prints it as it is.
+// report is what is shown of one custom resource. -o json prints exactly this.
 type report struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Ready, Reason and Message are those of the condition Ready, if it is about the spec as it is now.
+	// Ready, Reason and Message are those of the condition Ready, if that is about the current spec.
 	Ready   metav1.ConditionStatus `json:"ready"`
 	Reason  string                 `json:"reason"`
 	Message string                 `json:"message"`
 	Since   *metav1.Time           `json:"since,omitempty"`
-	// Turn is who has to do something: nobody, you, operator, cluster, rollout or others.
+	// Turn is who has to act: nobody, you, operator, cluster, rollout or others.
 	Turn turn `json:"turn"`
-	// WaitsFor is why an upgrade to a new chart is put off.
+	// WaitsFor is why the upgrade to a new chart is delayed.
 	WaitsFor   string             `json:"waitsFor,omitempty"`
 	Generation int64              `json:"generation"`
 	Release    *releaseReport     `json:"release,omitempty"`
@@ -38,7 +38,7 @@ type report struct {
 	*details   `json:",inline"`
 }
 
-// releaseReport is what is told of the Helm release.
+// releaseReport is what is shown of the Helm release.
 type releaseReport struct {
 	Name        string      `json:"name"`
 	Revision    int64       `json:"revision"`
@@ -60,16 +60,17 @@ const (
 	othersTurn turn = "others"
 )
 
-// unhealthy are the reasons of Ready that pass by themselves only if they are about to: what is wrong lies in the image, the spec, the nodes, what a hook needs or a webhook.
+// unhealthy are reasons of Ready for which people have to act: the cause is the image, the spec, the nodes,
+// what a hook needs, a quota or a webhook.
 var unhealthy = []string{status.ReasonImagePullFailed, status.ReasonCrashLooping, status.ReasonContainerFailed, status.ReasonUnschedulable, status.ReasonPodsRejected, status.ReasonHookFailed, status.ReasonWebhookFailed, "QuotaExceeded"}
 
-// notSeen is the reason where the condition Ready tells nothing of the spec as it is now.
+// notSeen is the reason if the condition Ready says nothing about the current spec.
 const notSeen = "NotSeen"
 
-// elseDoctor is what to do where an operator does not answer.
+// elseDoctor is the advice for when the operator does not answer.
 const elseDoctor = "If that takes longer than a moment: kubectl welcome doctor."
 
-// reportOf says of a custom resource what it says itself. It asks nobody.
+// reportOf shows what the custom resource itself says. It asks the cluster nothing.
 func reportOf(obj *unstructured.Unstructured) *report {
 	s := status.Of(obj)
 	r := &report{
@@ -97,7 +98,7 @@ func reportOf(obj *unstructured.Unstructured) *report {
 	}
 	r.Ready, r.Reason, r.Since = ready.Status, ready.Reason, &ready.LastTransitionTime
 	r.Message = ready.Message
-	if ready.Status == metav1.ConditionTrue { // else it may quote what a chart fails with
+	if ready.Status == metav1.ConditionTrue { // otherwise the message may quote a chart's error
 		message, waits, _ := strings.Cut(ready.Message, release.Outdated)
 		r.Message, r.WaitsFor = strings.TrimSpace(message), strings.TrimSuffix(waits, ".")
 	}
@@ -107,7 +108,7 @@ func reportOf(obj *unstructured.Unstructured) *report {
 		r.Turn = operators
 		if foreign && !slices.Contains(obj.GetFinalizers(), status.Finalizer) {
 			r.Turn, r.Message = othersTurn, "It is deleted when who has set these finalizers is done: "+strings.Join(obj.GetFinalizers(), ", ")
-		} else if ready.ObservedGeneration != obj.GetGeneration() { // a deletion counts as an edit
+		} else if ready.ObservedGeneration != obj.GetGeneration() { // a deletion increases the generation
 			r.Ready, r.Reason = metav1.ConditionUnknown, notSeen
 			r.Message = "The operator has yet to see that it is to be deleted. " + elseDoctor + " Before, it was: " + ready.Message
 		} else if is(status.Stalled) {
@@ -131,12 +132,12 @@ func reportOf(obj *unstructured.Unstructured) *report {
 	case ready.Reason == status.ReasonProgressing:
 		r.Turn = clusters
 	default:
-		r.Turn = operators // it goes on trying
+		r.Turn = operators // it retries
 	}
 	return r
 }
 
-// typed is how a custom resource is named on the command line.
+// typed names a custom resource on the command line.
 func typed(obj *unstructured.Unstructured) string {
 	name := obj.GetName()
 	if obj.GroupVersionKind().GroupKind() != welcomes {
@@ -145,7 +146,7 @@ func typed(obj *unstructured.Unstructured) string {
 	return name + " -n " + obj.GetNamespace()
 }
 
-// rank orders reports for a table: the worst is 0.
+// rank orders reports in a table, from 0, the worst.
 func (r *report) rank() int {
 	stalled := meta.IsStatusConditionTrue(r.Conditions, status.Stalled)
 	switch {
@@ -168,7 +169,7 @@ func (r *report) rank() int {
 	}
 }
 
-// worstFirst sorts reports. Of those that are equally bad, those that are so for longest come first.
+// worstFirst sorts reports. Among equally bad ones, those that have been so for longest come first.
 func worstFirst(reports []*report) {
 	since := func(r *report) time.Time {
 		if r.Since == nil || r.rank() == 7 {
@@ -181,34 +182,36 @@ func worstFirst(reports []*report) {
 	})
 }
 
-// allReady is whether every one is.
+// allReady is whether every custom resource is Ready.
 func allReady(reports []*report) bool {
 	return !slices.ContainsFunc(reports, func(r *report) bool { return r.Ready != metav1.ConditionTrue })
 }
 
-// details are what has to be asked for, beyond the custom resource: with -A, nobody wants to wait for that.
+// details need further requests beside the custom resource, so that only the report of a single one has them.
 type details struct {
 	Objects []*node `json:"objects"`
-	// Drift is what of them was put back, or left as somebody made it, in the last hour.
+	// Drift are the events of the last hour about objects that were put back, or left as somebody had changed
+	// them.
 	Drift  []happening `json:"drift"`
 	Events []happening `json:"events"`
-	// Rollout is how far the one is that it waits for.
+	// Rollout is how far the rollout is that the custom resource waits for.
 	Rollout string `json:"rollout,omitempty"`
 	// Unread is what could not be read, and why.
 	Unread []string `json:"unread,omitempty"`
 }
 
-// node is an object of a release, or one that it has made.
+// node is an object of a release, or an object that such an object has created.
 type node struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
-	// Health is kstatus' word: Current, InProgress, Failed, Terminating, NotFound; Unknown for what cannot be read.
+	// Health is a word of kstatus: Current, InProgress, Failed, Terminating, NotFound; Unknown if the object
+	// cannot be read.
 	Health  string  `json:"health"`
 	Message string  `json:"message,omitempty"`
 	Parts   []*node `json:"parts,omitempty"`
 }
 
-// happening is an event.
+// happening is an event, as it is shown.
 type happening struct {
 	Last    metav1.Time `json:"last"`
 	Count   int32       `json:"count"`

@@ -14,10 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// restartedAt is the annotation of a pod template by which kubectl rollout restart has pods made anew.
+// restartedAt is the annotation of a pod template by which kubectl rollout restart has the pods replaced.
 const restartedAt = "kubectl.kubernetes.io/restartedAt"
 
-// NewCmdRestart has the pods of a custom resource made anew.
+// NewCmdRestart replaces the pods of a custom resource.
 func NewCmdRestart(c *cluster) *cobra.Command {
 	var w waiting
 	cmd := &cobra.Command{
@@ -58,7 +58,7 @@ StatefulSets and DaemonSets. New pods come before old ones go, as far as the wor
 	return cmd
 }
 
-// workloads are those of a custom resource that can be restarted.
+// workloads are the objects of a custom resource that can be restarted.
 func (c *cluster) workloads(ctx context.Context, obj *unstructured.Unstructured) ([]unstructured.Unstructured, error) {
 	api, err := c.client()
 	if err != nil {
@@ -76,7 +76,7 @@ func (c *cluster) workloads(ctx context.Context, obj *unstructured.Unstructured)
 		}
 		workload, err := l.live(ctx, child)
 		if apierrors.IsNotFound(err) {
-			continue // deleted, or a record that somebody has forged names it
+			continue // it was deleted, or a forged record names it
 		} else if err != nil {
 			return nil, err
 		}
@@ -100,7 +100,7 @@ func (c *cluster) restart(ctx context.Context, workload *unstructured.Unstructur
 		return err
 	}
 	before := workload.DeepCopy()
-	now := time.Now().Format(time.RFC3339Nano) // twice within a second, too
+	now := time.Now().Format(time.RFC3339Nano) // with nanoseconds, or a second restart within one second would do nothing
 	if err := unstructured.SetNestedField(workload.Object, now, "spec", "template", "metadata", "annotations", restartedAt); err != nil {
 		return err
 	}
@@ -111,14 +111,14 @@ func (c *cluster) restart(ctx context.Context, workload *unstructured.Unstructur
 	return nil
 }
 
-// awaitRollout waits until all pods of a workload are new, as kubectl rollout status does.
+// awaitRollout waits until all pods of a workload are replaced, as kubectl rollout status does.
 func (c *cluster) awaitRollout(ctx context.Context, w waiting, workload *unstructured.Unstructured) error {
 	viewer, err := polymorphichelpers.StatusViewerFor(workload.GroupVersionKind().GroupKind())
 	if err != nil {
 		return err
 	}
 	return c.await(ctx, w, func(ctx context.Context) (string, bool, error) {
-		if err := c.again(ctx, workload); err != nil {
+		if err := c.reread(ctx, workload); err != nil {
 			return "", false, err
 		}
 		step, done, err := viewer.Status(workload, 0)

@@ -18,7 +18,8 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/terminal"
 )
 
-// The colours of what is well, what is on its way, and what is not; the library leaves them out where nobody would see them.
+// Colours of what is well, in progress, not well, and a heading. The library omits them if the output is no
+// terminal.
 var (
 	good = color.New(color.FgGreen).SprintFunc()
 	busy = color.New(color.FgYellow).SprintFunc()
@@ -26,10 +27,10 @@ var (
 	head = color.New(color.Bold).SprintFunc()
 )
 
-// What others wrote, on one line and on several.
+// safe and safeLines make text that others wrote safe for a terminal, as one line or as several.
 var safe, safeLines = terminal.Line, terminal.Lines
 
-// painted is a text in the colour of how something is.
+// painted colours a text by how the custom resource is.
 func (r *report) painted(text string) string {
 	switch rank := r.rank(); {
 	case rank == 7:
@@ -41,7 +42,7 @@ func (r *report) painted(text string) string {
 	}
 }
 
-// coloured is a diff for who reads it in a terminal.
+// coloured colours the lines of a diff.
 func coloured(diff string) string {
 	lines := strings.Split(diff, "\n")
 	for i, line := range lines {
@@ -57,13 +58,13 @@ func coloured(diff string) string {
 	return strings.Join(lines, "\n")
 }
 
-// turns says whose turn it is.
+// turns say whose turn it is.
 var turns = map[turn]string{
 	nobodys: "Nobody has to do anything.", yours: "It is your turn.", operators: "It is the operator's turn: wait.", clusters: "It is the cluster's turn: wait.",
 	rollouts: "Its turn in the rollout of a new chart is yet to come: wait.", othersTurn: "It is somebody else's turn.",
 }
 
-// screen prints all that is known of one custom resource.
+// screen prints all that is known about one custom resource.
 func screen(out io.Writer, r *report, now time.Time) {
 	ago := func(t metav1.Time) string { return duration.HumanDuration(now.Sub(t.Time)) }
 	line := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format+"\n", args...) }
@@ -106,7 +107,7 @@ func screen(out io.Writer, r *report, now time.Time) {
 			}
 			line("%-12s%s, %s ago: %s", c.Type, paint(c.Status), ago(c.LastTransitionTime), safe(c.Message))
 		} else if c.Type == status.IgnoredAnnotations {
-			line("Annotations %s", busy(safe(c.Message))) // a pause that is none, say
+			line("Annotations %s", busy(safe(c.Message))) // an annotation with a mistyped value, for example
 		}
 	}
 	if r.details == nil {
@@ -128,7 +129,7 @@ func screen(out io.Writer, r *report, now time.Time) {
 	}
 }
 
-// tree draws objects, each with its parts below it.
+// tree draws objects with their parts below them.
 func tree(nodes []*node, indent string) (rows []string) {
 	longest := 0
 	for _, n := range nodes {
@@ -154,7 +155,7 @@ func tree(nodes []*node, indent string) (rows []string) {
 	return rows
 }
 
-// happenings lists events, newest first.
+// happenings prints events, newest first.
 func happenings(out io.Writer, events []happening, ago func(metav1.Time) string) {
 	if len(events) == 0 {
 		_, _ = fmt.Fprintln(out, "  none")
@@ -173,7 +174,8 @@ func happenings(out io.Writer, events []happening, ago func(metav1.Time) string)
 	}
 }
 
-// table prints a row for each custom resource, and then how many are how. Only the last column has colours: escape codes count as text.
+// table prints a row for each custom resource, and a summary. Only the last column is coloured: tabwriter
+// counts escape codes as text.
 func table(out io.Writer, reports []*report, wide bool, now time.Time) {
 	rows := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
 	row := func(cells ...string) { _, _ = fmt.Fprintln(rows, strings.Join(cells, "\t")) }
@@ -206,7 +208,7 @@ func table(out io.Writer, reports []*report, wide bool, now time.Time) {
 	_, _ = fmt.Fprintln(out, "\n"+summary(reports))
 }
 
-// summary counts custom resources by how they are.
+// summary counts custom resources by their state.
 func summary(reports []*report) string {
 	var ready, paused, waiting int
 	kinds, reasons := map[string]int{}, map[string]int{}

@@ -22,10 +22,11 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
-// welcomes are what a name without a kind means, if the cluster has them.
+// welcomes is the kind that a name without a kind means, if the cluster has it.
 var welcomes = schema.GroupKind{Group: "webapp.demo.welcome.domain", Kind: "Welcome"}
 
-// selection is which custom resources a command is about: those that its arguments name, all that -l selects, or all in every namespace.
+// selection is which custom resources a command is about: those that its arguments name, those that -l
+// selects, or all in every namespace.
 type selection struct {
 	all    bool
 	labels string
@@ -42,8 +43,9 @@ func (s *selection) isNamed(args []string) bool {
 	return !s.all && s.labels == "" && len(args) > 0 && !slices.ContainsFunc(args, isKind)
 }
 
-// find reads the custom resources that are meant: NAME and KIND/NAME are one each, KIND/ are all of a kind. Nothing, -l and -A are those of all kinds. They are
-// in the namespace of the flags, but for -A. Beside an error that is unlisted, there are those that could be read.
+// find reads the custom resources that are meant: NAME and KIND/NAME mean one each, KIND/ all of a kind; -l,
+// -A and no argument mean all kinds. They are in the namespace of the flags, except with -A. Beside an
+// unlisted error, it returns those that could be read.
 func (c *cluster) find(ctx context.Context, s selection, args []string) ([]unstructured.Unstructured, error) {
 	namespace, err := c.namespace()
 	if err != nil {
@@ -96,7 +98,7 @@ func (c *cluster) find(ctx context.Context, s selection, args []string) ([]unstr
 		case isOutage(err) || ctx.Err() != nil:
 			return nil, err
 		case apierrors.IsNotFound(err) && len(args) == 0: // somebody has deleted the CRD meanwhile
-		case err != nil: // of one kind, whose conversion webhook is away, say
+		case err != nil: // of one kind whose conversion webhook is down, for example
 			failed = append(failed, fmt.Errorf("list %s: %w", kind.Resource.Resource, err))
 		}
 		found = append(found, list...)
@@ -108,13 +110,14 @@ func (c *cluster) find(ctx context.Context, s selection, args []string) ([]unstr
 	return found, among(failed, len(kinds))
 }
 
-// unlisted is why some are missing among those that were found: the caller may not list their kind, or the API server does not answer for it, or there is none of a name.
+// unlisted is why some custom resources are missing beside those that were found: their kind may not be
+// listed, the API server cannot serve it now, or a name does not exist.
 type unlisted struct{ error }
 
-// isUnlisted is whether that is all that is wrong.
+// isUnlisted is whether only some custom resources are missing.
 func isUnlisted(err error) bool { return errors.As(err, &unlisted{}) }
 
-// among joins what failed for some of all that were asked for, where the others were found: for those, it is only unlisted.
+// among joins the errors of failed reads. If some of all reads succeeded, the error is unlisted.
 func among(failed []error, all int) error {
 	err := errors.Join(failed...)
 	if err != nil && len(failed) < all {
@@ -123,7 +126,7 @@ func among(failed []error, all int) error {
 	return err
 }
 
-// oneName is cobra's ExactArgs(1), but says what is missing.
+// oneName is cobra's ExactArgs(1) with a clearer message.
 func oneName(cmd *cobra.Command, args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("%d names, not one: %s", len(args), cmd.UseLine())
@@ -131,7 +134,7 @@ func oneName(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// one reads the custom resource that an argument means.
+// one reads the custom resource that an argument names.
 func (c *cluster) one(ctx context.Context, arg string) (*unstructured.Unstructured, error) {
 	namespace, err := c.namespace()
 	if err != nil {
@@ -140,7 +143,7 @@ func (c *cluster) one(ctx context.Context, arg string) (*unstructured.Unstructur
 	return c.named(ctx, namespace, arg)
 }
 
-// list reads objects of a kind, in portions that the API server likes.
+// list reads all objects of a kind, page by page.
 func (c *cluster) list(ctx context.Context, kind schema.GroupVersionKind, options ...client.ListOption) ([]unstructured.Unstructured, error) {
 	api, err := c.client()
 	if err != nil {
@@ -162,7 +165,7 @@ func (c *cluster) list(ctx context.Context, kind schema.GroupVersionKind, option
 	}
 }
 
-// cutName tells the kind from the name in NAME or KIND/NAME. It is empty if there is none.
+// cutName splits NAME or KIND/NAME. kind is empty if there is none.
 func cutName(arg string) (kind, name string) {
 	if kind, name, found := strings.Cut(arg, "/"); found {
 		return kind, name
@@ -170,10 +173,10 @@ func cutName(arg string) (kind, name string) {
 	return "", arg
 }
 
-// named reads the custom resource that NAME or KIND/NAME means.
+// named reads the custom resource that NAME or KIND/NAME names.
 func (c *cluster) named(ctx context.Context, namespace, arg string) (*unstructured.Unstructured, error) {
 	resource, name := cutName(arg)
-	if name == "" { // of a variable of a script that is not set, say
+	if name == "" { // a script's variable that is not set, for example
 		return nil, fmt.Errorf("%q has no name: write NAME or KIND/NAME", arg)
 	}
 	kind, err := c.kind(ctx, resource)
@@ -188,7 +191,8 @@ func (c *cluster) named(ctx context.Context, namespace, arg string) (*unstructur
 	return obj, api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)
 }
 
-// kind is that which a word means as kubectl has it: kind, plural, singular or short name, with its group or without. No word means the default.
+// kind is the kind that a word means to kubectl: its kind, plural, singular or short name, with or without
+// its group. An empty word means the default.
 func (c *cluster) kind(ctx context.Context, word string) (*meta.RESTMapping, error) {
 	if word == "" {
 		served, err := c.served(ctx)
@@ -201,7 +205,8 @@ func (c *cluster) kind(ctx context.Context, word string) (*meta.RESTMapping, err
 	if err != nil {
 		return nil, err
 	}
-	// Another operator may have a kind of the same name, in another group.
+	// Kinds that the operator serves come first: another operator may have a kind of the same name in another
+	// group.
 	served, _ := c.served(ctx)
 	for _, kind := range served {
 		if strings.EqualFold(word, kind.GroupVersionKind.Kind) || strings.EqualFold(word, kind.Resource.Resource) {
@@ -227,7 +232,7 @@ func (c *cluster) kind(ctx context.Context, word string) (*meta.RESTMapping, err
 	return mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 }
 
-// defaultOf the kinds that are served is what a name without a kind means.
+// defaultOf is the kind that a name without a kind means.
 func defaultOf(served []*meta.RESTMapping) (*meta.RESTMapping, error) {
 	if len(served) == 1 {
 		return served[0], nil
@@ -242,7 +247,8 @@ func defaultOf(served []*meta.RESTMapping) (*meta.RESTMapping, error) {
 	return nil, fmt.Errorf("the operator serves several kinds here: write %s", strings.Join(names, " or "))
 }
 
-// served are the kinds that the operator serves in this cluster, by the category that their CRDs have: everybody may ask for that.
+// served are the kinds that the operator serves in this cluster. They are found by the category of their
+// CRDs, which everybody may read.
 func (c *cluster) served(ctx context.Context) ([]*meta.RESTMapping, error) {
 	known, err := c.flags.ToDiscoveryClient()
 	if err != nil {
@@ -252,7 +258,7 @@ func (c *cluster) served(ctx context.Context) ([]*meta.RESTMapping, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.anew.Do(func() { meta.MaybeResetRESTMapper(mapper) })
+	c.refreshed.Do(func() { meta.MaybeResetRESTMapper(mapper) })
 	resources, _ := restmapper.NewDiscoveryCategoryExpanderWithContext(discovery.ToDiscoveryInterfaceWithContext(known)).ExpandWithContext(ctx, object.Category)
 	var kinds []*meta.RESTMapping
 	for _, resource := range resources {
@@ -281,7 +287,8 @@ func (c *cluster) served(ctx context.Context) ([]*meta.RESTMapping, error) {
 	return slices.CompactFunc(kinds, func(a, b *meta.RESTMapping) bool { return a.GroupVersionKind == b.GroupVersionKind }), nil
 }
 
-// checkServed refuses what the operator does not serve: an annotation would do nothing there. The CRDs of some that it serves lack the category.
+// checkServed fails for a kind that the operator does not serve: an annotation would do nothing there. A CRD
+// of an older version lacks the category; then the operator's finalizer shows that it is served.
 func (c *cluster) checkServed(ctx context.Context, found []unstructured.Unstructured) error {
 	served, err := c.served(ctx)
 	if err != nil {
@@ -299,12 +306,12 @@ func (c *cluster) checkServed(ctx context.Context, found []unstructured.Unstruct
 	return nil
 }
 
-// label is how a custom resource is called in what is printed and typed: as NAME or KIND/NAME.
+// label names a custom resource as kind/name.
 func label(obj *unstructured.Unstructured) string {
 	return strings.ToLower(obj.GetKind()) + "/" + obj.GetName()
 }
 
-// fullName is an object as kubectl takes it for no other: deployment.apps/hello.
+// fullName names an object so that kubectl cannot mistake its kind: deployment.apps/hello.
 func fullName(obj *unstructured.Unstructured) string {
 	return strings.ToLower(obj.GroupVersionKind().GroupKind().String()) + "/" + obj.GetName()
 }

@@ -12,13 +12,13 @@ import (
 	"golang.org/x/term"
 )
 
-// notReady is the exit code of status if it could look, and not all are Ready.
+// notReady is the exit code of status if not all are Ready.
 const notReady = 2
 
-// watchPeriod is how often --watch looks again.
+// watchPeriod is how often --watch reads again.
 const watchPeriod = 2 * time.Second
 
-// NewCmdStatus says how custom resources are.
+// NewCmdStatus shows how custom resources are.
 func NewCmdStatus(c *cluster) *cobra.Command {
 	var s selection
 	var output string
@@ -58,7 +58,7 @@ kubectl welcome status -A -o json | jq -r '.items[] | select(.turn == "you") | .
 			text, reports, err := c.status(cmd.Context(), s, args, output)
 			c.printf("%s", text)
 			if err != nil {
-				return err // of some kinds, there may be a text
+				return err // for some kinds, there may be a text all the same
 			}
 			if len(reports) == 0 {
 				where := ""
@@ -67,7 +67,7 @@ kubectl welcome status -A -o json | jq -r '.items[] | select(.turn == "you") | .
 				}
 				c.notef("No custom resources found%s.\n", where)
 				if s.labels != "" {
-					return &exitError{code: 1} // who selects expects some
+					return &exitError{code: 1} // whoever selects expects some
 				}
 			}
 			if !allReady(reports) {
@@ -83,7 +83,8 @@ kubectl welcome status -A -o json | jq -r '.items[] | select(.turn == "you") | .
 	return cmd
 }
 
-// status is what is to be printed, and of what. Beside an error that is unlisted, it is that of the others.
+// status returns the text to print, and the reports in it. Beside an unlisted error, it returns those of the
+// rest.
 func (c *cluster) status(ctx context.Context, s selection, args []string, output string) (string, []*report, error) {
 	found, missing := c.find(ctx, s, args)
 	if missing != nil && !isUnlisted(missing) {
@@ -93,7 +94,7 @@ func (c *cluster) status(ctx context.Context, s selection, args []string, output
 	for i := range found {
 		reports[i] = reportOf(&found[i])
 	}
-	single := s.isNamed(args) && len(args) == 1 // of several, a script expects a list, though one alone may be there
+	single := s.isNamed(args) && len(args) == 1 // of several, a script expects a list, even if only one exists
 	if single {
 		if err := c.look(ctx, &found[0], reports[0]); err != nil {
 			return "", nil, err
@@ -117,12 +118,12 @@ func (c *cluster) status(ctx context.Context, s selection, args []string, output
 	return out.String(), reports, missing
 }
 
-// watchStatus prints again what has changed, on a cleared screen if there is one.
+// watchStatus prints the status whenever it has changed, on a cleared screen if there is one.
 func (c *cluster) watchStatus(ctx context.Context, s selection, args []string, output string) error {
 	file, isFile := c.Out.(*os.File)
 	clears := isFile && term.IsTerminal(int(file.Fd())) && output != "json" && output != "yaml"
 	before, ready := "", false
-	var last error // that was told already
+	var last error // the last error that was printed
 	end := func() error {
 		switch {
 		case last != nil:
@@ -138,8 +139,8 @@ func (c *cluster) watchStatus(ctx context.Context, s selection, args []string, o
 			return end() // ctrl-c
 		}
 		some := isUnlisted(err)
-		// What is named and is not there never becomes Ready.
-		if err != nil && (!some && before == "" || !passes(err) && (!some || s.isNamed(args))) {
+		// A named custom resource that does not exist will never become Ready.
+		if err != nil && (!some && before == "" || !isTemporary(err) && (!some || s.isNamed(args))) {
 			return err
 		}
 		if text != "" && text != before {

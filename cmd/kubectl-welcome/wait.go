@@ -24,7 +24,7 @@ func (w *waiting) addTo(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&w.timeout, "timeout", 5*time.Minute, "How long --wait waits")
 }
 
-// await looks twice a second until check says that it is done, and tells of each step once.
+// await calls check twice a second until it says that all is done, and prints each new step.
 func (c *cluster) await(ctx context.Context, w waiting, check func(context.Context) (step string, done bool, err error)) error {
 	ctx, cancel := context.WithTimeout(ctx, w.timeout)
 	defer cancel()
@@ -33,7 +33,7 @@ func (c *cluster) await(ctx context.Context, w waiting, check func(context.Conte
 		step, done, err := check(ctx)
 		if ctx.Err() != nil {
 			err = ctx.Err()
-		} else if err != nil && passes(err) {
+		} else if err != nil && isTemporary(err) {
 			step, done, err = "Waiting for the API server: "+err.Error(), false, nil
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
@@ -56,8 +56,8 @@ func (c *cluster) await(ctx context.Context, w waiting, check func(context.Conte
 	}
 }
 
-// again reads an object anew.
-func (c *cluster) again(ctx context.Context, obj *unstructured.Unstructured) error {
+// reread reads an object anew.
+func (c *cluster) reread(ctx context.Context, obj *unstructured.Unstructured) error {
 	api, err := c.client()
 	if err != nil {
 		return err
@@ -65,10 +65,10 @@ func (c *cluster) again(ctx context.Context, obj *unstructured.Unstructured) err
 	return api.Get(ctx, client.ObjectKeyFromObject(obj), obj)
 }
 
-// fieldOwner is whose the fields are that the plugin writes.
+// fieldOwner is the manager of the fields that the plugin writes.
 const fieldOwner = client.FieldOwner("kubectl-welcome")
 
-// annotate sets an annotation of a custom resource, or takes it away if value is empty.
+// annotate sets an annotation of a custom resource, or removes it if value is empty.
 func (c *cluster) annotate(ctx context.Context, obj *unstructured.Unstructured, key, value string) error {
 	api, err := c.client()
 	if err != nil {

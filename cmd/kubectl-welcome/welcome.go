@@ -24,10 +24,10 @@ func NewCmdWelcome(streams genericiooptions.IOStreams) *cobra.Command {
 NAME means a Welcome or, in a cluster without Welcomes and with one other kind, that kind; otherwise write KIND/NAME. Everything is done with
 your own rights. The flags that all commands of kubectl have ("kubectl options") work here, too.`,
 		Version:       version,
-		SilenceErrors: true, // told by main, once
+		SilenceErrors: true, // main prints them, once
 		SilenceUsage:  true, // it would hide what went wrong
 	}
-	cmd.CompletionOptions.DisableDefaultCmd = true // kubectl asks by what make install-plugin puts beside the plugin
+	cmd.CompletionOptions.DisableDefaultCmd = true // make install-plugin installs a separate script for kubectl's completion
 	cmd.SetIn(streams.In)
 	cmd.SetOut(streams.Out)
 	cmd.SetErr(streams.ErrOut)

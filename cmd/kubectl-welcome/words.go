@@ -22,12 +22,12 @@ func counted(n int, kind string) string {
 	return fmt.Sprintf("%d %s", n, kind)
 }
 
-// mostCommon has what is counted, the highest number first.
+// mostCommon sorts the keys by their counts, the highest first.
 func mostCommon(counts map[string]int) []string {
 	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b)) })
 }
 
-// union of the keys of two maps, sorted.
+// union are the keys of two maps, sorted.
 func union[V any](a, b map[string]V) []string {
 	keys := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
 	slices.Sort(keys)

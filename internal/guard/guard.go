@@ -70,8 +70,8 @@ type Guard struct {
 	proven  kube.ResourceList // those of the manifest that Plan.Applied knows, so that they can be trusted
 	unowned []types.UID       // of the owner's objects that carry no owner reference
 	applied []object.Child
-	// rollsBack is whether this is a rollback. What the failed upgrade has applied is then not removed as
-	// formerly ours, but left as others have it: a claim that it made grow stays so.
+	// rollsBack is whether this is a rollback. What the failed upgrade has set then counts as set by others, so
+	// that it stays where such fields are left to others: a claim that it has enlarged cannot shrink again.
 	rollsBack bool
 }
 
@@ -371,8 +371,8 @@ func (g *Guard) DeleteWithPropagationPolicy(resources kube.ResourceList, _ metav
 }
 
 // Keep removes, before an uninstallation, the owner references of those objects of a manifest that are to be
-// kept. Objects that an older version of the operator has made, or that the chart keeps only since a short
-// while, would be garbage-collected with the owner.
+// kept. Objects that an older version of the operator has made, or that only the last version of the chart
+// keeps, still have one, and would be garbage-collected with the owner.
 func (g *Guard) Keep(manifest string) error {
 	resources, err := g.build(manifest)
 	if err != nil {
@@ -451,7 +451,7 @@ func (g *Guard) live(info *resource.Info) (*unstructured.Unstructured, error) {
 	return content(live), nil
 }
 
-// said is the error of a request about an object as it may be shown.
+// said is an error of a request about an object, as it may be shown: without values of a Secret.
 func said(info *resource.Info, err error) error {
 	if err != nil && info.Mapping.GroupVersionKind.GroupKind() == object.Secret.GroupKind() {
 		return object.Discreet(err)
@@ -459,7 +459,7 @@ func said(info *resource.Info, err error) error {
 	return object.Unquoted(err)
 }
 
-// content of an object: Build and the API server's answers have no other type.
+// content is an object as an unstructured one: Build and the API server's answers have no other type.
 func content(obj runtime.Object) *unstructured.Unstructured { return obj.(*unstructured.Unstructured) }
 
 func describe(info *resource.Info) string {

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// accountSecretLists are the lists of a ServiceAccount to which OpenShift appends Secrets that it makes for it,
-// and appends further ones where these are gone.
+// accountSecretLists are the lists of a ServiceAccount to which OpenShift appends Secrets that it creates for
+// the account. It appends further ones whenever these are removed.
 var accountSecretLists = []string{"imagePullSecrets", "secrets"}
 
-// accountSecret is how these are named after that of the account.
+// accountSecret matches the end of such a Secret's name, behind the name of the account.
 var accountSecret = regexp.MustCompile(`^-(dockercfg|token)-[a-z0-9]{5}$`)
 
 func isAccountSecret(secret any, account string) bool {
@@ -20,7 +20,7 @@ func isAccountSecret(secret any, account string) bool {
 	return is && accountSecret.MatchString(rest)
 }
 
-// withAccountSecrets is the wanted content of a ServiceAccount, with these Secrets of the live one.
+// withAccountSecrets is the wanted content of a ServiceAccount, with OpenShift's Secrets of the live one.
 func withAccountSecrets(wanted, live map[string]any, account string) map[string]any {
 	content := maps.Clone(wanted)
 	for _, name := range accountSecretLists {
@@ -33,7 +33,7 @@ func withAccountSecrets(wanted, live map[string]any, account string) map[string]
 	return content
 }
 
-// withoutAccountSecrets is the content of an object without them.
+// withoutAccountSecrets is the content of an object without OpenShift's Secrets.
 func withoutAccountSecrets(content map[string]any, name string) map[string]any {
 	if content["kind"] != "ServiceAccount" {
 		return content

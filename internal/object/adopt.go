@@ -22,7 +22,7 @@ const (
 	adopted = "webapp.demo.welcome.domain/adopted"
 )
 
-// Recipient is owner in the words of AdoptFor: Welcome.webapp.demo.welcome.domain/team-a/hello.
+// Recipient is the value of AdoptFor that names owner: Welcome.webapp.demo.welcome.domain/team-a/hello.
 func Recipient(owner client.Object) string {
 	return fmt.Sprintf("%s/%s/%s", owner.GetObjectKind().GroupVersionKind().GroupKind(), owner.GetNamespace(), owner.GetName())
 }
@@ -68,7 +68,7 @@ func JustAdopted(obj metav1.Object, owner client.Object, revision int) bool {
 	return obj.GetAnnotations()[adopted] == after(owner, revision)
 }
 
-// ForgetAdopted removes that mark once the release is applied.
+// ForgetAdopted removes the annotation adopted once the release is applied.
 func ForgetAdopted(obj metav1.Object, owner client.Object, revision int) {
 	annotations := obj.GetAnnotations()
 	if annotations[adopted] == "" || JustAdopted(obj, owner, revision) {

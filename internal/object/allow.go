@@ -18,28 +18,28 @@ import (
 // default, that is nothing: the operator may create an Ingress where they may not, and whoever gets a host gets
 // its visitors.
 type Allow struct {
-	// Hosts are host names and addresses. *. at the beginning stands for every name below, * for every host, and
-	// {namespace} for the namespace of the custom resource.
+	// Hosts are host names and addresses. A leading *. stands for every name below the rest, * for every
+	// host, and {namespace} for the namespace of the custom resource.
 	Hosts []string `json:"hosts,omitempty"`
 	// Annotations are keys of annotations. * at the end stands for any end.
 	Annotations []string `json:"annotations,omitempty"`
-	// Kinds are those that are not Kubernetes' own, as VirtualService.networking.istio.io: which hosts they ask
-	// for, nobody here knows.
+	// Kinds are kinds that are not Kubernetes' own, such as VirtualService.networking.istio.io: the operator
+	// cannot tell which hosts they ask for.
 	Kinds []string `json:"kinds,omitempty"`
-	// Cluster are the kinds of cluster-scoped objects that the chart may make. Their content is the chart's alone.
+	// Cluster are the kinds of cluster-scoped objects that the chart may make. Their content must be the
+	// chart's alone.
 	Cluster []ClusterKind `json:"cluster,omitempty"`
 	// Pods are what the pods of the chart may use, of PodSecrets, PodServiceAccounts and PodHost, where a
 	// policy bounds what the operator may make (config/policy). The chart decides whether they do.
 	Pods []string `json:"pods,omitempty"`
-	// Values are values of the chart that are fields of the custom resource although they can make its author
-	// more powerful, or nobody can tell: image.tag, or image for all below it. `make manifests` says which
-	// these are.
+	// Values are values of the chart that are fields of the custom resource although they give its author
+	// more power, or may: image.tag, or image for all below it. `make manifests` says which values these are.
 	Values []string `json:"values,omitempty"`
-	// Options are what authors may set by annotations as the stock Helm operators have them, of
-	// OptionDisableHooks and OptionReconcilePeriod.
+	// Options are what authors may set by annotations of the stock Helm operators: OptionDisableHooks and
+	// OptionReconcilePeriod.
 	Options []string `json:"options,omitempty"`
-	// Adopt is whether custom resources may take over objects that nobody owns, as what `helm install` has
-	// made, where these say so by the annotation AdoptFor.
+	// Adopt is whether custom resources may take over objects that nobody owns, for example of `helm
+	// install`, if the annotation AdoptFor of these says so.
 	Adopt bool `json:"adopt,omitempty"`
 }
 
@@ -57,7 +57,7 @@ const (
 )
 
 const (
-	// everyHost is what an object that names no host asks for, and the pattern that allows it.
+	// everyHost is what an object without a host asks for, and the pattern that allows it.
 	everyHost     = "*"
 	hostNamespace = "{namespace}"
 )
@@ -66,15 +66,18 @@ var (
 	hostPattern       = regexp.MustCompile(`^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 	annotationPattern = regexp.MustCompile(`^[-A-Za-z0-9_./]*\*?$`)
 	kindPattern       = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*(\.[a-z0-9][-a-z0-9]*)+$`)
-	// freeKey is a key of an annotation that no controller obeys: those have a prefix, or are names in a domain.
+	// freeKey matches keys of annotations that no controller obeys: controllers' keys have a prefix, or are
+	// names in a domain.
 	freeKey = regexp.MustCompile(`^[-A-Za-z0-9_]*$`)
-	// helmKey is obeyed by Helm, and so by the operator, which is limited to what the custom resource owns.
+	// helmKey matches annotations for Helm, and so for the operator, which is limited to what the custom
+	// resource owns.
 	helmKey = regexp.MustCompile(`^helm\.sh/`)
-	// checksum is how charts have pods restarted with their configuration, and nothing that anybody obeys.
+	// checksumKey and checksum match the annotations by which charts restart pods when their configuration
+	// changes. No controller obeys them.
 	checksumKey, checksum = regexp.MustCompile(`^checksum/`), regexp.MustCompile(`^[0-9a-f]*$`)
 )
 
-// Validate says what cannot be meant.
+// Validate fails for entries that make no sense.
 func (a Allow) Validate() error {
 	for _, host := range a.Hosts {
 		plain := strings.ReplaceAll(host, hostNamespace, "namespace")
@@ -118,7 +121,7 @@ type Ask struct {
 	value  string
 }
 
-// Same is whether two objects of one kind ask for the same, whatever they are called: a chart may leave names to chance.
+// Same is whether two objects of one kind ask for the same, whatever their names: a chart may generate names.
 func (a Ask) Same(other Ask) bool {
 	kind, _, _ := strings.Cut(a.object, " ")
 	otherKind, _, _ := strings.Cut(other.object, " ")
@@ -154,7 +157,7 @@ func Asks(o *unstructured.Unstructured) []Ask {
 	return append(asks, annotationAsks(name, "", o.Object)...)
 }
 
-// HandsOut is whether objects of a kind give rights to somebody.
+// HandsOut is whether objects of a kind grant rights.
 func HandsOut(kind schema.GroupKind) bool { return kind.Group == rbacv1.GroupName }
 
 // contentOf is the content of an object without the chart's version and what charts generate anew at each
@@ -209,14 +212,15 @@ func annotationAsks(name, path string, value any) []Ask {
 	return asks
 }
 
-// hostsOf lists the hosts and addresses that an object claims or leads to, and says whether that can be told of its kind.
+// hostsOf lists the hosts and addresses that an object claims or leads to. known is whether that can be told
+// for its kind.
 func hostsOf(o *unstructured.Unstructured) (hosts []string, known bool) {
 	claim := func(value any) {
 		for _, host := range elements(value) {
 			hosts = append(hosts, strings.TrimSuffix(strings.ToLower(fmt.Sprint(host)), "."))
 		}
 	}
-	// orEvery is claim where none is every host.
+	// orEvery is claim for lists of which an empty one means every host.
 	orEvery := func(value any) {
 		if len(elements(value)) == 0 {
 			value = everyHost
@@ -295,7 +299,7 @@ func (a Allow) allows(namespace string, ask Ask) bool {
 	}
 }
 
-// in is what is allowed in a namespace.
+// in is a with {namespace} replaced by a namespace.
 func (a Allow) in(namespace string) Allow {
 	hosts := make([]string, len(a.Hosts))
 	for i, host := range a.Hosts {
@@ -305,7 +309,7 @@ func (a Allow) in(namespace string) Allow {
 	return a
 }
 
-// told bounds how much of what is refused is told.
+// told bounds how many refused asks are shown.
 const told = 5
 
 // Refusal says to the author of a custom resource what is refused, what is allowed, and who can change that.

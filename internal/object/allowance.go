@@ -12,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// allowing is a with what allows asks, too, but for what no name allows: every host, or a name that is none.
+// allowing is a with entries that allow asks, except where no entry can: for every host, and for names that
+// are not valid.
 func (a Allow) allowing(asks []Ask) Allow {
 	for _, ask := range asks {
 		var one Allow
@@ -35,9 +36,10 @@ func (a Allow) allowing(asks []Ask) Allow {
 	return a
 }
 
-// ForChart is a with what allows all that a chart makes for owner, which says nothing, and for others the same
-// kinds of objects. Hosts and annotations are the chart's own there, and need no word; nor do Secrets of pods
-// where the chart may make Secrets. The error is what takes more than a word, a line each.
+// ForChart is a with entries for all that a chart makes for owner, which has an empty spec, so that other
+// custom resources may have the same kinds of objects. Hosts and annotations are then the chart's own, and
+// need no entry; nor do Secrets of pods if the chart may make Secrets. The error lists, one per line, what no
+// entry can allow.
 func (a Allow) ForChart(owner metav1.Object, objects []*unstructured.Unstructured, secrets bool) (Allow, error) {
 	var more []error
 	for _, o := range objects {
@@ -65,7 +67,7 @@ func (a Allow) ForChart(owner metav1.Object, objects []*unstructured.Unstructure
 	return a, errors.Join(more...)
 }
 
-// with is a list that has a word, in memory of its own if that was not in it.
+// with is a list that has a word. It is a copy if the word had to be added.
 func with(list []string, word string) []string {
 	if slices.Contains(list, word) {
 		return list

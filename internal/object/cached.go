@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// IsUncached is whether the cache does not answer, for nobody watches the kind yet.
+// IsUncached is whether the cache does not answer because nobody watches the kind yet.
 func IsUncached(err error) bool {
 	_, is := errors.AsType[*cache.ErrResourceNotCached](err)
 	return is

@@ -34,15 +34,15 @@ func Canonical(rendered *unstructured.Unstructured) *unstructured.Unstructured {
 	return canonical
 }
 
-// DropServers drops of an object's metadata what only the API server writes: kubectl get -o yaml shows it, and
-// so it comes into charts.
+// DropServers removes the metadata that only the API server writes. kubectl get -o yaml shows it, so that
+// people copy it into charts.
 func DropServers(o *unstructured.Unstructured) {
 	for _, key := range []string{"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"} {
 		unstructured.RemoveNestedField(o.Object, "metadata", key)
 	}
 }
 
-// Patch is the JSON merge patch that makes live what restored is, empty where nothing differs.
+// Patch is the JSON merge patch that turns live into restored. It is empty if nothing differs.
 func Patch(live, restored *unstructured.Unstructured) (map[string]any, error) {
 	text, err := client.MergeFrom(live).Data(restored)
 	if err != nil {

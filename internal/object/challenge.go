@@ -5,15 +5,16 @@ import (
 	"strings"
 )
 
-// isChallenge is whether a path of an Ingress is cert-manager's, which adds one for as long as it has to prove
-// that a host is its own (acme.cert-manager.io/http01-edit-in-place).
+// isChallenge is whether a path of an Ingress is cert-manager's, which adds one while it proves that it
+// controls a host (acme.cert-manager.io/http01-edit-in-place).
 func isChallenge(path any) bool {
 	at, _ := field(path, "path").(string)
 	service, _ := field(field(field(path, "backend"), "service"), "name").(string)
 	return strings.HasPrefix(at, "/.well-known/acme-challenge/") && strings.HasPrefix(service, "cm-acme-http-solver-")
 }
 
-// withChallenges are the wanted rules of an Ingress, with the paths that cert-manager has added for their hosts.
+// withChallenges are the wanted rules of an Ingress, with the paths that cert-manager has added for their
+// hosts.
 func withChallenges(wanted, live []any) []any {
 	rules := slices.Clone(wanted)
 	for i, rule := range rules {
@@ -30,7 +31,7 @@ func withChallenges(wanted, live []any) []any {
 	return rules
 }
 
-// withoutChallenges is the content of an object without these paths.
+// withoutChallenges is the content of an object without cert-manager's paths.
 func withoutChallenges(content map[string]any) map[string]any {
 	rules, ok := field(content["spec"], "rules").([]any)
 	if content["kind"] != "Ingress" || !ok {

@@ -17,13 +17,13 @@ import (
 // the API server stores them, until they are added or compared.
 var endless = regexp.MustCompile(`^[+-]?[0-9.]+[eE]-[0-9]{5,}$|^[+-]?[0-9.]{18,}[eE]\+?[0-9]{5,}$`)
 
-// exponent finds quantities that are not to be added or compared.
+// exponent matches quantities that must not be added or compared, because that takes too long.
 var exponent = regexp.MustCompile(`[eE][+-]?[0-9]{3,}$`)
 
 // maxQuantity bounds the text of a quantity.
 const maxQuantity = 64
 
-// quantityOf is about what a quantity says, false if that is nonsense.
+// quantityOf is the approximate value of a quantity; false if it is not valid, or too long to handle.
 func quantityOf(text string) (float64, bool) {
 	if len(text) > maxQuantity || exponent.MatchString(text) {
 		return 0, false
@@ -66,8 +66,8 @@ func Check(o *unstructured.Unstructured) error {
 	return nil
 }
 
-// isLeft is whether Helm makes a hook and looks for it no more once that has succeeded. By default, it deletes
-// the one of before.
+// isLeft is whether Helm leaves a hook in the cluster after it has succeeded, and does not delete it before
+// the next run either.
 func isLeft(hook *unstructured.Unstructured) bool {
 	return strings.TrimSpace(hook.GetAnnotations()[release.HookDeleteAnnotation]) == release.HookFailed.String()
 }

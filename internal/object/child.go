@@ -14,40 +14,40 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Child is an object of a release, in the namespace of its custom resource or in none.
+// Child is an object of a release. It is in the namespace of its custom resource, or cluster-scoped.
 type Child struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Name       string `json:"name"`
-	// Fingerprint has the marks of what is the chart's, and not of what others have set.
+	// Fingerprint has only the marks of what is the chart's, not of what others have set.
 	Fingerprint string `json:"fingerprint"`
 	// ResourceVersion is the API server's answer to the apply.
 	ResourceVersion string `json:"resourceVersion,omitempty"`
-	// UID of an object that carries no owner reference: by it the custom resource knows it as its own. Empty for others.
+	// UID is set if the object has no owner reference: by its UID the custom resource knows it as its own.
 	UID types.UID `json:"uid,omitempty"`
-	// Expires is whether it goes by itself some time after it is done, as a Job with ttlSecondsAfterFinished
-	// does, and Expired whether it was seen to have gone: it is not made again, or it would run for ever.
-	// Failed is whether it was seen to have failed before.
+	// Expires is whether the object deletes itself some time after it is done, as a Job with
+	// ttlSecondsAfterFinished does. Expired is whether that was seen: then it is not created again, or it
+	// would run for ever. Failed is whether it was seen to have failed before.
 	Expires bool `json:"expires,omitempty"`
 	Expired bool `json:"expired,omitempty"`
 	Failed  bool `json:"failed,omitempty"`
-	// Scaled is whether its replicas were left to who scales it. They stay so when somebody edits them: other
-	// work on the object would else bring them down to the chart's default, weeks later.
+	// Scaled is whether the replicas were left to whoever scales the object. They stay so when somebody edits
+	// them: otherwise a later repair of something else would set them to the chart's default.
 	Scaled bool `json:"scaled,omitempty"`
 }
 
-// Named is the child that stands for an object, whatever is in it.
+// Named is the child that stands for an object, without its content.
 func Named(o *unstructured.Unstructured) Child {
 	return Child{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Name: o.GetName()}
 }
 
-// Empty is an object of c's kind, to read it into.
+// Empty is an empty object of c's kind, to read into.
 func (c Child) Empty() *unstructured.Unstructured {
 	return Empty(schema.FromAPIVersionAndKind(c.APIVersion, c.Kind))
 }
 
-// ChildOf describes an object as the API server answered after it was brought to what the chart wants in what is not left
-// to others. The fingerprint of a Secret is made with key.
+// ChildOf describes an object as the API server returned it after an apply. left is what of it is left to
+// others. The fingerprint of a Secret is made with key.
 func ChildOf(applied, desired *unstructured.Unstructured, left Left, rules Ignored, key Key) Child {
 	child := Named(applied)
 	child.Fingerprint = fingerprint(applied, rules, func(p pointer) bool { return isTheCharts(p, desired, left) })
@@ -56,7 +56,7 @@ func ChildOf(applied, desired *unstructured.Unstructured, left Left, rules Ignor
 		child.Fingerprint = key.seal(child.Fingerprint)
 	}
 	leaves := func(left Left) bool { return slices.ContainsFunc(left, mustPointer(replicas).covers) }
-	child.Scaled = leaves(left) && !leaves(rules.of(desired)) // a rule may be taken back
+	child.Scaled = leaves(left) && !leaves(rules.of(desired)) // a rule of driftDetection counts only as long as it is there
 	if metav1.GetControllerOfNoCopy(applied) == nil {
 		child.UID = applied.GetUID()
 	}
@@ -66,8 +66,8 @@ func ChildOf(applied, desired *unstructured.Unstructured, left Left, rules Ignor
 	return child
 }
 
-// Intact is whether an object of the cache is as c was applied, but for what is left to others: owner's, with
-// an owner reference unless it is kept or cluster-scoped. key is that of ChildOf.
+// Intact is whether a cached object is still as c was applied, except for what is left to others. It must be
+// owner's, and have an owner reference unless it is kept or cluster-scoped. key is that of ChildOf.
 func (c Child) Intact(slim *unstructured.Unstructured, owner client.Object, key Key) bool {
 	fingerprint := CachedFingerprint(slim)
 	if IsSecret(slim) {
@@ -76,7 +76,7 @@ func (c Child) Intact(slim *unstructured.Unstructured, owner client.Object, key 
 	return Owned(slim, owner, []types.UID{c.UID}) && (metav1.GetControllerOfNoCopy(slim) == nil) == (Kept(slim) || InNoNamespace(slim)) && has(fingerprint, c.Fingerprint)
 }
 
-// ShownBy is whether object, read from a cache, already is as c was applied, or newer.
+// ShownBy is whether object, read from a cache, is the one that was applied, or newer.
 func (c Child) ShownBy(object client.Object) bool {
 	order, err := resourceversion.CompareResourceVersion(object.GetResourceVersion(), c.ResourceVersion)
 	return err == nil && order >= 0
@@ -87,19 +87,19 @@ func (c Child) Same(other Child) bool {
 	return c.APIVersion == other.APIVersion && c.Kind == other.Kind && c.Name == other.Name
 }
 
-// SameInAnyVersion is whether two children stand for the same object, which may have been made by different
-// versions of its API.
+// SameInAnyVersion is whether two children stand for the same object, even if in different versions of its
+// API.
 func (c Child) SameInAnyVersion(other Child) bool {
 	kind := func(c Child) schema.GroupKind { return schema.FromAPIVersionAndKind(c.APIVersion, c.Kind).GroupKind() }
 	return kind(c) == kind(other) && c.Name == other.Name
 }
 
-// SameContent is whether two children stand for the same content of the same object, and it is known by the same UID.
+// SameContent is whether two children stand for the same content of the same object, with the same UID.
 func (c Child) SameContent(other Child) bool {
 	return c.Same(other) && c.Fingerprint == other.Fingerprint && c.UID == other.UID && c.Expired == other.Expired && c.Failed == other.Failed
 }
 
-// WithScaled are children with what looked, the same ones as they are now, tell of who scales them.
+// WithScaled are children with Scaled taken from looked, which are the same objects as they are now.
 func WithScaled(children, looked []Child) []Child {
 	children = slices.Clone(children) // others read them
 	for i, child := range children {
@@ -115,10 +115,11 @@ func (c Child) Compare(other Child) int {
 	return strings.Compare(c.APIVersion+"/"+c.Kind+"/"+c.Name, other.APIVersion+"/"+other.Kind+"/"+other.Name)
 }
 
-// MaxChildren bounds the text of children: what is longer counts as unknown. It holds about a hundred objects.
+// MaxChildren bounds the text of children. About a hundred objects fit; a longer text is not written.
 const MaxChildren = 32 << 10
 
-// Text of children, for the status of their custom resource. It is empty if they are not known, or too many.
+// Text encodes children for the status of their custom resource. It is empty if they are not known, or too
+// many.
 func Text(children []Child) string {
 	if children == nil {
 		return ""
@@ -130,7 +131,7 @@ func Text(children []Child) string {
 	return string(text)
 }
 
-// Children are those of a text, nil if it has none.
+// Children decodes a text. They are nil if it has none.
 func Children(text string) (children []Child) {
 	if err := json.Unmarshal([]byte(text), &children); err != nil {
 		return nil
@@ -138,7 +139,8 @@ func Children(text string) (children []Child) {
 	return children
 }
 
-// BareManifest names children, and no more: enough to delete them or to go on from them.
+// BareManifest is a manifest with the names of children only, which suffices to delete them or to continue
+// from them.
 func BareManifest(children []Child) string {
 	var manifest strings.Builder
 	for _, child := range children {

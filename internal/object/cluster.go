@@ -14,33 +14,34 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// ClusterKind is a kind of cluster-scoped objects that a chart may make, by names that tell for which custom
-// resource they are.
+// ClusterKind is a kind of cluster-scoped objects that a chart may make, with names that tell which custom
+// resource they belong to.
 type ClusterKind struct {
 	// Kind with its group: ClusterRole.rbac.authorization.k8s.io.
 	Kind string `json:"kind"`
-	// Name is what the names are like. {namespace} and {name} are those of the custom resource, and have to be
-	// in it: others would have names for each other. * stands for any text.
+	// Name is the pattern of the names. It must have {namespace} and {name}, those of the custom resource:
+	// otherwise custom resources could make objects with each other's names. * stands for any text.
 	Name string `json:"name"`
 }
 
 const ownerName = "{name}"
 
-// webhooks is how the kinds end whose objects have the API server ask somebody.
+// webhooks is the suffix of the kinds by which the API server calls webhooks.
 const webhooks = "WebhookConfiguration"
 
-// namedByKubernetes are the kinds whose names follow from what they are for.
+// namedByKubernetes are the kinds whose names are determined by what they are for.
 var namedByKubernetes = []string{"CustomResourceDefinition.apiextensions.k8s.io", "APIService.apiregistration.k8s.io"}
 
-// clusterName is a name of a cluster-scoped object; those of Kubernetes' rights may have a colon.
+// clusterName matches the pattern of a cluster-scoped name, once it is filled in. Names of RBAC objects may
+// have a colon.
 var clusterName = regexp.MustCompile(`^[-A-Za-z0-9.:*]+$`)
 
-// Of puts namespace and name of a custom resource into a text that has {namespace} or {name}.
+// Of replaces {namespace} and {name} in a text by those of a custom resource.
 func Of(owner metav1.Object, text string) string {
 	return strings.NewReplacer(hostNamespace, owner.GetNamespace(), ownerName, owner.GetName()).Replace(text)
 }
 
-// IsOf is whether Of makes something else of a text.
+// IsOf is whether a text has something for Of to replace.
 func IsOf(text string) bool {
 	return strings.Contains(text, hostNamespace) || strings.Contains(text, ownerName)
 }
@@ -63,10 +64,10 @@ func (a Allow) HasCluster(kind schema.GroupKind) bool {
 	return slices.ContainsFunc(a.Cluster, func(c ClusterKind) bool { return c.Kind == kind.String() })
 }
 
-// InNoNamespace is why owner may not have a cluster-scoped object, nil if it may.
+// InNoNamespace is why owner may not have a cluster-scoped object; nil if it may.
 func (a Allow) InNoNamespace(owner metav1.Object, kind schema.GroupKind, name string) error {
 	if slices.ContainsFunc(a.Cluster, func(c ClusterKind) bool {
-		matches, err := path.Match(Of(owner, c.Name), name) // a name has no "/"
+		matches, err := path.Match(Of(owner, c.Name), name) // a name has no "/", and * matches none
 		return c.Kind == kind.String() && err == nil && matches
 	}) {
 		return nil
@@ -83,7 +84,8 @@ func (a Allow) InNoNamespace(owner metav1.Object, kind schema.GroupKind, name st
 	return fmt.Errorf("%s: the operator's watches.yaml allows such only by allow.cluster%s", Describe(kind.Kind, "", name), remedy)
 }
 
-// suggestion is what would allow a cluster-scoped object of owner. The error goes on from "by allow.cluster, and".
+// suggestion is the entry of allow.cluster that would allow a cluster-scoped object of owner. The error is
+// the rest of a sentence that begins with "by allow.cluster, and".
 func suggestion(owner metav1.Object, kind schema.GroupKind, name string) (ClusterKind, error) {
 	if slices.Contains(namedByKubernetes, kind.String()) {
 		return ClusterKind{}, errors.New("this one not at all: it is for the whole cluster, by a name that no chart chooses: have who runs the cluster install it before, and turn it off in the chart")
@@ -99,13 +101,13 @@ func suggestion(owner metav1.Object, kind schema.GroupKind, name string) (Cluste
 	return one, nil
 }
 
-// patternOf is a pattern by which a cluster-scoped object of owner can be allowed, false if its name does not
-// tell for which custom resource it is.
+// patternOf is a pattern by which a cluster-scoped object of owner can be allowed. ok is false if the name
+// does not tell which custom resource the object belongs to.
 func patternOf(owner metav1.Object, name string) (pattern string, ok bool) {
 	namespaced, named := [2]string{owner.GetNamespace(), "\x00"}, [2]string{owner.GetName(), "\x01"}
 	first := func(text, old, mark string) string { return strings.Replace(text, old, mark, 1) }
 	for _, replace := range []func(text, old, mark string) string{replaceParts, first} {
-		for _, order := range [][2][2]string{{namespaced, named}, {named, namespaced}} { // one may be in the other
+		for _, order := range [][2][2]string{{namespaced, named}, {named, namespaced}} { // one may contain the other
 			pattern = name
 			for _, each := range order {
 				pattern = replace(pattern, each[0], each[1])
@@ -118,21 +120,21 @@ func patternOf(owner metav1.Object, name string) (pattern string, ok bool) {
 	return "", false
 }
 
-// replaceParts puts mark in the place of each part of a name that is old, not of letters in one.
+// replaceParts replaces the parts of a name that equal old by mark. Parts are separated by "-", "." or ":".
 func replaceParts(name, old, mark string) string {
 	part := regexp.MustCompile(`(^|[-.:])` + regexp.QuoteMeta(old) + `([-.:]|$)`)
-	for part.MatchString(name) { // again, for two parts share what is between them
+	for part.MatchString(name) { // more than once, because adjacent parts share a separator
 		name = part.ReplaceAllString(name, "${1}"+mark+"${2}")
 	}
 	return name
 }
 
-// namespaceLabel is what Kubernetes has each namespace say, and nobody else can.
+// namespaceLabel is the label that Kubernetes sets on each namespace to its name, and that nobody can change.
 const namespaceLabel = corev1.LabelMetadataName
 
-// CheckReach is why an object may not be that has the API server ask somebody about requests for objects: they
-// have to be those of one namespace only, by a selector. A selector does not hold for cluster-scoped objects,
-// so that the kinds have to be in namespaces; isNamespaced knows.
+// CheckReach is why a webhook configuration may not exist: the API server must ask it only about requests for
+// objects of one namespace, by a selector. The selector does not hold for cluster-scoped objects, so that the
+// resources in its rules must be namespaced; isNamespaced tells.
 func CheckReach(o *unstructured.Unstructured, namespace string, isNamespaced func(schema.GroupResource) bool) error {
 	if !strings.HasSuffix(o.GetKind(), webhooks) {
 		return nil
@@ -152,7 +154,7 @@ func CheckReach(o *unstructured.Unstructured, namespace string, isNamespaced fun
 	return nil
 }
 
-// selects is whether a selector of namespaces has none but one.
+// selects is whether a selector of namespaces selects no other one than namespace.
 func selects(selector map[string]any, namespace string) bool {
 	if fields(selector["matchLabels"])[namespaceLabel] == namespace {
 		return true
@@ -164,7 +166,7 @@ func selects(selector map[string]any, namespace string) bool {
 	})
 }
 
-// boundedRule is whether a rule is about objects in namespaces only.
+// boundedRule is whether a rule is about namespaced objects only.
 func boundedRule(rule map[string]any, isNamespaced func(schema.GroupResource) bool) bool {
 	if rule["scope"] == "Namespaced" {
 		return true

@@ -54,7 +54,8 @@ func Documents(stream io.Reader) (objects []*unstructured.Unstructured, err erro
 	}
 }
 
-// itemsOf a list are as Helm takes them: those that do not say what they are, the list does (ConfigMapList).
+// itemsOf are the items of a list, as Helm takes them: the list's kind tells the kind of items that have none
+// (ConfigMapList).
 func itemsOf(list *unstructured.Unstructured) (items []*unstructured.Unstructured, err error) {
 	err = list.EachListItem(func(item runtime.Object) error {
 		one := item.(*unstructured.Unstructured) // it iterates over no other type

@@ -5,9 +5,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Effect is seen after a patch that was to make it what wanted is: with what applied, the answer, has in the
-// fields in which these two differ. What others have changed meanwhile, as controllers of Kubernetes do, is no
-// part of it.
+// Effect is what a patch itself has made of seen, when it was to make it wanted: seen, with the values of the
+// answer applied in the fields in which seen and wanted differ. What others, such as Kubernetes' controllers,
+// have changed in the meantime is left out.
 func Effect(seen, wanted, applied *unstructured.Unstructured) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: effect(seen.Object, wanted.Object, applied.Object).(map[string]any)}
 }

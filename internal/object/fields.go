@@ -2,22 +2,22 @@ package object
 
 import "maps"
 
-// fields of an object, nil if value is none.
+// fields are the fields of an object, nil if value is not one.
 func fields(value any) map[string]any {
 	content, _ := value.(map[string]any)
 	return content
 }
 
-// field of an object, nil if value has none of that name.
+// field is a field of an object, nil if value has none of that name.
 func field(value any, name string) any { return fields(value)[name] }
 
-// list is value, nil if that is none.
+// list is value as a list, nil if it is not one.
 func list(value any) []any {
 	elements, _ := value.([]any)
 	return elements
 }
 
-// elements of a list, or of one that is written as its only element. What is empty is none.
+// elements are the elements of a list, or a single value as the only element. An empty value has none.
 func elements(value any) []any {
 	if elements, ok := value.([]any); ok {
 		return elements
@@ -28,7 +28,7 @@ func elements(value any) []any {
 	return []any{value}
 }
 
-// both is the union of two maps, never nil; where both have a key, b's value counts.
+// both is the union of two maps, never nil. If both have a key, b's value counts.
 func both(a, b map[string]any) map[string]any {
 	keys := maps.Clone(a)
 	if keys == nil {

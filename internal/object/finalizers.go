@@ -6,12 +6,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// finalizers are where an object has them. They are a list of which each element is of somebody else.
+// finalizers is where an object has its finalizers. Each element of that list belongs to somebody else.
 var finalizers = mustPointer("/metadata/finalizers")
 
-// withFinalizers returns content with the finalizers that live is to have: without those that the chart had
-// set, and no longer does, and with those that it sets. What is being deleted gets none: the API server takes
-// no new ones then.
+// withFinalizers returns content with the finalizers that live is to have: without those that the chart no
+// longer sets, and with those that it sets. An object that is being deleted gets no new ones, because the API
+// server accepts none then.
 func withFinalizers(content map[string]any, previous, live, desired *unstructured.Unstructured) map[string]any {
 	all, wanted := live.GetFinalizers(), desired.GetFinalizers()
 	all = slices.DeleteFunc(all, func(one string) bool {

@@ -10,24 +10,25 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// fingerprintAnnotation holds the fingerprint of an object in the cache. It is never written
-// to the cluster.
+// fingerprintAnnotation holds the fingerprint of an object in the cache. It is never written to the cluster.
 const fingerprintAnnotation = "webapp.demo.welcome.domain/fingerprint"
 
 const (
-	// digestLength is how long a Digest is.
+	// digestLength is the length of a Digest.
 	digestLength = 32
-	// markLength is how long a mark is: 72 bits, lest somebody finds an annotation that passes for another.
+	// markLength is the length of a mark. Its 72 bits keep anybody from finding an annotation with the mark
+	// of another.
 	markLength = 12
 )
 
-// Fingerprint is a short name of everything in an object that its author decides: all but
-// the status and what the API server and the object's own controller keep in the metadata.
+// Fingerprint is a short name of everything in an object that its author decides: all but the status, and
+// what the API server and the object's own controller keep in the metadata.
 //
-// It is the digest of what only the chart may decide, and behind it a mark of each field that may be others': labels,
-// annotations, finalizers, what Restore leaves to others unless the chart sets it, and what rules may ignore. Of a cached object nobody
-// knows what the chart wants; of the object as it was applied, a Child keeps the marks of what is the chart's. As long as the
-// cached object has that digest and these marks, there is no drift, whatever others have set besides.
+// It is the digest of what only the chart may decide, followed by a mark of each field that others may set:
+// labels, annotations, finalizers, what Restore leaves to others unless the chart sets it, and what rules may
+// ignore. For a cached object it is not known what the chart wants. So a Child keeps, of the object as it was
+// applied, only the marks of what is the chart's. As long as the cached object has the same digest and at
+// least these marks, there is no drift, whatever others have set besides.
 func Fingerprint(object *unstructured.Unstructured, rules Ignored) string {
 	return fingerprint(object, rules, func(pointer) bool { return true })
 }
@@ -57,7 +58,7 @@ func fingerprint(object *unstructured.Unstructured, rules Ignored, counts func(p
 		mark(slices.Concat(finalizers, pointer{value}), nil)
 	}
 	given := content
-	blank := func(p pointer) { content = p.set(content, nil, true).(map[string]any) } // whether it is there or not
+	blank := func(p pointer) { content = p.set(content, nil, true).(map[string]any) } // also where the field is missing, so that both look the same
 	for _, p := range othersIn(object) {
 		if value, ok, _ := p.in(given); ok {
 			mark(p, value)
@@ -65,7 +66,7 @@ func fingerprint(object *unstructured.Unstructured, rules Ignored, counts func(p
 		blank(p)
 	}
 	for _, p := range rules.candidates(object) {
-		if p[0] != "metadata" { // that has its mark
+		if p[0] != "metadata" { // fields of the metadata have their marks already
 			value, _, _ := p.in(given)
 			mark(p, value)
 			blank(p)
@@ -73,7 +74,7 @@ func fingerprint(object *unstructured.Unstructured, rules Ignored, counts func(p
 	}
 	text, err := json.Marshal(withoutAccountSecrets(withoutChallenges(content), object.GetName()))
 	if err != nil {
-		return "" // cannot happen for what was JSON before; it would look like a drift
+		return "" // cannot happen for decoded JSON; it would look like a drift
 	}
 	slices.Sort(marks)
 	return Plain.Digest(text) + strings.Join(marks, "")
@@ -82,13 +83,13 @@ func fingerprint(object *unstructured.Unstructured, rules Ignored, counts func(p
 func markOf(p pointer, value any) string {
 	text, err := json.Marshal([]any{p, value})
 	if err != nil {
-		return strings.Repeat("-", markLength) // likewise
+		return strings.Repeat("-", markLength) // cannot happen either
 	}
 	sum := sha256.Sum256(text)
 	return base64.RawURLEncoding.EncodeToString(sum[:])[:markLength]
 }
 
-// has is whether a fingerprint has all that one of a Child has.
+// has is whether a fingerprint has the digest and all marks of a Child's fingerprint.
 func has(fingerprint, wanted string) bool {
 	if len(fingerprint) < digestLength || len(wanted) < digestLength || fingerprint[:digestLength] != wanted[:digestLength] {
 		return false
@@ -105,7 +106,7 @@ func has(fingerprint, wanted string) bool {
 	return true
 }
 
-// CachedFingerprint is the fingerprint that a slim object of the cache had when it was whole.
+// CachedFingerprint is the fingerprint of a cached object, made before it was slimmed.
 func CachedFingerprint(slim *unstructured.Unstructured) string {
 	text, _, _ := unstructured.NestedString(slim.Object, "metadata", "annotations", fingerprintAnnotation)
 	return text

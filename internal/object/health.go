@@ -9,14 +9,18 @@ import (
 	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 )
 
-// Health is how an object fares, as the kstatus library says, which is told what it does not look at (pkg/kstatus/status/core.go of cli-utils 0.37):
+// Health is how an object fares, by the kstatus library (pkg/kstatus/status/core.go of cli-utils 0.37), with
+// these corrections:
 //
-//   - With updateStrategy OnDelete, somebody else decides when a pod gets the new template. The pods are to be there and ready all the same.
-//   - A Pod that has ended in failure is not fine.
-//   - The pods of a ReplicationController count as those of a ReplicaSet.
-//   - A PersistentVolumeClaim may wait for its first pod, of which there may be none yet. Where there is one, that is not ready before it is bound.
-//   - A Job that is suspended has nothing to do.
-//   - The observed generation of some kinds is a text (Argo Rollouts), and what it cannot read of a kind that is not Kubernetes' own says nothing of its health.
+//   - With updateStrategy OnDelete, somebody else decides when a pod gets the new template. The pods must exist
+//     and be ready all the same.
+//   - A Pod that has failed is not healthy.
+//   - A ReplicationController is judged by its pods, like a ReplicaSet.
+//   - A PersistentVolumeClaim may wait for its first pod, which need not exist yet. A pod that does exist is
+//     not ready before its claim is bound.
+//   - A suspended Job has nothing to do.
+//   - Some kinds write their observed generation as a text (Argo Rollouts). If kstatus cannot read a kind that
+//     is not Kubernetes' own, that says nothing about its health.
 func Health(live *unstructured.Unstructured) (*status.Result, error) {
 	text := func(path ...string) string {
 		text, _, _ := unstructured.NestedString(live.Object, path...)
@@ -24,7 +28,7 @@ func Health(live *unstructured.Unstructured) (*status.Result, error) {
 	}
 	set := func(value any, path ...string) {
 		live = live.DeepCopy()
-		_ = unstructured.SetNestedField(live.Object, value, path...) // what is no map here is none that the API server has
+		_ = unstructured.SetNestedField(live.Object, value, path...) // it fails only if a parent is not a map, which the API server does not store
 	}
 	if live.GetDeletionTimestamp() != nil {
 		return status.Compute(live)

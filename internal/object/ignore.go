@@ -12,17 +12,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// IgnoreRule leaves fields of some objects to others, whatever the chart wants in them. Words and meaning are those of
-// spec.driftDetection.ignore of Flux's HelmRelease.
+// IgnoreRule leaves fields of some objects to others, whatever the chart wants in them. Its form and meaning
+// are those of spec.driftDetection.ignore in Flux's HelmRelease.
 type IgnoreRule struct {
-	// Target selects objects; without one, it is all.
+	// Target selects objects; without a target, all are selected.
 	Target *IgnoreTarget `json:"target,omitempty"`
-	// Paths are JSON pointers (RFC 6901) to the fields, with all that is in them.
+	// Paths are JSON pointers (RFC 6901) to the fields. All that is below them is ignored, too.
 	Paths []string `json:"paths"`
 }
 
-// IgnoreTarget selects the objects that have all of it: regular expressions that fit the whole of a word, and selectors.
-// They are held against the object as the chart wants it. What somebody adds to the live one makes nothing ignored.
+// IgnoreTarget selects the objects that match all of its parts: regular expressions, which must match the
+// whole text, and selectors. It is matched with the object as the chart wants it, so that nobody can have
+// fields ignored by adding labels to the live object.
 type IgnoreTarget struct {
 	Group              string `json:"group,omitempty"`
 	Version            string `json:"version,omitempty"`
@@ -33,7 +34,7 @@ type IgnoreTarget struct {
 	LabelSelector      string `json:"labelSelector,omitempty"`
 }
 
-// Ignored are parsed rules.
+// Ignored are compiled rules.
 type Ignored []ignored
 
 // IgnoredByKind are the rules for the objects of each kind of custom resources.
@@ -45,7 +46,7 @@ type ignored struct {
 	paths               []pointer
 }
 
-// NewIgnored parses rules. An error says what to write instead.
+// NewIgnored compiles rules. Its error says what to write instead.
 func NewIgnored(rules []IgnoreRule) (Ignored, error) {
 	var all Ignored
 	for i, rule := range rules {
@@ -102,7 +103,7 @@ func parseRule(rule IgnoreRule) (ignored, error) {
 	return parsed, nil
 }
 
-// mayBeIgnored refuses what makes an object the one that it is, or the operator's.
+// mayBeIgnored fails for fields that identify an object, or mark it as the operator's.
 func mayBeIgnored(path pointer) error {
 	switch {
 	case path[0] == "apiVersion" || path[0] == "kind":
@@ -131,7 +132,8 @@ func (all Ignored) of(desired *unstructured.Unstructured) (paths []pointer) {
 	return paths
 }
 
-// candidates are what of a live object may be ignored: what the chart wants of its labels and annotations is not known.
+// candidates are the paths in a live object that may be ignored: it is not known which labels and annotations
+// the chart wants, by which a target may select.
 func (all Ignored) candidates(live *unstructured.Unstructured) (paths []pointer) {
 	for _, rule := range all {
 		if rule.mayFit(live) {

@@ -33,7 +33,7 @@ type Kinds []string
 
 var kindsPattern = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
 
-// Validate says what cannot be meant.
+// Validate fails for entries that make no sense.
 func (k Kinds) Validate() error {
 	for _, kind := range k {
 		if !kindsPattern.MatchString(kind) {

@@ -151,7 +151,7 @@ func Adopt(obj metav1.Object, owner client.Object) {
 	}
 }
 
-// withoutOwner are the owner references of obj but for that to owner.
+// withoutOwner are the owner references of obj except that to owner.
 func withoutOwner(obj metav1.Object, owner client.Object) []metav1.OwnerReference {
 	return slices.DeleteFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == owner.GetUID() })
 }

@@ -9,17 +9,19 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// packed is the field of an object in the cache that has as JSON all but its apiVersion, kind and metadata. It
-// is a json.Number, which no object is decoded to: whatever the cluster has in a field of that name is packed
-// like all others.
+// packed is the field of a cached object that holds everything except apiVersion, kind and metadata, as JSON.
+// It is a json.Number, a type that decoding an object never yields: if an object of the cluster has a field
+// of that name, it is packed like all others.
 const packed = "packed"
 
-// Pack is a transform of the cache: it leaves of an object the metadata, by which it is found, but for the
-// managed fields, which nothing reads, and has the rest as JSON. That takes less memory, and the garbage
-// collector need not go through it, which took more than half of all CPU time with 50,000 custom resources. A
-// Get that makes a copy reads it whole; whatever else the cache tells, by a list, an event or a Get without a
-// copy, has to be unpacked for more than the metadata. One that is packed stays as it is: what is listed at
-// first is transformed twice (watchList in tools/cache/reflector.go of client-go 0.37).
+// Pack is a transform of the cache. It keeps the metadata, by which an object is found, without the managed
+// fields, which nothing reads; the rest becomes JSON text. That takes less memory, and the garbage collector
+// need not go through it, which took more than half of all CPU time with 50,000 custom resources.
+//
+// A Get that makes a copy returns the whole object. What the cache returns in other ways, by a list, an event
+// or a Get without a copy, has to be unpacked if more than the metadata is read. A packed object is left as
+// it is, because what is listed first is transformed twice (watchList in tools/cache/reflector.go of
+// client-go 0.37).
 func Pack(object *unstructured.Unstructured) (any, error) {
 	if _, isPacked := object.Object[packed].(json.Number); isPacked {
 		return object, nil
@@ -35,23 +37,24 @@ func Pack(object *unstructured.Unstructured) (any, error) {
 	}
 	var text strings.Builder
 	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false) // which makes six bytes of one
+	encoder.SetEscapeHTML(false) // it would make six bytes of one
 	if err := encoder.Encode(rest); err != nil {
-		return nil, err // cannot happen for what was JSON before
+		return nil, err // cannot happen for decoded JSON
 	}
 	found[packed] = json.Number(text.String())
 	object.Object = found
 	return Share(object)
 }
 
-// Unpack returns an object of the cache as it was packed. Its metadata are those of the cache, and not to be changed.
+// Unpack returns a cached object as it was before Pack. Its metadata is shared with the cache, and must not
+// be changed.
 func Unpack(object *unstructured.Unstructured) *unstructured.Unstructured {
 	text, isPacked := object.Object[packed].(json.Number)
 	if !isPacked {
 		return object
 	}
 	whole := map[string]any{}
-	_ = utiljson.Unmarshal([]byte(text), &whole) // it is Pack's
+	_ = utiljson.Unmarshal([]byte(text), &whole) // the text is Pack's
 	for _, key := range []string{"apiVersion", "kind", "metadata"} {
 		whole[key] = object.Object[key]
 	}

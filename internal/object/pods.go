@@ -8,14 +8,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// PodsOf is where in an object of a kind the template of its pods is.
+// PodsOf is the path of the pod template in objects of a kind.
 var PodsOf = map[string][]string{
 	"Pod": {}, "PodTemplate": {"template"},
 	"Deployment": {"spec", "template"}, "StatefulSet": {"spec", "template"}, "DaemonSet": {"spec", "template"}, "ReplicaSet": {"spec", "template"},
 	"ReplicationController": {"spec", "template"}, "Job": {"spec", "template"}, "CronJob": {"spec", "jobTemplate", "spec", "template"},
 }
 
-// PodWords are those that Allow.Pods must have for the pods of an object, as the policy in config/policy has it.
+// PodWords are the words that Allow.Pods must have for the pods of an object. The policy in config/policy has
+// the same rules.
 func PodWords(o *unstructured.Unstructured) []string {
 	template, hasPods := PodsOf[o.GetKind()]
 	if !hasPods {
@@ -24,7 +25,7 @@ func PodWords(o *unstructured.Unstructured) []string {
 	spec, _, _ := unstructured.NestedMap(o.Object, append(slices.Clone(template), "spec")...)
 	pod := &corev1.PodSpec{}
 	if runtime.DefaultUnstructuredConverter.FromUnstructured(spec, pod) != nil {
-		return nil // nor does the API server take it
+		return nil // the API server refuses it, too
 	}
 	var words []string
 	need := func(word string, needed bool) {

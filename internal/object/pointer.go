@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// pointer is a JSON pointer (RFC 6901), taken apart. It is written /spec/template/metadata/annotations/example.com~1key.
+// pointer is a parsed JSON pointer (RFC 6901). As a text it is written like
+// /spec/template/metadata/annotations/example.com~1key.
 type pointer []string
 
 var (
@@ -46,13 +47,13 @@ func (p pointer) String() string {
 	return text.String()
 }
 
-// covers is whether other is in what p points to.
+// covers is whether other points to the same field as p, or below it.
 func (p pointer) covers(other pointer) bool {
 	return len(p) <= len(other) && slices.Equal(p, other[:len(p)])
 }
 
-// in returns what p points to. whole is false where an element of a list on the way to it is missing: then
-// there is nothing in which it could be set, or not be set.
+// in returns what p points to. whole is false if an element of a list on the way is missing: then the field
+// can neither be set nor be unset there.
 func (p pointer) in(value any) (found any, ok, whole bool) {
 	for i, token := range p {
 		switch content := value.(type) {
@@ -74,8 +75,8 @@ func (p pointer) in(value any) (found any, ok, whole bool) {
 	return value, true, true
 }
 
-// across is p as it leads through other to what it leads to in value: where somebody has put another element
-// before one with a name, the place of that is another one.
+// across translates p, a pointer into value, into one that leads to the same in other: the index of a named list
+// element differs if somebody has inserted another element before it.
 func (p pointer) across(value, other any) pointer {
 	q := slices.Clone(p)
 	for i, token := range p[:len(p)-1] {
@@ -83,7 +84,7 @@ func (p pointer) across(value, other any) pointer {
 		if name, _ := field(next, "name").(string); name != "" && len(list(value)) > 0 {
 			switch places := named(list(other))[name]; len(places) {
 			case 0:
-				q[i] = strconv.Itoa(len(list(other))) // where there is none
+				q[i] = strconv.Itoa(len(list(other))) // behind the last: other lacks the element
 			case 1:
 				q[i] = strconv.Itoa(places[0])
 			}
@@ -94,8 +95,9 @@ func (p pointer) across(value, other any) pointer {
 	return q
 }
 
-// set returns content with a value at p, or without one if there is to be none. What is on the way to it is
-// copied, and the rest is shared. Where an element of a list on the way is missing, content stays as it is.
+// set returns content with a value at p, or with none there if present is false. Maps and lists on the way to
+// it are copied, the rest is shared. If an element of a list on the way is missing, content is returned as it
+// is.
 func (p pointer) set(content, value any, present bool) any {
 	if len(p) == 0 {
 		return value

@@ -11,36 +11,36 @@ import (
 	"strings"
 )
 
-// Key is what digests of the values of Secrets are made with, lest somebody who sees a digest tries values on
-// it until one fits. It is random, and kept inside of the release records, which are Secrets themselves: who
-// can read it can read the values. With another key, or without its records, a digest proves nothing, and
-// nothing has to be proven then.
+// Key is the secret in the digests of Secrets' values, without which anybody who sees a digest could guess a
+// value and check the guess. It is random, and is kept in the release records, which are Secrets themselves:
+// who can read it can read the values. With another key, or if the records are gone, a digest proves nothing,
+// and nothing has to be proven then.
 type Key string
 
-// Plain is the key of a kind without Secrets: whoever has a text can make its digest.
+// Plain is the key of a kind without Secrets. Anybody who has a text can make its plain digest.
 const Plain Key = ""
 
-// KeyLength is how long a key is, if it is not empty.
+// KeyLength is the length of a key that is not Plain.
 const KeyLength = 26
 
-// NewKey makes a key by chance.
+// NewKey makes a random key.
 func NewKey() Key { return Key(rand.Text()) }
 
-// sealed is how a proof begins that was made with a key.
+// sealed is the prefix of a proof that was made with a key.
 const sealed = "hmac-"
 
 // Sealed is whether a proof was made with a key.
 func Sealed(proof string) bool { return strings.HasPrefix(proof, sealed) }
 
-// Proof is the full SHA-256 of a text, or its HMAC. Where it stands in the status of a custom resource, which
-// its author cannot write, it proves that a text within reach of others is the operator's. A Digest would not:
-// who can choose both can find two texts that have the same.
+// Proof is the full SHA-256 of a text, or its HMAC. In the status of a custom resource, which its author
+// cannot write, it proves that a text which others can change is the operator's. A Digest would be too short:
+// who chooses both texts can find two with the same digest.
 func (k Key) Proof(text string) string {
 	sum, prefix := k.hash(), ""
 	if k != Plain {
 		prefix = sealed
 	}
-	block := make([]byte, min(4096, len(text))) // a text may be large: it is not copied as a whole
+	block := make([]byte, min(4096, len(text))) // a text may be large: block by block, it is not copied as a whole
 	for len(text) > 0 {
 		n := copy(block, text)
 		sum.Write(block[:n])
@@ -49,7 +49,8 @@ func (k Key) Proof(text string) string {
 	return prefix + hex.EncodeToString(sum.Sum(nil))
 }
 
-// Proves is whether proof is that of a text. A plain one holds beside a key: it was made before the kind had Secrets.
+// Proves is whether proof is the proof of a text. A plain proof is valid even if there is a key: it was made
+// before the kind had Secrets.
 func (k Key) Proves(proof, text string) bool {
 	if !Sealed(proof) {
 		k = Plain
@@ -57,7 +58,7 @@ func (k Key) Proves(proof, text string) bool {
 	return proof != "" && k.Proof(text) == proof
 }
 
-// Digest fits into a label, and 128 bits of SHA-256 do not collide by chance.
+// Digest fits into a label. Its 128 bits of SHA-256 do not collide by chance.
 func (k Key) Digest(text []byte) string {
 	sum := k.hash()
 	sum.Write(text)
@@ -71,7 +72,8 @@ func (k Key) hash() hash.Hash {
 	return hmac.New(sha256.New, []byte(k))
 }
 
-// seal makes of the fingerprint of a Secret one that is as good to compare with, and good for nothing without the key.
+// seal makes a fingerprint of a Secret that compares like the plain one, and from which nobody can guess
+// values without the key.
 func (k Key) seal(fingerprint string) string {
 	if k == Plain || len(fingerprint) < digestLength {
 		return fingerprint

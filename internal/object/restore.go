@@ -30,9 +30,9 @@ var othersUnlessSet = map[schema.GroupKind][]pointer{
 		"/spec/loadBalancerClass", "/spec/loadBalancerIP"), // controllers of load balancers write the last
 }
 
-// notAssigned are those of them that no cluster assigns, and that go when the chart no longer sets them. The
-// others stay: an Ingress that loses its class gets no default one, which only new ones get, and replicas
-// belong from then on to whoever scales, except 0, see isStop.
+// notAssigned are those of othersUnlessSet that no cluster assigns, and that are removed when the chart no
+// longer sets them. The others stay: an Ingress that loses its class gets no default one, which only new ones
+// get, and replicas belong from then on to whoever scales, except 0, see isStop.
 var notAssigned = pointers("/spec/paused", "/spec/suspend", restartedAt, "/spec/loadBalancerIP")
 
 // othersIn are the fields of an object that may belong to others: those of othersUnlessSet, the node ports of a

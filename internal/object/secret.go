@@ -24,7 +24,7 @@ func IsSecret(o *unstructured.Unstructured) bool {
 	return o.GroupVersionKind().GroupKind() == Secret.GroupKind()
 }
 
-// withData has a Secret say in data what it says in stringData, as the API server does when it stores it.
+// withData moves stringData of a Secret to data, as the API server does when it stores it.
 func withData(secret *unstructured.Unstructured) {
 	texts, _, _ := unstructured.NestedMap(secret.Object, "stringData")
 	if data, ok := secret.Object["data"].(map[string]any); len(texts) > 0 && (ok || secret.Object["data"] == nil) {
@@ -37,19 +37,20 @@ func withData(secret *unstructured.Unstructured) {
 	delete(secret.Object, "stringData")
 }
 
-// Quietly is ctx for requests about Secrets: if much is to be logged, client-go logs all of what is sent and answered.
+// Quietly is ctx for requests about Secrets. With a high log level, client-go would log the bodies of
+// requests and answers.
 func Quietly(ctx context.Context) context.Context { return logr.NewContext(ctx, logr.Discard()) }
 
-// harmless is what may be told of what the API server says about a request: it quotes nothing of the object.
+// harmless matches those answers of the API server about Secrets that quote nothing of the object.
 var harmless = regexp.MustCompile(`^secrets "[^"]*" (not found|already exists)$|User "[^"]*" cannot \w+ resource "secrets" in API group ""( in the namespace "[^"]*"| at the cluster scope)?|` +
 	`exceeded quota: .*|unable to create new content in namespace \S+ because it is being terminated|failed calling webhook "[^"]*"|admission webhook "[^"]*" denied|ValidatingAdmissionPolicy '[^']*' with binding '[^']*' denied`)
 
-// Discreet is err without what it may quote of a Secret that the API server was asked about: itself, a webhook
-// or a policy may have put a value into it.
+// Discreet is err without what the API server's answer may quote of a Secret: it, a webhook or a policy may
+// have put a value into the text.
 func Discreet(err error) error {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
-		return err // of the way there
+		return err // the API server was not reached
 	}
 	status := answer.Status()
 	words := harmless.FindString(status.Message)
@@ -70,15 +71,15 @@ func Discreet(err error) error {
 	return discreet{reworded{fmt.Sprintf("it %s: %s; what else the API server says is not told, for it may quote the Secret", verb, cmp.Or(words, string(status.Reason))), err}}
 }
 
-// quoted finds an object that the API server quotes before it says what is wrong with it, and the pod that it
-// shows behind that.
+// quoted matches an object that the API server quotes before it says what is wrong with it, and a pod that it
+// prints at the end.
 var quoted = regexp.MustCompile(`(?s)^Invalid value: "?(?:[\w.\[\]*&]*\{.*\}|\[.*\])"?: |\n.*PodSpec\{.*$`)
 
-// Why is what the API server says of a field, without an object that it quotes.
+// Why is what the API server says about a field, without a quoted object.
 func Why(cause metav1.StatusCause) string { return quoted.ReplaceAllString(cause.Message, "") }
 
-// Unquoted is err without the objects that the API server quotes, a pod template or all that a patch would have
-// made: they may have a value of a Secret, and hide why.
+// Unquoted is err without the objects that the API server quotes, such as a pod template or the result of a
+// patch. They may have a value of a Secret, and they bury the reason.
 func Unquoted(err error) error {
 	var causes []string
 	quotes := false
@@ -96,17 +97,17 @@ func Unquoted(err error) error {
 	return reworded{"it is invalid: " + strings.Join(causes, "; "), err}
 }
 
-// rendering finds what an error of a rendering says of where it is, and then why; parsing the same of an error
-// about what was rendered.
+// rendering splits an error of a rendering into where it occurred and why. parsing matches the part before
+// the reason in an error about the rendered text.
 var (
 	rendering = regexp.MustCompile(`(?s)^(.*?error calling tpl: |.*executing "[^"]*" at <[^>]*>: )(.*)$`)
 	parsing   = regexp.MustCompile(`(?s)^(.*?(?:[^.]yaml: line \d+: |[^.]yaml: |Object '\w+' is missing in |json: |json parse error: |unable to decode "": (?:Object '\w+' is missing in )?))`)
-	// plainCause is a reason that quotes no value.
+	// plainCause matches reasons that quote no value.
 	plainCause = regexp.MustCompile(`^(error calling lookup|nil pointer evaluating|can't evaluate field|wrong type for value|map has no entry for key|no template|undefined variable)\b`)
 )
 
-// DiscreetRendering is err, of a rendering, without what it may quote of the values in it. What the chart
-// itself says, by fail and required, is the chart's.
+// DiscreetRendering is an error of a rendering without values that it may quote. What the chart itself says,
+// by fail and required, stays.
 func DiscreetRendering(err error) error {
 	text, where := err.Error(), ""
 	if found := rendering.FindStringSubmatch(text); found != nil && !plainCause.MatchString(found[2]) {
@@ -120,7 +121,7 @@ func DiscreetRendering(err error) error {
 	return discreet{reworded{where + "what is not told here, for it may quote a Secret (helm template tells it)", err}}
 }
 
-// Reworded is an error in other words.
+// Reworded is err with another text. It still is the same error for errors.Is and errors.As.
 func Reworded(words string, err error) error { return reworded{words, err} }
 
 type reworded struct {
@@ -130,11 +131,11 @@ type reworded struct {
 
 func (r reworded) Error() string { return r.words }
 
-// Unwrap tells whoever asks which error it is.
+// Unwrap returns the original error.
 func (r reworded) Unwrap() error { return r.error }
 
-// discreet is one that says no more than it may.
+// discreet marks an error that quotes no Secret.
 type discreet struct{ reworded }
 
-// IsDiscreet is whether an error says no more than it may.
+// IsDiscreet is whether an error is known to quote no Secret.
 func IsDiscreet(err error) bool { return errors.As(err, &discreet{}) }

@@ -8,38 +8,39 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// requestsAnnotation, with the name of a resource behind it, holds what a pod of a workload in the
-// cache requests of it. It is never written to the cluster either.
+// requestsAnnotation, followed by the name of a resource, holds what one pod of a cached workload requests of
+// it. It is never written to the cluster.
 const requestsAnnotation = "webapp.demo.welcome.domain/requests-"
 
-// maxReference bounds the texts of an owner reference. The API server bounds none of them; a name has up to 253
-// characters.
+// maxReference bounds the texts of an owner reference, which the API server does not bound. A name has up to
+// 253 characters.
 const maxReference = 1024
 
-// maxFingerprint bounds what is kept of the fingerprint of an object that has thousands of annotations.
+// maxFingerprint bounds the fingerprint that is kept of an object, which may have thousands of annotations.
 const maxFingerprint = 16 << 10
 
-// readFields are those of spec and status, besides those that are no list and no map, that say how an object
-// fares (see Health), which pods are its own, and where it is reached.
+// readFields are the lists and maps of spec and status that are read from the cache: they tell how an object
+// fares (see Health), which pods are its own, and where it is reached. Scalars are all kept.
 var readFields = map[string][]string{
 	"spec":   {"selector", "updateStrategy", "ports", "rules", "tls"},
 	"status": {"conditions", "containerStatuses", "loadBalancer"},
 }
 
-// maxRead bounds each of them, in bytes and parts: what is small where it is stored may be fifty times as large
-// in memory.
+// maxRead bounds each of these fields, in bytes and elements: what is small in etcd may be fifty times as
+// large in memory.
 const maxRead = 32 << 10
 
-// Slim is a transform of the cache. It keeps of a child what says whether it is healthy, whose it is, where it
-// is reached and what its pods request, and a fingerprint of the rest. Of what says of no custom resource of
-// the served kinds to be made for it, it keeps hardly more than the name: it only wears the label, as what
-// another operator makes of other kinds does, and could be anybody's bulk. With thousands of custom resources,
-// pod templates are most of the memory. The result is packed.
+// Slim is a transform of the cache. Of a child it keeps what tells whether it is healthy, whose it is, where
+// it is reached and what its pods request, and a fingerprint of the rest: with thousands of custom resources,
+// pod templates would be most of the memory. Of an object that does not name a custom resource of the served
+// kinds, it keeps hardly more than the name: another operator's objects may have the label, too, and be of
+// any size. The result is packed.
 func (k IgnoredByKind) Slim(object any) (any, error) {
 	whole, ok := object.(*unstructured.Unstructured)
 	if !ok || whole.GetLabels() == nil {
-		// It is slim: what is listed at first comes twice (see Pack). One from the cluster has the label by which
-		// the cache selects; an annotation could be anybody's.
+		// It is slim already: what is listed first is transformed twice (see Pack). An object from the
+		// cluster always has labels, for the cache selects by one. An annotation of its own would not do as
+		// the sign, for anybody may write that.
 		return object, nil
 	}
 	slim := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{}}}
@@ -65,14 +66,14 @@ func (k IgnoredByKind) Slim(object any) (any, error) {
 		}
 		slim.SetAnnotations(annotations)
 		if finalizers, _ := metadata["finalizers"].([]any); metadata["deletionTimestamp"] != nil && sizeOf(finalizers) <= maxReference {
-			slim.Object["metadata"].(map[string]any)["finalizers"] = finalizers // which are told as long as they keep it
+			slim.Object["metadata"].(map[string]any)["finalizers"] = finalizers // the status names them while they keep it
 		}
 		for key, read := range readFields {
 			if fields, ok := whole.Object[key].(map[string]any); ok {
 				slim.Object[key] = slimFields(fields, read)
 			}
 		}
-		if whole.GetKind() == "Service" { // that of a workload is read
+		if whole.GetKind() == "Service" { // only that of a workload is read
 			unstructured.RemoveNestedField(slim.Object, "spec", "selector")
 		}
 	}
@@ -96,7 +97,7 @@ func slimFields(fields map[string]any, read []string) map[string]any {
 	return slim
 }
 
-// sizeOf is how many bytes the texts of a value have, and parts it is made of, each of which costs some more.
+// sizeOf is the size of a value: the bytes of its texts, and a constant for each of its parts.
 func sizeOf(value any) (size int) {
 	const part = 16
 	switch value := value.(type) {
@@ -117,7 +118,7 @@ func sizeOf(value any) (size int) {
 func slimAnnotations(object *unstructured.Unstructured, rules Ignored) map[string]string {
 	fingerprint := Fingerprint(object, rules)
 	if len(fingerprint) > maxFingerprint {
-		fingerprint = "" // it passes for a drift
+		fingerprint = "" // it looks like a drift
 	}
 	annotations := map[string]string{fingerprintAnnotation: fingerprint}
 	containers, isWorkload, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "template", "spec", "containers")
@@ -129,8 +130,8 @@ func slimAnnotations(object *unstructured.Unstructured, rules Ignored) map[strin
 	return annotations
 }
 
-// sumOfRequests takes the limit where a container requests nothing, as the API server does when it
-// makes the pod.
+// sumOfRequests counts the limit of a container that has no request, as the API server does when it creates
+// the pod.
 func sumOfRequests(containers []any, name string) (sum float64) {
 	for _, container := range containers {
 		for _, kind := range []string{"requests", "limits"} {
@@ -144,10 +145,10 @@ func sumOfRequests(containers []any, name string) (sum float64) {
 	return sum
 }
 
-// Requested is what the containers of one pod of a workload in the cache request of a resource, cpu
-// or memory, together.
+// Requested is the sum of what the containers of one pod of a cached workload request of a resource, cpu or
+// memory.
 func Requested(workload *unstructured.Unstructured, name string) float64 {
 	text, _, _ := unstructured.NestedString(workload.Object, "metadata", "annotations", requestsAnnotation+name)
-	sum, _ := strconv.ParseFloat(text, 64) // else it has no containers
+	sum, _ := strconv.ParseFloat(text, 64) // it is 0 without containers
 	return sum
 }

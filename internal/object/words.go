@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Describe names an object for people. namespace is empty where the kind is cluster-scoped.
+// Describe names an object for people. namespace is empty if the kind is cluster-scoped.
 func Describe(kind, namespace, name string) string {
 	if namespace == "" {
 		return fmt.Sprintf("cluster-scoped %s %q", kind, name)
@@ -23,7 +23,7 @@ func Describe(kind, namespace, name string) string {
 	return fmt.Sprintf("%s %q in namespace %q", kind, name, namespace)
 }
 
-// InTheWay is why an object that exists and is not owner's is left alone. People read it in the condition
+// InTheWay is why an object that exists and is not owner's is left alone. The text appears in the condition
 // ObjectInTheWay, and in events.
 func InTheWay(kind string, live metav1.Object, owner client.Object) error {
 	whose := ""
@@ -34,7 +34,7 @@ func InTheWay(kind string, live metav1.Object, owner client.Object) error {
 		Describe(kind, live.GetNamespace(), live.GetName()), whose, cmp.Or(Going(live), "delete or rename one of the two")))
 }
 
-// Going says of an object that it is being deleted, and what keeps it, empty if it is not.
+// Going says that an object is being deleted, and what keeps it. It is empty if it is not being deleted.
 func Going(live metav1.Object) string {
 	finalizers := live.GetFinalizers()
 	switch {
@@ -46,11 +46,11 @@ func Going(live metav1.Object) string {
 	return "it is being deleted, and these finalizers keep it: " + Cut(strings.Join(finalizers, ", "), toldOfOthers)
 }
 
-// toldOfOthers bounds what is told of a text that others have written, in bytes: Kubernetes bounds some of them
-// by the size of the object only.
+// toldOfOthers bounds how many bytes of a text that others have written are shown. Kubernetes bounds some of
+// these texts only by the size of the object.
 const toldOfOthers = 300
 
-// Cut is a text of so many bytes at most, and of whole characters.
+// Cut is the beginning of a text, with at most so many bytes, and no character cut in half.
 func Cut(text string, most int) string { return strings.ToValidUTF8(text[:min(len(text), most)], "") }
 
 // Causes are the fields that the API server names in an error, and what is wrong with each.
@@ -74,13 +74,13 @@ type inTheWay string
 
 func (e inTheWay) Error() string { return string(e) }
 
-// IsInTheWay is whether that is why.
+// IsInTheWay is whether an error is from InTheWay.
 func IsInTheWay(err error) bool {
 	_, is := errors.AsType[inTheWay](err)
 	return is
 }
 
-// Each is whether that is so of an error, or of each of several.
+// Each is whether is holds for an error, or for each one of joined errors.
 func Each(err error, is func(error) bool) bool {
 	var several interface{ Unwrap() []error }
 	if errors.As(err, &several) {
@@ -98,8 +98,8 @@ func List(children []Child) string {
 	return strings.Join(names, ", ")
 }
 
-// Changes lists the paths of the fields in which two objects differ, but for what the API
-// server keeps, for people to read.
+// Changes lists the paths of the fields in which two objects differ, for people to read. What the API server
+// keeps is left out.
 func Changes(before, after map[string]any) []string {
 	var paths []string
 	var walk func(path string, a, b any)
@@ -128,7 +128,7 @@ func Changes(before, after map[string]any) []string {
 		b, _, _ := unstructured.NestedFieldNoCopy(after, "metadata", key)
 		walk("metadata."+key, a, b)
 	}
-	paths = slices.DeleteFunc(paths, func(path string) bool { return path == "metadata.annotations."+adopted }) // which only the operator writes
+	paths = slices.DeleteFunc(paths, func(path string) bool { return path == "metadata.annotations."+adopted }) // only the operator writes it
 	for _, key := range slices.Sorted(maps.Keys(both(before, after))) {
 		if key != "metadata" && key != "status" {
 			walk(key, before[key], after[key])

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Writer is the field manager that was the last to write something in live that is not as wanted. It is empty
-// where nobody has: who takes a field away leaves no trace.
+// Writer is the field manager that was the last to write a field of live that is not as wanted. It is empty
+// if there is none: whoever removes a field leaves no trace.
 func Writer(live, wanted *unstructured.Unstructured) string {
 	var last metav1.ManagedFieldsEntry
 	for _, entry := range live.GetManagedFields() {
@@ -20,9 +20,9 @@ func Writer(live, wanted *unstructured.Unstructured) string {
 			continue
 		}
 		later := last.Time == nil || !entry.Time.Before(last.Time)
-		// What the operator wrote says nothing, whenever it was, where somebody else has: of a list whose
-		// element was changed it still owns the list, and times are whole seconds. It is named for another
-		// installation of it.
+		// An entry of another manager takes precedence over the operator's own, whatever their times: the
+		// operator still owns a list in which somebody has changed an element, and times have whole seconds.
+		// If only the operator's is left, another installation of it was the writer.
 		if ours := entry.Manager == Manager; last.Time != nil && ours != (last.Manager == Manager) {
 			later = !ours
 		}
@@ -33,12 +33,12 @@ func Writer(live, wanted *unstructured.Unstructured) string {
 	return last.Manager
 }
 
-// maxElements bounds the lists whose elements are told apart: each is looked for among all, and somebody may
-// have put ten thousands into one.
+// maxElements bounds the lists that are compared element by element: each element is searched for in the
+// whole list, and somebody may have put ten thousands into it.
 const maxElements = 1000
 
-// differs is whether one of the fields that a manager owns has another value in a than in b. Of a list that is
-// too long, all counts as owned.
+// differs is whether one of the fields that a manager owns has different values in a and b. A list that is
+// too long counts as owned as a whole.
 func differs(owned map[string]any, a, b any) bool {
 	if reflect.DeepEqual(a, b) {
 		return false
@@ -54,7 +54,7 @@ func differs(owned map[string]any, a, b any) bool {
 			left, right = field(a, name), field(b, name)
 		case "k", "v":
 			left, right = element(a, kind, name), element(b, kind, name)
-		default: // the whole, as a part of it is owned
+		default: // ".": the object itself, of which a part is owned
 			continue
 		}
 		if inner, _ := inner.(map[string]any); len(inner) > 0 && left != nil && right != nil {
@@ -68,7 +68,7 @@ func differs(owned map[string]any, a, b any) bool {
 	return false
 }
 
-// element of a list that has a key's fields, or is a value.
+// element is the element of a list that has the key fields ("k"), or is the value ("v"), of a managed field.
 func element(in any, kind, text string) any {
 	var wanted any
 	if json.Unmarshal([]byte(text), &wanted) != nil {
@@ -93,7 +93,7 @@ func element(in any, kind, text string) any {
 	return elements[at]
 }
 
-// equal compares a scalar of an object, whose whole numbers are integers, with one of plain JSON.
+// equal compares a scalar of an object, in which whole numbers are integers, with one of plain JSON.
 func equal(scalar, plain any) bool {
 	if number, ok := plain.(float64); ok {
 		whole, isWhole := scalar.(int64)

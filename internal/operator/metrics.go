@@ -36,12 +36,12 @@ var version = "unknown"
 // scrapeTimeout bounds how long a scrape waits for the cache.
 const scrapeTimeout = 5 * time.Second
 
-// mostDriftLoops bounds the series that whoever may edit objects can make.
+// mostDriftLoops bounds the series for drift loops, which anybody who may edit objects can cause.
 const mostDriftLoops = 20
 
-// Metrics of releases. Those of queues, workers and requests to the API server come from
-// controller-runtime. No label takes more values than there are kinds, reasons, namespaces or entries,
-// but for those of the drift loops, which have a bound, and of --metrics-per-resource.
+// Metrics of releases. controller-runtime has those of queues, workers and requests to the API server. A
+// label takes no more values than there are kinds, reasons, namespaces or entries. Exceptions are the drift
+// loops, which are bounded, and --metrics-per-resource.
 var (
 	actions = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "welcome_operator_release_actions_total",
@@ -84,8 +84,8 @@ func setUpMetrics(ctx context.Context, mgr manager.Manager, entries []Entry, ref
 	if err != nil {
 		return err
 	}
-	// The library's watch (operator-lib's handler) has a series for each custom resource: at 100,000 of them,
-	// every scrape would be 15 MB.
+	// operator-lib's event handler, which the library uses, has a series for each custom resource: with
+	// 100,000 of them, every scrape would have 15 MB.
 	metrics.Registry.Unregister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "resource_created_at_seconds"}))
 	var registry prometheus.Registerer = metrics.Registry
 	if options.Shard != "" {
@@ -106,7 +106,7 @@ func setUpMetrics(ctx context.Context, mgr manager.Manager, entries []Entry, ref
 	return nil
 }
 
-// countAction returns what release.KindOptions calls after each action.
+// countAction returns the function that release.KindOptions calls after each action.
 func countAction(gvk schema.GroupVersionKind) func(action string, took time.Duration, err error) {
 	return func(action string, took time.Duration, err error) {
 		result, reason := "success", ""
@@ -118,7 +118,7 @@ func countAction(gvk schema.GroupVersionKind) func(action string, took time.Dura
 	}
 }
 
-// tellRollout returns what release.KindOptions tells when a rollout stops and when it goes on.
+// tellRollout returns the function that is called when a rollout stops and when it goes on.
 func tellRollout(log logr.Logger, kind string) func(stopped bool) {
 	metric := rolloutStopped.WithLabelValues(kind)
 	return func(stopped bool) {
@@ -132,21 +132,21 @@ func tellRollout(log logr.Logger, kind string) func(stopped bool) {
 	}
 }
 
-// resources are gauges of the custom resources that this operator selects, computed at each scrape from what is
-// kept of the cache. A standby has none: two operators would count everything twice.
+// resources are gauges of the custom resources that this operator selects. They are computed at each scrape
+// from tallies of the cache. A standby has none, lest two replicas count everything twice.
 type resources struct {
 	cache       informed
-	live        client.Reader // of leases
+	live        client.Reader // for leases
 	elected     <-chan struct{}
 	kinds       []*servedKind
-	operator    string // this one
+	operator    string // the name of this operator, as in status.operator
 	perResource bool
 
 	mu        sync.Mutex
-	workloads map[string]*tally[workload] // by kind, of those that the cache watches
+	workloads map[string]*tally[workload] // by kind, for the kinds that the cache watches
 }
 
-// informed is what is used of the cache.
+// informed is the part of the cache that is used.
 type informed interface {
 	client.Reader
 	GetInformer(ctx context.Context, object client.Object, opts ...cache.InformerGetOption) (cache.Informer, error)
@@ -158,23 +158,23 @@ type servedKind struct {
 	owners *tally[owner]
 }
 
-// owner is what the metrics tell of a custom resource.
+// owner is what the metrics need to know of a custom resource.
 type owner struct {
 	selected      bool
 	conditions    [len(countedConditions)]uint8 // indices of conditionStatuses
 	loop          bool                          // it has the condition DriftLoop
-	notReadySince int64                         // Unix time, 0 for what is ready or paused
-	operator      string                        // that has claimed it
-	deleted, held bool                          // it is being deleted, and has the finalizer
+	notReadySince int64                         // Unix time, 0 if it is ready or paused
+	operator      string                        // the one that has claimed it
+	deleted, held bool                          // it is being deleted; it has the operator's finalizer
 }
 
-// workload is what they tell of an object with pods.
+// workload is what the metrics need to know of an object with pods.
 type workload struct {
 	of ownerKey
 	usage
 }
 
-// newResources keeps what is to be told of the custom resources of the entries.
+// newResources starts the tallies of the entries' custom resources.
 func newResources(ctx context.Context, cache informed, live client.Reader, elected <-chan struct{}, entries []Entry, operator string, perResource bool) (*resources, error) {
 	r := &resources{cache: cache, live: live, elected: elected, operator: operator, perResource: perResource, workloads: map[string]*tally[workload]{}}
 	for _, entry := range entries {
@@ -234,11 +234,11 @@ var (
 		fmt.Sprintf("1 for a custom resource with the condition DriftLoop: others undo the repairs of an object, which the condition names. At most %d of a kind, one of each namespace before a second one of any.", mostDriftLoops),
 		[]string{"kind", "namespace", "name"}, nil)
 
-	// countingKinds count their pods in status.replicas.
+	// countingKinds have the number of their pods in status.replicas.
 	countingKinds = []string{"Deployment", "StatefulSet", "ReplicaSet"}
 
 	countedConditions = [...]string{status.Ready, status.Reconciling, status.Stalled, status.Drifted, status.DriftLoop}
-	// conditionStatuses begin with that of a condition that is not there.
+	// conditionStatuses begin with the status that a missing condition counts as.
 	conditionStatuses = []string{"Unknown", "True", "False"}
 )
 
@@ -258,7 +258,7 @@ func (r *resources) Collect(out chan<- prometheus.Metric) {
 	}
 	for _, kind := range r.kinds {
 		if !kind.owners.read.HasSynced() {
-			return // a bill of half of them would be wrong
+			return // an incomplete count would be wrong
 		}
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
@@ -278,14 +278,14 @@ func (r *resources) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// ownerKey is a custom resource.
+// ownerKey identifies a custom resource.
 type ownerKey struct {
 	schema.GroupKind
 	types.NamespacedName
 }
 
-// lapsedAfter is how long ago a lease was renewed that nobody renews. It is longer than any takes to change
-// hands, and than clocks differ.
+// lapsedAfter is how long nobody has renewed a lease that counts as lapsed. It is longer than a change of the
+// holder takes, and than clocks differ.
 const lapsedAfter = time.Minute
 
 func (r *resources) collectUnserved(ctx context.Context, out chan<- prometheus.Metric, kind *servedKind, unselected map[ownerKey]bool) {
@@ -301,7 +301,7 @@ func (r *resources) collectUnserved(ctx context.Context, out chan<- prometheus.M
 		}
 	})
 	counts := map[string]float64{"unclaimed": 0, "deleted": 0, "lapsed": 0}
-	lapsed := map[string]bool{r.operator: false} // what it does not select any more, it lets go once it is done with it
+	lapsed := map[string]bool{r.operator: false} // this operator lets go itself of what it no longer selects
 	for group, count := range groups {
 		if _, known := lapsed[group.operator]; group.operator != "" && !known {
 			lapsed[group.operator] = r.hasLapsed(ctx, group.operator)
@@ -323,8 +323,8 @@ func (r *resources) collectUnserved(ctx context.Context, out chan<- prometheus.M
 	}
 }
 
-// hasLapsed is whether nobody renews the lease of an operator. One that this one may not read, in another
-// namespace say, counts as renewed.
+// hasLapsed is whether nobody renews the lease of an operator. A lease that this operator may not read, for
+// example in another namespace, counts as renewed.
 func (r *resources) hasLapsed(ctx context.Context, operator string) bool {
 	namespace, name, _ := strings.Cut(operator, "/")
 	lease := &coordinationv1.Lease{}
@@ -335,7 +335,7 @@ func (r *resources) hasLapsed(ctx context.Context, operator string) bool {
 	return time.Since(lease.Spec.RenewTime.Time) > lapsedAfter
 }
 
-// owners are the custom resources of one kind in one namespace, usage is what their pods take.
+// owners are the custom resources of one kind in one namespace; usage is what their pods request.
 type (
 	owners struct {
 		schema.GroupKind
@@ -344,10 +344,10 @@ type (
 	usage struct{ replicas, cpu, memory float64 }
 )
 
-// usage asks the workloads, not the custom resources: as long as one of those is paused or cannot be applied,
-// something else runs than its spec wants. It is nil if no kind of workloads is watched, or all there are have
-// yet to be read after a start: a scrape that waited for that would fail as a whole. Those of other operators'
-// custom resources are left out.
+// usage sums up the workloads instead of the custom resources: if one of these is paused or cannot be
+// applied, something else runs than its spec wants. It is nil if the cache watches no kind of workloads, or
+// if after a start all of these have yet to be read: a scrape that waited for that would fail as a whole.
+// Custom resources of other operators are left out.
 func (r *resources) usage(ctx context.Context, unselected map[ownerKey]bool) (map[owners]usage, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -375,8 +375,8 @@ func (r *resources) usage(ctx context.Context, unselected map[ownerKey]bool) (ma
 	return used, nil
 }
 
-// workloadsOf is nil as long as the cache does not watch that kind: the first custom resource that has such an
-// object makes it.
+// workloadsOf is nil as long as the cache does not watch the kind. It does so once a custom resource has such
+// an object.
 func (r *resources) workloadsOf(ctx context.Context, gvk schema.GroupVersionKind) (*tally[workload], error) {
 	if known := r.workloads[gvk.Kind]; known != nil {
 		return known, nil
@@ -393,7 +393,7 @@ func (r *resources) workloadsOf(ctx context.Context, gvk schema.GroupVersionKind
 		return nil, err
 	}
 	informer, err := r.cache.GetInformer(ctx, object.Empty(gvk))
-	if apierrors.IsTimeout(err) { // of another namespace
+	if apierrors.IsTimeout(err) { // of the cache of another namespace
 		return nil, nil
 	}
 	if err != nil {
@@ -404,7 +404,7 @@ func (r *resources) workloadsOf(ctx context.Context, gvk schema.GroupVersionKind
 		return nil, err
 	}
 	r.workloads[gvk.Kind] = watched
-	// If it takes longer, with thousands, the next scrape has them.
+	// If it takes longer, because there are thousands, the next scrape has them.
 	_ = wait.PollUntilContextCancel(ctx, 5*time.Millisecond, true, func(context.Context) (bool, error) { return watched.read.HasSynced(), nil })
 	return watched, nil
 }
@@ -448,7 +448,7 @@ func (r *resources) collect(out chan<- prometheus.Metric, kind *servedKind, used
 		out <- gauge(driftLoopDesc, 1, kind.Kind, name.Namespace, name.Name)
 	}
 	for i, condition := range countedConditions {
-		for status, count := range conditions[i] { // those that nobody has, too: a series that is there can be alerted on
+		for status, count := range conditions[i] { // zeros are written, too: an alert needs a series that exists
 			out <- gauge(conditionDesc, count, kind.Kind, condition, conditionStatuses[status])
 		}
 	}
@@ -470,8 +470,8 @@ func (r *resources) collect(out chan<- prometheus.Metric, kind *servedKind, used
 	}
 }
 
-// shared are as many of all as there is room for: the first of each namespace, then the second ones, so that no
-// namespace hides those of others. They are the same each time, or the alert of each would come and go.
+// shared are as many as there is room for: first one of each namespace, then a second one, and so on, so that
+// no namespace crowds out others. The choice is the same each time, or alerts would come and go.
 func shared(all []types.NamespacedName, room int) []types.NamespacedName {
 	slices.SortFunc(all, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
 	before, turn := map[string]int{}, map[types.NamespacedName]int{}
@@ -487,7 +487,8 @@ func gauge(desc *prometheus.Desc, value float64, labels ...string) prometheus.Me
 	return prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 }
 
-// notReadySince is zero for what is ready or paused. What nobody has looked at yet is not ready.
+// notReadySince is zero if the custom resource is ready or paused. One that no operator has looked at yet is
+// not ready.
 func notReadySince(item *unstructured.Unstructured) (since time.Time) {
 	ready := status.ConditionOf(item, status.Ready)
 	switch {
@@ -495,7 +496,7 @@ func notReadySince(item *unstructured.Unstructured) (since time.Time) {
 		since = item.GetCreationTimestamp().Time
 	case ready["status"] == "False":
 		text, _ := ready["lastTransitionTime"].(string)
-		since, _ = time.Parse(time.RFC3339, text) // the CRD lets nothing else in
+		since, _ = time.Parse(time.RFC3339, text) // the CRD admits nothing else
 	}
 	return since
 }

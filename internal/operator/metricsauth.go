@@ -29,21 +29,21 @@ import (
 const (
 	// How long an answer of the API server counts, as in the filter of controller-runtime.
 	tokenTTL, allowedTTL, deniedTTL = time.Minute, 5 * time.Minute, 30 * time.Second
-	// goodTTL is for how long the API server is asked again, whatever others ask, about who could read, and
-	// whether they still may, and about a new token from where one of a reader came: tokens are replaced.
+	// goodTTL is for how long a reader is remembered after a successful read. During that time, the API
+	// server may always be asked again about the reader's token, however many questions others cause, and
+	// about other tokens from the reader's address without regard to the limit for all: tokens are renewed.
 	goodTTL = time.Hour
-	// maxAnswers is how many answers are remembered. In a minute there are fewer new ones than that.
+	// maxAnswers bounds how many answers are remembered. Fewer new ones come in a minute.
 	maxAnswers = 4096
-	// How often the API server is asked in a second: at all, and because of one address. At first, and after a
-	// pause, ten times as often.
+	// How often the API server is asked per second: in total, and for one address. Bursts are ten times that.
 	asksPerSecond, asksPerCaller = 20, 1
-	// maxToken is more than a ServiceAccount's token has.
+	// maxToken is longer than any ServiceAccount token.
 	maxToken = 16 << 10
 	// askTimeout bounds one question.
 	askTimeout = 10 * time.Second
 )
 
-// errTooMany is the answer to those who make the operator ask too often.
+// errTooMany is the answer to those who cause too many questions to the API server.
 var errTooMany = errors.New("too many requests with new or bad tokens, try again later")
 
 // metricsAuth serves metrics to those whom the API server authenticates by their bearer token
@@ -88,7 +88,7 @@ func metricsAuth(config *rest.Config, httpClient *http.Client) (metricsserver.Fi
 	}, nil
 }
 
-// refuse answers where the API server did not, or was not asked.
+// refuse answers the request if the API server has not answered, or was not asked.
 func refuse(w http.ResponseWriter, log logr.Logger, err error, verb, user string) {
 	if errors.Is(err, errTooMany) {
 		http.Error(w, err.Error(), http.StatusTooManyRequests)
@@ -98,7 +98,7 @@ func refuse(w http.ResponseWriter, log logr.Logger, err error, verb, user string
 	http.Error(w, "cannot "+verb+" the request: the log of the operator says why", http.StatusInternalServerError)
 }
 
-// authenticate returns whose token it is, nil if nobody's.
+// authenticate returns the user of a token, nil if it has none.
 func authenticate(request *http.Request, asked *answers, reviews authenticationclient.TokenReviewInterface, token, question string) (*authenticationv1.UserInfo, error) {
 	if token == "" || len(token) > maxToken {
 		return nil, nil
@@ -136,20 +136,20 @@ func authorize(request *http.Request, asked *answers, reviews authorizationclien
 	return a.good, err
 }
 
-// answer of the API server.
+// answer is an answer of the API server.
 type answer struct {
-	good  bool // it is a reader's
+	good  bool // it has led to a successful read
 	user  *authenticationv1.UserInfo
 	ttl   time.Duration
 	until time.Time
 }
 
-// answers of the API server, bad ones too, and how often it is asked for new ones.
+// answers caches the API server's answers, refusals too, and limits how often it is asked.
 type answers struct {
-	known   *cache.LRUExpireCache // answer, by the digest of the question
-	readers *cache.LRUExpireCache // addresses from which somebody has read
+	known   *cache.LRUExpireCache // of answer, by the digest of the question
+	readers *cache.LRUExpireCache // addresses of successful reads
 
-	asking  sync.Mutex // one question at a time: most ask the same
+	asking  sync.Mutex // only one question at a time, because most are the same
 	all     *rate.Limiter
 	callers *pace.Limiters // by address
 }
@@ -163,9 +163,9 @@ func newAnswers() *answers {
 	}
 }
 
-// of returns the answer to a question, and asks if it is not known. What was good lately is always asked again,
-// so that nobody who may read is shut out because others try many tokens. That they are somebody's does not
-// make them good: everybody can have any number of those.
+// of returns the answer to a question. It asks the API server if the answer is not known. A question whose
+// answer was good is asked again without a limit, so that a reader is not shut out while others try many
+// tokens. A token that is merely valid is not good: anybody can get any number of those.
 func (a *answers) of(request *http.Request, question string, ask func(context.Context) (answer, error)) (answer, error) {
 	key := sha256.Sum256([]byte(question))
 	known, fresh := a.lookUp(key)
@@ -191,7 +191,7 @@ func (a *answers) of(request *http.Request, question string, ask func(context.Co
 	return got, nil
 }
 
-// trust notes that the answer to a question has led to one that was good.
+// trust marks the answer to a question as good, after a successful read.
 func (a *answers) trust(request *http.Request, question string) {
 	a.readers.Add(hostOf(request), true, goodTTL)
 	key := sha256.Sum256([]byte(question))
@@ -216,8 +216,8 @@ func (a *answers) lookUp(key [sha256.Size]byte) (known answer, fresh bool) {
 	return known, time.Now().Before(known.until)
 }
 
-// mayAsk is whether the API server may be asked because of somebody. What strangers do, all together, is no
-// reason against those who could read.
+// mayAsk is whether the API server may be asked for an address. The limit on all strangers together does not
+// apply to addresses of readers.
 func (a *answers) mayAsk(host string) bool {
 	if !a.callers.Allow(host) {
 		return false

@@ -9,10 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/cache"
 )
 
-// How many are remembered, and for how long since something happened because of them: they have all of their turns again by then.
+// most bounds how many names are remembered, and kept for how long after their last turn. By then, all of
+// their turns are back.
 const most, kept = 1024, time.Minute
 
-// Limiters have one limiter for each of many, by a name. They can be used by several goroutines.
+// Limiters hold a rate limiter for each name. They are safe for concurrent use.
 type Limiters struct {
 	perSecond rate.Limit
 	atOnce    int
@@ -21,12 +22,13 @@ type Limiters struct {
 	known *cache.LRUExpireCache // *rate.Limiter
 }
 
-// New returns limiters that let each do something so many times a second, and so many times at once after a pause, which must not take longer than a minute to come back.
+// New returns limiters that let each name act perSecond times a second, and atOnce times at once after a
+// pause. A full burst must come back within a minute.
 func New(perSecond rate.Limit, atOnce int) *Limiters {
 	return &Limiters{perSecond: perSecond, atOnce: atOnce, known: cache.NewLRUExpireCache(most)}
 }
 
-// Allow is whether it is name's turn, and takes that.
+// Allow is whether name may act now, and uses up that turn.
 func (l *Limiters) Allow(name string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -2,7 +2,7 @@ package pace
 
 import "sync"
 
-// Places are what the namespaces may take at once of something, each so many and all together so many.
+// Places bound how much runs at once: for each namespace, and in total.
 type Places struct {
 	each, all int
 
@@ -11,7 +11,7 @@ type Places struct {
 	sum   int
 }
 
-// NewPlaces returns so many for each namespace, and all in all.
+// NewPlaces returns each places for a namespace, and all in total.
 func NewPlaces(each, all int) *Places { return &Places{each: each, all: all, taken: map[string]int{}} }
 
 // Take takes a place for a namespace, if there is one.
@@ -26,7 +26,7 @@ func (p *Places) Take(namespace string) bool {
 	return true
 }
 
-// Give ends what Take began.
+// Give gives back a place that Take took.
 func (p *Places) Give(namespace string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -185,8 +185,8 @@ func (op *operation) refuseSecret(info *resource.Info) error {
 	return nil
 }
 
-// CheckGoes is why a hook may not be in no namespace: it is no part of the release, and no garbage collector
-// removes what Helm leaves.
+// CheckGoes fails for a cluster-scoped hook that its delete policy may leave: a hook is not part of the
+// release, and no garbage collector deletes what is cluster-scoped.
 func CheckGoes(made *unstructured.Unstructured) error {
 	policy := made.GetAnnotations()[release.HookDeleteAnnotation]
 	if !object.IsHook(made) || strings.Contains(policy, string(release.HookSucceeded)) && strings.Contains(policy, string(release.HookFailed)) {

@@ -33,8 +33,8 @@ func renderWith(owner metav1.Object, chrt *chart.Chart, spec map[string]any, ver
 	return install.Run(Private(chrt), spec)
 }
 
-// Made are the objects, hooks among them, that a chart makes for owner of a spec. Those have a namespace that
-// mapper does not know to be cluster-scoped.
+// Made are the objects, hooks among them, that a chart makes for owner from a spec. Each has a namespace,
+// owner's if the chart sets none, unless mapper knows its kind as cluster-scoped.
 func (c *Capabilities) Made(mapper meta.RESTMapper, owner metav1.Object, chrt *chart.Chart, overrides map[string]string, spec map[string]any) ([]*unstructured.Unstructured, error) {
 	rel, err := c.render(owner, chrt, overrides, spec)
 	if err != nil {

@@ -23,7 +23,7 @@ func sameButChance(applied, once, again string) bool {
 	return maps.Equal(before, now)
 }
 
-// nextSecond waits for it, and ends with the operator.
+// nextSecond waits until the next second begins. It fails if ctx ends before.
 func nextSecond(ctx context.Context) error {
 	select {
 	case <-time.After(time.Until(time.Now().Truncate(time.Second).Add(time.Second))):

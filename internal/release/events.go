@@ -42,10 +42,10 @@ const (
 // what others have written may be quoted in them.
 const maxEvent = 1024
 
-// events tells events, with no longer messages than that.
+// events records events, and cuts their messages to maxEvent bytes.
 type events struct{ record.EventRecorder }
 
-// NewEvents returns what tells events about custom resources.
+// NewEvents returns a recorder of events about custom resources.
 func NewEvents(mgr manager.Manager) record.EventRecorder {
 	return events{mgr.GetEventRecorderFor("welcome-operator")}
 }

@@ -14,7 +14,7 @@ import (
 // it stays as it was applied.
 type inputs struct {
 	Chart  string         // digest of the chart's files
-	Allow  object.Allow   // what is allowed beyond, for what it refuses is looked for when it changes
+	Allow  object.Allow   // what watches.yaml allows: when that changes, the rendering is judged again
 	Values map[string]any // the custom resource's spec with overrides and the chart's defaults
 }
 
@@ -28,9 +28,9 @@ func (i inputs) text() (string, error) {
 	return string(text), nil
 }
 
-// exact is a value with those numbers written as templates print them that JSON writes as others which they
-// print otherwise: a default of 10485760 is a float64, and becomes 1.048576e+07, which a custom resource that
-// says 10485760 is to mend.
+// exact replaces large whole numbers by what templates print for them. JSON writes the float64 10485760 like
+// the integer, though templates print it as 1.048576e+07. A custom resource that sets the integer to mend a
+// default in the chart must have other inputs than before.
 func exact(value any) any {
 	switch value := value.(type) {
 	case map[string]any:

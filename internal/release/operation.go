@@ -18,8 +18,8 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/record"
 )
 
-// operation is one action on a release: Helm, with a guard and a store made for it. Afterwards, these tell what
-// was done.
+// operation is one action on a release: Helm, with a guard and a store that are made for it. Afterwards,
+// guard and store tell what was done.
 type operation struct {
 	*Kind
 	plan   guard.Plan

@@ -110,7 +110,7 @@ func checkLines(value any, path string, pinned sets.Set[string]) error {
 	return nil
 }
 
-// templates are those in a spec.
+// templates are the templates in a spec, and what they could make.
 type templates struct {
 	allowed  sets.Set[string] // paths of values that may have any
 	each     int              // how much a value may be, in bytes
@@ -121,7 +121,7 @@ type templates struct {
 	why      string
 }
 
-// look looks for them in a value.
+// look looks for templates in a value.
 func (t *templates) look(value any, path string) {
 	if t.why != "" || t.allowed.Has(path) {
 		return

@@ -49,7 +49,7 @@ func isOn(owner client.Object, option string) bool {
 	return err == nil && on
 }
 
-// ignored says which annotations of owner have no effect, and what has.
+// ignored lists the annotations of owner that have no effect, and for each why, or what to use instead.
 func (k *Kind) ignored(owner client.Object) string {
 	var why []string
 	ignore := func(option, remedy string) { why = append(why, option+" ("+remedy+")") }

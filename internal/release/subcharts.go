@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CheckSubcharts fails if a chart lacks a subchart that a custom resource has which says nothing.
+// CheckSubcharts fails if a chart lacks a subchart that is enabled with an empty spec.
 func CheckSubcharts(c *chart.Chart, overrides map[string]string) error {
 	return checkMissing(enabledBy(c, overrides))
 }
@@ -40,7 +40,7 @@ func enabled(c *chart.Chart, values map[string]any) (*chart.Chart, error) {
 	return processed, nil
 }
 
-// enabledBy is a chart with the subcharts that a custom resource has which says nothing.
+// enabledBy is a chart with the subcharts that are enabled with an empty spec.
 func enabledBy(c *chart.Chart, overrides map[string]string) (*chart.Chart, error) {
 	values := map[string]any{}
 	if err := Pin(&metav1.ObjectMeta{Namespace: "namespace", Name: "name"}, values, overrides); err != nil {

@@ -129,7 +129,7 @@ func (t trial) run(ctx context.Context) (ended bool, err error) {
 	within, cancel := context.WithTimeout(ctx, trialPatience)
 	defer cancel()
 	command := exec.CommandContext(within, program, trialArgument)
-	// Not the operator's own limits for memory.
+	// The operator's own limits, such as GOMEMLIMIT, must not apply.
 	command.Env, command.Stdin, command.Stderr = []string{"GOMAXPROCS=1"}, bytes.NewReader(input), &said
 	if err = command.Run(); within.Err() != nil {
 		return false, within.Err()

@@ -90,7 +90,7 @@ func (w *watches) warm(ctx context.Context, read map[schema.GroupVersionKind]boo
 	}
 	var all error
 	for _, gvk := range kindsOf(owners.Items) {
-		// No read is for a Secret, even if the operator may read them.
+		// Secrets are read only if the kind may have some, even if the operator has the right.
 		if read[gvk] || gvk == object.Secret && !w.kind.Secrets {
 			continue
 		}
@@ -128,7 +128,8 @@ func (w *watches) read(ctx context.Context, gvk schema.GroupVersionKind) error {
 	return err
 }
 
-// readiness is an error while this process would first have to read what others have made.
+// readiness is an error until the objects that existed before this process started were read, as far as that
+// was possible in time.
 func (w *watches) readiness(*http.Request) error {
 	if !w.tried.Load() {
 		return errors.New("the objects of custom resources are not read yet")

@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// Line is a text on one line, with something else in the place of what a terminal obeys.
+// Line is a text on one line. Characters that a terminal obeys are replaced.
 func Line(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if isObeyed(r) {
@@ -22,7 +22,8 @@ func isObeyed(r rune) bool {
 	return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Bidi_Control, r)
 }
 
-// Escaped is a text with what a terminal obeys spelt out, as in \u202e: JSON means the same then.
+// Escaped is a text in which characters that a terminal obeys are written as in \u202e. It means the same as
+// JSON.
 func Escaped(text string) string {
 	var escaped strings.Builder
 	for _, r := range text {
@@ -35,7 +36,7 @@ func Escaped(text string) string {
 	return escaped.String()
 }
 
-// Lines is Line for a text of several lines, which stay where they are.
+// Lines is Line for each line of a text. Indentation stays.
 func Lines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Request is one that the API server answered, whichever client of a process sent it.
+// Request is a request that the API server has answered.
 type Request struct {
 	Verb           string
 	RequestURI     string
@@ -31,11 +31,11 @@ type Request struct {
 		Extra    map[string][]string
 	}
 	ObjectRef struct{ APIGroup, Resource, Subresource, Namespace, Name string }
-	// StageTimestamp is when it was answered.
+	// StageTimestamp is the time of the answer.
 	StageTimestamp time.Time
 }
 
-// String says what the request was about, in the same words for all objects.
+// String describes the request in words that are the same for all objects of a kind.
 func (r Request) String() string {
 	resource := r.ObjectRef.Resource
 	if resource == "" {
@@ -51,31 +51,31 @@ func (r Request) String() string {
 	return what
 }
 
-// Writes is whether it was meant to change something.
+// Writes is whether the request was meant to change something.
 func (r Request) Writes() bool {
 	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, r.Verb)
 }
 
-// AsksForRights is whether it asks who may do something: it is sent for each reader of metrics.
+// AsksForRights is whether it is an access review, as one is sent for each reader of metrics.
 func (r Request) AsksForRights() bool {
 	return slices.Contains([]string{"tokenreviews", "subjectaccessreviews"}, r.ObjectRef.Resource)
 }
 
-// Tells is whether it tells people, in an event, what happened.
+// Tells is whether it writes an event.
 func (r Request) Tells() bool { return r.ObjectRef.Resource == "events" }
 
-// By is whether a user sent it, and it is no overhead: what a process does however many custom resources there are, as to
-// watch, keep the lease, ask who may read its metrics.
+// By is whether a user sent the request, and it is no overhead. Overhead is what a process does however many
+// custom resources there are: watches, the lease, access reviews for its metrics.
 func By(user string) func(Request) bool {
 	return func(r Request) bool {
 		return r.User.Username == user && r.Verb != "watch" && r.ObjectRef.Resource != "leases" && !r.AsksForRights()
 	}
 }
 
-// Mark is a place in the audit log.
+// Mark is a position in the audit log.
 type Mark int64
 
-// Mark returns the place in the audit log before which everything stands that was answered until now.
+// Mark returns the current end of the audit log: all requests that were answered until now are before it.
 func (c *ControlPlane) Mark(ctx context.Context) (Mark, error) {
 	marker := "mark-" + rand.String(10)
 	from, err := os.Stat(c.auditLog())
@@ -117,7 +117,7 @@ func (c *ControlPlane) auditedSince(mark Mark) ([]byte, error) {
 	return io.ReadAll(file)
 }
 
-// Requests returns the wanted ones since mark.
+// Requests returns the wanted requests since mark.
 func (c *ControlPlane) Requests(ctx context.Context, mark Mark, wanted func(Request) bool) (Requests, error) {
 	until, err := c.Mark(ctx)
 	if err != nil {
@@ -142,15 +142,15 @@ func (c *ControlPlane) Requests(ctx context.Context, mark Mark, wanted func(Requ
 	return requests, lines.Err()
 }
 
-// Requests are several.
+// Requests are requests of the audit log.
 type Requests []Request
 
-// Statuses are those that wrote a status.
+// Statuses are the requests that wrote a status.
 func (all Requests) Statuses() Requests {
 	return slices.DeleteFunc(slices.Clone(all), func(r Request) bool { return !r.Writes() || r.ObjectRef.Subresource != "status" })
 }
 
-// String says how many there are of each sort, the most frequent first.
+// String counts the requests of each sort, the most frequent first.
 func (all Requests) String() string {
 	counts := map[string]int{}
 	for _, r := range all {

@@ -1,5 +1,5 @@
-// Package controlplane starts a real kube-apiserver and etcd, without a node, and the operators that are put to the test
-// on them.
+// Package controlplane starts a real kube-apiserver and etcd, without a node, and the operators that are
+// tested on them.
 package controlplane
 
 import (
@@ -32,17 +32,18 @@ import (
 
 // ControlPlane is a running kube-apiserver with its etcd, the CRDs of this repository, and an audit log.
 type ControlPlane struct {
-	// Dir is for what a run writes. It goes with the control plane.
+	// Dir is for files of a run. It is deleted with the control plane.
 	Dir string
-	// Admin may do everything, as fast as it likes.
+	// Admin has all rights, and no rate limit.
 	Admin *rest.Config
-	// Client is the admin's, without a cache.
+	// Client is the admin's client, without a cache.
 	Client client.WithWatch
 
 	env *envtest.Environment
 }
 
-// auditPolicy logs the requests of all or, if there are any, of users, and those by which Mark finds places in the log.
+// auditPolicy logs the requests of users, or of all if there are none, and the requests by which Mark finds
+// positions in the log.
 func auditPolicy(users []string) string {
 	policy := "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules:\n"
 	if len(users) > 0 {
@@ -52,8 +53,8 @@ func auditPolicy(users []string) string {
 	return policy + "- {level: Metadata}\n"
 }
 
-// Start starts a control plane with the binaries in KUBEBUILDER_ASSETS, by default those in bin/. Its audit log has the requests of users, of all
-// if none are named. Call Stop even if it fails.
+// Start starts a control plane with the binaries in KUBEBUILDER_ASSETS, or else in bin/. Its audit log has
+// the requests of users, or of all if none are named. Call Stop even if Start fails.
 func Start(users ...string) (*ControlPlane, error) {
 	c := &ControlPlane{}
 	var err error
@@ -73,7 +74,7 @@ func Start(users ...string) (*ControlPlane, error) {
 	}
 	server, etcd := c.env.ControlPlane.GetAPIServer(), &envtest.Etcd{}
 	c.env.ControlPlane.Etcd = etcd
-	// Directories of ours outlive a restart.
+	// envtest would delete directories of its own at a restart.
 	server.CertDir, etcd.DataDir = filepath.Join(c.Dir, "certificates"), filepath.Join(c.Dir, "etcd")
 	if err := errors.Join(os.Mkdir(server.CertDir, 0o700), os.Mkdir(etcd.DataDir, 0o700)); err != nil {
 		return c, err
@@ -81,7 +82,7 @@ func Start(users ...string) (*ControlPlane, error) {
 	server.Configure().
 		Set("audit-policy-file", policy).
 		Set("audit-log-path", c.auditLog()).
-		Set("audit-log-maxsize", "1000000").            // megabytes; unset, the log begins anew at 100, and what tests look for in it is gone
+		Set("audit-log-maxsize", "1000000").            // megabytes; by default, the log is rotated at 100, and tests would miss its beginning
 		Set("service-cluster-ip-range", "10.0.0.0/12"). // for ten thousand Services
 		Set("service-node-port-range", "20000-65000")   // for those of type LoadBalancer
 	etcd.Configure().Set("quota-backend-bytes", "8589934592")
@@ -131,8 +132,8 @@ func (c *ControlPlane) RestartEtcd() error {
 	return etcd.Start()
 }
 
-// kill ends a program of the control plane. Told to stop, kube-apiserver would wait a minute for whoever watches. stop is
-// envtest's, which keeps its process to itself, and has to know that it is gone.
+// kill ends a program of the control plane at once: upon a signal to stop, kube-apiserver would wait a minute
+// for its watches. stop is envtest's, which hides its process, and has to know that this is gone.
 func (c *ControlPlane) kill(program string, stop func() error) error {
 	pid, err := c.PID(program)
 	if err != nil {
@@ -169,7 +170,8 @@ func (c *ControlPlane) PID(program string) (int, error) {
 	return 0, nil
 }
 
-// AddUser returns how to log in as a new user who may do everything. The audit log knows the user by that name.
+// AddUser returns the configuration of a client for a new user with all rights. The audit log has the user's
+// name.
 func (c *ControlPlane) AddUser(name string) (*rest.Config, error) {
 	user, err := c.env.AddUser(envtest.User{Name: name, Groups: []string{"system:masters"}}, nil)
 	if err != nil {
@@ -180,14 +182,14 @@ func (c *ControlPlane) AddUser(name string) (*rest.Config, error) {
 	return login, nil
 }
 
-// As is how whoever has a token logs in.
+// As is the configuration of a client with a token.
 func (c *ControlPlane) As(token string) *rest.Config {
 	login := rest.AnonymousClientConfig(c.Admin)
 	login.BearerToken = token
 	return login
 }
 
-// Token is one of a ServiceAccount, valid for longer than anything takes here.
+// Token is a token of a ServiceAccount, valid for longer than any test takes.
 func (c *ControlPlane) Token(ctx context.Context, namespace, account string) (string, error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(24 * 3600))}}
 	owner := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: account}}
@@ -197,10 +199,10 @@ func (c *ControlPlane) Token(ctx context.Context, namespace, account string) (st
 	return request.Status.Token, nil
 }
 
-// Kubeconfig writes one for whoever logs in like that, and returns its path.
+// Kubeconfig writes a kubeconfig for a client configuration, and returns its path.
 func (c *ControlPlane) Kubeconfig(name string, login *rest.Config) (file string, err error) {
 	file = filepath.Join(c.Dir, name+".kubeconfig")
-	// Tests that run at the same time write that of the admin again, while a kubectl of others reads it.
+	// Tests that run in parallel write the admin's again while a kubectl of others reads it.
 	draft, err := os.CreateTemp(c.Dir, name+"-")
 	if err != nil {
 		return "", err

@@ -16,12 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// RunDeployments plays the Deployment controller and the nodes until ctx ends: it says of each Deployment that all its
-// pods run and are ready.
+// RunDeployments plays the Deployment controller and the nodes until ctx ends: it sets the status of each
+// Deployment so that all its pods run and are ready.
 func RunDeployments(ctx context.Context, cluster *rest.Config) error {
 	mgr, err := ctrl.NewManager(cluster, ctrl.Options{
 		Metrics:    metricsserver.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: new(true)}, // one process may play it on several control planes
+		Controller: config.Controller{SkipNameValidation: new(true)}, // one process may run it on several control planes
 	})
 	if err != nil {
 		return err
@@ -49,7 +49,7 @@ func RunDeployments(ctx context.Context, cluster *rest.Config) error {
 	return nil
 }
 
-// Status is that of a Deployment, as it is now, of which count pods are updated and ready.
+// Status is the status of a Deployment with its current spec, if count pods are updated and ready.
 func Status(deployment *appsv1.Deployment, count int32) appsv1.DeploymentStatus {
 	replicas := ptr.Deref(deployment.Spec.Replicas, 1)
 	available, progress := corev1.ConditionFalse, "ReplicaSetUpdated"

@@ -6,7 +6,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// CollectGarbage starts the garbage collector of Kubernetes, and none of its other controllers.
+// CollectGarbage starts Kubernetes' garbage collector, and no other controller.
 func (c *ControlPlane) CollectGarbage() (*Process, error) {
 	return c.RunControllers("garbage-collector-controller")
 }

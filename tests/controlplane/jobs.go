@@ -12,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// EndJobs has each Job succeed at once, until ctx ends: nobody runs their pods here, and hooks wait for them.
+// EndJobs makes each Job succeed at once, until ctx ends: nobody runs their pods here, and hooks wait for
+// them.
 func (c *ControlPlane) EndJobs(ctx context.Context) error {
 	watched, err := c.Client.Watch(ctx, &batchv1.JobList{})
 	if err != nil {

@@ -7,14 +7,14 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// Operator is a process that says whether it is ready, and what it does.
+// Operator is an operator process with probes and metrics.
 type Operator struct {
 	*Process
-	// Metrics and Probes are the addresses where it answers.
+	// Metrics and Probes are the addresses of its servers.
 	Metrics, Probes string
 }
 
-// RunOperator runs an operator with addresses of its own.
+// RunOperator starts an operator with addresses of its own.
 func (c *ControlPlane) RunOperator(log string, env []string, program string, args ...string) (*Operator, error) {
 	metrics, err := kit.FreeAddress()
 	if err != nil {
@@ -28,7 +28,7 @@ func (c *ControlPlane) RunOperator(log string, env []string, program string, arg
 	return &Operator{Process: process, Metrics: metrics, Probes: probes}, err
 }
 
-// HasEnded is whether it is gone, by itself or not.
+// HasEnded is whether the process has ended, for whatever reason.
 func (o *Operator) HasEnded() bool {
 	select {
 	case <-o.Ended:
@@ -38,7 +38,7 @@ func (o *Operator) HasEnded() bool {
 	}
 }
 
-// Ready is nil if its probe says so.
+// Ready is nil if its readiness probe succeeds.
 func (o *Operator) Ready(ctx context.Context) error {
 	if o.HasEnded() {
 		return errors.Join(errors.New("the operator ended"), o.Err)

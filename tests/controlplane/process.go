@@ -15,17 +15,17 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// Process is a running operator.
+// Process is a running program.
 type Process struct {
-	// Log is the file that it writes to.
+	// Log is the file with its output.
 	Log string
-	// Ended is closed when it is gone, and Err how it ended.
+	// Ended is closed when the process has ended. Err then says how.
 	Ended chan struct{}
 	Err   error
 	cmd   *exec.Cmd
 }
 
-// Run starts a program in the root of the repository with that environment and nothing else. Its output is appended to
+// Run starts a program in the root of the repository with only that environment. Its output is appended to
 // the file log.
 func (c *ControlPlane) Run(log string, env []string, program string, args ...string) (*Process, error) {
 	p := &Process{Log: filepath.Join(c.Dir, log), Ended: make(chan struct{}), cmd: exec.Command(program, args...)}
@@ -46,7 +46,7 @@ func (c *ControlPlane) Run(log string, env []string, program string, args ...str
 	return p, nil
 }
 
-// Stop ends the process as a kubelet does, and kills it when its grace period of 30 seconds is over.
+// Stop ends the process as a kubelet does: with SIGTERM, and SIGKILL after a grace period of 30 seconds.
 func (p *Process) Stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may be gone already
 	select {
@@ -56,14 +56,14 @@ func (p *Process) Stop() {
 	}
 }
 
-// Kill ends the process in the middle of whatever it does.
+// Kill ends the process with SIGKILL.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may be gone already
 	<-p.Ended
 }
 
-// Freeze stops the process where it is, as a cgroup or a hypervisor does. It has stopped when Freeze returns: on a busy machine, its threads go on
-// until the one that gets the signal has had its turn.
+// Freeze stops the process with SIGSTOP, and returns when all of its threads have stopped: on a busy machine,
+// they run on until one of them has received the signal.
 func (p *Process) Freeze() error {
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		return err
@@ -75,10 +75,10 @@ func (p *Process) Freeze() error {
 	}
 }
 
-// Thaw has a frozen process go on.
+// Thaw lets a frozen process continue.
 func (p *Process) Thaw() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
 
-// Text is everything that the process has written so far.
+// Text is all output of the process so far.
 func (p *Process) Text() string {
 	text, err := os.ReadFile(p.Log)
 	if err != nil {
@@ -87,7 +87,7 @@ func (p *Process) Text() string {
 	return string(text)
 }
 
-// LastLines of what the process wrote.
+// LastLines are the last lines of its output.
 func (p *Process) LastLines(count int) string {
 	lines := strings.Split(strings.TrimSpace(p.Text()), "\n")
 	return strings.Join(lines[max(0, len(lines)-count):], "\n")
@@ -96,16 +96,17 @@ func (p *Process) LastLines(count int) string {
 // ticksPerSecond is USER_HZ, in which Linux reports CPU times on every architecture that Go knows.
 const ticksPerSecond = 100
 
-// CPU is the time that the process has computed, in user and kernel mode, to 10 ms.
+// CPU is the CPU time of the process, in user and kernel mode, to 10 ms.
 func (p *Process) CPU() (time.Duration, error) { return CPU(p.cmd.Process.Pid) }
 
-// CPU is that of the process with that ID.
+// CPU is the CPU time of the process with an ID.
 func CPU(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
-	// Behind the name in parentheses, which may hold anything: state is field 0, utime 11, stime 12; see proc(5).
+	// Fields are counted behind the name in parentheses, which may contain anything: state is field 0, utime
+	// 11, stime 12; see proc(5).
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 	user, err := strconv.ParseInt(fields[11], 10, 64)
 	if err != nil {
@@ -115,10 +116,10 @@ func CPU(pid int) (time.Duration, error) {
 	return time.Duration(user+system) * time.Second / ticksPerSecond, err
 }
 
-// RSS is the memory that the process has in use, in bytes.
+// RSS is the resident memory of the process, in bytes.
 func (p *Process) RSS() (int64, error) { return RSS(p.cmd.Process.Pid) }
 
-// RSS is that of the process with that ID.
+// RSS is the resident memory of the process with an ID.
 func RSS(pid int) (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
@@ -128,7 +129,7 @@ func RSS(pid int) (int64, error) {
 	return pages * int64(os.Getpagesize()), err
 }
 
-// Peak is the most memory that the process has had in use at a time, in bytes.
+// Peak is the highest resident memory that the process has had, in bytes.
 func (p *Process) Peak() (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {

@@ -65,7 +65,8 @@ spec:
     resource: {name: cpu, target: {type: Utilization, averageUtilization: 80}}
 `
 
-// writtenByTheOperator is when the operator last wrote the spec of a page's Deployment, and in which revision.
+// writtenByTheOperator is when the operator last wrote the spec of a page's Deployment, and the revision at
+// that time.
 func (s *scene) writtenByTheOperator(page string) string {
 	s.Helper()
 	when := s.kubectl("get", "deployment", page, "--show-managed-fields", `--output=jsonpath={.metadata.managedFields[?(@.manager=="welcome-operator")].time}`)

@@ -15,7 +15,8 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// dashboard is what a picture shows of config/prometheus/dashboard.json. Grafana itself is not at hand.
+// dashboard is the part of config/prometheus/dashboard.json that a picture shows. Grafana itself is not
+// available here.
 type dashboard struct {
 	Title  string
 	Panels []*panel
@@ -41,7 +42,7 @@ type panel struct {
 	lines []line
 }
 
-// line is what became of one series over time.
+// line is one series over time.
 type line struct {
 	name   string
 	points []point
@@ -89,7 +90,7 @@ func highest(lines []line) (most float64) {
 	return most
 }
 
-// over returns the numbers of a query over a time, with the names of their legend.
+// over returns the results of a query over a time, with the names of their legend.
 func (p prometheus) over(start, end time.Time, step time.Duration, query, legend string) ([]line, error) {
 	var answer struct {
 		Data struct {

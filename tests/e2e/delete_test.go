@@ -41,7 +41,7 @@ func TestDeleteLeavesNothing(t *testing.T) {
 	})
 }
 
-// objects are all that there is in the namespace, of any kind, save for the events that tell what happened.
+// objects are all objects in the namespace, of any kind, except events.
 func (s *scene) objects() ([]string, error) {
 	kinds, err := kubectl("", "api-resources", "--namespaced", "--verbs=list", "--output=name")
 	if err != nil {

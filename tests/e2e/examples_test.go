@@ -18,7 +18,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// exampleKinds are those of examples/, with the names of their CRDs.
+// exampleKinds are the kinds of examples/, with the names of their CRDs.
 var exampleKinds = map[string]string{
 	"crontab":       "crontabs.stable.example.com",
 	"memcached":     "memcacheds.cache.gmem.cc",
@@ -119,7 +119,7 @@ func flagsOf(variables string) []string {
 	return flags
 }
 
-// newExamples has the images that the samples run.
+// newExamples begins a test with the images that the samples run.
 func newExamples(t *testing.T) *scene {
 	t.Helper()
 	if os.Getenv("KUBECONFIG") != kit.File(".cluster", "kubeconfig") {
@@ -132,7 +132,7 @@ func newExamples(t *testing.T) *scene {
 
 var exampleImages = sync.OnceValue(func() error { return run(kit.File("examples", "images.sh")) })
 
-// useExamples does with a Welcome and a sample of each other kind what people do who have them.
+// useExamples does with a Welcome and a sample of each other kind what their users do.
 func (s *scene) useExamples() {
 	s.Helper()
 	s.welcome("hello", kit.Greet("myfriends"))

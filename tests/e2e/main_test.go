@@ -107,7 +107,8 @@ func removeNamespaces() error {
 	})
 }
 
-// apiProxy is where the API server answers on this machine as whoever has the kubeconfig; empty in the local cluster, whose node can be reached.
+// apiProxy is the address of kubectl proxy on this machine, with the rights of the kubeconfig. It is empty in
+// the local cluster, whose node can be reached.
 var (
 	apiProxy  string
 	stopProxy = func() {}
@@ -159,7 +160,7 @@ func step(what string, do func() error) error {
 
 func since(start time.Time) time.Duration { return time.Since(start).Round(100 * time.Millisecond) }
 
-// run is for what prints nothing of interest.
+// run runs a program without output of interest.
 func run(program string, args ...string) error {
 	_, err := kit.Output(exec.Command(program, args...))
 	return err

@@ -10,7 +10,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// otherPort is one on which nothing but a probe listens.
+// otherPort is a port on which only a probe listens.
 const otherPort = ":9999"
 
 // With networkPolicy.enabled, a page answers on its port and on no other, and reaches nothing. What a page without it sees shows what the network lets through else.
@@ -58,7 +58,7 @@ func TestNetworkPolicyOfTheOperator(t *testing.T) {
 	probes.awaitSight(page, "127.0.0.1:8080=true", operator.ip+":8443=true", operator.ip+":8081=false")
 }
 
-// pod is one that runs.
+// pod is a running pod.
 type pod struct{ namespace, name, ip string }
 
 // podOf is the only pod of a Welcome.
@@ -67,7 +67,7 @@ func (s *scene) podOf(welcome string) pod {
 	return s.onePod(s.namespace, "--selector=welcome="+welcome)
 }
 
-// operatorPod is the one of the operator that leads.
+// operatorPod is the pod of the operator that leads.
 func (s *scene) operatorPod() pod {
 	s.Helper()
 	return s.onePod(operatorNamespace, "--field-selector=metadata.name="+s.leader())
@@ -82,7 +82,7 @@ func (s *scene) onePod(namespace, selector string) pod {
 	return pod{namespace, found[0], found[1]}
 }
 
-// apiServer is where pods find the API server.
+// apiServer is the address at which pods find the API server.
 func (s *scene) apiServer() string {
 	s.Helper()
 	return s.kubectl("--namespace=default", "get", "service", "kubernetes", "--output=jsonpath={.spec.clusterIP}:{.spec.ports[0].port}")
@@ -111,7 +111,7 @@ func (p *probes) lookFrom(from pod, addresses ...string) {
 		"--", "/probe", "-listen="+otherPort, "-dial="+strings.Join(addresses, ","))
 }
 
-// awaitSight waits until the probe of a pod sees what it should.
+// awaitSight waits until the probe of a pod reaches what it should, and nothing else.
 func (p *probes) awaitSight(from pod, want ...string) {
 	p.Helper()
 	p.await(fmt.Sprintf("%s sees %v", from.name, want), func() error {

@@ -88,10 +88,11 @@ func (s *scene) busyMinute(p prometheus) {
 	s.welcome("late", small...)
 }
 
-// prometheus is one that runs on this machine.
+// prometheus is a Prometheus on this machine.
 type prometheus struct{ address string }
 
-// startPrometheus has it scrape the operator every other second, which leaves a busy machine enough time for each. Its rules are those of config/prometheus, but for their patience.
+// startPrometheus starts one that scrapes the operator every two seconds, which leaves a busy machine enough
+// time for each scrape. Its rules are those of config/prometheus, with shorter waits.
 func (s *scene) startPrometheus() prometheus {
 	s.Helper()
 	dir := s.TempDir()

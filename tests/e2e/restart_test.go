@@ -51,7 +51,7 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 	s.awaitPage(s.url("hello"), "Hello world")
 }
 
-// leader is the name of the operator's pod that works; empty while there is none.
+// leader is the name of the operator's leading pod; empty while there is none.
 func (s *scene) leader() string {
 	s.Helper()
 	holder := s.kubectl("--namespace="+operatorNamespace, "get", "lease", kit.Lease, "--output=jsonpath={.spec.holderIdentity}")

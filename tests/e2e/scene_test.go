@@ -16,16 +16,16 @@ import (
 // patience is how long something may take on a machine that has other work to do.
 const patience = 90 * time.Second
 
-// sharedNamespace is TEST_NAMESPACE: that of all tests, for somebody who may make none.
+// sharedNamespace is TEST_NAMESPACE: the namespace of all tests, for those who may not create any.
 var sharedNamespace = os.Getenv("TEST_NAMESPACE")
 
-// leftInShared is what tests, those that fail too, leave in it beside Welcomes.
+// leftInShared are the objects beside Welcomes that tests, also failed ones, leave in the shared namespace.
 var leftInShared = []string{
 	"deployment/hello", "service/hello", "secret/sh.helm.release.v1.hello.v1", "secret/sh.helm.release.v1.hello.v2", // TestHelmInstall, TestPrometheus
 	"horizontalpodautoscaler/of-a-welcome", "serviceaccount/nobody", "serviceaccount/prometheus",
 }
 
-// needsCluster leaves a test out where all share a namespace, and says what else of the cluster it needs.
+// needsCluster skips a test if all share a namespace, and says which other rights on the cluster it needs.
 func needsCluster(t *testing.T, what string) {
 	t.Helper()
 	if sharedNamespace != "" {
@@ -66,7 +66,8 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// empty removes what the tests make in the namespace that they share. Nothing of these names was there before (hack/fresh.sh).
+// empty deletes what the tests create in the shared namespace. No object had these names before
+// (hack/fresh.sh).
 func (s *scene) empty() {
 	s.Helper()
 	s.kubectl("delete", "welcomes", "--all", "--timeout="+patience.String())
@@ -74,7 +75,8 @@ func (s *scene) empty() {
 	s.await("no pod is left", func() error { return s.hasPods(0) })
 }
 
-// undo has a change to the operator taken back at the end, after the dump of a failed test: that has the log of its pods.
+// undo takes a change to the operator back at the end of the test, after the dump of a failed one, which has
+// the log of the changed pods.
 func (s *scene) undo(change func()) { s.undos = append(s.undos, change) }
 
 func (s *scene) must(err error) {
@@ -92,7 +94,7 @@ func (s *scene) kubectl(args ...string) string {
 	return out
 }
 
-// tryKubectl is for what may fail; an error has all that kubectl said.
+// tryKubectl is kubectl for what may fail. An error has all of its output.
 func (s *scene) tryKubectl(stdin string, args ...string) (string, error) {
 	return kubectl(stdin, append([]string{"--namespace=" + s.namespace}, args...)...)
 }
@@ -120,7 +122,7 @@ func (s *scene) patch(name, spec string) {
 	s.kubectl("patch", "welcome", name, "--type=merge", `--patch={"spec":`+spec+`}`)
 }
 
-// awaitReady waits until a Welcome says that it is as its spec wants it.
+// awaitReady waits until a Welcome is Ready with its current spec.
 func (s *scene) awaitReady(name string) {
 	s.Helper()
 	start := time.Now()
@@ -157,7 +159,8 @@ func (s *scene) awaitOutput(what, want string, args ...string) {
 	})
 }
 
-// url is where the Service of a page answers: on the node of the local cluster; elsewhere, where nodes may not be reached, through the API server.
+// url is the address of a page's Service: on the node of the local cluster or, where nodes cannot be reached,
+// through the API server.
 func (s *scene) url(service string) string {
 	s.Helper()
 	if apiProxy != "" {
@@ -174,7 +177,7 @@ func (s *scene) awaitPage(url, text string) {
 	s.await(fmt.Sprintf("%s says %q", url, text), func() error { return kit.Page(s.Context(), url, text) })
 }
 
-// dump is what a person would look at.
+// dump prints what a person would look at.
 func (s *scene) dump() string {
 	var out strings.Builder
 	for _, args := range [][]string{

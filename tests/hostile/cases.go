@@ -1,5 +1,5 @@
-// Package hostile has Welcomes that somebody might write to break the operator, to reach what is not theirs, or by mistake.
-// Each must be refused with a message that helps, or do no harm.
+// Package hostile has Welcomes that somebody might write to break the operator, to reach what belongs to
+// others, or by mistake. Each must be refused with a helpful message, or do no harm.
 package hostile
 
 import (
@@ -16,7 +16,8 @@ type Case struct {
 	Name string
 	// Manifest is the Welcome in YAML, as somebody would apply it.
 	Manifest string
-	// Refused is part of the API server's message. Empty: the Welcome is accepted, and Harm finds nothing in what it becomes.
+	// Refused is a part of the API server's message. If it is empty, the Welcome is accepted, and Harm must
+	// find nothing in what it becomes.
 	Refused string
 }
 
@@ -108,7 +109,7 @@ var Cases = []Case{
 	{"nothing: null for every object", spec("service: null\n  ingress: null\n  resources: null\n  podLabels: null\n  name: null"), ""},
 	{"nothing: no spec", "apiVersion: webapp.demo.welcome.domain/v1\nkind: Welcome\nmetadata: {name: hostile}\n", ""},
 
-	// Fields that are not an author's to set: gone before anybody reads them.
+	// Fields that authors cannot set: they are dropped before anybody reads them.
 	{"unknown: image", spec("image: evil\n  imagePullPolicy: Always"), ""},
 	{"unknown: pod settings", spec("command: [sh]\n  serviceAccountName: admin\n  hostNetwork: true\n  volumes: [{name: v, hostPath: {path: /}}]\n  securityContext: {privileged: true}"), ""},
 	{"unknown: addresses of others", spec("service: {externalIPs: [10.0.0.1], loadBalancerIP: 10.0.0.1, selector: {app: other}, nodePort: 22}"), ""},
@@ -214,7 +215,7 @@ var Cases = []Case{
 	{"name: path", named("../x"), "metadata.name"},
 }
 
-// greet is a greeting that is odd, but somebody's name.
+// greet is a greeting with an unusual name.
 func greet(name, greeting string) Case {
 	text, err := yaml.Marshal(map[string]any{"name": greeting})
 	if err != nil {

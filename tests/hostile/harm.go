@@ -13,8 +13,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Harm says what objects, rendered from or living beside a stored Welcome, do that it must not be able to bring about. image is
-// the one that the operator pins. Live objects may have what the API server and controllers add.
+// Harm lists what objects do that a Welcome must not be able to cause. They are rendered from a stored
+// Welcome, or live beside it. image is the one that the operator pins. Live objects may have what the API
+// server and controllers add.
 func Harm(welcome *unstructured.Unstructured, objects []*unstructured.Unstructured, image string) []string {
 	var harm []string
 	found := func(format string, args ...any) { harm = append(harm, fmt.Sprintf(format, args...)) }

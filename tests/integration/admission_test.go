@@ -22,14 +22,15 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// refuse has a policy of somebody else forbid an operation on a resource in the namespace of the test, until lift is called.
-// try is such an operation, as a dry run.
+// refuse creates somebody else's policy that forbids an operation on a resource in the namespace of the test,
+// until lift is called. try is such an operation, as a dry run: it tells whether the policy is in force.
 func (s *scene) refuse(operation admissionregistrationv1.OperationType, group, resource, message string, try func() error) (lift func()) {
 	s.Helper()
 	return s.deny(admissionregistrationv1.Validation{Expression: "false", Message: message}, operation, group, resource, try)
 }
 
-// mutate has a policy of somebody else change what is written of a resource in the namespace of the test, until lift is called. holds is whether it does.
+// mutate creates somebody else's policy that changes a resource when it is written in the namespace of the
+// test, until lift is called. holds tells whether the policy is in force.
 func (s *scene) mutate(expression, resource string, holds func() error, operations ...admissionregistrationv1.OperationType) (lift func()) {
 	s.Helper()
 	policy := &admissionregistrationv1.MutatingAdmissionPolicy{ObjectMeta: objectMeta("", s.namespace), Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
@@ -51,7 +52,7 @@ func (s *scene) mutate(expression, resource string, holds func() error, operatio
 	return func() { s.must(env.Client.Delete(ctx, binding)) }
 }
 
-// deny is refuse of what does not pass a validation.
+// deny is refuse for what does not pass a validation.
 func (s *scene) deny(validation admissionregistrationv1.Validation, operation admissionregistrationv1.OperationType, group, resource string, try func() error) (lift func()) {
 	s.Helper()
 	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
@@ -91,7 +92,7 @@ func (s *scene) deny(validation admissionregistrationv1.Validation, operation ad
 	return lift
 }
 
-// holdDeployments is hold for the creation of Deployments.
+// holdDeployments is hold for creations of Deployments.
 func (s *scene) holdDeployments() (asked, letGo func()) {
 	s.Helper()
 	return s.hold(admissionregistrationv1.Create, "apps", "deployments", func(probe context.Context) error {
@@ -99,7 +100,8 @@ func (s *scene) holdDeployments() (asked, letGo func()) {
 	})
 }
 
-// killWaiting kills an operator in the middle of a write that a webhook holds, and returns when the API server has given that up: else it might be done all the same.
+// killWaiting kills an operator in the middle of a write that a webhook holds. It returns when the API server
+// has given the write up, because otherwise that might still happen.
 func (s *scene) killWaiting(operator *process) {
 	s.Helper()
 	for len(s.givenUp) > 0 {
@@ -109,7 +111,7 @@ func (s *scene) killWaiting(operator *process) {
 	s.receive("the API server gives up the write", s.givenUp) // when the webhook's time is over, at the latest
 }
 
-// receive waits for what a webhook tells.
+// receive waits for a message of a webhook.
 func (s *scene) receive(what string, from <-chan struct{}) {
 	s.Helper()
 	select {
@@ -119,8 +121,8 @@ func (s *scene) receive(what string, from <-chan struct{}) {
 	}
 }
 
-// hold has a webhook of somebody else that does not answer when this is to be done to such an object in the namespace of the test, until letGo is called.
-// asked waits for one that waits; try does it, by a dry run.
+// hold creates somebody else's webhook that does not answer an operation on a resource in the namespace of
+// the test, until letGo is called. asked waits for a request that is held; try makes one, by a dry run.
 func (s *scene) hold(operation admissionregistrationv1.OperationType, group, resource string, try func(context.Context) error) (asked, letGo func()) {
 	s.Helper()
 	waiting, probed, answer := make(chan struct{}, 100), make(chan struct{}, 100), make(chan struct{})
@@ -155,7 +157,8 @@ func (s *scene) hold(operation admissionregistrationv1.OperationType, group, res
 	}, func() { close(answer) }
 }
 
-// webhook has one of somebody else asked whether they object when this is to be done to such an object in the namespace of the test.
+// webhook creates somebody else's webhook that is asked for its objection to an operation on a resource in
+// the namespace of the test.
 func (s *scene) webhook(operation admissionregistrationv1.OperationType, group, resource string, objection func(context.Context, *admissionv1.AdmissionRequest) string) {
 	s.Helper()
 	hook := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -175,7 +178,7 @@ func (s *scene) webhook(operation admissionregistrationv1.OperationType, group, 
 	s.webhookAt(admissionregistrationv1.WebhookClientConfig{URL: new(hook.URL), CABundle: certificate}, operation, group, resource)
 }
 
-// webhookAt has a webhook be asked there, until the test ends.
+// webhookAt registers a webhook at an address, until the test ends.
 func (s *scene) webhookAt(there admissionregistrationv1.WebhookClientConfig, operation admissionregistrationv1.OperationType, group, resource string) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	s.Helper()
 	configuration := &admissionregistrationv1.ValidatingWebhookConfiguration{
@@ -199,7 +202,7 @@ func (s *scene) webhookAt(there admissionregistrationv1.WebhookClientConfig, ope
 	return configuration
 }
 
-// holdStatuses holds up whoever writes the status of the Welcome hello.
+// holdStatuses holds writes of the status of the Welcome hello.
 func (s *scene) holdStatuses() (asked, letGo func()) {
 	s.Helper()
 	return s.hold(admissionregistrationv1.Update, kit.Group, "welcomes/status", func(probe context.Context) error {
@@ -207,7 +210,7 @@ func (s *scene) holdStatuses() (asked, letGo func()) {
 	})
 }
 
-// probeDeployment is one that the API server takes, unless somebody objects.
+// probeDeployment is a Deployment that the API server accepts, unless a policy or webhook objects.
 func probeDeployment(namespace string) *appsv1.Deployment {
 	labels := map[string]string{"app": "probe"}
 	return &appsv1.Deployment{ObjectMeta: objectMeta(namespace, "probe"), Spec: appsv1.DeploymentSpec{

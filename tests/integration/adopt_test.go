@@ -27,7 +27,8 @@ const (
 	adopts   = "  allow: {adopt: true}\n"
 )
 
-// adopter returns an operator whose Welcomes may take over what is given to them, bounded by the policy that make manifests makes of that.
+// adopter returns an operator whose Welcomes may take over what is given to them, with the policy that make
+// manifests writes for that.
 func (s *scene) adopter(more string) *process {
 	s.Helper()
 	dir := inCopyOfRepository(s)
@@ -47,7 +48,7 @@ func (s *scene) adopter(more string) *process {
 	return s.ownOperator(settings{namespaces: []string{s.namespace}, account: account, watches: watchesWith(adopts + more)})
 }
 
-// installByHelm has helm install the chart as a plain release, and returns its Deployment and Service.
+// installByHelm installs the chart with helm as a plain release, and returns its Deployment and Service.
 func (s *scene) installByHelm(name string) (*appsv1.Deployment, *corev1.Service) {
 	s.Helper()
 	s.helmInstall(name, "--set=name=helm,service.type=LoadBalancer")
@@ -55,7 +56,7 @@ func (s *scene) installByHelm(name string) (*appsv1.Deployment, *corev1.Service)
 	return objects[0].(*appsv1.Deployment), objects[1].(*corev1.Service)
 }
 
-// give has the author of an object give it to a custom resource of the namespace.
+// give annotates an object, as its author can, as given to a custom resource of the namespace.
 func (s *scene) give(object client.Object, to string) {
 	s.Helper()
 	if !strings.Contains(to, "/") {
@@ -69,7 +70,7 @@ func selected(name string) map[string]string {
 	return map[string]string{"app.kubernetes.io/name": "welcome", "app.kubernetes.io/instance": name, "welcome": name}
 }
 
-// nobodys is nil if an object is what it was, without owner, and given to "hello" again.
+// nobodys is nil if an object is as before, without an owner, and given to "hello" again.
 func (s *scene) nobodys(object client.Object) error {
 	uid := object.GetUID()
 	if err := s.find(object, "hello"); err != nil {

@@ -19,7 +19,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// helmInstall installs a release, of the chart with values or as more arguments say.
+// helmInstall installs a release of the chart with helm, with values or other arguments.
 func (s *scene) helmInstall(name string, more ...string) {
 	s.Helper()
 	args := []string{"install", name, "--set=name=friends,service.type=ClusterIP,image=" + image + ",imagePullPolicy=IfNotPresent"}
@@ -40,7 +40,8 @@ func (s *scene) objectsOf(name string) (objects []client.Object) {
 	return objects
 }
 
-// notAdopted fails if anything has become of a release of Helm's since its objects were those.
+// notAdopted fails if anything was done about a Helm release: its objects were given away, replaced or are
+// owned, there is a Welcome, or Helm no longer knows it.
 func (s *scene) notAdopted(name string, before []client.Object) {
 	s.Helper()
 	for i, now := range s.objectsOf(name) {
@@ -56,7 +57,7 @@ func (s *scene) notAdopted(name string, before []client.Object) {
 	}
 }
 
-// forgeHooks writes into Helm's record of a release, as whoever may write Secrets in its namespace can, that it has hooks.
+// forgeHooks adds hooks to Helm's record of a release, as whoever may write Secrets in its namespace can.
 func (s *scene) forgeHooks(name string, manifests ...string) {
 	s.Helper()
 	record := &corev1.Secret{}
@@ -78,7 +79,7 @@ func (s *scene) knownToHelm(name string) bool {
 	return strings.Contains(out, `"status":"deployed"`)
 }
 
-// adopted fails unless a Welcome has the release as it was.
+// adopted fails unless a Welcome has taken over the objects of the release as they were.
 func (s *scene) adopted(name string, before []client.Object) {
 	s.Helper()
 	welcome := s.welcome(name)

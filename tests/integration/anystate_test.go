@@ -39,7 +39,8 @@ const (
 	untouched = "zoo-untouched"
 )
 
-// zooKinds are the kinds of the chart: those whose whole spec is the chart's, and the others, to which anybody may add.
+// zooKinds are the kinds of the chart: those whose whole spec is the chart's, and the others, to whose
+// objects anybody may add fields.
 var zooKinds = []struct {
 	apiVersion, kind string
 	whole            bool
@@ -50,7 +51,7 @@ var zooKinds = []struct {
 	{"v1", "ServiceAccount", false}, {"v1", "PersistentVolumeClaim", false}, {"rbac.authorization.k8s.io/v1", "Role", false}, {"rbac.authorization.k8s.io/v1", "RoleBinding", false},
 }
 
-// othersInSpec are the fields of a whole spec that stay as others have set them, or are assigned.
+// othersInSpec are the fields of a whole spec that stay as others have set them, or that the cluster assigns.
 var othersInSpec = map[string][]string{
 	"CronJob":    {"suspend"},
 	"Deployment": {"paused"},

@@ -7,13 +7,13 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/controlplane"
 )
 
-// recording is a place in the audit log.
+// recording begins at a position in the audit log.
 type recording struct {
 	*scene
 	from controlplane.Mark
 }
 
-// record starts to count requests.
+// record begins to count requests.
 func (s *scene) record() recording {
 	s.Helper()
 	from, err := env.Mark(ctx)
@@ -21,8 +21,8 @@ func (s *scene) record() recording {
 	return recording{s, from}
 }
 
-// of returns the requests of an operator since, for the namespace of the test or for none, without those that authorize
-// readers of its metrics.
+// of returns the requests of an operator since the recording began, in the namespace of the test or in none,
+// without access reviews for readers of its metrics.
 func (r recording) of(operator *process) controlplane.Requests {
 	r.Helper()
 	return slices.DeleteFunc(r.anywhere(operator), func(one controlplane.Request) bool {
@@ -30,7 +30,7 @@ func (r recording) of(operator *process) controlplane.Requests {
 	})
 }
 
-// anywhere returns all requests of an operator since.
+// anywhere returns all requests of an operator since the recording began.
 func (r recording) anywhere(operator *process) controlplane.Requests {
 	r.Helper()
 	requests, err := env.Requests(ctx, r.from, func(one controlplane.Request) bool {

@@ -16,8 +16,8 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// backup are the objects of the Welcome "hello" as a backup has them: its release records, its children, and itself, in the order
-// in which they are restored.
+// backup are the objects of the Welcome "hello" as a backup has them, in the order in which they are
+// restored: its release records, its children, and itself.
 func (s *scene) backup() (objects []*unstructured.Unstructured) {
 	s.Helper()
 	for _, kind := range []*unstructured.UnstructuredList{
@@ -33,8 +33,8 @@ func (s *scene) backup() (objects []*unstructured.Unstructured) {
 	return objects
 }
 
-// restore makes an object of a backup again, with what Velero keeps of it: a name, labels, annotations, and no status; and owner
-// references, if so.
+// restore creates an object of a backup again with what Velero keeps: name, labels, annotations, and no
+// status; with its owner references if withOwners.
 func (s *scene) restore(backup *unstructured.Unstructured, withOwners bool) *unstructured.Unstructured {
 	s.Helper()
 	object := backup.DeepCopy()

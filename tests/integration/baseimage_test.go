@@ -21,8 +21,8 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// fromBaseImage has what docs/base-image.md tells the reader to write: watches.yaml, the arguments of the operator, and its account, which are in the cluster with
-// all that is there beside them.
+// fromBaseImage follows docs/base-image.md: it returns the watches.yaml, the arguments and the account that
+// the reader is told to write, and creates the objects that belong to them.
 func (s *scene) fromBaseImage() (own settings) {
 	s.Helper()
 	page, err := os.ReadFile(kit.File("docs/base-image.md"))
@@ -56,7 +56,7 @@ func (s *scene) fromBaseImage() (own settings) {
 	return own
 }
 
-// lines are those that an operator says an entry of watches.yaml lacks.
+// lines are what an operator logs that an entry of watches.yaml lacks.
 func (p *process) lines(kind string) (lines []string) {
 	for _, match := range regexp.MustCompile(`"kind":"`+kind+`","line":"([^"]*)"`).FindAllStringSubmatch(p.Text(), -1) {
 		lines = append(lines, match[1])

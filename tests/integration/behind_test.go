@@ -16,14 +16,15 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// lag is a way to the API server on which what is watched can be held up, as it is by an API server that is behind.
+// lag is a connection to the API server on which the events of watches can be delayed, as by an API server
+// that is behind.
 type lag struct {
 	mu   sync.Mutex
 	held chan struct{} // closed when it goes on; nil if it is not held up
 	what []string
 }
 
-// of has login go through a proxy that holds it up.
+// of makes login go through a proxy that delays it.
 func (l *lag) of(s *scene, login *rest.Config) {
 	s.Helper()
 	s.through(login, func(forward *httputil.ReverseProxy) http.Handler {
@@ -45,7 +46,7 @@ func (l *lag) hold(what ...string) (letGo func()) {
 	return sync.OnceFunc(func() { close(held) })
 }
 
-// slowly is a response that is held up.
+// slowly is a response that is delayed.
 type slowly struct {
 	io.ReadCloser
 	*lag

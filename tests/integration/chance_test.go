@@ -22,7 +22,8 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// withPassword is a chart that makes a password at each rendering, and starts its pods anew when that changes.
+// withPassword is a chart that generates a password at each rendering, and replaces its pods when that
+// changes.
 const withPassword = `
 {{- $password := randAlphaNum 16 }}
 apiVersion: v1
@@ -41,7 +42,8 @@ func (s *scene) generated(key string) string {
 	return config.Data[key]
 }
 
-// killBeforeTheLastStatus kills the operator when it has done what ask asks for, and is about to say so.
+// killBeforeTheLastStatus kills the operator when it has done what ask asks for, before it can write so into
+// the status.
 func (s *scene) killBeforeTheLastStatus(operator *process, ask func()) {
 	s.Helper()
 	asked, letGo := s.holdDeployments()
@@ -54,7 +56,7 @@ func (s *scene) killBeforeTheLastStatus(operator *process, ask func()) {
 	statusLetGo()
 }
 
-// isRevision fails if hello has other revisions than those up to that one.
+// isRevision fails unless hello has exactly the revisions up to that one.
 func (s *scene) isRevision(revision int) {
 	s.Helper()
 	s.must(s.hasRecords("hello", revision))
@@ -385,7 +387,7 @@ metadata: {name: {{ .Release.Name }}-labelled, labels: {lucky: '{{ if lt (now | 
 	s.awaitDeployed("hello")
 }
 
-// begun is what the status of the Welcome hello tells of an action that was not brought to its end.
+// begun is what the status of the Welcome hello says of an action that did not complete.
 func (s *scene) begun() string {
 	s.Helper()
 	begun, _, _ := unstructured.NestedString(s.welcome("hello").Object, "status", "begun")
@@ -415,7 +417,7 @@ func TestChanceWithoutARecord(t *testing.T) {
 	s.isRevision(2)
 }
 
-// withLookups is a chart that reads a ConfigMap of somebody else, and its own, whose password it keeps.
+// withLookups is a chart that looks up a ConfigMap of somebody else, and its own, whose password it keeps.
 const withLookups = `
 {{- $settings := lookup "v1" "ConfigMap" .Release.Namespace "settings" }}
 {{- $own := lookup "v1" "ConfigMap" .Release.Namespace (printf "%s-generated" .Release.Name) }}

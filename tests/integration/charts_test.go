@@ -22,7 +22,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// watchesWithMore is watches.yaml with a chart that has more in it.
+// watchesWithMore is watches.yaml with a chart that has an additional manifest.
 func watchesWithMore(t *testing.T, manifest string) string {
 	t.Helper()
 	const before = "apiVersion: apps/v1"
@@ -86,7 +86,7 @@ spec:
 	}
 }
 
-// expiringJob is one that Kubernetes deletes when it is done.
+// expiringJob is a Job that Kubernetes deletes when it is done.
 const expiringJob = `
 apiVersion: batch/v1
 kind: Job
@@ -98,7 +98,7 @@ spec:
       restartPolicy: Never
       containers: [{name: once, image: "example.com/once:{{ .Values.replicas }}"}]`
 
-// manyMore are more objects than the status of a release can tell of.
+// manyMore are more objects than the status of a release can list.
 const manyMore = `
 {{- range $i := until 300 }}
 ---
@@ -107,7 +107,8 @@ kind: ConfigMap
 metadata: {name: {{ $.Release.Name }}-{{ $i }}}
 {{- end }}`
 
-// expire has the Job of the Welcome hello come to its end, and Kubernetes delete it, and waits until that is known.
+// expire completes the Job of the Welcome hello, deletes it as Kubernetes does, and waits until the operator
+// knows.
 func (s *scene) expire(operator *process) *batchv1.Job {
 	s.Helper()
 	job := &batchv1.Job{}

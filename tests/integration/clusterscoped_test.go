@@ -18,7 +18,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// inCluster are the settings that the chart tests/charts/cluster needs in its entry.
+// inCluster are the settings that the chart tests/charts/cluster needs in its entry of watches.yaml.
 func inCluster(t *testing.T) string {
 	t.Helper()
 	entry, err := kit.EntryOf(kit.File("tests/charts/cluster"))
@@ -28,14 +28,14 @@ func inCluster(t *testing.T) string {
 	return entry
 }
 
-// serveClusterScoped has an operator serve a kind of tests/charts/cluster.
+// serveClusterScoped starts an operator that serves a kind of tests/charts/cluster.
 func (s *scene) serveClusterScoped(kind, account, entry string) *process {
 	s.Helper()
 	s.serveKind(kind)
 	return s.ownOperator(settings{namespaces: []string{s.namespace}, account: account, watches: entryOf(kind, kit.File("tests/charts/cluster"), entry)})
 }
 
-// inNoNamespace are the objects that "hello" of the chart has in no namespace, by their names.
+// inNoNamespace are the cluster-scoped objects of "hello", by their names.
 func (s *scene) inNoNamespace() map[string]client.Object {
 	begin := s.namespace + ".hello-"
 	return map[string]client.Object{begin + "reader": &rbacv1.ClusterRole{}, begin + "class": &networkingv1.IngressClass{}}
@@ -158,7 +158,7 @@ func TestForeignClusterScopedObject(t *testing.T) {
 	s.awaitEvent("hello", "ForeignObject", foreign.Name)
 }
 
-// whileFrozen does something while the operators of the test stand still.
+// whileFrozen calls do while the operators of the test are frozen.
 func (s *scene) whileFrozen(do func()) {
 	s.Helper()
 	for _, operator := range s.operators {

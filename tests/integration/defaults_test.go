@@ -17,7 +17,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// spec is what is stored of a Welcome's.
+// spec is the stored spec of a Welcome.
 func (s *scene) spec(name string) map[string]any {
 	s.Helper()
 	spec, _, err := unstructured.NestedMap(s.welcome(name).Object, "spec")

@@ -33,12 +33,12 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
 
-// publishing has an operator publish what it was started with, as it does in a cluster.
+// publishing makes an operator publish its configuration, as it does in a cluster.
 var publishing = []string{"--leader-election-namespace=" + operatorNamespace}
 
 const published = "welcome-operator.webapp.demo.welcome.domain"
 
-// publisher is an operator for the namespace of the test that has published what it was started with.
+// publisher is an operator for the namespace of the test that has published its configuration.
 func (s *scene) publisher(own settings) *process {
 	s.Helper()
 	s.must(client.IgnoreNotFound(env.Client.Delete(ctx, &corev1.ConfigMap{ObjectMeta: objectMeta(operatorNamespace, published)})))
@@ -55,7 +55,7 @@ func chartIn(watches string) string {
 	return regexp.MustCompile(`chart: (\S+)`).FindStringSubmatch(watches)[1]
 }
 
-// anyone is a user of the test's own, whom the audit log knows by name.
+// anyone is a user for one test, whose name is in the audit log.
 func (s *scene) anyone() (string, *rest.Config) {
 	s.Helper()
 	login, err := env.AddUser(s.namespace)
@@ -129,7 +129,8 @@ func TestDiffOfAChart(t *testing.T) {
 	s.expect(s.pluginAs(user, login, "diff"), 0, "0 of 4 Welcomes change.")
 }
 
-// onlyAsked fails if a user has sent anything but reads and dry runs. Those of deletions say so in their body, which the log does not have.
+// onlyAsked fails if a user has sent anything but reads and dry runs. Deletions are not checked: they ask for
+// a dry run in their body, which the log does not have.
 func (s *scene) onlyAsked(user string, since recording) {
 	s.Helper()
 	requests, err := env.Requests(ctx, since.from, func(one controlplane.Request) bool {

@@ -18,7 +18,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// changeDeployment edits the Deployment of the Welcome "hello", whoever else writes to it.
+// changeDeployment edits the Deployment of the Welcome "hello", even if others write to it at the same time.
 func (s *scene) changeDeployment(change func(*appsv1.Deployment)) {
 	s.Helper()
 	deployment := &appsv1.Deployment{}

@@ -23,17 +23,18 @@ import (
 )
 
 const (
-	// operatorNamespace and operatorAccount are what config/rbac calls them before kustomize gives them their final names.
+	// operatorNamespace and operatorAccount are the names in config/rbac, before kustomize sets the final
+	// ones.
 	operatorNamespace = "system"
 	operatorAccount   = "controller-manager"
-	// image is what RELATED_IMAGE_WELCOME says.
+	// image is the value of RELATED_IMAGE_WELCOME.
 	image = "demo.welcome.domain/welcome:integration"
 )
 
 // env is what all tests share.
 var env struct {
 	*controlplane.ControlPlane
-	binary string // the operator
+	binary string // the operator's program
 }
 
 var ctx = context.Background()
@@ -64,7 +65,8 @@ func run(m *testing.M) int {
 	return code
 }
 
-// setUp starts a control plane, which is there even if this fails, and builds the operator.
+// setUp starts a control plane and builds the operator. The control plane has to be stopped even if setUp
+// fails.
 func setUp() (err error) {
 	start := time.Now()
 	if env.ControlPlane, err = controlplane.Start(); err != nil {
@@ -80,7 +82,8 @@ func setUp() (err error) {
 	return applyRights()
 }
 
-// applyRights gives the operator's ServiceAccount what config/rbac says, and bounds it as config/policy says.
+// applyRights gives the operator's ServiceAccount the rights of config/rbac, within the bounds of
+// config/policy.
 func applyRights() error {
 	if err := env.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: operatorNamespace}}); err != nil {
 		return err

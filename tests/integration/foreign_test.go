@@ -13,7 +13,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// foreignService is one that somebody else made.
+// foreignService creates a Service of somebody else.
 func (s *scene) foreignService(namespace, name string) *corev1.Service {
 	s.Helper()
 	service := &corev1.Service{
@@ -24,7 +24,7 @@ func (s *scene) foreignService(namespace, name string) *corev1.Service {
 	return service
 }
 
-// unharmed fails if a foreign object is not what it was.
+// unharmed fails if a foreign object has changed.
 func (s *scene) unharmed(service *corev1.Service) {
 	s.Helper()
 	now := &corev1.Service{}
@@ -80,7 +80,8 @@ metadata: {name: {{ .Values.name }}, annotations: {helm.sh/hook: "pre-install,pr
 	s.awaitEvent("hello", "Uninstalled", "Deleted: ", "Service hello", "Deployment hello")
 }
 
-// foreignDeployment is one of somebody else with the name of the Welcome hello. Of its objects, the Deployment is made last.
+// foreignDeployment creates a Deployment of somebody else with the name of the Welcome hello, whose own
+// Deployment is created after its other objects.
 func (s *scene) foreignDeployment() *appsv1.Deployment {
 	s.Helper()
 	foreign := probeDeployment(s.namespace)

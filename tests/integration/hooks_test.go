@@ -57,7 +57,8 @@ metadata:
   annotations: {helm.sh/hook: %[1]s, greets: {{ quote .Values.name }}}`
 )
 
-// hooked returns the settings of an operator whose chart has Jobs and ConfigMaps as hooks besides, named after their events.
+// hooked returns the settings of an operator whose chart also has Jobs and ConfigMaps as hooks, named after
+// their events.
 func (s *scene) hooked(jobs, notes []string) settings {
 	s.Helper()
 	s.grantJobs()
@@ -71,7 +72,8 @@ func (s *scene) hooked(jobs, notes []string) settings {
 	return settings{namespaces: []string{s.namespace}, watches: watchesWithMore(s.T, strings.Join(more, "\n---"))}
 }
 
-// ran waits until a hook of the Welcome "hello" is there, and fails unless it was made when the Welcome greeted somebody.
+// ran waits until a hook of the Welcome "hello" exists, and fails unless it was rendered when the Welcome
+// greeted somebody.
 func (s *scene) ran(hook client.Object, event, greeted string) {
 	s.Helper()
 	s.awaitExists(hook, "hello-"+event)
@@ -80,7 +82,7 @@ func (s *scene) ran(hook client.Object, event, greeted string) {
 	}
 }
 
-// another waits for the Job of a hook that is not the one of before, and returns it.
+// another waits for a hook's Job that is not before, and returns it.
 func (s *scene) another(name string, before *batchv1.Job) *batchv1.Job {
 	s.Helper()
 	job := &batchv1.Job{}
@@ -96,7 +98,8 @@ func (s *scene) another(name string, before *batchv1.Job) *batchv1.Job {
 	return job
 }
 
-// endHook has the Job of a hook come to its end, in success unless how says otherwise. It had a pod, whose log the hook asks for.
+// endHook ends the Job of a hook, in success unless how says otherwise. The Job had a pod, whose log the hook
+// asks for.
 func (s *scene) endHook(job *batchv1.Job, how ...batchv1.JobConditionType) {
 	s.Helper()
 	if len(how) == 0 {

@@ -15,7 +15,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// childKinds are all kinds that a Welcome can become, and those that it must not.
+// childKinds are the kinds of objects that a Welcome can become, and of those that it must not.
 var childKinds = []*unstructured.UnstructuredList{
 	kit.List("apps/v1", "Deployment"), kit.List("v1", "Service"), kit.List("networking.k8s.io/v1", "Ingress"), kit.List("networking.k8s.io/v1", "NetworkPolicy"),
 	kit.List("autoscaling/v2", "HorizontalPodAutoscaler"), kit.List("policy/v1", "PodDisruptionBudget"),

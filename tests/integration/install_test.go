@@ -65,7 +65,8 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// costsAtMost fails if something has cost more requests than that, but for events, and for lists: what is to be watched, and the pods of what nobody makes ready.
+// costsAtMost fails if something has cost more requests than that. Events, lists and watches do not count:
+// the latter begin the watch of a kind, or are for the pods of a Deployment that nobody makes ready.
 func (s *scene) costsAtMost(most int, what string, requests controlplane.Requests) {
 	s.Helper()
 	s.Logf("%s and all reconciles that it causes cost %s", what, requests)
@@ -133,7 +134,7 @@ func TestNothingToDo(t *testing.T) {
 	}
 }
 
-// settled waits until the operator has nothing to do.
+// settled waits until the operator is idle.
 func (s *scene) settled(operator *process) {
 	s.Helper()
 	last := -1
@@ -162,7 +163,7 @@ func (s *scene) records(name string) []corev1.ConfigMap {
 	return list.Items
 }
 
-// revisionOf a release record ends its name; 0 where somebody has made one with another name.
+// revisionOf is the revision at the end of a record's name; 0 if somebody has created one with another name.
 func revisionOf(record string) int {
 	revision, _ := strconv.Atoi(record[strings.LastIndex(record, ".v")+len(".v"):])
 	return revision

@@ -24,14 +24,16 @@ const (
 	madeForKind  = kit.Group + "/custom-resource"
 )
 
-// keeper returns the settings of an operator that makes of a Welcome what tests/charts/keep has, with the rights that this needs.
+// keeper returns the settings of an operator that makes tests/charts/keep of a Welcome, with the rights for
+// that.
 func (s *scene) keeper() settings {
 	s.Helper()
 	s.grant("", "persistentvolumeclaims")
 	return settings{namespaces: []string{s.namespace}, watches: strings.Replace(watchesWith(""), "helm-charts/welcome", kit.File("tests/charts/keep"), 1)}
 }
 
-// keeping is a scene in which an operator has made the Welcome "hello" of that chart, with what of it is kept. Garbage is collected.
+// keeping is a scene with the Welcome "hello" of that chart, the objects that it keeps, and a garbage
+// collector.
 func keeping(t *testing.T) (s *scene, only settings, operator *process, before []client.Object) {
 	t.Helper()
 	s = newScene(t)
@@ -43,7 +45,7 @@ func keeping(t *testing.T) (s *scene, only settings, operator *process, before [
 	return s, only, operator, s.kept()
 }
 
-// kept are the objects of the Welcome "hello" that its chart keeps, as they are now.
+// kept are the objects that the chart of the Welcome "hello" keeps, as they are now.
 func (s *scene) kept() []client.Object {
 	s.Helper()
 	kept := []client.Object{&corev1.ConfigMap{}, &corev1.PersistentVolumeClaim{}}
@@ -53,7 +55,8 @@ func (s *scene) kept() []client.Object {
 	return kept
 }
 
-// keptBy fails unless the kept objects are those of before, have no owner, and stand in the status of the Welcome "hello" if there is one.
+// keptBy fails unless the kept objects are those of before, have no owner, and are in the status of the
+// Welcome "hello" if that exists.
 func (s *scene) keptBy(welcome bool, before []client.Object) {
 	s.Helper()
 	var want []string
@@ -68,7 +71,8 @@ func (s *scene) keptBy(welcome bool, before []client.Object) {
 	}
 }
 
-// unowned is nil if these are the objects without owner reference that the status of the Welcome "hello" lists.
+// unowned is nil if the status of the Welcome "hello" lists exactly these objects as those without an owner
+// reference.
 func (s *scene) unowned(want ...string) error {
 	listed, _, _ := unstructured.NestedSlice(s.welcome("hello").Object, "status", "release", "unowned")
 	var got []string
@@ -82,7 +86,7 @@ func (s *scene) unowned(want ...string) error {
 	return nil
 }
 
-// call changes what the chart of the Welcome "hello" keeps, and waits until that is applied.
+// call changes whom the Welcome "hello" greets, which the kept objects say, and waits until that is applied.
 func (s *scene) call(name string) {
 	s.Helper()
 	s.edit("hello", kit.Greet(name))

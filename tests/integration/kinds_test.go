@@ -24,10 +24,11 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// kindsGroup has the kinds that tests serve beside Welcomes. Each test has kinds of its own: a CRD takes a while to go.
+// kindsGroup is the API group of the kinds that tests serve beside Welcomes. Each test has kinds of its own,
+// because the deletion of a CRD takes a while.
 const kindsGroup = "kinds.example.com"
 
-// serveKind makes a CRD whose custom resources may say anything, under any name.
+// serveKind creates a CRD whose custom resources may have any fields.
 func (s *scene) serveKind(kind string) {
 	s.Helper()
 	plural, singular := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Group: kindsGroup, Version: "v1", Kind: kind})
@@ -49,14 +50,15 @@ func (s *scene) serveKind(kind string) {
 	s.awaitServed(kindsGroup+"/v1", kind)
 }
 
-// awaitServed waits until the API server serves a kind whose CRD has just been made: an operator that comes earlier ends soon, to be started again.
+// awaitServed waits until the API server serves a kind whose CRD is new: an operator that starts earlier ends
+// soon, to be restarted.
 func (s *scene) awaitServed(apiVersion, kind string) {
 	s.Helper()
 	s.await(kind+" is served", func() error { return env.Client.List(ctx, kit.List(apiVersion, kind)) })
 }
 
-// accountForKinds is one that may serve all of kindsGroup. The admission policy of config/policy is made of watches.yaml, and knows
-// only Welcomes: it does not bound this account.
+// accountForKinds is an account that may serve all of kindsGroup. The admission policy of config/policy is
+// made from watches.yaml, which has only Welcomes, and does not bound this account.
 func (s *scene) accountForKinds() string {
 	s.Helper()
 	name := s.namespace
@@ -79,7 +81,7 @@ func (s *scene) accountForKinds() string {
 	return name
 }
 
-// accountForCharts is one that may make whatever charts have in them.
+// accountForCharts is an account that may create whatever charts have.
 func (s *scene) accountForCharts() string {
 	s.Helper()
 	s.must(env.Client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: objectMeta(operatorNamespace, s.namespace)}))
@@ -91,7 +93,7 @@ func (s *scene) accountForCharts() string {
 	return s.namespace
 }
 
-// noteChart is a chart that makes a NetworkPolicy, with a name of the custom resource's choice.
+// noteChart is a chart with a NetworkPolicy whose name the custom resource chooses.
 func noteChart(t *testing.T) string {
 	t.Helper()
 	return chartOf(t, map[string]string{
@@ -101,7 +103,7 @@ func noteChart(t *testing.T) string {
 	})
 }
 
-// chartOf writes a chart, and returns where it is.
+// chartOf writes a chart, and returns its directory.
 func chartOf(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "chart")
@@ -119,7 +121,7 @@ func entryOf(kind, chart, settings string) string {
 	return fmt.Sprintf("- group: %s\n  version: v1\n  kind: %s\n  chart: %s\n%s", kindsGroup, kind, chart, settings)
 }
 
-// of is a custom resource of a kind of kindsGroup, as it is in the cluster if it is there.
+// of is a custom resource of a kind of kindsGroup, as it is in the cluster if it exists.
 func (s *scene) of(kind, name string, edits ...kit.Edit) *unstructured.Unstructured {
 	s.Helper()
 	object := kit.Object(kindsGroup+"/v1", kind)
@@ -164,7 +166,7 @@ func (s *scene) awaitOf(kind, name, condition string, parts ...string) {
 	})
 }
 
-// helm looks at the cluster as HELM_DRIVER=driver helm does.
+// helm reads the cluster as helm with HELM_DRIVER=driver does.
 func (s *scene) helm(driver string) *action.Configuration {
 	s.Helper()
 	kubeconfig, err := env.Kubeconfig("admin", env.Admin)
@@ -176,7 +178,8 @@ func (s *scene) helm(driver string) *action.Configuration {
 	return config
 }
 
-// helmHas is nil if helm ls has exactly these releases, and helm history and helm get manifest one revision of each, with an object.
+// helmHas is nil if helm ls lists exactly these releases, and helm history and helm get manifest have one
+// revision of each, with an object.
 func (s *scene) helmHas(want map[string]string) error {
 	s.Helper()
 	config := s.helm("configmap")
@@ -204,7 +207,7 @@ func (s *scene) helmHas(want map[string]string) error {
 	return nil
 }
 
-// serveSecondVersion has the API server serve a kind of serveKind as v2, too.
+// serveSecondVersion makes the API server serve a kind of serveKind as v2, too.
 func (s *scene) serveSecondVersion(kind string) {
 	s.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{}

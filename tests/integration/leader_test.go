@@ -57,7 +57,7 @@ func TestLeaderElection(t *testing.T) {
 	}
 }
 
-// A lease that somebody deletes is made anew by who had it, who works on.
+// The holder of a lease that somebody deletes creates it anew, and works on.
 func TestLeaseIsDeleted(t *testing.T) {
 	s := newScene(t)
 	elect := s.installation("deleted")
@@ -77,7 +77,7 @@ func TestLeaseIsDeleted(t *testing.T) {
 	s.awaitDeployed("hello")
 }
 
-// leaseHolder is who holds the operator's lease.
+// leaseHolder is the holder of the operator's lease.
 func (s *scene) leaseHolder() (string, error) {
 	lease := &coordinationv1.Lease{}
 	if err := env.Client.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: kit.Lease}, lease); err != nil {

@@ -25,7 +25,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// inCopyOfRepository has what make kind reads and writes in a directory of its own, and returns that.
+// inCopyOfRepository copies what make kind reads and writes to a directory, and returns that.
 func inCopyOfRepository(s *scene) string {
 	s.Helper()
 	dir := s.TempDir()
@@ -40,13 +40,13 @@ func inCopyOfRepository(s *scene) string {
 	return dir
 }
 
-// manifestsBinary is what make manifests and make kind run, built when the first test needs it.
+// manifestsBinary is the program of make manifests and make kind, built when the first test needs it.
 var manifestsBinary = sync.OnceValues(func() (string, error) {
 	program := filepath.Join(env.Dir, "manifests")
 	return program, kit.Build(program, "hack/manifests")
 })
 
-// makeManifests does in a directory what make manifests does, or with arguments, make kind.
+// makeManifests does in a directory what make manifests does or, with arguments, make kind.
 func makeManifests(s *scene, dir string, args ...string) {
 	s.Helper()
 	program, err := manifestsBinary()
@@ -58,7 +58,8 @@ func makeManifests(s *scene, dir string, args ...string) {
 	s.Log(out)
 }
 
-// makeKind makes a kind of a chart, as make kind does with PIN, adds settings to its entry, and returns the directory in which that was done.
+// makeKind makes a kind of a chart, as make kind does with PIN, and adds settings to its entry. It returns
+// the directory of the repository's copy.
 func makeKind(s *scene, chart, kind, pin, settings string) string {
 	s.Helper()
 	dir := inCopyOfRepository(s)
@@ -97,7 +98,8 @@ func treeOf(s *scene, dir string) (all []string) {
 	return all
 }
 
-// operatorOf serves what a repository in dir says, with the rights and in the bounds that are written there, and no others.
+// operatorOf serves the kinds of a repository in dir, with exactly the rights and policies that are written
+// there.
 func (s *scene) operatorOf(dir string) {
 	s.Helper()
 	account := s.namespace

@@ -17,7 +17,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// peak is the most memory that the operator has had in use at a time, in MiB.
+// peak is the highest memory that the operator has used, in MiB.
 func (s *scene) peak(operator *process) int64 {
 	s.Helper()
 	peak, err := operator.Peak()
@@ -25,7 +25,8 @@ func (s *scene) peak(operator *process) int64 {
 	return peak >> 20
 }
 
-// warm has the operator work for a while, so that its heap has the size that its garbage collector lets it grow to.
+// warm makes the operator work for a while, so that its heap reaches the size to which its garbage collector
+// lets it grow.
 func (s *scene) warm(names ...string) {
 	s.Helper()
 	for _, greeting := range []string{"once", "twice", "thrice"} {
@@ -209,7 +210,7 @@ func TestAnnotationsOfAWelcomeAreNobodysButItsAuthors(t *testing.T) {
 	s.awaitGone(kit.Welcome(s.namespace, "hello"), "hello")
 }
 
-// profiled has an operator serve its profiles at the address that is returned.
+// profiled makes an operator serve its profiles, at the address that is returned.
 func (s *scene) profiled(with settings) (settings, string) {
 	s.Helper()
 	profiles, err := kit.FreeAddress()
@@ -218,8 +219,9 @@ func (s *scene) profiled(with settings) (settings, string) {
 	return with, profiles
 }
 
-// takesNoMemory waits until an operator has, after a flood of something, less than so many MiB more than the bytes it had before. It is made to collect its
-// garbage: one that has nothing to do does so every two minutes.
+// takesNoMemory waits until an operator has, after a flood of something, less than limit MiB more than the
+// bytes that it had before. It makes the operator collect its garbage, which an idle one does only every two
+// minutes.
 func (s *scene) takesNoMemory(operator *process, profiles string, before, limit int64, flood string) {
 	s.Helper()
 	collect, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+profiles+"/debug/pprof/heap?gc=1", nil)

@@ -35,7 +35,7 @@ var metricsReaderToken = sync.OnceValues(func() (string, error) {
 	return env.Token(ctx, "default", "prometheus")
 })
 
-// metricsReader is the token of one who may read metrics.
+// metricsReader is a token with the right to read metrics.
 func metricsReader(t *testing.T) string {
 	t.Helper()
 	login, err := metricsReaderToken()
@@ -205,7 +205,7 @@ func TestReleaseMetrics(t *testing.T) {
 	}
 }
 
-// awaitMetric waits until a metric has a value: what it tells of objects follows the events of the cache.
+// awaitMetric waits until a metric has a value: metrics of objects follow the events of the cache.
 func (s *scene) awaitMetric(operator *process, name, labels string, want float64) {
 	s.Helper()
 	s.await(fmt.Sprintf("%s{%s} is %v", name, labels, want), func() error {

@@ -28,7 +28,8 @@ import (
 // movers is how many custom resources move from each stock operator, under load.
 var movers = flag.Int("movers", 4, "custom resources in each migration")
 
-// stockOperators are those of operator-sdk and helm-operator-plugins: arguments, and the settings of an entry by which they watch what they have made.
+// stockOperators are those of operator-sdk and helm-operator-plugins: their arguments, and the settings of an
+// entry by which they watch the objects that they have created.
 var stockOperators = map[string]struct {
 	program, settings, finalizer string
 }{
@@ -38,7 +39,7 @@ var stockOperators = map[string]struct {
 
 const welcomePins = "  overrideValues: {image: " + image + ", imagePullPolicy: IfNotPresent}\n"
 
-// stockOperator runs a stock operator for one kind, until the test or its caller stops it.
+// stockOperator runs a stock operator for one kind until the test, or its caller, stops it.
 func (s *scene) stockOperator(name, kind, chart, settings string) *controlplane.Operator {
 	s.Helper()
 	kubeconfig, err := env.Kubeconfig(s.namespace, env.Admin)
@@ -57,7 +58,7 @@ func (s *scene) stockOperator(name, kind, chart, settings string) *controlplane.
 	return stock
 }
 
-// runPods plays a node.
+// runPods plays a node: it sets pods to running and ready, and ends those that are deleted.
 func (s *scene) runPods() {
 	s.Helper()
 	stop, cancel := context.WithCancel(ctx)
@@ -86,7 +87,8 @@ func (s *scene) runPods() {
 	})
 }
 
-// identities are the UIDs of all that runs in the namespace, pods and their hashes included.
+// identities are the UIDs of all that runs in the namespace, including pods and the hashes of their
+// templates.
 func (s *scene) identities() map[string]types.UID {
 	s.Helper()
 	found := map[string]types.UID{}
@@ -101,7 +103,7 @@ func (s *scene) identities() map[string]types.UID {
 	return found
 }
 
-// sameSince fails unless all that runs is what ran before, and says how much that is.
+// sameSince fails unless exactly the same runs as before, and logs how much that is.
 func (s *scene) sameSince(what string, before map[string]types.UID) {
 	s.Helper()
 	now := s.identities()
@@ -124,7 +126,7 @@ func (s *scene) sameSince(what string, before map[string]types.UID) {
 	s.Logf("%s: %d objects, %d of them pods: %d restarted or made anew", what, len(now), pods, changed)
 }
 
-// load edits what of custom resources does not concern pods, until it is stopped.
+// load edits fields of custom resources that do not concern pods, until it is stopped.
 func (s *scene) load(kind string, names []string) (stop func()) {
 	stopped, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup
@@ -144,7 +146,7 @@ func (s *scene) load(kind string, names []string) (stop func()) {
 	return func() { cancel(); done.Wait() }
 }
 
-// awaitAllRun waits until each custom resource is Ready as it is now, and its Service is as it says.
+// awaitAllRun waits until each custom resource is Ready with its current spec, and its Service matches that.
 func (s *scene) awaitAllRun(kind string, names []string) {
 	s.Helper()
 	s.awaitWithin(time.Minute, "all are Ready", func() error {
@@ -326,7 +328,7 @@ func TestMoveFromAStockOperator(t *testing.T) {
 	}
 }
 
-// stockMade has an object be as a stock operator has made it for a custom resource.
+// stockMade makes an object look as if a stock operator had created it for a custom resource.
 func stockMade(object client.Object, owner *unstructured.Unstructured, kept bool) {
 	object.SetNamespace(owner.GetNamespace())
 	object.SetLabels(map[string]string{"helm.sdk.operatorframework.io/chart": "house", "app.kubernetes.io/managed-by": "Helm"})

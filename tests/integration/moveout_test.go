@@ -31,7 +31,7 @@ func (s *scene) helmCommand(args ...string) (string, error) {
 	return kit.Output(cmd)
 }
 
-// upgradeByHelm has helm upgrade a release with its own values and the chart, and returns its output.
+// upgradeByHelm upgrades a release with helm, with its own values and the chart.
 func (s *scene) upgradeByHelm(name string, set ...string) {
 	s.Helper()
 	values, err := s.helmCommand("get", "values", name)
@@ -45,7 +45,8 @@ func (s *scene) upgradeByHelm(name string, set ...string) {
 	s.must(err)
 }
 
-// releasedByHelm fails unless Helm, and nobody else, knows a release, and its Deployment has none of the operator's marks.
+// releasedByHelm fails unless a release is known to Helm and to nobody else, and its Deployment has none of
+// the operator's marks.
 func (s *scene) releasedByHelm(name string) {
 	s.Helper()
 	out, err := s.helmCommand("ls", "--filter", "^"+name+"$", "-o", "json")
@@ -62,7 +63,8 @@ func (s *scene) releasedByHelm(name string) {
 	}
 }
 
-// forgeRelease writes into the record what a tenant would have an admin's helm run and apply. The manifest, which the status proves, stays.
+// forgeRelease writes into the operator's record what a tenant would have an admin's helm run and apply. The
+// manifest, which the status proves, stays.
 func (s *scene) forgeRelease(name string) {
 	s.Helper()
 	s.forge(name, func(_ *corev1.ConfigMap, rel *release.Release) {
@@ -80,7 +82,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-
 subjects: [{kind: Group, apiGroup: rbac.authorization.k8s.io, name: system:authenticated}]
 `
 
-// nothingForged fails if the record of Helm has anything of forgeRelease.
+// nothingForged fails if Helm's record has anything of forgeRelease.
 func (s *scene) nothingForged(name string) {
 	s.Helper()
 	list := &corev1.SecretList{}
@@ -101,7 +103,7 @@ func (s *scene) nothingForged(name string) {
 	}
 }
 
-// bystander is an object of another release, in another namespace, that the record of Helm is forged to name.
+// bystander is an object of another release, in another namespace, which a forged Helm record names.
 func (s *scene) bystander(name string) *corev1.ConfigMap {
 	s.Helper()
 	other := s.namespace + "-other"

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// schemas is what the API server says of its types, by their names.
+// schemas are the API server's OpenAPI schemas, by the names of the types.
 type schemas map[string]any
 
 // readSchemas reads the OpenAPI documents of group versions.
@@ -73,7 +73,7 @@ func child(of any, name string) any {
 	return fields[name]
 }
 
-// mutation is what somebody does to one field of an object.
+// mutation is a change of one field of an object.
 type mutation struct {
 	path []string
 	how  string
@@ -82,7 +82,7 @@ type mutation struct {
 
 func (m mutation) String() string { return m.how + " /" + strings.Join(m.path, "/") }
 
-// in changes an object.
+// in applies the mutation to an object.
 func (m mutation) in(object *unstructured.Unstructured, random *rand.Rand) {
 	object.Object = edited(object.Object, m.path, func(value any) (any, bool) { return m.do(value, random) }).(map[string]any)
 }
@@ -118,8 +118,8 @@ func edited(content any, path []string, edit func(any) (any, bool)) any {
 	return content
 }
 
-// mutations lists what may be done to value, which is at path and has a schema: each field that is there is changed, removed,
-// reordered and renamed, and each that may be is added.
+// mutations lists what may be done to value, which is at path and has a schema: each field that exists is
+// changed, removed, reordered and renamed, and each possible other one is added.
 func (all schemas) mutations(schema map[string]any, value any, path ...string) []mutation {
 	var list []mutation
 	add := func(how string, do func(any, *rand.Rand) (any, bool), path ...string) {
@@ -225,7 +225,7 @@ func (all schemas) renamed(list map[string]any, element any, random *rand.Rand) 
 	return fields
 }
 
-// samples are values of fields for which any text would not do, or would meet nothing.
+// samples are values of fields in which an arbitrary text would be refused, or would have no effect.
 var samples = map[string][]any{
 	"ip": {"192.0.2.77"}, "cidr": {"198.51.100.0/24"}, "clusterIP": {"None", "10.0.77.1"}, "nameservers": {"192.0.2.99"},
 	"mountPath": {"/added", "/config"}, "path": {"/added", "added", "a"}, "name": {"scratch", "config", "main", "added", "http", "NUMBER", "a"},

@@ -15,8 +15,8 @@ import (
 
 // Nobody runs pods here: these play the Deployment controller and the nodes.
 
-// play writes the status of a Deployment, as it is now. The operator may write to it at the same time, and on a busy machine
-// again and again.
+// play writes the status of a Deployment with its current spec. It retries often, for the operator may write
+// to it at the same time.
 func (s *scene) play(name string, status func(*appsv1.Deployment) appsv1.DeploymentStatus) error {
 	return retry.RetryOnConflict(wait.Backoff{Steps: 300, Duration: 10 * time.Millisecond}, func() error {
 		deployment := &appsv1.Deployment{}
@@ -28,12 +28,12 @@ func (s *scene) play(name string, status func(*appsv1.Deployment) appsv1.Deploym
 	})
 }
 
-// runs says that count pods of the Deployment, as it is now, are updated and ready.
+// runs writes the status that count pods of the Deployment's current spec are updated and ready.
 func (s *scene) runs(name string, count int32) error {
 	return s.play(name, func(d *appsv1.Deployment) appsv1.DeploymentStatus { return controlplane.Status(d, count) })
 }
 
-// breaks says that the pods of a Deployment do not come up.
+// breaks writes the status that the pods of a Deployment do not come up.
 func (s *scene) breaks(name string) {
 	s.Helper()
 	s.must(s.play(name, func(d *appsv1.Deployment) appsv1.DeploymentStatus {
@@ -45,7 +45,7 @@ func (s *scene) breaks(name string) {
 	}))
 }
 
-// runsAll says that all pods of a Deployment are ready, as soon as there is one.
+// runsAll writes the status that all pods of a Deployment are ready, as soon as the Deployment exists.
 func (s *scene) runsAll(name string) {
 	s.Helper()
 	s.await(fmt.Sprintf("Deployment %s exists", name), func() error {

@@ -15,8 +15,8 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// collectGarbage runs Kubernetes' own garbage collector until the test ends, and returns once it is at work: one that still learns what there is
-// orphans those dependents that it has seen by then, and no others.
+// collectGarbage runs Kubernetes' garbage collector until the test ends. It returns once that is at work: one
+// that has not yet seen all objects orphans only those dependents that it knows.
 func (s *scene) collectGarbage() {
 	s.Helper()
 	collector, err := env.CollectGarbage()
@@ -30,7 +30,7 @@ func (s *scene) collectGarbage() {
 	s.awaitCollected()
 }
 
-// awaitCollected waits until the garbage collector has seen what there is of ConfigMaps.
+// awaitCollected waits until the garbage collector has seen the existing ConfigMaps.
 func (s *scene) awaitCollected() {
 	s.Helper()
 	garbage := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "garbage", Namespace: s.namespace, OwnerReferences: []metav1.OwnerReference{

@@ -19,7 +19,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
 
-// takeover is how long it may take until another operator does the work of one that is gone.
+// takeover is how long it may take until another operator takes over from one that is gone.
 const takeover = time.Minute
 
 // Of two installations that watch the same namespace one works, and the other one stands back and says so. When the first freezes, or dies, the
@@ -167,7 +167,7 @@ func TestFrozenLeader(t *testing.T) {
 	}
 }
 
-// wakesUpTooLate has a frozen operator go on, which ends without having changed anything.
+// wakesUpTooLate thaws a frozen operator, which must end without having changed anything.
 func (s *scene) wakesUpTooLate(operator *process) {
 	s.Helper()
 	since := s.record()
@@ -184,7 +184,8 @@ func (s *scene) wakesUpTooLate(operator *process) {
 	}
 }
 
-// afterTakeover waits for as long as a takeover may take, and returns how long it took.
+// afterTakeover waits until check returns nil, for as long as a takeover may take, and returns how long that
+// was.
 func (s *scene) afterTakeover(what string, check func() error) time.Duration {
 	s.Helper()
 	start := time.Now()
@@ -203,7 +204,7 @@ func (s *scene) greets(name, greeting string) error {
 	return greets(greeting)(deployment)
 }
 
-// claimed is nil if all of these Welcomes are those of an installation.
+// claimed is nil if an installation has claimed all of these Welcomes.
 func (s *scene) claimed(by installation, welcomes ...string) error {
 	s.Helper()
 	for _, name := range welcomes {

@@ -10,7 +10,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// pause has the operator leave the Welcome "hello" alone, and waits until it does.
+// pause pauses the Welcome "hello", and waits until the operator leaves it alone.
 func (s *scene) pause() {
 	s.Helper()
 	s.edit("hello", kit.Pause(true))

@@ -26,7 +26,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
 
-// as writes like another controller, whose name is in the managed fields.
+// as writes like another controller, whose name then is in the managed fields.
 func (s *scene) as(manager string, object client.Object, change func()) {
 	s.Helper()
 	s.get(object, "hello")
@@ -47,7 +47,7 @@ func (s *scene) seenOf(operator *process, kind string) {
 	s.sees(operator, func(poke kit.Edit) { s.editOf(kind, "hello", poke) })
 }
 
-// costsNothing looks whether a reconcile of the custom resource hello of another kind, with nothing to do, asks the API server nothing.
+// costsNothing fails if an idle reconcile of the custom resource hello of another kind sends requests.
 func (s *scene) costsNothing(operator *process, kind string) {
 	s.Helper()
 	s.settled(operator)
@@ -58,7 +58,7 @@ func (s *scene) costsNothing(operator *process, kind string) {
 	}
 }
 
-// sees waits until an operator has reconciled an edit that changes nothing, and then has nothing to do.
+// sees waits until an operator has reconciled an edit that changes nothing, and is idle.
 func (s *scene) sees(operator *process, edit func(kit.Edit)) {
 	s.Helper()
 	reconciles := operator.reconciles(s.T)
@@ -67,7 +67,8 @@ func (s *scene) sees(operator *process, edit func(kit.Edit)) {
 	s.settled(operator)
 }
 
-// ofDrift are requests without the lists of pods that tell how an unhealthy Welcome fares, its status, and events, which are sent some time after what they tell of.
+// ofDrift are the requests without those that also occur without a drift: lists of the pods of an unhealthy
+// Welcome, its status, and events, which are sent some time after their cause.
 func ofDrift(all controlplane.Requests) controlplane.Requests {
 	return slices.DeleteFunc(all, func(one controlplane.Request) bool {
 		return one.ObjectRef.Resource == "events" || one.ObjectRef.Resource == "pods" && one.ObjectRef.Name == "" || one.ObjectRef.Resource == "welcomes" && one.ObjectRef.Subresource == "status"
@@ -323,7 +324,7 @@ func (s *scene) ofDeployment(is func(*appsv1.Deployment) bool) error {
 	return nil
 }
 
-// scale sets replicas as an autoscaler does.
+// scale sets the replicas as an autoscaler does.
 func (s *scene) scale(manager string, count int32) {
 	s.Helper()
 	s.scaleOf("hello", manager, count)
@@ -336,7 +337,7 @@ func (s *scene) scaleOf(name, manager string, count int32) {
 	s.must(env.Client.SubResource("scale").Update(ctx, deployment, client.WithSubResourceBody(scale), client.FieldOwner(manager)))
 }
 
-// awaitReplicas waits until the Deployment hello asks for so many.
+// awaitReplicas waits until the Deployment hello asks for that many replicas.
 func (s *scene) awaitReplicas(count int32) {
 	s.Helper()
 	s.awaitReplicasOf("hello", count)
@@ -488,7 +489,8 @@ spec:
 	s.must(s.hasReplicas("worker", 4))
 }
 
-// fight has another controller write to the Service whenever it is not as that wants it, until the test ends or stop is called.
+// fight makes another controller write to the Service whenever that is not as the controller wants it, until
+// the test ends or stop is called.
 func (s *scene) fight(change func(*corev1.Service) bool) (stop func()) {
 	service := &corev1.Service{}
 	return s.fightOver(service, "hello", func() bool { return change(service) })
@@ -780,7 +782,8 @@ func TestLooksAtACrowdedObject(t *testing.T) {
 	}
 }
 
-// refuseAutoscalers has what an upgrade makes last refused: what comes before it is taken back.
+// refuseAutoscalers refuses the objects that an upgrade writes last, so that what comes before is rolled
+// back.
 func (s *scene) refuseAutoscalers() (lift func()) {
 	s.Helper()
 	return s.refuse(admissionregistrationv1.Create, "autoscaling", "horizontalpodautoscalers", "nothing scales here", func() error {

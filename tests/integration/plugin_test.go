@@ -39,7 +39,7 @@ var pluginBinary = sync.OnceValues(func() (string, error) {
 	return program, kit.Build(program, "cmd/kubectl-welcome")
 })
 
-// said is what a run of the plugin printed, results and the rest, and its exit code.
+// said is the output of a run of the plugin, and its exit code.
 type said struct {
 	out, notes string
 	code       int
@@ -53,7 +53,7 @@ func (s *scene) plugin(args ...string) said {
 	return s.pluginAs("admin", env.Admin, args...)
 }
 
-// pluginAs runs it as somebody else, who is called name.
+// pluginAs runs the plugin as another user, who is called name.
 func (s *scene) pluginAs(name string, login *rest.Config, args ...string) said {
 	s.Helper()
 	got, err := s.pluginCommand(name, login, args...)()
@@ -61,7 +61,7 @@ func (s *scene) pluginAs(name string, login *rest.Config, args ...string) said {
 	return got
 }
 
-// pluginCommand is pluginAs for a goroutine, which must not end the test.
+// pluginCommand is pluginAs for a goroutine, which must not fail the test itself.
 func (s *scene) pluginCommand(name string, login *rest.Config, args ...string) (run func() (said, error)) {
 	s.Helper()
 	program, err := pluginBinary()
@@ -81,7 +81,7 @@ func (s *scene) pluginCommand(name string, login *rest.Config, args ...string) (
 	}
 }
 
-// expect fails unless the plugin ended so, and said all parts.
+// expect fails unless the plugin ended with that code, and printed all parts.
 func (s *scene) expect(got said, code int, parts ...string) {
 	s.Helper()
 	if err := says(got.out+got.notes, parts); got.code != code || err != nil {
@@ -289,7 +289,7 @@ func TestPluginHistoryAndRestart(t *testing.T) {
 	}
 }
 
-// pluginKind makes a kind that the plugin counts among those that are served, and that no operator serves.
+// pluginKind creates a kind that the plugin takes for served, and that no operator serves.
 func (s *scene) pluginKind(kind string) (remove func()) {
 	s.Helper()
 	s.serveKind(kind)
@@ -315,7 +315,8 @@ func (s *scene) pluginKind(kind string) (remove func()) {
 	return remove
 }
 
-// foreignKind makes a kind of the same name that another operator serves, and which discovery has first.
+// foreignKind creates a kind of the same name that another operator serves, and that comes first in
+// discovery.
 func (s *scene) foreignKind(kind string) {
 	s.Helper()
 	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: kind})

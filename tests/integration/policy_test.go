@@ -18,7 +18,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// markOfPublished is the label of what an operator publishes.
+// markOfPublished is the label of the ConfigMap that an operator publishes.
 const markOfPublished = "webapp.demo.welcome.domain/published"
 
 // Whoever has the operator's token makes, changes and deletes with it no more than the operator does. The policy holds during

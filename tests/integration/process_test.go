@@ -24,26 +24,26 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
 
-// settings of an operator process. The zero value is the operator as it is deployed.
+// settings are the settings of an operator process. The zero value is the operator as it is deployed.
 type settings struct {
 	namespaces []string // of WATCH_NAMESPACE
-	watches    string   // text of watches.yaml
-	account    string   // ServiceAccount in the operator's namespace
+	watches    string   // the text of watches.yaml
+	account    string   // a ServiceAccount in the operator's namespace
 	args       []string
-	program    string                   // that runs the operator, if it is not run as it is
-	env        []string                 // more of it
-	through    func(login *rest.Config) // changes the way to the API server
+	program    string                   // runs the operator, if that is not run directly
+	env        []string                 // additional environment variables
+	through    func(login *rest.Config) // changes the connection to the API server
 }
 
 // process is a running operator.
 type process struct {
 	*controlplane.Operator
-	credential string // by which the audit log knows it
+	credential string // its ID in the audit log
 }
 
 var processes atomic.Int32
 
-// launch starts the operator and does not wait for anything.
+// launch starts an operator, and waits for nothing.
 func launch(s settings) (*process, error) {
 	name := fmt.Sprintf("operator-%d", processes.Add(1))
 	login, err := env.Token(ctx, operatorNamespace, cmp.Or(s.account, operatorAccount))
@@ -89,7 +89,7 @@ func (p *process) metric(t *testing.T, name, labels string) float64 {
 	return kit.Metric(body, name, labels)
 }
 
-// reconciles is how many have ended so far, of whatever kinds.
+// reconciles is how many reconciles of all kinds have ended so far.
 func (p *process) reconciles(t *testing.T) int {
 	t.Helper()
 	return int(p.metric(t, "controller_runtime_reconcile_total", ""))
@@ -99,7 +99,8 @@ func (p *process) reconciles(t *testing.T) int {
 func (p *process) scrape(t *testing.T, token string) (status int, body string) {
 	t.Helper()
 	var failed error
-	// The caches may be filled before the metrics are served, and the API server, which is asked who may read them, be late.
+	// The caches may be filled before the metrics are served. Besides, the API server, which is asked who may
+	// read them, may be late.
 	if err := waiting.For(ctx, t.Logf, "the metrics are served", patience, 50*time.Millisecond, func(ctx context.Context) error {
 		status, body, failed = kit.Scrape(ctx, "https://"+p.Metrics+"/metrics", token)
 		switch {
@@ -118,7 +119,7 @@ func (p *process) scrape(t *testing.T, token string) (status int, body string) {
 	return status, body
 }
 
-// credentialOf reads the ID of a token, which the audit log has for every request.
+// credentialOf reads the ID of a token, which the audit log has with every request.
 func credentialOf(token string) (string, error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {

@@ -26,20 +26,20 @@ const (
 	inputsOfRecord   = kit.Group + "/inputs"
 )
 
-// childrenInStatus are what the status of the Welcome hello says of the objects of its release.
+// childrenInStatus is what the status of the Welcome hello says of the objects of its release.
 func (s *scene) childrenInStatus() string {
 	s.Helper()
 	children, _, _ := unstructured.NestedString(s.welcome("hello").Object, "status", "release", "children")
 	return children
 }
 
-// forgeAnnotation rewrites what the newest release record of the Welcome hello says in an annotation, and nothing else.
+// forgeAnnotation changes one annotation of the newest release record of the Welcome hello.
 func (s *scene) forgeAnnotation(key, value string) {
 	s.Helper()
 	s.forge("hello", func(record *corev1.ConfigMap, _ *release.Release) { record.Annotations[key] = value })
 }
 
-// proofs are what the status of a custom resource proves its release record with.
+// proofs are the values in the status of a custom resource that prove its release record.
 func (s *scene) proofs(name string) (digest, record string) {
 	s.Helper()
 	welcome := s.welcome(name)
@@ -48,13 +48,13 @@ func (s *scene) proofs(name string) (digest, record string) {
 	return digest, record
 }
 
-// touch has the operator look at a Welcome again.
+// touch makes the operator reconcile a Welcome.
 func (s *scene) touch(name string) {
 	s.Helper()
 	s.edit(name, kit.Label("example.com/touched", s.welcome(name).GetResourceVersion()))
 }
 
-// deleteChildren deletes those of the Welcome hello.
+// deleteChildren deletes the children of the Welcome hello.
 func (s *scene) deleteChildren() {
 	s.Helper()
 	s.must(env.Client.Delete(ctx, &appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "hello")}))

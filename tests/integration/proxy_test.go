@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// through has login go through a proxy: what handler makes of one that forwards to the API server.
+// through makes login go through a proxy. handler makes that from a proxy that forwards to the API server.
 func (s *scene) through(login *rest.Config, handler func(forward *httputil.ReverseProxy) http.Handler) {
 	s.Helper()
 	server, err := url.Parse(env.Admin.Host)
@@ -25,7 +25,8 @@ func (s *scene) through(login *rest.Config, handler func(forward *httputil.Rever
 	login.Host, login.CAData = proxy.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: proxy.Certificate().Raw})
 }
 
-// failing has login go through a proxy that answers as an API server does that is being replaced, where fails says so.
+// failing makes login go through a proxy that, where fails says so, answers like an API server that is being
+// replaced.
 func (s *scene) failing(login *rest.Config, fails *atomic.Pointer[func(method, path string) bool]) {
 	s.Helper()
 	s.through(login, func(forward *httputil.ReverseProxy) http.Handler {

@@ -148,7 +148,7 @@ func TestAppliedKindIsGone(t *testing.T) {
 	s.awaitGone(&appsv1.Deployment{}, "hello")
 }
 
-// unserve removes the CRD of a kind of serveKind, and waits until the cluster does not know it.
+// unserve deletes the CRD of a kind of serveKind, and waits until the cluster does not serve it.
 func (s *scene) unserve(kind string) {
 	s.Helper()
 	plural := strings.ToLower(kind) + "s"
@@ -157,7 +157,7 @@ func (s *scene) unserve(kind string) {
 	s.awaitUnknown(kind)
 }
 
-// awaitUnknown waits until the cluster does not know v1 of a kind.
+// awaitUnknown waits until the cluster does not serve v1 of a kind.
 func (s *scene) awaitUnknown(kind string) {
 	s.Helper()
 	s.await(kind+" is unknown", func() error {
@@ -455,7 +455,7 @@ func TestRetriesWhileOthersAreBusy(t *testing.T) {
 	s.awaitDeployed("hello")
 }
 
-// serveInTwoVersions makes a CRD of which drop takes away the version v1, for v2, as an upgrade of Kubernetes does.
+// serveInTwoVersions creates a CRD with v1 and v2. drop removes v1, as an upgrade of Kubernetes does.
 func (s *scene) serveInTwoVersions(kind string) (drop func()) {
 	s.Helper()
 	s.serveKind(kind)

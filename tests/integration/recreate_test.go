@@ -19,7 +19,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// configured is a chart with a ConfigMap, which nobody can change any more once it is immutable.
+// configured is a chart with a ConfigMap that cannot be changed once it is immutable.
 func configured(t *testing.T, settings string) string {
 	return watchesWithMore(t, `
 apiVersion: v1
@@ -39,7 +39,7 @@ func (s *scene) freezeConfigMap() types.UID {
 	return config.UID
 }
 
-// awaitConfigMap waits until the ConfigMap has a key, and is another one.
+// awaitConfigMap waits until the ConfigMap has a key, and another UID than the old one.
 func (s *scene) awaitConfigMap(key string, old types.UID) {
 	s.Helper()
 	s.await("the ConfigMap is another one, with the key "+key, func() error {

@@ -87,8 +87,9 @@ func TestEveryKindOfChild(t *testing.T) {
 	}
 }
 
-// everyRightWasUsed fails if the operator has a right that it did not use in all of the tests: it does not need it. That takes a full run, of one process or of
-// the parts of tests/rung. Each of these adds what was used in it to a file that they have in common, and the last one looks at all of that.
+// everyRightWasUsed fails if the operator has a right that no test made it use, which means that it does not
+// need the right. That takes a full run, in one process or in the parts of tests/rung. Each part adds the
+// rights that it used to a common file, and the last one checks them all.
 func everyRightWasUsed() error {
 	parts := os.Getenv("TEST_PARTS")
 	if parts == "" && flag.Lookup("test.run").Value.String() != "" {
@@ -152,7 +153,7 @@ func usedRights() ([]string, error) {
 	return slices.Collect(maps.Keys(used)), err
 }
 
-// appendLines adds lines to a file, at once, and returns all that it has then.
+// appendLines appends lines to a file atomically, and returns all lines that it has then.
 func appendLines(name string, lines []string) ([]string, error) {
 	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -49,7 +49,7 @@ func watchesWithFile(t *testing.T, changed, old, replacement string) string {
 	return strings.Replace(watchesWith(""), "helm-charts/welcome", dir, 1)
 }
 
-// upgraded lists those of the Welcomes whose Deployment is of the new chart.
+// upgraded lists those of the Welcomes whose Deployment is from the new chart.
 func (s *scene) upgraded(names []string) (done []string) {
 	s.Helper()
 	for _, name := range names {
@@ -205,7 +205,8 @@ func TestRolloutIsStoppedByWhatItBroke(t *testing.T) {
 	await(3, stalled)
 }
 
-// forceOff deletes a Welcome that has no finalizer, which the operator puts back at once: it learns of the deletion when that is done.
+// forceOff removes the finalizer of a Welcome and deletes it before the operator, which puts the finalizer
+// back at once, can do so. The operator learns of the deletion only when it is done.
 func (s *scene) forceOff(name string) {
 	s.Helper()
 	s.await(name+" is gone without its finalizer", func() error {

@@ -24,13 +24,16 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
 
-// patience is how long something may take on a machine that has other work to do: longer than the longest pause between two attempts of the operator.
+// patience is how long something may take on a busy machine: longer than the longest pause between two
+// attempts of the operator.
 const patience = 90 * time.Second
 
-// patientLease is for operators that are not to end because the machine has stood still for some seconds: nobody starts them anew.
+// patientLease is for operators that must not end when the machine stands still for some seconds, because
+// nobody restarts them.
 const patientLease = "--leader-election-lease-duration=15s"
 
-// shared is the operator as it is deployed, for all namespaces. It runs while no test has one of its own.
+// shared is the operator as it is deployed, for all namespaces. It runs while no test has an operator of its
+// own.
 var (
 	shared  *process
 	sharing sync.Mutex
@@ -41,11 +44,11 @@ type scene struct {
 	*testing.T
 	namespace string
 	operators []*process
-	givenUp   chan struct{} // of what the webhook of hold holds, what the API server no longer waits for
+	givenUp   chan struct{} // receives when the API server gives up a request that the webhook of hold holds
 }
 
-// newScene begins a test. One that waits most of its time, for operators of its own, runs beside others of that sort, after all that use the shared one: it
-// says t.Parallel().
+// newScene begins a test. A test that mostly waits, with operators of its own, calls t.Parallel(): it runs
+// beside others of that sort, after all tests that use the shared operator.
 func newScene(t *testing.T) *scene {
 	t.Helper()
 	s := &scene{T: t, givenUp: make(chan struct{}, 100)}
@@ -61,7 +64,7 @@ func (s *scene) newNamespace(prefix string) string {
 	return namespace.Name
 }
 
-// operator returns the shared operator, ready.
+// operator returns the shared operator once it is ready.
 func (s *scene) operator() *process {
 	s.Helper()
 	if shared == nil {
@@ -74,7 +77,8 @@ func (s *scene) operator() *process {
 	return shared
 }
 
-// ownOperator returns one that ends with the test, ready. The shared one is stopped, lest both work on the same.
+// ownOperator starts an operator that ends with the test, and returns it once it is ready. The shared one is
+// stopped, because both would work on the same.
 func (s *scene) ownOperator(settings settings) *process {
 	s.Helper()
 	p := s.launch(settings)
@@ -82,7 +86,7 @@ func (s *scene) ownOperator(settings settings) *process {
 	return p
 }
 
-// stopShared leaves what is made next to operators that are launched later.
+// stopShared stops the shared operator, so that those that are launched serve what is made next.
 func stopShared() {
 	sharing.Lock()
 	defer sharing.Unlock()
@@ -115,7 +119,7 @@ func (s *scene) await(what string, check func() error) {
 	s.awaitWithin(patience, what, check)
 }
 
-// awaitWithin is await for what takes its time.
+// awaitWithin is await with another limit.
 func (s *scene) awaitWithin(limit time.Duration, what string, check func() error) {
 	s.Helper()
 	err := waiting.For(ctx, s.Logf, what, limit, 50*time.Millisecond, func(context.Context) error { return check() })
@@ -124,7 +128,7 @@ func (s *scene) awaitWithin(limit time.Duration, what string, check func() error
 	}
 }
 
-// dump is the custom resources, the events, the children and the last lines of the operators' logs.
+// dump has the custom resources, the events, the children and the last lines of the operators' logs.
 func (s *scene) dump() string {
 	var out strings.Builder
 	for _, kind := range []client.ObjectList{kit.Welcomes(), kit.List("v1", "Event"), kit.List("apps/v1", "Deployment"), kit.List("v1", "Service"), kit.List("v1", "ConfigMap")} {
@@ -168,7 +172,7 @@ func (s *scene) deploy(name string, edits ...kit.Edit) *unstructured.Unstructure
 	return object
 }
 
-// edit changes a Welcome, whoever else writes to it.
+// edit changes a Welcome, even if others write to it at the same time.
 func (s *scene) edit(name string, edits ...kit.Edit) {
 	s.Helper()
 	s.must(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -214,7 +218,7 @@ func (s *scene) deleteService(name string) {
 	s.must(env.Client.Delete(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, name)}))
 }
 
-// awaitDeployed waits until the operator says that the custom resource as it is now is deployed.
+// awaitDeployed waits until the operator says that the current spec of a Welcome is deployed.
 func (s *scene) awaitDeployed(name string) {
 	s.Helper()
 	s.await("the operator has seen Welcome "+name+" as it is now", func() error { return kit.Seen(s.welcome(name)) })
@@ -222,7 +226,7 @@ func (s *scene) awaitDeployed(name string) {
 	s.awaitCondition(name, "Irreconcilable", "False", "")
 }
 
-// awaitCondition waits for a condition with a status and, in its message, all parts.
+// awaitCondition waits for a condition with a status and all parts in its message.
 func (s *scene) awaitCondition(name, kind, status string, parts ...string) {
 	s.Helper()
 	s.await(fmt.Sprintf("Welcome %s has condition %s=%s with %q", name, kind, status, parts), func() error {
@@ -237,7 +241,7 @@ func (s *scene) awaitCondition(name, kind, status string, parts ...string) {
 	})
 }
 
-// condition is one of a Welcome.
+// condition is a condition of a Welcome.
 func (s *scene) condition(name, kind string) (metav1.Condition, error) {
 	welcome := kit.Welcome(s.namespace, name)
 	if err := s.find(welcome, name); err != nil {
@@ -246,7 +250,7 @@ func (s *scene) condition(name, kind string) (metav1.Condition, error) {
 	return kit.Condition(welcome, kind)
 }
 
-// says is nil if a message has all parts.
+// says is nil if a message contains all parts.
 func says(message string, parts []string) error {
 	for _, part := range parts {
 		if !strings.Contains(message, part) {
@@ -263,13 +267,13 @@ func atLeast(got, want int) error {
 	return nil
 }
 
-// awaitExists waits until there is an object, and reads it.
+// awaitExists waits until an object exists, and reads it.
 func (s *scene) awaitExists(object client.Object, name string) {
 	s.Helper()
 	s.await(fmt.Sprintf("%T %s exists", object, name), func() error { return s.find(object, name) })
 }
 
-// awaitGone waits until an object does not exist.
+// awaitGone waits until an object is gone.
 func (s *scene) awaitGone(object client.Object, name string) {
 	s.Helper()
 	s.await(fmt.Sprintf("%T %s is gone", object, name), func() error { return s.isGone(object, name) })
@@ -306,7 +310,7 @@ func (s *scene) kubectl(stdin string, args ...string) (string, error) {
 	return kit.Output(s.kubectlCommand(stdin, args...))
 }
 
-// kubectlCommand is kubectl for a goroutine, which must not end the test.
+// kubectlCommand is kubectl for a goroutine, which must not fail the test itself.
 func (s *scene) kubectlCommand(stdin string, args ...string) *exec.Cmd {
 	s.Helper()
 	kubeconfig, err := env.Kubeconfig("admin", env.Admin)
@@ -317,7 +321,7 @@ func (s *scene) kubectlCommand(stdin string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// write writes a file that goes with the test.
+// write writes a file that is deleted with the test.
 func (s *scene) write(name, text string) (file string) {
 	s.Helper()
 	file = filepath.Join(s.TempDir(), name)

@@ -89,7 +89,7 @@ func (s *scene) endPods() {
 	}()
 }
 
-// bundleOf has as much of a bundle as the checks read: the CRDs of a repository in dir, and examples.
+// bundleOf is as much of a bundle as the checks read: the CRDs of a repository in dir, and examples.
 func bundleOf(s *scene, dir, examples string) string {
 	s.Helper()
 	bundle := s.TempDir()

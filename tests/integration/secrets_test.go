@@ -32,7 +32,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// withSecret is a chart whose pods have a password from a Secret, which the chart makes once and keeps.
+// withSecret is a chart whose pods have a password from a Secret, which the chart generates once and keeps.
 const withSecret = `
 {{- $own := lookup "v1" "Secret" .Release.Namespace (printf "%s-auth" .Release.Name) }}
 apiVersion: v1
@@ -44,10 +44,11 @@ stringData:
 
 const secrets = "  secrets: true\n"
 
-// logAll has the operator log whatever it can.
+// logAll sets the highest log level of the operator.
 var logAll = []string{"--zap-log-level=10"}
 
-// watchesWithSecret is watches.yaml with a chart that has more in it, and whose pods have the variables of the Secret that is in that.
+// watchesWithSecret is watches.yaml with a chart that has an additional manifest, and whose pods have
+// variables from the Secret in that.
 func watchesWithSecret(t *testing.T, manifest string) string {
 	t.Helper()
 	watches := watchesWithMore(t, manifest)
@@ -67,7 +68,8 @@ func watchesWithSecret(t *testing.T, manifest string) string {
 	return watches
 }
 
-// accountForSecrets is one with the rights, and within the bounds, that make manifests makes of a watches.yaml in which Welcomes may have Secrets.
+// accountForSecrets is an account with the rights and policies that make manifests writes for a watches.yaml
+// in which Welcomes may have Secrets.
 func (s *scene) accountForSecrets() string {
 	s.Helper()
 	dir := s.TempDir()
@@ -103,7 +105,7 @@ func (s *scene) accountForSecrets() string {
 	return name
 }
 
-// secret is what a Secret of the test's namespace says.
+// secret is the content of a Secret in the namespace of the test.
 func (s *scene) secret(name string) map[string]string {
 	s.Helper()
 	secret := &corev1.Secret{}
@@ -124,7 +126,7 @@ func (s *scene) recordSecrets(name string) []corev1.Secret {
 	return list.Items
 }
 
-// hasRecordSecrets is nil if hello has so many records in Secrets, and none in a ConfigMap.
+// hasRecordSecrets is nil if hello has that many records in Secrets, and none in a ConfigMap.
 func (s *scene) hasRecordSecrets(count int) error {
 	s.Helper()
 	if records := s.recordSecrets("hello"); len(records) != count {
@@ -133,7 +135,8 @@ func (s *scene) hasRecordSecrets(count int) error {
 	return s.hasRecords("hello", 0)
 }
 
-// helmLists is nil if helm ls and helm history, with that driver, say that hello is deployed, in so many revisions; 0 if there is none.
+// helmLists is nil if helm ls and helm history, with that driver, list hello as deployed with that many
+// revisions; 0 means not at all.
 func (s *scene) helmLists(driver string, revisions int) error {
 	s.Helper()
 	config := s.helm(driver)
@@ -156,8 +159,8 @@ func (s *scene) helmLists(driver string, revisions int) error {
 	return nil
 }
 
-// keepsToItself fails if a value, or a plain digest of it, stands in what people can read who may not read Secrets: everything else in the namespace,
-// events, and the log of the operator.
+// keepsToItself fails if a value, or a plain digest of it, can be read by people who may not read Secrets: in
+// anything else in the namespace, in events, or in the log of the operator.
 func (s *scene) keepsToItself(operator *process, values ...string) {
 	s.Helper()
 	readable := map[string]string{"the log": operator.LastLines(1 << 30)}
@@ -548,7 +551,8 @@ func TestRecordsMoveIntoSecrets(t *testing.T) {
 	s.must(s.hasRecordSecrets(0))
 }
 
-// childVersions are the objects of hello, as they are stored.
+// childVersions identify the objects of hello, to compare them later: by their UIDs and, for the Service, by
+// its version.
 func (s *scene) childVersions() string {
 	s.Helper()
 	var all []string
@@ -643,7 +647,8 @@ func TestErrorsQuoteNoSecret(t *testing.T) {
 	}
 }
 
-// isNotTold fails if a word stands in what is told of Welcomes: their statuses, events, and the log of the operator.
+// isNotTold fails if a word is in what people read about Welcomes: statuses, events, and the log of the
+// operator.
 func (s *scene) isNotTold(operator *process, words ...string) {
 	s.Helper()
 	told := operator.LastLines(1 << 30)
@@ -709,7 +714,7 @@ spec: {`+container+`}
 	s.isNotTold(operator, value)
 }
 
-// account is one that may do everything, the same for all of a test.
+// account is an account with all rights, the same for all of a test.
 func (s *scene) account() string {
 	s.Helper()
 	if err := env.Client.Get(ctx, client.ObjectKey{Namespace: operatorNamespace, Name: s.namespace}, &corev1.ServiceAccount{}); err == nil {

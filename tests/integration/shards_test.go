@@ -19,12 +19,13 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// shardLabel is by which config/shards divides.
+// shardLabel is the label by which config/shards divides custom resources.
 const shardLabel = kit.Group + "/shard"
 
 func ofShard(name string) kit.Edit { return kit.Label(shardLabel, name) }
 
-// shards are the operators of config/shards, with its arguments and its watches, but for where the lease lies and which namespace they watch.
+// shards are the operators of config/shards, with their arguments and watches, except for the namespaces of
+// the lease and of the custom resources.
 func (s *scene) shards() map[string]installation {
 	s.Helper()
 	built, err := s.kubectl("", "kustomize", kit.File("config/shards"))
@@ -86,7 +87,7 @@ func (s *scene) read(file string) string {
 	return string(text)
 }
 
-// servedBy waits until an installation has claimed a Welcome, and says that it is as it is now.
+// servedBy waits until an installation has claimed a Welcome, and its status is about the current spec.
 func (s *scene) servedBy(by installation, name string) {
 	s.Helper()
 	s.afterTakeover(name+" is served by "+by.name, func() error {
@@ -94,7 +95,7 @@ func (s *scene) servedBy(by installation, name string) {
 	})
 }
 
-// childrenWrites are what was written since then but to Welcomes.
+// childrenWrites are the writes since then, except those to Welcomes.
 func (s *scene) childrenWrites(since recording, operators ...*process) controlplane.Requests {
 	s.Helper()
 	var written controlplane.Requests

@@ -36,8 +36,9 @@ func TestStoppedWhileInstalling(t *testing.T) {
 	s.awaitDeployed("hello")
 }
 
-// interrupted leaves a Welcome as if its operator had been killed in an upgrade when all objects were applied, a NetworkPolicy
-// that was not there before among them, and the records and the status not yet brought to their end. It returns the Deployment before that.
+// interrupted leaves a Welcome as if its operator had been killed in an upgrade after all objects were
+// applied, among them a new NetworkPolicy, and before records and status were written. It returns the
+// Deployment of before.
 func (s *scene) interrupted(only settings) *appsv1.Deployment {
 	s.Helper()
 	first := s.ownOperator(only)

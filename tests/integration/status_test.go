@@ -60,7 +60,7 @@ func TestReadyIsNeverEarly(t *testing.T) {
 	t.Logf("%d edits: Ready was never True before the pods were ready", edits)
 }
 
-// readyClaims are the generations that a Welcome said to be ready.
+// readyClaims are the generations for which a Welcome has said that it is Ready.
 type readyClaims struct {
 	mu      sync.Mutex
 	allowed int64 // the newest generation that has ready pods
@@ -359,20 +359,20 @@ func TestCrashLoop(t *testing.T) {
 	s.bringUp("hello")
 }
 
-// awaitReady waits until a Welcome as it is now is ready.
+// awaitReady waits until a Welcome is Ready with its current spec.
 func (s *scene) awaitReady(name string) {
 	s.Helper()
 	s.await(name+" is ready", func() error { return kit.Ready(s.welcome(name)) })
 }
 
-// bringUp has all pods of a Welcome run, and waits until it is ready.
+// bringUp makes all pods of a Welcome run, and waits until it is Ready.
 func (s *scene) bringUp(name string) {
 	s.Helper()
 	s.runsAll(name)
 	s.awaitReady(name)
 }
 
-// awaitReason waits until Ready is False for a reason, and says all parts.
+// awaitReason waits until Ready is False with a reason, and with all parts in its message.
 func (s *scene) awaitReason(name, reason string, parts ...string) {
 	s.Helper()
 	s.await(fmt.Sprintf("%s is not ready: %s %q", name, reason, parts), func() error {
@@ -414,7 +414,8 @@ func (s *scene) noServices() (remove func()) {
 	return s.none(corev1.ResourceServices, &corev1.Service{ObjectMeta: objectMeta(s.namespace, "probe"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}})
 }
 
-// none makes a quota that allows none of the kind of probe. Nobody counts for it here, so it comes with its status.
+// none creates a quota that allows no object of the kind of probe. No controller counts for it here, so it
+// comes with its status.
 func (s *scene) none(kind corev1.ResourceName, probe client.Object) (remove func()) {
 	s.Helper()
 	none := corev1.ResourceList{kind: resource.MustParse("0")}
@@ -426,7 +427,7 @@ func (s *scene) none(kind corev1.ResourceName, probe client.Object) (remove func
 	return func() { s.must(env.Client.Delete(ctx, quota)) }
 }
 
-// noRightOnNetworkPolicies takes it away from the operator.
+// noRightOnNetworkPolicies removes the operator's right on NetworkPolicies.
 func (s *scene) noRightOnNetworkPolicies() (restore func()) {
 	s.Helper()
 	role := &rbacv1.ClusterRole{}
@@ -450,7 +451,7 @@ func (s *scene) noRightOnNetworkPolicies() (restore func()) {
 	return restore
 }
 
-// noDeployments makes a policy that refuses every Deployment in the namespace.
+// noDeployments creates a policy that refuses every Deployment in the namespace.
 func (s *scene) noDeployments() (remove func()) {
 	s.Helper()
 	return s.refuse(admissionregistrationv1.Create, "apps", "deployments", "no Deployments today", func() error {
@@ -458,7 +459,7 @@ func (s *scene) noDeployments() (remove func()) {
 	})
 }
 
-// noIngresses makes a policy that refuses every Ingress in the namespace.
+// noIngresses creates a policy that refuses every Ingress in the namespace.
 func (s *scene) noIngresses() (lift func()) {
 	s.Helper()
 	return s.refuse(admissionregistrationv1.Create, "networking.k8s.io", "ingresses", "no ways in today", func() error {
@@ -468,7 +469,7 @@ func (s *scene) noIngresses() (lift func()) {
 	})
 }
 
-// refused returns nil if the API server would not let object be made.
+// refused is nil if the API server refuses to create object.
 func refused(object client.Object) error {
 	err := env.Client.Create(ctx, object, client.DryRunAll)
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
@@ -477,7 +478,8 @@ func refused(object client.Object) error {
 	return errors.Join(errors.New("it is not refused"), err)
 }
 
-// crashingPod makes a pod of the Welcome hello as a kubelet would show one whose container keeps ending.
+// crashingPod creates a pod of the Welcome hello with the status that a kubelet writes when a container keeps
+// crashing.
 func (s *scene) crashingPod(name string) {
 	s.Helper()
 	deployment := &appsv1.Deployment{}

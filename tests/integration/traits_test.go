@@ -67,7 +67,7 @@ func TestCharts(t *testing.T) {
 	t.Log("\n" + strings.Join(rows, "\n"))
 }
 
-// records are the release records, oldest first, whether they are ConfigMaps or Secrets.
+// records are the release records, ConfigMaps or Secrets, oldest first.
 func (c *triedChart) records() []corev1.ConfigMap {
 	c.Helper()
 	records := c.scene.records(tried)
@@ -79,7 +79,7 @@ func (c *triedChart) records() []corev1.ConfigMap {
 
 func chartKind(i int) string { return fmt.Sprintf("Trait%c%c", 'a'+i/26, 'a'+i%26) }
 
-// triedChart is a chart behind a kind, and a custom resource in a namespace.
+// triedChart is a chart that is served as a kind, and a custom resource of that.
 type triedChart struct {
 	*scene
 	kind     string
@@ -89,7 +89,7 @@ type triedChart struct {
 
 const tried = "it"
 
-// try returns what it took.
+// try tries the chart, and returns what that took.
 func (c *triedChart) try() string {
 	c.Helper()
 	took := func(what func()) string {
@@ -124,7 +124,7 @@ func kindsOf(objects []*unstructured.Unstructured) []string {
 	return kinds
 }
 
-// awaitApplied waits until the spec as it is now is applied, and nothing stands in the way.
+// awaitApplied waits until the current spec is applied, and nothing is in the way.
 func (c *triedChart) awaitApplied() {
 	c.Helper()
 	c.await("the release is applied", func() error {
@@ -141,7 +141,7 @@ func (c *triedChart) awaitApplied() {
 	})
 }
 
-// objects of the release, as they are.
+// objects are the live objects of the release.
 func (c *triedChart) objects() []*unstructured.Unstructured {
 	c.Helper()
 	text, _, _ := unstructured.NestedString(c.of(c.kind, tried).Object, "status", "release", "children")
@@ -156,7 +156,7 @@ func (c *triedChart) objects() []*unstructured.Unstructured {
 	return objects
 }
 
-// idle returns how many requests three reconciles cost that have nothing to do.
+// idle returns the number of requests of three idle reconciles.
 func (c *triedChart) idle() int {
 	c.Helper()
 	before, revisions, reconciles := c.record(), len(c.records()), c.operator.reconciles(c.T)
@@ -180,7 +180,7 @@ func (c *triedChart) idle() int {
 	return count
 }
 
-// drift deletes each object, and changes it, and waits until it is as it was.
+// drift deletes each object, and changes it, and each time waits until it is back as it was.
 func (c *triedChart) drift(objects []*unstructured.Unstructured) {
 	c.Helper()
 	for _, object := range objects {
@@ -206,7 +206,7 @@ func (c *triedChart) drift(objects []*unstructured.Unstructured) {
 	c.awaitApplied()
 }
 
-// release takes off the finalizers of the API server's own controllers, none of which runs here.
+// release removes the finalizers of Kubernetes' own controllers, none of which runs here.
 func (c *triedChart) release(object *unstructured.Unstructured) {
 	c.Helper()
 	if len(object.GetFinalizers()) > 0 {
@@ -218,7 +218,7 @@ func describeObject(object *unstructured.Unstructured) string {
 	return object.GetKind() + " " + object.GetName()
 }
 
-// upgradeOfChanged edits the custom resource after its objects were changed, while the operator looked away.
+// upgradeOfChanged edits the custom resource after its objects were changed while it was paused.
 func (c *triedChart) upgradeOfChanged() {
 	c.Helper()
 	c.editOf(c.kind, tried, kit.Pause(true))
@@ -256,7 +256,8 @@ func (c *triedChart) upgradeOfChanged() {
 	})
 }
 
-// discard takes away what is left of a chart that failed: tries of it would count as requests of the next.
+// discard deletes what is left of a chart that failed: attempts for it would count as requests of the next
+// one.
 func (c *triedChart) discard() {
 	object := c.of(c.kind, tried)
 	err := env.Client.Delete(ctx, object)
@@ -266,7 +267,7 @@ func (c *triedChart) discard() {
 	c.must(client.IgnoreNotFound(err))
 }
 
-// deletion deletes the custom resource, and waits until nothing is left but what the chart keeps.
+// deletion deletes the custom resource, and waits until only what the chart keeps is left.
 func (c *triedChart) deletion(objects []*unstructured.Unstructured) {
 	c.Helper()
 	object := c.of(c.kind, tried)

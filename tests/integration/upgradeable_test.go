@@ -17,7 +17,8 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// inPod is a program that runs another one with the file that tells a pod's namespace, and else as it is. What is mounted, only that one sees.
+// inPod is a program that runs another one with the file that tells a pod its namespace. Only that program
+// sees the file, by a mount of its own.
 func inPod(t *testing.T, namespace string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "in-pod")

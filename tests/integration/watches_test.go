@@ -27,7 +27,7 @@ func watchesWith(settings string) string {
 ` + settings
 }
 
-// untouched fails if an operator wrote to the custom resource.
+// untouched fails if an operator has written to the custom resource.
 func (s *scene) untouched(name string) {
 	s.Helper()
 	got := s.welcome(name)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A link to nowhere in a chart is no reason to try no chart at all.
+// A dangling link in one chart must not keep the others from being tried.
 func TestEntryOfBrokenLinks(t *testing.T) {
 	dir := t.TempDir()
 	for link, to := range map[string]string{"a.yaml": "nowhere", "b": "."} {

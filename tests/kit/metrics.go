@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// scraper trusts any certificate: the operator signs its own.
+// scraper trusts any certificate: the operator's is self-signed.
 var scraper = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 
 // Scrape reads the metrics at url with a token, or without one.
@@ -17,7 +17,7 @@ func Scrape(ctx context.Context, url, token string) (status int, metrics string,
 	return get(ctx, scraper, url, token)
 }
 
-// Metric is the sum of a metric over the sets of labels that match a regular expression.
+// Metric is the sum of a metric over the label sets that match a regular expression.
 func Metric(metrics, name, labels string) float64 {
 	var sum float64
 	for _, match := range regexp.MustCompile(`(?m)^`+name+`(?:\{([^}]*)\})? (\S+)$`).FindAllStringSubmatch(metrics, -1) {

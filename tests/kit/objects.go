@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Object is an empty one of any kind.
+// Object is an empty object of any kind.
 func Object(apiVersion, kind string) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
 	object.SetAPIVersion(apiVersion)
@@ -22,7 +22,7 @@ func Object(apiVersion, kind string) *unstructured.Unstructured {
 	return object
 }
 
-// List is an empty one for objects of any kind.
+// List is an empty list of objects of any kind.
 func List(apiVersion, kind string) *unstructured.UnstructuredList {
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion(apiVersion)
@@ -47,7 +47,7 @@ func Objects(manifest []byte) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// Read reads a YAML file into its type, which must have all fields of the file.
+// Read reads a YAML file into a type, which must have all fields of the file.
 func Read[T any](file string) (T, error) {
 	var content T
 	text, err := os.ReadFile(file)
@@ -62,7 +62,7 @@ func Read[T any](file string) (T, error) {
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
 
-// NameOf makes part of an object's name from the name of a test.
+// NameOf makes a part of an object's name from the name of a test.
 func NameOf(test string) string {
 	return notInNames.ReplaceAllString(strings.ToLower(strings.TrimPrefix(test, "Test")), "-")
 }

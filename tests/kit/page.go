@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-// visitor comes each time anew: with a kept connection it would see no other pod than its first.
+// visitor opens a new connection for each page: on a kept one it would see only its first pod.
 var visitor = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
-// Page is nil if the page at url comes within 10 seconds, which a node takes that starts pods, and has a text.
+// Page is nil if the page at url comes within 10 seconds, which a node may take that is starting pods, and
+// has a text.
 func Page(ctx context.Context, url, text string) error {
 	status, page, err := get(ctx, visitor, url, "")
 	if err == nil && (status != http.StatusOK || !strings.Contains(page, text)) {

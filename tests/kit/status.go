@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Condition is what an object says of itself.
+// Condition is a condition in the status of an object.
 func Condition(object *unstructured.Unstructured, kind string) (metav1.Condition, error) {
 	var parts struct {
 		Status struct {
@@ -25,7 +25,7 @@ func Condition(object *unstructured.Unstructured, kind string) (metav1.Condition
 	return metav1.Condition{}, fmt.Errorf("%s has no condition %s in %v", object.GetName(), kind, parts.Status.Conditions)
 }
 
-// Ready is nil if a Welcome says that it is ready as it is now.
+// Ready is nil if a Welcome is Ready with its current spec.
 func Ready(welcome *unstructured.Unstructured) error {
 	ready, err := Condition(welcome, "Ready")
 	if err == nil && (ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != welcome.GetGeneration()) {
@@ -34,7 +34,7 @@ func Ready(welcome *unstructured.Unstructured) error {
 	return err
 }
 
-// Seen is nil if the status of a Welcome is about its spec as it is now.
+// Seen is nil if the status of a Welcome is about its current spec.
 func Seen(welcome *unstructured.Unstructured) error {
 	if seen, _, _ := unstructured.NestedInt64(welcome.Object, "status", "observedGeneration"); seen != welcome.GetGeneration() {
 		return fmt.Errorf("it has observed generation %d of %d", seen, welcome.GetGeneration())

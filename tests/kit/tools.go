@@ -14,7 +14,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
 
-// Root is the checkout that the working directory is in.
+// Root is the root of the checkout that has the working directory.
 var Root = sync.OnceValue(func() string {
 	dir, err := os.Getwd()
 	for ; err == nil; dir = filepath.Dir(dir) {
@@ -27,15 +27,15 @@ var Root = sync.OnceValue(func() string {
 	panic(errors.Join(errors.New("this is not in a checkout of welcome-operator"), err))
 })
 
-// File is one of the checkout.
+// File is the path of a file in the checkout.
 func File(path ...string) string { return filepath.Join(append([]string{Root()}, path...)...) }
 
-// Tool is a command of bin/.
+// Tool is the path of a command in bin/.
 func Tool(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, File("bin", name), args...)
 }
 
-// Output runs a command to its end and returns what it printed, warnings excluded. An error has all of it.
+// Output runs a command to its end and returns its standard output. An error has all of its output.
 func Output(cmd *exec.Cmd) (string, error) {
 	var warnings strings.Builder
 	cmd.Stderr = &warnings
@@ -56,11 +56,12 @@ func Build(program, pkg string) error {
 	return err
 }
 
-// given are the addresses that FreeAddress has returned. Perhaps nobody listens there yet.
+// given has the addresses that FreeAddress has returned, because nobody may listen there yet.
 var given sync.Map
 
-// FreeAddress is one of this machine on which nobody listens, another one each time. Each process has them on an IP of its own (all of 127.0.0.0/8 is this
-// machine): else another one could take the port before who is to listen there.
+// FreeAddress is an address of this machine on which nobody listens, a new one each time. Each process uses
+// an IP of its own, of 127.0.0.0/8: otherwise another process could take the port before the program that is
+// to listen there.
 func FreeAddress() (string, error) {
 	pid := os.Getpid() // less than 1<<22
 	host := fmt.Sprintf("127.%d.%d.%d", 64+pid>>16, pid>>8&255, pid&255)

@@ -1,4 +1,4 @@
-// Package kit is what the tests of several rungs need: Welcomes, what they say of themselves, their pages, the operator's
+// Package kit is what the tests of several rungs need: Welcomes, their statuses and pages, the operator's
 // metrics, and the tools of the repository. A control plane to run operators on is in tests/controlplane.
 package kit
 
@@ -10,20 +10,20 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// What the API is called.
+// Names of the API.
 const (
 	Group = "webapp.demo.welcome.domain"
 	CRD   = "welcomes." + Group
-	// ManagedBy is the label of all that the operator makes.
+	// ManagedBy is the label of all objects that the operator makes.
 	ManagedBy = Group + "/managed-by"
-	// Lease is what the operators elect their leader with.
+	// Lease is the lease by which the operator's replicas elect a leader.
 	Lease = "welcome-operator." + Group
 )
 
-// Edit is a change of a Welcome, before it is created or later.
+// Edit changes a Welcome, before it is created or later.
 type Edit func(*unstructured.Unstructured)
 
-// Welcome builds one: a test shows only what matters to it.
+// Welcome builds a Welcome, so that a test shows only what matters to it.
 func Welcome(namespace, name string, edits ...Edit) *unstructured.Unstructured {
 	welcome := Object(Group+"/v1", "Welcome")
 	welcome.SetNamespace(namespace)
@@ -37,7 +37,7 @@ func Welcome(namespace, name string, edits ...Edit) *unstructured.Unstructured {
 // Greet sets whom the page greets.
 func Greet(name string) Edit { return Set("name", name) }
 
-// Greeting is whom the pods of a Deployment greet.
+// Greeting is the name that the pods of a Deployment greet.
 func Greeting(deployment *appsv1.Deployment) string {
 	for _, variable := range deployment.Spec.Template.Spec.Containers[0].Env {
 		if variable.Name == "NAME" {
@@ -55,7 +55,7 @@ func Set(path string, value any) Edit {
 // Annotate sets an annotation.
 func Annotate(key, value string) Edit { return set(value, "metadata", "annotations", key) }
 
-// Pause has the operator leave a Welcome alone, or no longer.
+// Pause makes the operator leave a Welcome alone, or ends that.
 func Pause(paused bool) Edit { return Annotate(Group+"/paused", fmt.Sprint(paused)) }
 
 // Label sets a label.
@@ -72,5 +72,5 @@ func set(value any, fields ...string) Edit {
 	}
 }
 
-// Welcomes is an empty list, to be read.
+// Welcomes is an empty list of Welcomes.
 func Welcomes() *unstructured.UnstructuredList { return List(Group+"/v1", "Welcome") }

@@ -75,8 +75,8 @@ func run(args []string) error {
 	return errors.Join(err, o.note())
 }
 
-// goTest runs go test with each of the lists of arguments, all at the same time, and writes what it says line by line. What no part can
-// tell alone, they can put together: they are told how many they are, and have a directory in common.
+// goTest runs go test with each list of arguments, all at the same time, and writes their events line by
+// line. For checks that need the results of all parts, the parts know their number, and share a directory.
 func goTest(parts [][]string, lines io.Writer) error {
 	dir, err := os.MkdirTemp("", "rung-")
 	if err != nil {

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// outcome is what a rung came to.
+// outcome is the result of a rung.
 type outcome struct {
 	Rung    string
 	Seconds int
-	// Passed counts tests, without those that only hold others.
+	// Passed counts tests, without those that have subtests.
 	Passed          int
 	Failed, Skipped []string
 	Proved          string
 }
 
-// notes is where outcomes are kept for the table.
+// notes is the directory in which outcomes are kept for the table.
 const notes = "dist/rungs"
 
 func (o outcome) note() error {
@@ -35,7 +35,7 @@ func (o outcome) note() error {
 	return os.WriteFile(filepath.Join(notes, o.Rung+".json"), text, 0o644)
 }
 
-// result is what it proved, or what it did not.
+// result is what the rung proved, or how it failed.
 func (o outcome) result() string {
 	if len(o.Failed) > 0 {
 		return "FAILED: " + strings.Join(o.Failed, ", ")
@@ -53,7 +53,7 @@ func (o outcome) String() string {
 	return fmt.Sprintf("%s, %s: %d tests passed, %d failed, %s; %s", o.Rung, o.took(), o.Passed, len(o.Failed), skipped, o.result())
 }
 
-// table prints what is noted of rungs.
+// table prints the noted outcomes of rungs.
 func table(out io.Writer, rungs []string) error {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "rung\tseconds\tpassed\tfailed\tskipped\twhat it proved")

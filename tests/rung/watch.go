@@ -11,27 +11,27 @@ import (
 	"strings"
 )
 
-// watcher follows the events of `go test -json`, and prints what people want to see of them.
+// watcher follows the events of `go test -json`, and prints what people need to see.
 type watcher struct {
 	out io.Writer
-	// verbose shows what all tests print, not only those that fail.
+	// verbose prints the output of all tests, not only of failed ones.
 	verbose bool
 
-	// passed counts the tests that hold no others.
+	// passed counts the tests without subtests.
 	passed          int
 	failed, skipped []test
-	// took has how many seconds each took that has ended.
+	// took has the seconds that each ended test took.
 	took map[test]float64
 	// proofs are what tests logged after "proved: ".
 	proofs []string
-	// running has what those printed that have not ended, parents those that hold others.
+	// running has the output of tests that have not ended; parents has the tests with subtests.
 	running map[test]*strings.Builder
 	parents map[test]bool
-	// said has what the failed ones printed.
+	// said has the output of failed tests.
 	said map[test]string
 }
 
-// test is one of a package, or the package itself.
+// test is a test of a package, or the package itself.
 type test struct{ Package, Test string }
 
 func (t test) String() string {
@@ -125,7 +125,7 @@ func (w *watcher) end(ended test, show bool) {
 	delete(w.running, ended)
 }
 
-// failures are what failed: not also what holds it, which fails with it.
+// failures are the failed tests, without those that failed only because a subtest did.
 func (w *watcher) failures() []test {
 	return slices.DeleteFunc(slices.Clone(w.failed), func(one test) bool {
 		return slices.ContainsFunc(w.failed, func(other test) bool {
@@ -134,7 +134,8 @@ func (w *watcher) failures() []test {
 	})
 }
 
-// again prints once more what the failures printed first and last, where it can be seen: at the end, which is all that some keep of a long log.
+// again prints the beginning and end of the failures' output once more at the end of the log: some viewers
+// keep only that.
 func (w *watcher) again() {
 	const first, last, width = 30, 10, 400
 	for _, failed := range w.failures() {
@@ -151,7 +152,7 @@ func (w *watcher) again() {
 	}
 }
 
-// slowest are the tests that took longest, each with its seconds, without what is in them.
+// slowest are the top-level tests that took longest, with their seconds.
 func (w *watcher) slowest() []string {
 	const most = 12
 	all := slices.DeleteFunc(slices.Collect(maps.Keys(w.took)), func(t test) bool { return t.Test == "" || strings.Contains(t.Test, "/") })

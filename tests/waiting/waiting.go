@@ -1,4 +1,4 @@
-// Package waiting waits, and tells people what is awaited when that takes long.
+// Package waiting waits for something, and reports what for if that takes long.
 package waiting
 
 import (
@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// long is after how much time people are told what is awaited, and how often from then on.
+// long is when a wait is first reported, and how often from then on.
 const long = 10 * time.Second
 
-// Logf tells people something; (*testing.T).Logf is one.
+// Logf reports to people; (*testing.T).Logf is one.
 type Logf func(format string, args ...any)
 
-// Stderr is for what is awaited outside of tests.
+// Stderr is the Logf for waits outside of tests.
 func Stderr(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
-// For asks check every pause, until it returns nil or limit is over: then its last error comes back.
+// For calls check every pause until it returns nil. When limit is over, it returns check's last error.
 func For(ctx context.Context, logf Logf, what string, limit, pause time.Duration, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -38,7 +38,7 @@ func For(ctx context.Context, logf Logf, what string, limit, pause time.Duration
 		if err == nil {
 			return nil
 		}
-		if last.Load() == nil || ctx.Err() == nil { // else it says no more than that the time is over
+		if last.Load() == nil || ctx.Err() == nil { // otherwise err only says that the time is over
 			last.Store(&err)
 		}
 		select {
@@ -49,7 +49,7 @@ func For(ctx context.Context, logf Logf, what string, limit, pause time.Duration
 	}
 }
 
-// While is for what waits by itself: it tells people what is awaited, until stop is called.
+// While reports a wait that the caller does itself, until stop is called.
 func While(logf Logf, what string) (stop func()) {
 	return every(long, func(waited time.Duration) { logf("still waiting: %s (%s)", what, waited) })
 }
@@ -69,6 +69,6 @@ func every(interval time.Duration, tell func(waited time.Duration)) (stop func()
 			}
 		}
 	}()
-	// Nobody may write to the log of a test that is over.
+	// A test that has ended must not be logged to.
 	return func() { close(stopping); <-stopped }
 }
