@@ -557,6 +557,7 @@ func TestInferenceOfWhatIsMounted(t *testing.T) {
 	for volume, want := range map[string]string{
 		"{name: data, persistentVolumeClaim: {claimName: x}}": "", "{name: x, emptyDir: {}}": "", "{name: data, secret: {secretName: x}}": "",
 		"{name: data, configMap: {name: x}}": "reaches a configuration file", "{name: data, projected: {sources: [{configMap: {name: x}}]}}": "reaches a configuration file",
+		"{name: data, configMapRef: x}": "reaches a configuration file", // as a custom resource may have it
 	} {
 		_, left := infer(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "text: a\n",
 			"templates/x.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {TEXT: {{ .Values.text | quote }}}}\n---\n" +

@@ -66,11 +66,9 @@ func usesOf(objects []rendered) uses {
 	for _, r := range objects {
 		for _, l := range r.leaves {
 			if slices.Contains(l.path, "volumes") {
-				kind := "Secret"
-				if slices.Contains(l.path, "configMap") {
-					kind = "ConfigMap"
+				for _, kind := range mountedKinds(l.path) {
+					used.mounted[kind+" "+l.text] = true
 				}
-				used.mounted[kind+" "+l.text] = true
 			}
 			if slices.Contains(l.path, "command") || slices.Contains(l.path, "args") {
 				for _, name := range groups(variable, l.text) {
@@ -96,6 +94,20 @@ func usesOf(objects []rendered) uses {
 		})
 	}
 	return used
+}
+
+// mountedKinds are the kinds of which a text at a path below volumes may name an object. A custom resource may
+// have its own way to name one.
+func mountedKinds(path []string) []string {
+	switch last := len(path) - 1; {
+	case slices.Contains(path, "configMap"):
+		return []string{"ConfigMap"}
+	case slices.Contains(path, "secret"):
+		return []string{"Secret"}
+	case slices.Contains(path, "persistentVolumeClaim"), path[last] == "name" && slices.Equal(path[max(last-2, 0):last], []string{"volumes", "[]"}):
+		return nil
+	}
+	return []string{"ConfigMap", "Secret"}
 }
 
 // eachVariable visits the variables of the environment of all containers.
