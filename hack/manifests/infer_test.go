@@ -521,6 +521,25 @@ func TestInferenceOfWhatATextTurnsOnForAnother(t *testing.T) {
 	}
 }
 
+// Nor are a map, a list and a number that reach a command only so, be it by an option.
+func TestInferenceOfWhatIsTurnedOnForWhatIsNoText(t *testing.T) {
+	for condition, fields := range map[string][]string{
+		"false": {"labels", "number", "ranges"}, `and .Values.one (not .Values.two)`: nil, `and (eq .Values.mode "debug") (not .Values.two)`: nil,
+	} {
+		schema, left := infer(t, map[string]string{
+			"Chart.yaml":  "{apiVersion: v2, name: x, version: 0.1.0}",
+			"values.yaml": "mode: plain\none: false\ntwo: true\nlabels: {a: b}\nnumber: 80\nranges: [10.0.0.0/8]\n",
+			"templates/pod.yaml": `{apiVersion: v1, kind: Pod, metadata: {name: x, annotations: {all: {{ list .Values.mode .Values.one .Values.two | join " " | quote }}}},
+spec: {containers: [{name: x, image: x, args: ["run"{{ if ` + condition + ` }}{{ range $k, $v := .Values.labels }}, {{ $v | quote }}{{ end }}, "{{ .Values.number }}"{{ range .Values.ranges }}, {{ . | quote }}{{ end }}{{ end }}]}]}}`,
+			"templates/service.yaml": `{apiVersion: v1, kind: Service, metadata: {name: x, labels: {{ toJson .Values.labels }}}, spec: {ports: [{port: {{ .Values.number }}}], loadBalancerSourceRanges: {{ toJson .Values.ranges }}}}`,
+		})
+		got := slices.DeleteFunc(slices.Sorted(maps.Keys(schema.Properties)), func(name string) bool { return slices.Contains([]string{"mode", "one", "two"}, name) })
+		if !slices.Equal(got, fields) {
+			t.Errorf("if %s, the fields are %q, not %q: %v", condition, got, fields, left)
+		}
+	}
+}
+
 // So is the name of an object, which others can't have at the same time.
 func TestInferenceOfNames(t *testing.T) {
 	for what, field := range map[string]string{"the node": `hostPID: {{ has .Values.name (list "root") }}`, "a security context": `{{ if not (has .Values.name (list "root")) }}securityContext: {runAsNonRoot: true}{{ else }}securityContext: {}{{ end }}`} {
