@@ -26,7 +26,9 @@ func alternativesIn(sources []string) map[string][]any {
 	}
 	all := map[string][]any{}
 	for _, name := range slices.Sorted(maps.Keys(c.with)) {
-		for _, path := range c.standsFor(name, nil) {
+		known := map[string]bool{}
+		c.standsFor(name, known)
+		for path := range known { // in any order: each has texts of its own
 			for _, text := range c.with[name] {
 				if isTemplate := c.of[strconv.Quote(text)] != nil; !isTemplate && !slices.Contains(all[path], any(text)) {
 					all[path] = append(all[path], text)
@@ -82,16 +84,16 @@ func (c comparisons) named(file int, commands []*parse.CommandNode) (names, text
 	return names, texts
 }
 
-// standsFor are a name, and what that of a variable or a template is made of.
-func (c comparisons) standsFor(name string, known []string) []string {
-	if slices.Contains(known, name) {
-		return known
+// standsFor adds a name to those that are known, and everything that the variable or template of that name is made of. Templates may
+// include each other in circles.
+func (c comparisons) standsFor(name string, known map[string]bool) {
+	if known[name] {
+		return
 	}
-	known = append(known, name)
+	known[name] = true
 	for _, other := range c.of[name] {
-		known = c.standsFor(other, known)
+		c.standsFor(other, known)
 	}
-	return known
 }
 
 // nameOf is that by which a node in a file asks for a value, a variable or a template, empty if it does for none.
@@ -107,8 +109,8 @@ func nameOf(node parse.Node, file int) string {
 			return fmt.Sprint(node.Ident[0], " ", file)
 		}
 		parts = node.Ident[1:]
-	case *parse.StringNode: // include "NAME"
-		return node.Quoted
+	case *parse.StringNode: // include "NAME", or with backquotes
+		return strconv.Quote(node.Text)
 	}
 	return strings.Join(parts[slices.Index(parts, "Values")+1:], ".")
 }

@@ -434,6 +434,10 @@ func (i *inference) unknown(path []string, kind string) *apiextensionsv1.JSONSch
 	}
 	if o.accepted && !o.whole && o.reached == "" && !i.isAllowed(path) {
 		if word := i.try(path, markText); kind == "" && len(word.places) > 0 && !slices.ContainsFunc(word.renderings, rendering.breaks) {
+			if number := i.tryNumber(path); number.reached != "" { // by a way that no word takes: it is reckoned with, say
+				i.leave(path, "reaches "+number.reached, true)
+				return nil
+			}
 			schema.XIntOrString = true
 			judged := i.text(path, path, func(text string) any { return text }, schema)
 			if judged != nil {

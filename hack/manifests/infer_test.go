@@ -540,6 +540,36 @@ spec: {containers: [{name: x, image: x, args: ["run"{{ if ` + condition + ` }}{{
 	}
 }
 
+// A value that is null and is written without quotes may be a word or a number: it is no field where one of the two reaches a command,
+// although the other does not.
+func TestInferenceOfAWordOrANumber(t *testing.T) {
+	for arg, want := range map[string]string{
+		"run": "", "{{ mul .Values.value 1024 }}": "reaches a command", `{{ if kindIs "float64" .Values.value }}{{ .Values.value }}{{ end }}`: "reaches a command",
+		`{{ if kindIs "string" .Values.value }}{{ .Values.value }}{{ end }}`: "reaches a command",
+	} {
+		_, left := infer(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "value: null\n",
+			"templates/pod.yaml": "apiVersion: v1\nkind: Pod\nmetadata:\n  name: x\n  annotations:\n    value: {{ .Values.value }}\nspec: {containers: [{name: x, image: x, args: ['" + arg + "']}]}\n"})
+		if left["value"] != want {
+			t.Errorf("with the argument %s, it is left out for %q, not %q", arg, left["value"], want)
+		}
+	}
+}
+
+// Even of very many templates that include each other in circles, it is known in no time what compares which value.
+func TestAlternativesOfManyTemplates(t *testing.T) {
+	var source strings.Builder
+	for n := range 1000 {
+		fmt.Fprintf(&source, `{{ define "%d" }}{{ include "%d" . }}{{ include "%d" . }}{{ .Values.value }}{{ if eq (include "%d" .) "text" }}{{ end }}{{ end }}`, n, (n+1)%1000, n*7%1000, n)
+	}
+	begin := processorTime()
+	if got := alternativesIn([]string{source.String()})["value"]; !slices.Equal(got, []any{"text"}) {
+		t.Errorf("the value is compared with %v", got)
+	}
+	if took := processorTime() - begin; took > 5*time.Second {
+		t.Errorf("it took %s", took)
+	}
+}
+
 // So is the name of an object, which others can't have at the same time.
 func TestInferenceOfNames(t *testing.T) {
 	for what, field := range map[string]string{"the node": `hostPID: {{ has .Values.name (list "root") }}`, "a security context": `{{ if not (has .Values.name (list "root")) }}securityContext: {runAsNonRoot: true}{{ else }}securityContext: {}{{ end }}`} {
