@@ -239,6 +239,9 @@ func infer(t *testing.T, files map[string]string, allowed ...string) (*apiextens
 	schema := i.schema(nil, values)
 	left := map[string]string{}
 	for _, l := range i.left {
+		if left[l.path] != "" {
+			t.Errorf("%s is left out twice", l.path)
+		}
 		left[l.path] = l.why
 	}
 	return schema, left
@@ -540,17 +543,19 @@ spec: {containers: [{name: x, image: x, args: ["run"{{ if ` + condition + ` }}{{
 	}
 }
 
-// A value that is null and is written without quotes may be a word or a number: it is no field where one of the two reaches a command,
-// although the other does not.
+// A value that is null and is written without quotes may be a word or a number: it is no field where one of the two gets to where it
+// must not, although the other does not.
 func TestInferenceOfAWordOrANumber(t *testing.T) {
-	for arg, want := range map[string]string{
-		"run": "", "{{ mul .Values.value 1024 }}": "reaches a command", `{{ if kindIs "float64" .Values.value }}{{ .Values.value }}{{ end }}`: "reaches a command",
-		`{{ if kindIs "string" .Values.value }}{{ .Values.value }}{{ end }}`: "reaches a command",
+	for field, want := range map[string]string{
+		`args: [run]`: "", `args: ["{{ mul .Values.value 1024 }}"]`: "reaches a command",
+		`args: ["{{ if kindIs "float64" .Values.value }}{{ .Values.value }}{{ end }}"]`: "reaches a command",
+		`args: ["{{ if kindIs "string" .Values.value }}{{ .Values.value }}{{ end }}"]`:  "reaches a command",
+		`securityContext: {privileged: {{ eq (toString .Values.value) (toString 5) }}}`: "reaches a security context", // either
 	} {
 		_, left := infer(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "value: null\n",
-			"templates/pod.yaml": "apiVersion: v1\nkind: Pod\nmetadata:\n  name: x\n  annotations:\n    value: {{ .Values.value }}\nspec: {containers: [{name: x, image: x, args: ['" + arg + "']}]}\n"})
+			"templates/pod.yaml": "# {{ eq 1 5 }} {{ eq \"\" \"5\" }}\napiVersion: v1\nkind: Pod\nmetadata:\n  name: x\n  annotations:\n    value: {{ .Values.value }}\nspec: {containers: [{name: x, image: x, " + field + "}]}\n"})
 		if left["value"] != want {
-			t.Errorf("with the argument %s, it is left out for %q, not %q", arg, left["value"], want)
+			t.Errorf("with %s, it is left out for %q, not %q", field, left["value"], want)
 		}
 	}
 }

@@ -77,7 +77,9 @@ func (i *inference) allTogether(n int, settings *[]setting, values []any, schema
 func (i *inference) takeOut(schema *apiextensionsv1.JSONSchemaProps, s setting, reached string) {
 	before, _, _ := strings.Cut(dotted(s.path), "[]")
 	remove(schema, release.PathOf(before), true)
-	i.leave(s.path, "reaches "+reached, true)
+	if !slices.ContainsFunc(i.left, func(l leftOut) bool { return l.path == dotted(s.path) }) { // it may be both a text and a number
+		i.leave(s.path, "reaches "+reached, true)
+	}
 }
 
 // eachName leaves out those names of objects with which, if they are a text that templates compare something with, these do what authors must not have a say in. Not
