@@ -9,17 +9,19 @@ import (
 	"text/template/parse"
 )
 
-// comparing are the functions that compare a value with a text.
+// comparing are the functions of templates that compare a value with a text.
 var comparing = []string{"eq", "ne", "has", "hasPrefix", "hasSuffix", "contains"}
 
-// alternativesIn are the texts that templates compare values with, by the last parts of the paths of these: eq .Values.service.type "NodePort", or by a variable, or a template that writes the value.
+// alternativesIn returns the texts that templates compare values with, as in eq .Values.service.type "NodePort". The comparison may
+// also be with a variable that holds the value, or with a template that writes it. The key is the path as the template writes it,
+// which may be only the end of the whole one: within a "with", service.type is .type.
 func alternativesIn(sources []string) map[string][]any {
 	c := comparisons{map[string][]string{}, map[string][]string{}}
 	for n, source := range sources {
 		trees := map[string]*parse.Tree{}
 		tree := parse.New(fmt.Sprint(n))
 		tree.Mode = parse.SkipFuncCheck
-		_, _ = tree.Parse(source, "", "", trees) // what is no template as a whole may be a part of one
+		_, _ = tree.Parse(source, "", "", trees) // what can't be parsed alone may be a part of a template
 		for _, name := range slices.Sorted(maps.Keys(trees)) {
 			inspect(trees[name].Root, func(node parse.Node) { c.read(node, n, strconv.Quote(name)) })
 		}
@@ -39,13 +41,15 @@ func alternativesIn(sources []string) map[string][]any {
 	return all
 }
 
-// comparisons are what templates compare with what. A value is there by the last parts of its path, a variable by its name and that of its file, a template by its name in quotes.
+// comparisons say what templates compare. Their keys are names as nameOf returns them: of values, variables and templates.
 type comparisons struct {
-	// with are the texts that each is compared with, of is what variables and templates are made of.
-	with, of map[string][]string
+	// with has the texts that each name is compared with.
+	with map[string][]string
+	// of has the names that each variable or template is made of.
+	of map[string][]string
 }
 
-// read notes what a node in a template of a file makes and compares.
+// read notes what a node compares, which variables it sets, and what it writes into the template that it is in.
 func (c comparisons) read(node parse.Node, file int, template string) {
 	if action, ok := node.(*parse.ActionNode); ok && len(action.Pipe.Decl) == 0 {
 		written, _ := c.named(file, action.Pipe.Cmds)
@@ -69,7 +73,7 @@ func (c comparisons) read(node parse.Node, file int, template string) {
 	}
 }
 
-// named are the names and the texts in some commands.
+// named returns the names and the texts that some commands mention.
 func (c comparisons) named(file int, commands []*parse.CommandNode) (names, texts []string) {
 	for _, command := range commands {
 		inspect(command, func(node parse.Node) {
@@ -96,7 +100,9 @@ func (c comparisons) standsFor(name string, known map[string]bool) {
 	}
 }
 
-// nameOf is that by which a node in a file asks for a value, a variable or a template, empty if it does for none.
+// nameOf returns the name by which a node asks for something, and "" if it asks for nothing. That of a value is its path without .Values
+// and all that is before it. That of a variable has the number of its file, for other files have variables of the same name. A text
+// may be the name of a template, and is in quotes.
 func nameOf(node parse.Node, file int) string {
 	var parts []string
 	switch node := node.(type) {
@@ -115,7 +121,7 @@ func nameOf(node parse.Node, file int) string {
 	return strings.Join(parts[slices.Index(parts, "Values")+1:], ".")
 }
 
-// inspect visits a node and all that are in it.
+// inspect visits a node, and every node in it.
 func inspect(node parse.Node, visit func(parse.Node)) {
 	visit(node)
 	branch := func(b *parse.BranchNode) {

@@ -19,7 +19,8 @@ type inference struct {
 	// before is what each scenario is without a trial, and says then.
 	before []rendering
 	facts  []facts
-	// last is the path that was tried last, and tried what the scenarios became with each value there.
+	// last is the path that was tried last, and tried what the scenarios became with each value there. Both are only good for as long
+	// as alone stays as it is.
 	last  []string
 	tried map[string][]rendering
 	// together are those that were tried together last.
@@ -29,17 +30,18 @@ type inference struct {
 	docs          docs
 	allowed       []string
 	left          []leftOut
-	// texts, names of objects and numbers are those that are fields so far.
+	// texts, names and numbers are the fields found so far that are tried with several values. Names are texts that objects are called by.
 	texts, names, numbers []setting
-	// others are the numbers, lists and maps that are fields so far, which only have marks.
+	// others are the numbers, lists and maps among the fields found so far, of which each is only tried with its mark.
 	others []setting
-	// turns are what options and texts that templates compare may be, which are fields so far.
+	// turns are the values that authors may give to the fields found so far that decide what templates write: true and false to options,
+	// and to texts those that templates compare them with.
 	turns []turn
-	// alone is whether values are tried in scenarios of which no other has them, too.
+	// alone is set while a value is tried that was not seen in any other scenario: only then are those tried, too, that are partly.
 	alone bool
 }
 
-// turn is another value at a path.
+// turn is a value for a path, which may make templates write something else.
 type turn struct {
 	path  []string
 	value any
@@ -63,7 +65,8 @@ func newInference(t *trial, scenarios []scenario, allowed []string) *inference {
 	return i
 }
 
-// schema of a value, nil if authors can't set it. One that is not seen in any scenario is tried in those, too, that add little to others.
+// schema returns the schema of a value, or nil if authors can't set it. A value that no scenario shows is tried again in those that
+// are partly, too. Not every value is: that would take several times as long.
 func (i *inference) schema(path []string, value any) *apiextensionsv1.JSONSchemaProps {
 	before := len(i.left)
 	schema := i.schemaIn(path, value)
@@ -131,14 +134,14 @@ func (i *inference) leave(path []string, why string, powerful bool) {
 	i.left = append(i.left, leftOut{dotted(path), why, powerful})
 }
 
-// mark notes a field that is no text, with a mark as what its authors may write.
+// mark notes a field that is no text, and what it is tried with: something that has a mark in it.
 func (i *inference) mark(path []string, marked any) {
 	if !i.isAllowed(path) {
 		i.others = append(i.others, setting{path: path, at: path, of: func(any) any { return marked }})
 	}
 }
 
-// isAllowed is whether the entry lists a value, or one that it is a part of.
+// isAllowed is whether allow.values of the entry lists a value, or one that it is a part of.
 func (i *inference) isAllowed(path []string) bool {
 	return slices.ContainsFunc(i.allowed, func(allowed string) bool {
 		return strings.HasPrefix(dotted(path)+".", allowed+".") || strings.HasPrefix(dotted(path), allowed+"[]")
@@ -270,8 +273,8 @@ func (i *inference) tryNumber(path []string) outcome {
 	return i.try(path, float64(markNumber))
 }
 
-// mayBeText is whether a number may be a text as well, with which the chart can be rendered, and which reaches nothing more: values.schema.json says so, or it
-// says nothing, and all that the number gets to takes both.
+// mayBeText is whether a number may be a text as well. The chart has to be rendered with a text, which must reach nothing more. And
+// values.schema.json has to say so, or to say nothing where all that the number gets to takes both.
 func (i *inference) mayBeText(path []string, o outcome, said []string) bool {
 	says := slices.Contains(said, "string")
 	onlyNumber := func(p place) bool { return p.noText && !takesBoth(p) }

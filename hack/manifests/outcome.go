@@ -66,7 +66,8 @@ func (i *inference) turn(path []string, value any) outcome {
 	return o
 }
 
-// renderedWith is what the scenarios become with a value.
+// renderedWith returns what each scenario becomes with a value. It remembers that for the path that was asked for last, for most values
+// are asked for several times in a row.
 func (i *inference) renderedWith(path []string, value any) []rendering {
 	if !slices.Equal(path, i.last) {
 		i.last, i.tried = path, map[string][]rendering{}

@@ -154,8 +154,8 @@ func takesBoth(p place) bool {
 	return last(3) == "resources" && (last(2) == "limits" || last(2) == "requests")
 }
 
-// isFile is whether a place is what pods have as a file, by its name or a volume. A program may do whatever its configuration says. In a Secret, what has no
-// dot is most often a password: see inSecretFile.
+// isFile is whether a place is what pods have as a file, as its name or a volume tells. A program may do whatever its configuration
+// says. In a Secret, a key without a dot is most often that of a password: see inSecretFile.
 func isFile(p place) bool {
 	return inText(p) && (strings.Contains(p.path[1], ".") || p.mounted && p.object.GetKind() == "ConfigMap")
 }

@@ -20,7 +20,8 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
-// rendered is an object that a chart makes, and the template it is from. Renderings share those of a template that writes the same again: nobody may change one.
+// rendered is an object that a chart makes, and the template it is from. Nobody may change one: where a template writes the same again,
+// several renderings share it.
 type rendered struct {
 	file   string
 	object *unstructured.Unstructured

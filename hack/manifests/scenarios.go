@@ -16,15 +16,17 @@ type scenario struct {
 	values map[string]any
 	// everyAPI is whether the cluster has each that the chart looks for, and not only Kubernetes' own.
 	everyAPI bool
-	// partly is whether only those values are tried in it that no other scenario has: it has nothing of a kind of its own.
+	// partly is whether only those values are tried in it that no other scenario shows. It has no kind of objects of its own, but
+	// templates write something more into the others.
 	partly bool
 	// why is what makes it differ from the one before, empty for the first ones.
 	why string
 }
 
 // scenarios are the chart as it comes, as its samples have it, and each of these with all options on and with all off, where the cluster
-// has all APIs, with a text for each that is empty, and with one option turned, if a template makes another kind of objects then: it may do so only where other options are as they come. So are those
-// with a text that templates compare a value with (architecture: high-availability), if they write something else than that then.
+// has all APIs, and with a text for each that is empty. Those with one option turned are among them if a template makes another kind of
+// objects then, for it may do so only where other options are as they come. So are those with a text that templates compare a value with
+// (architecture: high-availability), if a template makes another kind of objects then, or writes something new that is not that text.
 func (t *trial) scenarios(samples []map[string]any) ([]scenario, error) {
 	values, err := t.values()
 	if err != nil {
@@ -140,8 +142,8 @@ func (t *trial) switched(begin scenario, paths [][]string, value any) scenario {
 // textsGiven is why a scenario has something that needs a text where there is none by default.
 const textsGiven = "texts for what is empty"
 
-// unsaid are the paths of all values that are empty, and may be a text, but of those that are an API or a kind (apiVersionOverrides.ingress), of which not every text is one. No option
-// turns on what a template makes only where one says something.
+// unsaid are the paths of all values that are empty and may be a text, for no option turns on what a template makes only where such a
+// value is given. Those that are an API or a kind (apiVersionOverrides.ingress) are not among them: not every text is one.
 func unsaid(values map[string]any) [][]string {
 	return slices.DeleteFunc(leaves(values, nil), func(path []string) bool {
 		value, _, _ := unstructured.NestedFieldNoCopy(values, path...)
@@ -149,7 +151,7 @@ func unsaid(values map[string]any) [][]string {
 	})
 }
 
-// isType is whether a value is an API or a kind by its name.
+// isType is whether a value is an API or a kind, as far as its name tells.
 func isType(path []string) bool {
 	name := strings.ToLower(strings.Join(path, "."))
 	return strings.Contains(name, "apiversion") || strings.HasSuffix(name, "kind")

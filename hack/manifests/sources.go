@@ -62,7 +62,8 @@ var (
 	reading    = regexp.MustCompile(`\bbuildCustomCert\b`)
 )
 
-// withoutCertificates is a chart that makes none, unless it reads those that it has made: no text can be told in one. What is in the place of a function takes any arguments.
+// withoutCertificates returns a chart that makes no certificates, for that takes seconds, and no mark could be seen in one. A chart that
+// reads the certificates it has made is returned as it is. What the functions are replaced with takes any arguments.
 func withoutCertificates(c *chart.Chart) *chart.Chart {
 	if slices.ContainsFunc(sources(c), reading.MatchString) {
 		return c

@@ -44,15 +44,16 @@ func (i *inference) special() (texts []any) {
 	return append(texts, i.compared...)
 }
 
-// allTogether leaves out those settings that are powerful with one of some values that templates compare something with, or only where others have it, too. All are tried at once: what a
-// template compares, by a variable or a map, nobody reads. So it leaves out those texts that are powerful where one of the settings has such a value.
+// allTogether leaves out those settings that are powerful with one of some values that templates compare something with, be it only
+// where others have that value, too. It also leaves out those texts that are powerful where one of the settings has such a value. Each
+// value is tried in all settings at once, for where a comparison is by a variable or a map, it can't be read which value it is about.
 func (i *inference) allTogether(n int, settings *[]setting, values []any, schema *apiextensionsv1.JSONSchemaProps) {
-	all, alone := *settings, []setting(nil) // alone are those with which the chart can't be rendered with one of the values
+	all, breaking := *settings, []setting(nil) // the chart can't be rendered where one of these has one of the values
 	for _, value := range values {
 		for again := true; again; { // what breaks it, or is powerful, hides what others do together
 			powerful, broken := i.powerfulOf(n, all, value)
 			again = len(powerful)+len(broken) > 0
-			for _, s := range alone {
+			for _, s := range breaking {
 				more, _ := i.powerfulOf(n, []setting{s}, value)
 				powerful = append(powerful, more...)
 			}
@@ -61,19 +62,19 @@ func (i *inference) allTogether(n int, settings *[]setting, values []any, schema
 				itself, _ := i.reachedBy(n, []setting{s}, value)
 				i.takeOut(schema, s, cmp.Or(itself, reached))
 			}
-			all, alone = except(all, slices.Concat(powerful, broken)), append(except(alone, powerful), broken...)
+			all, breaking = except(all, slices.Concat(powerful, broken)), append(except(breaking, powerful), broken...)
 		}
-		*settings = append(slices.Clone(all), alone...)
+		*settings = append(slices.Clone(all), breaking...)
 		selected, reached := i.selected(n, all, value)
 		for _, s := range selected {
 			i.takeOut(schema, s, reached)
 		}
-		all, alone, i.texts = except(all, selected), except(alone, selected), except(i.texts, selected)
+		all, breaking, i.texts = except(all, selected), except(breaking, selected), except(i.texts, selected)
 	}
-	*settings = append(all, alone...)
+	*settings = append(all, breaking...)
 }
 
-// takeOut makes a setting no field, for what it reaches.
+// takeOut removes a setting from the fields, and notes what it reaches.
 func (i *inference) takeOut(schema *apiextensionsv1.JSONSchemaProps, s setting, reached string) {
 	before, _, _ := strings.Cut(dotted(s.path), "[]")
 	remove(schema, release.PathOf(before), true)
@@ -82,8 +83,8 @@ func (i *inference) takeOut(schema *apiextensionsv1.JSONSchemaProps, s setting, 
 	}
 }
 
-// eachName leaves out those names of objects with which, if they are a text that templates compare something with, these do what authors must not have a say in. Not
-// together with other texts: objects would have another name than before.
+// eachName leaves out those names of objects that are powerful when they are a text that templates compare something with. They are not
+// tried together with other texts, because objects would then have another name than before.
 func (i *inference) eachName(n int, schema *apiextensionsv1.JSONSchemaProps) {
 	file := func(r rendered) string { return r.file + " " + r.object.GetKind() }
 	for _, text := range i.special() {
@@ -107,7 +108,7 @@ func (i *inference) eachName(n int, schema *apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-// selected are those texts that are powerful where one of some settings has a value: what a template does only then.
+// selected are those texts that are powerful only where one of some settings has a value, because a template writes them there only then.
 func (i *inference) selected(n int, all []setting, value any) (powerful []setting, reached string) {
 	turns := func(some []setting) bool {
 		objects, err := i.renderedTogether(n, some, value)
@@ -136,8 +137,9 @@ func (i *inference) powerfulIn(other scenario, texts []setting) (powerful []sett
 	return powerful, reached
 }
 
-// allTurned leaves out those values that are powerful only with an option turned, or with a text that templates compare, that is as it is in the scenarios: a template may write
-// them there only while others are as they are. That may be a text that templates compare, too, so that these are not always marked.
+// allTurned leaves out those values that a template writes to where they are powerful only with one option, or one text that templates
+// compare, turned in a scenario, and all other values as they are there. Among those others may be texts that templates compare, too,
+// so where a text is turned, all is tried once more without marks in such texts.
 func (i *inference) allTurned(schema *apiextensionsv1.JSONSchemaProps) {
 	compared := slices.DeleteFunc(slices.Concat(i.texts, i.names), func(s setting) bool { return len(i.alternativesOf(s.path, nil)) == 0 })
 	for _, turn := range i.turns {
@@ -166,7 +168,8 @@ func (i *inference) allTurned(schema *apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-// reachesMarked is whether one of some settings may be powerful in a scenario: with marks in all of them, one is, or the chart can't be rendered.
+// reachesMarked is whether one of some settings may be powerful in a scenario: with marks in all of them, something is, or the chart
+// can't be rendered and nobody can tell. To ask this first saves most renderings.
 func (i *inference) reachesMarked(s scenario, marked []setting) bool {
 	s, _ = s.withAll(marked, markText)
 	objects, err := i.render(s, true)
@@ -257,14 +260,15 @@ func (s scenario) withAll(all []setting, value any) (with scenario, changes bool
 	return s, changes
 }
 
-// lastTogether is what a scenario became with the values that were tried together last: most often they harm nothing, and are asked what they select next.
+// lastTogether is what a scenario became with the values that were tried together last. Most often these harm nothing, and the same
+// rendering is asked for again, to see what they select.
 type lastTogether struct {
 	n      int
 	values map[string]any
 	rendering
 }
 
-// except are those settings that are not among some others.
+// except returns the settings that are not among some others.
 func except(all, others []setting) []setting {
 	return slices.DeleteFunc(slices.Clone(all), func(s setting) bool {
 		return slices.ContainsFunc(others, func(other setting) bool { return slices.Equal(s.path, other.path) })

@@ -30,7 +30,7 @@ type trial struct {
 	asked []string
 	// words are all that templates might take for the name of a value.
 	words []string
-	// alternatives are the texts that templates compare a value with, by the last parts of its path: eq .Values.kind "DaemonSet".
+	// alternatives are the texts that templates compare a value with (eq .Values.kind "DaemonSet"), by its path, or the end of that.
 	alternatives map[string][]any
 	// compared are all texts, and limits the numbers, that templates compare anything with, or that are about such.
 	compared, limits []any
@@ -56,7 +56,8 @@ type trial struct {
 	documents *documents
 }
 
-// oldestKubernetes is what the operator runs on at least, and charts are tried as: Helm's own default is of 2020, for which charts make other objects, or none.
+// oldestKubernetes is the oldest version that the operator runs on. Charts are tried as on that: for Helm's own default, which is of 2020,
+// they make other objects, or none.
 var oldestKubernetes = chartutil.KubeVersion{Version: "v1.32.0", Major: "1", Minor: "32"}
 
 // stableAPIs are the APIs of Kubernetes, as a cluster lists them: those that are stable, for it serves no others by default.
@@ -100,7 +101,8 @@ func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
 	return t, nil
 }
 
-// comparedIn are the texts and the numbers that templates compare anything with, or that are about such. With loops, no number is large: they may be in each other.
+// comparedIn returns the texts that templates compare anything with, and the numbers, with the next below and above each. Where templates
+// have loops, there are no large numbers: loops may be in each other.
 func comparedIn(sources []string, loops bool) (compared, limits []any) {
 	texts, numbers := sets.New("", markText), sets.New(-1, 0, 1)
 	for _, source := range sources {
@@ -162,7 +164,7 @@ func (t *trial) mentions(values map[string]any, path []string) bool {
 	return true
 }
 
-// alternativesOf a value, if it may be a text, are the texts that templates compare it with.
+// alternativesOf returns the texts that templates compare a value with. There are none if it is something else than a text by default.
 func (t *trial) alternativesOf(path []string, value any) (texts []any) {
 	if _, isText := value.(string); !isText && value != nil {
 		return nil
@@ -177,7 +179,8 @@ func (t *trial) alternativesOf(path []string, value any) (texts []any) {
 	return texts
 }
 
-// nameSubcharts gives those of a chart the names that Chart.yaml has for them (alias). Helm does so when it renders, and then leaves out those that are off.
+// nameSubcharts gives the subcharts of a chart the names that Chart.yaml has for them (alias). Helm does so, too, when it renders, but
+// then leaves out those that are off.
 func nameSubcharts(c *chart.Chart) {
 	var all []*chart.Chart
 	for _, subchart := range c.Dependencies() {
