@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"text/template/parse"
+
+	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 // comparing are the functions of templates that compare a value with a text.
@@ -18,12 +20,9 @@ var comparing = []string{"eq", "ne", "has", "hasPrefix", "hasSuffix", "contains"
 func alternativesIn(sources []string) map[string][]any {
 	c := comparisons{map[string][]string{}, map[string][]string{}}
 	for n, source := range sources {
-		trees := map[string]*parse.Tree{}
-		tree := parse.New(fmt.Sprint(n))
-		tree.Mode = parse.SkipFuncCheck
-		_, _ = tree.Parse(source, "", "", trees) // what can't be parsed alone may be a part of a template
+		trees, _ := release.ParseTemplates(fmt.Sprint(n), source) // what can't be parsed alone may be a part of a template
 		for _, name := range slices.Sorted(maps.Keys(trees)) {
-			inspect(trees[name].Root, func(node parse.Node) { c.read(node, n, strconv.Quote(name)) })
+			release.Inspect(trees[name].Root, func(node parse.Node) { c.read(node, n, strconv.Quote(name)) })
 		}
 	}
 	all := map[string][]any{}
@@ -59,8 +58,8 @@ func (c comparisons) read(node parse.Node, file int, template string) {
 	if !ok {
 		return
 	}
+	made, _ := c.named(file, pipe.Cmds)
 	for _, variable := range pipe.Decl {
-		made, _ := c.named(file, pipe.Cmds)
 		c.of[nameOf(variable, file)] = append(c.of[nameOf(variable, file)], made...)
 	}
 	for n, command := range pipe.Cmds {
@@ -76,7 +75,7 @@ func (c comparisons) read(node parse.Node, file int, template string) {
 // named returns the names and the texts that some commands mention.
 func (c comparisons) named(file int, commands []*parse.CommandNode) (names, texts []string) {
 	for _, command := range commands {
-		inspect(command, func(node parse.Node) {
+		release.Inspect(command, func(node parse.Node) {
 			if name := nameOf(node, file); name != "" {
 				names = append(names, name)
 			}
@@ -119,44 +118,4 @@ func nameOf(node parse.Node, file int) string {
 		return strconv.Quote(node.Text)
 	}
 	return strings.Join(parts[slices.Index(parts, "Values")+1:], ".")
-}
-
-// inspect visits a node, and every node in it.
-func inspect(node parse.Node, visit func(parse.Node)) {
-	visit(node)
-	branch := func(b *parse.BranchNode) {
-		inspect(b.Pipe, visit)
-		inspect(b.List, visit)
-		if b.ElseList != nil {
-			inspect(b.ElseList, visit)
-		}
-	}
-	switch node := node.(type) {
-	case *parse.ListNode:
-		for _, in := range node.Nodes {
-			inspect(in, visit)
-		}
-	case *parse.ActionNode:
-		inspect(node.Pipe, visit)
-	case *parse.IfNode:
-		branch(&node.BranchNode)
-	case *parse.WithNode:
-		branch(&node.BranchNode)
-	case *parse.RangeNode:
-		branch(&node.BranchNode)
-	case *parse.TemplateNode:
-		if node.Pipe != nil {
-			inspect(node.Pipe, visit)
-		}
-	case *parse.PipeNode:
-		for _, in := range node.Cmds {
-			inspect(in, visit)
-		}
-	case *parse.CommandNode:
-		for _, in := range node.Args {
-			inspect(in, visit)
-		}
-	case *parse.ChainNode:
-		inspect(node.Node, visit)
-	}
 }

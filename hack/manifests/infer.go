@@ -202,8 +202,9 @@ func (i *inference) text(path, at []string, of func(text string) any, schema api
 			o.reached = "a configuration file"
 		}
 	}
-	if texts := i.alternativesOf(path, nil); len(texts) > 0 {
-		for _, text := range append([]any{markText}, texts...) {
+	alternatives := i.alternativesOf(path, nil)
+	if len(alternatives) > 0 {
+		for _, text := range append([]any{markText}, alternatives...) {
 			o.reached = cmp.Or(o.reached, i.power(i.renderedWith(at, of(text.(string)))))
 		}
 	}
@@ -218,7 +219,7 @@ func (i *inference) text(path, at []string, of func(text string) any, schema api
 		}
 		s := setting{path, at, func(text any) any { return of(text.(string)) }, schema}
 		*settings = append(*settings, s)
-		for _, text := range i.alternativesOf(path, nil) {
+		for _, text := range alternatives {
 			if s.takes(text) {
 				i.turns = append(i.turns, turn{at, s.of(text)})
 			}

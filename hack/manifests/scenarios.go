@@ -37,8 +37,8 @@ func (t *trial) scenarios(samples []map[string]any) ([]scenario, error) {
 	said := map[source]map[fact]bool{}
 	add := func(s scenario, turned bool, text string) { // which is what something was turned to, unless that is an option
 		objects, err := t.render(s, true)
-		bringsSource, brings := false, false
-		for from, facts := range saidIn(objects) {
+		says, bringsSource, brings := saidIn(objects), false, false
+		for from, facts := range says {
 			bringsSource = bringsSource || said[from] == nil
 			for f := range facts {
 				brings = brings || text != "" && !said[from][f] && !strings.Contains(f.value, text)
@@ -47,7 +47,7 @@ func (t *trial) scenarios(samples []map[string]any) ([]scenario, error) {
 		if len(all) > 0 && (err != nil || turned && !bringsSource && !brings || slices.ContainsFunc(renderings, func(other []rendered) bool { return same(objects, other) })) {
 			return
 		}
-		for from, facts := range saidIn(objects) {
+		for from, facts := range says {
 			if said[from] == nil {
 				said[from] = map[fact]bool{}
 			}

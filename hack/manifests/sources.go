@@ -38,12 +38,13 @@ func sources(c *chart.Chart) (all []string) {
 	for _, file := range c.Templates {
 		all = append(all, string(file.Data))
 	}
+	addActions := func(text string) { all = append(all, strings.Join(action.FindAllString(text, -1), "")) }
 	for _, file := range c.Files {
-		all = append(all, strings.Join(action.FindAllString(string(file.Data), -1), ""))
+		addActions(string(file.Data))
 	}
 	walk(c.Values, nil, func(_ []string, value any, _ bool) {
 		text, _ := value.(string)
-		all = append(all, strings.Join(action.FindAllString(text, -1), ""))
+		addActions(text)
 	})
 	return all
 }

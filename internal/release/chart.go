@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"text/template/parse"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"helm.sh/helm/v3/pkg/chart"
@@ -253,7 +252,7 @@ func mentions(c *chart.Chart, what *regexp.Regexp) bool {
 		if path.Base(t.Name) == "NOTES.txt" {
 			return false
 		}
-		trees, err := parsed(t.Name, string(t.Data))
+		trees, err := ParseTemplates(t.Name, string(t.Data))
 		if err != nil {
 			return false
 		}
@@ -264,58 +263,6 @@ func mentions(c *chart.Chart, what *regexp.Regexp) bool {
 		}
 		return false
 	}) || slices.ContainsFunc(c.Dependencies(), func(d *chart.Chart) bool { return mentions(d, what) })
-}
-
-// parsed are the templates in a text, by their names: itself and what it defines. Which functions there are
-// does not matter.
-func parsed(name, text string) (map[string]*parse.Tree, error) {
-	trees := map[string]*parse.Tree{}
-	tree := parse.New(name)
-	tree.Mode = parse.SkipFuncCheck
-	_, err := tree.Parse(text, "", "", trees)
-	return trees, err
-}
-
-// words are the functions and the fields in a part of a template, but for its text and comments.
-func words(node parse.Node) (found []string) {
-	add := func(nodes ...parse.Node) {
-		for _, node := range nodes {
-			found = append(found, words(node)...)
-		}
-	}
-	branch := func(b parse.BranchNode) { add(b.Pipe, b.List, b.ElseList) }
-	switch n := node.(type) {
-	case *parse.ListNode:
-		if n != nil { // an else that is not there
-			add(n.Nodes...)
-		}
-	case *parse.IfNode:
-		branch(n.BranchNode)
-	case *parse.RangeNode:
-		branch(n.BranchNode)
-	case *parse.WithNode:
-		branch(n.BranchNode)
-	case *parse.ActionNode:
-		add(n.Pipe)
-	case *parse.TemplateNode:
-		add(n.Pipe)
-	case *parse.PipeNode:
-		if n != nil {
-			for _, command := range n.Cmds {
-				add(command.Args...)
-			}
-		}
-	case *parse.ChainNode:
-		add(n.Node)
-		found = append(found, "."+strings.Join(n.Field, "."))
-	case *parse.IdentifierNode:
-		found = append(found, n.Ident)
-	case *parse.FieldNode:
-		found = append(found, "."+strings.Join(n.Ident, "."))
-	case *parse.VariableNode:
-		found = append(found, strings.Join(n.Ident, "."))
-	}
-	return found
 }
 
 // Private returns a copy of a chart that has subcharts, or names some: Helm removes those that the values

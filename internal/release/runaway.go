@@ -153,7 +153,7 @@ func (t *templates) judge(text, path string) {
 		return
 	}
 	why := ""
-	switch trees, err := parsed("value", text); {
+	switch trees, err := ParseTemplates("value", text); {
 	case err != nil:
 		why = "can't be parsed"
 	case len(trees) > 1:
