@@ -58,10 +58,10 @@ type actionClient struct {
 	renderErr     error        // why the chart cannot be compared with what is applied, which is repaired all the same
 
 	// What the action itself leaves:
-	resting    []object.Child // objects not repaired for now, since others change them again each time
-	applied    []object.Child // the objects as they were applied, nil if nothing was
-	rolledBack bool           // whether an upgrade that failed again was rolled back, though the API server took every object
-	done       []string       // in words, for who has asked by request
+	resting   []object.Child // objects not repaired for now, since others change them again each time
+	applied   []object.Child // the objects as they were applied, nil if nothing was
+	rolledOut bool           // whether an upgrade that fails each time has replaced objects, and was rolled back
+	done      []string       // in words, for who has asked by request
 }
 
 // desired is what the release is to be made from.

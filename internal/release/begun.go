@@ -20,10 +20,13 @@ import (
 // interrupted, or has failed, goes on with that manifest, which the record holds, and not with another
 // password.
 
-// sayBegun writes into the status that objects are about to be created from a manifest. It fails, and nothing
-// may be created, if the spec or the claim of the custom resource has changed since it was read, or if the
-// cache lacks an action that the status tells of.
+// sayBegun writes into the status that objects are about to be created from a manifest, unless that does not
+// depend on chance, or the status says so already. It fails, and nothing may be created, if the spec or the claim
+// of the custom resource has changed since it was read, or if the cache lacks an action that the status tells of.
 func (a *actionClient) sayBegun(manifest string) error {
+	if !a.source.chances(a.coalesced) || a.hasBegun(manifest) {
+		return nil
+	}
 	var err error
 	for range 3 { // others may annotate it meanwhile
 		var read *unstructured.Unstructured

@@ -79,7 +79,7 @@ func (c *Clients) newLibraryClients(config *rest.Config) (helmclient.ActionClien
 	configs, err := helmclient.NewActionConfigGetter(config, c.mapper,
 		helmclient.StorageDriverMapper(func(ctx context.Context, _ client.Object, _ *rest.Config) (driver.Driver, error) {
 			op := operationFrom(ctx)
-			return hookDriver{op.store.Driver(), op}, nil
+			return operationDriver{op.store.Driver(), op}, nil
 		}))
 	if err != nil {
 		return nil, fmt.Errorf("create action configurations: %w", err)

@@ -1,9 +1,7 @@
 package release
 
 import (
-	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -140,117 +138,9 @@ func (a *actionClient) deleteHookInputs() string {
 	return fmt.Sprintf("hooks of generation %d, without: %s", a.owner.GetGeneration(), a.owner.GetAnnotations()[WithoutHooks])
 }
 
-// hookDriver is Helm's storage driver, and judges hooks when a record is created, and runs those after a
-// deletion before the first record goes.
-type hookDriver struct {
-	driver.Driver
-	op *operation
-}
-
-// Create stores a new revision. It judges the hooks first, which the post-renderer is not shown, before Helm
-// writes their record and runs them. Where a rendering depends on chance, the status says what is begun before
-// any object is created.
-func (d hookDriver) Create(key string, rel *release.Release) error {
-	a := d.op.client
-	if err := d.op.judgeHooks(rel.Hooks); err != nil {
-		return err
-	}
-	if slices.ContainsFunc(rel.Hooks, awaited) && !a.skipsHooks() {
-		if err := d.op.placeForHooks(); err != nil {
-			return err
-		}
-	}
-	if d.op.once {
-		rel = deployed(rel, cmp.Or(a.owner.GetAnnotations()[installDescription], "Install complete"))
-	}
-	write, again := d.Driver.Create, a.unmade != nil
-	// The record of the attempt before is overwritten: were it deleted and this one refused, nothing would tell
-	// of its hooks.
-	if again {
-		d.op.store.WriteOver(a.unmade.Name)
-		a.unmade, write = nil, d.Driver.Update
-	}
-	if err := write(key, rel); err != nil {
-		// Created, though the request has failed; nothing else of the installation exists.
-		if a.current == nil && d.op.store.HasCreated() && !again {
-			err = errors.Join(err, d.op.store.Discard(a.ctx))
-		}
-		return err
-	}
-	if !a.source.chances(a.coalesced) || a.hasBegun(rel.Manifest) {
-		return nil
-	}
-	err := a.sayBegun(rel.Manifest)
-	switch {
-	case err == nil:
-		return nil
-	case again: // hooks of the attempt before have run
-		d.op.unmade = true
-		rel.SetStatus(release.StatusFailed, "Not begun")
-		return errors.Join(err, d.Driver.Update(key, rel))
-	}
-	return errors.Join(err, d.op.store.Discard(a.ctx))
-}
-
 // awaited is whether an installation, an upgrade or a rollback may run a hook.
 func awaited(hook *release.Hook) bool {
 	return slices.ContainsFunc(hook.Events, func(event release.HookEvent) bool {
 		return event != release.HookPreDelete && event != release.HookPostDelete && event != release.HookTest
 	})
 }
-
-// deployed is the release of an installation as it will be if that succeeds.
-func deployed(rel *release.Release, description string) *release.Release {
-	made, info := *rel, *rel.Info
-	info.Status, info.Description = release.StatusDeployed, description
-	made.Info = &info
-	return &made
-}
-
-// Update stores what became of a revision, with two exceptions. An installation that can be repeated, since the
-// chart has no hooks and always renders the same, was recorded as deployed before its first object: whether it
-// succeeded, the status tells, and an interrupted one is completed as drift is repaired. An installation that
-// has failed before its first object, or whose objects were deleted again, is discarded or marked, so that the
-// next attempt installs again.
-func (d hookDriver) Update(key string, rel *release.Release) error {
-	a := d.op.client
-	begins := a.current == nil && rel.Info.Status == release.StatusFailed && !d.op.guard.Changed
-	switch stops := a.ctx.Err() != nil; {
-	case begins && !stops && a.source.hasDeleteHooks(a.values): // these have to clean up after the hooks that have run, should the custom resource be deleted
-		d.op.unmade = true
-	case begins && !stops, d.op.guard.TookBack:
-		return d.op.store.Discard(a.ctx)
-	case begins: // the next operator finds it interrupted
-		return nil
-	case d.op.once && rel.Info.Status == release.StatusDeployed:
-		return nil
-	}
-	return d.Driver.Update(key, rel)
-}
-
-// Query reads the revisions with these labels, except one that has made nothing: Helm would refuse to install
-// over it. Where the present revision is rendered again, each passes for the one before it, since Helm counts
-// on from the newest.
-func (d hookDriver) Query(labels map[string]string) ([]*release.Release, error) {
-	found, err := d.Driver.Query(labels)
-	if d.op.asIs {
-		for _, rel := range found {
-			rel.Version--
-		}
-	}
-	if unmade := d.op.client.unmade; unmade != nil {
-		found = slices.DeleteFunc(found, func(rel *release.Release) bool { return rel.Version == unmade.Revision })
-	}
-	return found, err
-}
-
-// Delete deletes a record. Records go last: without one, nobody would know of hooks that are still to run.
-func (d hookDriver) Delete(key string) (*release.Release, error) {
-	if err := d.op.beforePurge(); err != nil {
-		return nil, err
-	}
-	d.op.beforePurge = nothing
-	return d.Driver.Delete(key)
-}
-
-func nothing() error { return nil }

@@ -36,7 +36,7 @@ type operation struct {
 	objects   kube.ResourceList // of what is rendered
 	rendered  string            // the last manifest that was allowed
 	refused   error             // why the chart's rendering is not allowed
-	once      bool              // whether the record is written once, see hookDriver
+	once      bool              // whether the record is written once, see operationDriver
 	asIs      bool              // whether it renders the current revision, and not the next one
 	tests     bool              // whether it only runs tests
 	unmade    bool              // whether it is an installation that has failed and made nothing

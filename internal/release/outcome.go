@@ -135,7 +135,7 @@ func (a *actionClient) failed(err error) {
 		a.observed(broken)
 	}
 	last := lastRetry
-	if a.rolledBack {
+	if a.rolledOut { // pods are replaced at each attempt
 		last = lastRollout
 	}
 	var delay time.Duration

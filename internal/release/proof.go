@@ -48,7 +48,7 @@ func (a *actionClient) knownChildren() []object.Child {
 }
 
 // isUnfinished is whether the newest record is of an installation that did not complete. Its record says
-// deployed from the start (see hookDriver.Update); only the status says that it has succeeded.
+// deployed from the start (see operationDriver.Update); only the status says that it has succeeded.
 func (a *actionClient) isUnfinished() bool {
 	return a.current != nil && a.current.Status == release.StatusDeployed && !a.proven && a.appliedRevision() == 0
 }

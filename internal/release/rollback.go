@@ -37,7 +37,7 @@ func (a *actionClient) rollBack(op *operation, failed *release.Release) error {
 		op.guard.Unchangeable = unchangeable(a.failure().err)
 	}
 	// Else the next attempt is only rehearsed, and may replace no pods.
-	a.rolledBack = op.plan.Rehearse && op.guard.Changed
+	a.rolledOut = op.plan.Rehearse && op.guard.Changed
 	if err := op.guard.RollBack(failed.Manifest, previous.Manifest); err != nil {
 		return fmt.Errorf("roll back: %w", err)
 	}

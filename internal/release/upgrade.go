@@ -127,37 +127,23 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	if err := a.prepare(a.tryWanted, a.repairWhatIsLookedUp); err != nil {
 		return nil, err
 	}
-	left, err := a.left()
-	if err != nil {
-		return nil, err
-	}
-	failed, hooks := a.failure(), a.source.hooks(a.coalesced)
-	rehearse := a.rehearses(failed, hooks)
-	begun, err := a.begun(opts)
-	if err != nil {
-		return nil, err
-	}
-	op, err := a.begin(left, rehearse)
+	op, err := a.beginUpgrade(opts)
 	if err != nil {
 		return nil, err
 	}
 	defer op.end()
-	op.begun = begun
+	wasRolledBack := a.remembered().rolledBack
 	done := func() {}
-	rolledBack := a.remembered().rolledBack
+	defer func() { done() }()
 	change := func() {
 		a.remember(func(n *note) { n.rolledBack = false })
 		done = a.Changing(a.retries())
 	}
-	if rehearse {
+	if op.plan.Rehearse {
 		op.guard.Rehearsed = change
 	} else {
 		change()
 	}
-	defer func() { done() }()
-	op.guard.Unasked, op.looks = true, hooks // hooks would run, at each attempt, for an upgrade that is refused
-	// A hook may make room for the objects that come after it.
-	op.guard.RehearsesFirst = rehearse && failed.err != nil && !guard.IsOfAHook(failed.err)
 	start := time.Now()
 	rel, err := op.helm.Upgrade(name, namespace, a.chart, a.values, append(opts, a.asUpgrade(), func(u *action.Upgrade) error {
 		u.PostRenderer = op
@@ -171,10 +157,10 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 		a.Acted(Upgrade, time.Since(start), nil)
 		return a.conclude(op, Upgraded, rel, nil)
 	}
-	// after a restart, a rehearsal cannot tell whether an interrupted attempt has changed something
-	isLeft := op.guard.Changed || rehearse && !rolledBack
-	// else the operator is stopping, and the next one goes on
-	if err != nil && rel != nil && isLeft && !op.guard.Abandoned && a.ctx.Err() == nil {
+	// What an attempt before this one has changed may stand, too: after a start, nothing is known of it.
+	changed := op.guard.Changed || op.plan.Rehearse && !wasRolledBack
+	stops := op.guard.Abandoned || a.ctx.Err() != nil // the deletion, or the next operator, goes on from here
+	if err != nil && rel != nil && changed && !stops {
 		why := a.rollBack(op, rel)
 		a.remember(func(n *note) { n.rolledBack = why == nil })
 		err = errors.Join(err, why)
@@ -186,13 +172,36 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	return a.conclude(op, Upgraded, rel, err)
 }
 
+// beginUpgrade sets up the operation of an upgrade.
+func (a *actionClient) beginUpgrade(opts []helmclient.UpgradeOption) (*operation, error) {
+	left, err := a.left()
+	if err != nil {
+		return nil, err
+	}
+	begun, err := a.begun(opts)
+	if err != nil {
+		return nil, err
+	}
+	op, err := a.begin(left, a.rehearses())
+	if err != nil {
+		return nil, err
+	}
+	op.begun, op.guard.Unasked = begun, true
+	op.looks = a.source.hooks(a.coalesced) // they would run, at each attempt, for an upgrade that is refused
+	// A hook may make room for the objects that come after it.
+	failed := a.failure().err
+	op.guard.RehearsesFirst = op.plan.Rehearse && failed != nil && !guard.IsOfAHook(failed)
+	return op, nil
+}
+
 // rehearses is whether the API server is first asked, by dry runs, if it would take what has failed before.
 // Each tenth attempt is a real one, since the API server may take an object only once another one is there,
 // which a rehearsal does not create, or which only a hook does. That cannot be the reason where an object
 // cannot be changed and there are no hooks. After a start, nothing is known of the failure, and the attempt is
 // rehearsed.
-func (a *actionClient) rehearses(failed failure, hooks bool) bool {
-	isReal := failed.count > 0 && failed.count%10 == 0 && (hooks || unchangeable(failed.err) == nil)
+func (a *actionClient) rehearses() bool {
+	failed := a.failure()
+	isReal := failed.count > 0 && failed.count%10 == 0 && (unchangeable(failed.err) == nil || a.source.hooks(a.coalesced))
 	return a.current.Status == release.StatusFailed && a.current.Inputs == a.wanted && !isReal && !a.interrupted
 }
 
