@@ -95,7 +95,7 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := api.checkNamed(entry, *trial, values); err != nil {
+	if err := api.checkNamed(entry, trial, values); err != nil {
 		return nil, err
 	}
 	if api.kinds, err = trial.kinds(scenarios); err != nil {
@@ -105,26 +105,24 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 		return nil, fmt.Errorf("chart %s can't be rendered with %s: %s", entry.ChartPath, trial.broken[0].path, trial.broken[0].why)
 	}
 	for _, sample := range samples {
-		values := chartutil.CoalesceTables(runtime.DeepCopyJSON(sample), runtime.DeepCopyJSON(scenarios[0].values))
-		if _, err := trial.render(scenario{values: values}, false); err != nil {
+		said := chartutil.CoalesceTables(runtime.DeepCopyJSON(sample), runtime.DeepCopyJSON(values))
+		if _, err := trial.with(said); err != nil {
 			return nil, fmt.Errorf("chart %s can't be rendered with a sample of %s: correct either:\n%w", entry.ChartPath, samplesDir, err)
 		}
 	}
 	api.trial, api.broken = trial, trial.broken
 	api.scalable = trial.workloads == 1 || trial.workloads == 0 && slices.ContainsFunc(api.kinds, func(m made) bool { return m.kind == "CronJob" })
-	inference := newInference(trial, scenarios, entry.Allow.Values)
-	schema := inference.schema(nil, values)
-	api.left = inference.left
+	fields, left := trial.fields(scenarios, values, entry.Allow.Values)
+	api.left = left
 	if api.inferred {
-		api.values, api.pinned = *schema, nil
+		api.values, api.pinned = *fields, nil
 	}
 	return api, nil
 }
 
 // checkNamed fails if overrideValues or allow.values name a value that the chart does not have. What its templates ask for, values.yaml may lack: values get it, unless it is pinned.
-func (a *API) checkNamed(entry operator.Entry, bare trial, values map[string]any) error {
-	bare.pins = map[string]any{}
-	unpinned, err := bare.values()
+func (a *API) checkNamed(entry operator.Entry, t *trial, values map[string]any) error {
+	unpinned, err := t.unpinned()
 	if err != nil {
 		return err
 	}
@@ -132,7 +130,7 @@ func (a *API) checkNamed(entry operator.Entry, bare trial, values map[string]any
 		keys := release.PathOf(path)
 		_, found, _ := unstructured.NestedFieldNoCopy(unpinned, keys...)
 		isPin := slices.Contains(a.pinned, path)
-		asked := !found && a.inferred && bare.mentions(unpinned, keys) && (isPin || put(values, keys, nil))
+		asked := !found && a.inferred && t.mentions(unpinned, keys) && (isPin || put(values, keys, nil))
 		if !found && !asked && !strings.Contains(path, "[") {
 			return fmt.Errorf("%s has no value %q: correct overrideValues or allow.values of %s in %s", entry.ChartPath, path, entry.Kind, watchesFile)
 		}

@@ -54,6 +54,13 @@ type leftOut struct {
 	powerful bool
 }
 
+// fields are those of a kind: what its authors may set of the values of the chart. left are the values that they can't, unless they are allowed.
+func (t *trial) fields(scenarios []scenario, values map[string]any, allowed []string) (fields *apiextensionsv1.JSONSchemaProps, left []leftOut) {
+	i := newInference(t, scenarios, allowed)
+	fields = i.schema(nil, values)
+	return fields, i.left
+}
+
 // newInference tries the chart of an entry as it comes, with each sample, and with all options on.
 func newInference(t *trial, scenarios []scenario, allowed []string) *inference {
 	i := &inference{trial: t, scenarios: scenarios, allowed: allowed, docs: docsOf(t.chart)}

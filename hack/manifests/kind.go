@@ -16,7 +16,6 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -240,7 +239,7 @@ func (k kind) report(into string) string {
 	for _, m := range k.api.kinds {
 		if why := k.refusal(m); why != "" {
 			say("The operator gets no right to make %s (%s, %s): %s", m.kind, m.file, cmp.Or(k.condition(m, m.when), k.always()), why)
-			if without := k.api.without(func(o *unstructured.Unstructured) bool {
+			if without := k.api.trial.without(func(o *unstructured.Unstructured) bool {
 				return k.api.trial.key(o) == k.api.trial.key(m.objects[0].object)
 			}); without != "" {
 				say("  pinned in overrideValues, %s leaves it out", without)
@@ -254,9 +253,9 @@ func (k kind) report(into string) string {
 		for _, text := range k.hindrances() {
 			say("%s", text)
 		}
-		if fixed, count, err := k.fixedNames(nil); err == nil && len(fixed) > 0 {
+		if fixed, count, err := k.api.trial.fixedNames(nil, k.goesInto); err == nil && len(fixed) > 0 {
 			say("A namespace can have one %s, for these have the same name in each: %s", k.entry.Kind, strings.Join(fixed, ", "))
-			if path := k.freesNames(count); path != "" {
+			if path := k.api.trial.freesNames(count, k.goesInto); path != "" {
 				say("  pinned in overrideValues, %s: \"{name}\" gives each its own", path)
 			}
 		}
@@ -264,7 +263,7 @@ func (k kind) report(into string) string {
 	if wants := k.api.chart.Metadata.KubeVersion; wants != "" && !chartutil.IsCompatibleRange(wants, oldestKubernetes.Version) {
 		say("The chart is for Kubernetes %s, the operator for %s or newer: on a cluster for which it is not, no %s will be ready", wants, oldestKubernetes.Version, k.entry.Kind)
 	}
-	if !k.entry.Tests && k.api.hasTests() {
+	if !k.entry.Tests && k.api.trial.hasTests() {
 		say("The tests of the chart are not run: tests: true in %s lets a %s have them run (then %s)", watchesFile, k.entry.Kind, regenerate)
 	}
 	for _, hook := range release.UnknownHooks(k.api.chart) {
@@ -283,12 +282,10 @@ func unknownHook(hook string) string {
 // hindrances are what keeps a custom resource that says nothing from being applied, and no word of watches.yaml allows.
 func (k kind) hindrances() (all []string) {
 	never := "No " + k.entry.Kind + " will be ready"
-	checked := *k.api.trial
-	checked.checked = true
-	if _, err := checked.byDefault(); err != nil {
+	if err := k.api.trial.checkDefaults(); err != nil {
 		all = append(all, never+": "+err.Error())
 	}
-	elsewhere, err := k.api.trial.as(otherRelease, k.entry) // which some charts have for default
+	elsewhere, err := k.api.trial.as(otherRelease) // which some charts have for default
 	if err != nil {
 		return all
 	}
@@ -306,7 +303,7 @@ func (k kind) hindrances() (all []string) {
 			what = "No test of it will succeed"
 		}
 		text := fmt.Sprintf("%s (%s): %s", what, path.Base(r.file), why)
-		if without := k.api.without(func(o *unstructured.Unstructured) bool {
+		if without := k.api.trial.without(func(o *unstructured.Unstructured) bool {
 			return o.GetKind() == r.object.GetKind() && k.hindrance(o, sampleRelease.Namespace) != ""
 		}); without != "" {
 			text += "; pinned in overrideValues, " + without + " leaves it out"
@@ -328,89 +325,9 @@ func (k kind) hindrance(o *unstructured.Unstructured, namespace string) string {
 	return ""
 }
 
-// fixedNames are the objects that the chart makes in the namespace by default, by names that are the same for another custom resource there, and how many it makes there. The
-// value at own, if that is not empty, is the name of the custom resource.
-func (k kind) fixedNames(own []string) (fixed []string, count int, err error) {
-	for i, of := range []*metav1.ObjectMeta{sampleRelease, {Name: otherRelease.Name, Namespace: sampleRelease.Namespace}} {
-		trial, err := k.api.trial.as(of, k.entry)
-		if err != nil {
-			return nil, 0, err
-		}
-		values, err := trial.values()
-		if err != nil {
-			return nil, 0, err
-		}
-		s := scenario{values: values}
-		if len(own) > 0 {
-			s, _ = s.with(own, of.Name)
-		}
-		objects, err := trial.render(s, false)
-		if err != nil {
-			return nil, 0, err
-		}
-		var names []string
-		for _, r := range objects {
-			if !k.inNoNamespace(made{apiVersion: r.object.GetAPIVersion(), kind: r.object.GetKind()}) && k.hindrance(r.object, of.Namespace) == "" {
-				names = append(names, r.object.GetKind()+" "+r.object.GetName())
-			}
-		}
-		if i == 0 {
-			fixed, count = slices.Compact(slices.Sorted(slices.Values(names))), len(names)
-		}
-		fixed = slices.DeleteFunc(fixed, func(name string) bool { return !slices.Contains(names, name) })
-	}
-	return fixed, count, nil
-}
-
-// freesNames is a value that, as the name of the custom resource, leaves none of them and as many objects in the namespace, empty if none does alone.
-func (k kind) freesNames(objects int) string {
-	values, err := k.api.trial.values()
-	if err != nil {
-		return ""
-	}
-	for _, path := range leaves(values, nil) {
-		if !strings.Contains(strings.ToLower(path[len(path)-1]), "name") {
-			continue
-		}
-		if fixed, count, err := k.fixedNames(path); err == nil && len(fixed) == 0 && count == objects {
-			return dotted(path)
-		}
-	}
-	return ""
-}
-
-// hasTests is whether there are some as the chart comes.
-func (a *API) hasTests() bool {
-	values, err := a.trial.values()
-	if err != nil {
-		return false
-	}
-	with := *a.trial
-	with.tests = true
-	objects, err := with.render(scenario{values: values}, true)
-	return err == nil && slices.ContainsFunc(objects, func(r rendered) bool { return isTest(r.object) })
-}
-
-// without is an option, turned, with which the chart makes no such object, which it does by default; empty if none does that.
-func (a *API) without(such func(*unstructured.Unstructured) bool) string {
-	has := func(r rendered) bool { return such(r.object) }
-	objects, err := a.trial.byDefault()
-	if err != nil || !slices.ContainsFunc(objects, has) {
-		return ""
-	}
-	values, err := a.trial.values()
-	if err != nil {
-		return ""
-	}
-	for _, path := range options(values, nil) {
-		now, _, _ := unstructured.NestedBool(values, path...)
-		s, _ := scenario{values: values}.with(path, !now)
-		objects, err := a.trial.render(s, false)
-		if err == nil && !slices.ContainsFunc(objects, has) {
-			return fmt.Sprintf("%s: %q", dotted(path), fmt.Sprint(!now))
-		}
-	}
-	return ""
+// goesInto is whether an object is one that custom resources in a namespace may have there.
+func (k kind) goesInto(o *unstructured.Unstructured, namespace string) bool {
+	return !k.inNoNamespace(made{apiVersion: o.GetAPIVersion(), kind: o.GetKind()}) && k.hindrance(o, namespace) == ""
 }
 
 // writeChart writes the files that Helm has read, which are those that the chart does not ignore.
@@ -464,7 +381,7 @@ func (w wanted) entry(dir string, c *chart.Chart) (text, variables string, err e
 		}
 		text += fmt.Sprintf("    %s: %q\n", path, value)
 	}
-	objects, err := t.render(scenario{values: values}, false)
+	objects, err := t.with(values)
 	if err != nil {
 		return "", "", fmt.Errorf("the chart can't be rendered with its defaults: give what it asks for, as PIN=path=value, or, where each %s is to say its own, as a default in its values.yaml:\n%w", w.gvk.Kind, err)
 	}
@@ -486,24 +403,4 @@ func (w wanted) entry(dir string, c *chart.Chart) (text, variables string, err e
 		text += fmt.Sprintf("    # The chart has its pods use these, whatever a %s says.\n    pods: [%s]\n", w.gvk.Kind, strings.Join(words, ", "))
 	}
 	return text, variables, nil
-}
-
-// isImage is whether a value is the whole reference of an image, which a variable can hold.
-func isImage(c *chart.Chart, values map[string]any, path string) bool {
-	t, err := newTrial(operator.Entry{}, c)
-	if err != nil {
-		return false
-	}
-	s, there := scenario{values: values}.with(release.PathOf(path), markText)
-	objects, err := t.render(s, true)
-	if err != nil || !there {
-		return false
-	}
-	whole := false
-	for _, r := range objects {
-		for _, l := range r.leaves {
-			whole = whole || l.path[len(l.path)-1] == "image" && l.text == markText
-		}
-	}
-	return whole
 }

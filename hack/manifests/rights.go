@@ -278,7 +278,7 @@ func (k kind) handedOut(role string) (text string, err error) {
 	if err != nil {
 		return "", err
 	}
-	another, err := k.api.trial.as(otherRelease, k.entry)
+	another, err := k.api.trial.as(otherRelease)
 	if err != nil {
 		return "", err
 	}
@@ -377,7 +377,7 @@ func (k kind) tooMuchIn(m made) (all []string) {
 		if !isNew {
 			continue
 		}
-		without := k.api.without(func(o *unstructured.Unstructured) bool {
+		without := k.api.trial.without(func(o *unstructured.Unstructured) bool {
 			return o.GetKind() == m.kind && o.GetName() == name && len(k.tooMuchOf(o)) > 0
 		})
 		text := fmt.Sprintf("The operator gets no right to hand out what %s %s does (%s, %s): %s",

@@ -23,9 +23,10 @@ import (
 // trial renders the chart of an entry with values of its choice.
 type trial struct {
 	chart *chart.Chart
-	// release is that as which it is tried, pins are what the entry pins then.
-	release *metav1.ObjectMeta
-	pins    map[string]any
+	// release is that as which it is tried, and pins are what the overrides of the entry pin then.
+	release   *metav1.ObjectMeta
+	overrides map[string]string
+	pins      map[string]any
 	// asked are the APIs that the chart looks for: what it would make where they are counts, too.
 	asked []string
 	// words are all that templates might take for the name of a value.
@@ -78,7 +79,7 @@ var (
 )
 
 func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
-	t, err := (&trial{chart: withoutCertificates(c), tests: entry.Tests, allow: entry.Allow, progress: &progress{told: time.Now()}, documents: &documents{}}).as(sampleRelease, entry)
+	t, err := (&trial{chart: withoutCertificates(c), tests: entry.Tests, allow: entry.Allow, progress: &progress{told: time.Now()}, documents: &documents{}, overrides: entry.OverrideValues}).as(sampleRelease)
 	if err != nil {
 		return nil, err
 	}
@@ -131,10 +132,10 @@ func comparedIn(sources []string, loops bool) (compared, limits []any) {
 }
 
 // as is the same with another release.
-func (t *trial) as(named *metav1.ObjectMeta, entry operator.Entry) (*trial, error) {
+func (t *trial) as(named *metav1.ObjectMeta) (*trial, error) {
 	other := *t
 	other.release, other.pins = named, map[string]any{}
-	return &other, release.Pin(named, other.pins, entry.OverrideValues)
+	return &other, release.Pin(named, other.pins, t.overrides)
 }
 
 // byDefault is what the chart makes where a spec says nothing.
@@ -143,6 +144,11 @@ func (t *trial) byDefault() ([]rendered, error) {
 	if err != nil {
 		return nil, err
 	}
+	return t.with(values)
+}
+
+// with is what the chart makes of values.
+func (t *trial) with(values map[string]any) ([]rendered, error) {
 	return t.render(scenario{values: values}, false)
 }
 
@@ -152,6 +158,13 @@ func (t *trial) values() (map[string]any, error) {
 	nameSubcharts(c)
 	values, err := chartutil.CoalesceValues(c, runtime.DeepCopyJSON(t.pins))
 	return values, err
+}
+
+// unpinned are the values without what is pinned.
+func (t *trial) unpinned() (map[string]any, error) {
+	bare := *t
+	bare.pins = map[string]any{}
+	return bare.values()
 }
 
 // mentions is whether templates might name each part of a path that values lack.
