@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"demo.welcome.domain/welcome-operator/hack/manifests/infer"
 	"demo.welcome.domain/welcome-operator/internal/operator"
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
@@ -28,15 +29,15 @@ type API struct {
 	schemaFile string
 	chart      *chart.Chart
 	// trial is how the chart is rendered.
-	trial *trial
+	trial *infer.Trial
 	// kinds are what the chart makes.
-	kinds []made
+	kinds []infer.Made
 	// scalable is whether replicas is the number of all pods that are counted, or of those of each run of CronJobs.
 	scalable bool
 	// left are the values that are no fields.
-	left []leftOut
+	left []infer.LeftOut
 	// broken are the values with which it can't be rendered.
-	broken []leftOut
+	broken []infer.LeftOut
 	// inferred is whether nobody wrote the schema for this operator.
 	inferred bool
 	// values describes every value of the chart, defaults included.
@@ -83,36 +84,36 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 	if err := release.CheckSubcharts(chrt, entry.OverrideValues); err != nil {
 		return nil, err
 	}
-	trial, err := newTrial(entry, chrt)
+	trial, err := infer.New(entry, chrt)
 	if err != nil {
 		return nil, err
 	}
-	scenarios, err := trial.scenarios(samples)
+	scenarios, err := trial.Scenarios(samples)
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", entry.ChartPath, err)
 	}
-	values, err := trial.values()
+	values, err := trial.Values()
 	if err != nil {
 		return nil, err
 	}
 	if err := api.checkNamed(entry, trial, values); err != nil {
 		return nil, err
 	}
-	if api.kinds, err = trial.kinds(scenarios); err != nil {
+	if api.kinds, err = trial.Kinds(scenarios); err != nil {
 		return nil, fmt.Errorf("chart %s can't be rendered with its defaults: correct it, or pin a value (overrideValues):\n%w", entry.ChartPath, err)
 	}
-	if len(trial.broken) > 0 && !api.inferred {
-		return nil, fmt.Errorf("chart %s can't be rendered with %s: %s", entry.ChartPath, trial.broken[0].path, trial.broken[0].why)
+	if len(trial.Broken) > 0 && !api.inferred {
+		return nil, fmt.Errorf("chart %s can't be rendered with %s: %s", entry.ChartPath, trial.Broken[0].Path, trial.Broken[0].Why)
 	}
 	for _, sample := range samples {
 		said := chartutil.CoalesceTables(runtime.DeepCopyJSON(sample), runtime.DeepCopyJSON(values))
-		if _, err := trial.with(said); err != nil {
+		if _, err := trial.With(said); err != nil {
 			return nil, fmt.Errorf("chart %s can't be rendered with a sample of %s: correct either:\n%w", entry.ChartPath, samplesDir, err)
 		}
 	}
-	api.trial, api.broken = trial, trial.broken
-	api.scalable = trial.workloads == 1 || trial.workloads == 0 && slices.ContainsFunc(api.kinds, func(m made) bool { return m.kind == "CronJob" })
-	fields, left := trial.fields(scenarios, values, entry.Allow.Values)
+	api.trial, api.broken = trial, trial.Broken
+	api.scalable = trial.Workloads == 1 || trial.Workloads == 0 && slices.ContainsFunc(api.kinds, func(m infer.Made) bool { return m.Kind == "CronJob" })
+	fields, left := trial.Fields(scenarios, values, entry.Allow.Values)
 	api.left = left
 	if api.inferred {
 		api.values, api.pinned = *fields, nil
@@ -121,8 +122,8 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 }
 
 // checkNamed fails if overrideValues or allow.values name a value that the chart does not have. What its templates ask for, values.yaml may lack: values get it, unless it is pinned.
-func (a *API) checkNamed(entry operator.Entry, t *trial, values map[string]any) error {
-	unpinned, err := t.unpinned()
+func (a *API) checkNamed(entry operator.Entry, t *infer.Trial, values map[string]any) error {
+	unpinned, err := t.Unpinned()
 	if err != nil {
 		return err
 	}
@@ -130,7 +131,7 @@ func (a *API) checkNamed(entry operator.Entry, t *trial, values map[string]any) 
 		keys := release.PathOf(path)
 		_, found, _ := unstructured.NestedFieldNoCopy(unpinned, keys...)
 		isPin := slices.Contains(a.pinned, path)
-		asked := !found && a.inferred && t.mentions(unpinned, keys) && (isPin || put(values, keys, nil))
+		asked := !found && a.inferred && t.Mentions(unpinned, keys) && (isPin || infer.Put(values, keys, nil))
 		if !found && !asked && !strings.Contains(path, "[") {
 			return fmt.Errorf("%s has no value %q: correct overrideValues or allow.values of %s in %s", entry.ChartPath, path, entry.Kind, watchesFile)
 		}
@@ -259,8 +260,8 @@ func addDefaults(schema *apiextensionsv1.JSONSchemaProps, value any, path string
 		return fmt.Errorf("%s: remove \"default\": defaults are in values.yaml", path)
 	}
 	if schema.Properties == nil {
-		if !isEmpty(value) {
-			schema.Default = &apiextensionsv1.JSON{Raw: []byte(compact(value))}
+		if !infer.IsEmpty(value) {
+			schema.Default = &apiextensionsv1.JSON{Raw: []byte(infer.Compact(value))}
 		}
 		return nil
 	}
@@ -303,33 +304,8 @@ func resolveDefaults(rules apiextensionsv1.ValidationRules, values map[string]an
 			for i := range elements[1:] {
 				set = append(set, fmt.Sprintf("has(%s)", strings.Join(elements[:i+2], ".")))
 			}
-			return fmt.Sprintf("(%s ? %s : %s)", strings.Join(set, " && "), field, compact(value))
+			return fmt.Sprintf("(%s ? %s : %s)", strings.Join(set, " && "), field, infer.Compact(value))
 		})
 	}
 	return errors.Join(problems...)
-}
-
-func isEmpty(value any) bool {
-	switch value := value.(type) {
-	case nil:
-		return true
-	case string:
-		return value == ""
-	case map[string]any:
-		return len(value) == 0
-	case []any:
-		return len(value) == 0
-	}
-	return false
-}
-
-// compact is the JSON of a default as people write it.
-func compact(value any) string {
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		panic(err) // values come from YAML, which JSON can always hold
-	}
-	return strings.TrimSpace(out.String())
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"demo.welcome.domain/welcome-operator/hack/manifests/infer"
 	obj "demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/operator"
 	"demo.welcome.domain/welcome-operator/internal/status"
@@ -76,7 +77,7 @@ func newCRD(entry operator.Entry, api *API, spec apiextensionsv1.JSONSchemaProps
 			LabelSelectorPath:  new(".status.selector"),
 		}
 		version.AdditionalPrinterColumns = append(version.AdditionalPrinterColumns, column("Replicas", "integer", replicasPath, "Pods wanted.", 0))
-		if api.trial.workloads > 0 { // pods of CronJobs come and go, uncounted
+		if api.trial.Workloads > 0 { // pods of CronJobs come and go, uncounted
 			version.AdditionalPrinterColumns = append(version.AdditionalPrinterColumns, column("Available", "integer", ".status.readyReplicas", "Pods that are ready.", 1))
 		}
 	}
@@ -103,8 +104,8 @@ func newCRD(entry operator.Entry, api *API, spec apiextensionsv1.JSONSchemaProps
 
 // hasPage is whether a custom resource may have a status.url.
 func (a *API) hasPage() bool {
-	return slices.ContainsFunc(a.kinds, func(m made) bool {
-		return slices.ContainsFunc(m.objects, func(v variant) bool { return status.HasPage(v.object) })
+	return slices.ContainsFunc(a.kinds, func(m infer.Made) bool {
+		return slices.ContainsFunc(m.Objects, func(v infer.Variant) bool { return status.HasPage(v.Object) })
 	})
 }
 
@@ -153,13 +154,13 @@ func writeCRD(file string, api *API, crd *apiextensionsv1.CustomResourceDefiniti
 		header += "# No fields, unless allow.values in watches.yaml lists them:\n"
 	}
 	for _, left := range api.left {
-		header += fmt.Sprintf("# - %s: %s\n", line(left.path), line(left.why))
+		header += fmt.Sprintf("# - %s: %s\n", line(left.Path), line(left.Why))
 	}
 	if len(api.broken) > 0 {
 		header += "# The chart can't be rendered with these, and nothing else:\n"
 	}
 	for _, broken := range api.broken {
-		header += fmt.Sprintf("# - %s: %s\n", line(broken.path), line(broken.why))
+		header += fmt.Sprintf("# - %s: %s\n", line(broken.Path), line(broken.Why))
 	}
 	return os.WriteFile(file, append([]byte(header), manifest...), 0o644)
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"demo.welcome.domain/welcome-operator/hack/manifests/infer"
 	obj "demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/operator"
 	"demo.welcome.domain/welcome-operator/internal/release"
@@ -127,14 +128,14 @@ func makeKind(w wanted) (err error) {
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
 		err = errors.Join(err, os.WriteFile(watchesFile, watches, 0o644), os.WriteFile(managerFile, manager, 0o644))
-		if errors.As(err, &tooMuch{}) { // and still does. So far, nothing was made of the chart
+		if errors.As(err, &infer.TooMuch{}) { // and still does. So far, nothing was made of the chart
 			return
 		}
 		if again := run(); again != nil {
 			err = errors.Join(err, fmt.Errorf("and what was there before can't be made again: %w", again))
 		}
 	}()
-	defer caught(&err)
+	defer infer.Caught(&err)
 	if !inPlace {
 		if err := writeChart(dir, chrt); err != nil {
 			return err
@@ -222,10 +223,10 @@ func (k kind) report(into string) string {
 	var reasons []string
 	paths := map[string][]string{}
 	for _, left := range k.api.left {
-		if paths[left.why] == nil {
-			reasons = append(reasons, left.why)
+		if paths[left.Why] == nil {
+			reasons = append(reasons, left.Why)
 		}
-		paths[left.why] = append(paths[left.why], left.path)
+		paths[left.Why] = append(paths[left.Why], left.Path)
 	}
 	for _, why := range reasons {
 		say("  %s: %s", strings.Join(paths[why], ", "), why)
@@ -234,13 +235,13 @@ func (k kind) report(into string) string {
 		say("Pods of it use %s: allow.pods in %s lets them now (%s). Look at why in the chart, or take it out", inPods[word], watchesFile, word)
 	}
 	for _, broken := range k.api.broken {
-		say("The chart can't be rendered with %s and nothing else: %s", broken.path, broken.why)
+		say("The chart can't be rendered with %s and nothing else: %s", broken.Path, broken.Why)
 	}
 	for _, m := range k.api.kinds {
 		if why := k.refusal(m); why != "" {
-			say("The operator gets no right to make %s (%s, %s): %s", m.kind, m.file, cmp.Or(k.condition(m, m.when), k.always()), why)
-			if without := k.api.trial.without(func(o *unstructured.Unstructured) bool {
-				return k.api.trial.key(o) == k.api.trial.key(m.objects[0].object)
+			say("The operator gets no right to make %s (%s, %s): %s", m.Kind, m.File, cmp.Or(k.condition(m, m.When), k.always()), why)
+			if without := k.api.trial.Without(func(o *unstructured.Unstructured) bool {
+				return k.api.trial.Key(o) == k.api.trial.Key(m.Objects[0].Object)
 			}); without != "" {
 				say("  pinned in overrideValues, %s leaves it out", without)
 			}
@@ -253,17 +254,17 @@ func (k kind) report(into string) string {
 		for _, text := range k.hindrances() {
 			say("%s", text)
 		}
-		if fixed, count, err := k.api.trial.fixedNames(nil, k.goesInto); err == nil && len(fixed) > 0 {
+		if fixed, count, err := k.api.trial.FixedNames(nil, k.goesInto); err == nil && len(fixed) > 0 {
 			say("A namespace can have one %s, for these have the same name in each: %s", k.entry.Kind, strings.Join(fixed, ", "))
-			if path := k.api.trial.freesNames(count, k.goesInto); path != "" {
+			if path := k.api.trial.FreesNames(count, k.goesInto); path != "" {
 				say("  pinned in overrideValues, %s: \"{name}\" gives each its own", path)
 			}
 		}
 	}
-	if wants := k.api.chart.Metadata.KubeVersion; wants != "" && !chartutil.IsCompatibleRange(wants, oldestKubernetes.Version) {
-		say("The chart is for Kubernetes %s, the operator for %s or newer: on a cluster for which it is not, no %s will be ready", wants, oldestKubernetes.Version, k.entry.Kind)
+	if wants := k.api.chart.Metadata.KubeVersion; wants != "" && !chartutil.IsCompatibleRange(wants, infer.OldestKubernetes.Version) {
+		say("The chart is for Kubernetes %s, the operator for %s or newer: on a cluster for which it is not, no %s will be ready", wants, infer.OldestKubernetes.Version, k.entry.Kind)
 	}
-	if !k.entry.Tests && k.api.trial.hasTests() {
+	if !k.entry.Tests && k.api.trial.HasTests() {
 		say("The tests of the chart are not run: tests: true in %s lets a %s have them run (then %s)", watchesFile, k.entry.Kind, regenerate)
 	}
 	for _, hook := range release.UnknownHooks(k.api.chart) {
@@ -282,29 +283,29 @@ func unknownHook(hook string) string {
 // hindrances are what keeps a custom resource that says nothing from being applied, and no word of watches.yaml allows.
 func (k kind) hindrances() (all []string) {
 	never := "No " + k.entry.Kind + " will be ready"
-	if err := k.api.trial.checkDefaults(); err != nil {
+	if err := k.api.trial.CheckDefaults(); err != nil {
 		all = append(all, never+": "+err.Error())
 	}
-	elsewhere, err := k.api.trial.as(otherRelease) // which some charts have for default
+	elsewhere, err := k.api.trial.As(infer.OtherRelease) // which some charts have for default
 	if err != nil {
 		return all
 	}
-	objects, err := elsewhere.byDefault()
+	objects, err := elsewhere.ByDefault()
 	if err != nil {
 		return all
 	}
 	for _, r := range objects {
-		why := k.hindrance(r.object, otherRelease.Namespace)
+		why := k.hindrance(r.Object, infer.OtherRelease.Namespace)
 		if why == "" {
 			continue
 		}
 		what := never
-		if isTest(r.object) {
+		if infer.IsTest(r.Object) {
 			what = "No test of it will succeed"
 		}
-		text := fmt.Sprintf("%s (%s): %s", what, path.Base(r.file), why)
-		if without := k.api.trial.without(func(o *unstructured.Unstructured) bool {
-			return o.GetKind() == r.object.GetKind() && k.hindrance(o, sampleRelease.Namespace) != ""
+		text := fmt.Sprintf("%s (%s): %s", what, path.Base(r.File), why)
+		if without := k.api.trial.Without(func(o *unstructured.Unstructured) bool {
+			return o.GetKind() == r.Object.GetKind() && k.hindrance(o, infer.SampleRelease.Namespace) != ""
 		}); without != "" {
 			text += "; pinned in overrideValues, " + without + " leaves it out"
 		}
@@ -315,7 +316,7 @@ func (k kind) hindrances() (all []string) {
 
 // hindrance is why no custom resource in a namespace may have an object, whatever is allowed, empty if one may.
 func (k kind) hindrance(o *unstructured.Unstructured, namespace string) string {
-	if k.inNoNamespace(made{apiVersion: o.GetAPIVersion(), kind: o.GetKind()}) {
+	if k.inNoNamespace(infer.Made{APIVersion: o.GetAPIVersion(), Kind: o.GetKind()}) {
 		if err := release.CheckGoes(o); err != nil {
 			return err.Error()
 		}
@@ -327,7 +328,7 @@ func (k kind) hindrance(o *unstructured.Unstructured, namespace string) string {
 
 // goesInto is whether an object is one that custom resources in a namespace may have there.
 func (k kind) goesInto(o *unstructured.Unstructured, namespace string) bool {
-	return !k.inNoNamespace(made{apiVersion: o.GetAPIVersion(), kind: o.GetKind()}) && k.hindrance(o, namespace) == ""
+	return !k.inNoNamespace(infer.Made{APIVersion: o.GetAPIVersion(), Kind: o.GetKind()}) && k.hindrance(o, namespace) == ""
 }
 
 // writeChart writes the files that Helm has read, which are those that the chart does not ignore.
@@ -356,11 +357,11 @@ func (w wanted) entry(dir string, c *chart.Chart) (text, variables string, err e
 	if err := release.CheckSubcharts(c, entry.OverrideValues); err != nil {
 		return "", "", err
 	}
-	t, err := newTrial(entry, c)
+	t, err := infer.New(entry, c)
 	if err != nil {
 		return "", "", err
 	}
-	values, err := t.values()
+	values, err := t.Values()
 	if err != nil {
 		return "", "", err
 	}
@@ -373,7 +374,7 @@ func (w wanted) entry(dir string, c *chart.Chart) (text, variables string, err e
 	}
 	for _, pin := range w.pins {
 		path, value, _ := strings.Cut(pin, "=")
-		if w.into == "" && isImage(c, values, path) {
+		if w.into == "" && infer.IsImage(c, values, path) {
 			variable := "RELATED_IMAGE_" + strings.ToUpper(notInVariables.ReplaceAllString(w.gvk.Kind+"_"+strings.TrimSuffix(path, "image"), "_"))
 			variable = unused(strings.TrimRight(variable, "_"), names)
 			variables += fmt.Sprintf("        - name: %s\n          value: %s\n", variable, value)
@@ -381,13 +382,13 @@ func (w wanted) entry(dir string, c *chart.Chart) (text, variables string, err e
 		}
 		text += fmt.Sprintf("    %s: %q\n", path, value)
 	}
-	objects, err := t.with(values)
+	objects, err := t.With(values)
 	if err != nil {
 		return "", "", fmt.Errorf("the chart can't be rendered with its defaults: give what it asks for, as PIN=path=value, or, where each %s is to say its own, as a default in its values.yaml:\n%w", w.gvk.Kind, err)
 	}
 	var words []string
 	for _, r := range objects {
-		for _, word := range obj.PodWords(r.object) {
+		for _, word := range obj.PodWords(r.Object) {
 			if !slices.Contains(words, word) {
 				words = append(words, word)
 			}
@@ -397,7 +398,7 @@ func (w wanted) entry(dir string, c *chart.Chart) (text, variables string, err e
 		text += "  allow:\n"
 	}
 	if len(w.allow) > 0 {
-		text += fmt.Sprintf("    # Who may write a %s has a say in what its pods run.\n    values: %s\n", w.gvk.Kind, compact(w.allow))
+		text += fmt.Sprintf("    # Who may write a %s has a say in what its pods run.\n    values: %s\n", w.gvk.Kind, infer.Compact(w.allow))
 	}
 	if len(words) > 0 {
 		text += fmt.Sprintf("    # The chart has its pods use these, whatever a %s says.\n    pods: [%s]\n", w.gvk.Kind, strings.Join(words, ", "))

@@ -15,6 +15,7 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"demo.welcome.domain/welcome-operator/hack/manifests/infer"
 	obj "demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/operator"
 )
@@ -240,7 +241,7 @@ func TestReportTellsOfPinsThatValuesLack(t *testing.T) {
 // What a chart says is text: it writes over nothing of the report, and adds no line to it.
 func TestReportIsText(t *testing.T) {
 	const evil = "a\033[2K\u202e\nThe operator gets all rights"
-	k := kind{api: &API{chart: &chart.Chart{Metadata: &chart.Metadata{}}, unlisted: []string{evil}, left: []leftOut{{path: evil, why: evil}}, broken: []leftOut{{path: evil, why: evil}}}}
+	k := kind{api: &API{chart: &chart.Chart{Metadata: &chart.Metadata{}}, unlisted: []string{evil}, left: []infer.LeftOut{{Path: evil, Why: evil}}, broken: []infer.LeftOut{{Path: evil, Why: evil}}}}
 	k.entry.Tests = true
 	report := k.report("")
 	if strings.ContainsAny(report, "\033\u202e") || strings.Contains(report, "\nThe operator gets all rights") || strings.Count(report, "a\uFFFD[2K\uFFFD The operator gets all rights") != 5 {
@@ -320,12 +321,12 @@ func TestWhatATextTurnsOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []leftOut{{"limits.apiVersions.quota", "reaches an extra object", true}}; !slices.Equal(api.left, want) {
+	if want := []infer.LeftOut{{Path: "limits.apiVersions.quota", Why: "reaches an extra object", Powerful: true}}; !slices.Equal(api.left, want) {
 		t.Errorf("these are no fields: %v", api.left)
 	}
 	var made []string
 	for _, m := range api.kinds {
-		made = append(made, m.kind+": "+m.when)
+		made = append(made, m.Kind+": "+m.When)
 	}
 	if want := []string{"ConfigMap: ", "LimitRange: texts for what is empty", "ResourceQuota: texts for what is empty"}; !slices.Equal(made, want) {
 		t.Errorf("it makes %q, not %q", made, want)
@@ -353,7 +354,7 @@ func TestWhatASampleTurnsOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if left := slices.ContainsFunc(api.left, func(l leftOut) bool { return l.path == "text" }); left != c.left {
+		if left := slices.ContainsFunc(api.left, func(l infer.LeftOut) bool { return l.Path == "text" }); left != c.left {
 			t.Errorf("with %s, these are no fields: %v", name, api.left)
 		}
 	}
@@ -462,17 +463,17 @@ func TestChartsThatTakeTooMuch(t *testing.T) {
 		memory   uint64
 		want     string
 	}{
-		"of time":               {much, time.Second, renderMemory, "to render chart x once takes more than 1s"},
-		"of time, by an option": {"{{ if .Values.a }}" + much + "{{ end }}", time.Second, renderMemory, "once takes more than 1s"}, // on a busy machine, another chart may be
-		"of time, by a value":   {"{{ range until (int .Values.times) }}{{ range until (int $.Values.times) }}{{ end }}{{ end }}", 2 * time.Second, renderMemory, "takes more than 2s, with another times: pin that value"},
-		"of memory":             {much, renderTime, 1 << 20, "to render chart x once takes more than 1 MiB of memory"},
+		"of time":               {much, time.Second, infer.MaxMemory, "to render chart x once takes more than 1s"},
+		"of time, by an option": {"{{ if .Values.a }}" + much + "{{ end }}", time.Second, infer.MaxMemory, "once takes more than 1s"}, // on a busy machine, another chart may be
+		"of time, by a value":   {"{{ range until (int .Values.times) }}{{ range until (int $.Values.times) }}{{ end }}{{ end }}", 2 * time.Second, infer.MaxMemory, "takes more than 2s, with another times: pin that value"},
+		"of memory":             {much, infer.MaxTime, 1 << 20, "to render chart x once takes more than 1 MiB of memory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inCopy(t)
 			before := files(t)
-			timeBefore, memoryBefore := renderTime, renderMemory
-			t.Cleanup(func() { renderTime, renderMemory = timeBefore, memoryBefore })
-			renderTime, renderMemory = c.time, c.memory
+			timeBefore, memoryBefore := infer.MaxTime, infer.MaxMemory
+			t.Cleanup(func() { infer.MaxTime, infer.MaxMemory = timeBefore, memoryBefore })
+			infer.MaxTime, infer.MaxMemory = c.time, c.memory
 			dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "a: false\ntimes: 1\n", "templates/x.yaml": c.template})
 			if err := makeKind(wanted{chart: dir, gvk: goodbyes}); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error is %v, without %q", err, c.want)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"demo.welcome.domain/welcome-operator/hack/manifests/infer"
 	obj "demo.welcome.domain/welcome-operator/internal/object"
 )
 
@@ -188,14 +189,14 @@ func writeOwned(kinds []kind) error {
 			if k.refusal(m) != "" {
 				continue
 			}
-			resources[m.kind] = groupVersionKind(m).Version
-			if _, hasPods := obj.PodsOf[m.kind]; hasPods {
+			resources[m.Kind] = groupVersionKind(m).Version
+			if _, hasPods := obj.PodsOf[m.Kind]; hasPods {
 				resources["Pod"] = "v1"
 			}
 		}
 		entry := map[string]any{
 			"kind": k.entry.Kind, "version": k.entry.Version,
-			"displayName": k.entry.Kind, "description": sentence(cmp.Or(k.api.chart.Metadata.Description, k.api.values.Description)),
+			"displayName": k.entry.Kind, "description": infer.Sentence(cmp.Or(k.api.chart.Metadata.Description, k.api.values.Description)),
 		}
 		text += "    - name: " + k.crd.Name + "\n"
 		for _, field := range []string{"kind", "version", "displayName", "description"} {
@@ -325,13 +326,13 @@ func baseOf(image string) string {
 func (k kind) images() []string {
 	found := map[string]bool{}
 	for _, m := range k.api.kinds {
-		template, hasPods := obj.PodsOf[m.kind]
+		template, hasPods := obj.PodsOf[m.Kind]
 		if !hasPods {
 			continue
 		}
-		for _, v := range m.objects {
+		for _, v := range m.Objects {
 			for _, field := range []string{"containers", "initContainers"} {
-				containers, _, _ := unstructured.NestedSlice(v.object.Object, append(slices.Clone(template), "spec", field)...)
+				containers, _, _ := unstructured.NestedSlice(v.Object.Object, append(slices.Clone(template), "spec", field)...)
 				for _, container := range containers {
 					fields, _ := container.(map[string]any)
 					if image, _ := fields["image"].(string); imageReference.MatchString(image) {

@@ -7,7 +7,7 @@
 //
 // The chart is the one source of an API: values.schema.json has the fields, their descriptions and bounds, values.yaml the
 // defaults, of which the CRD only tells: the operator fills them in. Of a chart that was not written for this operator (its
-// values.schema.json has no "x-crd"), the fields are found out by rendering it with another one of each value. What watches.yaml pins
+// values.schema.json has no "x-crd"), package infer finds the fields by rendering it with another one of each value. What watches.yaml pins
 // with overrideValues is not a field, nor is what makes its author more powerful, unless allow.values has it.
 package main
 
@@ -21,6 +21,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 
+	"demo.welcome.domain/welcome-operator/hack/manifests/infer"
 	"demo.welcome.domain/welcome-operator/internal/operator"
 	"demo.welcome.domain/welcome-operator/internal/release"
 	"demo.welcome.domain/welcome-operator/internal/terminal"
@@ -68,7 +69,7 @@ func run() error {
 }
 
 func generate() (kinds []kind, err error) {
-	defer caught(&err)
+	defer infer.Caught(&err)
 	entries, err := readEntries()
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
+
+	"demo.welcome.domain/welcome-operator/hack/manifests/infer"
 )
 
 const chartsDir = "helm-charts"
@@ -221,5 +224,21 @@ func write(t *testing.T, file, text string) {
 	}
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Who may deploy the operator is told the version as which charts are tried.
+func TestOldestKubernetes(t *testing.T) {
+	minor := strings.TrimSuffix(infer.OldestKubernetes.Version, ".0")
+	for file, pattern := range map[string]string{
+		csvFile:                          `minKubeVersion: (\S+)\.0\n`,
+		"README.md":                      `Kubernetes (\S+) or newer`,
+		"README.zh-CN.md":                `Kubernetes (\S+) 或更高版本`,
+		"helm-charts/welcome/Chart.yaml": `kubeVersion: ">=(\S+)\.0-0"`,
+		"Makefile":                       `KUBERNETES_VERSION=(\d+\.\d+)`,
+	} {
+		if found := regexp.MustCompile(pattern).FindStringSubmatch(read(t, "../../"+file)); found == nil || "v"+found[1] != minor {
+			t.Errorf("%s says %q, and charts are tried as on %s", file, found, minor)
+		}
 	}
 }

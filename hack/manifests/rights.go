@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
+	"demo.welcome.domain/welcome-operator/hack/manifests/infer"
 	obj "demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/operator"
 )
@@ -53,8 +54,8 @@ type child struct {
 	inNoNamespace bool
 }
 
-func groupVersionKind(m made) schema.GroupVersionKind {
-	return schema.FromAPIVersionAndKind(m.apiVersion, m.kind)
+func groupVersionKind(m infer.Made) schema.GroupVersionKind {
+	return schema.FromAPIVersionAndKind(m.APIVersion, m.Kind)
 }
 
 // children of the objects of a kind.
@@ -62,9 +63,9 @@ func (k kind) children() []child {
 	var all []child
 	for _, m := range k.api.kinds {
 		gvk := groupVersionKind(m)
-		why := k.entry.Kind + ": " + m.file
-		if m.when != "" {
-			why += ", with " + k.condition(m, m.when)
+		why := k.entry.Kind + ": " + m.File
+		if m.When != "" {
+			why += ", with " + k.condition(m, m.When)
 		}
 		all = append(all, child{gvk.Group, resourceOf(gvk), line(why), k.refusal(m), k.inNoNamespace(m)})
 	}
@@ -99,14 +100,14 @@ var inNamespaces = func() map[schema.GroupKind]bool {
 }()
 
 // inNoNamespace is whether what a chart makes is cluster-scoped: of kinds that nobody here knows, the entry says so.
-func (k kind) inNoNamespace(m made) bool {
+func (k kind) inNoNamespace(m infer.Made) bool {
 	of := groupVersionKind(m).GroupKind()
-	return len(scheme.Scheme.VersionsForGroupKind(of)) > 0 && !inNamespaces[of] || slices.Contains(clusterScoped, m.kind) || strings.HasSuffix(m.kind, "Review") ||
+	return len(scheme.Scheme.VersionsForGroupKind(of)) > 0 && !inNamespaces[of] || slices.Contains(clusterScoped, m.Kind) || strings.HasSuffix(m.Kind, "Review") ||
 		k.entry.Allow.HasCluster(of)
 }
 
 // condition is the value that what is made needs, and who may set it. What hands out rights, or is in no namespace, has to be as it is for a custom resource that says nothing.
-func (k kind) condition(m made, when string) string {
+func (k kind) condition(m infer.Made, when string) string {
 	if when != "" && (k.inNoNamespace(m) || obj.HandsOut(groupVersionKind(m).GroupKind())) {
 		when += ", which only overrideValues may set"
 	}
@@ -114,16 +115,16 @@ func (k kind) condition(m made, when string) string {
 }
 
 // refusal is why the operator gets no right to a kind.
-func (k kind) refusal(m made) string {
+func (k kind) refusal(m infer.Made) string {
 	switch {
 	case k.inNoNamespace(m):
-		for _, v := range m.objects {
-			if err := k.entry.Allow.InNoNamespace(sampleRelease, groupVersionKind(m).GroupKind(), v.object.GetName()); err != nil {
+		for _, v := range m.Objects {
+			if err := k.entry.Allow.InNoNamespace(infer.SampleRelease, groupVersionKind(m).GroupKind(), v.Object.GetName()); err != nil {
 				return err.Error()
 			}
 		}
 		return ""
-	case m.kind == "Secret" && !strings.Contains(m.apiVersion, "/") && !k.entry.Secrets:
+	case m.Kind == "Secret" && !strings.Contains(m.APIVersion, "/") && !k.entry.Secrets:
 		return "only with secrets: true"
 	case obj.HandsOut(groupVersionKind(m).GroupKind()) && !slices.Contains(k.entry.Allow.Kinds, groupVersionKind(m).GroupKind().String()):
 		return "it hands out rights, so that it needs " + groupVersionKind(m).GroupKind().String() + " in allow.kinds"
@@ -132,8 +133,8 @@ func (k kind) refusal(m made) string {
 	}
 	// Kinds that nobody here knows need a word of the platform's, even if every custom resource has them: a chart may write anything for a kind.
 	allowed := obj.Allow{Hosts: []string{"*"}, Annotations: []string{"*"}, Kinds: k.entry.Allow.Kinds}
-	bare := &unstructured.Unstructured{Object: map[string]any{"apiVersion": m.apiVersion, "kind": m.kind, "metadata": map[string]any{"namespace": sampleRelease.Namespace}}}
-	if len(allowed.Refused(sampleRelease.Namespace, obj.Asks(bare))) > 0 {
+	bare := &unstructured.Unstructured{Object: map[string]any{"apiVersion": m.APIVersion, "kind": m.Kind, "metadata": map[string]any{"namespace": infer.SampleRelease.Namespace}}}
+	if len(allowed.Refused(infer.SampleRelease.Namespace, obj.Asks(bare))) > 0 {
 		return "only with " + groupVersionKind(m).GroupKind().String() + " in allow.kinds"
 	}
 	return ""
@@ -268,35 +269,35 @@ func handedOut(kinds []kind, role string) (text string, err error) {
 }
 
 func (k kind) handedOut(role string) (text string, err error) {
-	mayBeMade := func(m made) bool {
-		return m.kind == role && obj.HandsOut(groupVersionKind(m).GroupKind()) && k.refusal(m) == ""
+	mayBeMade := func(m infer.Made) bool {
+		return m.Kind == role && obj.HandsOut(groupVersionKind(m).GroupKind()) && k.refusal(m) == ""
 	}
 	if !slices.ContainsFunc(k.api.kinds, mayBeMade) {
 		return "", nil
 	}
-	objects, err := k.api.trial.byDefault()
+	objects, err := k.api.trial.ByDefault()
 	if err != nil {
 		return "", err
 	}
-	another, err := k.api.trial.as(otherRelease)
+	another, err := k.api.trial.As(infer.OtherRelease)
 	if err != nil {
 		return "", err
 	}
-	others, err := another.byDefault()
+	others, err := another.ByDefault()
 	if err != nil {
 		return "", err
 	}
 	for i, r := range objects {
-		if !mayBeMade(made{apiVersion: r.object.GetAPIVersion(), kind: r.object.GetKind(), objects: []variant{{rendered: r}}}) {
+		if !mayBeMade(infer.Made{APIVersion: r.Object.GetAPIVersion(), Kind: r.Object.GetKind(), Objects: []infer.Variant{{Rendered: r}}}) {
 			continue
 		}
-		what := fmt.Sprintf("%s %s of each %s may", role, line(r.object.GetName()), k.entry.Kind)
-		file := line(path.Base(r.file))
+		what := fmt.Sprintf("%s %s of each %s may", role, line(r.Object.GetName()), k.entry.Kind)
+		file := line(path.Base(r.File))
 		given, err := rulesOf(r)
 		if err != nil {
 			return "", fmt.Errorf("%s, by %s: %w", what, file, err)
 		}
-		if i < len(others) && others[i].file == r.file && others[i].object.GetKind() == role {
+		if i < len(others) && others[i].File == r.File && others[i].Object.GetKind() == role {
 			if of, err := rulesOf(others[i]); err == nil {
 				given = underAnyName(given, of)
 			}
@@ -324,9 +325,9 @@ func (k kind) handedOut(role string) (text string, err error) {
 }
 
 // rulesOf are the rules of a Role or a ClusterRole.
-func rulesOf(r rendered) ([]rbacv1.PolicyRule, error) {
+func rulesOf(r infer.Rendered) ([]rbacv1.PolicyRule, error) {
 	var role rbacv1.ClusterRole // a Role's rules are the same
-	err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"rules": r.object.Object["rules"]}, &role)
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"rules": r.Object.Object["rules"]}, &role)
 	return role.Rules, err
 }
 
@@ -358,30 +359,30 @@ func (k kind) tooMuch(rule rbacv1.PolicyRule) string {
 }
 
 // tooMuchIn says of each role of a kind what it hands out that the operator may not have: of what it does by default, and of what only an option has more.
-func (k kind) tooMuchIn(m made) (all []string) {
+func (k kind) tooMuchIn(m infer.Made) (all []string) {
 	told := map[string]bool{}
-	for _, v := range m.objects {
-		name := v.object.GetName()
+	for _, v := range m.Objects {
+		name := v.Object.GetName()
 		of := name
-		if strings.HasPrefix(v.when, textsGiven) { // it may be the same by another name
-			of = v.file
+		if strings.HasPrefix(v.When, infer.TextsGiven) { // it may be the same by another name
+			of = v.File
 		}
 		var reasons []string
 		isNew := false
-		for _, rule := range k.tooMuchOf(v.object) {
+		for _, rule := range k.tooMuchOf(v.Object) {
 			why := k.tooMuch(rule)
 			reasons = append(reasons, fmt.Sprintf("%s on %s: %s", strings.Join(rule.Verbs, ", "), strings.Join(rule.Resources, ", "), why))
 			isNew = isNew || !told[of+" "+why]
-			told[name+" "+why], told[v.file+" "+why] = true, true
+			told[name+" "+why], told[v.File+" "+why] = true, true
 		}
 		if !isNew {
 			continue
 		}
-		without := k.api.trial.without(func(o *unstructured.Unstructured) bool {
-			return o.GetKind() == m.kind && o.GetName() == name && len(k.tooMuchOf(o)) > 0
+		without := k.api.trial.Without(func(o *unstructured.Unstructured) bool {
+			return o.GetKind() == m.Kind && o.GetName() == name && len(k.tooMuchOf(o)) > 0
 		})
 		text := fmt.Sprintf("The operator gets no right to hand out what %s %s does (%s, %s): %s",
-			m.kind, name, path.Base(v.file), cmp.Or(k.condition(m, v.when), k.always()), strings.Join(reasons, ", "))
+			m.Kind, name, path.Base(v.File), cmp.Or(k.condition(m, v.When), k.always()), strings.Join(reasons, ", "))
 		if without != "" {
 			text += "; pinned in overrideValues, " + without + " leaves it out"
 		}
@@ -398,7 +399,7 @@ func (k kind) tooMuchOf(o *unstructured.Unstructured) []rbacv1.PolicyRule {
 	if !obj.HandsOut(o.GroupVersionKind().GroupKind()) {
 		return nil
 	}
-	given, _ := rulesOf(rendered{object: o}) // bindings have none, and what can't be read writeRole says
+	given, _ := rulesOf(infer.Rendered{Object: o}) // bindings have none, and what can't be read writeRole says
 	return slices.DeleteFunc(given, func(rule rbacv1.PolicyRule) bool { return k.tooMuch(rule) == "" })
 }
 

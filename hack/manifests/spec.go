@@ -2,11 +2,11 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
+	"demo.welcome.domain/welcome-operator/hack/manifests/infer"
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
@@ -20,13 +20,13 @@ const replicasPath = ".spec.replicas"
 func (a *API) spec() (spec, checked apiextensionsv1.JSONSchemaProps, err error) {
 	spec = *a.values.DeepCopy()
 	for _, path := range a.pinned {
-		if !remove(&spec, release.PathOf(path), false) {
+		if !infer.Remove(&spec, release.PathOf(path), false) {
 			return spec, checked, fmt.Errorf("overrideValues pins %q, which %s does not have: correct the path in watches.yaml", path, a.schemaFile)
 		}
 	}
 	for _, left := range a.left {
-		if value, _, _ := strings.Cut(left.path, "[]"); left.powerful && !a.inferred {
-			remove(&spec, release.PathOf(value), true)
+		if value, _, _ := strings.Cut(left.Path, "[]"); left.Powerful && !a.inferred {
+			infer.Remove(&spec, release.PathOf(value), true)
 		}
 	}
 	describe(&spec)
@@ -82,31 +82,6 @@ func defaultObjects(schema *apiextensionsv1.JSONSchemaProps) {
 		}
 	}
 	if len(defaults) > 0 {
-		schema.Default = &apiextensionsv1.JSON{Raw: []byte(compact(defaults))}
+		schema.Default = &apiextensionsv1.JSON{Raw: []byte(infer.Compact(defaults))}
 	}
-}
-
-// remove takes the property at path out of schema, and objects that have nothing left: maps whose keys are free, too, if nobody is to write any
-// of them. It reports whether path exists.
-func remove(schema *apiextensionsv1.JSONSchemaProps, path []string, withMaps bool) bool {
-	if schema.AdditionalProperties != nil {
-		// One key of a free map: the operator's value wins over the user's, other keys stay the user's.
-		return true
-	}
-	property, ok := schema.Properties[path[0]]
-	if !ok {
-		return false
-	}
-	if len(path) > 1 && (!withMaps || property.AdditionalProperties == nil) {
-		if !remove(&property, path[1:], withMaps) {
-			return false
-		}
-		schema.Properties[path[0]] = property
-		if property.Properties == nil || len(property.Properties) > 0 {
-			return true
-		}
-	}
-	delete(schema.Properties, path[0])
-	schema.Required = slices.DeleteFunc(schema.Required, func(name string) bool { return name == path[0] })
-	return true
 }

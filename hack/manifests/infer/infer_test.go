@@ -1,8 +1,9 @@
-package main
+package infer
 
 import (
 	"fmt"
 	"maps"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -218,31 +219,41 @@ func packed(t *testing.T, files map[string]string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return read(t, file)
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
 }
 
 func infer(t *testing.T, files map[string]string, allowed ...string) (*apiextensionsv1.JSONSchemaProps, map[string]string) {
 	t.Helper()
-	trial, err := newTrial(operator.Entry{}, chartOf(t, files))
+	return inferPinned(t, files, nil, allowed...)
+}
+
+func inferPinned(t *testing.T, files, overrides map[string]string, allowed ...string) (*apiextensionsv1.JSONSchemaProps, map[string]string) {
+	t.Helper()
+	entry := operator.Entry{}
+	entry.OverrideValues = overrides
+	trial, err := New(entry, chartOf(t, files))
 	if err != nil {
 		t.Fatal(err)
 	}
-	scenarios, err := trial.scenarios(nil)
+	scenarios, err := trial.Scenarios(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	values, err := trial.values()
+	values, err := trial.Values()
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := newInference(trial, scenarios, allowed)
-	schema := i.schema(nil, values)
+	schema, without := trial.Fields(scenarios, values, allowed)
 	left := map[string]string{}
-	for _, l := range i.left {
-		if left[l.path] != "" {
-			t.Errorf("%s is left out twice", l.path)
+	for _, l := range without {
+		if left[l.Path] != "" {
+			t.Errorf("%s is left out twice", l.Path)
 		}
-		left[l.path] = l.why
+		left[l.Path] = l.Why
 	}
 	return schema, left
 }
@@ -709,7 +720,7 @@ spec:
 	if _, ok := schema.Properties["mode"]; !ok {
 		t.Error("mode is no field")
 	}
-	trial, err := newTrial(operator.Entry{}, chartOf(t, files))
+	trial, err := New(operator.Entry{}, chartOf(t, files))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -760,13 +771,8 @@ func TestAliases(t *testing.T) {
 			t.Errorf("%s is left out for %q", path, left[path])
 		}
 	}
-	entry := operator.Entry{}
-	entry.ChartPath, entry.OverrideValues = chartAt(t, aliasesChart), map[string]string{"front.text": "pinned"}
-	api, err := loadAPI(entry, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if front, back := api.values.Properties["front"].Properties, api.values.Properties["back"].Properties; len(front) != 0 || len(back) != 2 {
+	pinned, _ := inferPinned(t, aliasesChart, map[string]string{"front.text": "pinned"})
+	if front, back := pinned.Properties["front"].Properties, pinned.Properties["back"].Properties; len(front) != 0 || len(back) != 2 {
 		t.Errorf("with front.text pinned, front has %v and back %v", front, back)
 	}
 }
@@ -857,9 +863,9 @@ spec:
 
 // A number of which a chart makes that many objects is tried with one that is not too much, and is a field unless it gets where it must not.
 func TestNumbersOfObjects(t *testing.T) {
-	before := renderTime
-	t.Cleanup(func() { renderTime = before })
-	renderTime = 10 * time.Second
+	before := MaxTime
+	t.Cleanup(func() { MaxTime = before })
+	MaxTime = 10 * time.Second
 	const service = "---\n{apiVersion: v1, kind: Service, metadata: {name: x-{{ $i }}}, spec: {externalName: '{{ until (int $.Values.replicas) | len }}'}}\n" // each as long as there are many
 	schema, left := infer(t, map[string]string{
 		"Chart.yaml":          "{apiVersion: v2, name: x, version: 0.1.0}",
@@ -880,7 +886,7 @@ func TestNumbersOfObjects(t *testing.T) {
 
 // Of thousands of renderings, what is the same is kept once.
 func TestKindsKeepNothingTwice(t *testing.T) {
-	trial, err := newTrial(operator.Entry{}, chartOf(t, map[string]string{
+	trial, err := New(operator.Entry{}, chartOf(t, map[string]string{
 		"Chart.yaml":         "{apiVersion: v2, name: twice, version: 0.1.0}",
 		"values.yaml":        "a: false\nb: false\nc: false\n",
 		"templates/all.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: y}, data: {a: {{ .Values.a | quote }}}}\n",
@@ -888,15 +894,15 @@ func TestKindsKeepNothingTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scenarios, err := trial.scenarios(nil)
+	scenarios, err := trial.Scenarios(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	kinds, err := trial.kinds(scenarios)
+	kinds, err := trial.Kinds(scenarios)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(kinds) != 1 || len(kinds[0].objects) != 3 {
+	if len(kinds) != 1 || len(kinds[0].Objects) != 3 {
 		t.Errorf("kept are %+v, not x and two of y", kinds)
 	}
 }
@@ -950,7 +956,7 @@ func TestFromComment(t *testing.T) {
 			t.Errorf("%q says %q, want %q", comment, got, want)
 		}
 	}
-	if strings.HasSuffix(sentence("What."), "..") {
+	if strings.HasSuffix(Sentence("What."), "..") {
 		t.Error("two periods")
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package infer
 
 import (
 	"fmt"
@@ -31,7 +31,7 @@ type place struct {
 }
 
 // places are those in the objects that a mark got to.
-func places(objects []rendered) []place {
+func places(objects []Rendered) []place {
 	var all []place
 	used := usesOf(objects)
 	for _, r := range objects {
@@ -44,11 +44,11 @@ func places(objects []rendered) []place {
 	return all
 }
 
-func placeOf(r rendered, used uses, l leaf) place {
+func placeOf(r Rendered, used uses, l leaf) place {
 	last := l.path[len(l.path)-1]
 	p := place{
-		object: r.object, path: l.path, text: l.text, open: l.key, number: strings.Contains(l.text, fmt.Sprint(markNumber)), noText: !l.isText,
-		mounted: used.mounted[r.object.GetKind()+" "+r.object.GetName()], named: used.named[last],
+		object: r.Object, path: l.path, text: l.text, open: l.key, number: strings.Contains(l.text, fmt.Sprint(markNumber)), noText: !l.isText,
+		mounted: used.mounted[r.Object.GetKind()+" "+r.Object.GetName()], named: used.named[last],
 	}
 	p.shell = inText(p) && used.shell[last] || inEnv(p) && used.shell[l.text]
 	return p
@@ -61,7 +61,7 @@ type uses struct {
 	shell   map[string]bool // the keys and the values of variables that commands name for a shell
 }
 
-func usesOf(objects []rendered) uses {
+func usesOf(objects []Rendered) uses {
 	used := uses{map[string]bool{}, map[string]bool{}, map[string]bool{}}
 	for _, r := range objects {
 		for _, l := range r.leaves {
@@ -81,7 +81,7 @@ func usesOf(objects []rendered) uses {
 		}
 	}
 	for _, r := range objects {
-		eachVariable(r.object.Object, func(variable map[string]any) {
+		eachVariable(r.Object.Object, func(variable map[string]any) {
 			name, _ := variable["name"].(string)
 			if value, _ := variable["value"].(string); value != "" && used.shell[name] {
 				used.shell[value] = true

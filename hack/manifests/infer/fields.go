@@ -1,4 +1,4 @@
-package main
+package infer
 
 import (
 	"encoding/json"
@@ -33,7 +33,7 @@ func (i *inference) described(path []string, kind string) apiextensionsv1.JSONSc
 	schema := apiextensionsv1.JSONSchemaProps{Type: kind, Description: i.docs.comment(path)}
 	said := i.docs.schema(path)
 	if text, _ := said["description"].(string); schema.Description == "" {
-		schema.Description = sentence(text)
+		schema.Description = Sentence(text)
 	}
 	if len(path) == 0 {
 		schema.Description = fmt.Sprintf("The values of chart %s.", i.chart.Name())
@@ -63,8 +63,8 @@ func (i *inference) described(path []string, kind string) apiextensionsv1.JSONSc
 
 var spaces = regexp.MustCompile(`\s+`)
 
-// sentence is a text in one line that ends in a period.
-func sentence(text string) string {
+// Sentence is a text in one line that ends in a period.
+func Sentence(text string) string {
 	text = strings.TrimSpace(spaces.ReplaceAllString(text, " "))
 	if text != "" && !strings.HasSuffix(text, ".") {
 		text += "."
@@ -111,4 +111,29 @@ func anything(schema *apiextensionsv1.JSONSchemaProps) {
 func hasRules(schema *apiextensionsv1.JSONSchemaProps) bool {
 	return len(schema.XValidations) > 0 || schema.Items != nil && hasRules(schema.Items.Schema) ||
 		slices.ContainsFunc(slices.Collect(maps.Values(schema.Properties)), func(property apiextensionsv1.JSONSchemaProps) bool { return hasRules(&property) })
+}
+
+// Remove takes the property at path out of schema, and objects that have nothing left: maps whose keys are free, too, if nobody is to write any
+// of them. It reports whether path exists.
+func Remove(schema *apiextensionsv1.JSONSchemaProps, path []string, withMaps bool) bool {
+	if schema.AdditionalProperties != nil {
+		// One key of a free map: the operator's value wins over the user's, other keys stay the user's.
+		return true
+	}
+	property, ok := schema.Properties[path[0]]
+	if !ok {
+		return false
+	}
+	if len(path) > 1 && (!withMaps || property.AdditionalProperties == nil) {
+		if !Remove(&property, path[1:], withMaps) {
+			return false
+		}
+		schema.Properties[path[0]] = property
+		if property.Properties == nil || len(property.Properties) > 0 {
+			return true
+		}
+	}
+	delete(schema.Properties, path[0])
+	schema.Required = slices.DeleteFunc(schema.Required, func(name string) bool { return name == path[0] })
+	return true
 }

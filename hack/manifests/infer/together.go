@@ -1,4 +1,4 @@
-package main
+package infer
 
 import (
 	"cmp"
@@ -27,7 +27,7 @@ func (s setting) takes(value any) bool {
 	if text, ok := value.(string); ok && s.schema.Pattern != "" && !regexp.MustCompile(s.schema.Pattern).MatchString(text) {
 		return false
 	}
-	return len(s.schema.Enum) == 0 || slices.ContainsFunc(s.schema.Enum, func(raw apiextensionsv1.JSON) bool { return string(raw.Raw) == compact(value) })
+	return len(s.schema.Enum) == 0 || slices.ContainsFunc(s.schema.Enum, func(raw apiextensionsv1.JSON) bool { return string(raw.Raw) == Compact(value) })
 }
 
 // special are texts with which templates may do more than write them.
@@ -36,7 +36,7 @@ func (i *inference) special() (texts []any) {
 		texts = append(texts, encoded)
 	}
 	if i.parsesText {
-		texts = append(texts, compact(i.more(markKey, markText)))
+		texts = append(texts, Compact(i.more(markKey, markText)))
 	}
 	for _, separator := range i.separators {
 		texts = append(texts, strings.Repeat(markText+separator, 3)+markText)
@@ -77,8 +77,8 @@ func (i *inference) allTogether(n int, settings *[]setting, values []any, schema
 // takeOut removes a setting from the fields, and notes what it reaches.
 func (i *inference) takeOut(schema *apiextensionsv1.JSONSchemaProps, s setting, reached string) {
 	before, _, _ := strings.Cut(dotted(s.path), "[]")
-	remove(schema, release.PathOf(before), true)
-	if !slices.ContainsFunc(i.left, func(l leftOut) bool { return l.path == dotted(s.path) }) { // it may be both a text and a number
+	Remove(schema, release.PathOf(before), true)
+	if !slices.ContainsFunc(i.left, func(l LeftOut) bool { return l.Path == dotted(s.path) }) { // it may be both a text and a number
 		i.leave(s.path, "reaches "+reached, true)
 	}
 }
@@ -86,7 +86,7 @@ func (i *inference) takeOut(schema *apiextensionsv1.JSONSchemaProps, s setting, 
 // eachName leaves out those names of objects that are powerful when they are a text that templates compare something with. They are not
 // tried together with other texts, because objects would then have another name than before.
 func (i *inference) eachName(n int, schema *apiextensionsv1.JSONSchemaProps) {
-	file := func(r rendered) string { return r.file + " " + r.object.GetKind() }
+	file := func(r Rendered) string { return r.File + " " + r.Object.GetKind() }
 	for _, text := range i.special() {
 		reaches := func(names ...setting) (string, error) {
 			objects, err := i.renderedTogether(n, names, text)
@@ -130,8 +130,8 @@ func (i *inference) selected(n int, all []setting, value any) (powerful []settin
 }
 
 // powerfulIn are those of some texts that are powerful in another scenario, and what they reach there.
-func (i *inference) powerfulIn(other scenario, texts []setting) (powerful []setting, reached string) {
-	there := newInference(i.trial, []scenario{other}, i.allowed)
+func (i *inference) powerfulIn(other Scenario, texts []setting) (powerful []setting, reached string) {
+	there := newInference(i.Trial, []Scenario{other}, i.allowed)
 	powerful, _ = there.powerfulOf(0, texts, markText)
 	reached, _ = there.reachedBy(0, powerful, markText)
 	return powerful, reached
@@ -170,14 +170,14 @@ func (i *inference) allTurned(schema *apiextensionsv1.JSONSchemaProps) {
 
 // reachesMarked is whether one of some settings may be powerful in a scenario: with marks in all of them, something is, or the chart
 // can't be rendered and nobody can tell. To ask this first saves most renderings.
-func (i *inference) reachesMarked(s scenario, marked []setting) bool {
+func (i *inference) reachesMarked(s Scenario, marked []setting) bool {
 	s, _ = s.withAll(marked, markText)
 	objects, err := i.render(s, true)
 	return err != nil || slices.ContainsFunc(places(objects), func(p place) bool { return reaches(p) != "" })
 }
 
 // turned is where a rendering of a scenario says something new that authors must not have a say in, be it a text of the chart.
-func (i *inference) turned(n int, objects []rendered) (reached string) {
+func (i *inference) turned(n int, objects []Rendered) (reached string) {
 	changed, _ := i.facts[n].changed(objects)
 	for _, p := range changed {
 		reached = cmp.Or(reached, reaches(p))
@@ -238,7 +238,7 @@ func (i *inference) reachedBy(n int, all []setting, value any) (reached string, 
 }
 
 // renderedTogether is what a scenario becomes with a value in those of some settings that take it.
-func (i *inference) renderedTogether(n int, all []setting, value any) ([]rendered, error) {
+func (i *inference) renderedTogether(n int, all []setting, value any) ([]Rendered, error) {
 	s, changes := i.scenarios[n].withAll(all, value)
 	if !changes {
 		return nil, errNoPath
@@ -252,10 +252,10 @@ func (i *inference) renderedTogether(n int, all []setting, value any) ([]rendere
 }
 
 // withAll is a scenario with a value in those of some settings that take it, and whether there are any.
-func (s scenario) withAll(all []setting, value any) (with scenario, changes bool) {
+func (s Scenario) withAll(all []setting, value any) (with Scenario, changes bool) {
 	s.values, s.why = runtime.DeepCopyJSON(s.values), fmt.Sprintf("several values that are %.40v", value)
 	for _, each := range all {
-		changes = each.takes(value) && put(s.values, each.at, each.of(value)) || changes
+		changes = each.takes(value) && Put(s.values, each.at, each.of(value)) || changes
 	}
 	return s, changes
 }

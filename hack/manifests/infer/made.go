@@ -1,4 +1,4 @@
-package main
+package infer
 
 import (
 	"cmp"
@@ -12,47 +12,47 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// made is a kind of objects that a chart makes, or one of them by a name that allow.cluster does not have among others of its kind.
-type made struct {
-	apiVersion, kind string
-	file             string
+// Made is a kind of objects that a chart makes, or one of them by a name that allow.cluster does not have among others of its kind.
+type Made struct {
+	APIVersion, Kind string
+	File             string
 	// when is the value that it needs, empty if it is there by default.
-	when string
+	When string
 	// objects are all that differ: most renderings make the same, and there are thousands.
-	objects []variant
+	Objects []Variant
 }
 
-// variant is an object as it is with a value, when, or by default if that is empty.
-type variant struct {
-	rendered
-	when string
+// Variant is an object as it is with a value, when, or by default if that is empty.
+type Variant struct {
+	Rendered
+	When string
 }
 
-// kinds are those that the chart makes in some scenario, or in one where a single value is another one.
-func (t *trial) kinds(scenarios []scenario) ([]made, error) {
-	found, known, seen := map[string]*made{}, map[*unstructured.Unstructured]bool{}, map[[sha256.Size]byte]bool{}
-	note := func(objects []rendered, when string) (err error) {
+// Kinds are those that the chart makes in some scenario, or in one where a single value is another one.
+func (t *Trial) Kinds(scenarios []Scenario) ([]Made, error) {
+	found, known, seen := map[string]*Made{}, map[*unstructured.Unstructured]bool{}, map[[sha256.Size]byte]bool{}
+	note := func(objects []Rendered, when string) (err error) {
 		scalable := map[string]bool{}
 		for _, r := range objects {
-			if r.object.GetAPIVersion() == "" || r.object.GetKind() == "" { // which no cluster takes
-				err = fmt.Errorf("%s makes an object without apiVersion or kind", r.file)
+			if r.Object.GetAPIVersion() == "" || r.Object.GetKind() == "" { // which no cluster takes
+				err = fmt.Errorf("%s makes an object without apiVersion or kind", r.File)
 				continue
 			}
-			if strings.HasPrefix(r.object.GetAPIVersion(), "apps/") && r.object.GetKind() != "DaemonSet" {
-				scalable[r.object.GetKind()+r.object.GetName()] = true
+			if strings.HasPrefix(r.Object.GetAPIVersion(), "apps/") && r.Object.GetKind() != "DaemonSet" {
+				scalable[r.Object.GetKind()+r.Object.GetName()] = true
 			}
-			t.workloads = max(t.workloads, len(scalable))
-			key := t.key(r.object)
+			t.Workloads = max(t.Workloads, len(scalable))
+			key := t.Key(r.Object)
 			if found[key] == nil {
-				found[key] = &made{apiVersion: r.object.GetAPIVersion(), kind: r.object.GetKind(), file: path.Base(r.file), when: when}
+				found[key] = &Made{APIVersion: r.Object.GetAPIVersion(), Kind: r.Object.GetKind(), File: path.Base(r.File), When: when}
 			}
-			if known[r.object] {
+			if known[r.Object] {
 				continue
 			}
-			known[r.object] = true
-			if content := sha256.Sum256([]byte(compact(r.object.Object))); !seen[content] {
+			known[r.Object] = true
+			if content := sha256.Sum256([]byte(Compact(r.Object.Object))); !seen[content] {
 				seen[content] = true
-				found[key].objects = append(found[key].objects, variant{r, when})
+				found[key].Objects = append(found[key].Objects, Variant{r, when})
 			}
 		}
 		return err
@@ -81,11 +81,11 @@ func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 			}
 			if err != nil && i == 0 { // options that are on together may exclude each other
 				line, _, _ := strings.Cut(err.Error(), "\n")
-				t.broken = append(t.broken, leftOut{path: when, why: line})
+				t.Broken = append(t.Broken, LeftOut{Path: when, Why: line})
 			}
 		}
 	}
-	var all []made
+	var all []Made
 	for _, key := range slices.Sorted(maps.Keys(found)) {
 		all = append(all, *found[key])
 	}
@@ -93,8 +93,8 @@ func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 }
 
 // singles are a scenario, first, for what it has is not because of another option, and those in which a single value of it is another one.
-func (t *trial) singles(begin scenario) []scenario {
-	all := []scenario{begin}
+func (t *Trial) singles(begin Scenario) []Scenario {
+	all := []Scenario{begin}
 	for _, path := range leaves(begin.values, nil) {
 		now, _, _ := unstructured.NestedFieldNoCopy(begin.values, path...)
 		var others []any
@@ -112,8 +112,8 @@ func (t *trial) singles(begin scenario) []scenario {
 	return all
 }
 
-// key is the same for objects that the operator may make, or may not, together.
-func (t *trial) key(o *unstructured.Unstructured) string {
+// Key is the same for objects that the operator may make, or may not, together.
+func (t *Trial) Key(o *unstructured.Unstructured) string {
 	key, of := o.GetAPIVersion()+"/"+o.GetKind(), o.GroupVersionKind().GroupKind()
 	if t.allow.HasCluster(of) && t.allow.InNoNamespace(t.release, of, o.GetName()) != nil {
 		key += "/" + o.GetName()

@@ -1,4 +1,4 @@
-package main
+package infer
 
 import (
 	"cmp"
@@ -32,7 +32,7 @@ func docsOf(c *chart.Chart) docs {
 			d.collect(document.Content[0], nil)
 		}
 		for _, match := range paramLine.FindAllStringSubmatch(string(file.Data), -1) {
-			d.comments[match[1]] = sentence(match[2])
+			d.comments[match[1]] = Sentence(match[2])
 		}
 	}
 	return d
@@ -74,7 +74,7 @@ func fromComment(comment string) string {
 		}
 		lines = append(lines, line)
 	}
-	return sentence(strings.Join(lines, " "))
+	return Sentence(strings.Join(lines, " "))
 }
 
 func (d docs) comment(path []string) string {

@@ -1,4 +1,4 @@
-package main
+package infer
 
 import (
 	"encoding/base64"
@@ -20,17 +20,17 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
-// rendered is an object that a chart makes, and the template it is from. Nobody may change one: where a template writes the same again,
+// Rendered is an object that a chart makes, and the template it is from. Nobody may change one: where a template writes the same again,
 // several renderings share it.
-type rendered struct {
-	file   string
-	object *unstructured.Unstructured
+type Rendered struct {
+	File   string
+	Object *unstructured.Unstructured
 	leaves []leaf
 }
 
 // rendering is what became of a scenario.
 type rendering struct {
-	objects []rendered
+	objects []Rendered
 	err     error
 }
 
@@ -38,7 +38,7 @@ type rendering struct {
 func (r rendering) breaks() bool { return r.err != nil && !errors.Is(r.err, errNoPath) }
 
 // render returns what becomes of a scenario. leniently, what the chart requires counts as there.
-func (t *trial) render(s scenario, leniently bool) (objects []rendered, err error) {
+func (t *Trial) render(s Scenario, leniently bool) (objects []Rendered, err error) {
 	processors <- struct{}{}
 	defer func() { <-processors }()
 	t.progress.tell(t.chart.Name())
@@ -53,7 +53,7 @@ var processors = make(chan struct{}, goruntime.GOMAXPROCS(0))
 var errNoPath = errors.New("there is no such value")
 
 // renderAll renders scenarios leniently, as many at once as there are processors.
-func (t *trial) renderAll(scenarios []scenario) []rendering {
+func (t *Trial) renderAll(scenarios []Scenario) []rendering {
 	all := make([]rendering, len(scenarios))
 	var rendering sync.WaitGroup
 	for n, s := range scenarios {
@@ -62,19 +62,19 @@ func (t *trial) renderAll(scenarios []scenario) []rendering {
 			continue
 		}
 		rendering.Go(func() {
-			defer caught(&all[n].err)
+			defer Caught(&all[n].err)
 			all[n].objects, all[n].err = t.render(s, true)
 		})
 	}
 	rendering.Wait()
 	var costly []error // which share the memory: it may be that of any
 	for _, r := range all {
-		if errors.As(r.err, &tooMuch{}) {
+		if errors.As(r.err, &TooMuch{}) {
 			costly = append(costly, r.err)
 		}
 	}
 	if len(costly) > 0 {
-		panic(tooMuch{errors.Join(costly...)})
+		panic(TooMuch{errors.Join(costly...)})
 	}
 	return all
 }
@@ -82,13 +82,13 @@ func (t *trial) renderAll(scenarios []scenario) []rendering {
 // errNoYAML is that a template does not render YAML.
 var errNoYAML = errors.New("is no YAML")
 
-func (t *trial) renderAtAnyCost(s scenario, leniently bool) ([]rendered, error) {
+func (t *Trial) renderAtAnyCost(s Scenario, leniently bool) ([]Rendered, error) {
 	c := release.Private(t.chart)
 	values := chartutil.CoalesceTables(runtime.DeepCopyJSON(t.pins), runtime.DeepCopyJSON(s.values))
 	if err := chartutil.ProcessDependenciesWithMerge(c, values); err != nil {
 		return nil, err
 	}
-	capabilities := chartutil.Capabilities{KubeVersion: oldestKubernetes, APIVersions: stableAPIs, HelmVersion: chartutil.DefaultCapabilities.HelmVersion}
+	capabilities := chartutil.Capabilities{KubeVersion: OldestKubernetes, APIVersions: stableAPIs, HelmVersion: chartutil.DefaultCapabilities.HelmVersion}
 	if s.everyAPI {
 		capabilities.APIVersions = append(slices.Clone(stableAPIs), t.asked...)
 	}
@@ -101,7 +101,7 @@ func (t *trial) renderAtAnyCost(s scenario, leniently bool) ([]rendered, error) 
 	if err != nil {
 		return nil, err
 	}
-	var objects []rendered
+	var objects []Rendered
 	for _, file := range slices.Sorted(maps.Keys(files)) {
 		if base := path.Base(file); strings.HasPrefix(base, "_") || base == "NOTES.txt" {
 			continue
@@ -111,7 +111,7 @@ func (t *trial) renderAtAnyCost(s scenario, leniently bool) ([]rendered, error) 
 			return nil, fmt.Errorf("%s %w: %w", file, errNoYAML, err)
 		}
 		for _, r := range documents {
-			if t.tests || !isTest(r.object) {
+			if t.tests || !IsTest(r.Object) {
 				objects = append(objects, r)
 			}
 		}
@@ -122,7 +122,7 @@ func (t *trial) renderAtAnyCost(s scenario, leniently bool) ([]rendered, error) 
 // documents has what templates wrote last, parsed: most renderings make the same, and there are thousands.
 type documents struct {
 	sync.Mutex
-	parsed map[written][]rendered
+	parsed map[written][]Rendered
 	size   int
 }
 
@@ -131,7 +131,7 @@ const maxWritten = 16 << 20
 
 type written struct{ file, text string }
 
-func (d *documents) of(file, text string) ([]rendered, error) {
+func (d *documents) of(file, text string) ([]Rendered, error) {
 	d.Lock()
 	all, there := d.parsed[written{file, text}]
 	d.Unlock()
@@ -144,12 +144,12 @@ func (d *documents) of(file, text string) ([]rendered, error) {
 	}
 	for _, object := range objects {
 		decode(object)
-		all = append(all, rendered{file, object, leavesOf(object)})
+		all = append(all, Rendered{file, object, leavesOf(object)})
 	}
 	d.Lock()
 	defer d.Unlock()
 	if d.size += len(text); d.parsed == nil || d.size > maxWritten {
-		d.parsed, d.size = map[written][]rendered{}, len(text)
+		d.parsed, d.size = map[written][]Rendered{}, len(text)
 	}
 	d.parsed[written{file, text}] = all
 	return all, nil
@@ -167,8 +167,8 @@ func decode(object *unstructured.Unstructured) {
 	}
 }
 
-// isTest is whether an object is there for helm test only.
-func isTest(object *unstructured.Unstructured) bool {
+// IsTest is whether an object is there for helm test only.
+func IsTest(object *unstructured.Unstructured) bool {
 	events := object.GetAnnotations()["helm.sh/hook"]
 	return events != "" && !slices.ContainsFunc(strings.Split(events, ","), func(event string) bool {
 		return !slices.Contains([]string{"test", "test-success"}, strings.TrimSpace(event))
@@ -176,11 +176,11 @@ func isTest(object *unstructured.Unstructured) bool {
 }
 
 // same is whether two renderings are.
-func same(a, b []rendered) bool {
-	text := func(objects []rendered) string {
+func same(a, b []Rendered) bool {
+	text := func(objects []Rendered) string {
 		var all strings.Builder
 		for _, r := range objects {
-			all.WriteString(compact(r.object.Object))
+			all.WriteString(Compact(r.Object.Object))
 		}
 		return all.String()
 	}

@@ -1,4 +1,4 @@
-package main
+package infer
 
 import (
 	"fmt"
@@ -58,7 +58,7 @@ func walk(value any, path []string, visit func(path []string, value any, key boo
 
 // facts are what is said in the objects of a rendering.
 type facts struct {
-	objects []rendered
+	objects []Rendered
 	said    map[source]map[fact]bool
 	// chance are the places where another rendering says something else.
 	chance map[source]map[string]bool
@@ -71,7 +71,7 @@ type source struct{ file, kind string }
 type fact struct{ at, value string }
 
 // factsOf two renderings of the same.
-func factsOf(a, b []rendered) facts {
+func factsOf(a, b []Rendered) facts {
 	f := facts{a, saidIn(slices.Concat(a, b)), map[source]map[string]bool{}}
 	for _, said := range []map[source]map[fact]bool{saidIn(a), saidIn(b)} {
 		for from, all := range f.said {
@@ -89,7 +89,7 @@ func factsOf(a, b []rendered) facts {
 	return f
 }
 
-func saidIn(objects []rendered) map[source]map[fact]bool {
+func saidIn(objects []Rendered) map[source]map[fact]bool {
 	said := map[source]map[fact]bool{}
 	for _, r := range objects {
 		if said[r.source()] == nil {
@@ -102,19 +102,19 @@ func saidIn(objects []rendered) map[source]map[fact]bool {
 	return said
 }
 
-func (r rendered) source() source { return source{r.file, r.object.GetKind()} }
+func (r Rendered) source() source { return source{r.File, r.Object.GetKind()} }
 
 func (l leaf) fact() fact { return fact{strings.Join(l.path, "\x00"), l.text} }
 
 // changed is where a rendering says something new in what was there before, and whether it differs at all.
-func (f facts) changed(objects []rendered) (changed []place, differs bool) {
+func (f facts) changed(objects []Rendered) (changed []place, differs bool) {
 	anew := map[string]bool{} // the templates that write something else
-	for _, two := range [][2][]rendered{{f.objects, objects}, {objects, f.objects}} {
+	for _, two := range [][2][]Rendered{{f.objects, objects}, {objects, f.objects}} {
 		for _, r := range two[0] {
-			anew[r.file] = anew[r.file] || !slices.ContainsFunc(two[1], func(other rendered) bool { return other.object == r.object })
+			anew[r.File] = anew[r.File] || !slices.ContainsFunc(two[1], func(other Rendered) bool { return other.Object == r.Object })
 		}
 	}
-	others := slices.DeleteFunc(slices.Clone(objects), func(r rendered) bool { return !anew[r.file] })
+	others := slices.DeleteFunc(slices.Clone(objects), func(r Rendered) bool { return !anew[r.File] })
 	said, used := saidIn(others), sync.OnceValue(func() uses { return usesOf(objects) })
 	for _, r := range others {
 		before, chance := f.said[r.source()], f.chance[r.source()]

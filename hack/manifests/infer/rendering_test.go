@@ -1,35 +1,15 @@
-package main
+package infer
 
 import (
-	"regexp"
 	"slices"
-	"strings"
 	"testing"
-
-	"helm.sh/helm/v3/pkg/chart/loader"
 
 	"demo.welcome.domain/welcome-operator/internal/operator"
 )
 
-// Who may deploy the operator is told the version as which charts are tried.
-func TestOldestKubernetes(t *testing.T) {
-	minor := strings.TrimSuffix(oldestKubernetes.Version, ".0")
-	for file, pattern := range map[string]string{
-		csvFile:                          `minKubeVersion: (\S+)\.0\n`,
-		"README.md":                      `Kubernetes (\S+) or newer`,
-		"README.zh-CN.md":                `Kubernetes (\S+) 或更高版本`,
-		"helm-charts/welcome/Chart.yaml": `kubeVersion: ">=(\S+)\.0-0"`,
-		"Makefile":                       `KUBERNETES_VERSION=(\d+\.\d+)`,
-	} {
-		if found := regexp.MustCompile(pattern).FindStringSubmatch(read(t, "../../"+file)); found == nil || "v"+found[1] != minor {
-			t.Errorf("%s says %q, and charts are tried as on %s", file, found, minor)
-		}
-	}
-}
-
 // A chart makes what it would on a cluster on which this operator runs, not what it would have on one of before.
 func TestChartsAreTriedAsOfToday(t *testing.T) {
-	chrt, err := loader.Load(chartAt(t, map[string]string{
+	trial, err := New(operator.Entry{}, chartOf(t, map[string]string{
 		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "a: 1\n",
 		"templates/x.yaml": `{{ if semverCompare "<1.23-0" .Capabilities.KubeVersion.Version }}{{ fail "too old" }}{{ end }}
 {apiVersion: {{ if .Capabilities.APIVersions.Has "policy/v1beta1" }}policy/v1beta1{{ else }}policy/v1{{ end }}, kind: PodDisruptionBudget, metadata: {name: x}}
@@ -44,17 +24,13 @@ func TestChartsAreTriedAsOfToday(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trial, err := newTrial(operator.Entry{}, chrt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	objects, err := trial.byDefault()
+	objects, err := trial.ByDefault()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
 	for _, r := range objects {
-		got = append(got, r.object.GetAPIVersion())
+		got = append(got, r.Object.GetAPIVersion())
 	}
 	if want := []string{"policy/v1", "networking.k8s.io/v1", "autoscaling/v2"}; !slices.Equal(got, want) {
 		t.Errorf("it makes objects of %q, not of %q", got, want)
@@ -63,22 +39,22 @@ func TestChartsAreTriedAsOfToday(t *testing.T) {
 
 // What a template writes is several objects where Helm takes it for several: right behind the line that parts them, too, as a trimmed line leaves it.
 func TestObjectsArePartedAsHelmDoes(t *testing.T) {
-	trial, err := newTrial(operator.Entry{}, chartOf(t, map[string]string{
+	trial, err := New(operator.Entry{}, chartOf(t, map[string]string{
 		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "a: 1\n",
 		"templates/x.yaml": "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: x}\n---\n{{- if .Values.a -}}\napiVersion: v1\nkind: Service\nmetadata: {name: x}\n{{- end }}\n",
 	}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, err := trial.byDefault()
-	if err != nil || len(objects) != 2 || objects[1].object.GetKind() != "Service" {
+	objects, err := trial.ByDefault()
+	if err != nil || len(objects) != 2 || objects[1].Object.GetKind() != "Service" {
 		t.Errorf("it makes %d objects, and the error is %v", len(objects), err)
 	}
 }
 
 // Of a chart that makes keys, trials make none, whatever has the name of a function that does.
 func TestTrialsMakeNoCertificates(t *testing.T) {
-	trial, err := newTrial(operator.Entry{}, chartOf(t, map[string]string{
+	trial, err := New(operator.Entry{}, chartOf(t, map[string]string{
 		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "genCA: a\n",
 		"templates/x.yaml": `{{ define "x.genCA" }}{{ .Values.genCA }} says "genCA"{{ end }}{{ $genCA := genCA "ca" 365 }}
 {{ $cert := genSignedCert (include "x.genCA" .) nil (list "x") 365 $genCA }}
@@ -88,11 +64,11 @@ name: {{ include "x.genCA" . | quote }}}}`,
 	if err != nil {
 		t.Fatal(err)
 	}
-	objects, err := trial.byDefault()
+	objects, err := trial.ByDefault()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := compact(objects[0].object.Object["stringData"]), `{"cert":"certificate","key":"key","name":"a says \"genCA\""}`; got != want {
+	if got, want := Compact(objects[0].Object.Object["stringData"]), `{"cert":"certificate","key":"key","name":"a says \"genCA\""}`; got != want {
 		t.Errorf("it makes %s, not %s", got, want)
 	}
 }

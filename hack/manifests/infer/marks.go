@@ -1,4 +1,4 @@
-package main
+package infer
 
 import (
 	"encoding/base64"

@@ -1,4 +1,4 @@
-package main
+package infer
 
 import (
 	"cmp"
@@ -38,7 +38,7 @@ func reaches(p place) string {
 	if p.path[0] == "apiVersion" || p.path[0] == "kind" || p.open && len(p.path) == 1 {
 		return "an extra object"
 	}
-	if p.number && isTest(p.object) && (slices.Contains(p.path, "args") || slices.Contains(p.path, "command")) {
+	if p.number && IsTest(p.object) && (slices.Contains(p.path, "args") || slices.Contains(p.path, "command")) {
 		return "" // a port that is asked: it would be no field only because there is a test
 	}
 	inMetadata := p.path[0] == "metadata" && len(p.path) > 1 && slices.Contains([]string{"labels", "annotations", "name"}, p.path[1])
@@ -154,7 +154,7 @@ func reachesFromEnv(p place, containers []string) string {
 		container, _ := each.(map[string]any)
 		variables, _ := container["env"].([]any)
 		delete(container, "env") // of a copy
-		says := compact(container)
+		says := Compact(container)
 		var holding []string
 		for _, each := range variables {
 			variable, _ := each.(map[string]any)

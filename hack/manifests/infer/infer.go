@@ -1,4 +1,12 @@
-package main
+// Package infer finds out from a chart that nobody wrote for this operator what it makes (Made), and what the
+// authors of custom resources may set of it (Trial.Fields), by rendering it over and over with another one of each
+// value: where that gets to, whether it arrives as it was written, and whether anything that it reaches makes its
+// author more powerful.
+//
+// A Trial renders, in some Scenarios. Of the files, trial.go, scenarios.go, rendering.go and made.go are about
+// that; infer.go goes through the values, outcome.go through what one of them does, places.go and reach.go say
+// what it has reached, together.go tries several at once. questions.go is what people are told of a chart.
+package infer
 
 import (
 	"cmp"
@@ -14,8 +22,8 @@ import (
 // inference finds out what the authors of custom resources may set of a chart, by trying each value: where it gets to, and whether it
 // is still the text that they wrote.
 type inference struct {
-	*trial
-	scenarios []scenario
+	*Trial
+	scenarios []Scenario
 	// before is what each scenario is without a trial, and says then.
 	before []rendering
 	facts  []facts
@@ -29,7 +37,7 @@ type inference struct {
 	nodeByDefault bool
 	docs          docs
 	allowed       []string
-	left          []leftOut
+	left          []LeftOut
 	// texts, names and numbers are the fields found so far that are tried with several values. Names are texts that objects are called by.
 	texts, names, numbers []setting
 	// others are the numbers, lists and maps among the fields found so far, of which each is only tried with its mark.
@@ -47,23 +55,23 @@ type turn struct {
 	value any
 }
 
-// leftOut is a value that is no field of the kind.
-type leftOut struct {
-	path, why string
+// LeftOut is a value that is no field of the kind.
+type LeftOut struct {
+	Path, Why string
 	// powerful is whether it reaches what its author must not have a say in.
-	powerful bool
+	Powerful bool
 }
 
-// fields are those of a kind: what its authors may set of the values of the chart. left are the values that they can't, unless they are allowed.
-func (t *trial) fields(scenarios []scenario, values map[string]any, allowed []string) (fields *apiextensionsv1.JSONSchemaProps, left []leftOut) {
+// Fields are those of a kind: what its authors may set of the values of the chart. left are the values that they can't, unless they are allowed.
+func (t *Trial) Fields(scenarios []Scenario, values map[string]any, allowed []string) (fields *apiextensionsv1.JSONSchemaProps, left []LeftOut) {
 	i := newInference(t, scenarios, allowed)
 	fields = i.schema(nil, values)
 	return fields, i.left
 }
 
 // newInference tries the chart of an entry as it comes, with each sample, and with all options on.
-func newInference(t *trial, scenarios []scenario, allowed []string) *inference {
-	i := &inference{trial: t, scenarios: scenarios, allowed: allowed, docs: docsOf(t.chart)}
+func newInference(t *Trial, scenarios []Scenario, allowed []string) *inference {
+	i := &inference{Trial: t, scenarios: scenarios, allowed: allowed, docs: docsOf(t.chart)}
 	i.before = t.renderAll(scenarios)
 	for n, again := range t.renderAll(scenarios) {
 		i.facts = append(i.facts, factsOf(i.before[n].objects, again.objects))
@@ -77,7 +85,7 @@ func newInference(t *trial, scenarios []scenario, allowed []string) *inference {
 func (i *inference) schema(path []string, value any) *apiextensionsv1.JSONSchemaProps {
 	before := len(i.left)
 	schema := i.schemaIn(path, value)
-	if schema == nil && len(i.left) == before+1 && i.left[before].path == dotted(path) && i.left[before].why == unseen && !i.alone {
+	if schema == nil && len(i.left) == before+1 && i.left[before].Path == dotted(path) && i.left[before].Why == unseen && !i.alone {
 		i.left, i.last, i.alone = i.left[:before], nil, true
 		schema = i.schemaIn(path, value)
 		i.last, i.alone = nil, false
@@ -138,7 +146,7 @@ func (i *inference) judge(path []string, o outcome, schema apiextensionsv1.JSONS
 }
 
 func (i *inference) leave(path []string, why string, powerful bool) {
-	i.left = append(i.left, leftOut{dotted(path), why, powerful})
+	i.left = append(i.left, LeftOut{dotted(path), why, powerful})
 }
 
 // mark notes a field that is no text, and what it is tried with: something that has a mark in it.
@@ -262,7 +270,7 @@ func (i *inference) number(path []string, value any) *apiextensionsv1.JSONSchema
 // tryNumber tries one that is in no chart. If the chart makes that many objects, to render them takes too long: what it does is what
 // few makes different, and what one more does where there are as many, for it is in other texts, too.
 func (i *inference) tryNumber(path []string) outcome {
-	var small []scenario
+	var small []Scenario
 	many := false
 	for n, s := range i.scenarios {
 		s, there := s.with(path, float64(few))
@@ -276,7 +284,7 @@ func (i *inference) tryNumber(path []string) outcome {
 		}
 	}
 	if many {
-		return i.try(path, float64(few)).and(newInference(i.trial, small, i.allowed).try(path, float64(few+1)))
+		return i.try(path, float64(few)).and(newInference(i.Trial, small, i.allowed).try(path, float64(few+1)))
 	}
 	return i.try(path, float64(markNumber))
 }
@@ -315,8 +323,8 @@ func (i *inference) object(path []string, value map[string]any) *apiextensionsv1
 			continue
 		}
 		if property := i.schema(below, value[key]); property != nil {
-			if property.Properties == nil && !isEmpty(value[key]) && !slices.Contains(below, "[]") {
-				property.Default = &apiextensionsv1.JSON{Raw: []byte(compact(value[key]))}
+			if property.Properties == nil && !IsEmpty(value[key]) && !slices.Contains(below, "[]") {
+				property.Default = &apiextensionsv1.JSON{Raw: []byte(Compact(value[key]))}
 			}
 			schema.Properties[key] = *property
 		}

@@ -1,4 +1,4 @@
-package main
+package infer
 
 import (
 	"fmt"
@@ -17,23 +17,24 @@ import (
 func init() {
 	log.SetOutput(io.Discard) // Helm's engine logs each value that a chart requires
 	debug.SetGCPercent(400)   // a rendering leaves much behind, and there are thousands
-	debug.SetMemoryLimit(int64(renderMemory / 2))
+	debug.SetMemoryLimit(int64(MaxMemory / 2))
 }
 
-// What one rendering may take. More than that is taken by no chart that is meant to be used, and would be the end of the machine.
+// MaxTime, of the processor, and MaxMemory, in bytes, are what one rendering may take. More than that is taken by no chart that is meant to be
+// used, and would be the end of the machine.
 var (
-	renderTime          = 30 * time.Second
-	renderMemory uint64 = 4 << 30
+	MaxTime          = 30 * time.Second
+	MaxMemory uint64 = 4 << 30
 )
 
-// tooMuch is that a rendering takes more. Nothing can end it but the end of the process.
-type tooMuch struct{ error }
+// TooMuch is that a rendering takes more. Nothing can end it but the end of the process.
+type TooMuch struct{ error }
 
-// caught has a function return that a rendering took too much.
-func caught(err *error) {
+// Caught has a function return that a rendering took too much.
+func Caught(err *error) {
 	switch why := recover().(type) {
 	case nil:
-	case tooMuch:
+	case TooMuch:
 		*err = why
 	default:
 		panic(why)
@@ -64,13 +65,13 @@ func bounded(chart, why string, render func()) {
 		case <-time.After(50 * time.Millisecond):
 			now := processorTime()
 			spent, last = spent+(now-last)/time.Duration(max(len(processors), 1)), now
-			if spent > renderTime {
-				panic(tooMuch{fmt.Errorf("to render chart %s once takes more than %s%s", chart, renderTime, why)})
+			if spent > MaxTime {
+				panic(TooMuch{fmt.Errorf("to render chart %s once takes more than %s%s", chart, MaxTime, why)})
 			}
 			var taken goruntime.MemStats
 			goruntime.ReadMemStats(&taken)
-			if taken.Sys-taken.HeapReleased > renderMemory {
-				panic(tooMuch{fmt.Errorf("to render chart %s once takes more than %d MiB of memory%s", chart, renderMemory>>20, why)})
+			if taken.Sys-taken.HeapReleased > MaxMemory {
+				panic(TooMuch{fmt.Errorf("to render chart %s once takes more than %d MiB of memory%s", chart, MaxMemory>>20, why)})
 			}
 		}
 	}

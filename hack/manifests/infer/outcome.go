@@ -1,4 +1,4 @@
-package main
+package infer
 
 import (
 	"cmp"
@@ -72,11 +72,11 @@ func (i *inference) renderedWith(path []string, value any) []rendering {
 	if !slices.Equal(path, i.last) {
 		i.last, i.tried = path, map[string][]rendering{}
 	}
-	key := compact(value)
+	key := Compact(value)
 	if renderings, known := i.tried[key]; known {
 		return renderings
 	}
-	all := make([]scenario, len(i.scenarios))
+	all := make([]Scenario, len(i.scenarios))
 	var same []int // those that have it
 	for n, s := range i.scenarios {
 		if s.partly && !i.alone {
@@ -124,9 +124,9 @@ func (i *inference) power(renderings []rendering) (reached string) {
 }
 
 // gained is what of the power of pods differs in a rendering from that of a scenario.
-func (i *inference) gained(n int, objects []rendered) string {
+func (i *inference) gained(n int, objects []Rendered) string {
 	before := i.before[n].objects
-	reached := changedPower(before, objects, func(r rendered) string { return r.object.GetKind() + " " + r.object.GetName() })
+	reached := changedPower(before, objects, func(r Rendered) string { return r.Object.GetKind() + " " + r.Object.GetName() })
 	if reached == "" && useNode(objects) && !useNode(before) && !i.nodeByDefault {
 		reached = "the node"
 	}
@@ -134,9 +134,9 @@ func (i *inference) gained(n int, objects []rendered) string {
 }
 
 // changedPower is what of the power of pods differs between two renderings, in the objects that both have by a key.
-func changedPower(before, after []rendered, key func(rendered) string) string {
+func changedPower(before, after []Rendered, key func(Rendered) string) string {
 	type set = map[string]bool
-	powers := func(objects []rendered) map[string]map[string]set {
+	powers := func(objects []Rendered) map[string]map[string]set {
 		all := map[string]map[string]set{}
 		for _, r := range objects {
 			if all[key(r)] == nil {
@@ -164,6 +164,6 @@ func changedPower(before, after []rendered, key func(rendered) string) string {
 }
 
 // useNode is whether pods in a rendering do.
-func useNode(objects []rendered) bool {
-	return slices.ContainsFunc(objects, func(r rendered) bool { return slices.Contains(obj.PodWords(r.object), obj.PodHost) })
+func useNode(objects []Rendered) bool {
+	return slices.ContainsFunc(objects, func(r Rendered) bool { return slices.Contains(obj.PodWords(r.Object), obj.PodHost) })
 }

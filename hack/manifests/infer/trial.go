@@ -1,4 +1,4 @@
-package main
+package infer
 
 import (
 	"cmp"
@@ -20,8 +20,8 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
-// trial renders the chart of an entry with values of its choice.
-type trial struct {
+// Trial renders the chart of an entry with values of its choice.
+type Trial struct {
 	chart *chart.Chart
 	// release is that as which it is tried, and pins are what the overrides of the entry pin then.
 	release   *metav1.ObjectMeta
@@ -38,9 +38,9 @@ type trial struct {
 	// separators are the texts at which templates split others.
 	separators []string
 	// broken are values that the chart can't be rendered with, although its author has thought of them.
-	broken []leftOut
+	Broken []LeftOut
 	// workloads are how many the chart makes at most whose pods are counted.
-	workloads int
+	Workloads int
 	// runsText is whether it may take the text of a value for a template.
 	runsText bool
 	// parsesText is whether it may parse one, and decodesText whether it may decode one.
@@ -57,9 +57,9 @@ type trial struct {
 	documents *documents
 }
 
-// oldestKubernetes is the oldest version that the operator runs on. Charts are tried as on that: for Helm's own default, which is of 2020,
+// OldestKubernetes is the oldest version that the operator runs on. Charts are tried as on that: for Helm's own default, which is of 2020,
 // they make other objects, or none.
-var oldestKubernetes = chartutil.KubeVersion{Version: "v1.32.0", Major: "1", Minor: "32"}
+var OldestKubernetes = chartutil.KubeVersion{Version: "v1.32.0", Major: "1", Minor: "32"}
 
 // stableAPIs are the APIs of Kubernetes, as a cluster lists them: those that are stable, for it serves no others by default.
 var stableAPIs = func() (all chartutil.VersionSet) {
@@ -74,12 +74,13 @@ var stableAPIs = func() (all chartutil.VersionSet) {
 
 // sampleRelease is that as which charts are tried, otherRelease one to see what follows from its name.
 var (
-	sampleRelease = &metav1.ObjectMeta{Name: "sample", Namespace: "default"}
-	otherRelease  = &metav1.ObjectMeta{Name: "other", Namespace: "elsewhere"}
+	SampleRelease = &metav1.ObjectMeta{Name: "sample", Namespace: "default"}
+	OtherRelease  = &metav1.ObjectMeta{Name: "other", Namespace: "elsewhere"}
 )
 
-func newTrial(entry operator.Entry, c *chart.Chart) (*trial, error) {
-	t, err := (&trial{chart: withoutCertificates(c), tests: entry.Tests, allow: entry.Allow, progress: &progress{told: time.Now()}, documents: &documents{}, overrides: entry.OverrideValues}).as(sampleRelease)
+// New sets up the trial of the chart of an entry. It fails if what the entry pins can't be.
+func New(entry operator.Entry, c *chart.Chart) (*Trial, error) {
+	t, err := (&Trial{chart: withoutCertificates(c), tests: entry.Tests, allow: entry.Allow, progress: &progress{told: time.Now()}, documents: &documents{}, overrides: entry.OverrideValues}).As(SampleRelease)
 	if err != nil {
 		return nil, err
 	}
@@ -131,44 +132,44 @@ func comparedIn(sources []string, loops bool) (compared, limits []any) {
 	return compared, limits
 }
 
-// as is the same with another release.
-func (t *trial) as(named *metav1.ObjectMeta) (*trial, error) {
+// As is the same with another release.
+func (t *Trial) As(named *metav1.ObjectMeta) (*Trial, error) {
 	other := *t
 	other.release, other.pins = named, map[string]any{}
 	return &other, release.Pin(named, other.pins, t.overrides)
 }
 
-// byDefault is what the chart makes where a spec says nothing.
-func (t *trial) byDefault() ([]rendered, error) {
-	values, err := t.values()
+// ByDefault is what the chart makes where a spec says nothing.
+func (t *Trial) ByDefault() ([]Rendered, error) {
+	values, err := t.Values()
 	if err != nil {
 		return nil, err
 	}
-	return t.with(values)
+	return t.With(values)
 }
 
-// with is what the chart makes of values.
-func (t *trial) with(values map[string]any) ([]rendered, error) {
-	return t.render(scenario{values: values}, false)
+// With is what the chart makes of values.
+func (t *Trial) With(values map[string]any) ([]Rendered, error) {
+	return t.render(Scenario{values: values}, false)
 }
 
-// values are those of the chart and its subcharts, with what is pinned.
-func (t *trial) values() (map[string]any, error) {
+// Values are those of the chart and its subcharts, with what is pinned.
+func (t *Trial) Values() (map[string]any, error) {
 	c := release.Private(t.chart)
 	nameSubcharts(c)
 	values, err := chartutil.CoalesceValues(c, runtime.DeepCopyJSON(t.pins))
 	return values, err
 }
 
-// unpinned are the values without what is pinned.
-func (t *trial) unpinned() (map[string]any, error) {
+// Unpinned are the values without what is pinned.
+func (t *Trial) Unpinned() (map[string]any, error) {
 	bare := *t
 	bare.pins = map[string]any{}
-	return bare.values()
+	return bare.Values()
 }
 
-// mentions is whether templates might name each part of a path that values lack.
-func (t *trial) mentions(values map[string]any, path []string) bool {
+// Mentions is whether templates might name each part of a path that values lack.
+func (t *Trial) Mentions(values map[string]any, path []string) bool {
 	for i, key := range path {
 		if _, found, _ := unstructured.NestedFieldNoCopy(values, path[:i+1]...); !found && !slices.Contains(t.words, key) {
 			return false
@@ -178,7 +179,7 @@ func (t *trial) mentions(values map[string]any, path []string) bool {
 }
 
 // alternativesOf returns the texts that templates compare a value with. There are none if it is something else than a text by default.
-func (t *trial) alternativesOf(path []string, value any) (texts []any) {
+func (t *Trial) alternativesOf(path []string, value any) (texts []any) {
 	if _, isText := value.(string); !isText && value != nil {
 		return nil
 	}

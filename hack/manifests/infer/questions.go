@@ -1,0 +1,127 @@
+package infer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"demo.welcome.domain/welcome-operator/internal/operator"
+	"demo.welcome.domain/welcome-operator/internal/release"
+)
+
+// CheckDefaults fails if a custom resource that says nothing can't be released, as it can't where the chart's own schema asks for a value.
+func (t *Trial) CheckDefaults() error {
+	checked := *t
+	checked.checked = true
+	_, err := checked.ByDefault()
+	return err
+}
+
+// FixedNames are the objects that the chart makes in the namespace by default, by names that are the same for another custom resource there, and how many it makes there. The
+// value at own, if that is not empty, is the name of the custom resource. goesInto is whether a custom resource may have an object in its namespace.
+func (t *Trial) FixedNames(own []string, goesInto func(o *unstructured.Unstructured, namespace string) bool) (fixed []string, count int, err error) {
+	for i, of := range []*metav1.ObjectMeta{SampleRelease, {Name: OtherRelease.Name, Namespace: SampleRelease.Namespace}} {
+		as, err := t.As(of)
+		if err != nil {
+			return nil, 0, err
+		}
+		values, err := as.Values()
+		if err != nil {
+			return nil, 0, err
+		}
+		s := Scenario{values: values}
+		if len(own) > 0 {
+			s, _ = s.with(own, of.Name)
+		}
+		objects, err := as.render(s, false)
+		if err != nil {
+			return nil, 0, err
+		}
+		var names []string
+		for _, r := range objects {
+			if goesInto(r.Object, of.Namespace) {
+				names = append(names, r.Object.GetKind()+" "+r.Object.GetName())
+			}
+		}
+		if i == 0 {
+			fixed, count = slices.Compact(slices.Sorted(slices.Values(names))), len(names)
+		}
+		fixed = slices.DeleteFunc(fixed, func(name string) bool { return !slices.Contains(names, name) })
+	}
+	return fixed, count, nil
+}
+
+// FreesNames is a value that, as the name of the custom resource, leaves none of them and as many objects in the namespace, empty if none does alone.
+func (t *Trial) FreesNames(objects int, goesInto func(o *unstructured.Unstructured, namespace string) bool) string {
+	values, err := t.Values()
+	if err != nil {
+		return ""
+	}
+	for _, path := range leaves(values, nil) {
+		if !strings.Contains(strings.ToLower(path[len(path)-1]), "name") {
+			continue
+		}
+		if fixed, count, err := t.FixedNames(path, goesInto); err == nil && len(fixed) == 0 && count == objects {
+			return dotted(path)
+		}
+	}
+	return ""
+}
+
+// HasTests is whether there are some as the chart comes.
+func (t *Trial) HasTests() bool {
+	values, err := t.Values()
+	if err != nil {
+		return false
+	}
+	with := *t
+	with.tests = true
+	objects, err := with.render(Scenario{values: values}, true)
+	return err == nil && slices.ContainsFunc(objects, func(r Rendered) bool { return IsTest(r.Object) })
+}
+
+// Without is an option, turned, with which the chart makes no such object, which it does by default; empty if none does that.
+func (t *Trial) Without(such func(*unstructured.Unstructured) bool) string {
+	has := func(r Rendered) bool { return such(r.Object) }
+	objects, err := t.ByDefault()
+	if err != nil || !slices.ContainsFunc(objects, has) {
+		return ""
+	}
+	values, err := t.Values()
+	if err != nil {
+		return ""
+	}
+	for _, path := range options(values, nil) {
+		now, _, _ := unstructured.NestedBool(values, path...)
+		s, _ := Scenario{values: values}.with(path, !now)
+		objects, err := t.render(s, false)
+		if err == nil && !slices.ContainsFunc(objects, has) {
+			return fmt.Sprintf("%s: %q", dotted(path), fmt.Sprint(!now))
+		}
+	}
+	return ""
+}
+
+// IsImage is whether a value is the whole reference of an image, which a variable can hold.
+func IsImage(c *chart.Chart, values map[string]any, path string) bool {
+	t, err := New(operator.Entry{}, c)
+	if err != nil {
+		return false
+	}
+	s, there := Scenario{values: values}.with(release.PathOf(path), markText)
+	objects, err := t.render(s, true)
+	if err != nil || !there {
+		return false
+	}
+	whole := false
+	for _, r := range objects {
+		for _, l := range r.leaves {
+			whole = whole || l.path[len(l.path)-1] == "image" && l.text == markText
+		}
+	}
+	return whole
+}
