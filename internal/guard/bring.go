@@ -135,7 +135,7 @@ func (a *approach) want(given bool) (*unstructured.Unstructured, error) {
 	}
 	wanted := restore(t.previous, t.live, t.desired, t.left)
 	if a.anew != nil {
-		wanted = restore(t.previous, t.live, t.desired, slices.Concat(t.left, object.AsAnew(t.live, wanted, a.anew)))
+		wanted = restore(t.previous, t.live, t.desired, slices.Concat(t.left, object.LeftToAdmission(t.live, wanted, a.anew)))
 	}
 	object.ForgetHook(wanted, t.desired)
 	object.Inherit(wanted, g.owner)
@@ -193,7 +193,7 @@ func (a *approach) yields(wanted *unstructured.Unstructured) bool {
 		return false
 	}
 	a.anew, _ = a.g.rehearseAnew(a.t)
-	return a.anew != nil && len(object.AsAnew(a.t.live, wanted, a.anew)) > 0
+	return a.anew != nil && len(object.LeftToAdmission(a.t.live, wanted, a.anew)) > 0
 }
 
 func (g *Guard) create(helper *resource.Helper, info *resource.Info) (*unstructured.Unstructured, error) {
