@@ -78,14 +78,18 @@ func (a *approach) create() (applied *unstructured.Unstructured, done bool, err 
 	if g.Unchangeable != nil && g.Unchangeable.SameInAnyVersion(object.Named(t.desired)) {
 		return nil, true, nil
 	}
-	created, err := g.create(a.helper, t.info)
-	if err == nil {
-		t.made = created
+	g.adopt(content(t.info.Object))
+	answer, err := a.helper.Create(t.info.Namespace, false, t.info.Object)
+	switch {
+	case apierrors.IsAlreadyExists(err) && !t.unseen:
+		return nil, false, g.lookAt(t)
+	case err != nil:
+		return nil, false, fmt.Errorf("create %s: %w", describe(t.info), said(t.info, err))
+	case a.dryRun:
+		content(answer).SetUID("") // no object has it
 	}
-	if !apierrors.IsAlreadyExists(err) || t.unseen {
-		return created, true, err
-	}
-	return nil, false, g.lookAt(t)
+	t.made = content(answer)
+	return t.made, true, nil
 }
 
 // change patches an existing object. It is done when that changes nothing any more, or was only rehearsed.
@@ -196,23 +200,13 @@ func (a *approach) yields(wanted *unstructured.Unstructured) bool {
 	return a.anew != nil && len(object.LeftToAdmission(a.t.live, wanted, a.anew)) > 0
 }
 
-func (g *Guard) create(helper *resource.Helper, info *resource.Info) (*unstructured.Unstructured, error) {
-	g.adopt(content(info.Object))
-	answer, err := helper.Create(info.Namespace, false, info.Object)
-	if err != nil {
-		return nil, fmt.Errorf("create %s: %w", describe(info), said(info, err))
-	}
-	if helper.ServerDryRun {
-		content(answer).SetUID("") // no object has it
-	}
-	return content(answer), nil
-}
-
 // patch sends a merge patch: an update would fail whenever the object's controller has written its status
 // meanwhile. With the UID in it, the API server refuses it for another object of the same name.
 func (g *Guard) patch(helper *resource.Helper, info *resource.Info, live *unstructured.Unstructured, patch map[string]any) (*unstructured.Unstructured, error) {
-	patch = withUID(patch, live.GetUID())
-	metadata := patch["metadata"].(map[string]any)
+	patch, metadata := maps.Clone(patch), map[string]any{"uid": string(live.GetUID())}
+	changed, _ := patch["metadata"].(map[string]any)
+	maps.Copy(metadata, changed)
+	patch["metadata"] = metadata
 	_, finalizers := metadata["finalizers"]
 	_, owners := metadata["ownerReferences"]
 	// These lists are written whole, and somebody may have changed them since the look. So may the owner of an
@@ -229,15 +223,6 @@ func (g *Guard) patch(helper *resource.Helper, info *resource.Info, live *unstru
 		return nil, fmt.Errorf("patch %s: %w", describe(info), said(info, err))
 	}
 	return content(answer), nil
-}
-
-func withUID(patch map[string]any, uid types.UID) map[string]any {
-	metadata := map[string]any{"uid": string(uid)}
-	changed, _ := patch["metadata"].(map[string]any)
-	maps.Copy(metadata, changed)
-	with := maps.Clone(patch)
-	with["metadata"] = metadata
-	return with
 }
 
 // isAbout is whether the API server has refused a patch because of one field. If that is metadata.uid, the
