@@ -25,10 +25,11 @@ const attempts = 6
 // approach brings one object to what the chart wants, attempt by attempt. The first keeps what others have set in
 // it. Where the API server refuses a patch, refuse climbs a ladder, from what takes least from others:
 //
-//  1. the same again, once, if a webhook or policy has denied it: webhooks fail now and then
+//  1. the same again, the first time that a webhook or policy denies it: webhooks fail now and then
 //  2. leaving alone what would come out the same in a new object, if admission has seen to that
 //  3. without what others have set, which may conflict with what the chart wants
-//  4. a new object in its place, see recreate, unless a policy is against it
+//  4. a new object in its place, see recreate, unless what came before was denied: a policy may well mean that
+//     the object stays as it is
 type approach struct {
 	g      *Guard
 	t      *target
@@ -180,9 +181,9 @@ func (a *approach) refuse(wanted *unstructured.Unstructured, err error) (applied
 		if !a.yields(wanted) { // else it is rung 2
 			a.refused = err // rung 3
 		}
-	case isDenied(a.refused):
-		return nil, false, a.refused // a policy may well mean that the object stays as it is
-	case denies:
+	case isDenied(a.refused): // no rung 4
+		return nil, false, a.refused
+	case denies: // nor here
 		return nil, false, err
 	default: // rung 4
 		applied, err = g.recreate(t, a.refused, a.dryRun)
@@ -191,7 +192,8 @@ func (a *approach) refuse(wanted *unstructured.Unstructured, err error) (applied
 	return nil, false, nil
 }
 
-// yields is whether the next attempt differs from wanted since a new object would come out as the live one.
+// yields is whether a new object would come out as the live one in something that wanted changes, which the next
+// attempts leave alone. Once it was asked, the answer is no.
 func (a *approach) yields(wanted *unstructured.Unstructured) bool {
 	if a.anew != nil {
 		return false
