@@ -55,11 +55,7 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 	}
 	t.seen, t.wanted = nil, nil
 	for range attempts {
-		before := t.previous
-		if g.rollsBack {
-			before = nil
-		}
-		t.left = g.leftIn(before, t.live, t.desired)
+		t.left = g.leftIn(t.previous, t.live, t.desired)
 		step := a.change
 		if t.live == nil {
 			step = a.create

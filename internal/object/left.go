@@ -19,11 +19,9 @@ type Left []pointer
 // the size of a claim that somebody has made grow, since it cannot shrink.
 func LeftTo(previous, live, desired *unstructured.Unstructured, rules Ignored, wasScaled bool, scalable func(*unstructured.Unstructured) bool) Left {
 	left := rules.of(desired)
-	if live != nil && isScaled(live, wasScaled) && scalable(desired) {
-		wanted, _, _ := replicas.in(desired.Object)
-		if previous == nil || reflect.DeepEqual(field(previous.Object["spec"], "replicas"), wanted) {
-			left = append(left, replicas)
-		}
+	asked := func(object *unstructured.Unstructured) any { return field(object.Object["spec"], "replicas") }
+	if live != nil && isScaled(live, wasScaled) && scalable(desired) && (previous == nil || reflect.DeepEqual(asked(previous), asked(desired))) {
+		left = append(left, replicas)
 	}
 	if live != nil && desired.GroupVersionKind().GroupKind() == Claim && isGrown(previous, live, desired) {
 		left = append(left, storage)

@@ -78,8 +78,7 @@ func isTheCharts(p pointer, desired *unstructured.Unstructured, left Left) bool 
 	if finalizers.covers(p) {
 		set = slices.Contains(desired.GetFinalizers(), p[len(finalizers)])
 	}
-	isOthers := p[0] == "metadata" || p.among(othersIn(desired))
-	return set || !isOthers
+	return set || p[0] != "metadata" && !p.among(othersIn(desired))
 }
 
 // isStopped is whether an object has 0 replicas. They do not stay once the chart no longer sets them: no

@@ -120,11 +120,9 @@ func withWholeSpec(content, before map[string]any, live *unstructured.Unstructur
 // assigns, it assigns again. Replicas are never refused, and their default would end pods.
 func Reset(previous, live, desired *unstructured.Unstructured, left Left) *unstructured.Unstructured {
 	bare := live.DeepCopy()
-	for key := range live.Object {
-		if key != "apiVersion" && key != "kind" && key != "metadata" && key != "status" {
-			delete(bare.Object, key)
-		}
-	}
+	maps.DeleteFunc(bare.Object, func(key string, _ any) bool {
+		return !slices.Contains([]string{"apiVersion", "kind", "metadata", "status"}, key)
+	})
 	reset := Restore(previous, bare, desired, nil)
 	reset.Object = left.andReplicas(previous, live, desired).keep(reset.Object, live.Object)
 	return reset
