@@ -22,22 +22,25 @@ import (
 // attempts bounds how often bringing one object starts again because somebody else has changed it meanwhile.
 const attempts = 6
 
-// approach brings one object to what the chart wants, attempt by attempt.
+// approach brings one object to what the chart wants, attempt by attempt. The first keeps what others have set in
+// it. Where the API server refuses a patch, refuse climbs a ladder, from what takes least from others:
+//
+//  1. the same again, the first time that a webhook or policy denies it: webhooks fail now and then
+//  2. leaving alone what would come out the same in a new object, if admission has seen to that
+//  3. without what others have set, which may conflict with what the chart wants
+//  4. a new object in its place, see recreate, unless what came before was denied: a policy may well mean that
+//     the object stays as it is
 type approach struct {
 	g      *Guard
 	t      *target
 	helper *resource.Helper
 	dryRun bool
-	// restore computes what the live object is to become: object.Restore, or object.Reset once that was
-	// refused, for the reason in refused.
-	restore func(previous, live, desired *unstructured.Unstructured, left object.Left) *unstructured.Unstructured
-	refused error
-	// denied is whether a webhook or policy has denied it once, which may be a passing fault.
+	// denied is whether rung 1 was tried.
 	denied bool
-	// crowded is whether it was refused for its annotations, whose total size is limited.
-	crowded bool
-	// anew is what the API server would make of a new object, nil unless it has refused a change.
+	// anew is what the API server would make of a new object, set from rung 2 on if it would take one.
 	anew *unstructured.Unstructured
+	// refused is why the attempts are on rung 3, nil before.
+	refused error
 	// sent is the last patch that the API server took.
 	sent map[string]any
 }
@@ -46,17 +49,13 @@ type approach struct {
 // between the look and the patch would count as what the chart wants. It returns nil for an object that was
 // deleted to make room, see Unchangeable.
 func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error) {
-	a := &approach{g: g, t: t, helper: resource.NewHelper(t.info.Client, t.info.Mapping).DryRun(dryRun), dryRun: dryRun, restore: object.Restore}
+	a := &approach{g: g, t: t, helper: resource.NewHelper(t.info.Client, t.info.Mapping).DryRun(dryRun), dryRun: dryRun}
 	if t.desired == nil {
 		t.desired = g.shape(t.info)
 	}
 	t.seen, t.wanted = nil, nil
 	for range attempts {
-		before := t.previous
-		if g.rollsBack {
-			before = nil
-		}
-		t.left = g.leftIn(before, t.live, t.desired)
+		t.left = g.leftIn(t.previous, t.live, t.desired)
 		step := a.change
 		if t.live == nil {
 			step = a.create
@@ -76,14 +75,18 @@ func (a *approach) create() (applied *unstructured.Unstructured, done bool, err 
 	if g.Unchangeable != nil && g.Unchangeable.SameInAnyVersion(object.Named(t.desired)) {
 		return nil, true, nil
 	}
-	created, err := g.create(a.helper, t.info)
-	if err == nil {
-		t.made = created
+	g.adopt(content(t.info.Object))
+	answer, err := a.helper.Create(t.info.Namespace, false, t.info.Object)
+	switch {
+	case apierrors.IsAlreadyExists(err) && !t.unseen:
+		return nil, false, g.lookAt(t)
+	case err != nil:
+		return nil, false, fmt.Errorf("create %s: %w", describe(t.info), said(t.info, err))
+	case a.dryRun:
+		content(answer).SetUID("") // no object has it
 	}
-	if !apierrors.IsAlreadyExists(err) || t.unseen {
-		return created, true, err
-	}
-	return nil, false, g.lookAt(t)
+	t.made = content(answer)
+	return t.made, true, nil
 }
 
 // change patches an existing object. It is done when that changes nothing any more, or was only rehearsed.
@@ -127,9 +130,13 @@ func (a *approach) change() (applied *unstructured.Unstructured, done bool, err 
 // want is what the live object is to become. It fails if the object may not become the owner's.
 func (a *approach) want(given bool) (*unstructured.Unstructured, error) {
 	g, t := a.g, a.t
-	wanted := a.restore(t.previous, t.live, t.desired, t.left)
+	restore := object.Restore
+	if a.refused != nil {
+		restore = object.Reset
+	}
+	wanted := restore(t.previous, t.live, t.desired, t.left)
 	if a.anew != nil {
-		wanted = a.restore(t.previous, t.live, t.desired, slices.Concat(t.left, object.AsAnew(t.live, wanted, a.anew)))
+		wanted = restore(t.previous, t.live, t.desired, slices.Concat(t.left, object.LeftToAdmission(t.live, wanted, a.anew)))
 	}
 	object.ForgetHook(wanted, t.desired)
 	object.Inherit(wanted, g.owner)
@@ -142,7 +149,7 @@ func (a *approach) want(given bool) (*unstructured.Unstructured, error) {
 		// with the owner.
 		return nil, g.inTheWay(t.info, t.live)
 	}
-	if a.crowded {
+	if isAbout(a.refused, "metadata.annotations") { // their total size is limited
 		wanted.SetAnnotations(t.desired.GetAnnotations())
 	}
 	if given && t.previous == nil { // else it replaces an object of the release
@@ -155,55 +162,49 @@ func (a *approach) want(given bool) (*unstructured.Unstructured, error) {
 // one, or an error.
 func (a *approach) refuse(wanted *unstructured.Unstructured, err error) (applied *unstructured.Unstructured, done bool, _ error) {
 	g, t := a.g, a.t
-	isRefused := apierrors.IsInvalid(err) || isDenied(err)
+	denies := isDenied(err)
 	switch {
 	case apierrors.IsNotFound(err), isAbout(err, "metadata.uid"), apierrors.IsConflict(err):
 		// It was deleted or made anew since the look or, while not yet the owner's, changed.
 		a.sent, t.seen = nil, nil
 		return nil, false, g.lookAt(t)
-	case isAbout(err, "patch"): // a value is of the wrong type, which no other patch would change
-		return nil, false, err
-	case isDenied(err) && !a.denied: // webhooks fail now and then: what others have set is not removed for that
+	case isAbout(err, "patch"), !apierrors.IsInvalid(err) && !denies:
+		return nil, false, err // no other patch would change that a value is of the wrong type, or a fault
+	case denies && !a.denied: // rung 1
 		a.denied = true
-		return nil, false, nil
-	case isRefused && a.refused == nil:
+	case a.refused == nil:
 		a.sent, t.seen = nil, nil
-		if a.anew == nil {
-			a.anew, _ = g.rehearseAnew(t, object.Anew(t.previous, t.live, t.desired, t.left))
-			if a.anew != nil && len(object.AsAnew(t.live, wanted, a.anew)) > 0 {
-				return nil, false, nil // the next attempt leaves alone what would be the same in a new object
-			}
+		if !a.yields(wanted) { // else it is rung 2
+			a.refused = err // rung 3
 		}
-		// Perhaps what others have set in it conflicts with what the chart wants.
-		a.restore, a.refused, a.crowded = object.Reset, err, isAbout(err, "metadata.annotations")
-		return nil, false, nil
-	case isRefused && isDenied(a.refused):
-		// Nor is it deleted because of a policy, which may well mean that it stays as it is.
+	case isDenied(a.refused): // no rung 4
 		return nil, false, a.refused
-	case isRefused && !isDenied(err):
+	case denies: // nor here
+		return nil, false, err
+	default: // rung 4
 		applied, err = g.recreate(t, a.refused, a.dryRun)
 		return applied, true, err
 	}
-	return nil, false, err
+	return nil, false, nil
 }
 
-func (g *Guard) create(helper *resource.Helper, info *resource.Info) (*unstructured.Unstructured, error) {
-	g.adopt(content(info.Object))
-	answer, err := helper.Create(info.Namespace, false, info.Object)
-	if err != nil {
-		return nil, fmt.Errorf("create %s: %w", describe(info), said(info, err))
+// yields is whether a new object would come out as the live one in something that wanted changes, which the next
+// attempts leave alone. Once it was asked, the answer is no.
+func (a *approach) yields(wanted *unstructured.Unstructured) bool {
+	if a.anew != nil {
+		return false
 	}
-	if helper.ServerDryRun {
-		content(answer).SetUID("") // no object has it
-	}
-	return content(answer), nil
+	a.anew, _ = a.g.rehearseAnew(a.t)
+	return a.anew != nil && len(object.LeftToAdmission(a.t.live, wanted, a.anew)) > 0
 }
 
 // patch sends a merge patch: an update would fail whenever the object's controller has written its status
 // meanwhile. With the UID in it, the API server refuses it for another object of the same name.
 func (g *Guard) patch(helper *resource.Helper, info *resource.Info, live *unstructured.Unstructured, patch map[string]any) (*unstructured.Unstructured, error) {
-	patch = withUID(patch, live.GetUID())
-	metadata := patch["metadata"].(map[string]any)
+	patch, metadata := maps.Clone(patch), map[string]any{"uid": string(live.GetUID())}
+	changed, _ := patch["metadata"].(map[string]any)
+	maps.Copy(metadata, changed)
+	patch["metadata"] = metadata
 	_, finalizers := metadata["finalizers"]
 	_, owners := metadata["ownerReferences"]
 	// These lists are written whole, and somebody may have changed them since the look. So may the owner of an
@@ -220,15 +221,6 @@ func (g *Guard) patch(helper *resource.Helper, info *resource.Info, live *unstru
 		return nil, fmt.Errorf("patch %s: %w", describe(info), said(info, err))
 	}
 	return content(answer), nil
-}
-
-func withUID(patch map[string]any, uid types.UID) map[string]any {
-	metadata := map[string]any{"uid": string(uid)}
-	changed, _ := patch["metadata"].(map[string]any)
-	maps.Copy(metadata, changed)
-	with := maps.Clone(patch)
-	with["metadata"] = metadata
-	return with
 }
 
 // isAbout is whether the API server has refused a patch because of one field. If that is metadata.uid, the

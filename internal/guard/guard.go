@@ -168,13 +168,6 @@ func (u unknown) Unwrap() error { return u.error }
 // IsUnknown is whether an error is because of kinds that the cluster does not serve.
 func IsUnknown(err error) bool { return errors.As(err, &unknown{}) }
 
-func unlessUnknown(err error) error {
-	if IsUnknown(err) {
-		return nil
-	}
-	return err
-}
-
 // build parses a manifest. With an error that is unknown, it also returns the objects whose kinds are known.
 func (g *Guard) build(manifest string) (resources kube.ResourceList, err error) {
 	var missing error
@@ -282,11 +275,11 @@ func (g *Guard) Apply(previous, desired string, whole bool) ([]Change, error) {
 // desired.
 func (g *Guard) applyKnown(previous, desired string, whole bool) (changes []Change, missing, err error) {
 	before, err := g.build(previous)
-	if unlessUnknown(err) != nil {
+	if err != nil && !IsUnknown(err) {
 		return nil, nil, fmt.Errorf("parse the manifest before: %w", err)
 	}
 	target, missing := g.build(desired)
-	if unlessUnknown(missing) != nil {
+	if missing != nil && !IsUnknown(missing) {
 		return nil, nil, fmt.Errorf("parse the manifest: %w", missing)
 	}
 	changes, err = g.apply(before, before, target, whole)
@@ -303,7 +296,7 @@ func (g *Guard) RollBack(failed, previous string) error {
 // Compare returns what Apply would change, and changes nothing. Children then lists what Apply would leave.
 func (g *Guard) Compare(manifest string) ([]Change, error) {
 	target, missing := g.build(manifest)
-	if unlessUnknown(missing) != nil {
+	if missing != nil && !IsUnknown(missing) {
 		return nil, fmt.Errorf("parse the manifest: %w", missing)
 	}
 	targets, err := g.look(target, target)
@@ -350,6 +343,9 @@ func (g *Guard) Present(manifest string) ([]object.Child, error) {
 
 // leftIn is what is left to others in a live object.
 func (g *Guard) leftIn(previous, live, desired *unstructured.Unstructured) object.Left {
+	if g.rollsBack {
+		previous = nil
+	}
 	wasScaled := slices.ContainsFunc(g.plan.Scaled, object.Named(desired).Same)
 	return object.LeftTo(previous, live, desired, g.plan.Ignored, wasScaled, g.plan.Scalable)
 }

@@ -45,8 +45,7 @@ var errHeadless = errors.New("spec.clusterIP: None stays as long as the Service 
 // if the kind allows that. refused is the API server's answer. A dry run first asks whether a new object would
 // be accepted: for what never is, the existing object must not be deleted.
 func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.Unstructured, error) {
-	anew := object.Anew(t.previous, t.live, t.desired, t.left)
-	made, err := g.rehearseAnew(t, anew)
+	made, err := g.rehearseAnew(t)
 	if err != nil && causes(err) == causes(refused) {
 		return nil, refused
 	}
@@ -83,7 +82,7 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 	if err := g.takeOut(t); err != nil {
 		return nil, err
 	}
-	created, err := resource.NewHelper(t.info.Client, t.info.Mapping).Create(t.info.Namespace, false, anew)
+	created, err := resource.NewHelper(t.info.Client, t.info.Mapping).Create(t.info.Namespace, false, object.Anew(t.previous, t.live, t.desired, t.left))
 	if err != nil {
 		return nil, fmt.Errorf("make %s anew: %w", describe(t.info), said(t.info, err))
 	}
@@ -93,8 +92,8 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 
 // rehearseAnew is what the API server would make of a new object in place of the live one, or why it would take
 // none.
-func (g *Guard) rehearseAnew(t *target, anew *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	probe := anew.DeepCopy()
+func (g *Guard) rehearseAnew(t *target) (*unstructured.Unstructured, error) {
+	probe := object.Anew(t.previous, t.live, t.desired, t.left)
 	probe.SetName("dry-run-" + string(t.live.GetUID())) // its own name is taken
 	answer, err := resource.NewHelper(t.info.Client, t.info.Mapping).DryRun(true).Create(t.info.Namespace, false, probe)
 	if err != nil {

@@ -55,7 +55,7 @@ func ChildOf(applied, desired *unstructured.Unstructured, left Left, rules Ignor
 	if IsSecret(applied) {
 		child.Fingerprint = key.seal(child.Fingerprint)
 	}
-	leaves := func(left Left) bool { return slices.ContainsFunc(left, mustPointer(replicas).covers) }
+	leaves := func(left Left) bool { return slices.ContainsFunc(left, replicas.covers) }
 	child.Scaled = leaves(left) && !leaves(rules.of(desired)) // a rule of driftDetection counts only as long as it is there
 	if metav1.GetControllerOfNoCopy(applied) == nil {
 		child.UID = applied.GetUID()

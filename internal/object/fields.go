@@ -30,10 +30,8 @@ func elements(value any) []any {
 
 // both is the union of two maps, never nil. If both have a key, b's value counts.
 func both(a, b map[string]any) map[string]any {
-	keys := maps.Clone(a)
-	if keys == nil {
-		keys = map[string]any{}
-	}
+	keys := make(map[string]any, len(a))
+	maps.Copy(keys, a)
 	maps.Copy(keys, b)
 	return keys
 }

@@ -19,12 +19,9 @@ type Left []pointer
 // the size of a claim that somebody has made grow, since it cannot shrink.
 func LeftTo(previous, live, desired *unstructured.Unstructured, rules Ignored, wasScaled bool, scalable func(*unstructured.Unstructured) bool) Left {
 	left := rules.of(desired)
-	count := mustPointer(replicas)
-	if live != nil && isScaled(live, wasScaled) && scalable(desired) {
-		wanted, _, _ := count.in(desired.Object)
-		if previous == nil || reflect.DeepEqual(field(previous.Object["spec"], "replicas"), wanted) {
-			left = append(left, count)
-		}
+	asked := func(object *unstructured.Unstructured) any { return field(object.Object["spec"], "replicas") }
+	if live != nil && isScaled(live, wasScaled) && scalable(desired) && (previous == nil || reflect.DeepEqual(asked(previous), asked(desired))) {
+		left = append(left, replicas)
 	}
 	if live != nil && desired.GroupVersionKind().GroupKind() == Claim && isGrown(previous, live, desired) {
 		left = append(left, storage)
@@ -32,42 +29,21 @@ func LeftTo(previous, live, desired *unstructured.Unstructured, rules Ignored, w
 	return left
 }
 
-// AsAnew are the fields of live outside its metadata that restored changes but that would be as in live if the
-// object was created anew: whatever the chart wants, admission has the last word there.
-func AsAnew(live, restored, anew *unstructured.Unstructured) (left Left) {
-	for key := range both(live.Object, restored.Object) {
-		if key != "metadata" {
-			left = append(left, asAnew(pointer{key}, live.Object[key], restored.Object[key], anew.Object[key])...)
+// isScaled is whether the replicas were last set by the scale subresource, or by somebody else after that
+// (wasScaled). The operator itself sets those that an upgrade asks for. Scaling to none leaves no owner of the
+// field in the managed fields, since it is written as empty; and nobody owns it once they were cleared.
+func isScaled(live *unstructured.Unstructured, wasScaled bool) bool {
+	isOwned := false
+	for _, entry := range live.GetManagedFields() {
+		if entry.Subresource == "status" || entry.FieldsV1 == nil || !strings.Contains(entry.FieldsV1.GetRawString(), `"f:replicas"`) {
+			continue
 		}
-	}
-	return left
-}
-
-func asAnew(p pointer, live, restored, anew any) (left Left) {
-	inner := func(token string, live, restored, anew any) {
-		left = append(left, asAnew(append(slices.Clone(p), token), live, restored, anew)...)
-	}
-	was, isMap := live.(map[string]any)
-	wanted, isWanted := restored.(map[string]any)
-	elements := list(restored)
-	switch {
-	case isMap && isWanted:
-		for key := range both(was, wanted) {
-			inner(key, was[key], wanted[key], field(anew, key))
+		if entry.Subresource == "scale" || wasScaled && entry.Manager != Manager {
+			return true
 		}
-	case len(elements) > 0 && len(elements) == len(list(live)) && fields(elements[0]) != nil:
-		for i, element := range elements {
-			p := pointer{strconv.Itoa(i), ""}
-			there, _, _ := p.across(restored, live)[:1].in(live)
-			made, _, _ := p.across(restored, anew)[:1].in(anew)
-			if fields(there) != nil {
-				inner(p[0], there, element, made)
-			}
-		}
-	case !reflect.DeepEqual(live, restored) && reflect.DeepEqual(live, anew):
-		left = Left{p}
+		isOwned = true
 	}
-	return left
+	return !isOwned && (wasScaled || isStopped(live))
 }
 
 // isGrown is whether a claim asks for more than the chart wants, unless the chart itself wanted that before: to
@@ -85,24 +61,51 @@ func isGrown(previous, live, desired *unstructured.Unstructured) bool {
 	return wanted > 0 && now > wanted && now != before
 }
 
-// isScaled is whether the replicas were last set by the scale subresource, or by somebody else after that
-// (wasScaled). The operator itself sets those that an upgrade asks for. Scaling to none leaves no owner of the
-// field in the managed fields, since it is written as empty; and nobody owns it once they were cleared.
-func isScaled(live *unstructured.Unstructured, wasScaled bool) bool {
-	isOwned := false
-	for _, entry := range live.GetManagedFields() {
-		if entry.Subresource == "status" || entry.FieldsV1 == nil || !strings.Contains(entry.FieldsV1.GetRawString(), `"f:replicas"`) {
-			continue
+// LeftToAdmission are the fields of live outside its metadata that restored changes but that would be as in live
+// if the object was created anew: whatever the chart wants, admission has the last word there.
+func LeftToAdmission(live, restored, anew *unstructured.Unstructured) (left Left) {
+	for key := range both(live.Object, restored.Object) {
+		if key != "metadata" {
+			left = append(left, sameAnew(pointer{key}, live.Object[key], restored.Object[key], anew.Object[key])...)
 		}
-		if entry.Subresource == "scale" || wasScaled && entry.Manager != Manager {
-			return true
-		}
-		isOwned = true
 	}
-	return !isOwned && (wasScaled || isStop(mustPointer(replicas), field(live.Object["spec"], "replicas")))
+	return left
 }
 
-// keep returns content with the left fields as live has them.
+// sameAnew is LeftToAdmission for what is at p in restored.
+func sameAnew(p pointer, live, restored, anew any) (left Left) {
+	was, isMap := live.(map[string]any)
+	wanted, isWanted := restored.(map[string]any)
+	elements := list(restored)
+	switch {
+	case isMap && isWanted:
+		for key := range both(was, wanted) {
+			left = append(left, sameAnew(slices.Concat(p, pointer{key}), was[key], wanted[key], field(anew, key))...)
+		}
+	case len(elements) > 0 && len(elements) == len(list(live)) && fields(elements[0]) != nil:
+		for i, element := range elements {
+			at := pointer{strconv.Itoa(i), ""} // across translates all but the last
+			there, _, _ := at.across(restored, live)[:1].in(live)
+			made, _, _ := at.across(restored, anew)[:1].in(anew)
+			if fields(there) != nil {
+				left = append(left, sameAnew(slices.Concat(p, at[:1]), there, element, made)...)
+			}
+		}
+	case !reflect.DeepEqual(live, restored) && reflect.DeepEqual(live, anew):
+		left = Left{p}
+	}
+	return left
+}
+
+// andReplicas adds the replicas, unless the chart sets them, or had stopped the object before.
+func (left Left) andReplicas(previous, live, desired *unstructured.Unstructured) Left {
+	if _, set, _ := replicas.in(desired.Object); set || desired.Object["spec"] == nil || isStopped(previous) && isStopped(live) {
+		return left
+	}
+	return append(slices.Clone(left), replicas)
+}
+
+// keep is content with the left fields as live has them.
 func (left Left) keep(content, live map[string]any) map[string]any {
 	for _, p := range slices.Backward(left) { // from behind, since removing an element moves those behind it
 		value, ok, whole := p.across(content, live).in(live)
@@ -111,16 +114,4 @@ func (left Left) keep(content, live map[string]any) map[string]any {
 		}
 	}
 	return content
-}
-
-// andReplicas adds the replicas, unless the chart sets them, or had stopped the object before.
-func (left Left) andReplicas(previous, live, desired *unstructured.Unstructured) Left {
-	count := mustPointer(replicas)
-	stops := func(object *unstructured.Unstructured) bool {
-		return object != nil && isStop(count, field(object.Object["spec"], "replicas"))
-	}
-	if _, set, _ := count.in(desired.Object); set || desired.Object["spec"] == nil || stops(previous) && stops(live) {
-		return left
-	}
-	return append(slices.Clone(left), count)
 }

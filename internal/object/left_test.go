@@ -78,7 +78,7 @@ func TestLeftToWhoGrowsAClaim(t *testing.T) {
 }
 
 // What admission would make of a new object as well stays, and nothing else does.
-func TestAsAnew(t *testing.T) {
+func TestLeftToAdmission(t *testing.T) {
 	live := parse(t, `{metadata: {annotations: {a: theirs}}, spec: {replicas: 5, service: a, policy: {a: theirs, b: given}, lost: {c: d}, pair: [1, 2],
 		containers: [{name: side, image: mirror/side}, {name: main, image: mirror/main, args: [theirs]}], labels: {uid: "1", team: given}}}`)
 	restored := parse(t, `{metadata: {annotations: {a: b}}, spec: {replicas: 1, service: a, policy: {a: b}, lost: {c: d, e: f}, pair: [1],
@@ -86,7 +86,7 @@ func TestAsAnew(t *testing.T) {
 	anew := parse(t, `{metadata: {annotations: {a: theirs}}, spec: {replicas: 1, service: a, policy: {a: b, b: given}, lost: {c: d}, pair: [1],
 		containers: [{name: main, image: mirror/main, args: [ours]}, {name: side, image: mirror/side}], labels: {uid: "2", team: given}}}`)
 	var got []string
-	left := AsAnew(live, restored, anew)
+	left := LeftToAdmission(live, restored, anew)
 	for _, p := range left {
 		got = append(got, p.String())
 	}

@@ -1,27 +1,22 @@
 package object
 
-import (
-	"maps"
-	"slices"
-)
+import "slices"
 
 // dropsEmpty is whether the API server drops the empty values of an object. It does so for kinds that it knows
 // by their Go types. Of custom resources it keeps them, and some mean something: selfSigned: {}.
 type dropsEmpty bool
 
+// mergeMap is live with what desired has, and without what only previous has.
 func (drops dropsEmpty) mergeMap(previous, live, desired map[string]any) map[string]any {
-	merged := maps.Clone(live)
-	if merged == nil {
-		merged = map[string]any{}
-	}
+	merged := both(live, nil)
 	for key, before := range previous {
 		if _, wanted := desired[key]; wanted {
 			continue
 		}
 		before, wasMap := before.(map[string]any)
-		left, isMap := live[key].(map[string]any)
-		if left = drops.mergeMap(before, left, nil); wasMap && isMap && len(left) > 0 {
-			merged[key] = left // with what others have put there
+		theirs, isMap := live[key].(map[string]any)
+		if theirs = drops.mergeMap(before, theirs, nil); wasMap && isMap && len(theirs) > 0 {
+			merged[key] = theirs // with what others have put there
 		} else {
 			delete(merged, key)
 		}
@@ -122,14 +117,9 @@ func named(elements []any) map[string][]int {
 }
 
 func isEmpty(value any) bool {
-	switch value := value.(type) {
-	case nil:
-		return true
-	case map[string]any:
-		return len(value) == 0
-	case []any:
-		return len(value) == 0
-	default:
-		return false
+	switch value.(type) {
+	case nil, map[string]any, []any:
+		return len(fields(value))+len(list(value)) == 0
 	}
+	return false
 }

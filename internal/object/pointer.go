@@ -52,6 +52,11 @@ func (p pointer) covers(other pointer) bool {
 	return len(p) <= len(other) && slices.Equal(p, other[:len(p)])
 }
 
+// among is whether one of all points to the same field as p.
+func (p pointer) among(all []pointer) bool {
+	return slices.ContainsFunc(all, func(other pointer) bool { return slices.Equal(p, other) })
+}
+
 // in returns what p points to. whole is false if an element of a list on the way is missing: then the field
 // can neither be set nor be unset there.
 func (p pointer) in(value any) (found any, ok, whole bool) {
