@@ -87,6 +87,9 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !slices.ContainsFunc(append(sources(chrt), compact(samples), compact(entry.OverrideValues)), readsFiles.MatchString) {
+		trial.chart = withoutFiles(trial.chart)
+	}
 	scenarios, err := trial.scenarios(samples)
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", entry.ChartPath, err)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"fmt"
 	"maps"
 	"path"
@@ -30,7 +29,7 @@ type variant struct {
 
 // kinds are those that the chart makes in some scenario, or in one where a single value is another one.
 func (t *trial) kinds(scenarios []scenario) ([]made, error) {
-	found, known, seen := map[string]*made{}, map[*unstructured.Unstructured]bool{}, map[[sha256.Size]byte]bool{}
+	found, known, seen := map[string]*made{}, map[*unstructured.Unstructured]bool{}, map[string]bool{}
 	note := func(objects []rendered, when string) (err error) {
 		scalable := map[string]bool{}
 		for _, r := range objects {
@@ -50,8 +49,8 @@ func (t *trial) kinds(scenarios []scenario) ([]made, error) {
 				continue
 			}
 			known[r.object] = true
-			if content := sha256.Sum256([]byte(compact(r.object.Object))); !seen[content] {
-				seen[content] = true
+			if !seen[r.text] {
+				seen[r.text] = true
 				found[key].objects = append(found[key].objects, variant{r, when})
 			}
 		}

@@ -25,6 +25,7 @@ import (
 type rendered struct {
 	file   string
 	object *unstructured.Unstructured
+	text   string // of the object, which is the same for the same
 	leaves []leaf
 }
 
@@ -144,7 +145,7 @@ func (d *documents) of(file, text string) ([]rendered, error) {
 	}
 	for _, object := range objects {
 		decode(object)
-		all = append(all, rendered{file, object, leavesOf(object)})
+		all = append(all, rendered{file, object, compact(object.Object), leavesOf(object)})
 	}
 	d.Lock()
 	defer d.Unlock()
@@ -177,12 +178,5 @@ func isTest(object *unstructured.Unstructured) bool {
 
 // same is whether two renderings are.
 func same(a, b []rendered) bool {
-	text := func(objects []rendered) string {
-		var all strings.Builder
-		for _, r := range objects {
-			all.WriteString(compact(r.object.Object))
-		}
-		return all.String()
-	}
-	return text(a) == text(b)
+	return slices.EqualFunc(a, b, func(a, b rendered) bool { return a.text == b.text })
 }
