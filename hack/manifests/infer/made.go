@@ -2,7 +2,6 @@ package infer
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"fmt"
 	"maps"
 	"path"
@@ -30,7 +29,7 @@ type Variant struct {
 
 // Kinds are those that the chart makes in some scenario, or in one where a single value is another one.
 func (t *Trial) Kinds(scenarios []Scenario) ([]Made, error) {
-	found, known, seen := map[string]*Made{}, map[*unstructured.Unstructured]bool{}, map[[sha256.Size]byte]bool{}
+	found, known, seen := map[string]*Made{}, map[*unstructured.Unstructured]bool{}, map[string]bool{}
 	note := func(objects []Rendered, when string) (err error) {
 		scalable := map[string]bool{}
 		for _, r := range objects {
@@ -50,8 +49,8 @@ func (t *Trial) Kinds(scenarios []Scenario) ([]Made, error) {
 				continue
 			}
 			known[r.Object] = true
-			if content := sha256.Sum256([]byte(Compact(r.Object.Object))); !seen[content] {
-				seen[content] = true
+			if !seen[r.text] {
+				seen[r.text] = true
 				found[key].Objects = append(found[key].Objects, Variant{r, when})
 			}
 		}

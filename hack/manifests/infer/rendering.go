@@ -25,6 +25,7 @@ import (
 type Rendered struct {
 	File   string
 	Object *unstructured.Unstructured
+	text   string // of the object, which is the same for the same
 	leaves []leaf
 }
 
@@ -144,7 +145,7 @@ func (d *documents) of(file, text string) ([]Rendered, error) {
 	}
 	for _, object := range objects {
 		decode(object)
-		all = append(all, Rendered{file, object, leavesOf(object)})
+		all = append(all, Rendered{file, object, Compact(object.Object), leavesOf(object)})
 	}
 	d.Lock()
 	defer d.Unlock()
@@ -177,12 +178,5 @@ func IsTest(object *unstructured.Unstructured) bool {
 
 // same is whether two renderings are.
 func same(a, b []Rendered) bool {
-	text := func(objects []Rendered) string {
-		var all strings.Builder
-		for _, r := range objects {
-			all.WriteString(Compact(r.Object.Object))
-		}
-		return all.String()
-	}
-	return text(a) == text(b)
+	return slices.EqualFunc(a, b, func(a, b Rendered) bool { return a.text == b.text })
 }

@@ -28,6 +28,9 @@ type Scenario struct {
 // objects then, for it may do so only where other options are as they come. So are those with a text that templates compare a value with
 // (architecture: high-availability), if a template makes another kind of objects then, or writes something new that is not that text.
 func (t *Trial) Scenarios(samples []map[string]any) ([]Scenario, error) {
+	if !t.readsFiles && !filesName.MatchString(Compact(samples)) {
+		t.chart = withoutFiles(t.chart)
+	}
 	values, err := t.Values()
 	if err != nil {
 		return nil, err

@@ -23,6 +23,7 @@ var (
 	literal        = regexp.MustCompile("\"[^\"]*\"|`[^`]*`")
 	word           = regexp.MustCompile(`[A-Za-z0-9/][-\w./:]*`)
 	digits         = regexp.MustCompile(`[\s(]([0-9]{1,6})(\.0)?\b`)
+	filesName      = regexp.MustCompile(`\bFiles\b`)
 	action         = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
 )
 
@@ -55,6 +56,18 @@ func groups(pattern *regexp.Regexp, text string) (found []string) {
 		found = append(found, match[1])
 	}
 	return found
+}
+
+// withoutFiles returns a chart without the files that its templates might read. Some templates copy all that they are given (deepCopy .), which
+// takes longer than all the rest of a rendering if there is a README.
+func withoutFiles(c *chart.Chart) *chart.Chart {
+	copied := *c
+	copied.Files = nil
+	copied.SetDependencies()
+	for _, subchart := range c.Dependencies() {
+		copied.AddDependency(withoutFiles(subchart))
+	}
+	return &copied
 }
 
 // certifying finds functions that take seconds to make a certificate, and what only looks like one in texts and names.

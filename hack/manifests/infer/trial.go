@@ -47,6 +47,8 @@ type Trial struct {
 	parsesText, decodesText bool
 	// loops is whether it may make as many of something as a value says.
 	loops bool
+	// readsFiles is whether templates, or what is pinned, may read the chart's files.
+	readsFiles bool
 	// tests is whether those of the chart may be run, and so count as what it makes.
 	tests bool
 	// checked is whether the chart's own schema has to take the values, as it does when a release is made. A trial is more than that says.
@@ -98,6 +100,7 @@ func New(entry operator.Entry, c *chart.Chart) (*Trial, error) {
 		t.decodesText = t.decodesText || decodeFunction.MatchString(source)
 		t.loops = t.loops || loopFunction.MatchString(source)
 	}
+	t.readsFiles = slices.ContainsFunc(append(all, Compact(entry.OverrideValues)), filesName.MatchString)
 	t.alternatives, t.words = alternativesIn(all), sets.List(words)
 	t.compared, t.limits = comparedIn(all, t.loops)
 	return t, nil
