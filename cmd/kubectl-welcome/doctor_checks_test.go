@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -286,6 +288,26 @@ func TestQuestions(t *testing.T) {
 	}
 	if !named["configmaps/"+boot.LeaderElectionID+"-b"] || named["configmaps/"+boot.LeaderElectionID] {
 		t.Errorf("a shard publishes under a name of its own: %v", named)
+	}
+}
+
+// What is advised works: a directory is named only if kustomize can build it.
+func TestDeploys(t *testing.T) {
+	dir := t.TempDir()
+	file, other := filepath.Join(dir, "operator.yaml"), filepath.Join(t.TempDir(), "crd.yaml")
+	for want, p := range map[string]*patient{
+		"kubectl apply --server-side -f " + file + " -f " + other: {files: []string{file, other}},
+		"make deploy (with IMG and OPERAND_IMG as before)":        {},
+	} {
+		if got := p.deploys(operator{}); got != want {
+			t.Errorf("%s, not %s", got, want)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := (&patient{files: []string{file}}).deploys(operator{}), "kubectl apply --server-side --kustomize "+dir; got != want {
+		t.Errorf("%s, not %s", got, want)
 	}
 }
 
