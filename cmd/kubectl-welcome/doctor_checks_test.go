@@ -84,6 +84,18 @@ func TestDeletionsEnd(t *testing.T) {
 	}
 }
 
+// What a custom resource said before it was deleted does not say what keeps it.
+func TestDeletionNotSeenYet(t *testing.T) {
+	p := &patient{cluster: &cluster{}, customResources: []unstructured.Unstructured{welcome("stuck", func(obj *unstructured.Unstructured) {
+		isReady("Healthy", "All is well")(obj)
+		obj.SetGeneration(2) // as the API server does
+		obj.SetDeletionTimestamp(&metav1.Time{Time: time.Now().Add(-time.Hour)})
+	})}}
+	if _, found, err := deletionsEnd(context.Background(), p); err != nil || len(found) != 1 || strings.Contains(found[0].problem, "All is well") {
+		t.Error(found, err)
+	}
+}
+
 // Who deletes one and leaves its objects, and then gives it up, has them left.
 func TestGivenUpWhileOrphaned(t *testing.T) {
 	p := &patient{cluster: &cluster{}, customResources: []unstructured.Unstructured{welcome("stuck", func(obj *unstructured.Unstructured) {

@@ -62,7 +62,7 @@ func (c *cluster) find(ctx context.Context, s selection, args []string) ([]unstr
 		for _, arg := range args {
 			switch obj, err := c.named(ctx, namespace, arg); {
 			case isOutage(err) || ctx.Err() != nil:
-				return nil, err
+				return nil, cmp.Or(err, ctx.Err()) // it may be interrupted after the last answer
 			case err != nil && !known.Has(err.Error()):
 				known.Insert(err.Error())
 				failed = append(failed, err)
@@ -105,7 +105,7 @@ func (c *cluster) find(ctx context.Context, s selection, args []string) ([]unstr
 		list, err := c.list(ctx, kind.GroupVersionKind, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector})
 		switch {
 		case isOutage(err) || ctx.Err() != nil:
-			return nil, err
+			return nil, cmp.Or(err, ctx.Err())
 		case apierrors.IsNotFound(err) && len(args) == 0: // somebody has deleted the CRD meanwhile
 		case err != nil: // of one kind whose conversion webhook is down, for example
 			failed = append(failed, fmt.Errorf("list %s: %w", kind.Resource.Resource, err))
@@ -117,6 +117,15 @@ func (c *cluster) find(ctx context.Context, s selection, args []string) ([]unstr
 		*last = fmt.Errorf("%w\n%s", *last, cmp.Or(s.advice, "Without rights in all namespaces, leave out -A and name yours by -n"))
 	}
 	return found, among(failed, len(kinds))
+}
+
+// where is in which namespace nothing was found: it may be misspelt. It is empty for all namespaces.
+func (c *cluster) where(s selection) string {
+	namespace, err := c.namespace()
+	if err != nil || s.all {
+		return ""
+	}
+	return " in namespace " + namespace
 }
 
 // unlisted is why some custom resources are missing beside those that were found: their kind may not be
@@ -198,8 +207,9 @@ func (c *cluster) named(ctx context.Context, namespace, arg string) (*unstructur
 	}
 	obj := object.Empty(kind.GroupVersionKind)
 	err = api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)
-	if apierrors.IsNotFound(err) && resource == "" {
-		if _, noKind := c.kind(ctx, name); noKind == nil { // kubectl would take it for one
+	if apierrors.IsNotFound(err) {
+		err = fmt.Errorf("%w in namespace %s", err, namespace)               // it may be another one than the caller means
+		if _, noKind := c.kind(ctx, name); resource == "" && noKind == nil { // kubectl would take it for one
 			err = fmt.Errorf("%w\n%s is a kind: write %[2]s/NAME or, for a command that takes several, %[2]s/ for all", err, name)
 		}
 	}
