@@ -29,7 +29,7 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
-// What the operator sets is taken out of the values of a release, and nothing else.
+// Only the values that the operator sets are taken out of those of a release.
 func TestTakeOut(t *testing.T) {
 	values := func() map[string]any {
 		return map[string]any{"image": map[string]any{"tag": "v1"}, "a.b": "c", "service": map[string]any{"port": 80, "type": "NodePort"}, "name": "all"}
@@ -53,7 +53,8 @@ func TestTakeOut(t *testing.T) {
 	}
 }
 
-// What Helm is at, or has ended, is not adopted, nor what failed after it was deployed: some of that may be there.
+// A release is not adopted in the middle of an action of Helm's, after its uninstallation, or if an upgrade failed: some
+// of that may have been applied.
 func TestDeployedOf(t *testing.T) {
 	r := &helmRecords{kind: "Secret", namespace: "team-a", name: "hello"}
 	records := func(statuses ...string) (found []metav1.PartialObjectMetadata) {
@@ -89,7 +90,7 @@ func TestDeployedOf(t *testing.T) {
 	}
 }
 
-// Where the operator's records would be called as Helm's, nothing is begun.
+// Where the operator's records would have the names of Helm's, nothing is begun.
 func TestCheckRoom(t *testing.T) {
 	secrets := boot.PublishedEntry{Kind: "Welcome", Secrets: true}
 	ofKind := secrets
@@ -113,7 +114,7 @@ func TestCheckRoom(t *testing.T) {
 	}
 }
 
-// What was agreed to is the revision that was shown, and it is known until all others are gone.
+// Only the revision that the caller has seen and agreed to is adopted. Its record is deleted last.
 func TestRecordsOfHelm(t *testing.T) {
 	ctx := context.Background()
 	r := &helmRecords{kind: "Secret", namespace: "team-a", name: "hello"}
@@ -170,7 +171,7 @@ func TestRecordsOfHelm(t *testing.T) {
 	}
 }
 
-// packed is a text as Helm has it in a record.
+// packed is a text in the encoding of Helm's records.
 func packed(text string) string {
 	var packed bytes.Buffer
 	writer := gzip.NewWriter(&packed)
@@ -179,7 +180,7 @@ func packed(text string) string {
 	return base64.StdEncoding.EncodeToString(packed.Bytes())
 }
 
-// What cannot be read, or is no release, is a reason to refuse, and neither ends nor fills the plugin.
+// A record that cannot be read, or is no release, is refused. It neither crashes the plugin nor fills its memory.
 func TestUnreadableRecords(t *testing.T) {
 	ctx := context.Background()
 	for data, says := range map[string]string{
@@ -202,7 +203,8 @@ func TestUnreadableRecords(t *testing.T) {
 	}
 }
 
-// An adoption goes on where it has begun: elsewhere, no records are found, as if they were deleted. Who writes custom resources has nobody read something else, or type it.
+// An interrupted adoption goes on with the release and kind of record that it began with: of others it would find no
+// records, and take them for deleted. Authors of custom resources cannot have the plugin read or suggest anything else.
 func TestCheckBegun(t *testing.T) {
 	const mark = "Secret/sh.helm.release.v1.hello.v3"
 	for _, c := range []struct{ mark, kind, name, driver, says string }{
@@ -230,7 +232,7 @@ func TestCheckBegun(t *testing.T) {
 	}
 }
 
-// What Helm's record says is text, and writes over nothing.
+// What a record of Helm's says is shown as text: it cannot overwrite the terminal.
 func TestTellIsText(t *testing.T) {
 	streams, _, out, _ := genericiooptions.NewTestIOStreams()
 	const evil = "\033[2Jforged"
@@ -243,7 +245,7 @@ func TestTellIsText(t *testing.T) {
 	}
 }
 
-// Only what bears Helm's marks of the release, and is nobody's, may be given away.
+// Only objects with Helm's marks of the release, and without an owner, may be given away.
 func TestOfRelease(t *testing.T) {
 	live := func(edits ...func(*unstructured.Unstructured)) *unstructured.Unstructured {
 		obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apps/v1", "kind": "Deployment"}}
@@ -290,7 +292,7 @@ func TestOfRelease(t *testing.T) {
 	}
 }
 
-// What the API server refuses of the values is told by their names.
+// If the API server refuses values, their names are told.
 func TestRefused(t *testing.T) {
 	a := &adoption{namespace: "team-a", name: "hello", obj: &unstructured.Unstructured{Object: map[string]any{"kind": "Welcome"}}}
 	err := a.refused(apierrors.NewBadRequest(`Welcome in version "v1" cannot be handled as a Welcome: strict decoding error: unknown field "spec.colour", unknown field "spec.image"`))

@@ -19,7 +19,7 @@ func objectOf(kind, name string, content map[string]any) *unstructured.Unstructu
 	return obj
 }
 
-// Of a Secret, it is told which values change, and none of them.
+// Of a Secret, the keys that change are shown, and no values.
 func TestChangeOfASecret(t *testing.T) {
 	secret := func(values map[string]any) *unstructured.Unstructured {
 		return objectOf("Secret", "hello", map[string]any{"data": values})
@@ -37,7 +37,7 @@ func TestChangeOfASecret(t *testing.T) {
 	}
 }
 
-// Changes are alike that differ in the names of their custom resources, and in nothing else.
+// Changes are alike if they differ only in the names of their custom resources.
 func TestAlike(t *testing.T) {
 	change := func(name, before, after string) string {
 		config := func(text string) *unstructured.Unstructured {
@@ -56,7 +56,7 @@ func TestAlike(t *testing.T) {
 	}
 }
 
-// A namespace that begins with the name of its custom resource, or the other way round, is one word.
+// A namespace that begins with the name of its custom resource is still taken as one word, and the other way round.
 func TestPlainly(t *testing.T) {
 	for _, c := range []struct{ name, namespace, want string }{
 		{"hello", "hello-prod", "{name}-config of {name} in {namespace}"},
@@ -65,7 +65,7 @@ func TestPlainly(t *testing.T) {
 		owner := &unstructured.Unstructured{}
 		owner.SetName(c.name)
 		owner.SetNamespace(c.namespace)
-		for range 20 { // no order of a map decides
+		for range 20 { // the result does not depend on the order of a map
 			if got := plainly(owner, c.name+"-config of "+c.name+" in "+c.namespace); got != c.want {
 				t.Fatalf("%s, want %s", got, c.want)
 			}
@@ -73,7 +73,7 @@ func TestPlainly(t *testing.T) {
 	}
 }
 
-// Only what was asked for is shown of a new object, in the words of the API server.
+// Of a new object, only the fields that were sent are shown, with the API server's values.
 func TestShared(t *testing.T) {
 	got := text(shared(map[string]any{"asked": []any{map[string]any{"cpu": "100m", "default": true}}, "default": 1}, map[string]any{"asked": []any{map[string]any{"cpu": "0.1"}}, "dropped": ""}).(map[string]any))
 	if want := "asked:\n- cpu: 100m\n"; got != want {
@@ -81,14 +81,14 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// A value is found in a text as it is and in base64, and what is too short is not looked for.
+// A value is found in a text, plain and in base64. Values that are too short are not looked for.
 func TestHider(t *testing.T) {
 	if got, want := (hider{"sesame", "a"}).hide("a sesame, c2VzYW1l"), "a (not shown), (not shown)"; got != want {
 		t.Errorf("%q, not %q", got, want)
 	}
 }
 
-// What a terminal obeys is spelt out: who reviews a change sees it, and all of the rest.
+// Control characters are shown escaped, so that a reviewer sees them and everything after them.
 func TestChangeWithControlCharacters(t *testing.T) {
 	note := func(text string) *unstructured.Unstructured {
 		return objectOf("ConfigMap", "hello", map[string]any{"data": map[string]any{"note": text, "image": text[:1]}})

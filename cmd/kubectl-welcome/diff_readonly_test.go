@@ -13,7 +13,7 @@ func (answering) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{Body: http.NoBody}, nil
 }
 
-// Whatever would change something is not sent.
+// A request that would change something is not sent.
 func TestOnlyDryRuns(t *testing.T) {
 	for _, c := range []struct {
 		method, query, body string

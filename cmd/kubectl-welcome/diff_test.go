@@ -12,7 +12,7 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
-// What would be refused is told from what nobody knows now, and from what nobody may ask.
+// A change that would be refused is told apart from one that cannot be known now, or that the caller may not ask about.
 func TestFail(t *testing.T) {
 	group := schema.GroupResource{Resource: "welcomes"}
 	for name, c := range map[string]struct {

@@ -564,7 +564,7 @@ func deletionsEnd(_ context.Context, p *patient) (string, []finding, error) {
 		}
 		problem := fmt.Sprintf("%s in namespace %s is being deleted since %s, kept by the finalizers %s", label(obj), obj.GetNamespace(), at.UTC().Format(time.RFC3339), strings.Join(obj.GetFinalizers(), ", "))
 		remedy := fmt.Sprintf("kubectl welcome status %s -n %s says why", label(obj), obj.GetNamespace())
-		if ready := meta.FindStatusCondition(status.Of(obj).Conditions, status.Ready); ready != nil {
+		if ready := meta.FindStatusCondition(status.Of(obj).Conditions, status.Ready); ready != nil && ready.ObservedGeneration == obj.GetGeneration() { // not of before the deletion
 			problem += ": " + ready.Message
 		}
 		waits := slices.Contains(obj.GetFinalizers(), status.Finalizer)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -82,7 +84,19 @@ func TestDeletionsEnd(t *testing.T) {
 	}
 }
 
-// Who deletes one and leaves its objects, and then gives it up, has them left.
+// The status of before a deletion does not say what keeps the custom resource.
+func TestDeletionNotSeenYet(t *testing.T) {
+	p := &patient{cluster: &cluster{}, customResources: []unstructured.Unstructured{welcome("stuck", func(obj *unstructured.Unstructured) {
+		isReady("Healthy", "All is well")(obj)
+		obj.SetGeneration(2) // as the API server does
+		obj.SetDeletionTimestamp(&metav1.Time{Time: time.Now().Add(-time.Hour)})
+	})}}
+	if _, found, err := deletionsEnd(context.Background(), p); err != nil || len(found) != 1 || strings.Contains(found[0].problem, "All is well") {
+		t.Error(found, err)
+	}
+}
+
+// If a custom resource that was deleted with --cascade=orphan is given up, its objects stay.
 func TestGivenUpWhileOrphaned(t *testing.T) {
 	p := &patient{cluster: &cluster{}, customResources: []unstructured.Unstructured{welcome("stuck", func(obj *unstructured.Unstructured) {
 		obj.SetDeletionTimestamp(&metav1.Time{Time: time.Now().Add(-time.Hour)})
@@ -94,7 +108,8 @@ func TestGivenUpWhileOrphaned(t *testing.T) {
 	}
 }
 
-// Events outlive what they tell: whoever was left a custom resource that another one has taken over since is no problem any more.
+// Events stay after their cause: that an operator left a custom resource to another one is no problem once a third one
+// has taken it over.
 func TestOperatorsThatWereTwo(t *testing.T) {
 	minutesAgo := func(minutes int, holder, other string) client.Object {
 		event := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: fmt.Sprint("event-", minutes)}, InvolvedObject: corev1.ObjectReference{Namespace: "team-a", Name: "a", UID: "1"}}
@@ -129,7 +144,7 @@ func TestOperatorsThatWereTwo(t *testing.T) {
 	}
 }
 
-// A pod that a node has evicted stays, and another one is in its place.
+// A pod that was evicted still exists, but another one has replaced it.
 func TestUnready(t *testing.T) {
 	long := metav1.Time{Time: time.Now().Add(-time.Hour)}
 	pod := corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: long}}}}
@@ -154,7 +169,7 @@ func TestImagesArePulled(t *testing.T) {
 	}
 }
 
-// A kind that cannot be listed hides nothing of the others, and not that it is missing.
+// If one kind cannot be listed, the problems of the others are told, and so is the error.
 func TestChecksOfWhatIsListed(t *testing.T) {
 	gone := welcome("gone", func(obj *unstructured.Unstructured) {
 		isReady("ImagePullFailed", `Pod "a-1" cannot pull the image page:v1: not found`)(obj)
@@ -181,7 +196,8 @@ func TestChecksOfWhatIsListed(t *testing.T) {
 	}
 }
 
-// Whoever is named by no custom resource is meant as long as some cannot be read, and is asked about the rights on other kinds where it is not known who serves these.
+// An operator that no custom resource names counts as long as some cannot be listed. Its rights are checked if it is
+// not known which operator serves the kinds.
 func TestMeant(t *testing.T) {
 	deployment := func(namespace string) appsv1.Deployment {
 		o := watching()
@@ -289,7 +305,27 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// A right on several objects by name is asked for each of them, and the missing one is named.
+// A directory is advised only if kustomize can build it.
+func TestDeploys(t *testing.T) {
+	dir := t.TempDir()
+	file, other := filepath.Join(dir, "operator.yaml"), filepath.Join(t.TempDir(), "crd.yaml")
+	for want, p := range map[string]*patient{
+		"kubectl apply --server-side -f " + file + " -f " + other: {files: []string{file, other}},
+		"make deploy (with IMG and OPERAND_IMG as before)":        {},
+	} {
+		if got := p.deploys(operator{}); got != want {
+			t.Errorf("%s, not %s", got, want)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := (&patient{files: []string{file}}).deploys(operator{}), "kubectl apply --server-side --kustomize "+dir; got != want {
+		t.Errorf("%s, not %s", got, want)
+	}
+}
+
+// A right on several objects by name is checked for each name, and the missing one is named.
 func TestRightsOnNames(t *testing.T) {
 	objects, err := object.Documents(strings.NewReader(`
 apiVersion: rbac.authorization.k8s.io/v1

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/kustomize/api/konfig"
 
 	"demo.welcome.domain/welcome-operator/config"
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -29,6 +30,9 @@ import (
 
 // operatorLabel is the label of operators' Deployments, set in config/manager.
 const operatorLabel = "webapp.demo.welcome.domain/operator"
+
+// wholeCluster is the advice for callers without rights in all namespaces.
+const wholeCluster = "The doctor looks at the whole cluster: have somebody run it who may"
 
 // patient is what the doctor examines. It is read once.
 type patient struct {
@@ -117,11 +121,11 @@ func (c *cluster) examine(ctx context.Context, files []string) (*patient, error)
 	deployments := &appsv1.DeploymentList{}
 	if err := api.List(ctx, deployments, client.HasLabels{operatorLabel}); err != nil {
 		if apierrors.IsForbidden(err) {
-			err = fmt.Errorf("%w\nThe doctor looks at the whole cluster: have somebody run it who may", err)
+			err = fmt.Errorf("%w\n%s", err, wholeCluster)
 		}
 		return nil, fmt.Errorf("look for operators: %w", err)
 	}
-	p.customResources, p.unlisted = c.find(ctx, selection{all: true}, nil)
+	p.customResources, p.unlisted = c.find(ctx, selection{all: true, advice: wholeCluster}, nil)
 	p.operators = p.meant(deployments.Items)
 	return p, nil
 }
@@ -156,13 +160,23 @@ func (p *patient) meant(deployments []appsv1.Deployment) (named []operator) {
 // deploys is the command that restores an operator's rights.
 func (p *patient) deploys(o operator) string {
 	switch {
-	case len(p.files) > 0: // as make kind INTO= says
+	case len(p.files) > 0 && isKustomization(filepath.Dir(p.files[0])): // as make kind INTO= says
 		return "kubectl apply --server-side --kustomize " + filepath.Dir(p.files[0])
+	case len(p.files) > 0:
+		return "kubectl apply --server-side -f " + strings.Join(p.files, " -f ")
 	case o.options.Shard != "": // make deploy would add an operator that is not a shard
 		return "hack/deployment.sh IMG OPERAND_IMG config/shards | kubectl apply --server-side -f - (docs/shards.md)"
 	default:
 		return "make deploy (with IMG and OPERAND_IMG as before)"
 	}
+}
+
+// isKustomization is whether kustomize can build a directory.
+func isKustomization(dir string) bool {
+	return slices.ContainsFunc(konfig.RecognizedKustomizationFileNames(), func(name string) bool {
+		_, err := os.Stat(filepath.Join(dir, name))
+		return err == nil
+	})
 }
 
 // crds are the CRDs among needs.

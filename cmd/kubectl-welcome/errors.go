@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -38,3 +39,19 @@ func isOutage(err error) bool {
 
 // isTemporary is whether a retry may succeed, for example while an API server is replaced.
 func isTemporary(err error) bool { return isForNow(err) || isOutage(err) }
+
+// errInterrupted is what is said after ctrl-c.
+var errInterrupted = errors.New("interrupted")
+
+// advised adds to an error of the libraries what the caller can do about it.
+func advised(err error) error {
+	switch {
+	case errors.Is(err, context.Canceled): // of each request that was under way
+		return errInterrupted
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("%w\nThe cluster does not know you: log in again, or look which user the kubeconfig has (kubectl config view --minify)", err)
+	case isOutage(err):
+		return fmt.Errorf("%w\nThe API server does not answer: is this the cluster that you mean (kubectl config view --minify)?", err)
+	}
+	return err
+}

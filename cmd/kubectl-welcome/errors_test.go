@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,6 +31,20 @@ func TestPasses(t *testing.T) {
 	} {
 		if got := isTemporary(test.err); got != test.want {
 			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestAdvised(t *testing.T) {
+	canceled := &url.Error{Op: "Patch", URL: "https://x", Err: context.Canceled}
+	for want, err := range map[string]error{
+		"interrupted": errors.Join(fmt.Errorf("pause a: %w", canceled), fmt.Errorf("pause b: %w", canceled)),
+		"is this the cluster that you mean (kubectl config view --minify)?":                  &url.Error{Op: "Get", URL: "https://x", Err: errors.New("connection refused")},
+		"log in again, or look which user the kubeconfig has (kubectl config view --minify)": apierrors.NewUnauthorized("no"),
+		`welcomes.webapp.demo.welcome.domain "hello" not found`:                              apierrors.NewNotFound(schema.GroupResource{Group: welcomes.Group, Resource: "welcomes"}, "hello"),
+	} {
+		if got := advised(err).Error(); !strings.HasSuffix(got, want) || strings.Contains(got, "canceled") {
+			t.Errorf("%s: %s", want, got)
 		}
 	}
 }

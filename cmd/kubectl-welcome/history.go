@@ -79,11 +79,16 @@ left out. The newest %d revisions are kept.`, record.MaxHistory),
 	return cmd
 }
 
+// noRelease is the error for a custom resource of which nothing was applied yet.
+func noRelease(obj *unstructured.Unstructured) error {
+	return fmt.Errorf("%s has no release yet: kubectl welcome status %s", label(obj), typed(obj))
+}
+
 // history reads the revisions of a release, newest first.
 func (c *cluster) history(ctx context.Context, obj *unstructured.Unstructured) ([]*revision, error) {
 	of := status.Of(obj).Release
 	if of == nil {
-		return nil, fmt.Errorf("%s has no release yet: kubectl welcome status %s", label(obj), typed(obj))
+		return nil, noRelease(obj)
 	}
 	kind := recordKind(of)
 	secret := kind.Kind == object.Secret.Kind

@@ -29,7 +29,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// Somebody may have deleted all records, or a finalizer of somebody's keep a custom resource whose release is gone.
+// There may be no records: somebody has deleted them, or another finalizer keeps a custom resource whose release is
+// uninstalled.
 func TestHistoryWithoutRecords(t *testing.T) {
 	var out strings.Builder
 	if showHistory(&out, nil, time.Now()); out.String() != "No revision is recorded any more.\n" {

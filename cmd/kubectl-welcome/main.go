@@ -56,7 +56,7 @@ func codeOf(err error, streams genericiooptions.IOStreams) int {
 	exit := &exitError{code: 1, err: err}
 	errors.As(err, &exit)
 	if exit.err != nil {
-		_, _ = fmt.Fprintln(streams.ErrOut, "error:", safeLines(err.Error())) // nobody is left to tell
+		_, _ = fmt.Fprintln(streams.ErrOut, "error:", safeLines(advised(err).Error())) // nobody is left to tell
 	}
 	return exit.code
 }

@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What others wrote breaks no output for scripts, which get it as it is, and a terminal is not fooled by it.
+// Text that others wrote cannot break output for scripts, which parse it unchanged, and cannot control a terminal.
 func TestMarshalledControlCharacters(t *testing.T) {
 	const message = "a\u009b2J\u202e\n- b: \"\u2066c\"\u2028"
 	content := map[string]any{"items": []any{map[string]any{"\u200fkey": message, "number": "1", "plain": "d\ne", "ready": true}}}
@@ -43,7 +43,7 @@ func TestMarshalledControlCharacters(t *testing.T) {
 	}
 }
 
-// What a text ends with belongs to it.
+// The end of a text is kept, also line breaks.
 func TestMarshalledEnds(t *testing.T) {
 	for _, end := range []string{"\n\n", "\u00a0", " "} {
 		text, err := marshalled(map[string]string{"last": "e" + end}, "yaml")

@@ -55,7 +55,7 @@ func newCmdPausing(c *cluster, pause bool, cmd *cobra.Command) *cobra.Command {
 			return missing
 		}
 		if len(found) == 0 {
-			return errors.Join(missing, errors.New("no custom resources found"))
+			return errors.Join(missing, fmt.Errorf("no custom resources found%s", c.where(s)))
 		}
 		if err := c.checkServed(cmd.Context(), found); err != nil {
 			return err

@@ -287,7 +287,7 @@ func (t trialSecrets) Delete(ctx context.Context, name string, options metav1.De
 // resource, whose status proves that this is what was applied.
 func (c *cluster) appliedRelease(ctx context.Context, o releaseOptions, obj *unstructured.Unstructured) (*helmrelease.Release, error) {
 	if status.Of(obj).Release == nil {
-		return nil, fmt.Errorf("%s has no release yet: kubectl welcome status %s", label(obj), typed(obj))
+		return nil, noRelease(obj)
 	}
 	var of diffOptions
 	if o.chart != "" {

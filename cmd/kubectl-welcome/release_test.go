@@ -11,7 +11,7 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// takenSecrets has a Secret of every name, and counts what would change one.
+// takenSecrets has a Secret of every name, and counts the requests that would change one.
 type takenSecrets struct {
 	corev1client.SecretInterface
 	changed int
@@ -33,7 +33,7 @@ func (s *takenSecrets) Delete(_ context.Context, _ string, options metav1.Delete
 	return nil
 }
 
-// A trial changes nothing, and goes on from what it would have deleted.
+// A trial changes nothing, and treats what it would have deleted as deleted.
 func TestTrialSecrets(t *testing.T) {
 	ctx := context.Background()
 	api := &takenSecrets{}

@@ -18,7 +18,8 @@ import (
 
 var start = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// seen is a Welcome of generation 2 whose status is about it, with these conditions: "Ready=False:Reason:Message".
+// seen is a Welcome of generation 2 with a status of that generation, and with conditions like
+// "Ready=False:Reason:Message".
 func seen(name string, conditions ...string) *unstructured.Unstructured {
 	obj := kit.Welcome("shop", name)
 	obj.SetUID("1")

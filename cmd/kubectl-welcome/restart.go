@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -12,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/kubectl/pkg/polymorphichelpers"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
 // restartedAt is the annotation of a pod template by which kubectl rollout restart has the pods replaced.
@@ -64,6 +65,9 @@ func (c *cluster) workloads(ctx context.Context, obj *unstructured.Unstructured)
 	if err != nil {
 		return nil, err
 	}
+	if status.Of(obj).Release == nil {
+		return nil, noRelease(obj)
+	}
 	l := &onlooker{cluster: c, api: api, obj: obj}
 	children, err := l.children(ctx)
 	if err != nil {
@@ -89,7 +93,7 @@ func (c *cluster) workloads(ctx context.Context, obj *unstructured.Unstructured)
 		workloads = append(workloads, *workload)
 	}
 	if len(workloads) == 0 {
-		return nil, errors.New("it has no Deployment, StatefulSet or DaemonSet that you may read")
+		return nil, fmt.Errorf("%s has no Deployment, StatefulSet or DaemonSet that you may read", label(obj))
 	}
 	return workloads, nil
 }

@@ -65,7 +65,7 @@ Missing here: you have no right to read pods; x.example.com: �[2J.
 	}
 }
 
-// What a rollout waits for names what others have made.
+// The message about a rollout names objects of others: it is made safe for a terminal.
 func TestRolloutIsText(t *testing.T) {
 	r := reportOf(seen("hello", "Ready=True:Healthy:Well. "+release.Outdated+"\033[2Jothers."))
 	r.details = &details{}
@@ -77,7 +77,7 @@ func TestRolloutIsText(t *testing.T) {
 	}
 }
 
-// An error has what others have written, and lines of its own.
+// An error may quote what others have written, which is made safe, and keeps its own line breaks.
 func TestErrorsAreText(t *testing.T) {
 	streams, _, _, notes := genericiooptions.NewTestIOStreams()
 	code := codeOf(errors.New("made of \033[2Jothers\nTo go back:\n  kubectl delete welcome/hello"), streams)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/restmapper"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,6 +32,8 @@ var welcomes = schema.GroupKind{Group: "webapp.demo.welcome.domain", Kind: "Welc
 type selection struct {
 	all    bool
 	labels string
+	// advice is for callers without rights in all namespaces. By default, it is to leave out -A.
+	advice string
 }
 
 func (s *selection) addTo(cmd *cobra.Command) {
@@ -54,17 +58,20 @@ func (c *cluster) find(ctx context.Context, s selection, args []string) ([]unstr
 	if s.isNamed(args) {
 		var found []unstructured.Unstructured
 		var failed []error
+		known := sets.New[string]() // UIDs and errors: whatever is named twice is one
 		for _, arg := range args {
-			obj, err := c.named(ctx, namespace, arg)
-			if isOutage(err) || ctx.Err() != nil {
-				return nil, err
-			} else if err != nil {
+			switch obj, err := c.named(ctx, namespace, arg); {
+			case isOutage(err) || ctx.Err() != nil:
+				return nil, cmp.Or(err, ctx.Err()) // it may be interrupted after the last answer
+			case err != nil && !known.Has(err.Error()):
+				known.Insert(err.Error())
 				failed = append(failed, err)
-				continue
+			case err == nil && !known.Has(string(obj.GetUID())):
+				known.Insert(string(obj.GetUID()))
+				found = append(found, *obj)
 			}
-			found = append(found, *obj)
 		}
-		return found, among(failed, len(args))
+		return found, among(failed, known.Len())
 	}
 	selector, err := labels.Parse(s.labels)
 	if err != nil {
@@ -80,7 +87,9 @@ func (c *cluster) find(ctx context.Context, s selection, args []string) ([]unstr
 		if err != nil {
 			return nil, err
 		}
-		kinds = append(kinds, kind)
+		if isThis := func(other *meta.RESTMapping) bool { return other.GroupVersionKind == kind.GroupVersionKind }; !slices.ContainsFunc(kinds, isThis) {
+			kinds = append(kinds, kind)
+		}
 	}
 	if len(args) == 0 {
 		if kinds, err = c.served(ctx); err != nil {
@@ -96,7 +105,7 @@ func (c *cluster) find(ctx context.Context, s selection, args []string) ([]unstr
 		list, err := c.list(ctx, kind.GroupVersionKind, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector})
 		switch {
 		case isOutage(err) || ctx.Err() != nil:
-			return nil, err
+			return nil, cmp.Or(err, ctx.Err())
 		case apierrors.IsNotFound(err) && len(args) == 0: // somebody has deleted the CRD meanwhile
 		case err != nil: // of one kind whose conversion webhook is down, for example
 			failed = append(failed, fmt.Errorf("list %s: %w", kind.Resource.Resource, err))
@@ -105,9 +114,18 @@ func (c *cluster) find(ctx context.Context, s selection, args []string) ([]unstr
 	}
 	if s.all && slices.ContainsFunc(failed, apierrors.IsForbidden) {
 		last := &failed[len(failed)-1]
-		*last = fmt.Errorf("%w\nWithout rights in all namespaces, leave out -A and name yours by -n", *last)
+		*last = fmt.Errorf("%w\n%s", *last, cmp.Or(s.advice, "Without rights in all namespaces, leave out -A and name yours by -n"))
 	}
 	return found, among(failed, len(kinds))
+}
+
+// where is in which namespace nothing was found: it may be misspelt. It is empty for all namespaces.
+func (c *cluster) where(s selection) string {
+	namespace, err := c.namespace()
+	if err != nil || s.all {
+		return ""
+	}
+	return " in namespace " + namespace
 }
 
 // unlisted is why some custom resources are missing beside those that were found: their kind may not be
@@ -188,7 +206,14 @@ func (c *cluster) named(ctx context.Context, namespace, arg string) (*unstructur
 		return nil, err
 	}
 	obj := object.Empty(kind.GroupVersionKind)
-	return obj, api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)
+	err = api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, obj)
+	if apierrors.IsNotFound(err) {
+		err = fmt.Errorf("%w in namespace %s", err, namespace)               // it may be another one than the caller means
+		if _, noKind := c.kind(ctx, name); resource == "" && noKind == nil { // kubectl would take it for one
+			err = fmt.Errorf("%w\n%s is a kind: write %[2]s/NAME or, for a command that takes several, %[2]s/ for all", err, name)
+		}
+	}
+	return obj, err
 }
 
 // kind is the kind that a word means to kubectl: its kind, plural, singular or short name, with or without

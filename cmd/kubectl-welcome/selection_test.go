@@ -1,11 +1,20 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 func TestDefaultOf(t *testing.T) {
@@ -29,5 +38,39 @@ func TestDefaultOf(t *testing.T) {
 				t.Errorf("got %v, %v", got, err)
 			}
 		})
+	}
+}
+
+// After ctrl-c, what was found is not taken for all that there is: diff would say that nothing changes.
+func TestFindInterrupted(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, map[string]string{ // to a client that waits for it
+			"/api":  `{"kind":"APIVersions"}`,
+			"/apis": `{"kind":"APIGroupList","groups":[{"name":"webapp.demo.welcome.domain","versions":[{"groupVersion":"webapp.demo.welcome.domain/v1","version":"v1"}]}]}`,
+			"/apis/webapp.demo.welcome.domain/v1": `{"kind":"APIResourceList","groupVersion":"webapp.demo.welcome.domain/v1","resources":[
+				{"name":"welcomes","singularName":"welcome","kind":"Welcome","namespaced":true,"verbs":["get","list"],"categories":["welcome-operator"]}]}`,
+		}[r.URL.Path])
+	}))
+	defer server.Close()
+	for _, args := range [][]string{{"hello"}, {"welcome/"}, nil} {
+		c := newCluster(genericiooptions.NewTestIOStreamsDiscard())
+		c.flags.APIServer, c.flags.CacheDir = &server.URL, new(t.TempDir())
+		ctx, interrupt := context.WithCancel(t.Context())
+		c.client = func() (client.Client, error) {
+			return interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+				Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+					interrupt()
+					return nil
+				},
+				List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+					interrupt()
+					return nil
+				},
+			}), nil
+		}
+		if found, err := c.find(ctx, selection{}, args); !errors.Is(err, context.Canceled) {
+			t.Errorf("%q: %v, %v", args, found, err)
+		}
 	}
 }

@@ -61,11 +61,7 @@ kubectl welcome status -A -o json | jq -r '.items[] | select(.turn == "you") | .
 				return err // for some kinds, there may be a text all the same
 			}
 			if len(reports) == 0 {
-				where := ""
-				if namespace, err := c.namespace(); err == nil && !s.all {
-					where = " in namespace " + namespace // it may be misspelt
-				}
-				c.notef("No custom resources found%s.\n", where)
+				c.notef("No custom resources found%s.\n", c.where(s))
 				if s.labels != "" {
 					return &exitError{code: 1} // whoever selects expects some
 				}

@@ -39,6 +39,9 @@ func (c *cluster) await(ctx context.Context, w waiting, check func(context.Conte
 		if errors.Is(err, context.DeadlineExceeded) {
 			return fmt.Errorf("not done after %s (--timeout): %s", w.timeout, cmp.Or(told, "the API server has not answered"))
 		}
+		if errors.Is(err, context.Canceled) {
+			return errInterrupted // an adoption adds how to go on
+		}
 		if err != nil {
 			return err
 		}

@@ -18,16 +18,16 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/render"
 )
 
-// bench is what all contenders are measured with.
+// bench is what measures all contenders.
 type bench struct {
 	*controlplane.ControlPlane
 	renderer *render.Renderer
-	// reader is the token of somebody who may read metrics.
+	// reader is the token of an account that may read metrics.
 	reader      string
 	kubeconfigs map[string]string // by user
 	programs    map[string]string // by user
 	crd         *apiextensionsv1.CustomResourceDefinition
-	// deployedEnv is the environment that config/manager gives the operator: it sets how garbage is collected.
+	// deployedEnv are the environment variables of config/manager, which set Go's garbage collection.
 	deployedEnv []string
 }
 
@@ -85,7 +85,7 @@ func (b *bench) metricsReader(ctx context.Context) (token string, err error) {
 	return b.Token(ctx, account.Namespace, account.Name)
 }
 
-// prepare sets the stage for a contender: its namespace, user and program, and the CRD as it wants it.
+// prepare creates a contender's namespace and user, builds its program, and installs the CRD that it needs.
 func (b *bench) prepare(ctx context.Context, c contender) error {
 	if err := b.Client.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.user}}); err != nil {
 		return err

@@ -28,11 +28,11 @@ import (
 const (
 	// traitsGroup has a kind for each chart of tests/charts.
 	traitsGroup = "traits.example.com"
-	// trial is the name of its custom resource.
+	// trial is the name of the custom resource.
 	trial = "it"
-	// How long each operator gets for a step before the table says that it does not take it.
+	// stepLimit and repairLimit bound a step and a repair. After that, the table says that the operator does not do it.
 	stepLimit, repairLimit = 20 * time.Second, 15 * time.Second
-	// no begins a cell.
+	// no is what a cell begins with if the operator fails.
 	no = "**no**"
 )
 
@@ -49,7 +49,8 @@ func traits() ([]trait, error) {
 	return all, err
 }
 
-// chartTable has each Helm operator take each chart through its life, and is how they fared, as Markdown.
+// chartTable tries each chart with each Helm operator, from installation to deletion, and returns the results as
+// Markdown.
 func (b *bench) chartTable(ctx context.Context, o options) (string, error) {
 	all, err := traits()
 	if err != nil {
@@ -85,7 +86,7 @@ func (b *bench) chartTable(ctx context.Context, o options) (string, error) {
 		"|---|---|---|---|---|---|---|\n" + strings.Join(rows, ""), nil
 }
 
-// serve makes the kind of a chart.
+// serve creates the kind of a chart.
 func (b *bench) serve(ctx context.Context, t trait) error {
 	anything := apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
 	plural := strings.ToLower(t.kind) + "s"
@@ -109,7 +110,7 @@ func (b *bench) serve(ctx context.Context, t trait) error {
 	})
 }
 
-// tryCharts is how one operator, which serves all charts, fares with each.
+// tryCharts tries each chart with one operator, which serves all of them.
 func (b *bench) tryCharts(ctx context.Context, c contender, all []trait) (cells map[string]string, err error) {
 	if err := b.prepare(ctx, c); err != nil {
 		return nil, err
@@ -146,7 +147,7 @@ func (b *bench) tryCharts(ctx context.Context, c contender, all []trait) (cells 
 	return cells, nil
 }
 
-// attempt is one chart in the hands of one operator.
+// attempt is one chart with one operator.
 type attempt struct {
 	*bench
 	trait
@@ -190,7 +191,7 @@ func (a *attempt) resource() *unstructured.Unstructured {
 	return object
 }
 
-// taken is how long it took until check returned nil, or its last error.
+// taken returns how long it took until check returned nil, or check's last error.
 func taken(ctx context.Context, limit time.Duration, check func() error) string {
 	start := time.Now()
 	var last error
@@ -213,7 +214,7 @@ func (a *attempt) install(ctx context.Context) (string, error) {
 	return taken(ctx, stepLimit, func() error { return a.released(ctx, "before") }), nil
 }
 
-// released is nil if the release is deployed with that value, and its objects are there.
+// released returns nil if the release is deployed with that value and its objects exist.
 func (a *attempt) released(ctx context.Context, edited string) error {
 	rel, err := a.release(ctx)
 	if err != nil {
@@ -231,7 +232,7 @@ func (a *attempt) released(ctx context.Context, edited string) error {
 	return err
 }
 
-// release is the newest revision, as it is recorded.
+// release is the newest revision, from its record.
 func (a *attempt) release(context.Context) (*release.Release, error) {
 	clients, err := kubernetes.NewForConfig(a.Admin)
 	if err != nil {
@@ -247,7 +248,7 @@ func (a *attempt) release(context.Context) (*release.Release, error) {
 	return storage.Init(driver.NewSecrets(clients.CoreV1().Secrets(a.namespace))).Last(trial)
 }
 
-// objects are those of the newest revision, as they are in the cluster; without a UID if they are not.
+// objects are the newest revision's objects as the cluster has them. Those that do not exist have no UID.
 func (a *attempt) objects(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	rel, err := a.release(ctx)
 	if err != nil {
@@ -281,7 +282,7 @@ func (a *attempt) objects(ctx context.Context) ([]*unstructured.Unstructured, er
 	return objects, nil
 }
 
-// idle pokes the custom resource three times, and says what that cost.
+// idle pokes the custom resource three times, and returns what that costs.
 func (a *attempt) idle(ctx context.Context) (string, error) {
 	if !pause(ctx, quietTime) {
 		return "", ctx.Err()
@@ -332,7 +333,7 @@ func (a *attempt) drift(ctx context.Context) (string, error) {
 		if err := a.Client.Delete(ctx, object.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
 			return "", err
 		}
-		// Nobody else works here who would take the API server's own finalizers off.
+		// No controller runs here that would remove the API server's own finalizers.
 		if err := a.Client.Patch(ctx, object.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); client.IgnoreNotFound(err) != nil {
 			return "", err
 		}
@@ -362,15 +363,15 @@ func (a *attempt) upgrade(ctx context.Context) (string, error) {
 	}
 	a.operator.Stop()
 	for _, object := range objects {
-		if object.GetUID() == "" { // it was not repaired
+		if object.GetUID() == "" { // the deletion was not repaired
 			continue
 		}
 		change := `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}}}`
-		if data, ok := object.Object["data"].(map[string]any); ok && data["edited"] != nil { // what the chart does not set is everybody's
+		if data, ok := object.Object["data"].(map[string]any); ok && data["edited"] != nil { // fields that the chart does not set are left to others
 			change = `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}},"data":{"edited":"by somebody"}}`
 		}
 		err := a.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, []byte(change)))
-		if client.IgnoreNotFound(err) != nil && !apierrors.IsInvalid(err) { // some cannot be changed
+		if client.IgnoreNotFound(err) != nil && !apierrors.IsInvalid(err) { // some fields cannot be changed
 			return "", err
 		}
 	}
@@ -403,7 +404,7 @@ func (a *attempt) upgrade(ctx context.Context) (string, error) {
 	}), nil
 }
 
-// remove deletes the custom resource, and says what is left of it, and what is lost.
+// remove deletes the custom resource, and returns which objects are left, and which were lost that should be kept.
 func (a *attempt) remove(ctx context.Context) (string, error) {
 	objects, err := a.objects(ctx)
 	if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
@@ -421,7 +422,7 @@ func (a *attempt) remove(ctx context.Context) (string, error) {
 	for _, object := range objects {
 		keep := object.GetAnnotations()["helm.sh/resource-policy"] == "keep"
 		err := a.Client.Get(ctx, client.ObjectKeyFromObject(object), object)
-		owned := len(object.GetOwnerReferences()) > 0 // and so the garbage collector's, who does not run here
+		owned := len(object.GetOwnerReferences()) > 0 // the garbage collector, which does not run here, would delete it
 		switch {
 		case keep && (err != nil || object.GetDeletionTimestamp() != nil || owned):
 			cell += ", **" + object.GetKind() + " is lost**"

@@ -18,7 +18,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// children renders what the operator makes of a Welcome.
+// children renders the objects that the operator creates for a Welcome.
 func (b *bench) children(welcome *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	release, err := b.renderer.Render(welcome)
 	if err != nil {
@@ -27,8 +27,9 @@ func (b *bench) children(welcome *unstructured.Unstructured) ([]*unstructured.Un
 	return kit.Objects([]byte(release.Manifest))
 }
 
-// childrenExist starts to watch. The returned function waits until there are so many more Deployments and Services, and says of each name
-// when the last of the two came to be. A watch that does not say where to begin would begin with all that there are.
+// childrenExist starts a watch. The returned function waits until there are that many more Deployments and Services,
+// and returns when the later of the two was created, by name. The watch starts at the present resource version:
+// otherwise, it would begin with all objects that exist.
 func (b *bench) childrenExist(ctx context.Context, c contender, count int) (wait func() (map[string]time.Time, error), err error) {
 	ctx, cancel := context.WithTimeout(ctx, childrenLimit)
 	done, complete := make(chan error, 2), &births{at: map[string]time.Time{}}
@@ -71,10 +72,10 @@ func (b *bench) childrenExist(ctx context.Context, c contender, count int) (wait
 	}, nil
 }
 
-// childrenLimit is how long children may take to exist.
+// childrenLimit bounds how long the creation of children may take.
 const childrenLimit = 40 * time.Minute
 
-// births are when objects of a name came to be last.
+// births are the times when the last object of each name was created.
 type births struct {
 	mu sync.Mutex
 	at map[string]time.Time
@@ -86,10 +87,10 @@ func (b *births) add(name string) {
 	b.at[name] = time.Now()
 }
 
-// driftPause lies between two changes: drift comes now and then, not from a thousand objects at once.
+// driftPause is the pause between two changes: real drift is seldom, and not on a thousand objects at once.
 const driftPause = 50 * time.Millisecond
 
-// drift changes so many Deployments, one after the other, and returns how long each stayed changed.
+// drift changes that many Deployments, one after the other, and returns how long each change lasted.
 func (b *bench) drift(ctx context.Context, c contender, count int) ([]time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(count)*driftPause+time.Minute)
 	defer cancel()
@@ -106,7 +107,7 @@ func (b *bench) drift(ctx context.Context, c contender, count int) ([]time.Durat
 		name string
 		at   time.Time
 	}
-	// The change is announced before it is made, so that no event can come first.
+	// The change is noted before it is made, for its event may come before the answer.
 	changes, failed := make(chan change, count), make(chan error, 1)
 	go func() {
 		for number := range count {
@@ -130,7 +131,7 @@ func (b *bench) drift(ctx context.Context, c contender, count int) ([]time.Durat
 			return nil, err
 		case event, open := <-events.ResultChan():
 			if !open {
-				return lasted, nil // what is not repaired by now is missing in the answer
+				return lasted, nil // changes that were not repaired in time are missing
 			}
 			deployment, ok := event.Object.(*appsv1.Deployment)
 			if !ok {

@@ -12,28 +12,29 @@ const image = "demo.welcome.domain/welcome:bench"
 
 // contender is an operator that is measured.
 type contender struct {
-	name string // in the table
-	user string // as which it logs in, and its namespace
-	// namespaces is over how many its Welcomes are spread, 0 for the one that is called as its user.
+	name string // as the table shows it
+	user string // its user, and the name of its namespace
+	// namespaces is the number of namespaces of its Welcomes. With 0, they are in the namespace of its user.
 	namespaces int
-	// welcomes is how many it gets, and more how many on top of that before it is restarted.
+	// welcomes is how many Welcomes are created, and more how many more before it is restarted.
 	welcomes, more int
-	// pokes is how many of them are touched to see what a reconcile costs that has nothing to do.
+	// pokes is how many of them are annotated to measure a reconcile that has nothing to do.
 	pokes int
 	// scaffolded is whether it needs the CRD that operator-sdk scaffolds, which keeps unknown fields.
 	scaffolded bool
-	// program is relative to the root of the repository; a directory is built first. Without one, the bench makes
-	// the objects itself.
+	// program is relative to the root of the repository. A directory is built first. If it is empty, the bench
+	// creates the objects itself.
 	program string
 	args    []string
-	// env is on top of what each gets.
+	// env are environment variables beside those of all contenders.
 	env []string
-	// ours serves its metrics over TLS, to whom the API server authorizes, and gets the environment of its Deployment.
+	// ours is whether it is this operator: it serves metrics over TLS to authorized users, and gets the environment
+	// of its Deployment.
 	ours bool
 }
 
 func contenders(o options) []contender {
-	// Stock operators reconcile every minute by default, needed or not. Here nobody does.
+	// Stock operators reconcile everything each minute by default. Here no contender does.
 	stock := []string{"run", "--max-concurrent-reconciles=4", "--reconcile-period=10h"}
 	return []contender{
 		{name: "raw creation of the same objects", user: "floor", welcomes: o.count},
@@ -56,8 +57,8 @@ func contenders(o options) []contender {
 	}
 }
 
-// invertedWatches is watches.yaml for helm-operator-plugins, which watches children, and so sees a drift, only where the
-// file says that it should not.
+// invertedWatches is watches.yaml for helm-operator-plugins, in which watchDependentResources means the opposite:
+// it watches children, and so sees drift, only with false.
 const invertedWatches = "${DIR}/watches.yaml"
 
 // operator is a running contender.
@@ -80,7 +81,7 @@ func (b *bench) start(c contender) (*operator, error) {
 	return &operator{c, process}, err
 }
 
-// build compiles what is given as a directory.
+// build compiles a program that is given as a directory.
 func (b *bench) build(c contender) error {
 	b.programs[c.user] = kit.File(c.program)
 	if strings.HasPrefix(c.program, "bin/") {

@@ -15,22 +15,22 @@ import (
 )
 
 const (
-	// loadPeriod is between two Welcomes of the load.
+	// loadPeriod is the time between two Welcomes that are created as load.
 	loadPeriod = 250 * time.Millisecond
-	// dies and stops are the ways in which a leader goes.
+	// dies and stops are how a leader ends: killed, or by a signal.
 	dies, stops = "is killed", "is told to stop"
 )
 
-// replicas are two processes of ours, of which one works.
+// replicas are two processes of this operator, of which one is the leader.
 type replicas struct {
 	*bench
 	contender
 	started         int
 	leader, standby *operator
-	probes          int // Welcomes that were asked for after a leader had gone
+	probes          int // Welcomes that were created after a leader had ended
 }
 
-// failoverTable is how soon a standby installs what is asked for when the leader has gone.
+// failoverTable measures how soon the standby installs a Welcome that is created after the leader has ended.
 func (b *bench) failoverTable(ctx context.Context, o options) (string, error) {
 	r := &replicas{bench: b, contender: contender{user: "failover", program: ".", ours: true, args: []string{"--leader-elect", "--leader-election-namespace=default"}}}
 	if err := b.prepare(ctx, r.contender); err != nil {
@@ -101,12 +101,13 @@ func (r *replicas) load(ctx context.Context, first int) error {
 	return nil
 }
 
-// lose has the leader go, and returns how long it takes until the standby has installed what was asked for after that.
+// lose ends the leader, and returns how long it takes until the standby has installed a Welcome that is created
+// after that.
 func (r *replicas) lose(ctx context.Context, way string) (time.Duration, error) {
 	if err := await(ctx, time.Minute, "the leader works", func() (bool, error) { return strings.Contains(r.leader.Text(), "Starting workers"), nil }); err != nil {
 		return 0, err
 	}
-	// The standby knows the lease by then, and the leader is at any point between two renewals.
+	// By then the standby has read the lease. The leader is at a random point between two renewals.
 	pause(ctx, 2*time.Second+rand.N(time.Second))
 	r.probes++
 	probe := kit.Welcome(r.user, fmt.Sprintf("probe-%d", r.probes), kit.Greet("after "+way), kit.Set("service.type", "ClusterIP"))
@@ -133,7 +134,8 @@ func (r *replicas) lose(ctx context.Context, way string) (time.Duration, error) 
 	}
 	took := time.Since(start)
 	<-gone.Ended
-	// What replaces it starts on another node, or before it is stopped; here it would take the standby's processors.
+	// In a cluster, its replacement starts on another node or before the stop. Here it would take processors from the
+	// standby, so that it is started later.
 	r.leader = r.standby
 	next, err := r.launch(ctx)
 	if next != nil {

@@ -57,7 +57,7 @@ func main() {
 }
 
 func run(ctx context.Context, o options) error {
-	ctrl.SetLogger(logr.Discard()) // what goes wrong is returned
+	ctrl.SetLogger(logr.Discard()) // errors are returned
 	if o.shards > 0 {
 		table, err := shardTable(ctx, o)
 		if err != nil {
@@ -67,8 +67,8 @@ func run(ctx context.Context, o options) error {
 	}
 	var users []string
 	if o.scale > 0 {
-		users = []string{scaleUser} // all others' requests would be gigabytes
-		// It would hold twice what it needs, 20 GB of 100,000 Welcomes, and etcd inherits what it does not notice.
+		users = []string{scaleUser} // the requests of all others would fill gigabytes
+		// Otherwise it would use twice the memory that it needs, 20 GB with 100,000 Welcomes. etcd inherits the variable.
 		if err := os.Setenv("GOMEMLIMIT", serverMemory); err != nil {
 			return err
 		}
@@ -79,7 +79,8 @@ func run(ctx context.Context, o options) error {
 // serverMemory is GOMEMLIMIT of kube-apiserver where there are very many Welcomes.
 const serverMemory = "15GiB"
 
-// onControlPlane does something on a new control plane, of which the audit log has the requests of users, of all if none are named.
+// onControlPlane calls a function with a new control plane. Its audit log has the requests of users, or of everybody
+// if none are named.
 func onControlPlane(ctx context.Context, users []string, do func(*bench) error) (err error) {
 	step := time.Now()
 	plane, err := controlplane.Start(users...)
@@ -103,7 +104,7 @@ func onControlPlane(ctx context.Context, users []string, do func(*bench) error) 
 func (b *bench) run(ctx context.Context, o options) error {
 	if o.scale > 0 {
 		s, err := b.scale(ctx, o)
-		if len(s.steps) > 0 { // of an hour's work, whatever ended it
+		if len(s.steps) > 0 { // after an error, too: they have taken an hour
 			err = errors.Join(err, tell(o, scaleMarks, s.table(), "scale.svg", s.plot()))
 		}
 		return err
@@ -134,7 +135,7 @@ func (b *bench) run(ctx context.Context, o options) error {
 		if names = append(names, c.user); o.only != "" && o.only != c.user {
 			continue
 		}
-		if len(results) > 0 { // the last one's go with the control plane
+		if len(results) > 0 { // of a contender that failed, they are lost with the control plane
 			if err := b.clean(ctx, results[len(results)-1].contender); err != nil {
 				return fmt.Errorf("clean up: %w", err)
 			}
@@ -152,7 +153,7 @@ func (b *bench) run(ctx context.Context, o options) error {
 	return tell(o, benchMarks, table(results), "benchmark.svg", plot(results))
 }
 
-// tell prints a table, and writes it between its marks, and the plot to the file beside it.
+// tell prints a table, writes it into the report between its marks, and the plot into the file beside it.
 func tell(o options, m marks, table, file, plot string) error {
 	command := "go run ./tests/bench " + strings.Join(os.Args[1:], " ")
 	report := fmt.Sprintf("%s\nMeasured on %s with %d CPUs, kube-apiserver and etcd on the same machine, by `%s`.\n",
@@ -174,7 +175,7 @@ func progress(what string, since time.Time) {
 	fmt.Fprintf(os.Stderr, "  %6.1fs  %s\n", time.Since(since).Seconds(), what)
 }
 
-// marks are between what a report stands in benchmark.md.
+// marks are the comments in benchmark.md between which a report is written.
 type marks struct{ begin, end string }
 
 var (
@@ -185,7 +186,7 @@ var (
 	scaleMarks    = marks{"<!-- begin: written by make bench-scale -->\n", "<!-- end of scale -->\n"}
 )
 
-// write puts the report there.
+// write replaces the report between its marks.
 func (m marks) write(docs, report string) error {
 	page := filepath.Join(docs, "benchmark.md")
 	text, err := os.ReadFile(page)

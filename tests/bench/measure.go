@@ -11,7 +11,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
 
-// result is what was measured of a contender. What it does not have stays zero.
+// result is what was measured of a contender. What was not measured is zero.
 type result struct {
 	contender
 	// Installing all Welcomes, with all reconciles that it causes.
@@ -24,7 +24,7 @@ type result struct {
 	reconciles   int
 	idleRequests int
 	idleCPU      time.Duration
-	// How long single changes of Deployments lasted, the shortest first, and how many were made.
+	// How long single changes of Deployments lasted until they were repaired, the shortest first, and how many were made.
 	drifts   []time.Duration
 	drifting int
 	// A restart with all Welcomes, until each was reconciled.
@@ -38,7 +38,7 @@ type result struct {
 // quietTime is how long an operator must have sent no request to count as done.
 const quietTime = 3 * time.Second
 
-// measure sends a contender through all that is measured.
+// measure runs all measurements of a contender.
 func (b *bench) measure(ctx context.Context, c contender) (result, error) {
 	r := result{contender: c}
 	if err := b.prepare(ctx, c); err != nil {
@@ -99,7 +99,8 @@ func (b *bench) startAndWait(ctx context.Context, c contender) (*operator, error
 	return o, b.quiet(ctx, o, 0)
 }
 
-// ready waits until the operator's probe says so, and its metrics can be read. With 100,000 Welcomes it has half a million objects to read first.
+// ready waits until the operator's probe succeeds, and its metrics can be read. With 100,000 Welcomes, it has to read
+// half a million objects first.
 func (b *bench) ready(ctx context.Context, o *operator) error {
 	return await(ctx, 15*time.Minute, "the operator is ready", func() (bool, error) {
 		if o.HasEnded() {
@@ -110,7 +111,8 @@ func (b *bench) ready(ctx context.Context, o *operator) error {
 	})
 }
 
-// quiet waits until the operator has made so many reconciles, none waits, and it has sent no request for a while.
+// quiet waits until the operator has ended that many reconciles, none is queued, and it has sent no request for a
+// while.
 func (b *bench) quiet(ctx context.Context, o *operator, reconciles int) error {
 	return await(ctx, 15*time.Minute, "the operator is done", func() (bool, error) {
 		mark, err := b.Mark(ctx)
@@ -220,7 +222,7 @@ func (b *bench) measureDrift(ctx context.Context, r *result, o *operator) (err e
 	return b.quiet(ctx, o, 0)
 }
 
-// driftAt is within which time so many percent of the drifts were repaired. 0: never.
+// driftAt is the time in which that percentage of the drifts was repaired. 0 means never.
 func (r result) driftAt(percent int) time.Duration {
 	if at := (r.drifting*percent + 99) / 100; at > 0 && at <= len(r.drifts) {
 		return r.drifts[at-1]
@@ -242,7 +244,7 @@ func (b *bench) measureRestart(ctx context.Context, r *result, o **operator) err
 		return err
 	}
 	err = await(ctx, 15*time.Minute, "all are reconciled", func() (bool, error) {
-		if !pause(ctx, time.Second) { // to read metrics takes CPU, too
+		if !pause(ctx, time.Second) { // reading metrics takes CPU time, too
 			return false, ctx.Err()
 		}
 		now, err := b.read(ctx, *o)
@@ -291,7 +293,7 @@ func (b *bench) account(ctx context.Context, o *operator) (use func() (controlpl
 	}, nil
 }
 
-// await asks again and again until the answer is yes.
+// await calls a function until it returns true.
 func await(ctx context.Context, patience time.Duration, what string, done func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -310,7 +312,7 @@ func await(ctx context.Context, patience time.Duration, what string, done func()
 	}
 }
 
-// pause is false if ctx ends before it is over.
+// pause waits, and returns false if ctx ends first.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -9,16 +9,16 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// readings are the metrics of controller-runtime that tell what an operator does.
+// readings are an operator's metrics that tell what it does.
 type readings struct {
 	reconciles int // that have ended
 	waiting    int // in the queue
 	working    int
-	heap       int64 // the live bytes, as the last collection of garbage has found them
+	heap       int64 // the live bytes at the last garbage collection
 	goroutines int
 	installs   int           // that succeeded
 	upgrades   int           // likewise
-	onTheirWay int           // custom resources that say so, or that they wait
+	onTheirWay int           // custom resources whose status says so, or that they wait
 	took       time.Duration // to read these
 }
 

@@ -22,23 +22,24 @@ import (
 )
 
 const (
-	// rungs is in how many steps the Welcomes are created.
+	// rungs is the number of steps in which the Welcomes are created.
 	rungs = 10
-	// sampled is how many of each step are created one after the other, samplePause apart: what a person waits who creates one, and not how long the
-	// queue is when thousands come at once. So many are poked for a reconcile with nothing to do, too.
+	// sampled is how many Welcomes of each step are created one by one, samplePause apart. They show how long somebody
+	// waits who creates one, not how long the queue is after thousands. As many are poked for a reconcile that has
+	// nothing to do.
 	sampled     = 200
 	samplePause = 100 * time.Millisecond
-	// floors is of how many the raw creation is timed at each step.
+	// floors is the number of Welcomes whose objects are created without an operator at each step, as the floor.
 	floors = 300
-	// removed is how many are deleted in the end.
+	// removed is how many Welcomes are deleted in the end.
 	removed = 1000
-	// toldEvery is how often progress is said while a step's Welcomes are installed.
+	// toldEvery is how often the progress of a step is printed.
 	toldEvery = 30 * time.Second
-	// tellLimit is how long those may take to say that they wait that a rollout does not let go on.
+	// tellLimit bounds how long it may take until Welcomes say that they wait for their turn in a rollout.
 	tellLimit = 10 * time.Minute
 )
 
-// scaled is what was measured of one operator with more and more Welcomes.
+// scaled is what was measured of one operator with increasing numbers of Welcomes.
 type scaled struct {
 	contender
 	baseRSS, baseHeap int64
@@ -46,7 +47,7 @@ type scaled struct {
 
 	restart                        time.Duration
 	restartRequests, restartWrites int
-	peak                           int64 // the most memory that was resident, in both
+	peak                           int64 // the highest resident memory of both
 
 	deleted         int
 	deletion        time.Duration
@@ -62,10 +63,10 @@ type scaled struct {
 	told, statusesWritten int
 }
 
-// rung is one step of it.
+// rung is what was measured at one step.
 type rung struct {
 	welcomes, added int
-	installing      time.Duration // all of this step but the sampled, until their children exist
+	installing      time.Duration // until all children of the step exist, without the sampled ones
 	floor           time.Duration // of floors
 	latencies       []time.Duration
 	rss, heap       int64
@@ -81,7 +82,7 @@ type rung struct {
 
 func (r rung) rate() float64 { return float64(r.added) / r.installing.Seconds() }
 
-// scale measures ours with more and more Welcomes.
+// scale measures this operator with increasing numbers of Welcomes.
 func (b *bench) scale(ctx context.Context, o options) (scaled, error) {
 	pprof, err := kit.FreeAddress()
 	if err != nil {
@@ -95,7 +96,7 @@ func (b *bench) scale(ctx context.Context, o options) (scaled, error) {
 		s.env = []string{fmt.Sprintf("GOMEMLIMIT=%d", memoryLimit(o.scale)/10*9)}
 	}
 	if o.profiles != "" {
-		s.env = append(s.env, "GODEBUG=memprofilerate=8192") // each allocation of so many bytes is in the profile, and not of half a megabyte
+		s.env = append(s.env, "GODEBUG=memprofilerate=8192") // the profile samples an allocation each 8 KiB, not each 512 KiB
 	}
 	played, stopPlaying := context.WithCancel(ctx)
 	defer stopPlaying()
@@ -128,8 +129,9 @@ func (b *bench) scale(ctx context.Context, o options) (scaled, error) {
 	return s, nil
 }
 
-// makeServicesHeadless has the API server give no Service an address. For each that it gives one to, it counts twice all that it has given, for its metrics (Used in
-// pkg/registry/core/service/ipallocator of Kubernetes 1.37): 6,000 Services halve what it creates in a second, whoever asks for it.
+// makeServicesHeadless keeps the API server from allocating addresses to Services. For each allocation it counts all
+// allocated addresses twice, for its metrics (Used in pkg/registry/core/service/ipallocator of Kubernetes 1.37): with
+// 6,000 Services, it creates only half as many objects in a second, for any client.
 func (b *bench) makeServicesHeadless(ctx context.Context) error {
 	const name = "headless.example.com"
 	policy := &admissionregistrationv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
@@ -153,7 +155,7 @@ func (b *bench) makeServicesHeadless(ctx context.Context) error {
 	})
 }
 
-// prepareMany prepares a contender with namespaces for many Welcomes. What it makes of them is made ready until played ends.
+// prepareMany prepares a contender with namespaces for many Welcomes. Their objects are made ready until played ends.
 func (b *bench) prepareMany(ctx, played context.Context, c contender) error {
 	if err := b.prepare(ctx, c); err != nil {
 		return err
@@ -172,11 +174,12 @@ func (b *bench) prepareMany(ctx, played context.Context, c contender) error {
 const (
 	scaleUser       = "scale"
 	scaleNamespaces = 100
-	// deployedFor is for how many Welcomes the memory of config/manager is.
+	// deployedFor is the number of Welcomes for which config/manager sets the memory.
 	deployedFor = 20000
 )
 
-// memoryLimit is what the operator's container has for so many Welcomes, without what it has for trials, by config/manager or, for more than that is for, by docs/benchmark.md. GOMEMLIMIT is nine tenths of it.
+// memoryLimit is the memory of the operator's container for that many Welcomes, without the part for trials: as in
+// config/manager or, for more Welcomes, as docs/benchmark.md says. GOMEMLIMIT is nine tenths of it.
 func memoryLimit(welcomes int) int64 {
 	if welcomes <= deployedFor {
 		return 768 << 20
@@ -184,7 +187,7 @@ func memoryLimit(welcomes int) int64 {
 	return 100<<20 + 34<<10*int64(welcomes)
 }
 
-// scaling is a run of it.
+// scaling is a run of scale.
 type scaling struct {
 	*bench
 	*scaled
@@ -192,7 +195,8 @@ type scaling struct {
 	pprof, profiles string
 }
 
-// collected reads the metrics after the operator had to collect its garbage: what dies with the first collection may hold what dies with the second.
+// collected reads the metrics after two garbage collections: objects that the first one frees may keep others until
+// the second.
 func (m *scaling) collected(ctx context.Context) (readings, error) {
 	var profile []byte
 	for range 3 {
@@ -210,7 +214,7 @@ func (m *scaling) collected(ctx context.Context) (readings, error) {
 	return m.read(ctx, m.operator)
 }
 
-// grow creates the Welcomes, and ends early when two thirds of the time are over: the rest is for what comes then.
+// grow creates the Welcomes, and ends early when two thirds of the time are over: the rest is for the later phases.
 func (m *scaling) grow(ctx context.Context, o options) error {
 	start := time.Now()
 	for range rungs {
@@ -279,7 +283,8 @@ func (m *scaling) climb(ctx context.Context, r *rung) error {
 	return m.look(ctx, r)
 }
 
-// installed waits until so many more Welcomes, which create creates, have children, and says when each had, and how long all took.
+// installed calls create, waits until that many more Welcomes have their children, and returns when each had them
+// and how long all took.
 func (m *scaling) installed(ctx context.Context, first, count int, create func() error) (map[string]time.Time, time.Duration, error) {
 	wait, err := m.childrenExist(ctx, m.contender, count)
 	if err != nil {
@@ -317,7 +322,8 @@ func (m *scaling) installed(ctx context.Context, first, count int, create func()
 	}
 }
 
-// measureFloor times the bare creation of the same objects beside so many others. The operator is frozen, and they are gone when it thaws.
+// measureFloor times the creation of the same objects without an operator, beside all others. The operator is
+// stopped (SIGSTOP) meanwhile, and the objects are deleted before it goes on.
 func (m *scaling) measureFloor(ctx context.Context, r *rung, count int) error {
 	if err := m.operator.Freeze(); err != nil {
 		return err
@@ -357,7 +363,7 @@ func (m *scaling) dropFloor(ctx context.Context, count int) error {
 	})
 }
 
-// accountPrograms starts to count the CPU time of each program, that of the operators together.
+// accountPrograms starts to count the CPU time of each program; the operators count as one.
 func (b *bench) accountPrograms(operators ...*operator) (use func() (map[string]time.Duration, error), err error) {
 	before, err := b.usage(operators...)
 	return func() (map[string]time.Duration, error) {
@@ -387,7 +393,7 @@ func (b *bench) usage(operators ...*operator) (map[string]time.Duration, error) 
 
 const operatorProgram = "operator"
 
-// pids are those of the programs beside the operator.
+// pids are the process IDs of the programs beside the operator.
 func (b *bench) pids() (map[string]int, error) {
 	pids, err := map[string]int{"bench": os.Getpid()}, error(nil)
 	for _, program := range []string{"kube-apiserver", "etcd"} {
@@ -398,7 +404,7 @@ func (b *bench) pids() (map[string]int, error) {
 	return pids, err
 }
 
-// look measures what an operator with so many Welcomes costs that has nothing to do.
+// look measures what an operator with that many Welcomes costs when it has nothing to do.
 func (m *scaling) look(ctx context.Context, r *rung) (err error) {
 	start := time.Now()
 	if r.rss, err = m.operator.RSS(); err != nil {
@@ -454,7 +460,7 @@ func (m *scaling) restartAll(ctx context.Context) error {
 	return nil
 }
 
-// remove deletes the last ones.
+// remove deletes the last Welcomes.
 func (m *scaling) remove(ctx context.Context) (err error) {
 	m.deleted = min(removed, m.total()/10)
 	mark, err := m.Mark(ctx)
@@ -470,14 +476,14 @@ func (m *scaling) remove(ctx context.Context) (err error) {
 	return err
 }
 
-// delete deletes Welcomes, and waits until they are gone with all that they had.
+// delete deletes Welcomes, and waits until they and their objects are gone.
 func (m *scaling) delete(ctx context.Context, first, count int) (time.Duration, error) {
 	start := time.Now()
 	if err := forEach(first, count, func(number int) error { return m.Client.Delete(ctx, m.newWelcome(number)) }); err != nil {
 		return 0, err
 	}
 	err := await(ctx, childrenLimit, "the deleted Welcomes are gone", func() (bool, error) {
-		pause(ctx, time.Second) // to read the metrics takes a third of one
+		pause(ctx, time.Second) // reading the metrics takes a third of that
 		now, err := m.read(ctx, m.operator)
 		if err != nil || now.waiting+now.working > 0 {
 			return false, errors.Join(err, ctx.Err())
@@ -493,7 +499,7 @@ func (m *scaling) delete(ctx context.Context, first, count int) (time.Duration, 
 	return time.Since(start), err
 }
 
-// churn creates and deletes a fifth as many as there were, and looks what is left of them in memory.
+// churn creates and deletes a fifth as many Welcomes as there were, and measures how much memory they leave.
 func (m *scaling) churn(ctx context.Context) error {
 	m.churned = m.total() / 5
 	before, err := m.collected(ctx)
@@ -517,7 +523,8 @@ func (m *scaling) churn(ctx context.Context) error {
 	return err
 }
 
-// upgradeSome has another image rolled out, as a new version of the chart is, over one in a hundred Welcomes, which nobody makes ready: the others wait.
+// upgradeSome starts a rollout by another image, as a new chart would, over one in a hundred Welcomes. They never
+// become ready, so that the others wait.
 func (m *scaling) upgradeSome(ctx context.Context) (err error) {
 	m.operator.Stop()
 	m.waiting = m.total() - m.deleted
@@ -564,5 +571,5 @@ func (m *scaling) upgradeSome(ctx context.Context) (err error) {
 	return nil
 }
 
-// programs are those of which the CPU time is known.
+// programs are those whose CPU time is counted.
 func (r rung) programs() []string { return slices.Sorted(maps.Keys(r.cpu)) }

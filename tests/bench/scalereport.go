@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// table is what was measured, as Markdown: a column for each number of Welcomes, and what came in the end, as far as it came.
+// table is what was measured, as Markdown: a column for each number of Welcomes, then the later phases, as far as
+// they were run.
 func (s scaled) table() string {
 	var out strings.Builder
 	row := func(title string, cell func(rung) string) {
@@ -69,7 +70,7 @@ func kilobytes(bytes int64, count int) string {
 	return fmt.Sprintf("%.1f KB", float64(bytes)/1000/float64(max(count, 1)))
 }
 
-// chart is one measure over the number of Welcomes, as lines.
+// chart is a line chart of one measure over the number of Welcomes.
 type chart struct {
 	title string
 	lines []line
@@ -132,7 +133,7 @@ func (s scaled) charts() []chart {
 	}
 }
 
-// plot is the same as SVG.
+// plot is what was measured as SVG.
 func (s scaled) plot() string {
 	width, height := chartLeft+scaleColumns*(chartWidth+chartBetween), scaleRows*chartRowHeight+chartLeft
 	var out strings.Builder

@@ -12,10 +12,10 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// shardCounts is with how many operators the same Welcomes are installed.
+// shardCounts are the numbers of operators with which the same Welcomes are installed.
 var shardCounts = []int{1, 2, 4}
 
-// sharded is what was measured of some operators that share the Welcomes.
+// sharded is what was measured of several operators that share the Welcomes.
 type sharded struct {
 	operators, welcomes int
 	installing          time.Duration // until all children exist
@@ -41,7 +41,7 @@ func shardTable(ctx context.Context, o options) (string, error) {
 	return out.String(), nil
 }
 
-// shard has so many operators install the Welcomes, which carry the label by which they are divided.
+// shard has that many operators install the Welcomes, which are divided by a label.
 func (b *bench) shard(ctx context.Context, s *sharded) error {
 	c := contender{user: scaleUser, namespaces: scaleNamespaces, welcomes: s.welcomes, program: ".", ours: true}
 	played, stopPlaying := context.WithCancel(ctx)
@@ -115,7 +115,7 @@ func (b *bench) shard(ctx context.Context, s *sharded) error {
 	return err
 }
 
-// whileAlive is wait, but for that it ends when an operator does.
+// whileAlive is wait that also ends when an operator does.
 func whileAlive(operators []*operator, wait func() (map[string]time.Time, error)) error {
 	done, ended := make(chan error, 1), make(chan error, len(operators))
 	go func() {
@@ -136,7 +136,7 @@ func whileAlive(operators []*operator, wait func() (map[string]time.Time, error)
 	}
 }
 
-// shardLabel is that of config/shards.
+// shardLabel is the label that config/shards selects by.
 const shardLabel = "webapp.demo.welcome.domain/shard"
 
 func shardName(i int) string { return fmt.Sprintf("part-%d", i) }
@@ -149,7 +149,7 @@ func (b *bench) shardArgs(i int) ([]string, error) {
 	}
 	file := filepath.Join(b.Dir, shardName(i)+".yaml")
 	selector := fmt.Appendf(nil, "  selector:\n    matchLabels: {%s: %s}\n", shardLabel, shardName(i))
-	// Nobody starts one anew that has lost its lease, as one may on a processor that all share.
+	// On shared processors an operator may lose its lease, and nobody would restart it here.
 	return []string{"--leader-elect", "--leader-election-lease-duration=15s", "--leader-election-namespace=default", "--shard=" + shardName(i), "--watches-file=" + file},
 		os.WriteFile(file, append(watches, selector...), 0o600)
 }

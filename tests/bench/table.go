@@ -41,7 +41,7 @@ func table(results []result) string {
 	return out.String()
 }
 
-// operators leaves the floor out: it has no process of its own.
+// operators are the results without the floor, which has no process.
 func operators(cell func(result) string) func(result) string {
 	return func(r result) string {
 		if r.program == "" {
@@ -57,7 +57,7 @@ func milliseconds(d time.Duration, count int) string {
 	return fmt.Sprintf("%.1f ms", d.Seconds()*1000/float64(max(count, 1)))
 }
 
-// each is the mean. One request in a thousand reconciles is not zero, and must not look like it.
+// each is the mean, with enough digits that one request in a thousand reconciles does not look like none.
 func each(total, count int) string {
 	if mean := float64(total) / float64(max(count, 1)); mean == 0 || mean >= 0.05 {
 		return strings.TrimSuffix(fmt.Sprintf("%.1f", mean), ".0")

@@ -10,8 +10,8 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/controlplane"
 )
 
-// trace prints the steps of one reconcile that has nothing to do, as the operator logs them, and the requests that it
-// sent, as the API server's audit log has them.
+// trace prints one reconcile that has nothing to do: its steps from the operator's log, and its requests from the API
+// server's audit log.
 func (b *bench) trace(ctx context.Context) error {
 	c := contender{
 		name: "welcome-operator", user: "welcome-operator", welcomes: 1, program: ".", ours: true,

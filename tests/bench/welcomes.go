@@ -17,15 +17,15 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// clients is how many requests the bench itself sends at a time.
+// clients bounds the requests that the bench itself sends at once.
 const clients = 4
 
 func newWelcome(namespace string, number int) *unstructured.Unstructured {
-	// A load balancer would cost the API server a node port.
+	// For a load balancer, the API server would allocate a node port.
 	return kit.Welcome(namespace, nameOf(number), kit.Greet(fmt.Sprintf("friend %d", number)), kit.Set("service.type", "ClusterIP"))
 }
 
-// namespace of the Welcome with that number.
+// namespace is that of the Welcome with a number.
 func (c contender) namespace(number int) string {
 	if c.namespaces == 0 {
 		return c.user
@@ -33,7 +33,7 @@ func (c contender) namespace(number int) string {
 	return fmt.Sprintf("%s-%02d", c.user, number%c.namespaces)
 }
 
-// everywhere is the namespace to watch for all of a contender's Welcomes.
+// everywhere is the namespace to list and watch all of a contender's Welcomes in.
 func (c contender) everywhere() client.InNamespace {
 	if c.namespaces == 0 {
 		return client.InNamespace(c.user)
@@ -45,12 +45,12 @@ func (c contender) newWelcome(number int) *unstructured.Unstructured {
 	return newWelcome(c.namespace(number), number)
 }
 
-// namePrefix is that of the names of all Welcomes.
+// namePrefix begins the names of all Welcomes.
 const namePrefix = "welcome-"
 
 func nameOf(number int) string { return fmt.Sprintf(namePrefix+"%05d", number) }
 
-// forEach calls do for the numbers from first on, several at a time.
+// forEach calls do for consecutive numbers from first on, several at once.
 func forEach(first, count int, do func(number int) error) error {
 	numbers := make(chan int)
 	errs := make([]error, clients)
@@ -77,7 +77,7 @@ func (b *bench) createWelcomes(ctx context.Context, c contender, first, count in
 	return forEach(first, count, func(number int) error { return b.Client.Create(ctx, c.newWelcome(number)) })
 }
 
-// createObjects creates custom resources and what the chart makes of them: there is no operator that would.
+// createObjects creates custom resources and, because there is no operator, the objects of the chart.
 func (b *bench) createObjects(ctx context.Context, namespace string, count int) error {
 	return forEach(0, count, func(number int) error { return b.createWithChildren(ctx, newWelcome(namespace, number)) })
 }
@@ -98,7 +98,7 @@ func (b *bench) createWithChildren(ctx context.Context, welcome *unstructured.Un
 	return nil
 }
 
-// poke changes an annotation that means nothing to anybody, which makes an operator reconcile.
+// poke changes an annotation without a meaning, which makes an operator reconcile.
 func (b *bench) poke(ctx context.Context, c contender, count int) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/poke":"%d"}}}`, time.Now().UnixNano())
 	return forEach(0, count, func(number int) error {
@@ -106,7 +106,7 @@ func (b *bench) poke(ctx context.Context, c contender, count int) error {
 	})
 }
 
-// clean removes everything that a contender left in its namespace. Nobody else would: there is no garbage collector.
+// clean deletes everything that a contender has left in its namespace: there is no garbage collector.
 func (b *bench) clean(ctx context.Context, c contender) error {
 	err := forEach(0, c.welcomes+c.more, func(number int) error {
 		return b.Client.Patch(ctx, newWelcome(c.user, number), client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))

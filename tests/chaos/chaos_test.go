@@ -1,5 +1,6 @@
-// Package chaos puts the operator through what no test of a single thing does: it is killed at random moments while
-// people create, edit and delete Welcomes, others meddle, and the API server, etcd, connections and the lease fail.
+// Package chaos tests failures together that other tests test one by one: the operator is killed at random moments
+// while people create, edit and delete Welcomes, others change their objects, and the API server, etcd, connections
+// and the lease fail.
 package chaos
 
 import (
@@ -29,10 +30,10 @@ var (
 const (
 	namespace = "chaos"
 	welcomes  = 50
-	// recovery is how long the operator may take to bring everything in order when nothing fails any more. It waits up to
-	// a minute before it tries again what failed often.
+	// recovery is how long the operator may take to repair everything after the last failure. It waits up to a minute
+	// before it retries what has failed often.
 	recovery = 2 * time.Minute
-	// pause is between two looks at something that is awaited.
+	// pause is the pause between two attempts while something is awaited.
 	pause = 100 * time.Millisecond
 )
 
@@ -64,12 +65,12 @@ func TestChaos(t *testing.T) {
 	w.awaitOrder()
 	took := time.Since(start).Round(100 * time.Millisecond)
 	w.awaitSilence()
-	// Without any of these, the order at the end says little.
+	// If one of these did not happen, the state at the end proves little.
 	happened := map[string]int{
 		"Welcomes are left": w.left, "Welcomes were created": int(people.created.Load()), "Welcomes were edited": int(people.edited.Load()), "Welcomes were deleted": int(people.deleted.Load()),
 		"Deployments were changed": int(meddlers.drifted.Load()), "Services were removed": int(meddlers.removed.Load()),
 	}
-	if *kills >= 100 { // in the short form, a kill may well hit none
+	if *kills >= 100 { // in a short run, no kill may hit an action
 		happened["releases were caught in the middle of an action"] = w.interrupted
 	}
 	for what, count := range happened {
@@ -82,16 +83,16 @@ func TestChaos(t *testing.T) {
 		counts, w.interrupted, w.left, took)
 }
 
-// world is the stage: a control plane, the operator behind a proxy, and what was seen of them.
+// world is a control plane, the operator behind a proxy, and what was observed of them.
 type world struct {
 	*testing.T
 	*controlplane.ControlPlane
 	proxy    *proxy
 	operator *keeper
 	seen     *sightings
-	// interrupted counts the releases that a kill left in the middle of an action.
+	// interrupted counts the releases that a kill has interrupted in an action.
 	interrupted int
-	// left is how many Welcomes there are in the end.
+	// left is the number of Welcomes at the end.
 	left int
 }
 
@@ -130,5 +131,6 @@ func (w *world) must(err error) {
 	}
 }
 
-// source of choices for one of those who act at the same time: one for all would make them depend on their timing.
+// source is a source of random numbers for one of several goroutines. If they shared one, their choices would depend
+// on their timing.
 func source(who uint64) *rand.Rand { return rand.New(rand.NewPCG(*seed, who)) }

@@ -11,7 +11,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
 
-// disasters makes things fail, one after the other, and returns a sentence that counts them.
+// disasters causes one failure after the other, and returns a sentence that counts them.
 func (w *world) disasters(ctx context.Context) string {
 	choice := source(0)
 	kinds := []struct {
@@ -55,7 +55,8 @@ func (w *world) disasters(ctx context.Context) string {
 	return sentence[:len(sentence)-2]
 }
 
-// countInterrupted counts the releases that nobody works on any more. Without any, the kills would prove nothing.
+// countInterrupted counts the releases that a kill has left in the middle of an action. Without any, the kills would
+// prove nothing.
 func (w *world) countInterrupted(ctx context.Context) error {
 	return waiting.For(ctx, w.Logf, "the releases are counted", time.Minute, pause, func(ctx context.Context) error {
 		records := &corev1.ConfigMapList{}

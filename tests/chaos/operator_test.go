@@ -51,8 +51,8 @@ func (k *keeper) start() error {
 	go func(process *controlplane.Operator) {
 		<-process.Ended
 		time.Sleep(100 * time.Millisecond) // it may end at once as long as the API server is away
-		if k.running() == process {        // else another one took its place while it was frozen
-			_ = k.start() // it did start before
+		if k.running() == process {        // otherwise it was replaced while it was frozen
+			_ = k.start() // it has started before, so that this is no reason to fail
 		}
 	}(k.process)
 	return nil
@@ -72,21 +72,22 @@ func (k *keeper) stop() {
 	process.Stop()
 }
 
-// kill ends the operator at once. The next one need not wait until the lease expires: the dead hold nothing.
+// kill ends the operator at once, and takes its name out of the lease, so that the next one need not wait until that expires.
 func (k *keeper) kill(ctx context.Context) error {
 	k.running().Kill()
 	return k.changeLease(ctx, "")
 }
 
-// steal gives the lease to somebody who has no business with it, and who goes away at once.
+// steal writes another holder into the lease, who never renews it.
 func (k *keeper) steal(ctx context.Context) error { return k.changeLease(ctx, "thief") }
 
-// freeze stops the operator for longer than its lease lasts, as a node does that hangs. Another one takes its place, and it must end
-// when it goes on. Whether it has brought back anything shows when everything has to be in order; that it sends nothing any more, integration
-// TestFrozenLeader counts. Its log would not tell: what was answered before, it tells of when it goes on.
+// freeze stops the operator for longer than its lease lasts, like a node that hangs. Another one takes its place, and
+// it must end when it goes on. What it would have changed back shows at the end. That it sends no more requests is
+// tested by TestFrozenLeader of tests/integration: the log cannot prove it, because it also has the requests that
+// were answered before.
 func (k *keeper) freeze(ctx context.Context) error {
 	frozen := k.running()
-	defer frozen.Kill() // if it has not ended
+	defer frozen.Kill() // if it has not ended by itself
 	holder, err := k.holder(ctx)
 	if err := errors.Join(err, frozen.Freeze(), k.start()); err != nil {
 		return err
@@ -100,7 +101,7 @@ func (k *keeper) freeze(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	time.Sleep(3 * time.Second) // the other one is at work
+	time.Sleep(3 * time.Second) // meanwhile the other one works
 	if err := frozen.Thaw(); err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
 
-// maxHistory is how many release records of a Welcome the operator keeps.
+// maxHistory is the number of release records that the operator keeps of a Welcome.
 const maxHistory = 5
 
 func newDeployment(name string) *appsv1.Deployment {
@@ -37,7 +37,7 @@ func isPending(record *corev1.ConfigMap) bool {
 	return true
 }
 
-// sightings are the Deployments that each Welcome was seen with. More than one: its pods were thrown away.
+// sightings are the Deployments that each Welcome has had. If there is more than one, its pods were thrown away.
 type sightings struct {
 	mu          sync.Mutex
 	deployments map[types.UID]map[types.UID]bool // by the UID of the Welcome
@@ -65,7 +65,7 @@ func (s *sightings) of(welcome types.UID) int {
 	return len(s.deployments[welcome])
 }
 
-// watchDeployments looks at the Deployments until ctx ends.
+// watchDeployments notes the Deployments until ctx ends.
 func (w *world) watchDeployments(ctx context.Context) {
 	go func() {
 		for ctx.Err() == nil {
@@ -88,7 +88,7 @@ func (w *world) awaitOrder() {
 	}
 }
 
-// disorder lists everything that is not as it should be, from the Welcomes and the cluster as they are now.
+// disorder lists everything in the cluster that is not as it should be.
 func (w *world) disorder(ctx context.Context) error {
 	list := kit.Welcomes()
 	deployments, services, policies, records := &appsv1.DeploymentList{}, &corev1.ServiceList{}, &networkingv1.NetworkPolicyList{}, &corev1.ConfigMapList{}
@@ -135,7 +135,7 @@ func (w *world) disorder(ctx context.Context) error {
 	return expected.disappointment()
 }
 
-// unready lists what a Welcome says of itself that it should not.
+// unready lists what is wrong in the status of a Welcome.
 func unready(welcome *unstructured.Unstructured) (problems []string) {
 	name := welcome.GetName()
 	if welcome.GetDeletionTimestamp() != nil {
@@ -154,7 +154,7 @@ func unready(welcome *unstructured.Unstructured) (problems []string) {
 	return problems
 }
 
-// expectation is what should exist, and what is wrong with what does.
+// expectation is what should exist, and what is wrong.
 type expectation struct {
 	problems []string
 	missing  map[string]types.UID // the owner's UID, by kind and name
@@ -183,7 +183,7 @@ func (e *expectation) found(kind string, object client.Object) {
 	delete(e.missing, key)
 }
 
-// history checks the release records: one that is deployed for each Welcome, and it is the newest.
+// history checks the release records: of each Welcome, only the newest is deployed.
 func (e *expectation) history(welcomes []unstructured.Unstructured, records []corev1.ConfigMap) {
 	count, deployed := map[types.UID]int{}, map[types.UID]int{}
 	for i := range records {
@@ -223,7 +223,7 @@ func (e *expectation) disappointment() error {
 	return errors.New(strings.Join(e.problems, "\n"))
 }
 
-// awaitSilence waits until the operator writes nothing for a while: what is in order needs no more work.
+// awaitSilence waits until the operator writes nothing for a while: nothing is left to do.
 func (w *world) awaitSilence() {
 	w.Helper()
 	err := waiting.For(w.Context(), w.Logf, "the operator writes nothing", time.Minute, pause, func(ctx context.Context) error {

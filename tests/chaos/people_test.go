@@ -16,21 +16,21 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// newWelcome has the name of a number.
+// newWelcome is a Welcome whose name has a number.
 func newWelcome(number int, edits ...kit.Edit) *unstructured.Unstructured {
 	return kit.Welcome(namespace, nameOf(number), edits...)
 }
 
 func nameOf(number int) string { return fmt.Sprintf("welcome-%02d", number) }
 
-// people are those who write Welcomes. What they get no answer to, they try again some time.
+// people write Welcomes. A write that is not answered, they repeat later.
 type people struct{ created, edited, deleted atomic.Int32 }
 
 func (p *people) counts() string {
 	return fmt.Sprintf("created %d Welcomes, edited them %d times and deleted %d", p.created.Load(), p.edited.Load(), p.deleted.Load())
 }
 
-// startPeople has several people at work until ctx ends. In the end, all but the deleted ones exist.
+// startPeople has several people write until ctx ends. At the end, all Welcomes but the deleted ones must exist.
 func (w *world) startPeople(ctx context.Context) *people {
 	p := &people{}
 	for number := range welcomes {
@@ -70,7 +70,7 @@ func (w *world) act(ctx context.Context, p *people, choice *rand.Rand) {
 	}
 }
 
-// meddlers are other writers: the operator must neither lose against them nor fight with them.
+// meddlers are other writers of the operator's objects. It must repair what they change, and fight with nobody.
 type meddlers struct{ annotated, drifted, removed atomic.Int32 }
 
 func (m *meddlers) counts() string {

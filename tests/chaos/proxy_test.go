@@ -38,7 +38,7 @@ func (p *proxy) address() string { return p.listener.Addr().String() }
 func (p *proxy) serve(client net.Conn) {
 	server, err := net.Dial("tcp", p.target)
 	if err != nil {
-		_ = client.Close() // the API server is away, and so is the proxy
+		_ = client.Close() // the API server does not answer, so the proxy does not either
 		return
 	}
 	p.mu.Lock()
@@ -47,7 +47,7 @@ func (p *proxy) serve(client net.Conn) {
 	var both sync.WaitGroup
 	for from, to := range map[net.Conn]net.Conn{client: server, server: client} {
 		both.Go(func() {
-			_, _ = io.Copy(to, from) // until one side ends it, or cut
+			_, _ = io.Copy(to, from) // until one side or cut closes it
 			_ = to.Close()
 		})
 	}

@@ -7,8 +7,9 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// A page that has much to do gets more pods, and loses them when it has little to do again: by the chart's own HorizontalPodAutoscaler, which sets the replicas of the
-// Deployment, where the operator does not interfere; and by one that somebody made for the Welcome, which the operator follows. Nobody who asks is turned away meanwhile.
+// Under load a page gets more pods, and afterwards loses them: by the chart's own HorizontalPodAutoscaler, which sets
+// the replicas of the Deployment, and which the operator leaves alone; and by a HorizontalPodAutoscaler of the Welcome,
+// which the operator follows. No request fails meanwhile.
 func TestAutoscaling(t *testing.T) {
 	s := newScene(t)
 	if _, err := kubectl("", "get", "--raw", "/apis/metrics.k8s.io/v1beta1"); err != nil && apiProxy != "" {
@@ -39,7 +40,7 @@ func TestAutoscaling(t *testing.T) {
 		v.stop(s)
 	}
 	for _, name := range names {
-		// Five minutes after the load has ended, by Kubernetes' default.
+		// Kubernetes scales down five minutes after the load has ended.
 		s.awaitWithin(8*time.Minute, "there is one pod of "+name, func() error {
 			return s.countPods("welcome="+name, func(pods, ready int) bool { return pods == 1 && ready == 1 })
 		})

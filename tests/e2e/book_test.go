@@ -17,7 +17,8 @@ import (
 
 var quoted = regexp.MustCompile("`([^`]+)`")
 
-// Whoever types what docs/book.md has, row by row, sees what it says: with the operator on this machine, and none in the cluster.
+// The commands of docs/book.md, typed row by row, show what it says, with the operator on this machine and none in the
+// cluster.
 func TestBook(t *testing.T) {
 	needsCluster(t, "the namespace default")
 	s := &scene{T: t, namespace: "default"}
@@ -46,13 +47,13 @@ func TestBook(t *testing.T) {
 			run = cmd
 			s.must(cmd.Start())
 			defer func() {
-				_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // and what it has started
+				_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // and its children
 				_ = cmd.Wait()
 			}()
 			s.await("make run waits for the CRD", func() error { return cmd.shows(see[:1]) })
-			continue // what else it shows comes with the CRD
+			continue // its other output depends on the CRD
 		case strings.Contains(command, "status.url") && os.Getenv("KUBECONFIG") != kit.File(".cluster", "kubeconfig"):
-			s.awaitPage(s.url("welcome-sample"), see[0]) // that cluster may have no load balancer
+			s.awaitPage(s.url("welcome-sample"), see[0]) // the cluster may have no load balancer
 			continue
 		}
 		if err := errors.Join(cmd.Run(), cmd.shows(see)); err != nil {
@@ -74,7 +75,7 @@ type typed struct {
 	shown screen
 }
 
-// screen has all that a command has shown so far.
+// screen holds the output of a command so far.
 type screen struct {
 	mu   sync.Mutex
 	text strings.Builder

@@ -10,7 +10,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// Whoever edits only the chart changes what all Welcomes deploy, as soon as the operator's image is built anew.
+// An edit of only the chart changes what all Welcomes deploy, once the operator's image is built anew.
 func TestChartEditUpgradesWelcomes(t *testing.T) {
 	s := newScene(t)
 	s.welcome("hello", kit.Greet("myfriends"))
@@ -48,8 +48,8 @@ func TestChartEditUpgradesWelcomes(t *testing.T) {
 	s.awaitPage(url, "Hello myfriends")
 }
 
-// buildOperator builds and pushes another image of the operator, from the same binary and an edited copy of what else is in
-// it, and returns its name.
+// buildOperator builds and pushes another image of the operator, from the same binary and an edited copy of its other
+// files, and returns its name.
 func (s *scene) buildOperator(edit func(context string)) string {
 	s.Helper()
 	context := s.TempDir()
@@ -75,7 +75,7 @@ func (s *scene) pushImage(tag, dockerfile, context string) string {
 	return image
 }
 
-// edit adds text after the first place of a file that says where.
+// edit inserts text into a file, after the first occurrence of another text.
 func (s *scene) edit(file, where, text string) {
 	s.Helper()
 	content, err := os.ReadFile(file)

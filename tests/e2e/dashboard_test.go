@@ -15,8 +15,8 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// dashboard is the part of config/prometheus/dashboard.json that a picture shows. Grafana itself is not
-// available here.
+// dashboard is the part of config/prometheus/dashboard.json that the picture shows. Grafana itself is not available
+// here.
 type dashboard struct {
 	Title  string
 	Panels []*panel
@@ -42,7 +42,7 @@ type panel struct {
 	lines []line
 }
 
-// line is one series over time.
+// line is one time series.
 type line struct {
 	name   string
 	points []point
@@ -50,8 +50,8 @@ type line struct {
 
 type point struct{ at, value float64 } // at: seconds since 1970
 
-// drawDashboard draws the time from start until now to dist/screenshots/dashboard.svg. It fails for a query without a
-// result, or with nothing but zeros: the test has brought about something of everything.
+// drawDashboard draws the time from start until now into dist/screenshots/dashboard.svg. It fails for a query without
+// a result, or with only zeros: the test has caused something of everything.
 func (s *scene) drawDashboard(p prometheus, start time.Time) {
 	s.Helper()
 	text, err := os.ReadFile(kit.File("config/prometheus/dashboard.json"))
@@ -67,7 +67,7 @@ func (s *scene) drawDashboard(p prometheus, start time.Time) {
 			lines, err := p.over(start, end, step, strings.ReplaceAll(target.Expr, "[5m]", "[30s]"), target.LegendFormat)
 			s.must(err)
 			panel.lines = append(panel.lines, lines...)
-			// A scrape hardly ever meets the operator at work: it is done in milliseconds.
+			// A scrape hardly ever sees a reconcile: it takes milliseconds.
 			if most := highest(lines); len(lines) == 0 || most == 0 && panel.Title != "Queue and workers" {
 				s.Errorf("panel %q shows nothing: %d series, the highest value is %v, of %s", panel.Title, len(lines), most, target.Expr)
 			}
@@ -90,7 +90,7 @@ func highest(lines []line) (most float64) {
 	return most
 }
 
-// over returns the results of a query over a time, with the names of their legend.
+// over returns the results of a query over a period, named as in the legend.
 func (p prometheus) over(start, end time.Time, step time.Duration, query, legend string) ([]line, error) {
 	var answer struct {
 		Data struct {
@@ -113,7 +113,7 @@ func (p prometheus) over(start, end time.Time, step time.Duration, query, legend
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", query, err)
 			}
-			if !math.IsNaN(value) { // a quantile of nothing
+			if !math.IsNaN(value) { // a quantile without values
 				l.points = append(l.points, point{at, value})
 			}
 		}

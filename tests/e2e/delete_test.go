@@ -9,11 +9,12 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// A Welcome with every option that needs no leave of the platform comes and goes, and the namespace is as it was before.
+// After the deletion of a Welcome with every option that needs no allowance of the platform, the namespace is as it
+// was before.
 func TestDeleteLeavesNothing(t *testing.T) {
 	needsCluster(t, "the right to list objects of every kind")
 	s := newScene(t)
-	s.kubectl("wait", "configmap/kube-root-ca.crt", "serviceaccount/default", "--for=create") // come by themselves
+	s.kubectl("wait", "configmap/kube-root-ca.crt", "serviceaccount/default", "--for=create") // Kubernetes creates them in each namespace
 	before, err := s.objects()
 	s.must(err)
 

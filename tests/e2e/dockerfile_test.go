@@ -13,8 +13,9 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// `docker build .` compiles in a clone what `make images` compiles here. No image of golang is at hand: its stage is followed with this machine's
-// Go, on the files of git that it copies, and makes the very binaries that the other tests have in the cluster.
+// `docker build .` in a clone compiles the same binaries as `make images` here. There is no golang image here: the test
+// runs the commands of that stage with this machine's Go, on the files of git that it copies, and compares the
+// binaries with those that the other tests have in the cluster.
 func TestDockerfilesBuildInAClone(t *testing.T) {
 	mod, err := os.ReadFile(kit.File("go.mod"))
 	if err != nil {

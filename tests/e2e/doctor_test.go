@@ -9,7 +9,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// kubectl finds the plugin on PATH, and its doctor nothing wrong with the operator as make deploy leaves it.
+// kubectl finds the plugin on PATH, and its doctor finds nothing wrong with the operator of make deploy.
 func TestDoctor(t *testing.T) {
 	needsCluster(t, "the rights of who is on call for the operator")
 	s := newScene(t)
@@ -19,7 +19,7 @@ func TestDoctor(t *testing.T) {
 	s.must(kit.Build(filepath.Join(dir, "kubectl-welcome"), "cmd/kubectl-welcome"))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	out, err := kubectl("", "welcome", "doctor", "--namespace="+s.namespace)
-	if err != nil { // something else may be wrong, as a deletion of another test that goes on
+	if err != nil { // something else may be wrong, for example a deletion of another test that has not ended
 		out += err.Error()
 	}
 	for _, healthy := range []string{"OK       operator: " + operatorNamespace + "/" + operatorName, "OK       CRDs: ", "OK       rights: ", "OK       lease: " + operatorName + "-", "OK       admission: ", "OK       images: "} {

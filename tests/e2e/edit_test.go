@@ -25,7 +25,7 @@ func TestEditChangesThePageWithoutDowntime(t *testing.T) {
 		}
 		return nil
 	})
-	// Requests to the old pod fail, if they do, when it ends.
+	// If requests to the old pod fail, then when it ends.
 	s.await("the old pod is gone", func() error { return s.hasPods(1) })
 	visitors.stop(s)
 }

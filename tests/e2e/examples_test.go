@@ -30,7 +30,7 @@ var (
 	deploymentScript = kit.File("hack", "deployment.sh")
 )
 
-// The operators in examples/ are built and deployed as they are, beside Welcome's.
+// The operators of examples/ are built and deployed unchanged, beside Welcome's.
 func TestExamplesInOperatorsOfTheirOwn(t *testing.T) {
 	needsCluster(t, "namespaces for other operators")
 	s := newExamples(t)
@@ -40,7 +40,7 @@ func TestExamplesInOperatorsOfTheirOwn(t *testing.T) {
 		image, context := "demo.welcome.domain/"+name+":e2e", kit.File("examples", name)
 		s.must(run(imageScript, "build", image, filepath.Join(context, "Dockerfile"), runtime.GOARCH, context))
 		s.must(run(imageScript, "push", image))
-		// By its digest: the node may have another image of this name from a run before.
+		// By its digest: the node may have an image of this name from an earlier run.
 		repository, digest, _ := strings.Cut(s.output(imageScript, "ref", image), "@")
 		resources = append(resources, "../../examples/"+name)
 		images = append(images, fmt.Sprintf("{name: %s, digest: %q}", repository, digest))
@@ -103,7 +103,7 @@ func TestExamplesInOneOperator(t *testing.T) {
 	s.useExamples()
 }
 
-// flagsOf has the variables of a make kind as it gives them to its program, without INTO: CHART=a KIND=B.
+// flagsOf returns the variables of a `make kind` command as flags of its program, without INTO: CHART=a KIND=B.
 func flagsOf(variables string) []string {
 	var flags []string
 	for variable := range strings.FieldsSeq(variables) {
@@ -119,7 +119,7 @@ func flagsOf(variables string) []string {
 	return flags
 }
 
-// newExamples begins a test with the images that the samples run.
+// newExamples begins a test, and pushes the images that the samples run.
 func newExamples(t *testing.T) *scene {
 	t.Helper()
 	if os.Getenv("KUBECONFIG") != kit.File(".cluster", "kubeconfig") {
@@ -132,7 +132,7 @@ func newExamples(t *testing.T) *scene {
 
 var exampleImages = sync.OnceValue(func() error { return run(kit.File("examples", "images.sh")) })
 
-// useExamples does with a Welcome and a sample of each other kind what their users do.
+// useExamples does what users do with a Welcome and with a sample of each other kind.
 func (s *scene) useExamples() {
 	s.Helper()
 	s.welcome("hello", kit.Greet("myfriends"))
@@ -154,7 +154,7 @@ func (s *scene) useExamples() {
 	}
 	client := memcache.New(servers...)
 	client.Timeout = 10 * time.Second
-	defer func() { _ = client.Close() }() // what was asked is known
+	defer func() { _ = client.Close() }() // the answer has been read
 	for i := range 20 {
 		item := &memcache.Item{Key: fmt.Sprintf("key-%d", i), Value: fmt.Appendf(nil, "value %d", i)}
 		s.must(client.Set(item))
@@ -174,7 +174,7 @@ func (s *scene) useExamples() {
 		}
 		return err
 	})
-	// Nobody says which image a program gets, but for what the chart has a choice of.
+	// Authors choose no image, except from those that the chart offers.
 	if _, err := s.tryKubectl("", "patch", "springbootapp", "springbootapp-sample", "--type=merge", `--patch={"spec":{"jdkVersion":"21-evil"}}`); err == nil || !strings.Contains(err.Error(), `supported values: "17", "21"`) {
 		s.Errorf("jdkVersion may be anything: %v", err)
 	}
@@ -191,13 +191,13 @@ func (s *scene) useExamples() {
 	s.awaitOutput("the run has ended well", "True", "get", "jobs", `--output=jsonpath={.items[0].status.conditions[?(@.type=="Complete")].status}`)
 }
 
-// removeExampleKinds removes them with their custom resources, as long as there is an operator to do so.
+// removeExampleKinds deletes the kinds with their custom resources, while there still is an operator for them.
 func (s *scene) removeExampleKinds() {
 	s.Helper()
 	s.kubectl(append([]string{"delete", "crd", "--ignore-not-found", "--timeout=" + patience.String()}, slices.Collect(maps.Values(exampleKinds))...)...)
 }
 
-// output is what a command prints.
+// output runs a command and returns its output.
 func (s *scene) output(program string, args ...string) string {
 	s.Helper()
 	out, err := kit.Output(exec.Command(program, args...))

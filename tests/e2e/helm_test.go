@@ -7,10 +7,10 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// The chart needs no operator.
+// The chart can be installed by Helm, without the operator.
 func TestHelmInstall(t *testing.T) {
 	s := newScene(t)
-	// The image that the operator uses is one that the cluster can pull.
+	// The operator's image of the page is one that the cluster can pull.
 	image := s.kubectl("--namespace="+operatorNamespace, "get", "deployment", operatorName,
 		`--output=jsonpath={.spec.template.spec.containers[0].env[?(@.name=="RELATED_IMAGE_WELCOME")].value}`)
 	notes := s.helm("install", "hello", kit.File("helm-charts/welcome"),

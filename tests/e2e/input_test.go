@@ -7,7 +7,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// Bad input gets an error that says what to write instead; tests/hostile has many more.
+// Invalid input is refused with an error that says what to write instead. tests/hostile has many more cases.
 func TestBadInputIsRefused(t *testing.T) {
 	s := newScene(t)
 	for title, c := range map[string]struct {

@@ -10,7 +10,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// kubectl explain teaches the API: each field of the chart that is not pinned, with its description.
+// kubectl explain shows the API: each field of the chart that is not pinned, with its description.
 func TestExplain(t *testing.T) {
 	s := newScene(t)
 	content, err := os.ReadFile(kit.File("helm-charts/welcome/values.schema.json"))
@@ -51,7 +51,7 @@ type field struct {
 	Properties  map[string]field
 }
 
-// words undoes line breaks.
+// words replaces line breaks by spaces.
 func words(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 func TestGetPrintsColumns(t *testing.T) {

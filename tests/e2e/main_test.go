@@ -1,6 +1,7 @@
-// Package e2e tests the operator as its users meet it: deployed in a real cluster, by kubectl, by helm and in a browser.
-// Run it with `make test-e2e`. It deploys the working tree, and removes the operator and its CRD again if all went well.
-// KUBECONFIG says in which cluster, if not in the local one; TEST_NAMESPACE in which namespace, if it may make none (tests/README.md).
+// Package e2e tests the operator as its users see it: deployed in a real cluster, by kubectl, by helm and in a browser.
+// Run it with `make test-e2e`. It deploys the working tree, and removes the operator and its CRD again if no test
+// failed. KUBECONFIG names another cluster than the local one, and TEST_NAMESPACE a namespace to use if it may create
+// none (tests/README.md).
 package e2e
 
 import (
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 	}
 	code := m.Run()
 	stopProxy()
-	if code == 0 { // else somebody wants to look at it
+	if code == 0 { // after a failure, somebody wants to look at it
 		if err := tearDown(); err != nil {
 			fmt.Fprintln(os.Stderr, "tests/e2e:", err)
 			code = 1
@@ -64,7 +65,7 @@ func setUp() error {
 		return err
 	}
 	if sharedNamespace == "" {
-		// What is left of a run that failed.
+		// Remove what a failed run has left.
 		if err := removeNamespaces(); err != nil {
 			return err
 		}
@@ -99,7 +100,7 @@ func tearDown() error {
 	return err
 }
 
-// removeNamespaces also shows that a namespace can be deleted with all Welcomes in it.
+// removeNamespaces also tests that a namespace with Welcomes can be deleted.
 func removeNamespaces() error {
 	return step("namespaces of the tests deleted", func() error {
 		_, err := kubectl("", "delete", "namespace", "--selector="+testLabel, "--timeout=90s")
@@ -116,7 +117,7 @@ var (
 
 func startProxy() error {
 	ctx, cancel := context.WithCancel(context.Background())
-	// Whoever is on this machine may use it: for pages alone.
+	// Everybody on this machine may use the proxy, so it serves pages only.
 	cmd := kit.Tool(ctx, "kubectl", "proxy", "--port=0", "--accept-paths=^/api/v1/namespaces/[^/]+/services/[^/]+:http/proxy/", "--reject-methods=^(POST|PUT|PATCH|DELETE)$")
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// Metrics are for those whom the cluster's own RBAC lets read them.
+// Only accounts that have the right by RBAC may read the metrics.
 func TestMetrics(t *testing.T) {
 	s := newScene(t)
 	s.kubectl("create", "serviceaccount", "nobody")
@@ -40,7 +40,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// metricsReader makes a ServiceAccount that may read the operator's metrics, and returns a token of it.
+// metricsReader creates a ServiceAccount that may read the operator's metrics, and returns its token.
 func (s *scene) metricsReader() string {
 	s.Helper()
 	s.kubectl("create", "serviceaccount", "prometheus")
@@ -52,8 +52,8 @@ func (s *scene) metricsReader() string {
 
 var forwarding = regexp.MustCompile(`Forwarding from (127\.0\.0\.1:\d+)`)
 
-// forward is the address on this machine of a port in the operator's namespace, past its network policy, until the
-// test ends.
+// forward forwards a port of the operator's namespace, past its network policy, until the test ends. It returns the
+// address on this machine.
 func (s *scene) forward(to, port string) string {
 	s.Helper()
 	cmd := kit.Tool(s.Context(), "kubectl", "--namespace="+operatorNamespace, "port-forward", to, ":"+port)

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Sizes of a picture, in pixels, and its colors: dark ones of its own, so that it looks the same on a light and a dark page.
+// Sizes of the picture in pixels, and its colors. It has a dark background, so that it looks the same on a light and on
+// a dark page.
 const (
 	gridColumn, gridRow = 40, 28 // of Grafana's grid, which has 24 columns
 	gap                 = 8
@@ -26,7 +27,7 @@ var (
 	namedColors = map[string]string{"green": "#73bf69", "red": "#f2495c"}
 )
 
-// units are those of the dashboard, in the words of Grafana.
+// units are the units of the dashboard, by Grafana's names.
 var units = map[string]func(float64) string{
 	"":      number,
 	"ops":   func(v float64) string { return number(v) + " ops/s" },
@@ -42,7 +43,7 @@ var units = map[string]func(float64) string{
 
 func number(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
 
-// svg is the dashboard as Grafana would lay it out.
+// svg draws the dashboard in Grafana's layout.
 func (d dashboard) svg(start, end time.Time) (string, error) {
 	rows := 0
 	for _, p := range d.Panels {
@@ -149,7 +150,8 @@ func (p *panel) legend(width int) (rows [][]string) {
 	return rows
 }
 
-// path goes through all points but those in the middle of a level stretch, and has a gap where there are no values.
+// path is a line through all points, without those in the middle of a level stretch, and with a gap where there are
+// no values.
 func (l line) path(place func(point) (x, y string)) string {
 	step := math.Inf(1)
 	for i := 1; i < len(l.points); i++ {
@@ -171,7 +173,7 @@ func (l line) path(place func(point) (x, y string)) string {
 	return path.String()
 }
 
-// roundUp returns the next number that makes a good end of an axis.
+// roundUp returns the next round number, at which an axis ends.
 func roundUp(v float64, bytes bool) float64 {
 	if v <= 0 {
 		return 1

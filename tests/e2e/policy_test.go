@@ -13,7 +13,8 @@ import (
 // otherPort is a port on which only a probe listens.
 const otherPort = ":9999"
 
-// With networkPolicy.enabled, a page answers on its port and on no other, and reaches nothing. What a page without it sees shows what the network lets through else.
+// With networkPolicy.enabled, a page answers on its port only, and reaches nothing. A page without it shows what the
+// network lets through otherwise.
 func TestNetworkPolicyOfAPage(t *testing.T) {
 	needsCluster(t, "a network that enforces policies, and the Service of the API server")
 	s := newScene(t)
@@ -39,8 +40,8 @@ func TestNetworkPolicyOfAPage(t *testing.T) {
 	unguarded()
 }
 
-// All tests of this package meet an operator to which config/network-policy applies. Its metrics are for namespaces that say so, nothing else of it is for anybody, and
-// it reaches no ports but those of API servers and DNS.
+// In all tests of this package, config/network-policy applies to the operator. Only namespaces with a label reach its
+// metrics, nobody reaches its other ports, and it reaches only the ports of API servers and DNS.
 func TestNetworkPolicyOfTheOperator(t *testing.T) {
 	needsCluster(t, "a network that enforces policies, and the right to label a namespace")
 	s := newScene(t)
@@ -61,7 +62,7 @@ func TestNetworkPolicyOfTheOperator(t *testing.T) {
 // pod is a running pod.
 type pod struct{ namespace, name, ip string }
 
-// podOf is the only pod of a Welcome.
+// podOf is the pod of a Welcome, which must have only one.
 func (s *scene) podOf(welcome string) pod {
 	s.Helper()
 	return s.onePod(s.namespace, "--selector=welcome="+welcome)
@@ -88,11 +89,12 @@ func (s *scene) apiServer() string {
 	return s.kubectl("--namespace=default", "get", "service", "kubernetes", "--output=jsonpath={.spec.clusterIP}:{.spec.ports[0].port}")
 }
 
-// probes see what pods see (tests/probe).
+// probes run in the network of pods, and try which addresses they reach (tests/probe).
 type probes struct {
 	*scene
 	image string
-	// container is a probe's name in any pod. The operator's pods keep those of all tests, and of an earlier run.
+	// container is the probe's name in each pod. It is unique, because the operator's pods keep the probes of all tests
+	// and of earlier runs.
 	container string
 }
 
@@ -103,7 +105,7 @@ func (s *scene) newProbes() *probes {
 	return &probes{scene: s, image: s.pushImage("probe", "tests/probe/Dockerfile", context), container: fmt.Sprintf("probe-%08x", rand.Uint32())}
 }
 
-// lookFrom has a probe, in the network of a pod, listen on otherPort and look which addresses it reaches.
+// lookFrom starts a probe in the network of a pod. It listens on otherPort, and tries which addresses it reaches.
 func (p *probes) lookFrom(from pod, addresses ...string) {
 	p.Helper()
 	image := p.output(kit.File("hack", "image.sh"), "ref", p.image)
@@ -111,7 +113,7 @@ func (p *probes) lookFrom(from pod, addresses ...string) {
 		"--", "/probe", "-listen="+otherPort, "-dial="+strings.Join(addresses, ","))
 }
 
-// awaitSight waits until the probe of a pod reaches what it should, and nothing else.
+// awaitSight waits until the probe of a pod reaches what it should and nothing else.
 func (p *probes) awaitSight(from pod, want ...string) {
 	p.Helper()
 	p.await(fmt.Sprintf("%s sees %v", from.name, want), func() error {

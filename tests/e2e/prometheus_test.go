@@ -18,8 +18,8 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// A real Prometheus (Debian's) scrapes the operator over TLS with the token of its ServiceAccount. Alerts fire for a broken
-// Welcome, and resolve when it is mended.
+// A real Prometheus (Debian's) scrapes the operator over TLS with the token of a ServiceAccount. Alerts fire for a
+// broken Welcome, and resolve when it is repaired.
 func TestPrometheus(t *testing.T) {
 	s := newScene(t)
 	p := s.startPrometheus()
@@ -52,10 +52,10 @@ func TestPrometheus(t *testing.T) {
 	s.drawDashboard(p, start)
 }
 
-// busyMinute has something of everything that the dashboard shows: a dozen Welcomes come, some drift, some are edited, some
-// go, and one never gets ready.
+// busyMinute causes something of everything that the dashboard shows: a dozen Welcomes are created, some drift, some
+// are edited, some are deleted, and one never becomes ready.
 func (s *scene) busyMinute(p prometheus) {
-	// Prometheus must see a counter start, lest it takes all of it for something from before its time.
+	// Prometheus must scrape a counter once before it grows: it ignores what is counted at the first scrape.
 	counted := func(action string, count int) {
 		s.await(fmt.Sprintf("%s is counted", action), func() error {
 			return p.has(fmt.Sprintf("sum(welcome_operator_release_actions_total{action=%q, result=\"success\"}) >= %d", action, count))
@@ -96,7 +96,7 @@ type prometheus struct{ address string }
 func (s *scene) startPrometheus() prometheus {
 	s.Helper()
 	dir := s.TempDir()
-	target := s.forward("pod/"+s.leader(), "8443") // the other one counts nothing
+	target := s.forward("pod/"+s.leader(), "8443") // the other replica counts nothing
 	for file, text := range map[string]string{
 		"token":      s.metricsReader(),
 		"rules.yaml": s.impatientRules(),
@@ -124,7 +124,7 @@ scrape_configs:
 		s.Fatalf("%v (Debian: apt-get install prometheus)", err)
 	}
 	s.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may be gone already
+		_ = cmd.Process.Kill() // it may have ended already
 		_ = cmd.Wait()
 		if s.Failed() {
 			s.Logf("Prometheus wrote:\n%s", log.String())
@@ -165,7 +165,7 @@ func (p prometheus) get(path string, answer any) error {
 	return json.NewDecoder(response.Body).Decode(answer)
 }
 
-// has returns nil if a query has a result.
+// has returns nil if a query returns a result.
 func (p prometheus) has(query string) error {
 	var answer struct {
 		Data struct{ Result []any }

@@ -14,8 +14,8 @@ import (
 
 var edits = flag.Int("edits", 5, "how often TestReadyMeansTheNewPage edits a greeting")
 
-// Who waits for Ready after an edit, and connects then, meets the new page and never the old one. A few visitors come all the while, so
-// few that an old pod mostly has nothing to drain and leaves at once: none of them is turned away.
+// Whoever waits for Ready after an edit gets the new page, never the old one. Meanwhile, no request of a few visitors
+// fails. They are so few that an old pod mostly has no connection to drain, and ends at once.
 func TestReadyMeansTheNewPage(t *testing.T) {
 	s := newScene(t)
 	s.welcome("hello", kit.Greet("myfriends"))

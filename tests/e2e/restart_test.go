@@ -19,7 +19,7 @@ func TestOperatorPodIsKilled(t *testing.T) {
 
 	visitors := s.traffic(url, 200)
 	killed := s.leader()
-	for i := range 3 { // it is in the middle of these
+	for i := range 3 { // the operator is busy with these
 		s.welcome(fmt.Sprintf("during-%d", i), kit.Greet("myfriends"), kit.Set("resources.requests.cpu", "10m"))
 	}
 	s.kubectl("--namespace="+operatorNamespace, "delete", "pod", killed, "--force", "--grace-period=0")
@@ -51,7 +51,7 @@ func TestAnotherReplicaTakesOver(t *testing.T) {
 	s.awaitPage(s.url("hello"), "Hello world")
 }
 
-// leader is the name of the operator's leading pod; empty while there is none.
+// leader is the name of the operator's pod that holds the lease. It is empty if there is none.
 func (s *scene) leader() string {
 	s.Helper()
 	holder := s.kubectl("--namespace="+operatorNamespace, "get", "lease", kit.Lease, "--output=jsonpath={.spec.holderIdentity}")

@@ -17,7 +17,7 @@ func TestOperatorHasNoRightOnSecrets(t *testing.T) {
 		rights := s.kubectl("--namespace="+namespace, "auth", "can-i", "--list", as)
 		var resources []string
 		for _, right := range lines(rights)[1:] {
-			if right[0] != ' ' { // a right on something that is no resource
+			if right[0] != ' ' { // a right on a URL, not on a resource
 				resources = append(resources, strings.Fields(right)[0])
 			}
 		}
@@ -48,7 +48,7 @@ func TestPodsAreRestricted(t *testing.T) {
 			t.Errorf("read-only root file systems of the containers in %s: %q", namespace, roots)
 		}
 	}
-	// The standard is not only written down: the cluster refuses what is against it.
+	// The namespace enforces the standard: the cluster refuses a pod that violates it.
 	if out, err := s.tryKubectl("", "run", "root", "--image=example.com/root"); err == nil || !strings.Contains(err.Error(), `violates PodSecurity "restricted`) {
 		t.Errorf("a pod that may be root: %s %v", out, err)
 	}

@@ -21,12 +21,12 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// hasPods is an error unless there are exactly this many pods of Welcomes, all of them ready.
+// hasPods returns an error unless there are exactly that many pods of Welcomes, and all are ready.
 func (s *scene) hasPods(want int) error {
 	return s.countPods("welcome", func(pods, ready int) bool { return pods == want && ready == want })
 }
 
-// countPods is an error unless the numbers of pods with a label, and of the ready ones among them, are right.
+// countPods returns an error unless that many pods have a label, and that many of these are ready.
 func (s *scene) countPods(label string, right func(pods, ready int) bool) error {
 	pods, err := s.tryKubectl("", "get", "pods", "--selector="+label, "--no-headers")
 	if err != nil {

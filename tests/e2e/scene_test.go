@@ -13,19 +13,19 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
 
-// patience is how long something may take on a machine that has other work to do.
+// patience is how long something may take on a busy machine.
 const patience = 90 * time.Second
 
-// sharedNamespace is TEST_NAMESPACE: the namespace of all tests, for those who may not create any.
+// sharedNamespace is TEST_NAMESPACE: one namespace for all tests, for users who may not create any.
 var sharedNamespace = os.Getenv("TEST_NAMESPACE")
 
-// leftInShared are the objects beside Welcomes that tests, also failed ones, leave in the shared namespace.
+// leftInShared are the objects that tests leave in the shared namespace beside Welcomes, also when they fail.
 var leftInShared = []string{
 	"deployment/hello", "service/hello", "secret/sh.helm.release.v1.hello.v1", "secret/sh.helm.release.v1.hello.v2", // TestHelmInstall, TestPrometheus
 	"horizontalpodautoscaler/of-a-welcome", "serviceaccount/nobody", "serviceaccount/prometheus",
 }
 
-// needsCluster skips a test if all share a namespace, and says which other rights on the cluster it needs.
+// needsCluster skips a test if all share a namespace. It says which rights on the cluster the test needs.
 func needsCluster(t *testing.T, what string) {
 	t.Helper()
 	if sharedNamespace != "" {
@@ -59,7 +59,7 @@ func newScene(t *testing.T) *scene {
 		}
 		if sharedNamespace != "" {
 			s.empty()
-		} else if !t.Failed() { // else it stays, for whoever looks at it
+		} else if !t.Failed() { // after a failure, it stays for somebody to look at
 			s.kubectl("delete", "namespace", s.namespace, "--wait=false") // TestMain waits
 		}
 	})
@@ -75,8 +75,8 @@ func (s *scene) empty() {
 	s.await("no pod is left", func() error { return s.hasPods(0) })
 }
 
-// undo takes a change to the operator back at the end of the test, after the dump of a failed one, which has
-// the log of the changed pods.
+// undo reverts a change to the operator at the end of the test. If the test failed, it does so after the dump, which
+// has the log of the changed pods.
 func (s *scene) undo(change func()) { s.undos = append(s.undos, change) }
 
 func (s *scene) must(err error) {
@@ -94,7 +94,7 @@ func (s *scene) kubectl(args ...string) string {
 	return out
 }
 
-// tryKubectl is kubectl for what may fail. An error has all of its output.
+// tryKubectl is kubectl for commands that may fail. The error has all of their output.
 func (s *scene) tryKubectl(stdin string, args ...string) (string, error) {
 	return kubectl(stdin, append([]string{"--namespace=" + s.namespace}, args...)...)
 }
@@ -177,7 +177,7 @@ func (s *scene) awaitPage(url, text string) {
 	s.await(fmt.Sprintf("%s says %q", url, text), func() error { return kit.Page(s.Context(), url, text) })
 }
 
-// dump prints what a person would look at.
+// dump prints what helps to find out why a test failed.
 func (s *scene) dump() string {
 	var out strings.Builder
 	for _, args := range [][]string{

@@ -9,7 +9,7 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// traffic is somebody who asks for a page all the time (tests/load).
+// traffic requests a page all the time (tests/load).
 type traffic struct {
 	*exec.Cmd
 	report strings.Builder

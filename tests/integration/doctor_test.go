@@ -62,7 +62,7 @@ func TestDoctor(t *testing.T) {
 		s.must(err)
 		file := filepath.Join(t.TempDir(), "crd.yaml")
 		s.must(os.WriteFile(file, []byte(strings.Replace(string(crd), "            properties:\n", "            properties:\n              title: {type: string}\n", 1)), 0o600))
-		s.expect(s.plugin("doctor", "--files="+file), 2, "PROBLEM  CRDs: welcomes.webapp.demo.welcome.domain has another schema", ": spec.title", "kubectl apply --server-side --kustomize "+filepath.Dir(file))
+		s.expect(s.plugin("doctor", "--files="+file), 2, "PROBLEM  CRDs: welcomes.webapp.demo.welcome.domain has another schema", ": spec.title", "kubectl apply --server-side -f "+file)
 	})
 	t.Run("rights that are missing", func(t *testing.T) {
 		before := deployment.DeepCopy()
@@ -125,5 +125,19 @@ func TestDoctor(t *testing.T) {
 		token, err := env.Token(ctx, operatorNamespace, operatorAccount)
 		s.must(err)
 		s.expect(s.pluginAs("operator", env.As(token), "doctor"), 1, "UNKNOWN")
+
+		s.editor()
+		for _, args := range [][]string{
+			{"create", "clusterrole", s.namespace, "--verb=list", "--resource=deployments.apps"}, {"create", "clusterrolebinding", s.namespace, "--clusterrole=" + s.namespace, "--serviceaccount=" + s.namespace + ":editor"},
+		} {
+			_, err := s.kubectl("", args...)
+			s.must(err)
+		}
+		if token, err = env.Token(ctx, s.namespace, "editor"); err != nil {
+			t.Fatal(err)
+		}
+		s.await("the editor may list Deployments", func() error {
+			return says(s.pluginAs("editor", env.As(token), "doctor").out, []string{"UNKNOWN  images: list welcomes: ", "at the cluster scope The doctor looks at the whole cluster: have somebody run it who may"})
+		})
 	})
 }

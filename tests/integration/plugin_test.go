@@ -105,11 +105,26 @@ func TestPluginFindsCustomResources(t *testing.T) {
 	s.expect(s.plugin("status", "-l", "no=such"), 1, "No custom resources found in namespace "+s.namespace+".")
 	s.expect(s.plugin("diff", "-l", "no=such"), 2, "no custom resource is selected by -l no=such")
 	s.expect(s.plugin("diff", "-A", "-l", "no=such", "--chart", "helm-charts/welcome"), 2, "no custom resource is selected by -l no=such")
-	s.expect(s.plugin("pause", "-l", "no=such"), 1, "no custom resources found")
+	s.expect(s.plugin("pause", "-l", "no=such"), 1, "no custom resources found in namespace "+s.namespace)
 	s.expect(s.plugin("pause", "deployment/hello"), 1, "the operator serves no Deployment")
 	s.expect(s.plugin("reconcile", "deployment/hello"), 1, "the operator serves no Deployment")
 	s.expect(s.plugin("status", "welcome/"), 0, "welcome/hello", "1 Welcome: 1 ready")
-	s.expect(s.plugin("status", "nobody"), 1, `"nobody" not found`)
+	s.expect(s.plugin("status", "nobody"), 1, `"nobody" not found in namespace `+s.namespace)
+	for _, command := range []string{"status", "diff", "pause", "history"} { // as for kubectl, which would take it for all of the kind
+		got := s.plugin(command, "welcomes")
+		s.expect(got, map[bool]int{true: 2, false: 1}[command == "diff"], `"welcomes" not found`, "welcomes is a kind: write welcomes/NAME or, for a command that takes several, welcomes/ for all")
+	}
+	s.expect(s.plugin("status", "welcome", "hello"), 1, "welcome/hello", "welcome is a kind")
+	for _, same := range [][]string{{"hello", "welcome/hello"}, {"welcome/", "wel/"}} {
+		s.expect(s.plugin(append([]string{"status"}, same...)...), 0, "1 Welcome: 1 ready")
+		s.expect(s.plugin(append([]string{"diff"}, same...)...), 2, "of 1 Welcome") // its operator has published nothing
+	}
+	if got := s.plugin("status", "nobody", "nobody"); strings.Count(got.notes, "not found") != 1 {
+		t.Errorf("one that is named twice is missing once:\n%s", got.notes)
+	}
+	if got := s.plugin("resume", "hello", "welcome/hello"); strings.Contains(got.out, "2 custom resources") || strings.Count(got.out, "is not paused") != 1 {
+		t.Errorf("one that is named twice is one:\n%s", got.out)
+	}
 	s.expect(s.plugin("status", "hello", "nobody"), 1, "NAMESPACE", "welcome/hello", `"nobody" not found`)
 	s.expect(s.plugin("status", "hello", "nobody", "-o", "json"), 1, `"items": [`, `"name": "hello"`, `"nobody" not found`)
 	s.expect(s.plugin("status", "hello", "nobody", "--watch"), 1, `"nobody" not found`) // which would be waited for
@@ -355,6 +370,7 @@ func TestPluginOfKindsThatComeAndGo(t *testing.T) {
 	s.expect(s.plugin("status"), 2, "welcome/hello")
 	remove := s.pluginKind("Passing")
 	s.createOf("Passing", "there")
+	s.expect(s.plugin("restart", "passing/there"), 1, "passing/there has no release yet: kubectl welcome status passing/there")
 	s.foreignKind("Passing")
 	s.expect(s.plugin("status"), 2, "welcome/hello", "passing/there")
 	if got := s.plugin("status", "passing/there"); got.code != 2 || strings.Contains(got.out, "Missing here") {

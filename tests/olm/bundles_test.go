@@ -23,7 +23,7 @@ const (
 	crdFile = "manifests/webapp.demo.welcome.domain_welcomes.yaml"
 )
 
-// release is a version of the bundle that never was: 0.1.0 with changes.
+// release is a version of the bundle that exists in these tests only: 0.1.0 with changes.
 type release struct {
 	version string
 	// operand is the tag of the page's image, by default that of 0.1.0.
@@ -155,8 +155,8 @@ func bundleLabels(dir string) (map[string]string, error) {
 	return metadata.Annotations, yaml.Unmarshal(content, &metadata)
 }
 
-// relabelled pushes the image of repository at tag from once more, as tag to. It differs in a label only, and so in its
-// digest, by which it is returned.
+// relabelled pushes the image of repository with tag from again, with tag to and another label, so that its
+// digest differs. It returns the image by that digest.
 func relabelled(ctx context.Context, repository, from, to string) (string, error) {
 	source, err := name.NewTag(registry + "/" + repository + ":" + from)
 	if err != nil {

@@ -23,11 +23,11 @@ import (
 var (
 	// releasedCatalog is what `make catalog-build catalog-push` made of template.yaml.
 	releasedCatalog = registry + "/welcome-operator-catalog:latest"
-	// laterCatalog has the releases of the tests on top.
+	// laterCatalog also has the releases of the tests.
 	laterCatalog = registry + "/welcome-operator-catalog:later"
 )
 
-// pushLaterCatalog extends the template of the repository with the releases of the tests, each channel by one upgrade.
+// pushLaterCatalog adds the releases of the tests to the repository's template, one upgrade to each channel.
 func pushLaterCatalog(ctx context.Context, t *testing.T) {
 	t.Helper()
 	content, err := os.ReadFile(kit.File("tests", "olm", "template.yaml"))
@@ -111,8 +111,8 @@ func catalog(t *testing.T, image string) *operatorsv1alpha1.CatalogSource {
 	return source
 }
 
-// removeCatalog also waits for what OLM made for it, which Kubernetes deletes later: a new catalog of the same name would take
-// it for its own.
+// removeCatalog also waits for the objects that OLM created for the catalog. Kubernetes deletes them later, and
+// a new catalog of the same name would take them for its own.
 func removeCatalog(t *testing.T, meta metav1.ObjectMeta) {
 	t.Helper()
 	remove(t, &operatorsv1alpha1.CatalogSource{ObjectMeta: meta})

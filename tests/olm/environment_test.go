@@ -1,5 +1,6 @@
-// Package olm installs, upgrades and judges the bundle with a real OLM on a real cluster, and with the stock operator-sdk
-// and opm. Run it with `make test-olm`, which builds and pushes what the tests install, and with `make test-olm-v1`.
+// Package olm installs, upgrades and validates the bundle with a real OLM on a real cluster, and with the stock
+// operator-sdk and opm. Run it with `make test-olm`, which builds and pushes what the tests install, and with
+// `make test-olm-v1`.
 package olm
 
 import (
@@ -29,13 +30,13 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
 
-// What `make test-olm` hands over, and what TestMain makes of it.
+// The settings from `make test-olm`, and what TestMain derives from them.
 var (
-	// bundleDir has the bundle of version 0.1.0 whose images are named by digest.
+	// bundleDir has the bundle of version 0.1.0, with its images named by digest.
 	bundleDir = kit.File("dist/olm/bundle")
 	// registry is host:port of the cluster's image registry.
 	registry = os.Getenv("CLUSTER_REGISTRY")
-	// nodeIP is where NodePorts answer.
+	// nodeIP is the address of the node, at which NodePorts answer.
 	nodeIP = os.Getenv("CLUSTER_NODE_IP")
 	// api reads and writes the cluster without a cache.
 	api client.Client
@@ -55,7 +56,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
-	if code == 0 { // else somebody wants to look at it
+	if code == 0 { // after a failure, somebody wants to look at it
 		if err := uninstall(context.Background()); err != nil {
 			fmt.Fprintf(os.Stderr, "tests/olm: remove OLM: %v\n", err)
 			code = 1
@@ -103,14 +104,15 @@ func logf(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 
 func since(start time.Time) time.Duration { return time.Since(start).Round(100 * time.Millisecond) }
 
-// command is a tool of bin/. It runs in a scratch directory: operator-sdk writes to, and deletes, ./cache.
+// command is a tool of bin/. It runs in a scratch directory, because operator-sdk writes to ./cache and deletes
+// it.
 func command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
 	cmd := kit.Tool(ctx, name, args...)
 	cmd.Dir = dir
 	return cmd
 }
 
-// run runs a tool of bin/ and returns its output, and fails the test with all that it printed where the tool fails.
+// run runs a tool of bin/ and returns its output. If the tool fails, so does the test, with all that it printed.
 func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	start, what := time.Now(), name+" "+strings.Join(args, " ")
@@ -124,14 +126,14 @@ func run(t *testing.T, name string, args ...string) string {
 	return out
 }
 
-// pause is between two looks at something that is awaited.
+// pause is how long await waits between two attempts.
 const pause = 250 * time.Millisecond
 
-// await repeats condition until it returns nil, and fails the test with its last error after limit.
+// await repeats condition until it returns nil. After limit, it fails the test with the last error.
 func await(t *testing.T, limit time.Duration, what string, condition func(ctx context.Context) error) {
 	t.Helper()
 	start := time.Now()
-	// Cleanups await, too, when the context of the test is over.
+	// Cleanups await, too, and run after the context of the test is cancelled.
 	if err := waiting.For(context.WithoutCancel(t.Context()), t.Logf, what, limit, pause, condition); err != nil {
 		t.Fatal(err)
 	}

@@ -22,18 +22,20 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// Images that OLM, operator-sdk and scorecard use, each with just the files that are run in it: base images cannot be
-// pulled here. The registry serves a repository under any domain, so a fixed name needs no more than its path.
+// The images that OLM, operator-sdk and scorecard use, each with only the files that are run in it, because base
+// images cannot be pulled here. The registry serves a repository under any domain, so that for a fixed image name,
+// the path is enough.
 var (
 	olmImage       = registry + "/operator-framework/olm:test"
 	opmImage       = registry + "/operator-framework/opm:test"
 	busyboxImage   = registry + "/busybox:test"
 	scorecardImage = registry + "/operator-framework/scorecard-test:v1.42.3"
-	// bundleUpgradeInitImage is fixed in operator-sdk 1.42 for `run bundle-upgrade`.
+	// bundleUpgradeInitImage is the image that operator-sdk 1.42 always uses for `run bundle-upgrade`.
 	bundleUpgradeInitImage = registry + "/ubi9/ubi:9.8"
 )
 
-// user is what the images run as; OLM's pods must not be root, and have to see that from a number.
+// user is the user that the images run as. OLM's pods must not run as root, which the kubelet can check for a
+// numeric user only.
 const user = "1001"
 
 func pushImages(ctx context.Context) error {
@@ -47,7 +49,7 @@ func pushImages(ctx context.Context) error {
 			files: []file{tool("opm"), tool("grpc_health_probe"), busybox},
 			links: []string{"sh"},
 			dirs:  []string{"tmp", "configs"},
-			// Without it, operator-sdk takes the image for an SQLite index.
+			// Without this label, operator-sdk takes the image for an SQLite index.
 			labels: catalogLabels,
 		},
 		busyboxImage:           {files: []file{busybox}, links: []string{"sh", "cat", "gzip", "tar"}},
@@ -80,7 +82,7 @@ func push(ctx context.Context, ref string, image v1.Image) error {
 	return nil
 }
 
-// catalogLabels say where in an image a catalog is, as catalog/Dockerfile does.
+// catalogLabels say where in the image the catalog is, as catalog/Dockerfile does.
 var catalogLabels = map[string]string{"operators.operatorframework.io.index.configs.v1": "/configs"}
 
 type file struct{ from, to string }
@@ -89,8 +91,8 @@ func tool(name string) file { return file{kit.File("bin", name), "bin/" + name} 
 
 type imageContent struct {
 	files  []file
-	links  []string // names in /bin that are busybox
-	dirs   []string // that everybody may write to
+	links  []string // links to busybox in /bin
+	dirs   []string // which everybody may write to
 	labels map[string]string
 }
 
@@ -122,7 +124,7 @@ func (c imageContent) build() (v1.Image, error) {
 	return layered(layer.Bytes(), v1.Config{User: user, Env: []string{"PATH=/bin"}, Labels: c.labels})
 }
 
-// dataImage has the files below dir, at the root.
+// dataImage is an image with the files of dir at its root.
 func dataImage(dir string, labels map[string]string) (v1.Image, error) {
 	var layer bytes.Buffer
 	archive := tar.NewWriter(&layer)
@@ -154,7 +156,7 @@ func addFile(archive *tar.Writer, name string, content []byte) error {
 }
 
 func layered(layer []byte, runConfig v1.Config) (v1.Image, error) {
-	// Not compressed: the way to the registry is short.
+	// Not compressed: the registry is on this machine.
 	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
 	image, err := mutate.AppendLayers(base, static.NewLayer(layer, types.OCIUncompressedLayer))
 	if err != nil {

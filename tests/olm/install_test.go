@@ -23,10 +23,10 @@ import (
 
 const (
 	olmVersion   = "0.42.0"
-	olmNamespace = "olm" // also where catalogs are for all namespaces
+	olmNamespace = "olm" // catalogs in it are for all namespaces
 )
 
-// installOLM applies the chart of OLM's own module, and waits until OLM has installed its package server with itself.
+// installOLM applies the chart of OLM's own module, and waits until OLM has installed its package server.
 func installOLM(ctx context.Context) error {
 	manifests, err := renderOLM(ctx)
 	if err != nil {
@@ -36,7 +36,7 @@ func installOLM(ctx context.Context) error {
 	if err := kubectl(ctx, crds, "apply", "--server-side", "--force-conflicts", "-f", "-"); err != nil {
 		return err
 	}
-	// Not by kubectl wait, which fails for a CRD that has no conditions yet.
+	// kubectl wait would fail for a CRD that has no conditions yet.
 	if err := waiting.For(ctx, logf, "OLM's CRDs", time.Minute, pause, established); err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func installOLM(ctx context.Context) error {
 	})
 }
 
-// established fails while a CRD of the cluster is not served.
+// established fails as long as a CRD of the cluster is not served.
 func established(ctx context.Context) error {
 	crds := &apiextensionsv1.CustomResourceDefinitionList{}
 	if err := api.List(ctx, crds); err != nil {
@@ -72,8 +72,8 @@ func established(ctx context.Context) error {
 // ofBundles selects the ClusterRoles that are objects of the bundle. OLM leaves them behind, and OLM v1 would then refuse to install the bundle.
 const ofBundles = "app.kubernetes.io/part-of=welcome-operator"
 
-// uninstallOLM removes what installOLM made, and what OLM left. The package server goes first: an API service that nobody serves would keep
-// namespaces from being deleted.
+// uninstallOLM removes what installOLM created, and what OLM has left behind. It removes the package server first:
+// an APIService that nobody serves would keep namespaces from being deleted.
 func uninstallOLM(ctx context.Context) error {
 	if err := kubectl(ctx, "", "delete", "clusterrole", "-l", ofBundles); err != nil {
 		return err
@@ -106,7 +106,8 @@ func uninstallOLM(ctx context.Context) error {
 	return kubectl(ctx, manifests, "delete", "--ignore-not-found", "--timeout=120s", "-f", "-")
 }
 
-// renderOLM renders a copy of the chart: its version is a placeholder in the module, and OLM shows it as its own.
+// renderOLM renders a copy of the chart with a version: the module has a placeholder there, and OLM reports the
+// chart's version as its own.
 func renderOLM(ctx context.Context) (string, error) {
 	module, err := moduleDir(ctx, "tools/olm", "github.com/operator-framework/operator-lifecycle-manager")
 	if err != nil {
@@ -139,7 +140,7 @@ func renderOLM(ctx context.Context) (string, error) {
 	return manifests, nil
 }
 
-// moduleDir is where the sources of a module are, in the version that a tool set has.
+// moduleDir is the directory of a module's sources, in the version that a tool set pins.
 func moduleDir(ctx context.Context, tools, module string) (string, error) {
 	list := exec.CommandContext(ctx, "go", "list", "-mod=mod", "-m", "-f", "{{.Dir}}", module)
 	list.Dir = kit.File(tools)
@@ -150,7 +151,7 @@ func moduleDir(ctx context.Context, tools, module string) (string, error) {
 	return dir, nil
 }
 
-// splitCRDs returns the CRDs of manifests and the rest: nothing of a kind can be applied before its CRD.
+// splitCRDs returns the CRDs of manifests, and the rest: an object cannot be applied before its CRD.
 func splitCRDs(manifests string) (crds, rest string) {
 	for document := range strings.SplitSeq(manifests, "\n---\n") {
 		if strings.Contains(document, "\nkind: CustomResourceDefinition\n") {

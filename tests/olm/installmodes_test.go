@@ -11,15 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestInstallModes installs the operator in every mode. In the namespaces that it is to watch it must serve Welcomes, with
-// the rights that OLM grants it there; elsewhere it must do nothing and be allowed nothing. Secrets are never its business.
-// Each mode has namespaces of its own.
+// TestInstallModes installs the operator in every mode. In the namespaces that it is to watch, it must serve
+// Welcomes with the rights that OLM grants it there. In others it must do nothing and have no rights. It never has
+// rights to Secrets. Each mode has namespaces of its own.
 func TestInstallModes(t *testing.T) {
 	catalog(t, releasedCatalog)
 	const own, one, two = 0, 1, 2 // the operator's namespace, and two others
 	for _, mode := range []struct {
 		name string
-		// targets of the OperatorGroup; none are all.
+		// targets are the namespaces of the OperatorGroup. None means all.
 		targets, watched []int
 	}{
 		{"OwnNamespace", []int{own}, []int{own}},
@@ -57,7 +57,7 @@ func TestInstallModes(t *testing.T) {
 						t.Errorf("namespace %s is not watched, but has %v", ns, made)
 					}
 				}
-				// OLM grants the rights in the operator's own namespace too, for its lease.
+				// OLM also grants the rights in the operator's own namespace, for its lease.
 				expectRights(t, namespaces[own], ns, watched || i == own)
 			}
 			for _, w := range welcomes {

@@ -33,9 +33,9 @@ func namespace(t *testing.T, prefix, standard string) string {
 	return namespaces(t, standard, prefix)[0]
 }
 
-// namespaces makes some with a pod security standard, and removes them with the test. What is in them is printed first if
-// the test failed. Their names are new ones each time: OLM may still be at work on what was there before under the same
-// name (see docs/olm.md).
+// namespaces creates namespaces with a pod security standard, and removes them after the test. If the test failed,
+// it prints their contents first. Their names are unique, because OLM may still work on former objects in a
+// namespace of the same name (see docs/olm.md).
 func namespaces(t *testing.T, standard string, prefixes ...string) []string {
 	t.Helper()
 	var names []string
@@ -65,8 +65,8 @@ func removeNamespaces(t *testing.T, names ...string) {
 	remove(t, objects...)
 }
 
-// diagnose prints what one wants to know of a namespace when something went wrong, and takes the finalizers off its
-// Welcomes: there may be no operator any more that would.
+// diagnose prints what helps to find out what went wrong in a namespace, and removes the finalizers of its Welcomes:
+// there may be no operator left to do so.
 func diagnose(t *testing.T, ns string) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
@@ -81,7 +81,7 @@ func diagnose(t *testing.T, ns string) {
 	}
 	welcomes := kit.Welcomes()
 	if err := api.List(ctx, welcomes, client.InNamespace(ns)); err != nil {
-		return // no CRD, no Welcomes
+		return // without the CRD, there are no Welcomes
 	}
 	for i := range welcomes.Items {
 		w := &welcomes.Items[i]
@@ -117,7 +117,7 @@ func awaitEnd(t *testing.T, limit time.Duration, objects ...client.Object) {
 	}
 }
 
-// group makes an OperatorGroup: the operator in ns is to watch targets, or all namespaces if there are none.
+// group creates an OperatorGroup: the operator in ns watches targets, or all namespaces if there are none.
 func group(t *testing.T, ns string, targets ...string) {
 	t.Helper()
 	create(t, &operatorsv1.OperatorGroup{
@@ -126,7 +126,7 @@ func group(t *testing.T, ns string, targets ...string) {
 	})
 }
 
-// subscribe installs the operator into ns from the catalog, and uninstalls it with the test.
+// subscribe installs the operator into ns from the catalog, and uninstalls it after the test.
 func subscribe(t *testing.T, ns string) {
 	t.Helper()
 	create(t, &operatorsv1alpha1.Subscription{
@@ -146,7 +146,7 @@ func create(t *testing.T, object client.Object) {
 	}
 }
 
-// uninstall does what a user does: delete the Subscription and the ClusterServiceVersion, and then the CRD.
+// uninstall does what a user does: it deletes the Subscription and the ClusterServiceVersion, then the CRD.
 func uninstall(t *testing.T, ns string) {
 	t.Helper()
 	if t.Failed() {
@@ -166,8 +166,9 @@ func uninstall(t *testing.T, ns string) {
 	remove(t, &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: kit.CRD}})
 }
 
-// awaitVersion waits until version of the operator is installed in ns, its pods are ready, and OLM is done with it: while the InstallPlan is
-// not Complete, which it may be later than the ClusterServiceVersion has Succeeded, OLM makes anew what somebody deletes.
+// awaitVersion waits until version of the operator is installed in ns, its pods are ready, and its InstallPlan is
+// Complete. That may be later than the ClusterServiceVersion has Succeeded, and until then OLM creates again what
+// somebody deletes.
 func awaitVersion(t *testing.T, ns, version string) {
 	t.Helper()
 	await(t, 4*time.Minute, "version "+version+" installed in "+ns, func(ctx context.Context) error {

@@ -10,8 +10,8 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// TestUnreachableRegistry: a make target that needs a registry ends at once, and its last line before make's own says
-// what it could not do.
+// TestUnreachableRegistry checks that a make target that needs a registry fails at once, and says in its last line
+// before make's own what it could not do.
 func TestUnreachableRegistry(t *testing.T) {
 	for _, test := range []struct{ target, dir, want string }{
 		{"bundle-build bundle-push", "dist/olm", "cannot push 127.0.0.1:1/welcome-operator-bundle:v0.1.0"},

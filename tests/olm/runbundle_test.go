@@ -16,11 +16,11 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// TestRunBundle goes the way of somebody who tries the operator: run bundle, a page, bundle-upgrade, and cleanup with
-// Welcomes still there. In between, two bundles that cannot be installed leave the operator as it is.
+// TestRunBundle does what somebody does who tries the operator: run bundle, a page, bundle-upgrade, and cleanup
+// while there are Welcomes. In between, two bundles that cannot be installed leave the operator as it is.
 func TestRunBundle(t *testing.T) {
 	pushReleases(t.Context(), t)
-	ns := namespace(t, "olm-run-bundle", "baseline") // the registry pod of operator-sdk wants no less
+	ns := namespace(t, "olm-run-bundle", "baseline") // operator-sdk's registry pod does not satisfy "restricted"
 	visitors := namespace(t, "olm-run-bundle-visitors", "restricted")
 
 	start := time.Now()

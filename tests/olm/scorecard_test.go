@@ -10,8 +10,8 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// TestScorecard runs all scorecard tests that the bundle ships, against an operator that OLM installed. Scorecard takes a
-// test without results for a success, so their number counts too.
+// TestScorecard runs all scorecard tests of the bundle against an operator that OLM has installed. It also checks
+// the number of results, because scorecard takes a test without results for a success.
 func TestScorecard(t *testing.T) {
 	catalog(t, releasedCatalog)
 	ns := namespace(t, "olm-scorecard", "restricted")
@@ -69,7 +69,7 @@ func TestScorecard(t *testing.T) {
 	}
 }
 
-// shown are the examples of the ClusterServiceVersion.
+// shown are the examples in the ClusterServiceVersion (alm-examples).
 func shown(t *testing.T) (examples []map[string]any) {
 	t.Helper()
 	var csv struct {
@@ -82,7 +82,7 @@ func shown(t *testing.T) (examples []map[string]any) {
 	return examples
 }
 
-// TestExamples compares what the ClusterServiceVersion shows with the samples of the repository, of all kinds.
+// TestExamples compares the examples in the ClusterServiceVersion with the repository's samples of all kinds.
 func TestExamples(t *testing.T) {
 	files, err := filepath.Glob(kit.File("config", "samples", "*_*.yaml"))
 	if err != nil {

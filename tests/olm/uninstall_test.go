@@ -21,7 +21,8 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// TestUninstall runs what docs/olm.md says, while there are custom resources of every kind, and another operator in the same namespace.
+// TestUninstall runs the commands of docs/olm.md while there are custom resources of every kind, and another
+// operator in the same namespace.
 func TestUninstall(t *testing.T) {
 	catalog(t, releasedCatalog)
 	ns := namespace(t, "olm-uninstall", "restricted")
@@ -73,7 +74,7 @@ func TestUninstall(t *testing.T) {
 	}
 }
 
-// installNeighbour has another operator in ns, with a Subscription, and returns its CRD.
+// installNeighbour installs another operator in ns by a Subscription, and returns its CRD.
 func installNeighbour(t *testing.T, ns string) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "neighbours.example.com"}, Spec: apiextensionsv1.CustomResourceDefinitionSpec{
@@ -111,7 +112,7 @@ func installNeighbour(t *testing.T, ns string) *apiextensionsv1.CustomResourceDe
 	return crd
 }
 
-// followDocs runs the first commands that docs/olm.md has under a heading, for an operator in ns.
+// followDocs runs the first block of commands below a heading of docs/olm.md, for an operator in ns.
 func followDocs(t *testing.T, heading, ns string) {
 	t.Helper()
 	manual, err := os.ReadFile(kit.File("docs", "olm.md"))

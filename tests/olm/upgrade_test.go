@@ -19,8 +19,8 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// TestUpgrade goes the way of an installation that lives: it subscribes to the released catalog, and takes three upgrades
-// with 20 Welcomes in place, while a visitor asks for their pages.
+// TestUpgrade subscribes to the released catalog, and upgrades three times with 20 Welcomes, while a visitor requests
+// their pages.
 func TestUpgrade(t *testing.T) {
 	pushReleases(t.Context(), t)
 	pushLaterCatalog(t.Context(), t)
@@ -114,12 +114,13 @@ func TestUpgrade(t *testing.T) {
 	}
 	for _, step := range steps {
 		if !t.Run(step.name, step.run) {
-			t.FailNow() // the next one builds on it
+			t.FailNow() // the next subtest needs it
 		}
 	}
 }
 
-// watchPages begins to visit the pages of welcomes. prove fails the test unless the operator works, and no Welcome was made anew, no pod restarted, and no visitor turned away since.
+// watchPages starts to request the pages of welcomes. prove fails the test unless the operator works and since then
+// no Welcome was created again, no pod restarted, and no request failed.
 func watchPages(t *testing.T, welcomes []*unstructured.Unstructured, during string) (prove func()) {
 	t.Helper()
 	uids, pods := identities(t, welcomes...)
@@ -132,7 +133,7 @@ func watchPages(t *testing.T, welcomes []*unstructured.Unstructured, during stri
 		if !maps.Equal(uids, uidsAfter) {
 			t.Errorf("UIDs of Welcomes changed from %v to %v", uids, uidsAfter)
 		}
-		delete(pods, welcomes[0].GetName()) // proveItWorks gave it new ones
+		delete(pods, welcomes[0].GetName()) // proveItWorks has edited it, so that its pods are new
 		delete(podsAfter, welcomes[0].GetName())
 		if !maps.Equal(pods, podsAfter) {
 			t.Errorf("pods changed though their template did not, from %v to %v", pods, podsAfter)
@@ -140,7 +141,8 @@ func watchPages(t *testing.T, welcomes []*unstructured.Unstructured, during stri
 	}
 }
 
-// watchOperator begins to visit the pages of welcomes. prove fails the test unless the operator of ns works, in the same pods, and no visitor was turned away since.
+// watchOperator starts to request the pages of welcomes. prove fails the test unless the operator of ns works, its
+// pods are the same, and no request failed since then.
 func watchOperator(t *testing.T, ns string, welcomes []*unstructured.Unstructured) (prove func()) {
 	t.Helper()
 	visitor := visit(t, welcomes)
@@ -163,7 +165,7 @@ func proveItWorks(t *testing.T, w *unstructured.Unstructured) {
 	awaitPage(t, w, greeted)
 }
 
-// churn keeps releases changing until calm is called: a Welcome comes and goes.
+// churn creates and deletes a Welcome again and again until calm is called, so that releases always change.
 func churn(t *testing.T, ns string) (calm func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -233,7 +235,7 @@ func awaitPlan(t *testing.T, ns, version string, phase operatorsv1alpha1.Install
 	return found
 }
 
-// update changes an object as it is now.
+// update reads an object, edits it, and writes it back.
 func update(t *testing.T, object client.Object, change func()) {
 	t.Helper()
 	await(t, 30*time.Second, "update of "+object.GetName(), func(ctx context.Context) error {

@@ -22,7 +22,7 @@ var (
 
 // installOLMv1 applies the manifest of OLM v1's own module, and waits until both of its programs run.
 func installOLMv1(ctx context.Context) error {
-	// What is left of a run that failed has another certificate.
+	// Remove what a failed run has left: it has another certificate.
 	if err := uninstallOLMv1(ctx); err != nil {
 		return err
 	}
@@ -44,7 +44,8 @@ func uninstallOLMv1(ctx context.Context) error {
 	return kubectl(ctx, manifest, "delete", "--ignore-not-found", "--timeout=120s", "-f", "-")
 }
 
-// readOLMv1 is OLM v1's manifest for the images here, and for a cluster without cert-manager: who would make certificates is left out, and the certificates are in.
+// readOLMv1 returns OLM v1's manifest, with the images of these tests, and for a cluster without cert-manager: with
+// certificates in place of the objects by which cert-manager would issue them.
 func readOLMv1(ctx context.Context) (string, error) {
 	module, err := moduleDir(ctx, "tools/olmv1", "github.com/operator-framework/operator-controller")
 	if err != nil {
@@ -65,7 +66,7 @@ func readOLMv1(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// Both pull images by themselves, and know the registry by its CA.
+	// Both programs pull images by themselves, and verify the registry by its CA.
 	registryCA, err := os.ReadFile(os.Getenv("SSL_CERT_FILE"))
 	if err != nil {
 		return "", err
@@ -94,7 +95,7 @@ func readOLMv1(ctx context.Context) (string, error) {
 
 func pushImagesOfOLMv1(ctx context.Context) error {
 	return pushAll(ctx, map[string]imageContent{
-		// Its manifest calls ./catalogd.
+		// The manifest runs ./catalogd.
 		catalogdImage:           {files: []file{{kit.File("bin", "catalogd"), "catalogd"}}},
 		operatorControllerImage: {files: []file{{kit.File("bin", "operator-controller"), "operator-controller"}}},
 	})

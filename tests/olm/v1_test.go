@@ -18,8 +18,8 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// TestV1 goes the way of an installation with OLM v1: it installs from the released catalog, upgrades while a visitor asks for pages, is held back where the new CRD would
-// break Welcomes, and is uninstalled as docs/olm.md says.
+// TestV1 installs from the released catalog with OLM v1, upgrades while a visitor requests pages, checks that an
+// upgrade is refused whose CRD would break Welcomes, and uninstalls as docs/olm.md says.
 func TestV1(t *testing.T) {
 	pushReleases(t.Context(), t)
 	pushLaterCatalog(t.Context(), t)
@@ -91,7 +91,7 @@ func TestV1(t *testing.T) {
 		{"is uninstalled", func(t *testing.T) {
 			followDocs(t, "### Uninstall from OLM v1", ns)
 			awaitNothingLeft(t)
-			// Neither is OLM's to delete.
+			// OLM deletes neither of them.
 			if err := api.Get(t.Context(), client.ObjectKey{Name: ns}, &corev1.Namespace{}); err != nil {
 				t.Error(err)
 			}
@@ -124,7 +124,7 @@ func TestV1(t *testing.T) {
 	}
 }
 
-// installer is what OLM v1 needs before version 1.11: it installs with the rights of a ServiceAccount (docs/olm.md).
+// installer creates the ServiceAccount with whose rights OLM v1 installs before version 1.11 (docs/olm.md).
 const installer = `
 ---
 apiVersion: v1
@@ -138,7 +138,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-
 subjects: [{kind: ServiceAccount, name: installer, namespace: welcome-operator-system}]
 `
 
-// applyV1 applies a file of catalog/, with changes, and with more behind it.
+// applyV1 applies a file of catalog/ after some replacements, with further documents appended.
 func applyV1(t *testing.T, file string, changes *strings.Replacer, more ...string) {
 	t.Helper()
 	text, err := os.ReadFile(kit.File("catalog", file))
@@ -150,7 +150,7 @@ func applyV1(t *testing.T, file string, changes *strings.Replacer, more ...strin
 	}
 }
 
-// awaitV1 waits until an object has a condition whose message has a text.
+// awaitV1 waits until an object has a condition whose message contains a text.
 func awaitV1(t *testing.T, object *unstructured.Unstructured, name string, status metav1.ConditionStatus, text string) {
 	t.Helper()
 	await(t, 3*time.Minute, fmt.Sprintf("%s %s is %s=%s %s", object.GetKind(), object.GetName(), name, status, text), func(ctx context.Context) error {
@@ -180,8 +180,9 @@ func awaitInstalled(t *testing.T, extension *unstructured.Unstructured, version 
 	run(t, "kubectl", "--namespace=welcome-operator-system", "rollout", "status", "deployment/welcome-operator-controller-manager", "--timeout=180s")
 }
 
-// awaitCollected waits until Kubernetes' garbage collector watches Welcomes, which takes it up to a minute after their CRD came: what they own stays when Welcomes
-// and CRD go earlier (docs/olm.md). A deletion in the foreground is ended only by a garbage collector that watches what is deleted.
+// awaitCollected waits until Kubernetes' garbage collector watches Welcomes, up to a minute after their CRD was
+// created. If Welcomes and CRD are deleted earlier, the objects that Welcomes own stay (docs/olm.md). It finds out by
+// a deletion in the foreground, which ends only once the garbage collector watches the kind.
 func awaitCollected(t *testing.T, ns string) {
 	t.Helper()
 	watched := welcome(ns, "watched")

@@ -8,8 +8,8 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// TestValidate lets operator-sdk judge the bundle of the repository with every suite that catalogs ask for, and then the
-// bundle that names images by digest, whose images are in the registry, for their architectures.
+// TestValidate has operator-sdk validate the repository's bundle with every suite that catalogs require, and then
+// the architectures of the bundle with images by digest, which are in the registry.
 func TestValidate(t *testing.T) {
 	for _, suite := range []string{
 		"suite=operatorframework", "name=good-practices", "name=capabilities", "name=categories",
@@ -25,7 +25,7 @@ func TestValidate(t *testing.T) {
 	})
 }
 
-// validate expects neither an error nor a warning: operator-sdk is content with warnings.
+// validate also fails for a warning, with which operator-sdk itself succeeds.
 func validate(t *testing.T, dir string, args ...string) {
 	t.Helper()
 	out := run(t, "operator-sdk", append([]string{"bundle", "validate", dir, "--output", "json-alpha1"}, args...)...)

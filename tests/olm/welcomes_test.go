@@ -15,12 +15,12 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// welcome is a Welcome that greets its own name, and takes so little that many fit on a small node.
+// welcome is a Welcome that greets its own name, and requests so little that many fit on a small node.
 func welcome(ns, name string) *unstructured.Unstructured {
 	return kit.Welcome(ns, name, kit.Greet(name), kit.Set("resources.requests.cpu", "10m"))
 }
 
-// greet changes whom a Welcome greets.
+// greet edits whom a Welcome greets.
 func greet(t *testing.T, w *unstructured.Unstructured, greeted string) {
 	t.Helper()
 	patch := fmt.Appendf(nil, `{"spec":{"name":%q}}`, greeted)
@@ -29,7 +29,7 @@ func greet(t *testing.T, w *unstructured.Unstructured, greeted string) {
 	}
 }
 
-// pageURL is where the page of a Welcome answers from outside of the cluster.
+// pageURL is the URL of a Welcome's page from outside of the cluster.
 func pageURL(ctx context.Context, w *unstructured.Unstructured) (string, error) {
 	service := &corev1.Service{}
 	if err := api.Get(ctx, client.ObjectKeyFromObject(w), service); err != nil {
@@ -50,7 +50,7 @@ func awaitPage(t *testing.T, w *unstructured.Unstructured, greeted string) {
 	})
 }
 
-// visitor asks for pages, one after the other, and counts.
+// visitor requests pages one after the other, and counts answers and failures.
 type visitor struct {
 	requests, failures atomic.Int64
 	firstFailure       atomic.Value
@@ -58,7 +58,7 @@ type visitor struct {
 	stopped            chan struct{}
 }
 
-// visit asks for the pages of welcomes until stop is called. Each must keep greeting what it greets now.
+// visit requests the pages of welcomes until stop is called. Each must always greet what it greets now.
 func visit(t *testing.T, welcomes []*unstructured.Unstructured) *visitor {
 	t.Helper()
 	var urls []string
@@ -126,7 +126,7 @@ func identities(t *testing.T, welcomes ...*unstructured.Unstructured) (uids, pod
 	return uids, pods
 }
 
-// children lists what the operator made in ns: what is left after an uninstall, and what must not be there.
+// children lists the objects that the operator has created in ns.
 func children(ctx context.Context, ns string) ([]string, error) {
 	var names []string
 	for _, list := range []*unstructured.UnstructuredList{kit.List("apps/v1", "Deployment"), kit.List("v1", "Service"), kit.List("v1", "ConfigMap")} {
