@@ -253,6 +253,11 @@ func (g *Guard) remove(info *resource.Info, dryRun bool, spare func(*unstructure
 		case keep && g.isMarked(live), g.isGiven(live) && !g.owns(live): // the latter was given back already
 			g.noteKept(live)
 			return nil
+		case g.isLeftHook(info, live): // nothing is deleted that is not the owner's
+			err = g.rewrite(helper, info, live, func(taken *unstructured.Unstructured) { object.Inherit(taken, g.owner) })
+			if err == nil {
+				continue
+			}
 		case !g.owns(live):
 			g.plan.Report(g.inTheWay(info, live).Error())
 			return nil

@@ -54,7 +54,7 @@ func (g *Guard) clearRun(hooks kube.ResourceList) error {
 		kind := info.Mapping.GroupVersionKind.GroupKind()
 		runs := (kind == object.Job || kind == object.Pod) && !g.keeps(info, live)
 		goes := runs || object.IsHook(live) && strings.Contains(live.GetAnnotations()[release.HookDeleteAnnotation], release.HookSucceeded.String())
-		if !goes || !g.owns(live) {
+		if !goes || !g.owns(live) && !g.isLeftHook(info, live) {
 			continue
 		}
 		if err := g.takeOut(&target{info: info, live: live}); err != nil {
@@ -62,6 +62,13 @@ func (g *Guard) clearRun(hooks kube.ResourceList) error {
 		}
 	}
 	return nil
+}
+
+// isLeftHook is whether a live object is a hook of the owner's release that nobody owns: a namesake of the owner has
+// left it, or it was restored from a backup. It is taken over where a hook of the owner's would be deleted, and goes.
+func (g *Guard) isLeftHook(info *resource.Info, live *unstructured.Unstructured) bool {
+	return !g.owns(live) && object.IsHook(content(info.Object)) && object.IsHook(live) && object.Inheritable(live, g.owner) &&
+		len(object.Unmarked(live, g.shape(info), g.owner)) == 0 && g.plan.MayInherit() == nil
 }
 
 // WatchUntilReady waits for the end of a hook.

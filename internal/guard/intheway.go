@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -26,11 +27,19 @@ func (g *Guard) checkOwner(info *resource.Info, live *unstructured.Unstructured)
 	if g.isGiven(live) {
 		return g.plan.MayInherit()
 	}
-	desired := g.shape(info)
-	if !g.plan.Begins && !object.Kept(desired) && !object.Kept(live) || !object.Inheritable(live, g.owner) {
+	if !object.Inheritable(live, g.owner) {
 		return g.notGiven(info, live)
 	}
-	if missing := object.Unmarked(live, desired, g.owner); len(missing) > 0 {
+	desired := g.shape(info)
+	missing := object.Unmarked(live, desired, g.owner)
+	if !g.plan.Begins && !object.Kept(desired) && !object.Kept(live) {
+		if object.InNoNamespace(live) {
+			return g.notGiven(info, live)
+		}
+		desired.SetAnnotations(labels.Merge(desired.GetAnnotations(), labels.Set{object.Policy: object.Keep}))
+		missing = append(object.Unmarked(live, desired, g.owner), fmt.Sprintf("annotation %s=%s (afterwards, take that off again)", object.Policy, object.Keep))
+	}
+	if len(missing) > 0 {
 		err := g.notGiven(info, live)
 		if live.GetAnnotations()[object.AdoptFor] != "" {
 			return err

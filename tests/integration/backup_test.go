@@ -205,6 +205,43 @@ func TestRestoredObjectWithoutItsMarks(t *testing.T) {
 	s.keptSince(before, s.welcome("hello"))
 }
 
+// An object that is restored while its Welcome lives is in the way. The condition says how to give it back to the Welcome, instead of deleting it with what is in it.
+func TestRestoredWhileItsWelcomeLives(t *testing.T) {
+	s := newScene(t)
+	s.grant("", "persistentvolumeclaims")
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: {{ .Release.Name }}}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}`)})
+	s.deploy("hello")
+	s.settled(operator)
+	s.pause()
+	claim := kit.Object("v1", "PersistentVolumeClaim")
+	s.get(claim, "hello")
+	backup := claim.DeepCopy()
+	claim.SetFinalizers(nil) // nobody else takes kubernetes.io/pvc-protection off
+	s.must(env.Client.Update(ctx, claim))
+	s.must(env.Client.Delete(ctx, claim))
+	restored := s.restore(backup, false)
+	s.edit("hello", kit.Pause(false))
+	const kept, kind = policyOfHelm + "=keep", madeForKind + "=Welcome." + kit.Group
+	s.awaitReason("hello", "ObjectInTheWay", `PersistentVolumeClaim "hello"`, "mark it, and it is taken over: annotation "+kind+", annotation "+kept)
+
+	for _, annotations := range [][]string{{kept, kind}, {policyOfHelm + "-"}} {
+		_, err := s.kubectl("", append([]string{"annotate", "persistentvolumeclaim", "hello"}, annotations...)...)
+		s.must(err)
+		s.awaitDeployed("hello")
+	}
+	s.await("it is the Welcome's", func() error {
+		s.get(claim, "hello")
+		if claim.GetUID() != restored.GetUID() || !metav1.IsControlledBy(claim, s.welcome("hello")) {
+			return fmt.Errorf("it was made anew, or is not owned: %v", claim)
+		}
+		return nil
+	})
+}
+
 // What is restored into another namespace still says in which one it was, and is taken over once it says where it is.
 func TestRestoredIntoAnotherNamespace(t *testing.T) {
 	s := newScene(t)

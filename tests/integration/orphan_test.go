@@ -104,6 +104,44 @@ func TestOrphan(t *testing.T) {
 	}
 }
 
+// The hooks of an orphaned release are made anew for the Welcome that takes it over, at its installation and later, and not if they are no longer marked as of it.
+func TestOrphanWithHooks(t *testing.T) {
+	s := newScene(t)
+	s.collectGarbage()
+	s.ownOperator(s.hooked(nil, []string{"post-install", "pre-upgrade"}))
+	cr := s.deploy("hello", kit.Greet("before"))
+	s.edit("hello", kit.Greet("after"))
+	s.awaitGreeting("hello", "after")
+	s.awaitDeployed("hello")
+	s.awaitCollected()
+	_, err := s.kubectl("", "delete", "welcome", "hello", "--cascade=orphan")
+	s.must(err)
+	s.awaitGone(cr, "hello")
+	anew := func(event, greeted string) {
+		t.Helper()
+		s.ran(&corev1.ConfigMap{}, event, greeted)
+		hook := &corev1.ConfigMap{}
+		if s.get(hook, "hello-"+event); !metav1.IsControlledBy(hook, s.welcome("hello")) {
+			t.Errorf("the %s hook is owned by %v", event, hook.OwnerReferences)
+		}
+	}
+	s.deploy("hello", kit.Greet("again"))
+	anew("post-install", "again")
+
+	mark := func(annotation string) {
+		t.Helper()
+		_, err := s.kubectl("", "annotate", "configmap", "hello-pre-upgrade", annotation)
+		s.must(err)
+	}
+	mark("meta.helm.sh/release-name-")
+	s.edit("hello", kit.Greet("upgraded"))
+	s.awaitReason("hello", "ObjectInTheWay", `ConfigMap "hello-pre-upgrade"`)
+	mark("meta.helm.sh/release-name=hello")
+	s.awaitGreeting("hello", "upgraded")
+	s.awaitDeployed("hello")
+	anew("pre-upgrade", "upgraded")
+}
+
 // A child that somebody takes from a Welcome that stays is theirs.
 func TestChildTakenAway(t *testing.T) {
 	s := newScene(t)
