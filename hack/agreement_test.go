@@ -17,8 +17,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The same kind stands in PROJECT, watches.yaml, the CRD, the samples and the chart. `make manifests` makes the others of watches.yaml and the chart: these
-// tests say of which entry something was lost since, and hack/verify.sh what.
+// The same kind stands in PROJECT, watches.yaml, the CRD, the samples and the chart. `make manifests` makes
+// the others of watches.yaml and the chart: these tests say of which entry something was lost since, and
+// hack/verify.sh what.
 
 func read(t *testing.T, path string, into any) {
 	t.Helper()
@@ -118,7 +119,8 @@ func TestKindsAreServed(t *testing.T) {
 	}
 }
 
-// An image that an entry pins by a variable is in the operator's Deployment, and so in relatedImages of the bundle: without it, the entry is broken.
+// An image that an entry pins by a variable is in the operator's Deployment, and so in relatedImages of the
+// bundle: without it, the entry is broken.
 func TestPinnedImages(t *testing.T) {
 	var entries []watches.Watch
 	read(t, "watches.yaml", &entries)

@@ -110,7 +110,8 @@ func TestImagesOfARegistryWithAPort(t *testing.T) {
 	}
 }
 
-// The shards have the images that they are deployed with, a budget of their own each, pods that no other Deployment selects, and the right to publish.
+// The shards have the images that they are deployed with, a budget of their own each, pods that no other
+// Deployment selects, and the right to publish.
 func TestShardsAreDeployed(t *testing.T) {
 	out, err := exec.Command("./deployment.sh", "example.com/operator:v1", "example.com/page:v1", "config/shards").CombinedOutput()
 	if err != nil {

@@ -54,8 +54,9 @@ func send(conn net.Conn, text string) {
 	}
 }
 
-// TestTenThousandConnections opens 10,000 connections, each of which is held in a bad way. Visitors and the kubelet, which come between
-// them on connections of their own, are answered, and the memory stays within what the chart allows.
+// TestTenThousandConnections opens 10,000 connections, each of which is held in a bad way. Visitors and the
+// kubelet, which come between them on connections of their own, are answered, and the memory stays within
+// what the chart allows.
 func TestTenThousandConnections(t *testing.T) {
 	const count, atOnce = 10_000, 100
 	cmd, log, port := serve(t)

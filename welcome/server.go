@@ -62,8 +62,9 @@ func newServer(g greeting, log *slog.Logger) (*server, error) {
 	return s, nil
 }
 
-// serve answers on listener until ctx ends, then drains: not ready first, still serving for drainDelay (quietDelay if nobody comes), then no new
-// connections, and at most shutdownTimeout for what still runs. It returns nil after a complete drain.
+// serve answers on listener until ctx ends, then drains: not ready first, still serving for drainDelay
+// (quietDelay if nobody comes), then no new connections, and at most shutdownTimeout for what still runs. It
+// returns nil after a complete drain.
 func (s *server) serve(ctx context.Context, listener net.Listener) error {
 	s.log.Info("serving", "address", listener.Addr().String())
 	failed := make(chan error, 1)

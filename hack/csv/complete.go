@@ -49,8 +49,8 @@ func findSchema(crds []apiextensionsv1.CustomResourceDefinition, name, version s
 	return nil, fmt.Errorf("no CRD %q has version %q: correct the base in config/manifests", name, version)
 }
 
-// showStatus gives an example of a CRD's kind the status that catalogs show; a sample that people apply has none. The API server ignores
-// the status of an object that is created.
+// showStatus gives an example of a CRD's kind the status that catalogs show; a sample that people apply has
+// none. The API server ignores the status of an object that is created.
 func showStatus(example *unstructured.Unstructured, crds []apiextensionsv1.CustomResourceDefinition) {
 	for _, crd := range crds {
 		if kind := example.GroupVersionKind(); crd.Spec.Group != kind.Group || crd.Spec.Names.Kind != kind.Kind {

@@ -38,7 +38,8 @@ var (
 	}
 )
 
-// descriptors describes every field below schema, which is that of the field with these parents, parents before children, in the order of their names.
+// descriptors describes every field below schema, which is that of the field with these parents, parents
+// before children, in the order of their names.
 func descriptors(schema apiextensionsv1.JSONSchemaProps, parents []string, special hints) (list []any) {
 	_, canBeDisabled := schema.Properties["enabled"]
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {

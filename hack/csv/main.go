@@ -1,6 +1,7 @@
-// Command csv completes the ClusterServiceVersion in a stream of manifests with what other files of the repository
-// know better: a descriptor for every field of the CRDs in the stream, a status of each example, and the emblem of the page as icon. It reads the
-// stream from stdin and writes it, otherwise unchanged, to stdout. hack/bundle.sh runs it.
+// Command csv completes the ClusterServiceVersion in a stream of manifests with what other files of the
+// repository know better: a descriptor for every field of the CRDs in the stream, a status of each example,
+// and the emblem of the page as icon. It reads the stream from stdin and writes it, otherwise unchanged, to
+// stdout. hack/bundle.sh runs it.
 package main
 
 import (

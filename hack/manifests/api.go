@@ -121,7 +121,8 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 	return api, nil
 }
 
-// checkNamed fails if overrideValues or allow.values name a value that the chart does not have. What its templates ask for, values.yaml may lack: values get it, unless it is pinned.
+// checkNamed fails if overrideValues or allow.values name a value that the chart does not have. What its
+// templates ask for, values.yaml may lack: values get it, unless it is pinned.
 func (a *API) checkNamed(entry operator.Entry, t *infer.Trial, values map[string]any) error {
 	unpinned, err := t.Unpinned()
 	if err != nil {
@@ -142,8 +143,8 @@ func (a *API) checkNamed(entry operator.Entry, t *infer.Trial, values map[string
 	return nil
 }
 
-// read reads a values.schema.json that was written for this operator. Schema and defaults must agree: every value has a schema, every
-// property a value, and every default is valid.
+// read reads a values.schema.json that was written for this operator. Schema and defaults must agree: every
+// value has a schema, every property a value, and every default is valid.
 func (a *API) read() error {
 	if err := chartutil.ValidateAgainstSchema(a.chart, a.chart.Values); err != nil {
 		return fmt.Errorf("%s: a default in values.yaml breaks the schema; correct either:\n%w", a.schemaFile, err)
@@ -253,8 +254,8 @@ func closeObjects(schema *apiextensionsv1.JSONSchemaProps, path string) error {
 	return errors.Join(problems...)
 }
 
-// addDefaults sets the default of every property that is not an object from values, and writes it into the rules that ask for it.
-// "", {} and [] mean "not set" and are not defaults.
+// addDefaults sets the default of every property that is not an object from values, and writes it into the
+// rules that ask for it. "", {} and [] mean "not set" and are not defaults.
 func addDefaults(schema *apiextensionsv1.JSONSchemaProps, value any, path string) error {
 	if schema.Default != nil {
 		return fmt.Errorf("%s: remove \"default\": defaults are in values.yaml", path)
@@ -288,8 +289,9 @@ func addDefaults(schema *apiextensionsv1.JSONSchemaProps, value any, path string
 // orDefault is how a rule asks for what becomes of a field that may be left out: orDefault(self.service.port).
 var orDefault = regexp.MustCompile(`\borDefault\(((?:self|oldSelf)(?:\.\w+)+)\)`)
 
-// resolveDefaults writes the rules of an object in CEL, which knows no chart and so no orDefault: with the defaults in values. Not with
-// CEL's orValue, which the API server takes for text without end, and so for a rule that costs too much.
+// resolveDefaults writes the rules of an object in CEL, which knows no chart and so no orDefault: with the
+// defaults in values. Not with CEL's orValue, which the API server takes for text without end, and so for a
+// rule that costs too much.
 func resolveDefaults(rules apiextensionsv1.ValidationRules, values map[string]any, path string) error {
 	var problems []error
 	for i := range rules {

@@ -26,7 +26,8 @@ import (
 
 var vowelAndY = regexp.MustCompile(`[aeiou]y$`)
 
-// resourceOf is what the API calls the objects of a kind: networkpolicies, ingresses, gateways. Of these, the library guesses gatewaies.
+// resourceOf is what the API calls the objects of a kind: networkpolicies, ingresses, gateways. Of these, the
+// library guesses gatewaies.
 func resourceOf(gvk schema.GroupVersionKind) string {
 	resource, singular := meta.UnsafeGuessKindToResource(gvk)
 	if vowelAndY.MatchString(singular.Resource) {
@@ -61,7 +62,8 @@ func newCRD(entry operator.Entry, api *API, spec apiextensionsv1.JSONSchemaProps
 				"spec":       spec,
 				"status":     statusSchema(),
 			},
-			// The name becomes the name of the Helm release (at most 53 characters, with what releaseName adds) and of a Service (a DNS-1035 label).
+			// The name becomes the name of the Helm release (at most 53 characters, with what releaseName
+			// adds) and of a Service (a DNS-1035 label).
 			XValidations: apiextensionsv1.ValidationRules{{
 				Rule:    fmt.Sprintf("self.metadata.name.matches(r'^[a-z]([-a-z0-9]{0,%d}[a-z0-9])?$')", longest-2),
 				Message: fmt.Sprintf("metadata.name becomes the name of a Service and of a Helm release: write at most %d lowercase letters, digits and '-', with a letter first and no '-' at the end", longest),

@@ -90,7 +90,8 @@ func (w wanted) make() (err error) {
 	return inOwn(w.into, func() error { return makeKind(w) })
 }
 
-// makeKind copies a chart, unless it is where it belongs, adds its entry to watches.yaml, and leaves all else to run. If that fails, nothing is changed.
+// makeKind copies a chart, unless it is where it belongs, adds its entry to watches.yaml, and leaves all else
+// to run. If that fails, nothing is changed.
 func makeKind(w wanted) (err error) {
 	entries, err := readEntries()
 	if err != nil {
@@ -161,8 +162,8 @@ func makeKind(w wanted) (err error) {
 	return nil
 }
 
-// loadChart reads a chart that somebody else may have written. Helm follows links wherever they lead, and what is there would be copied with the chart. Of its files
-// may be links to others of it.
+// loadChart reads a chart that somebody else may have written. Helm follows links wherever they lead, and
+// what is there would be copied with the chart. Of its files may be links to others of it.
 func loadChart(place string) (*chart.Chart, error) {
 	root, err := filepath.Abs(place)
 	if err != nil {

@@ -83,7 +83,8 @@ func TestReportTellsOfPods(t *testing.T) {
 	}
 }
 
-// What is said of one value and of another stands in one line, what a role hands out is said whether it may be made or not, and who has crds/ learns what installs them.
+// What is said of one value and of another stands in one line, what a role hands out is said whether it may
+// be made or not, and who has crds/ learns what installs them.
 func TestReport(t *testing.T) {
 	const role, binding = "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: x}, rules: [{apiGroups: [''], resources: [secrets], verbs: [get]}]}\n---\n",
 		"{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: x}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: x}}\n"
@@ -111,8 +112,9 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// Who makes a kind of a chart that gives objects one name, whatever the custom resource's, is told which, and of a value that gives each its own, and does not only
-// move it out of the namespace: a second custom resource in a namespace would find them in its way.
+// Who makes a kind of a chart that gives objects one name, whatever the custom resource's, is told which, and
+// of a value that gives each its own, and does not only move it out of the namespace: a second custom
+// resource in a namespace would find them in its way.
 func TestReportTellsOfFixedNames(t *testing.T) {
 	report := func(wired string) string {
 		dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "account: {name: fixed-sa}\naNamespace: ''\nnickname: a\ntext: b\n",
@@ -136,7 +138,8 @@ func TestReportTellsOfFixedNames(t *testing.T) {
 	}
 }
 
-// An object is said to need the option that it needs, of many at once none is picked, and a role is said to be in the file in which it is.
+// An object is said to need the option that it needs, of many at once none is picked, and a role is said to
+// be in the file in which it is.
 func TestReportBlamesNoOtherOption(t *testing.T) {
 	const role = "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: %s}, rules: [{apiGroups: [''], resources: [secrets], verbs: [get]}]}\n"
 	dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "aside: true\nmetrics: false\nmonitor: false\nprobe: false\nnamed: ''\n",
@@ -160,8 +163,9 @@ func TestReportBlamesNoOtherOption(t *testing.T) {
 	}
 }
 
-// Roles, and what is in no namespace, are made as the chart has them for a custom resource that says nothing: of what an option has more, the report says that no word allows it, but for the
-// option pinned, and of rights that no word gives, that there is none.
+// Roles, and what is in no namespace, are made as the chart has them for a custom resource that says nothing:
+// of what an option has more, the report says that no word allows it, but for the option pinned, and of
+// rights that no word gives, that there is none.
 func TestReportTellsWhatNoWordAllows(t *testing.T) {
 	const rbac = "apiVersion: rbac.authorization.k8s.io/v1, kind: "
 	dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "fullnameOverride: ''\nmore: false\nwith: false\n",
@@ -186,8 +190,9 @@ func TestReportTellsWhatNoWordAllows(t *testing.T) {
 	}
 }
 
-// What keeps every custom resource from being applied and no word of watches.yaml allows is told, with an option that leaves it out: an object in another namespace, a hook in none that
-// would stay, and values that the chart's own schema does not take.
+// What keeps every custom resource from being applied and no word of watches.yaml allows is told, with an
+// option that leaves it out: an object in another namespace, a hook in none that would stay, and values that
+// the chart's own schema does not take.
 func TestReportTellsWhatIsNeverApplied(t *testing.T) {
 	hook := func(policy string) string {
 		return "---\n{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: '{{ .Values.called }}', annotations: {helm.sh/hook: pre-install, helm.sh/hook-delete-policy: '" + policy + "'}}}\n"
@@ -360,7 +365,8 @@ func TestWhatASampleTurnsOn(t *testing.T) {
 	}
 }
 
-// A template that forgets a kind makes nothing that a cluster takes: that is said of the option with which it does, and nobody is asked to allow what has no name.
+// A template that forgets a kind makes nothing that a cluster takes: that is said of the option with which it
+// does, and nobody is asked to allow what has no name.
 func TestObjectWithoutKind(t *testing.T) {
 	var entry operator.Entry
 	entry.Kind = "Goodbye"

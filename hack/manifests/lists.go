@@ -264,8 +264,8 @@ func pluralOf(gvk schema.GroupVersionKind) string {
 	return gvk.Kind[:same] + resource[same:]
 }
 
-// writeImages has the operator's Deployment name the images that the charts choose themselves: OLM's tools mirror what a RELATED_IMAGE_ says.
-// Those that watches.yaml pins with such a variable are in manager.yaml.
+// writeImages has the operator's Deployment name the images that the charts choose themselves: OLM's tools
+// mirror what a RELATED_IMAGE_ says. Those that watches.yaml pins with such a variable are in manager.yaml.
 func writeImages(kinds []kind) error {
 	text := generated + ".\n#\n# The images that charts choose themselves, for those who mirror images: operator-sdk makes relatedImages of them. The\n# operator reads none of these.\n" +
 		"apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: controller-manager\n  namespace: system\nspec:\n  template:\n    spec:\n      containers:\n      - name: manager\n        env:"
@@ -286,7 +286,8 @@ func writeImages(kinds []kind) error {
 
 var relatedImage = regexp.MustCompile(`(?m)^ *- name: (RELATED_IMAGE_\w+)`)
 
-// relatedImages are the variables of manager.yaml. Another one of the same name would take the place of what watches.yaml pins.
+// relatedImages are the variables of manager.yaml. Another one of the same name would take the place of what
+// watches.yaml pins.
 func relatedImages() (map[string]bool, error) {
 	manager, err := os.ReadFile(managerFile)
 	if err != nil {

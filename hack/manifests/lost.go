@@ -19,15 +19,16 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/terminal"
 )
 
-// offered is what custom resources and releases in a cluster may depend on: the specs of kinds, by the names of their CRDs, and the resources whose objects the operator may
-// make and delete.
+// offered is what custom resources and releases in a cluster may depend on: the specs of kinds, by the names
+// of their CRDs, and the resources whose objects the operator may make and delete.
 type offered struct {
 	specs     map[string]apiextensionsv1.JSONSchemaProps
 	resources map[string]bool
 }
 
-// telling does something, and tells then what the manifests of this operator, or of that of its own in into, offer no longer. So it does where that fails, too: by then, a
-// CRD may be written, and the next run would not know what it was.
+// telling does something, and tells then what the manifests of this operator, or of that of its own in into,
+// offer no longer. So it does where that fails, too: by then, a CRD may be written, and the next run would
+// not know what it was.
 func telling(out io.Writer, into string, do func() error) error {
 	before, err := offeredBy(into)
 	if err != nil {
@@ -41,7 +42,8 @@ func telling(out io.Writer, into string, do func() error) error {
 	return errors.Join(err, again)
 }
 
-// offeredBy reads the CRDs and the operator's roles. What is no YAML, as after a conflict in git, says nothing: it is written anew.
+// offeredBy reads the CRDs and the operator's roles. What is no YAML, as after a conflict in git, says
+// nothing: it is written anew.
 func offeredBy(into string) (offered, error) {
 	found := offered{map[string]apiextensionsv1.JSONSchemaProps{}, map[string]bool{}}
 	files := []string{filepath.Join(rightsDir, roleFile), filepath.Join(rightsDir, clusterRoleFile)}
@@ -78,7 +80,9 @@ func (o offered) add(document []byte) {
 		}
 	case yaml.Unmarshal(document, &role) == nil && role.Kind == "ClusterRole":
 		for _, rule := range role.Rules {
-			// Those to make what charts make have these verbs, in any name; those that are handed out, or are people's, have others. Any on Secrets is there with secrets: true only, and has update, for records.
+			// Those to make what charts make have these verbs, in any name; those that are handed out, or are
+			// people's, have others. Any on Secrets is there with secrets: true only, and has update, for
+			// records.
 			ofSecrets := slices.Equal(rule.Resources, []string{"secrets"}) && slices.Equal(rule.APIGroups, []string{""})
 			if len(rule.ResourceNames) > 0 || !slices.Equal(rule.Verbs, childVerbs()) && !ofSecrets {
 				continue
@@ -126,8 +130,8 @@ func isWider(was, is string) bool {
 	return was == "integer" && is == "number" || is == integerOrString && (was == "integer" || was == "string")
 }
 
-// lostFieldsOf are what a schema lets authors write and another one does not, by path: fields that are gone or have another type. Bounds are none of it: what is beyond them
-// stays until it is edited.
+// lostFieldsOf are what a schema lets authors write and another one does not, by path: fields that are gone
+// or have another type. Bounds are none of it: what is beyond them stays until it is edited.
 func lostFieldsOf(before, after apiextensionsv1.JSONSchemaProps, path string) (fields []string) {
 	was, is := typeIn(before), typeIn(after)
 	switch {

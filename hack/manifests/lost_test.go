@@ -47,7 +47,8 @@ func TestLostFields(t *testing.T) {
 	}
 }
 
-// The rights that count are those of the operator to make what charts make, and not those that it hands out, or that are for people.
+// The rights that count are those of the operator to make what charts make, and not those that it hands out,
+// or that are for people.
 func TestOfferedRights(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "operator.yaml"), `kind: ClusterRole
@@ -69,8 +70,8 @@ rules:
 	}
 }
 
-// Who takes a field or an object out of a chart is told what custom resources lose by that, also by a run that fails after the CRD was written: the next one finds
-// the CRD as it is to be.
+// Who takes a field or an object out of a chart is told what custom resources lose by that, also by a run
+// that fails after the CRD was written: the next one finds the CRD as it is to be.
 func TestLossesAreTold(t *testing.T) {
 	inCopy(t)
 	edit := func(file, before, after string) {

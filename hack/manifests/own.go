@@ -16,8 +16,9 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/operator"
 )
 
-// An operator of its own is a directory with what makes another operator of the image of this one: watches.yaml and charts, and one file with all that
-// the cluster has to have. Whoever has the directory and the image needs nothing of this repository, nor the network.
+// An operator of its own is a directory with what makes another operator of the image of this one:
+// watches.yaml and charts, and one file with all that the cluster has to have. Whoever has the directory and
+// the image needs nothing of this repository, nor the network.
 const (
 	ownDockerfile = `# %s: the operator that serves the kinds of watches.yaml.
 FROM %s
@@ -66,7 +67,8 @@ var (
 	deploys  = regexp.MustCompile(`\(make\s+manifests\s+(images\s+push\s+)?deploy\)`) // in messages, which YAML folds
 )
 
-// inOwn does something in a copy of this repository that has other kinds: those of the operator in dir. What was made of that goes there.
+// inOwn does something in a copy of this repository that has other kinds: those of the operator in dir. What
+// was made of that goes there.
 func inOwn(dir string, do func() error) (err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
@@ -210,8 +212,8 @@ func (o *own) write() error {
 // ownSamples are those in the working directory.
 func ownSamples() ([]string, error) { return filepath.Glob(filepath.Join(samplesDir, "*_*.yaml")) }
 
-// ownObjects are all of the operator in the working directory. Kustomize drops comments: those that say why there is a right, and why a value is no
-// field, are put back.
+// ownObjects are all of the operator in the working directory. Kustomize drops comments: those that say why
+// there is a right, and why a value is no field, are put back.
 func ownObjects() (string, error) {
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "config/default")
 	if err != nil {

@@ -196,7 +196,8 @@ func TestAllow(t *testing.T) {
 	}
 }
 
-// What is listed may have more than a word, also where a template writes it without quotes; and a key with a dot is listed by the path that people are told.
+// What is listed may have more than a word, also where a template writes it without quotes; and a key with a
+// dot is listed by the path that people are told.
 func TestAllowLines(t *testing.T) {
 	crd := crdOf(t, map[string]string{
 		"Chart.yaml":        "{apiVersion: v2, name: lines, version: 0.1.0}",

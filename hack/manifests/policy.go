@@ -21,7 +21,8 @@ const (
 # Whoever holds the operator's token makes, changes and deletes with it only what a custom resource of a served kind controls, or
 # makes and changes what is marked as kept beyond one (helm.sh/resource-policy: keep), uses no subresource but their status, tells in a ConfigMap of its own namespace how it was started, and makes no Secrets, and no pods that use Secrets, a ServiceAccount or the node, unless watches.yaml allows the kind such.
 `
-	// policyAccount is the operator's ServiceAccount before kustomize gives it its final names: config/default replaces the parts.
+	// policyAccount is the operator's ServiceAccount before kustomize gives it its final names:
+	// config/default replaces the parts.
 	policyAccount = `"system:serviceaccount:system:controller-manager:" == request.userInfo.username + ":"`
 )
 
@@ -92,9 +93,10 @@ func policyVariables(entries []operator.Entry) []admissionregistrationv1.Variabl
 		{Name: "marked", Expression: marked("variables.subject")},
 		{Name: "before", Expression: controllers("oldObject", `request.operation == "CREATE"`)},
 		{Name: "after", Expression: controllers("object", `request.operation == "DELETE"`)},
-		// What outlives its custom resource has no controller, and says instead for which kind it is. That is no wider a bound than that on
-		// others: whoever may name a controller may name one that there is not. Only that no garbage collector removes it, and that this
-		// account cannot delete it in one request, is different.
+		// What outlives its custom resource has no controller, and says instead for which kind it is. That is
+		// no wider a bound than that on others: whoever may name a controller may name one that there is not.
+		// Only that no garbage collector removes it, and that this account cannot delete it in one request,
+		// is different.
 		{Name: "keptFor", Expression: givenBack + `request.operation == "DELETE" || variables.after.size() > 0 || !(` + marked("object") + `) || ` +
 			annotation("object", obj.Policy) + `.trim().lowerAscii() != "` + obj.Keep + `" ? "" : ` + annotation("object", obj.CustomResource)},
 		{Name: "wasKeptFor", Expression: `request.operation == "CREATE" ? "" : ` + annotation("oldObject", obj.CustomResource)},
@@ -102,8 +104,9 @@ func policyVariables(entries []operator.Entry) []admissionregistrationv1.Variabl
 		{Name: "inNoNamespace", Expression: inNoNamespace(entries, annotation("object", obj.CustomResource))},
 		// A record that lost its owner is the operator's all the same: kubectl delete --cascade=orphan takes the owner away.
 		{Name: "record", Expression: `variables.resource in ` + records(entries) + ` && request.name.startsWith("sh.helm.release.v1.") && variables.marked`},
-		// What the operator was started with, in its own namespace. It makes and changes no other ConfigMap there. It is called as the lease is, to which
-		// a shard adds its name: with another --leader-election-id, that name belongs here.
+		// What the operator was started with, in its own namespace. It makes and changes no other ConfigMap
+		// there. It is called as the lease is, to which a shard adds its name: with another
+		// --leader-election-id, that name belongs here.
 		{Name: "published", Expression: `variables.resource == "/configmaps" && (request.name == "` + operator.LeaderElectionID + `" || request.name.startsWith("` + operator.LeaderElectionID + `-")) && request.operation != "DELETE" && request.userInfo.username.startsWith("system:serviceaccount:" + request.namespace + ":") && ` +
 			labelled("object") + ` && (request.operation == "CREATE" || ` + labelled("oldObject") + `)`},
 		{Name: "pod", Expression: `request.operation == "DELETE" ? dyn({}) :
@@ -117,7 +120,8 @@ dyn({})`},
 	}
 }
 
-// given is in CEL whether an object is given to a custom resource of its namespace by the annotation for that, of a kind that may adopt; "" where there is none.
+// given is in CEL whether an object is given to a custom resource of its namespace by the annotation for
+// that, of a kind that may adopt; "" where there is none.
 func given(entries []operator.Entry, of string) string {
 	adopters := quoted(entries, func(e operator.Entry) (string, bool) { return e.GroupKind().String(), e.Allow.Adopt })
 	if adopters == "[]" {
@@ -161,11 +165,13 @@ func policyValidations(entries []operator.Entry) []admissionregistrationv1.Valid
 		return v
 	}
 	return []admissionregistrationv1.Validation{
-		// What a chart's roles hand out, the operator has to have: to run commands in pods, and to make tokens of ServiceAccounts, too.
+		// What a chart's roles hand out, the operator has to have: to run commands in pods, and to make
+		// tokens of ServiceAccounts, too.
 		rule("the operator's ServiceAccount uses no subresource but the status of its custom resources", `!has(request.subResource) || request.subResource == ""`),
 		rule("the operator's ServiceAccount only makes, changes and deletes what a custom resource of its kinds controls",
 			`(variables.served || variables.record || variables.published || variables.inNoNamespace || request.operation == "DELETE" || variables.after.exists(o, o in `+owners+`) || variables.keptFor in `+keepers+`)`,
-			// What a backup restored has the label, and no owner, as what is kept, which may have lost the label. It is never deleted.
+			// What a backup restored has the label, and no owner, as what is kept, which may have lost the
+			// label. It is never deleted.
 			`(variables.served || variables.record || variables.published || variables.inNoNamespace || request.operation == "CREATE" || variables.before.exists(o, o in `+owners+`) || request.operation == "UPDATE" && variables.before.size() == 0 && (variables.marked || variables.wasKeptFor in `+keepers+taken+`))`),
 		rule("the operator's ServiceAccount does not make, delete or change the spec of custom resources",
 			`!variables.served || request.operation == "UPDATE" && has(object.spec) == has(oldObject.spec) && (!has(object.spec) || object.spec == oldObject.spec)`),
@@ -187,7 +193,8 @@ func policyValidations(entries []operator.Entry) []admissionregistrationv1.Valid
 		rule("the operator's ServiceAccount makes, changes and deletes Secrets only for a kind that has secrets: true in watches.yaml (make manifests images push deploy)",
 			`variables.resource != "/secrets" || variables.record || `+strings.Replace(unless(func(e operator.Entry) bool { return e.Secrets }, "false"),
 				"variables.after", `(request.operation == "DELETE" ? variables.before : variables.after)`, 1)),
-		// Kubernetes fills or obeys such Secrets: who may make and read them has the token of any ServiceAccount, or adds a node to the cluster.
+		// Kubernetes fills or obeys such Secrets: who may make and read them has the token of any
+		// ServiceAccount, or adds a node to the cluster.
 		rule("Secrets are no tokens: only a kind that has serviceAccounts in allow.pods of watches.yaml may have those of ServiceAccounts (make manifests images push deploy)",
 			`(variables.resource != "/secrets" || request.operation == "DELETE" || !has(object.type) || object.type != "bootstrap.kubernetes.io/token")`,
 			`(variables.resource != "/secrets" || request.operation == "DELETE" || !has(object.type) || object.type != "kubernetes.io/service-account-token" || `+
@@ -198,8 +205,10 @@ func policyValidations(entries []operator.Entry) []admissionregistrationv1.Valid
 	}
 }
 
-// inNoNamespace is in CEL whether an object is cluster-scoped and of an entry that allows it: by its kind, its name, which others may have for theirs, too, and its
-// marks. One of the two has to be there before, so that the operator can put back the other. Where it says no, nothing cluster-scoped is made, for it has no controller.
+// inNoNamespace is in CEL whether an object is cluster-scoped and of an entry that allows it: by its kind,
+// its name, which others may have for theirs, too, and its marks. One of the two has to be there before, so
+// that the operator can put back the other. Where it says no, nothing cluster-scoped is made, for it has no
+// controller.
 func inNoNamespace(entries []operator.Entry, mark string) string {
 	parts := []string{}
 	for _, entry := range entries {

@@ -47,7 +47,8 @@ func TestPolicyForbidsNothingThatAnEntryAllows(t *testing.T) {
 	}
 }
 
-// What is given to a custom resource may be touched for kinds that may adopt, in its namespace, and for no others; nor does the policy mention it where there are none.
+// What is given to a custom resource may be touched for kinds that may adopt, in its namespace, and for no
+// others; nor does the policy mention it where there are none.
 func TestPolicyOfWhatIsGiven(t *testing.T) {
 	entry := func(kind string, adopt bool) operator.Entry {
 		e := operator.Entry{Allow: obj.Allow{Adopt: adopt}}

@@ -77,8 +77,8 @@ var clusterScoped = []string{
 	"GatewayClass", "VolumeSnapshotClass", "APIService", "CustomResourceDefinition", "ClusterIssuer", "PodSecurityPolicy", "SecurityContextConstraints",
 }
 
-// inNamespaces are the kinds of Kubernetes that are in namespaces: those for whose client client-go, which is generated, wants to know one. A list of those that are in
-// none would lack what the next version brings.
+// inNamespaces are the kinds of Kubernetes that are in namespaces: those for whose client client-go, which is
+// generated, wants to know one. A list of those that are in none would lack what the next version brings.
 var inNamespaces = func() map[schema.GroupKind]bool {
 	all := map[schema.GroupKind]bool{}
 	for group := range reflect.TypeFor[kubernetes.Interface]().Methods() {
@@ -106,7 +106,8 @@ func (k kind) inNoNamespace(m infer.Made) bool {
 		k.entry.Allow.HasCluster(of)
 }
 
-// condition is the value that what is made needs, and who may set it. What hands out rights, or is in no namespace, has to be as it is for a custom resource that says nothing.
+// condition is the value that what is made needs, and who may set it. What hands out rights, or is in no
+// namespace, has to be as it is for a custom resource that says nothing.
 func (k kind) condition(m infer.Made, when string) string {
 	if when != "" && (k.inNoNamespace(m) || obj.HandsOut(groupVersionKind(m).GroupKind())) {
 		when += ", which only overrideValues may set"
@@ -131,7 +132,8 @@ func (k kind) refusal(m infer.Made) string {
 	case obj.HandsOut(groupVersionKind(m).GroupKind()):
 		return ""
 	}
-	// Kinds that nobody here knows need a word of the platform's, even if every custom resource has them: a chart may write anything for a kind.
+	// Kinds that nobody here knows need a word of the platform's, even if every custom resource has them: a
+	// chart may write anything for a kind.
 	allowed := obj.Allow{Hosts: []string{"*"}, Annotations: []string{"*"}, Kinds: k.entry.Allow.Kinds}
 	bare := &unstructured.Unstructured{Object: map[string]any{"apiVersion": m.APIVersion, "kind": m.Kind, "metadata": map[string]any{"namespace": infer.SampleRelease.Namespace}}}
 	if len(allowed.Refused(infer.SampleRelease.Namespace, obj.Asks(bare))) > 0 {
@@ -140,12 +142,12 @@ func (k kind) refusal(m infer.Made) string {
 	return ""
 }
 
-// childVerbs are what the operator does with what a chart makes: get, create, patch and delete are Helm's, list and watch find drift,
-// which a patch repairs.
+// childVerbs are what the operator does with what a chart makes: get, create, patch and delete are Helm's,
+// list and watch find drift, which a patch repairs.
 func childVerbs() []string { return []string{"get", "list", "watch", "create", "patch", "delete"} }
 
-// secretRule has each verb for one of these: get, create, patch and delete are for what charts make and for records, list and watch find drift and
-// tell of the newest record, update is how Helm writes one.
+// secretRule has each verb for one of these: get, create, patch and delete are for what charts make and for
+// records, list and watch find drift and tell of the newest record, update is how Helm writes one.
 const secretRule = `# Make Secrets (secrets: true), and keep release records in some: all of the namespaces that are watched, for no rule can name those that are to be made.
 - apiGroups: [""]
   resources: [secrets]
@@ -255,8 +257,10 @@ func makeRules(kinds []kind, inNoNamespace bool) (text string) {
 	return text
 }
 
-// handedOut are the rules of those roles of a kind, Role or ClusterRole, that the operator may make: nobody may hand out rights that they have not. They are those
-// of a custom resource that says nothing, for no other's are made; a rule for resources whose names follow from the release's is one for all names. Of what is too much for a chart to ask for, a comment tells instead.
+// handedOut are the rules of those roles of a kind, Role or ClusterRole, that the operator may make: nobody
+// may hand out rights that they have not. They are those of a custom resource that says nothing, for no
+// other's are made; a rule for resources whose names follow from the release's is one for all names. Of what
+// is too much for a chart to ask for, a comment tells instead.
 func handedOut(kinds []kind, role string) (text string, err error) {
 	for _, k := range kinds {
 		handed, err := k.handedOut(role)
@@ -331,7 +335,8 @@ func rulesOf(r infer.Rendered) ([]rbacv1.PolicyRule, error) {
 	return role.Rules, err
 }
 
-// underAnyName are rules without the names of resources that are others in another release: no rule can say those of all custom resources.
+// underAnyName are rules without the names of resources that are others in another release: no rule can say
+// those of all custom resources.
 func underAnyName(rules, ofAnother []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	for i := range rules {
 		if i >= len(ofAnother) || !slices.Equal(rules[i].ResourceNames, ofAnother[i].ResourceNames) {
@@ -341,8 +346,9 @@ func underAnyName(rules, ofAnother []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return rules
 }
 
-// tooMuch is why the operator does not get a right that a chart's role hands out, empty if it does. The API server then refuses that role, unless the platform
-// has given the operator's ServiceAccount the right by hand.
+// tooMuch is why the operator does not get a right that a chart's role hands out, empty if it does. The API
+// server then refuses that role, unless the platform has given the operator's ServiceAccount the right by
+// hand.
 func (k kind) tooMuch(rule rbacv1.PolicyRule) string {
 	has := func(all []string, words ...string) bool {
 		return slices.ContainsFunc(words, func(word string) bool { return slices.Contains(all, word) })
@@ -358,7 +364,8 @@ func (k kind) tooMuch(rule rbacv1.PolicyRule) string {
 	return ""
 }
 
-// tooMuchIn says of each role of a kind what it hands out that the operator may not have: of what it does by default, and of what only an option has more.
+// tooMuchIn says of each role of a kind what it hands out that the operator may not have: of what it does by
+// default, and of what only an option has more.
 func (k kind) tooMuchIn(m infer.Made) (all []string) {
 	told := map[string]bool{}
 	for _, v := range m.Objects {

@@ -58,8 +58,9 @@ func TestRightsOfTests(t *testing.T) {
 	}
 }
 
-// What is in no namespace gets its rights in the role for that, also of a kind that only the entry knows. What a chart hands out, the operator gets, but no Secrets
-// without a word of the entry's, and nothing that gives rights.
+// What is in no namespace gets its rights in the role for that, also of a kind that only the entry knows.
+// What a chart hands out, the operator gets, but no Secrets without a word of the entry's, and nothing that
+// gives rights.
 func TestRightsThatAnEntryAllows(t *testing.T) {
 	inCopy(t)
 	const rbac = "rbac.authorization.k8s.io"
@@ -120,7 +121,8 @@ func TestRightsThatAnEntryAllows(t *testing.T) {
 	}
 }
 
-// What an option makes by a name that allow.cluster does not have takes no right away from what is made without it, and hands out nothing. It is named, with its option.
+// What an option makes by a name that allow.cluster does not have takes no right away from what is made
+// without it, and hands out nothing. It is named, with its option.
 func TestRightsBesideANameThatIsNotAllowed(t *testing.T) {
 	inCopy(t)
 	role := func(name, resource string) string {
@@ -159,7 +161,8 @@ func TestRightsBesideANameThatIsNotAllowed(t *testing.T) {
 	}
 }
 
-// Who makes the manifests anew is told what roles that may be made hand out and the operator may not, what without: custom resources would fail, and only a comment would say so.
+// Who makes the manifests anew is told what roles that may be made hand out and the operator may not, what
+// without: custom resources would fail, and only a comment would say so.
 func TestToldOfRolesThatHandOutTooMuch(t *testing.T) {
 	inCopy(t)
 	const role = "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: %s}, rules: [{apiGroups: [''], resources: [secrets], verbs: [get, list]}, {apiGroups: [''], resources: [pods], verbs: [get]}]}\n"

@@ -10,13 +10,13 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
-// replicasPath is the one field whose default the API server is to store in every object: the scale subresource, and with it
-// kubectl scale and autoscalers, fails where it has no value. The other defaults are the chart's: what an object does not set
-// follows those of a new version.
+// replicasPath is the one field whose default the API server is to store in every object: the scale
+// subresource, and with it kubectl scale and autoscalers, fails where it has no value. The other defaults are
+// the chart's: what an object does not set follows those of a new version.
 const replicasPath = ".spec.replicas"
 
-// spec is the schema of what a user may set: the chart's values without the pinned ones. checked is the same with all defaults,
-// for the API server's code to say whether they keep the rules.
+// spec is the schema of what a user may set: the chart's values without the pinned ones. checked is the same
+// with all defaults, for the API server's code to say whether they keep the rules.
 func (a *API) spec() (spec, checked apiextensionsv1.JSONSchemaProps, err error) {
 	spec = *a.values.DeepCopy()
 	for _, path := range a.pinned {

@@ -4,8 +4,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// statusSchema describes the status that the operator writes, the same for every kind. Texts have no maximum length: an error
-// message that is too long must not keep the operator from reporting it.
+// statusSchema describes the status that the operator writes, the same for every kind. Texts have no maximum
+// length: an error message that is too long must not keep the operator from reporting it.
 func statusSchema() apiextensionsv1.JSONSchemaProps {
 	status := object("What the operator sees; only it writes here.", nil, map[string]apiextensionsv1.JSONSchemaProps{
 		"observedGeneration": {Description: "The metadata.generation that this status is about, -1 before there is any.", Type: "integer", Format: "int64", Minimum: new(-1.0)},
@@ -69,8 +69,9 @@ func object(description string, required []string, properties map[string]apiexte
 	return apiextensionsv1.JSONSchemaProps{Description: description, Type: "object", Required: required, Properties: properties}
 }
 
-// whole is an object that has one owner. Who owns each of its fields, the API server would keep in the managed fields of every custom resource, decoded: of eight
-// conditions, that is an eighth of what its memory holds of a Welcome and its objects.
+// whole is an object that has one owner. Who owns each of its fields, the API server would keep in the
+// managed fields of every custom resource, decoded: of eight conditions, that is an eighth of what its memory
+// holds of a Welcome and its objects.
 func whole(description string, required []string, properties map[string]apiextensionsv1.JSONSchemaProps) apiextensionsv1.JSONSchemaProps {
 	schema := object(description, required, properties)
 	schema.XMapType = new("atomic")

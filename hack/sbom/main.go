@@ -1,5 +1,5 @@
-// Command sbom prints what a Go binary is made of, as CycloneDX JSON: itself with its digest, the Go standard library, and each module, as the binary tells them.
-// The same binary gives the same bytes.
+// Command sbom prints what a Go binary is made of, as CycloneDX JSON: itself with its digest, the Go standard
+// library, and each module, as the binary tells them. The same binary gives the same bytes.
 package main
 
 import (

@@ -51,7 +51,8 @@ func TestCheckPlace(t *testing.T) {
 	}
 }
 
-// A mistake in what Helm calls costs one action: Helm does so in goroutines of its own, and goes on with what it is answered.
+// A mistake in what Helm calls costs one action: Helm does so in goroutines of its own, and goes on with what
+// it is answered.
 func TestPanicIsAnError(t *testing.T) {
 	odd := kube.ResourceList{info("here")}
 	odd[0].Object = &corev1.Service{} // which Build never makes

@@ -38,7 +38,8 @@ func words(asks []Ask) string {
 	return strings.ReplaceAll(strings.Join(all, " "), `"`, "")
 }
 
-// What others add to client-go's scheme, as Helm and the library do while objects are judged, is read by nobody, and makes no kind one of Kubernetes' own.
+// What others add to client-go's scheme, as Helm and the library do while objects are judged, is read by
+// nobody, and makes no kind one of Kubernetes' own.
 func TestAsksOfAKindThatOthersRegister(t *testing.T) {
 	kind := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Registered"}
 	scheme.Scheme.AddKnownTypeWithName(kind, &unstructured.Unstructured{})

@@ -46,7 +46,8 @@ func TestLeftToWhoScales(t *testing.T) {
 	}
 }
 
-// A claim that others have made grow can't shrink: unless the chart wants more, or has wanted as much before, it stays, and is no drift.
+// A claim that others have made grow can't shrink: unless the chart wants more, or has wanted as much before,
+// it stays, and is no drift.
 func TestLeftToWhoGrowsAClaim(t *testing.T) {
 	asking := func(size string) *unstructured.Unstructured {
 		return parse(t, "{apiVersion: v1, kind: PersistentVolumeClaim, spec: {resources: {requests: {storage: "+size+"}}}}")

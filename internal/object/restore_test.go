@@ -403,7 +403,8 @@ func TestAnew(t *testing.T) {
 	}
 }
 
-// A chart that passes on what authors write may make anything of any field. The API server is to say that, and not a panic, which would end the operator for all.
+// A chart that passes on what authors write may make anything of any field. The API server is to say that,
+// and not a panic, which would end the operator for all.
 func TestAnyShapes(t *testing.T) {
 	live := map[string]string{
 		"Service":    "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {type: NodePort, ports: [{port: 80, nodePort: 30080}], selector: {a: b}}}",

@@ -20,7 +20,8 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
-// Release records are read as ConfigMaps, and a chart's ConfigMaps untyped, as all that charts make: their drift shows in a fingerprint.
+// Release records are read as ConfigMaps, and a chart's ConfigMaps untyped, as all that charts make: their
+// drift shows in a fingerprint.
 func TestConfigMapsOfChartsAreSlim(t *testing.T) {
 	config := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": map[string]any{"a": "b"}}}
 	config.SetLabels(map[string]string{"a": "b"})

@@ -246,8 +246,8 @@ func (leases) List(context.Context, client.ObjectList, ...client.ListOption) err
 	panic("nobody lists leases")
 }
 
-// An operator that watches no workloads, or has not read them yet, does not know what runs. No series is better than a bill of
-// nothing, and than no metrics at all.
+// An operator that watches no workloads, or has not read them yet, does not know what runs. No series is
+// better than a bill of nothing, and than no metrics at all.
 func TestResourcesWithoutWorkloads(t *testing.T) {
 	for _, filling := range []bool{false, true} {
 		got := gather(t, resourcesOf(t, fixedCache{objects: map[string][]unstructured.Unstructured{"Thing": {thing("a", "one", "True")}}, filling: filling}, false))
@@ -306,7 +306,8 @@ func TestResourcesPerResource(t *testing.T) {
 	}
 }
 
-// Of more fights than are told of, it is always the same that are, for an alert is there for each, and no namespace has them all.
+// Of more fights than are told of, it is always the same that are, for an alert is there for each, and no
+// namespace has them all.
 func TestDriftLoopsThatAreTold(t *testing.T) {
 	var items []unstructured.Unstructured
 	want := map[string]bool{"drift_loop{Thing,only,z}": true}

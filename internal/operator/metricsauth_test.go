@@ -42,7 +42,8 @@ func TestTokensOfStrangers(t *testing.T) {
 	})
 }
 
-// Who reads gets a new token once in a while. That is asked about, whatever strangers have made the operator ask, as long as the address has not asked much itself.
+// Who reads gets a new token once in a while. That is asked about, whatever strangers have made the operator
+// ask, as long as the address has not asked much itself.
 func TestNewTokenOfAReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked := newAnswers()

@@ -88,7 +88,8 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// A chart makes the same package each time, and a package the same chart: what is published changes only where the chart does.
+// A chart makes the same package each time, and a package the same chart: what is published changes only
+// where the chart does.
 func TestPack(t *testing.T) {
 	for _, dir := range []string{"../../helm-charts/welcome", "../../tests/charts/subcharts"} {
 		chart, err := loader.Load(dir)

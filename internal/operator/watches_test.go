@@ -76,7 +76,8 @@ func TestLoadWatches(t *testing.T) {
 	}
 }
 
-// What operator-sdk writes into the watches.yaml of a stock Helm operator, and what its documentation has there, means the same here.
+// What operator-sdk writes into the watches.yaml of a stock Helm operator, and what its documentation has
+// there, means the same here.
 func TestLoadStockWatches(t *testing.T) {
 	for name, value := range map[string]string{"HTTP_PROXY": "", "IMAGE": "example.com/image:1"} {
 		t.Setenv(name, value)

@@ -306,7 +306,8 @@ func TestSanitizeProvenRecord(t *testing.T) {
 	}
 }
 
-// What was applied last is to be repaired though a kind of it is gone. A deletion goes by names, as Helm deletes nothing of a manifest with a kind that the cluster does not know.
+// What was applied last is to be repaired though a kind of it is gone. A deletion goes by names, as Helm
+// deletes nothing of a manifest with a kind that the cluster does not know.
 func TestSanitizeProvenRecordOfAnUnknownKind(t *testing.T) {
 	for name, c := range map[string]struct {
 		manifest string

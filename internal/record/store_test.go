@@ -54,7 +54,8 @@ func (c cached) Get(_ context.Context, _ client.ObjectKey, into client.Object, _
 	return nil
 }
 
-// A new record says from the beginning what it was made from, and by whom: an operator that is killed right after it leaves it to the next one.
+// A new record says from the beginning what it was made from, and by whom: an operator that is killed right
+// after it leaves it to the next one.
 func TestNewRecordIsStamped(t *testing.T) {
 	record := recordOf(t, nil)
 	there := record.DeepCopy()
@@ -97,7 +98,8 @@ func TestUpdateOutlastsAnOutage(t *testing.T) {
 	}
 }
 
-// Helm goes on where the revision before could not be marked as superseded: the new one then stays pending, as if its action had been interrupted.
+// Helm goes on where the revision before could not be marked as superseded: the new one then stays pending,
+// as if its action had been interrupted.
 func TestNoSecondRevisionIsDeployed(t *testing.T) {
 	before := recordOf(t, nil)
 	before.ResourceVersion, before.Labels["status"] = "1", "superseded"

@@ -183,7 +183,8 @@ func TestPrivate(t *testing.T) {
 	}
 }
 
-// What a chart makes anew each time, and its hooks, are found in templates and in what they run; hooks also in values, of which a template makes annotations.
+// What a chart makes anew each time, and its hooks, are found in templates and in what they run; hooks also
+// in values, of which a template makes annotations.
 func TestWhatIsNotRepeated(t *testing.T) {
 	of := func(template string) chartSource {
 		file := &chart.File{Name: "templates/a.yaml", Data: []byte(template)}
@@ -221,7 +222,8 @@ func TestPagePath(t *testing.T) {
 	}
 }
 
-// A schema on which the compiler panics is left to Helm, which tells what is wrong with it: it does not end the operator, with all other kinds.
+// A schema on which the compiler panics is left to Helm, which tells what is wrong with it: it does not end
+// the operator, with all other kinds.
 func TestSchemaThatIsNone(t *testing.T) {
 	if schema := valuesSchema(&chart.Chart{Schema: []byte(`{"multipleOf": 1e-9999999}`)}); schema != nil {
 		t.Errorf("it is %v", schema)

@@ -45,7 +45,8 @@ func TestFight(t *testing.T) {
 	}
 }
 
-// Edits of different fields are no fight, unless there are more of them than people make. What is remembered of them is bounded.
+// Edits of different fields are no fight, unless there are more of them than people make. What is remembered
+// of them is bounded.
 func TestFightIsOverAField(t *testing.T) {
 	all := make([]string, 10*toldApart)
 	for i := range all {
@@ -148,7 +149,8 @@ func TestDriftIsForgotten(t *testing.T) {
 	}
 }
 
-// The replicas of a workload are whose who scales it, unless the custom resource sets them: also of one that only an option makes.
+// The replicas of a workload are whose who scales it, unless the custom resource sets them: also of one that
+// only an option makes.
 func TestScalable(t *testing.T) {
 	workload := func(name, replicas string) string {
 		return "\n---\n{apiVersion: apps/v1, kind: Deployment, metadata: {name: " + name + "}, spec: {replicas: " + replicas + "}}"

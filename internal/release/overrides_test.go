@@ -9,7 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What overrides make does not change from one reconcile to the next: of two of which one is in the other, the inner one counts.
+// What overrides make does not change from one reconcile to the next: of two of which one is in the other,
+// the inner one counts.
 func TestOverridesOfWhichOneIsInTheOther(t *testing.T) {
 	for range 50 {
 		values := map[string]any{}

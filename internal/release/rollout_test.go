@@ -68,7 +68,8 @@ func TestRolloutStopsAfterFailuresAndGoesOn(t *testing.T) {
 	}
 }
 
-// That a rollout has stopped is told once, when somebody has to wait for that, and that it goes on, when nobody has to in any namespace.
+// That a rollout has stopped is told once, when somebody has to wait for that, and that it goes on, when
+// nobody has to in any namespace.
 func TestRolloutTellsThatItStopsAndGoesOn(t *testing.T) {
 	var told []bool
 	r := newRollout(Limits{MaxConcurrent: 4, MaxFailures: 2}, func(stopped bool) { told = append(told, stopped) })

@@ -7,8 +7,8 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 )
 
-// parent has subcharts: "there" is in its charts/ twice, once by another name, and lacks "below", which is off by default. "on" is missing and
-// on by default, the others are missing and off.
+// parent has subcharts: "there" is in its charts/ twice, once by another name, and lacks "below", which is
+// off by default. "on" is missing and on by default, the others are missing and off.
 func parent() *chart.Chart {
 	there := &chart.Chart{
 		Metadata: &chart.Metadata{Name: "there", Version: "1.0.0", Dependencies: []*chart.Dependency{{Name: "below", Version: "1.0.0", Condition: "below.enabled"}}},

@@ -94,7 +94,8 @@ func TestClaimOfAnOperatorThatLives(t *testing.T) {
 	}
 }
 
-// Events are kept for an hour, and who looks at them wants to know whether two operators run now: it is said again and again, of one custom resource.
+// Events are kept for an hour, and who looks at them wants to know whether two operators run now: it is said
+// again and again, of one custom resource.
 func TestStandsBackIsToldAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStage(t)

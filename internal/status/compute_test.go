@@ -331,7 +331,8 @@ func TestNextListsWhatHasNoOwner(t *testing.T) {
 	}
 }
 
-// What became of tests is told once, about the spec that was tested, which may be older, and stays after a restart and further edits.
+// What became of tests is told once, about the spec that was tested, which may be older, and stays after a
+// restart and further edits.
 func TestNextTellsOfTests(t *testing.T) {
 	of := func(tests release.Tests) func(*observation) {
 		return func(seen *observation) { seen.state.Tests = tests }

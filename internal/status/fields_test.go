@@ -93,7 +93,8 @@ func TestCountsOfAWorkload(t *testing.T) {
 	}
 }
 
-// Where the chart no longer has a workload, the scale subresource tells of no pods; where it is not known what there is, the counts stay.
+// Where the chart no longer has a workload, the scale subresource tells of no pods; where it is not known
+// what there is, the counts stay.
 func TestCountsWithoutAWorkload(t *testing.T) {
 	before, _ := next(Status{}, observed(t, nil))
 	for name, c := range map[string]struct {

@@ -194,7 +194,8 @@ func TestReporterWritesChangesOnly(t *testing.T) {
 	}
 }
 
-// The library tries again with the same object when the API server fails: what it has reported is still in that, and nothing counts as written.
+// The library tries again with the same object when the API server fails: what it has reported is still in
+// that, and nothing counts as written.
 func TestReporterIsAskedAgain(t *testing.T) {
 	again := func(s *stage, condition map[string]any) {
 		s.Helper()

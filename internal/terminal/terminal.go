@@ -1,4 +1,5 @@
-// Package terminal makes what others wrote fit to be shown: who writes an event or a chart, say, would else write over what people see, or turn it around.
+// Package terminal makes what others wrote fit to be shown: who writes an event or a chart, say, would else
+// write over what people see, or turn it around.
 package terminal
 
 import (

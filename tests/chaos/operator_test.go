@@ -72,7 +72,8 @@ func (k *keeper) stop() {
 	process.Stop()
 }
 
-// kill ends the operator at once, and takes its name out of the lease, so that the next one need not wait until that expires.
+// kill ends the operator at once, and takes its name out of the lease, so that the next one need not wait
+// until that expires.
 func (k *keeper) kill(ctx context.Context) error {
 	k.running().Kill()
 	return k.changeLease(ctx, "")

@@ -83,7 +83,8 @@ func (s *scene) nobodys(object client.Object) error {
 	return nil
 }
 
-// What helm install has made goes on under a Welcome as it is, if it is given to that: nothing is made anew, and no pod restarts.
+// What helm install has made goes on under a Welcome as it is, if it is given to that: nothing is made anew,
+// and no pod restarts.
 func TestAdopt(t *testing.T) {
 	s := newScene(t)
 	operator := s.adopter("")
@@ -119,7 +120,8 @@ func TestAdopt(t *testing.T) {
 	s.awaitGone(service, "hello")
 }
 
-// Of a release with another name, too, where the chart makes the same of it. Its chart may not give anything to itself, nor is what it says a drift.
+// Of a release with another name, too, where the chart makes the same of it. Its chart may not give anything
+// to itself, nor is what it says a drift.
 func TestAdoptFromAReleaseOfAnotherName(t *testing.T) {
 	s := newScene(t)
 	s.serveKind("Adopter")
@@ -243,8 +245,8 @@ func TestAdoptThatIsNotAllowed(t *testing.T) {
 	s.must(s.nobodys(deployment))
 }
 
-// What was taken over for an installation or an upgrade of which nothing comes is never deleted: it is given back. If that is tried again, by another operator after
-// a crash even, it goes on.
+// What was taken over for an installation or an upgrade of which nothing comes is never deleted: it is given
+// back. If that is tried again, by another operator after a crash even, it goes on.
 func TestAdoptOfWhichNothingComes(t *testing.T) {
 	s := newScene(t)
 	operator := s.adopter("")

@@ -108,8 +108,9 @@ func (s *scene) adopted(name string, before []client.Object) {
 	}
 }
 
-// A plain Helm release becomes a Welcome, by one command, with the objects that it has, and wherever that was interrupted. Nothing is done where the operator may not, the
-// caller does not want to, or something would have to be made anew.
+// A plain Helm release becomes a Welcome, by one command, with the objects that it has, and wherever that was
+// interrupted. Nothing is done where the operator may not, the caller does not want to, or something would
+// have to be made anew.
 func TestAdoptCommand(t *testing.T) {
 	s := newScene(t)
 	controllers, err := env.RunControllers("deployment-controller", "replicaset-controller", "garbage-collector-controller")
@@ -200,7 +201,8 @@ func TestAdoptCommand(t *testing.T) {
 	s.create("taken", kit.Pause(true))
 	s.expect(adopt("taken", "--yes"), 1, "there is a welcome/taken in "+s.namespace+" already")
 
-	// What hooks have left is told with the command to delete it. What somebody has only written into the record is not: an admin would delete what others need.
+	// What hooks have left is told with the command to delete it. What somebody has only written into the
+	// record is not: an admin would delete what others need.
 	s.helmInstall("hooked")
 	for name, annotations := range map[string]map[string]string{"left": {release.HookAnnotation: "pre-install"}, "theirs": nil} {
 		meta := objectMeta(s.namespace, name)

@@ -92,7 +92,8 @@ func TestNoHostAndNoPrefixedAnnotationByDefault(t *testing.T) {
 	}
 }
 
-// The platform allows hosts of a tenant's own and annotations in watches.yaml. What asks for more changes nothing of what is there.
+// The platform allows hosts of a tenant's own and annotations in watches.yaml. What asks for more changes
+// nothing of what is there.
 func TestAllowedHostsAndAnnotations(t *testing.T) {
 	s := newScene(t)
 	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWith(
@@ -136,8 +137,8 @@ func TestAllowedHostsAndAnnotations(t *testing.T) {
 	}
 }
 
-// A platform that allows less than before, or a new version of the operator, meets Welcomes with hosts that nobody allows: their
-// objects stay as they are, their Welcomes say so, and they stop no rollout to others.
+// A platform that allows less than before, or a new version of the operator, meets Welcomes with hosts that
+// nobody allows: their objects stay as they are, their Welcomes say so, and they stop no rollout to others.
 func TestHostsThatNobodyAllowsAnyLonger(t *testing.T) {
 	s := newScene(t)
 	watches := watchesWithMore(t, `{{ if eq .Values.name "broken" }}{{ fail "out of order" }}{{ end }}`)
@@ -207,8 +208,8 @@ func TestHostsThatNobodyAllowsAnyLonger(t *testing.T) {
 	}
 }
 
-// What the chart asks for itself, the same for everybody, is the platform's. What becomes of an author's text is not, wherever a
-// template puts it, and whatever it looks like.
+// What the chart asks for itself, the same for everybody, is the platform's. What becomes of an author's text
+// is not, wherever a template puts it, and whatever it looks like.
 func TestOnlyTheChartAsksForWhatItLikes(t *testing.T) {
 	s := newScene(t)
 	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `

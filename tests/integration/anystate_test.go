@@ -85,9 +85,9 @@ type states struct {
 	history  map[string][]string // what was done, by object
 }
 
-// Whatever the live objects look like, an upgrade reaches what the chart wants. While the operator looks away, somebody adds,
-// changes, removes, reorders and renames each field of each kind of child that the API server lets them; then the custom
-// resource is edited.
+// Whatever the live objects look like, an upgrade reaches what the chart wants. While the operator looks
+// away, somebody adds, changes, removes, reorders and renames each field of each kind of child that the API
+// server lets them; then the custom resource is edited.
 func TestAnyState(t *testing.T) {
 	s := &states{scene: newScene(t), number: 1, ways: map[string][]mutation{}, queues: map[string][]mutation{}, twice: map[string]bool{}, refused: map[string]int{}, accepted: map[string]int{}, history: map[string][]string{}}
 	seed := *stateSeed

@@ -31,8 +31,9 @@ func (s *scene) changeService(change func(*corev1.Service)) {
 	s.must(env.Client.Update(ctx, service))
 }
 
-// Whatever somebody did to the objects while the operator looked away, the next edit reaches what the chart wants. Helm's merge
-// cannot: a list entry with another key is one more for it, and the API server refuses two ports of one name.
+// Whatever somebody did to the objects while the operator looked away, the next edit reaches what the chart
+// wants. Helm's merge cannot: a list entry with another key is one more for it, and the API server refuses
+// two ports of one name.
 func TestUpgradeOverWhatOthersChanged(t *testing.T) {
 	for name, change := range map[string]func(*scene){
 		"another port of the Service": func(s *scene) {
@@ -94,7 +95,8 @@ func TestUpgradeOverWhatOthersChanged(t *testing.T) {
 	}
 }
 
-// What others have set goes where a policy denies it beside what the chart wants. What it denies anyway stays as it was: nothing is deleted for it.
+// What others have set goes where a policy denies it beside what the chart wants. What it denies anyway stays
+// as it was: nothing is deleted for it.
 func TestUpgradeThatAPolicyDenies(t *testing.T) {
 	s := newScene(t)
 	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: configured(t, "  recreate: [ConfigMap]\n")})
@@ -256,8 +258,8 @@ func TestUpgradeDropsWhatTheChartDropped(t *testing.T) {
 	})
 }
 
-// The guard's patches carry the UID of what it has looked at. Should somebody have made the object anew, the API server says so in
-// the way that the guard expects.
+// The guard's patches carry the UID of what it has looked at. Should somebody have made the object anew, the
+// API server says so in the way that the guard expects.
 func TestPatchOfAnotherObjectIsRefused(t *testing.T) {
 	s := newScene(t)
 	service := s.foreignService(s.namespace, "precious")
@@ -269,8 +271,8 @@ func TestPatchOfAnotherObjectIsRefused(t *testing.T) {
 	s.unharmed(service)
 }
 
-// A ConfigMap of a chart is no release record, and the records are none of the chart's: with the first, the operator watches both.
-// What the chart has dropped from its data goes, and what somebody has added stays.
+// A ConfigMap of a chart is no release record, and the records are none of the chart's: with the first, the
+// operator watches both. What the chart has dropped from its data goes, and what somebody has added stays.
 func TestConfigMapInAChart(t *testing.T) {
 	s := newScene(t)
 	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
@@ -310,7 +312,8 @@ func (s *scene) changeConfigMap(name string, change func(data map[string]string)
 	s.must(env.Client.Update(ctx, config))
 }
 
-// A port of a Service that gets the name of one, and another the number of it, do not both get its node port, which the API server would not take.
+// A port of a Service that gets the name of one, and another the number of it, do not both get its node port,
+// which the API server would not take.
 func TestPortsThatAreRenamed(t *testing.T) {
 	s := newScene(t)
 	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `

@@ -10,7 +10,8 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// What was applied is applied again when somebody asks for that: once for each value, and once a minute at most. Otherwise it is only looked at.
+// What was applied is applied again when somebody asks for that: once for each value, and once a minute at
+// most. Otherwise it is only looked at.
 func TestReconcileThatSomebodyAsksFor(t *testing.T) {
 	s := newScene(t)
 	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWith("  driftDetection: {mode: warn}\n")})

@@ -95,8 +95,9 @@ func TestRestoredFromABackup(t *testing.T) {
 	}
 }
 
-// What the chart makes by chance is made anew after a restore, over what was restored, whether records and status are restored or not. A restored status keeps the hooks of an
-// installation from running again, and what driftDetection leaves to others stays.
+// What the chart makes by chance is made anew after a restore, over what was restored, whether records and
+// status are restored or not. A restored status keeps the hooks of an installation from running again, and
+// what driftDetection leaves to others stays.
 func TestRestoredFromABackupByChance(t *testing.T) {
 	const hook = `
 ---
@@ -205,7 +206,8 @@ func TestRestoredObjectWithoutItsMarks(t *testing.T) {
 	s.keptSince(before, s.welcome("hello"))
 }
 
-// An object that is restored while its Welcome lives is in the way. The condition says how to give it back to the Welcome, instead of deleting it with what is in it.
+// An object that is restored while its Welcome lives is in the way. The condition says how to give it back to
+// the Welcome, instead of deleting it with what is in it.
 func TestRestoredWhileItsWelcomeLives(t *testing.T) {
 	s := newScene(t)
 	s.grant("", "persistentvolumeclaims")

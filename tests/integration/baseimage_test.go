@@ -64,8 +64,9 @@ func (p *process) lines(kind string) (lines []string) {
 	return lines
 }
 
-// An operator is a chart, an entry of watches.yaml as a stock Helm operator has it, and what docs/base-image.md says beside these. Helm's own chart becomes
-// Ready by it, without a spec; and what is refused tells what to paste.
+// An operator is a chart, an entry of watches.yaml as a stock Helm operator has it, and what
+// docs/base-image.md says beside these. Helm's own chart becomes Ready by it, without a spec; and what is
+// refused tells what to paste.
 func TestBaseImage(t *testing.T) {
 	s := newScene(t)
 	chart, err := chartutil.Create("myapp", t.TempDir())
@@ -127,8 +128,8 @@ func TestBaseImage(t *testing.T) {
 	s.awaitGone(&appsv1.Deployment{}, "hello-myapp")
 }
 
-// The lines that the start log has for an entry make its custom resources Ready. A chart that is never rendered to its end keeps nobody from that, nor the
-// process from ending.
+// The lines that the start log has for an entry make its custom resources Ready. A chart that is never
+// rendered to its end keeps nobody from that, nor the process from ending.
 func TestAllowancesInTheStartLog(t *testing.T) {
 	s := newScene(t)
 	s.serveKind("Wardrobe")
@@ -173,7 +174,8 @@ func TestAllowancesInTheStartLog(t *testing.T) {
 	s.delete(s.of("Wardrobe", "hello"))
 }
 
-// Two operators from the base image work in one namespace, each with its lease. They tell each other's releases from their own.
+// Two operators from the base image work in one namespace, each with its lease. They tell each other's
+// releases from their own.
 func TestOperatorsOfOneNamespace(t *testing.T) {
 	s := newScene(t)
 	s.serveKind("Knife")
@@ -217,7 +219,8 @@ func TestOperatorsOfOneNamespace(t *testing.T) {
 	})
 }
 
-// A CRD that somebody wrote by hand may leave out where to tell how a custom resource is: that is said where it can be. So is that there is no spec.
+// A CRD that somebody wrote by hand may leave out where to tell how a custom resource is: that is said where
+// it can be. So is that there is no spec.
 func TestCRDsWithoutAStatus(t *testing.T) {
 	s := newScene(t)
 	crd := func(kind, status, subresources string) {

@@ -128,7 +128,8 @@ func TestLeaderThatHasNotHeardOfADeletion(t *testing.T) {
 	s.must(s.hasRecords("hello", 0))
 }
 
-// What the garbage collector deletes with its Welcome is not made again, for it to delete that, too, and so on, by an operator that does not hear of Welcomes any more.
+// What the garbage collector deletes with its Welcome is not made again, for it to delete that, too, and so
+// on, by an operator that does not hear of Welcomes any more.
 func TestDeafOperatorAndGarbageCollector(t *testing.T) {
 	for name, remove := range map[string]func(s *scene){
 		"is being deleted": func(s *scene) {

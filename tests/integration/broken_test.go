@@ -15,8 +15,9 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// What is wrong with some entries of watches.yaml does not keep the others from being served, nor the operator from being ready. Log, metric and
-// events say what is wrong. When a CRD is installed that was missing, the process ends, and the next one serves its kind.
+// What is wrong with some entries of watches.yaml does not keep the others from being served, nor the
+// operator from being ready. Log, metric and events say what is wrong. When a CRD is installed that was
+// missing, the process ends, and the next one serves its kind.
 func TestBrokenEntries(t *testing.T) {
 	s := newScene(t)
 	chart := noteChart(t)
@@ -80,7 +81,8 @@ func TestBrokenEntries(t *testing.T) {
 	s.delete(s.of("Late", "other"))
 }
 
-// A kind that the API server does not tell of, for the webhook that converts it is gone, keeps no other from being served, and is served when it can be.
+// A kind that the API server does not tell of, for the webhook that converts it is gone, keeps no other from
+// being served, and is served when it can be.
 func TestBrokenConversion(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -62,8 +62,8 @@ func (s *scene) isRevision(revision int) {
 	s.must(s.hasRecords("hello", revision))
 }
 
-// What chance or time has put into a release stays as it was applied, whatever happens to its objects, to its record and to the operator, until
-// somebody edits the custom resource or its chart.
+// What chance or time has put into a release stays as it was applied, whatever happens to its objects, to its
+// record and to the operator, until somebody edits the custom resource or its chart.
 func TestChanceUpgradesNothing(t *testing.T) {
 	s := newScene(t)
 	settings := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withPassword+`
@@ -126,8 +126,8 @@ func TestChanceUpgradesNothing(t *testing.T) {
 	}
 }
 
-// A chart that makes a password has made one once it has made an object: wherever the operator is killed after that, and whatever fails, it goes on with that
-// one, until there is an edit.
+// A chart that makes a password has made one once it has made an object: wherever the operator is killed
+// after that, and whatever fails, it goes on with that one, until there is an edit.
 func TestChanceInTheMiddle(t *testing.T) {
 	password := func(s *scene) string { return s.generated("password") }
 	// What is rendered anew differs in the revision, and looks as if it were to expand to a gigabyte.
@@ -245,7 +245,8 @@ func TestChanceInTheMiddle(t *testing.T) {
 	})
 }
 
-// Where hooks have a part in what chance has made, all of it is made anew: they are to have the same password as the objects.
+// Where hooks have a part in what chance has made, all of it is made anew: they are to have the same password
+// as the objects.
 func TestChanceInHooks(t *testing.T) {
 	s := newScene(t)
 	only := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withPassword+`
@@ -272,8 +273,9 @@ data:
 	}
 }
 
-// A release that has come to its end is not made again, with other passwords and with its hooks, if the operator is killed before the status says so, or the record
-// cannot be written as deployed, of which Helm tells nobody.
+// A release that has come to its end is not made again, with other passwords and with its hooks, if the
+// operator is killed before the status says so, or the record cannot be written as deployed, of which Helm
+// tells nobody.
 func TestChanceAtTheEnd(t *testing.T) {
 	chart := withPassword + "\n---\n" + fmt.Sprintf(hookNote, "post-install") + "\n---\n" + fmt.Sprintf(hookNote, "post-upgrade")
 	same := func(s *scene, before string) {
@@ -394,7 +396,8 @@ func (s *scene) begun() string {
 	return begun
 }
 
-// Where nothing tells any more what was applied, the release is made anew, once, and not object by object with other passwords.
+// Where nothing tells any more what was applied, the release is made anew, once, and not object by object
+// with other passwords.
 func TestChanceWithoutARecord(t *testing.T) {
 	s := newScene(t)
 	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withPassword)})
@@ -444,8 +447,9 @@ func (s *scene) hasSetting(value string) error {
 	return nil
 }
 
-// What a chart looks up is looked up again at each period, and an upgrade follows if the chart makes something else of it. What it finds of its
-// own release is no reason, and what somebody changed there by hand is put back.
+// What a chart looks up is looked up again at each period, and an upgrade follows if the chart makes
+// something else of it. What it finds of its own release is no reason, and what somebody changed there by
+// hand is put back.
 func TestLookup(t *testing.T) {
 	s := newScene(t)
 	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withLookups) + "  reconcilePeriod: 1s\n"})
@@ -493,7 +497,8 @@ func TestLookup(t *testing.T) {
 	s.isRevision(2)
 }
 
-// What a chart looks up may be what somebody has deleted: a release that cannot be rendered for that is repaired all the same.
+// What a chart looks up may be what somebody has deleted: a release that cannot be rendered for that is
+// repaired all the same.
 func TestLookupOfWhatIsGone(t *testing.T) {
 	s := newScene(t)
 	settings := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
@@ -547,7 +552,8 @@ metadata: {name: {{ .Release.Name }}-extra}
 	s.awaitDeployed("hello")
 }
 
-// Nothing is found outside of the namespace of the Welcome, whatever the operator may see: its author may say what is looked up.
+// Nothing is found outside of the namespace of the Welcome, whatever the operator may see: its author may say
+// what is looked up.
 func TestLookupOfOthers(t *testing.T) {
 	s := newScene(t)
 	other := s.newNamespace("other")
@@ -601,8 +607,8 @@ func TestUpgradeLoop(t *testing.T) {
 	s.awaitCondition("hello", "Stalled", "False")
 }
 
-// A new kind in the cluster makes a revision where the chart makes something else of it, and none where it does not, although it renders another
-// password each time.
+// A new kind in the cluster makes a revision where the chart makes something else of it, and none where it
+// does not, although it renders another password each time.
 func TestNewKindOfTheCluster(t *testing.T) {
 	s := newScene(t)
 	settings := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withPassword+`
@@ -665,7 +671,8 @@ func (s *scene) kind(group string) {
 	s.awaitServed(group+"/v1", "Thing")
 }
 
-// What watches.yaml allows decides what is refused, and nothing of what a chart makes: where only that changes, what was applied stays, with its password, and no hook runs.
+// What watches.yaml allows decides what is refused, and nothing of what a chart makes: where only that
+// changes, what was applied stays, with its password, and no hook runs.
 func TestChanceWhereMoreIsAllowed(t *testing.T) {
 	const none, some, others = "", "  allow: {annotations: ['example.com/*']}\n", "  allow: {hosts: ['*.example.com'], pods: [host]}\n"
 	// begin starts an operator, and another one in its place.

@@ -123,7 +123,8 @@ func (s *scene) expire(operator *process) *batchv1.Job {
 	return job
 }
 
-// A Job that has run does not run again when the operator is started again, also where the release has more objects than its status can tell of.
+// A Job that has run does not run again when the operator is started again, also where the release has more
+// objects than its status can tell of.
 func TestJobThatExpiresAmongMany(t *testing.T) {
 	s := newScene(t)
 	s.grantJobs()
@@ -139,8 +140,8 @@ func TestJobThatExpiresAmongMany(t *testing.T) {
 	s.must(s.isGone(job, "hello"))
 }
 
-// Of a release with more objects than its status can tell of, an operator that was started again tells what is broken, and repairs what it is to repair, as soon as of
-// others. A Job that has run does not run again.
+// Of a release with more objects than its status can tell of, an operator that was started again tells what
+// is broken, and repairs what it is to repair, as soon as of others. A Job that has run does not run again.
 func TestManyObjectsAfterAStart(t *testing.T) {
 	for _, mode := range []string{"enabled", "warn", "disabled"} {
 		t.Run(mode, func(t *testing.T) {
@@ -198,7 +199,8 @@ func TestJobThatFailsAndExpires(t *testing.T) {
 	s.bringUp("hello")
 }
 
-// A Job that Kubernetes deletes some time after it is done has been run, whatever happens to the operator and to other objects, until the chart wants another one.
+// A Job that Kubernetes deletes some time after it is done has been run, whatever happens to the operator and
+// to other objects, until the chart wants another one.
 func TestJobThatExpires(t *testing.T) {
 	s := newScene(t)
 	s.grantJobs()
@@ -296,8 +298,9 @@ items:
 	})
 }
 
-// A list says of what kind its items are that do not, and what is dropped of it goes; one without any has nothing. kubectl get -o yaml shows what the API server keeps in an object, and a
-// chart may say it after that.
+// A list says of what kind its items are that do not, and what is dropped of it goes; one without any has
+// nothing. kubectl get -o yaml shows what the API server keeps in an object, and a chart may say it after
+// that.
 func TestListsInAChart(t *testing.T) {
 	s := newScene(t)
 	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
@@ -330,7 +333,8 @@ items:
 	}
 }
 
-// What a List says of hooks and policies, it says of its items: hooks run at each upgrade, delete nothing of the release after a failed one, and what is kept stays.
+// What a List says of hooks and policies, it says of its items: hooks run at each upgrade, delete nothing of
+// the release after a failed one, and what is kept stays.
 func TestListOfHooks(t *testing.T) {
 	s := newScene(t)
 	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `

@@ -41,8 +41,8 @@ func (s *scene) inNoNamespace() map[string]client.Object {
 	return map[string]client.Object{begin + "reader": &rbacv1.ClusterRole{}, begin + "class": &networkingv1.IngressClass{}}
 }
 
-// What is cluster-scoped is made, proven by its UID in the status, put back, idle, and removed at the end: also if the operator was killed when it had just
-// made it, so that nothing but its marks tells.
+// What is cluster-scoped is made, proven by its UID in the status, put back, idle, and removed at the end:
+// also if the operator was killed when it had just made it, so that nothing but its marks tells.
 func TestClusterScopedObjects(t *testing.T) {
 	s := newScene(t)
 	operator := s.serveClusterScoped("Cluster", s.accountForCharts(), inCluster(t))
@@ -121,7 +121,8 @@ func TestFightInNoNamespace(t *testing.T) {
 	stop()
 }
 
-// What another chart or somebody else has made under such a name is left alone, and named. Two custom resources of one name, in two namespaces, do not meet.
+// What another chart or somebody else has made under such a name is left alone, and named. Two custom
+// resources of one name, in two namespaces, do not meet.
 func TestForeignClusterScopedObject(t *testing.T) {
 	s := newScene(t)
 	foreign := &rbacv1.ClusterRole{ObjectMeta: objectMeta("", s.namespace+".hello-reader"), Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/healthz"}, Verbs: []string{"get"}}}}
@@ -170,7 +171,8 @@ func (s *scene) whileFrozen(do func()) {
 	}
 }
 
-// What the platform does not allow is refused, with what would allow it, and so is whatever the author of a custom resource has in it.
+// What the platform does not allow is refused, with what would allow it, and so is whatever the author of a
+// custom resource has in it.
 func TestClusterScopedObjectsThatAreNotAllowed(t *testing.T) {
 	s := newScene(t)
 	account := s.accountForCharts()
@@ -227,7 +229,8 @@ func TestClusterScopedObjectsThatAreNotAllowed(t *testing.T) {
 	}
 }
 
-// A webhook is the platform's, as all that is cluster-scoped, with a certificate that the chart makes, and asked about its own namespace only.
+// A webhook is the platform's, as all that is cluster-scoped, with a certificate that the chart makes, and
+// asked about its own namespace only.
 func TestWebhookOfOneNamespace(t *testing.T) {
 	s := newScene(t)
 	operator := s.serveClusterScoped("Asked", s.accountForCharts(), strings.Replace(inCluster(t), "  allow:\n", `    webhook.enabled: "true"
@@ -246,8 +249,9 @@ func TestWebhookOfOneNamespace(t *testing.T) {
 	s.awaitGone(webhook, s.namespace+".hello-webhook")
 }
 
-// A forged record gets nothing in no namespace changed or deleted that is not the custom resource's: not another one's, not what has a name that it might have, and
-// not what a cluster needs. Nor does what it leaves out, or says is kept, outlive the custom resource.
+// A forged record gets nothing in no namespace changed or deleted that is not the custom resource's: not
+// another one's, not what has a name that it might have, and not what a cluster needs. Nor does what it
+// leaves out, or says is kept, outlive the custom resource.
 func TestForgedRecordInNoNamespace(t *testing.T) {
 	s := newScene(t)
 	s.serveClusterScoped("Forger", s.accountForCharts(), inCluster(t))
@@ -289,7 +293,8 @@ func TestForgedRecordInNoNamespace(t *testing.T) {
 	s.delete(s.of("Forger", "other"))
 }
 
-// What one of the same name has left goes also if that is found out after the next one was made, which has no revision more for that.
+// What one of the same name has left goes also if that is found out after the next one was made, which has no
+// revision more for that.
 func TestSuccessorThatWasFaster(t *testing.T) {
 	s := newScene(t)
 	operator := s.serveClusterScoped("Hasty", s.accountForCharts(), inCluster(t))
@@ -332,8 +337,8 @@ func TestSuccessorThatWasFaster(t *testing.T) {
 	}
 }
 
-// However a custom resource goes, nothing of it is left in no namespace, but for who wants to keep it: one of the same name has that then. What the platform no
-// longer allows is left as it is, and told.
+// However a custom resource goes, nothing of it is left in no namespace, but for who wants to keep it: one of
+// the same name has that then. What the platform no longer allows is left as it is, and told.
 func TestEndsOfClusterScopedObjects(t *testing.T) {
 	s := newScene(t)
 	s.collectGarbage()

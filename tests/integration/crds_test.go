@@ -10,7 +10,8 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// What a chart brings in crds/ somebody else installs, who is told how; then it is served, and nothing is done about the CRDs.
+// What a chart brings in crds/ somebody else installs, who is told how; then it is served, and nothing is
+// done about the CRDs.
 func TestChartWithCRDs(t *testing.T) {
 	s := newScene(t)
 	s.serveKind("Gadgetry")

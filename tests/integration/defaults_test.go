@@ -39,7 +39,8 @@ func (s *scene) awaitPort(name string, port int32) {
 	})
 }
 
-// What a Welcome leaves out is not stored, but for the replicas, which the scale subresource reads. The operator fills it in.
+// What a Welcome leaves out is not stored, but for the replicas, which the scale subresource reads. The
+// operator fills it in.
 func TestDefaultsAreNotStored(t *testing.T) {
 	s := newScene(t)
 	s.operator()

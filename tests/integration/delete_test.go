@@ -67,7 +67,8 @@ func TestDeleteAndCreateAgain(t *testing.T) {
 	}
 }
 
-// One that is gone before its objects are made, although it had the finalizer, leaves nothing. The API server deletes what had none when it looked.
+// One that is gone before its objects are made, although it had the finalizer, leaves nothing. The API server
+// deletes what had none when it looked.
 func TestGoneWhileItIsInstalled(t *testing.T) {
 	s := newScene(t)
 	s.collectGarbage()
@@ -87,7 +88,8 @@ func TestGoneWhileItIsInstalled(t *testing.T) {
 	}
 }
 
-// A hundred Welcomes that are deleted and kept by the finalizer of somebody else, who writes to them now and then, hold up nobody.
+// A hundred Welcomes that are deleted and kept by the finalizer of somebody else, who writes to them now and
+// then, hold up nobody.
 func TestForeignFinalizersHoldUpNobody(t *testing.T) {
 	s := newScene(t)
 	s.ownOperator(settings{namespaces: []string{s.namespace}})
@@ -128,7 +130,8 @@ func TestForeignFinalizersHoldUpNobody(t *testing.T) {
 	}
 }
 
-// Nor do those on release records, of a tenant or of a controller that puts them on every ConfigMap. What they keep counts for nothing, but that it has its name.
+// Nor do those on release records, of a tenant or of a controller that puts them on every ConfigMap. What
+// they keep counts for nothing, but that it has its name.
 func TestFinalizersOfRecordsHoldUpNobody(t *testing.T) {
 	s := newScene(t)
 	s.ownOperator(settings{namespaces: []string{s.namespace}})

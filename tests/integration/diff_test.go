@@ -78,7 +78,8 @@ func (s *scene) tidied(object *unstructured.Unstructured, name string) string {
 	return string(text)
 }
 
-// Diff says what an edited chart would do, to all alike once, and changes nothing. What it says is what the operator then does.
+// Diff says what an edited chart would do, to all alike once, and changes nothing. What it says is what the
+// operator then does.
 func TestDiffOfAChart(t *testing.T) {
 	s := newScene(t)
 	first := s.publisher(settings{})
@@ -142,7 +143,8 @@ func (s *scene) onlyAsked(user string, since recording) {
 	}
 }
 
-// Diff of other specs: of what is there, by --set and by a file, and of what is not. What would be refused is, in the words of who refuses.
+// Diff of other specs: of what is there, by --set and by a file, and of what is not. What would be refused
+// is, in the words of who refuses.
 func TestDiffOfASpec(t *testing.T) {
 	s := newScene(t)
 	operator := s.publisher(settings{})
@@ -236,7 +238,8 @@ func TestDiffOfAnotherVersion(t *testing.T) {
 	s.expect(s.plugin("diff", "-f", file), 2, "the operator knows Versioned as "+kindsGroup+"/v1: write that apiVersion in the file")
 }
 
-// Who may not ask what would become of an object is told so, and nobody needs more than to read what the operator has published.
+// Who may not ask what would become of an object is told so, and nobody needs more than to read what the
+// operator has published.
 func TestDiffWithoutRights(t *testing.T) {
 	s := newScene(t)
 	s.publisher(settings{})
@@ -347,8 +350,9 @@ func TestOperatorThatMayNotPublish(t *testing.T) {
 	s.delete(cr) // whose operator is nowhere, as the doctor would tell
 }
 
-// Who is asked what an action would do holds one place of those that actions have, also while a chart that looks something up is rendered to decide: with two for each, all
-// that are compared at once could wait for each other.
+// Who is asked what an action would do holds one place of those that actions have, also while a chart that
+// looks something up is rendered to decide: with two for each, all that are compared at once could wait for
+// each other.
 func TestPreviewHoldsOnePlace(t *testing.T) {
 	s := newScene(t)
 	s.publisher(settings{watches: watchesWithMore(t, withLookups)})

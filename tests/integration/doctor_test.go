@@ -19,8 +19,9 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// Each thing that goes wrong on a new cluster is found, named, and gone when it is mended. No kubelet runs the operator's Deployment here: its status is
-// written by hand, and a process in a pod's place does its work.
+// Each thing that goes wrong on a new cluster is found, named, and gone when it is mended. No kubelet runs
+// the operator's Deployment here: its status is written by hand, and a process in a pod's place does its
+// work.
 func TestDoctor(t *testing.T) {
 	s := newScene(t)
 	stopShared()

@@ -268,7 +268,8 @@ func TestDeletedChildrenComeBackAtOnce(t *testing.T) {
 	}
 }
 
-// An event about a repair names what the operator has put back and who had changed it, and nothing that a controller of Kubernetes has written meanwhile.
+// An event about a repair names what the operator has put back and who had changed it, and nothing that a
+// controller of Kubernetes has written meanwhile.
 func TestEventNamesWhatWasPutBack(t *testing.T) {
 	s := newScene(t)
 	controllers, err := env.RunControllers("deployment-controller", "replicaset-controller")

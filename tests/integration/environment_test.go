@@ -1,6 +1,6 @@
-// Package integration runs the operator's real binary, with the rights of config/rbac and no others, and within the bounds of
-// config/policy, against a real kube-apiserver and etcd. There is no kubelet, and no garbage collector unless a test starts it:
-// what is deleted here, the operator deleted.
+// Package integration runs the operator's real binary, with the rights of config/rbac and no others, and
+// within the bounds of config/policy, against a real kube-apiserver and etcd. There is no kubelet, and no
+// garbage collector unless a test starts it: what is deleted here, the operator deleted.
 package integration
 
 import (

@@ -10,8 +10,8 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// A finalizer that the chart sets is added, put back and dropped like all else that it says. Those of others stay, and cost nothing. What is being deleted gets none: the
-// API server would refuse it.
+// A finalizer that the chart sets is added, put back and dropped like all else that it says. Those of others
+// stay, and cost nothing. What is being deleted gets none: the API server would refuse it.
 func TestFinalizersOfAChart(t *testing.T) {
 	const charts, theirs, another = "example.com/the-charts", "example.com/theirs", "example.com/another"
 	s := newScene(t)

@@ -47,7 +47,8 @@ func TestForeignObjectInTheWay(t *testing.T) {
 	s.get(&appsv1.Deployment{}, "hello")
 }
 
-// A hook that has the name of somebody else's object is told as any other object is, at an installation as at an upgrade. What of the last release is deleted then is told, too.
+// A hook that has the name of somebody else's object is told as any other object is, at an installation as at
+// an upgrade. What of the last release is deleted then is told, too.
 func TestForeignObjectInTheWayOfAHook(t *testing.T) {
 	s := newScene(t)
 	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
@@ -90,7 +91,8 @@ func (s *scene) foreignDeployment() *appsv1.Deployment {
 	return foreign
 }
 
-// What is in the way is found when another object is made already. That goes again, once, and nothing of the attempt is left.
+// What is in the way is found when another object is made already. That goes again, once, and nothing of the
+// attempt is left.
 func TestForeignObjectInTheWayOfTheLast(t *testing.T) {
 	s := newScene(t)
 	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
@@ -121,8 +123,8 @@ func TestForeignObjectInTheWayOfTheLast(t *testing.T) {
 	s.must(s.hasRecords("hello", 1))
 }
 
-// Killed between what is in the way and the removal of what was made before it, the operator has left an object of the Welcome: it is gone on from, or goes
-// with the Welcome.
+// Killed between what is in the way and the removal of what was made before it, the operator has left an
+// object of the Welcome: it is gone on from, or goes with the Welcome.
 func TestKilledBeforeItIsTakenBack(t *testing.T) {
 	for name, end := range map[string]func(s *scene, foreign *appsv1.Deployment){
 		"the way is free": func(s *scene, foreign *appsv1.Deployment) {
@@ -177,7 +179,8 @@ func TestForeignObjectDressedUp(t *testing.T) {
 	s.unharmed(foreign)
 }
 
-// An object may come into the way later, in the place of one that was deleted. It is none in the way of the repair of others.
+// An object may come into the way later, in the place of one that was deleted. It is none in the way of the
+// repair of others.
 func TestForeignObjectComesLater(t *testing.T) {
 	s := newScene(t)
 	s.operator()

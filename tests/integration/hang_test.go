@@ -16,8 +16,8 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// Where a kind of children cannot be listed, or that does not end, custom resources that have some are installed, edited and repaired all the same, and what happens to those
-// children is seen later.
+// Where a kind of children cannot be listed, or that does not end, custom resources that have some are
+// installed, edited and repaired all the same, and what happens to those children is seen later.
 func TestKindThatIsNotListed(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]http.HandlerFunc{

@@ -54,8 +54,8 @@ func (s *scene) awaitTested(kind, name, value, status string, parts ...string) {
 	})
 }
 
-// The tests of a chart run once for each new value of the annotation, as the chart and the spec are then. A restart of the operator repeats none, and a
-// failure is told and changes nothing else.
+// The tests of a chart run once for each new value of the annotation, as the chart and the spec are then. A
+// restart of the operator repeats none, and a failure is told and changes nothing else.
 func TestTestsOfAChart(t *testing.T) {
 	s := newScene(t)
 	kind := "Tested"

@@ -163,7 +163,8 @@ func TestHookThatAValueMakes(t *testing.T) {
 	s.awaitGone(cr, "hello")
 }
 
-// The hooks of a deletion are those of the chart, with what the Welcome says at its end: one before anything goes, one after all has gone.
+// The hooks of a deletion are those of the chart, with what the Welcome says at its end: one before anything
+// goes, one after all has gone.
 func TestDeletionHooks(t *testing.T) {
 	s := newScene(t)
 	s.ownOperator(s.hooked([]string{"pre-delete"}, []string{"post-delete"}))
@@ -268,7 +269,8 @@ func TestRollbackHooks(t *testing.T) {
 	s.ran(&corev1.ConfigMap{}, "post-rollback", "bad")
 }
 
-// An upgrade that is done but for its records is not undone, or done again with its hooks: they are brought to their end when they can be.
+// An upgrade that is done but for its records is not undone, or done again with its hooks: they are brought
+// to their end when they can be.
 func TestUpgradeWhoseRecordsCannotBeWritten(t *testing.T) {
 	for name, status := range map[string]release.Status{"of before": release.StatusSuperseded, "its own": release.StatusDeployed} {
 		t.Run(name, func(t *testing.T) {
@@ -316,7 +318,8 @@ func TestUpgradeWhoseRecordsCannotBeWritten(t *testing.T) {
 	}
 }
 
-// An operator that is told to stop while a hook of an upgrade runs leaves the upgrade to the next one: nothing is rolled back, and no hook of a rollback begins.
+// An operator that is told to stop while a hook of an upgrade runs leaves the upgrade to the next one:
+// nothing is rolled back, and no hook of a rollback begins.
 func TestStoppedInAHookOfAnUpgrade(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -350,8 +353,9 @@ func TestStoppedInAHookOfAnUpgrade(t *testing.T) {
 	s.must(s.isGone(&corev1.ConfigMap{}, "hello-pre-rollback"))
 }
 
-// A hook that comes before the first object of an installation runs until it has succeeded, though it has failed, or the operator was killed or told to stop meanwhile. It
-// does not run again where there is an object.
+// A hook that comes before the first object of an installation runs until it has succeeded, though it has
+// failed, or the operator was killed or told to stop meanwhile. It does not run again where there is an
+// object.
 func TestInstallHookUntilItSucceeds(t *testing.T) {
 	s := newScene(t)
 	hooked := s.hooked([]string{"pre-install"}, nil)
@@ -382,7 +386,8 @@ func TestInstallHookUntilItSucceeds(t *testing.T) {
 	s.must(s.hasRecords("hello", 2))
 }
 
-// While an action waits for a hook, the status says so, and that this generation is not applied yet. A hook that somebody deletes has not succeeded.
+// While an action waits for a hook, the status says so, and that this generation is not applied yet. A hook
+// that somebody deletes has not succeeded.
 func TestHookThatTakesLong(t *testing.T) {
 	s := newScene(t)
 	s.must(controlplane.RunDeployments(t.Context(), env.Admin))
@@ -415,7 +420,8 @@ func TestHookThatTakesLong(t *testing.T) {
 	s.awaitGone(cr, "hello")
 }
 
-// A custom resource can be deleted while a hook runs, which may have no end: of an installation or of an upgrade, of which nothing is taken back then.
+// A custom resource can be deleted while a hook runs, which may have no end: of an installation or of an
+// upgrade, of which nothing is taken back then.
 func TestDeletedInAHook(t *testing.T) {
 	s := newScene(t)
 	s.ownOperator(s.hooked([]string{"pre-install", "post-upgrade", "pre-delete"}, nil))
@@ -440,7 +446,8 @@ func TestDeletedInAHook(t *testing.T) {
 	s.must(s.isGone(&appsv1.Deployment{}, "again"))
 }
 
-// The hooks before a deletion have run once they have succeeded, whoever refuses the deletion of an object afterwards, and whatever became of the last upgrade.
+// The hooks before a deletion have run once they have succeeded, whoever refuses the deletion of an object
+// afterwards, and whatever became of the last upgrade.
 func TestDeletionHooksRunOnce(t *testing.T) {
 	s := newScene(t)
 	s.grantJobs()
@@ -513,7 +520,8 @@ func TestHooksAfterADeletionRunOnce(t *testing.T) {
 	again()
 }
 
-// What failed at its hooks is recorded all the time, or nobody would know of those of the deletion: the next attempt makes no other record.
+// What failed at its hooks is recorded all the time, or nobody would know of those of the deletion: the next
+// attempt makes no other record.
 func TestInstallationAgainNeedsNoNewRecord(t *testing.T) {
 	s := newScene(t)
 	s.ownOperator(s.hooked([]string{"pre-install", "pre-delete"}, nil))
@@ -540,7 +548,8 @@ func TestInstallationAgainNeedsNoNewRecord(t *testing.T) {
 	s.must(s.hasRecords("hello", 0))
 }
 
-// Where an installation failed at its hooks, which may have made something elsewhere, those of the deletion run. The preview tells meanwhile what the next attempt makes.
+// Where an installation failed at its hooks, which may have made something elsewhere, those of the deletion
+// run. The preview tells meanwhile what the next attempt makes.
 func TestDeletionHooksOfAFailedInstallation(t *testing.T) {
 	s := newScene(t)
 	s.publisher(s.hooked([]string{"pre-install", "pre-delete"}, nil))
@@ -656,7 +665,8 @@ func TestHooksOfLostRecords(t *testing.T) {
 	}
 }
 
-// What a hook has left that failed, and whose policy does not delete it before it is made anew, is no reason why it never runs again.
+// What a hook has left that failed, and whose policy does not delete it before it is made anew, is no reason
+// why it never runs again.
 func TestHookThatRanBefore(t *testing.T) {
 	s := newScene(t)
 	s.grantJobs()

@@ -75,7 +75,8 @@ func TestHostileWelcomes(t *testing.T) {
 	t.Logf("%d refused, %d deployed", len(hostile.Cases)-len(accepted), len(accepted))
 }
 
-// Numbers whose digits nobody can write down take neither the operator's time nor its memory: in a spec they are refused, and in an object of a tenant's not added up.
+// Numbers whose digits nobody can write down take neither the operator's time nor its memory: in a spec they
+// are refused, and in an object of a tenant's not added up.
 func TestEndlessNumbers(t *testing.T) {
 	s := newScene(t)
 	with, profiles := s.profiled(settings{namespaces: []string{s.namespace}})

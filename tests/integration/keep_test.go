@@ -103,7 +103,8 @@ func (s *scene) changeKept(change func(*corev1.ConfigMap)) {
 	s.must(env.Client.Patch(ctx, config, client.MergeFrom(before)))
 }
 
-// What a chart keeps outlives its Welcome, however that is deleted, and one of the same name takes it back with what is in it.
+// What a chart keeps outlives its Welcome, however that is deleted, and one of the same name takes it back
+// with what is in it.
 func TestKeptObjectsOutliveTheirWelcome(t *testing.T) {
 	for name, remove := range map[string]func(s *scene, operator *process){
 		"deleted": func(s *scene, _ *process) {
@@ -159,7 +160,8 @@ func TestKeptObjectsOutliveTheirWelcome(t *testing.T) {
 	}
 }
 
-// What a new version of the chart, or another spec, no longer has stays, without an owner and without a claim on it, until it is wanted again.
+// What a new version of the chart, or another spec, no longer has stays, without an owner and without a claim
+// on it, until it is wanted again.
 func TestUpgradeThatDropsWhatIsKept(t *testing.T) {
 	s, only, operator, before := keeping(t)
 	operator.Stop() // and let it be of an older version
@@ -210,8 +212,8 @@ func TestChartThatKeepsNoLonger(t *testing.T) {
 	})
 }
 
-// What is kept is looked after like everything else, also by the next process, which knows it by its UID, whatever marks it has lost. It costs
-// nothing where nothing is to be done.
+// What is kept is looked after like everything else, also by the next process, which knows it by its UID,
+// whatever marks it has lost. It costs nothing where nothing is to be done.
 func TestDriftOfWhatIsKept(t *testing.T) {
 	s := newScene(t)
 	only := s.keeper()
@@ -312,8 +314,8 @@ func TestFailedInstallationLeavesWhatIsKept(t *testing.T) {
 	s.keptBy(true, before)
 }
 
-// An owner reference that is still there, as an older version of the operator has made it, is taken off: when the object is looked at, and at the
-// latest before its Welcome goes.
+// An owner reference that is still there, as an older version of the operator has made it, is taken off: when
+// the object is looked at, and at the latest before its Welcome goes.
 func TestKeptObjectWithAnOwnerReference(t *testing.T) {
 	for name, deleted := range map[string]bool{"it stays": false, "it is deleted": true} {
 		t.Run(name, func(t *testing.T) {

@@ -219,8 +219,9 @@ func (s *scene) serveSecondVersion(kind string) {
 	s.awaitServed(kindsGroup+"/v2", kind)
 }
 
-// A kind whose custom resources are served by another version of their API keeps its releases, and the next upgrade has the objects name their owner by that version: the
-// garbage collector finds none by one that the cluster no longer serves.
+// A kind whose custom resources are served by another version of their API keeps its releases, and the next
+// upgrade has the objects name their owner by that version: the garbage collector finds none by one that the
+// cluster no longer serves.
 func TestAnotherVersionOfTheKind(t *testing.T) {
 	s := newScene(t)
 	s.serveKind("Brochure")
@@ -307,8 +308,9 @@ func TestTwoKindsWithOneName(t *testing.T) {
 	s.must(s.helmHas(nil))
 }
 
-// Without, the second one is refused: it is told whose the release is, and what to do. That holds also where the first has come so far that
-// the revision is free with which the second would begin, and for names with dots.
+// Without, the second one is refused: it is told whose the release is, and what to do. That holds also where
+// the first has come so far that the revision is free with which the second would begin, and for names with
+// dots.
 func TestReleaseNameIsTaken(t *testing.T) {
 	s := newScene(t)
 	s.serveKind("Memo")
@@ -392,7 +394,8 @@ func TestReleaseNameStaysAsItIs(t *testing.T) {
 	}
 }
 
-// A chart may make custom resources of another kind, or of its own, which the same operator serves: they are at rest together, are repaired, and go together.
+// A chart may make custom resources of another kind, or of its own, which the same operator serves: they are
+// at rest together, are repaired, and go together.
 func TestCustomResourcesOfACustomResource(t *testing.T) {
 	s := newScene(t)
 	s.serveKind("Suite")

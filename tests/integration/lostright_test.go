@@ -26,7 +26,8 @@ spec:
           restartPolicy: Never
           containers: [{name: yearly, image: example.com/yearly:1}]`
 
-// A right that goes together with a template, as make manifests has it, leaves no object behind: the upgrade waits for the right, and what was there serves on.
+// A right that goes together with a template, as make manifests has it, leaves no object behind: the upgrade
+// waits for the right, and what was there serves on.
 func TestRightThatGoesWithATemplate(t *testing.T) {
 	s := newScene(t)
 	s.grantJobs()

@@ -144,7 +144,8 @@ func (s *scene) operatorOf(dir string) {
 	})
 }
 
-// TestMakeKindOfCharts makes a kind of each chart of -charts, or of one with workloads of several kinds, and installs its sample.
+// TestMakeKindOfCharts makes a kind of each chart of -charts, or of one with workloads of several kinds, and
+// installs its sample.
 func TestMakeKindOfCharts(t *testing.T) {
 	for i, chart := range strings.Split(cmp.Or(*chartDirs, kit.File("tests/charts/workloads")), ",") {
 		t.Run(filepath.Base(chart), func(t *testing.T) {
@@ -161,8 +162,8 @@ func TestMakeKindOfCharts(t *testing.T) {
 	}
 }
 
-// A kind is made of Helm's own chart by one command: nothing is left to edit, the sample becomes what the chart has, with the rights that were made,
-// and who writes custom resources does not say what its pods run.
+// A kind is made of Helm's own chart by one command: nothing is left to edit, the sample becomes what the
+// chart has, with the rights that were made, and who writes custom resources does not say what its pods run.
 func TestMakeKind(t *testing.T) {
 	s := newScene(t)
 	chart, err := chartutil.Create("created", t.TempDir())
@@ -241,8 +242,8 @@ func TestMakeKindWithARoleForSecrets(t *testing.T) {
 	}
 }
 
-// A kind may have what is in no namespace, and hand out rights, if its entry says so: then the operator gets exactly the rights for that, and to make what is not
-// in the entry it has none.
+// A kind may have what is in no namespace, and hand out rights, if its entry says so: then the operator gets
+// exactly the rights for that, and to make what is not in the entry it has none.
 func TestMakeKindInNoNamespace(t *testing.T) {
 	s := newScene(t)
 	pin, allow, _ := strings.Cut(inCluster(t), "  allow:\n")
@@ -292,7 +293,8 @@ func TestMakeKindInNoNamespace(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// A name as the entry has it makes nobody's object the operator's, even if it would mark it; one of the two marks does, so that the other can be put back.
+	// A name as the entry has it makes nobody's object the operator's, even if it would mark it; one of the
+	// two marks does, so that the other can be put back.
 	for name, c := range map[string]struct {
 		labels, annotations map[string]string
 		may                 bool

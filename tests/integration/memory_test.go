@@ -39,8 +39,9 @@ func (s *scene) warm(names ...string) {
 	}
 }
 
-// Who may write a ConfigMap beside a Welcome can forge a record of some kilobytes that unpacks to many megabytes, and is decoded to
-// gigabytes. Neither one of them nor hundreds take the memory of the operator, and its Welcome goes on.
+// Who may write a ConfigMap beside a Welcome can forge a record of some kilobytes that unpacks to many
+// megabytes, and is decoded to gigabytes. Neither one of them nor hundreds take the memory of the operator,
+// and its Welcome goes on.
 func TestForgedRecordsTakeNoMemory(t *testing.T) {
 	bombs := map[string]string{
 		"small parts":       `{"hooks": [` + strings.Repeat("{},", 5<<20) + `{}]}`,
@@ -77,7 +78,8 @@ func TestForgedRecordsTakeNoMemory(t *testing.T) {
 		s.awaitDeployed("hello")
 		t.Logf("%s: %d KiB, %d unpacked, cost %d MiB", name, len(packed[name])>>10, len(bomb)>>10, s.peak(operator)-was)
 	}
-	// Hundreds, that the operator has all to believe to be of this Welcome; the newest of them is found in the middle of an upgrade.
+	// Hundreds, that the operator has all to believe to be of this Welcome; the newest of them is found in
+	// the middle of an upgrade.
 	welcome := s.welcome("hello")
 	revision := 1000
 	for range 30 {
@@ -122,7 +124,8 @@ func TestForgedRecordsTakeNoMemory(t *testing.T) {
 	s.delete(s.welcome("hello"))
 }
 
-// Who may write ConfigMaps or Services anywhere can put the operator's label on them. What is not the operator's is not kept in memory.
+// Who may write ConfigMaps or Services anywhere can put the operator's label on them. What is not the
+// operator's is not kept in memory.
 func TestFloodOfLabelledObjectsTakesNoMemory(t *testing.T) {
 	s := newScene(t)
 	with, profiles := s.profiled(settings{})

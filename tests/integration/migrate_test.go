@@ -187,8 +187,9 @@ func (s *scene) awaitPods(count int) {
 	})
 }
 
-// What a stock Helm operator has made goes on as it is under this one, and then as plain Helm releases, while people edit it. No pod starts anew, no object is made
-// anew. Should somebody forget to stop the stock operator, nothing is done before that has happened.
+// What a stock Helm operator has made goes on as it is under this one, and then as plain Helm releases, while
+// people edit it. No pod starts anew, no object is made anew. Should somebody forget to stop the stock
+// operator, nothing is done before that has happened.
 func TestMoveFromAStockOperator(t *testing.T) {
 	controllers, err := env.RunControllers("deployment-controller", "replicaset-controller", "garbage-collector-controller")
 	if err != nil {
@@ -343,8 +344,9 @@ func stockMade(object client.Object, owner *unstructured.Unstructured, kept bool
 	object.SetAnnotations(annotations)
 }
 
-// What nobody would expect to be taken over is: what is kept, what the chart of today no longer makes, and a custom resource that was deleted while no operator
-// ran. Annotations of the stock operators work, or are told to have no effect.
+// What nobody would expect to be taken over is: what is kept, what the chart of today no longer makes, and a
+// custom resource that was deleted while no operator ran. Annotations of the stock operators work, or are
+// told to have no effect.
 func TestWhatAStockOperatorLeaves(t *testing.T) {
 	s := newScene(t)
 	s.serveKind("Heir")

@@ -125,8 +125,8 @@ func (s *scene) bystander(name string) *corev1.ConfigMap {
 	return bystander
 }
 
-// A custom resource becomes a plain Helm release, whatever it is at and wherever that was interrupted, unless Helm has another one of that name or a record is not
-// the operator's.
+// A custom resource becomes a plain Helm release, whatever it is at and wherever that was interrupted, unless
+// Helm has another one of that name or a record is not the operator's.
 func TestRelease(t *testing.T) {
 	s := newScene(t)
 	s.collectGarbage()

@@ -54,7 +54,8 @@ func (s *scene) keptSince(before []client.Object, owner client.Object) {
 	}
 }
 
-// Who deletes a Welcome with --cascade=orphan keeps what it has made, and nothing else. A Welcome of that name takes it over.
+// Who deletes a Welcome with --cascade=orphan keeps what it has made, and nothing else. A Welcome of that
+// name takes it over.
 func TestOrphan(t *testing.T) {
 	for name, down := range map[string]bool{"while the operator runs": false, "while the operator is down": true} {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +105,8 @@ func TestOrphan(t *testing.T) {
 	}
 }
 
-// The hooks of an orphaned release are made anew for the Welcome that takes it over, at its installation and later, and not if they are no longer marked as of it.
+// The hooks of an orphaned release are made anew for the Welcome that takes it over, at its installation and
+// later, and not if they are no longer marked as of it.
 func TestOrphanWithHooks(t *testing.T) {
 	s := newScene(t)
 	s.collectGarbage()
@@ -162,7 +164,8 @@ func TestChildTakenAway(t *testing.T) {
 	}
 }
 
-// What the garbage collector has orphaned already is left as it is, and its records go, though a record was written since, of an upgrade that was under way.
+// What the garbage collector has orphaned already is left as it is, and its records go, though a record was
+// written since, of an upgrade that was under way.
 func TestOrphanInTheMiddle(t *testing.T) {
 	s := newScene(t)
 	s.collectGarbage()

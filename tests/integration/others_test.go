@@ -22,8 +22,9 @@ import (
 // takeover is how long it may take until another operator takes over from one that is gone.
 const takeover = time.Minute
 
-// Of two installations that watch the same namespace one works, and the other one stands back and says so. When the first freezes, or dies, the
-// second does within a minute what was asked for; and the first, back from that, does nothing any more.
+// Of two installations that watch the same namespace one works, and the other one stands back and says so.
+// When the first freezes, or dies, the second does within a minute what was asked for; and the first, back
+// from that, does nothing any more.
 func TestTwoOperators(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -131,8 +132,8 @@ func TestTwoOperatorsStartAtOnce(t *testing.T) {
 	t.Logf("the one left %v of %d to the other, and the other %v to the one", operators[0].leftToOthers(t), count, operators[1].leftToOthers(t))
 }
 
-// Of two replicas the leader freezes in the middle of an upgrade, and goes on when another one has long been at work. It brings back nothing older,
-// and writes nothing at all.
+// Of two replicas the leader freezes in the middle of an upgrade, and goes on when another one has long been
+// at work. It brings back nothing older, and writes nothing at all.
 func TestFrozenLeader(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -50,8 +50,8 @@ func TestPauseDoesNotBlockDeletion(t *testing.T) {
 	s.awaitGone(&appsv1.Deployment{}, "hello")
 }
 
-// What is done after a resume may take minutes. The status does not say meanwhile that the Welcome is paused, and who pauses it again
-// and waits for that has it left alone afterwards.
+// What is done after a resume may take minutes. The status does not say meanwhile that the Welcome is paused,
+// and who pauses it again and waits for that has it left alone afterwards.
 func TestPauseAgainMidAction(t *testing.T) {
 	s := newScene(t)
 	s.ownOperator(s.hooked([]string{"post-upgrade"}, nil))

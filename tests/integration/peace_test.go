@@ -375,7 +375,8 @@ func TestReplicasThatAreSetComeBack(t *testing.T) {
 	s.awaitReplicas(3)
 }
 
-// Replicas that were scaled stay whose they are when somebody edits them: other work on the workload would else bring them down to the chart's default, weeks later.
+// Replicas that were scaled stay whose they are when somebody edits them: other work on the workload would
+// else bring them down to the chart's default, weeks later.
 func TestReplicasThatWereScaledAndEdited(t *testing.T) {
 	s := newScene(t)
 	own := settings{namespaces: []string{s.namespace}}
@@ -709,7 +710,8 @@ func TestDriftDetectionIgnores(t *testing.T) {
 	theirsStays()
 }
 
-// What others write into objects of a release, and the operator leaves as it is, costs little, however often they do; and is not called a fight.
+// What others write into objects of a release, and the operator leaves as it is, costs little, however often
+// they do; and is not called a fight.
 func TestWorkThatStaysCostsLittle(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -757,7 +759,8 @@ func TestWorkThatStaysCostsLittle(t *testing.T) {
 	})
 }
 
-// So does an object into which somebody has put so much that nobody can tell whether it has changed, however often its custom resource is looked at.
+// So does an object into which somebody has put so much that nobody can tell whether it has changed, however
+// often its custom resource is looked at.
 func TestLooksAtACrowdedObject(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -794,7 +797,8 @@ func (s *scene) refuseAutoscalers() (lift func()) {
 	})
 }
 
-// A claim that somebody has made grow stays so, through upgrades, and also where claims may be made anew; and it grows further when the chart wants more.
+// A claim that somebody has made grow stays so, through upgrades, and also where claims may be made anew; and
+// it grows further when the chart wants more.
 func TestGrownClaim(t *testing.T) {
 	s := newScene(t)
 	s.grant("", "persistentvolumeclaims")
@@ -891,7 +895,8 @@ func TestRepairsWhileTheSpecFails(t *testing.T) {
 	s.awaitDeployed("hello")
 }
 
-// Helm's own commands take off what they do not know of the records that they write. The release goes on, after each of them and at each later edit.
+// Helm's own commands take off what they do not know of the records that they write. The release goes on,
+// after each of them and at each later edit.
 func TestHelmByHand(t *testing.T) {
 	s := newScene(t)
 	s.operator()

@@ -161,7 +161,8 @@ func TestPluginFindsCustomResources(t *testing.T) {
 	}
 }
 
-// The screen says whether a Welcome is well, and if not, whose turn it is; the table has the worst first, and the exit code is for scripts.
+// The screen says whether a Welcome is well, and if not, whose turn it is; the table has the worst first, and
+// the exit code is for scripts.
 func TestPluginStatus(t *testing.T) {
 	s := newScene(t)
 	s.operator()
@@ -356,7 +357,8 @@ func (s *scene) foreignKind(kind string) {
 	})
 }
 
-// Kinds that came or went a moment ago count, whatever kubectl remembers of the cluster, and one that the caller may not list hides none of the others.
+// Kinds that came or went a moment ago count, whatever kubectl remembers of the cluster, and one that the
+// caller may not list hides none of the others.
 func TestPluginOfKindsThatComeAndGo(t *testing.T) {
 	s := newScene(t)
 	s.create("hello")

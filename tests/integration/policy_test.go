@@ -21,8 +21,9 @@ import (
 // markOfPublished is the label of the ConfigMap that an operator publishes.
 const markOfPublished = "webapp.demo.welcome.domain/published"
 
-// Whoever has the operator's token makes, changes and deletes with it no more than the operator does. The policy holds during
-// all tests here, so that each of them shows that it forbids the operator nothing that it needs.
+// Whoever has the operator's token makes, changes and deletes with it no more than the operator does. The
+// policy holds during all tests here, so that each of them shows that it forbids the operator nothing that it
+// needs.
 func TestPolicyBoundsTheOperatorsToken(t *testing.T) {
 	s := newScene(t)
 	s.grantJobs()
@@ -201,7 +202,8 @@ func TestPolicyBoundsTheOperatorsToken(t *testing.T) {
 	s.must(env.Client.Delete(ctx, plain))
 	denied("publish under another name", operator.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: operatorNamespace, Name: s.namespace, Labels: tells.Labels}}), noOwner)
 
-	// What is kept is made, repaired, given an owner and taken from it. It is deleted by nobody who has only the operator's token.
+	// What is kept is made, repaired, given an owner and taken from it. It is deleted by nobody who has only
+	// the operator's token.
 	keep := kept(func(*corev1.ConfigMap) {})
 	s.must(operator.Create(ctx, keep))
 	for _, owners := range [][]metav1.OwnerReference{{reference}, nil} {

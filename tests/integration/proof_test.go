@@ -61,7 +61,8 @@ func (s *scene) deleteChildren() {
 	s.deleteService("hello")
 }
 
-// A record that denies its objects has them repaired all the same, by an operator that knows better and by one that has just started.
+// A record that denies its objects has them repaired all the same, by an operator that knows better and by
+// one that has just started.
 func TestForgedChildrenHideNoDrift(t *testing.T) {
 	for name, forged := range map[string]string{"no children": "[]", "rubbish": "{", "other children": `[{"apiVersion": "v1", "kind": "Service", "name": "other", "fingerprint": "0"}]`} {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +87,8 @@ func TestForgedChildrenHideNoDrift(t *testing.T) {
 	}
 }
 
-// What somebody writes into a record that the operator would not write goes, or the release would be looked at, whole, at each reconcile.
+// What somebody writes into a record that the operator would not write goes, or the release would be looked
+// at, whole, at each reconcile.
 func TestForgedAnnotationsGo(t *testing.T) {
 	s := newScene(t)
 	operator := s.operator()
@@ -192,8 +194,8 @@ func TestRestartAfterARepairAsksNothing(t *testing.T) {
 	}
 }
 
-// What version 0.1.0 has written is proven anew, once, without a change of any object; so is what an operator that was killed before
-// it could write the status left behind.
+// What version 0.1.0 has written is proven anew, once, without a change of any object; so is what an operator
+// that was killed before it could write the status left behind.
 func TestRecordsAreProvenAnew(t *testing.T) {
 	for name, forget := range map[string]func(status map[string]any, digest string){
 		"of version 0.1.0": func(status map[string]any, digest string) {
@@ -256,8 +258,8 @@ func TestRecordsAreProvenAnew(t *testing.T) {
 	}
 }
 
-// A new chart reaches the Welcomes of version 0.1.0 a few at a time. Those that wait are ready meanwhile, though nothing proves their
-// records, and no pod is touched.
+// A new chart reaches the Welcomes of version 0.1.0 a few at a time. Those that wait are ready meanwhile,
+// though nothing proves their records, and no pod is touched.
 func TestRolloutOverVersion010(t *testing.T) {
 	s := newScene(t)
 	only := settings{namespaces: []string{s.namespace}, args: []string{"--rollout-max-concurrent=1"}}

@@ -194,8 +194,8 @@ func TestForgedRecordOfManyKinds(t *testing.T) {
 	}
 }
 
-// What a new chart or spec no longer wants goes also where no record tells of it any more, because the custom resource owns it. Its
-// hooks, and the records of its release, are not among that.
+// What a new chart or spec no longer wants goes also where no record tells of it any more, because the custom
+// resource owns it. Its hooks, and the records of its release, are not among that.
 func TestRecordsLostWithAnObjectThatGoes(t *testing.T) {
 	s := newScene(t)
 	s.operator()
@@ -244,7 +244,8 @@ func TestRecordsLost(t *testing.T) {
 	}
 }
 
-// A record that somebody takes out of the operator's sight as it is made is told of at once, and not waited for while others wait.
+// A record that somebody takes out of the operator's sight as it is made is told of at once, and not waited
+// for while others wait.
 func TestRecordOutOfSight(t *testing.T) {
 	s := newScene(t)
 	lift := s.mutate(`[JSONPatch{op: "add", path: "/metadata/labels/webapp.demo.welcome.domain~1managed-by", value: "nobody"}]`, "configmaps", func() error {
@@ -263,7 +264,8 @@ func TestRecordOutOfSight(t *testing.T) {
 	s.must(s.hasRecords("hello", 1))
 }
 
-// Whoever may edit ConfigMaps can have nobody change a record any more. The release goes on all the same, with one revision for each edit, and nothing is rolled back.
+// Whoever may edit ConfigMaps can have nobody change a record any more. The release goes on all the same,
+// with one revision for each edit, and nothing is rolled back.
 func TestImmutableRecord(t *testing.T) {
 	s := newScene(t)
 	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})

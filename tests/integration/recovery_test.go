@@ -46,8 +46,9 @@ func TestKilledWhileInstalling(t *testing.T) {
 	}
 }
 
-// The record of an installation is written once, before its objects, and the status when all are there. Wherever between these requests the operator is
-// killed, the next one makes what is missing, or removes what nobody wants any more.
+// The record of an installation is written once, before its objects, and the status when all are there.
+// Wherever between these requests the operator is killed, the next one makes what is missing, or removes what
+// nobody wants any more.
 func TestKilledAfterTheRecord(t *testing.T) {
 	places := map[string]func(s *scene) (asked, letGo func()){
 		"before the first object": func(s *scene) (asked, letGo func()) {
@@ -102,7 +103,8 @@ func TestKilledAfterTheRecord(t *testing.T) {
 	}
 }
 
-// What is in the way is found by making the objects. Killed before that, the next operator finds a record, and makes none of them either.
+// What is in the way is found by making the objects. Killed before that, the next operator finds a record,
+// and makes none of them either.
 func TestKilledBeforeAForeignObjectIsFound(t *testing.T) {
 	s := newScene(t)
 	only := settings{namespaces: []string{s.namespace}}
@@ -125,7 +127,8 @@ func TestKilledBeforeAForeignObjectIsFound(t *testing.T) {
 	s.awaitDeployed("hello")
 }
 
-// Kinds go, and with them what was applied of them. That stops neither an upgrade nor the deletion where the records are lost, too.
+// Kinds go, and with them what was applied of them. That stops neither an upgrade nor the deletion where the
+// records are lost, too.
 func TestAppliedKindIsGone(t *testing.T) {
 	s := newScene(t)
 	only := settings{namespaces: []string{s.namespace}}
@@ -169,8 +172,8 @@ func (s *scene) awaitUnknown(kind string) {
 	})
 }
 
-// An object that carries no owner reference goes with its kind. An operator that has never known that looks for it no more where the custom resource is deleted:
-// it would do so for ever. The records may be lost, too.
+// An object that carries no owner reference goes with its kind. An operator that has never known that looks
+// for it no more where the custom resource is deleted: it would do so for ever. The records may be lost, too.
 func TestKindOfAKeptObjectIsGone(t *testing.T) {
 	s := newScene(t)
 	s.serveKind("Keeper")
@@ -202,8 +205,9 @@ func TestKindOfAKeptObjectIsGone(t *testing.T) {
 	s.awaitGone(&corev1.ConfigMap{}, "hello")
 }
 
-// Where the kind of one object is gone, as the CRD of a tool that somebody has taken out, the status says so, and all else of the release is served: also by an operator
-// that has never known that kind. In a List, it keeps the others from being repaired until it is switched off.
+// Where the kind of one object is gone, as the CRD of a tool that somebody has taken out, the status says so,
+// and all else of the release is served: also by an operator that has never known that kind. In a List, it
+// keeps the others from being repaired until it is switched off.
 func TestKindOfAnObjectIsGone(t *testing.T) {
 	for _, c := range []struct {
 		name, before, after string
@@ -360,8 +364,9 @@ func TestUpgradeRefused(t *testing.T) {
 	s.awaitCondition("hello", "ReleaseFailed", "False")
 }
 
-// A rehearsal stores nothing, so that what the API server adds by default is missing again at the next look: that must not pass for
-// somebody's work, and the upgrade succeeds with the first rehearsal after its obstacle is gone.
+// A rehearsal stores nothing, so that what the API server adds by default is missing again at the next look:
+// that must not pass for somebody's work, and the upgrade succeeds with the first rehearsal after its
+// obstacle is gone.
 func TestUpgradeRefusedWithNewDefaults(t *testing.T) {
 	s := newScene(t)
 	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithChart(t,
@@ -437,8 +442,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// What has failed is tried again when its time has come, whatever happens to the Welcome meanwhile: each time that something did, the controller's queue would
-// wait longer for the next try, up to 17 minutes.
+// What has failed is tried again when its time has come, whatever happens to the Welcome meanwhile: each time
+// that something did, the controller's queue would wait longer for the next try, up to 17 minutes.
 func TestRetriesWhileOthersAreBusy(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -477,7 +482,8 @@ func (s *scene) serveInTwoVersions(kind string) (drop func()) {
 	}
 }
 
-// An object whose version the cluster no longer serves, as after an upgrade of Kubernetes, is the same in another one: it goes with its template, or with its custom resource.
+// An object whose version the cluster no longer serves, as after an upgrade of Kubernetes, is the same in
+// another one: it goes with its template, or with its custom resource.
 func TestVersionOfAnObjectIsGone(t *testing.T) {
 	s := newScene(t)
 	s.serveKind("Mover")

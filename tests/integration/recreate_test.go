@@ -54,7 +54,8 @@ func (s *scene) awaitConfigMap(key string, old types.UID) {
 	})
 }
 
-// What cannot be changed is said by name, and made anew by whoever may delete it; Helm's force does not give that to the author.
+// What cannot be changed is said by name, and made anew by whoever may delete it; Helm's force does not give
+// that to the author.
 func TestWhatCannotBeChangedIsSaid(t *testing.T) {
 	s := newScene(t)
 	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: configured(t, "")})
@@ -74,7 +75,8 @@ func TestWhatCannotBeChangedIsSaid(t *testing.T) {
 	s.awaitGreeting("hello", "after")
 }
 
-// Who deletes by hand what cannot be changed, as the message says, has what the chart wants in its place, and not what was there.
+// Who deletes by hand what cannot be changed, as the message says, has what the chart wants in its place, and
+// not what was there.
 func TestWhatCannotBeChangedIsDeletedByHand(t *testing.T) {
 	s := newScene(t)
 	s.grant("", "configmaps")
@@ -308,8 +310,8 @@ spec:
 	s.awaitOf("Stored", "hello", "Deployed")
 }
 
-// What admission has made of an immutable field when the object was made, as a webhook does that has images come from a mirror, stays, and is in the way of no upgrade that wants
-// of it what the chart wanted before.
+// What admission has made of an immutable field when the object was made, as a webhook does that has images
+// come from a mirror, stays, and is in the way of no upgrade that wants of it what the chart wanted before.
 func TestImmutableFieldThatAdmissionHasChanged(t *testing.T) {
 	s := newScene(t)
 	s.grantJobs()
@@ -386,7 +388,8 @@ metadata: {name: {{ .Release.Name }}-before, annotations: {helm.sh/hook: pre-upg
 	}
 }
 
-// So does what it has made of a StatefulSet, of which the rest is put back and rolled back, and whose pods go on where it is deleted as the message says.
+// So does what it has made of a StatefulSet, of which the rest is put back and rolled back, and whose pods go
+// on where it is deleted as the message says.
 func TestStatefulSetThatAdmissionHasChanged(t *testing.T) {
 	s := newScene(t)
 	s.collectGarbage()

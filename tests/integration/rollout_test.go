@@ -146,8 +146,8 @@ func TestRolloutOfANewChart(t *testing.T) {
 	}
 }
 
-// What was broken before a new version of the chart came does not stop it for others, and goes last. What the version breaks stops it, and
-// no longer once it is gone, whatever became of its finalizer.
+// What was broken before a new version of the chart came does not stop it for others, and goes last. What the
+// version breaks stops it, and no longer once it is gone, whatever became of its finalizer.
 func TestRolloutIsStoppedByWhatItBroke(t *testing.T) {
 	s := newScene(t)
 	only := settings{namespaces: []string{s.namespace}, args: []string{"--rollout-max-concurrent=1", "--rollout-max-failures=2"}}

@@ -15,8 +15,9 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// Who may write custom resources of a chart that runs their values as templates does not end the operator with one that calls itself, or keep it busy with one
-// that never ends. Such a custom resource is told so, mended and deleted as any other.
+// Who may write custom resources of a chart that runs their values as templates does not end the operator
+// with one that calls itself, or keep it busy with one that never ends. Such a custom resource is told so,
+// mended and deleted as any other.
 func TestTemplatesThatNeverEnd(t *testing.T) {
 	s := newScene(t)
 	s.serveKind("Looping")
@@ -55,7 +56,8 @@ func TestTemplatesThatNeverEnd(t *testing.T) {
 	}
 }
 
-// Who may write custom resources does not end the operator, or keep it busy, with what the chart makes much of; large numbers of which it makes little are fine.
+// Who may write custom resources does not end the operator, or keep it busy, with what the chart makes much
+// of; large numbers of which it makes little are fine.
 func TestSpecsThatMakeTooMuch(t *testing.T) {
 	s := newScene(t)
 	s.serveKind("Counter")
@@ -146,7 +148,8 @@ func TestTrialsAfterARestart(t *testing.T) {
 	}
 }
 
-// A character at which a line ends for YAML, and not for templates, makes no field and no object of a text: the chart's Deployment stays as the chart has it.
+// A character at which a line ends for YAML, and not for templates, makes no field and no object of a text:
+// the chart's Deployment stays as the chart has it.
 func TestTextsThatGoOnAsYAML(t *testing.T) {
 	s := newScene(t)
 	s.serveKind("Lined")

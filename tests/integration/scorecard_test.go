@@ -18,7 +18,8 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// TestScorecardOfAnyKind runs the scorecard's checks on a kind that was made of Helm's own chart, with the rights that were made for them.
+// TestScorecardOfAnyKind runs the scorecard's checks on a kind that was made of Helm's own chart, with the
+// rights that were made for them.
 func TestScorecardOfAnyKind(t *testing.T) {
 	s := newScene(t)
 	chart, err := chartutil.Create("created", t.TempDir())

@@ -205,7 +205,8 @@ func (s *scene) keepsToItself(operator *process, values ...string) {
 	}
 }
 
-// A chart makes a Secret, for its pods. It is looked after as any other object, its password stays, and nobody is told of it who may not read Secrets.
+// A chart makes a Secret, for its pods. It is looked after as any other object, its password stays, and
+// nobody is told of it who may not read Secrets.
 func TestSecrets(t *testing.T) {
 	s := newScene(t)
 	account := s.accountForSecrets()
@@ -337,7 +338,8 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// Without the setting, a chart with a Secret, or that looks one up, is refused by name, nothing is made, and no Secret is asked for, whatever the operator may.
+// Without the setting, a chart with a Secret, or that looks one up, is refused by name, nothing is made, and
+// no Secret is asked for, whatever the operator may.
 func TestSecretsWithoutTheSetting(t *testing.T) {
 	s := newScene(t)
 	s.serveKind("Vault")
@@ -377,8 +379,8 @@ func TestSecretsWithoutTheSetting(t *testing.T) {
 	}
 }
 
-// An operator that serves kinds with and without Secrets gives them to the first alone. Two kinds have custom resources of one name, with records in
-// ConfigMaps and in Secrets.
+// An operator that serves kinds with and without Secrets gives them to the first alone. Two kinds have custom
+// resources of one name, with records in ConfigMaps and in Secrets.
 func TestSecretsOfOneKindOnly(t *testing.T) {
 	s := newScene(t)
 	s.serveKind("Safe")
@@ -400,7 +402,8 @@ func TestSecretsOfOneKindOnly(t *testing.T) {
 	}
 }
 
-// A chart finds Secrets of its own release, and no others: neither by name nor in a list, in its namespace or in another one.
+// A chart finds Secrets of its own release, and no others: neither by name nor in a list, in its namespace or
+// in another one.
 func TestLookupOfSecrets(t *testing.T) {
 	s := newScene(t)
 	elsewhere := s.newNamespace("elsewhere-")
@@ -461,8 +464,9 @@ func TestSecretRestoredFromABackup(t *testing.T) {
 	}
 }
 
-// A kind may have Secrets from now on, and has releases: their records become Secrets, and nothing else happens, to passwords neither. It goes on where it was
-// interrupted. Without the setting again, each release says so and stays as it is, until it is set again.
+// A kind may have Secrets from now on, and has releases: their records become Secrets, and nothing else
+// happens, to passwords neither. It goes on where it was interrupted. Without the setting again, each release
+// says so and stays as it is, until it is set again.
 func TestRecordsMoveIntoSecrets(t *testing.T) {
 	s := newScene(t)
 	account, watches := s.accountForSecrets(), watchesWithMore(t, withPassword)
@@ -567,7 +571,8 @@ func (s *scene) childVersions() string {
 	return strings.Join(all, ", ")
 }
 
-// Where the right to Secrets is missing, the operator says so at the start, and which setting asks for it. It waits, and serves once it has the right.
+// Where the right to Secrets is missing, the operator says so at the start, and which setting asks for it. It
+// waits, and serves once it has the right.
 func TestSecretsWithoutTheRight(t *testing.T) {
 	s := newScene(t)
 	account := s.accountForKinds()
@@ -584,7 +589,8 @@ func TestSecretsWithoutTheRight(t *testing.T) {
 	s.must(s.hasRecordSecrets(1))
 }
 
-// What the API server, a webhook or a policy says of a Secret may quote it, and so may an error of a chart. People are told what they can act on, and no value.
+// What the API server, a webhook or a policy says of a Secret may quote it, and so may an error of a chart.
+// People are told what they can act on, and no value.
 func TestErrorsQuoteNoSecret(t *testing.T) {
 	s := newScene(t)
 	const value = "quoted-by-mistake-1"
@@ -723,7 +729,8 @@ func (s *scene) account() string {
 	return s.accountForCharts()
 }
 
-// Whoever may write Secrets in a namespace can forge a record that is one. They get done no more by it than by one that is a ConfigMap.
+// Whoever may write Secrets in a namespace can forge a record that is one. They get done no more by it than
+// by one that is a ConfigMap.
 func TestForgedRecordSecret(t *testing.T) {
 	s := newScene(t)
 	elsewhere := s.newNamespace("elsewhere-")
@@ -794,7 +801,8 @@ func TestForgedRecordSecret(t *testing.T) {
 	s.unharmed(here)
 }
 
-// Whoever has the token of an operator with Secrets makes, changes and deletes with it only Secrets of custom resources, and none that are tokens.
+// Whoever has the token of an operator with Secrets makes, changes and deletes with it only Secrets of custom
+// resources, and none that are tokens.
 func TestPolicyBoundsSecrets(t *testing.T) {
 	s := newScene(t)
 	token, err := env.Token(ctx, operatorNamespace, s.accountForSecrets())

@@ -245,7 +245,8 @@ func TestShardThatDoesNotLetGo(t *testing.T) {
 	}
 }
 
-// An action that is under way when the label moves is brought to its end by the old shard, however long it takes. The new one waits for that.
+// An action that is under way when the label moves is brought to its end by the old shard, however long it
+// takes. The new one waits for that.
 func TestShardLetsGoWhenItIsDone(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -267,7 +268,8 @@ func TestShardLetsGoWhenItIsDone(t *testing.T) {
 	s.awaitGreeting("hello", "by a")
 }
 
-// So it does with an installation, whatever chance and hooks have a part in it: the next shard finds nothing that it would do once more.
+// So it does with an installation, whatever chance and hooks have a part in it: the next shard finds nothing
+// that it would do once more.
 func TestShardLetsGoWhenItIsInstalled(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
@@ -304,8 +306,8 @@ spec:
 	}
 }
 
-// A new version of a shard, whose selector is gone by mistake, is rolled out. It waits until the old one has ended, leaves alone what the other shard
-// serves, and says so; what is new, one of them installs.
+// A new version of a shard, whose selector is gone by mistake, is rolled out. It waits until the old one has
+// ended, leaves alone what the other shard serves, and says so; what is new, one of them installs.
 func TestShardsThatSelectTheSame(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

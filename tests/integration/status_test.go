@@ -139,7 +139,8 @@ func TestIdleWelcomesWriteNothing(t *testing.T) {
 	}
 }
 
-// Of who has written the fields of a condition, the API server keeps no list: that was a fifth of what it stored of a Welcome.
+// Of who has written the fields of a condition, the API server keeps no list: that was a fifth of what it
+// stored of a Welcome.
 func TestConditionsAreOwnedWhole(t *testing.T) {
 	s := newScene(t)
 	s.operator()
@@ -273,8 +274,9 @@ func TestFailureReasons(t *testing.T) {
 	}
 }
 
-// Who reads the log finds a failure for each time that it was tried, and for the look at what stands right after that, and for each change of an object meanwhile, of which there are two. The
-// controller's own retries would add eight in the first second.
+// Who reads the log finds a failure for each time that it was tried, and for the look at what stands right
+// after that, and for each change of an object meanwhile, of which there are two. The controller's own
+// retries would add eight in the first second.
 func TestFailureIsNotLoggedAllTheTime(t *testing.T) {
 	for action, cause := range map[string]func(s *scene){
 		"install": func(s *scene) {
@@ -387,7 +389,8 @@ func (s *scene) awaitReason(name, reason string, parts ...string) {
 	})
 }
 
-// An object whose label a policy takes off is out of the operator's sight: its custom resource says so until that passes, and what is deleted meanwhile is made again.
+// An object whose label a policy takes off is out of the operator's sight: its custom resource says so until
+// that passes, and what is deleted meanwhile is made again.
 func TestLabelsAreTakenOff(t *testing.T) {
 	s := newScene(t)
 	lift := s.mutate(`"`+kit.ManagedBy+`" in object.metadata.?labels.orValue({}) ? [JSONPatch{op: "remove", path: "/metadata/labels/" + jsonpatch.escapeKey("`+kit.ManagedBy+`")}] : []`, "services", func() error {
@@ -495,7 +498,8 @@ func (s *scene) crashingPod(name string) {
 	s.must(env.Client.Status().Update(ctx, pod))
 }
 
-// A Service that the chart calls otherwise cannot have the fixed port of the one before, which is deleted only when all else is made: with another port in between, it can.
+// A Service that the chart calls otherwise cannot have the fixed port of the one before, which is deleted
+// only when all else is made: with another port in between, it can.
 func TestPortOfTheServiceBefore(t *testing.T) {
 	s := newScene(t)
 	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `

@@ -23,8 +23,9 @@ import (
 
 var chartDirs = flag.String("charts", "", "directories of charts, separated by commas, for TestCharts to try instead of those in tests/charts")
 
-// TestCharts tries every chart of tests/charts as a kind of its own: that it installs, is quiet, that its drift is repaired, that an edit
-// reaches it whatever its objects have become, and that nothing is left of it but what it asks to keep.
+// TestCharts tries every chart of tests/charts as a kind of its own: that it installs, is quiet, that its
+// drift is repaired, that an edit reaches it whatever its objects have become, and that nothing is left of it
+// but what it asks to keep.
 func TestCharts(t *testing.T) {
 	dirs := strings.Split(*chartDirs, ",")
 	if *chartDirs == "" {
@@ -238,7 +239,8 @@ func (c *triedChart) upgradeOfChanged() {
 	}
 	c.editOf(c.kind, tried, kit.Pause(false), kit.Set(c.edited, "after"))
 	c.awaitApplied()
-	// What an edit does not change is not looked at until the cache shows that it was changed, which may be after the upgrade.
+	// What an edit does not change is not looked at until the cache shows that it was changed, which may be
+	// after the upgrade.
 	c.await("every object is as the chart wants it", func() error {
 		for _, child := range c.objects() {
 			if labels := child.GetLabels(); labels["app.kubernetes.io/managed-by"] != "Helm" || changes[child.GetUID()] && labels["somebody"] != "else" {

@@ -35,8 +35,8 @@ exec "$@"' sh ` + env.binary + ` "$@"
 	return file
 }
 
-// OLM is told not to replace the operator while a release changes. What fails is tried again and again, and does not keep OLM away: nothing
-// changes in a rehearsal.
+// OLM is told not to replace the operator while a release changes. What fails is tried again and again, and
+// does not keep OLM away: nothing changes in a rehearsal.
 func TestUpgradeable(t *testing.T) {
 	s := newScene(t)
 	s.must(env.Client.Create(ctx, crds.OperatorCondition()))

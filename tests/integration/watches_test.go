@@ -135,8 +135,9 @@ func TestOverrideValues(t *testing.T) {
 	}
 }
 
-// The admin of a namespace can give the operator a right there, and only there. A kind that it may see nowhere else is not watched where
-// it watches all namespaces: it would wait for ever, with all that it serves.
+// The admin of a namespace can give the operator a right there, and only there. A kind that it may see
+// nowhere else is not watched where it watches all namespaces: it would wait for ever, with all that it
+// serves.
 func TestRightInOneNamespaceHoldsUpNobody(t *testing.T) {
 	s := newScene(t)
 	s.grantJobs()
@@ -154,7 +155,8 @@ spec: {schedule: "@yearly", jobTemplate: {spec: {template: {spec: {restartPolicy
 	s.must(operator.ready())
 }
 
-// An operator whose right to see a kind is taken away while it runs is ready, and goes on with the others. That it no longer sees anything of that kind, a metric tells.
+// An operator whose right to see a kind is taken away while it runs is ready, and goes on with the others.
+// That it no longer sees anything of that kind, a metric tells.
 func TestRightThatIsTakenAway(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)

@@ -31,7 +31,8 @@ func TestHangingWebhook(t *testing.T) {
 	s.awaitDeployed("held")
 }
 
-// A webhook that is not there is told of in words that say what to do, whatever it is to be asked about. When it is taken away, all comes to order by itself.
+// A webhook that is not there is told of in words that say what to do, whatever it is to be asked about. When
+// it is taken away, all comes to order by itself.
 func TestWebhookThatIsNotThere(t *testing.T) {
 	s := newScene(t)
 	s.ownOperator(settings{namespaces: []string{s.namespace}})

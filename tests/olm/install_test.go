@@ -69,7 +69,8 @@ func established(ctx context.Context) error {
 	return nil
 }
 
-// ofBundles selects the ClusterRoles that are objects of the bundle. OLM leaves them behind, and OLM v1 would then refuse to install the bundle.
+// ofBundles selects the ClusterRoles that are objects of the bundle. OLM leaves them behind, and OLM v1 would
+// then refuse to install the bundle.
 const ofBundles = "app.kubernetes.io/part-of=welcome-operator"
 
 // uninstallOLM removes what installOLM created, and what OLM has left behind. It removes the package server first:

@@ -1,5 +1,6 @@
-// Command probe shows, from within a pod, what NetworkPolicies let through. Each second it tries to connect to some addresses and prints which it reached; it
-// listens on others, so that something is there to be reached.
+// Command probe shows, from within a pod, what NetworkPolicies let through. Each second it tries to connect
+// to some addresses and prints which it reached; it listens on others, so that something is there to be
+// reached.
 package main
 
 import (

@@ -1,5 +1,6 @@
-// Package release checks what `make release` makes: that it is the same wherever it is made, signed by the key that was given, and all that an installation needs.
-// Run it with `make test-release`, on the local cluster.
+// Package release checks what `make release` makes: that it is the same wherever it is made, signed by the
+// key that was given, and all that an installation needs. Run it with `make test-release`, on the local
+// cluster.
 package release
 
 import (
@@ -94,7 +95,8 @@ func TestRelease(t *testing.T) {
 	})
 }
 
-// publish pushes images from their layouts to the local cluster's registry, which serves them whatever domain is before their path.
+// publish pushes images from their layouts to the local cluster's registry, which serves them whatever domain
+// is before their path.
 func publish(t *testing.T, dir string, repositories ...string) {
 	t.Helper()
 	pool := x509.NewCertPool()
@@ -123,7 +125,8 @@ func publish(t *testing.T, dir string, repositories ...string) {
 	}
 }
 
-// clone is a copy of the checkout as it is now, with its tools. Its catalog has the version of the tests alone: bundles that have been released could not be pulled.
+// clone is a copy of the checkout as it is now, with its tools. Its catalog has the version of the tests
+// alone: bundles that have been released could not be pulled.
 func clone(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -136,7 +139,8 @@ func clone(t *testing.T) string {
 	return dir
 }
 
-// do runs a command to its end, with a key that has no password, and without what says where a release will be, and returns what it printed.
+// do runs a command to its end, with a key that has no password, and without what says where a release will
+// be, and returns what it printed.
 func do(t *testing.T, dir, program string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(program, args...) // in cleanups, too

@@ -1,5 +1,6 @@
-// Package render shows what a Welcome becomes without a cluster: what the API server would store of it, or why it would refuse
-// it, and the objects that the operator's chart renders from that. It calls the API server's own code and Helm's.
+// Package render shows what a Welcome becomes without a cluster: what the API server would store of it, or
+// why it would refuse it, and the objects that the operator's chart renders from that. It calls the API
+// server's own code and Helm's.
 package render
 
 import (

@@ -38,8 +38,8 @@ func LoadRenderer(root string) (*Renderer, error) {
 	return &Renderer{Chart: chrt, overrides: entries[0].OverrideValues}, nil
 }
 
-// Render returns the release that the operator would install for a stored object. ${VARIABLES} in overrideValues come from the
-// environment, as in the operator.
+// Render returns the release that the operator would install for a stored object. ${VARIABLES} in
+// overrideValues come from the environment, as in the operator.
 func (r *Renderer) Render(object *unstructured.Unstructured) (*release.Release, error) {
 	spec, ok := object.DeepCopy().Object["spec"].(map[string]any)
 	if !ok {

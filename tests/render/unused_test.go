@@ -35,8 +35,8 @@ func TestUnusedValuesAreFound(t *testing.T) {
 	}
 }
 
-// everyCase is the chart's own values and those of every golden case: each field is set in one of them at least, together with
-// what it needs to matter.
+// everyCase is the chart's own values and those of every golden case: each field is set in one of them at
+// least, together with what it needs to matter.
 func everyCase(t *testing.T) []map[string]any {
 	t.Helper()
 	cases := []map[string]any{{}}
@@ -76,8 +76,8 @@ func unused(t *testing.T, chrt *chart.Chart, cases []map[string]any) []string {
 	return slices.DeleteFunc(schemaFields(schema, ".Values"), func(path string) bool { return used[path] })
 }
 
-// renderValues returns what each template renders but the notes, which are for people. It does not ask the schema: a value is
-// changed without regard for patterns and rules.
+// renderValues returns what each template renders but the notes, which are for people. It does not ask the
+// schema: a value is changed without regard for patterns and rules.
 func renderValues(chrt *chart.Chart, values map[string]any) (map[string]string, error) {
 	release := chartutil.ReleaseOptions{Name: "hello", Namespace: "demo", IsInstall: true}
 	context, err := chartutil.ToRenderValuesWithSchemaValidation(chrt, values, release, nil, true)

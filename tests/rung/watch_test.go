@@ -73,7 +73,8 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestTwoProcesses has two tests wait for each other, in the directory that they have in common: they end if they run at the same time.
+// TestTwoProcesses has two tests wait for each other, in the directory that they have in common: they end if
+// they run at the same time.
 func TestTwoProcesses(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for file, content := range map[string]string{

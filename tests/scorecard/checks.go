@@ -23,8 +23,9 @@ func installAndReady(ctx context.Context, c *cluster, e *example) (string, error
 	return "", c.install(ctx, e.Unstructured)
 }
 
-// edit: another value of a field reaches the objects of the release, and that is ready again. The schema, and other examples, say what may be written, but only
-// the author of the chart knows what is of use, or can be together: it is enough that one field is.
+// edit: another value of a field reaches the objects of the release, and that is ready again. The schema, and
+// other examples, say what may be written, but only the author of the chart knows what is of use, or can be
+// together: it is enough that one field is.
 func edit(ctx context.Context, c *cluster, e *example) (string, error) {
 	if err := c.install(ctx, e.Unstructured); err != nil {
 		return "", err
@@ -53,7 +54,8 @@ func edit(ctx context.Context, c *cluster, e *example) (string, error) {
 	return "", fmt.Errorf("no edit of a single field changes an object of the release, and leaves it ready: %s", strings.Join(tried, "; "))
 }
 
-// edited writes another spec, and says which of the children that has changed once all of it is applied and runs: none, perhaps.
+// edited writes another spec, and says which of the children that has changed once all of it is applied and
+// runs: none, perhaps.
 func (c *cluster) edited(ctx context.Context, e *example, spec map[string]any) (changed string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout/3)
 	defer cancel()
@@ -186,7 +188,8 @@ func (c *cluster) otherImage(ctx context.Context, child *unstructured.Unstructur
 	})
 }
 
-// scale: `kubectl scale` works; while an autoscaler is in charge, its lower bound does, where the kind has a field of that name.
+// scale: `kubectl scale` works; while an autoscaler is in charge, its lower bound does, where the kind has a
+// field of that name.
 func scale(ctx context.Context, c *cluster, e *example) (string, error) {
 	if !e.scalable {
 		return "the kind has no scale", nil

@@ -42,7 +42,8 @@ type attempt struct {
 	value any
 }
 
-// edits are what may be tried with fields, and is not so in spec: first what other specs have there, and then what is the least likely to keep pods from running.
+// edits are what may be tried with fields, and is not so in spec: first what other specs have there, and then
+// what is the least likely to keep pods from running.
 func edits(spec map[string]any, others []map[string]any, fields []field) []attempt {
 	likely := []string{"integer", "string", "boolean", "object"}
 	fields = slices.Clone(fields)

@@ -1,6 +1,7 @@
-// Command scorecard runs one test of the operator that a bundle installed, inside the cluster, with every example of the
-// bundle, whatever its kind. `operator-sdk scorecard` starts a pod of it per test of config/scorecard and reads its output, which is
-// JSON and nothing else. By hand, on the cluster of KUBECONFIG: SCORECARD_NAMESPACE=default scorecard TEST BUNDLE.
+// Command scorecard runs one test of the operator that a bundle installed, inside the cluster, with every
+// example of the bundle, whatever its kind. `operator-sdk scorecard` starts a pod of it per test of
+// config/scorecard and reads its output, which is JSON and nothing else. By hand, on the cluster of
+// KUBECONFIG: SCORECARD_NAMESPACE=default scorecard TEST BUNDLE.
 package main
 
 import (
@@ -21,8 +22,8 @@ import (
 // timeout bounds a test with one example. All tests run at once, and the whole suite must end in five minutes on two CPUs.
 const timeout = 2 * time.Minute
 
-// A check does with an example what a user does. It returns an error that says what was not as it should be, and else what it has done
-// where that depends on the kind.
+// A check does with an example what a user does. It returns an error that says what was not as it should be,
+// and else what it has done where that depends on the kind.
 type check func(ctx context.Context, c *cluster, e *example) (did string, err error)
 
 var checks = map[string]check{

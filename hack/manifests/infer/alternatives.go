@@ -14,9 +14,10 @@ import (
 // comparing are the functions of templates that compare a value with a text.
 var comparing = []string{"eq", "ne", "has", "hasPrefix", "hasSuffix", "contains"}
 
-// alternativesIn returns the texts that templates compare values with, as in eq .Values.service.type "NodePort". The comparison may
-// also be with a variable that holds the value, or with a template that writes it. The key is the path as the template writes it,
-// which may be only the end of the whole one: within a "with", service.type is .type.
+// alternativesIn returns the texts that templates compare values with, as in eq .Values.service.type
+// "NodePort". The comparison may also be with a variable that holds the value, or with a template that writes
+// it. The key is the path as the template writes it, which may be only the end of the whole one: within a
+// "with", service.type is .type.
 func alternativesIn(sources []string) map[string][]any {
 	c := comparisons{map[string][]string{}, map[string][]string{}}
 	for n, source := range sources {
@@ -87,8 +88,8 @@ func (c comparisons) named(file int, commands []*parse.CommandNode) (names, text
 	return names, texts
 }
 
-// standsFor adds a name to those that are known, and everything that the variable or template of that name is made of. Templates may
-// include each other in circles.
+// standsFor adds a name to those that are known, and everything that the variable or template of that name is
+// made of. Templates may include each other in circles.
 func (c comparisons) standsFor(name string, known map[string]bool) {
 	if known[name] {
 		return
@@ -99,9 +100,9 @@ func (c comparisons) standsFor(name string, known map[string]bool) {
 	}
 }
 
-// nameOf returns the name by which a node asks for something, and "" if it asks for nothing. That of a value is its path without .Values
-// and all that is before it. That of a variable has the number of its file, for other files have variables of the same name. A text
-// may be the name of a template, and is in quotes.
+// nameOf returns the name by which a node asks for something, and "" if it asks for nothing. That of a value
+// is its path without .Values and all that is before it. That of a variable has the number of its file, for
+// other files have variables of the same name. A text may be the name of a template, and is in quotes.
 func nameOf(node parse.Node, file int) string {
 	var parts []string
 	switch node := node.(type) {

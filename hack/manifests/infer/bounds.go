@@ -20,8 +20,8 @@ func init() {
 	debug.SetMemoryLimit(int64(MaxMemory / 2))
 }
 
-// MaxTime, of the processor, and MaxMemory, in bytes, are what one rendering may take. More than that is taken by no chart that is meant to be
-// used, and would be the end of the machine.
+// MaxTime, of the processor, and MaxMemory, in bytes, are what one rendering may take. More than that is
+// taken by no chart that is meant to be used, and would be the end of the machine.
 var (
 	MaxTime          = 30 * time.Second
 	MaxMemory uint64 = 4 << 30
@@ -41,7 +41,8 @@ func Caught(err *error) {
 	}
 }
 
-// processorTime is what the process has used so far. What a rendering uses is its share of that, however busy the machine is.
+// processorTime is what the process has used so far. What a rendering uses is its share of that, however busy
+// the machine is.
 func processorTime() time.Duration {
 	used := syscall.Rusage{}
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used) // it knows this process

@@ -11,7 +11,8 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 )
 
-// docs are what a chart says of its values: the comments of values.yaml, and a values.schema.json that was not written for a CRD.
+// docs are what a chart says of its values: the comments of values.yaml, and a values.schema.json that was
+// not written for a CRD.
 type docs struct {
 	comments map[string]string
 	root     map[string]any

@@ -113,8 +113,8 @@ func hasRules(schema *apiextensionsv1.JSONSchemaProps) bool {
 		slices.ContainsFunc(slices.Collect(maps.Values(schema.Properties)), func(property apiextensionsv1.JSONSchemaProps) bool { return hasRules(&property) })
 }
 
-// Remove takes the property at path out of schema, and objects that have nothing left: maps whose keys are free, too, if nobody is to write any
-// of them. It reports whether path exists.
+// Remove takes the property at path out of schema, and objects that have nothing left: maps whose keys are
+// free, too, if nobody is to write any of them. It reports whether path exists.
 func Remove(schema *apiextensionsv1.JSONSchemaProps, path []string, withMaps bool) bool {
 	if schema.AdditionalProperties != nil {
 		// One key of a free map: the operator's value wins over the user's, other keys stay the user's.

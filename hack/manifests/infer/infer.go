@@ -19,16 +19,16 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// inference finds out what the authors of custom resources may set of a chart, by trying each value: where it gets to, and whether it
-// is still the text that they wrote.
+// inference finds out what the authors of custom resources may set of a chart, by trying each value: where it
+// gets to, and whether it is still the text that they wrote.
 type inference struct {
 	*Trial
 	scenarios []Scenario
 	// before is what each scenario is without a trial, and says then.
 	before []rendering
 	facts  []facts
-	// last is the path that was tried last, and tried what the scenarios became with each value there. Both are only good for as long
-	// as alone stays as it is.
+	// last is the path that was tried last, and tried what the scenarios became with each value there. Both
+	// are only good for as long as alone stays as it is.
 	last  []string
 	tried map[string][]rendering
 	// together are those that were tried together last.
@@ -38,14 +38,16 @@ type inference struct {
 	docs          docs
 	allowed       []string
 	left          []LeftOut
-	// texts, names and numbers are the fields found so far that are tried with several values. Names are texts that objects are called by.
+	// texts, names and numbers are the fields found so far that are tried with several values. Names are
+	// texts that objects are called by.
 	texts, names, numbers []setting
 	// others are the numbers, lists and maps among the fields found so far, of which each is only tried with its mark.
 	others []setting
-	// turns are the values that authors may give to the fields found so far that decide what templates write: true and false to options,
-	// and to texts those that templates compare them with.
+	// turns are the values that authors may give to the fields found so far that decide what templates write:
+	// true and false to options, and to texts those that templates compare them with.
 	turns []turn
-	// alone is set while a value is tried that was not seen in any other scenario: only then are those tried, too, that are partly.
+	// alone is set while a value is tried that was not seen in any other scenario: only then are those tried,
+	// too, that are partly.
 	alone bool
 }
 
@@ -62,7 +64,8 @@ type LeftOut struct {
 	Powerful bool
 }
 
-// Fields are those of a kind: what its authors may set of the values of the chart. left are the values that they can't, unless they are allowed.
+// Fields are those of a kind: what its authors may set of the values of the chart. left are the values that
+// they can't, unless they are allowed.
 func (t *Trial) Fields(scenarios []Scenario, values map[string]any, allowed []string) (fields *apiextensionsv1.JSONSchemaProps, left []LeftOut) {
 	i := newInference(t, scenarios, allowed)
 	fields = i.schema(nil, values)
@@ -80,8 +83,8 @@ func newInference(t *Trial, scenarios []Scenario, allowed []string) *inference {
 	return i
 }
 
-// schema returns the schema of a value, or nil if authors can't set it. A value that no scenario shows is tried again in those that
-// are partly, too. Not every value is: that would take several times as long.
+// schema returns the schema of a value, or nil if authors can't set it. A value that no scenario shows is
+// tried again in those that are partly, too. Not every value is: that would take several times as long.
 func (i *inference) schema(path []string, value any) *apiextensionsv1.JSONSchemaProps {
 	before := len(i.left)
 	schema := i.schemaIn(path, value)
@@ -267,8 +270,9 @@ func (i *inference) number(path []string, value any) *apiextensionsv1.JSONSchema
 	return judged
 }
 
-// tryNumber tries one that is in no chart. If the chart makes that many objects, to render them takes too long: what it does is what
-// few makes different, and what one more does where there are as many, for it is in other texts, too.
+// tryNumber tries one that is in no chart. If the chart makes that many objects, to render them takes too
+// long: what it does is what few makes different, and what one more does where there are as many, for it is
+// in other texts, too.
 func (i *inference) tryNumber(path []string) outcome {
 	var small []Scenario
 	many := false
@@ -289,8 +293,9 @@ func (i *inference) tryNumber(path []string) outcome {
 	return i.try(path, float64(markNumber))
 }
 
-// mayBeText is whether a number may be a text as well. The chart has to be rendered with a text, which must reach nothing more. And
-// values.schema.json has to say so, or to say nothing where all that the number gets to takes both.
+// mayBeText is whether a number may be a text as well. The chart has to be rendered with a text, which must
+// reach nothing more. And values.schema.json has to say so, or to say nothing where all that the number gets
+// to takes both.
 func (i *inference) mayBeText(path []string, o outcome, said []string) bool {
 	says := slices.Contains(said, "string")
 	onlyNumber := func(p place) bool { return p.noText && !takesBoth(p) }

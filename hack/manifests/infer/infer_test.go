@@ -428,7 +428,8 @@ args: [{{ if eq $mode "custom" }}{{ .Values.text | quote }}{{ end }}], command: 
 	}
 }
 
-// What an option turns on only where another one is off counts, too, and only where the cluster has an API: with all on, it is not there.
+// What an option turns on only where another one is off counts, too, and only where the cluster has an API:
+// with all on, it is not there.
 func TestInferenceOfOptionsThatExcludeEachOther(t *testing.T) {
 	for _, kind := range []string{"Job", "Pod"} {
 		schema, left := infer(t, map[string]string{
@@ -448,7 +449,8 @@ spec: {template: {spec: {containers: [{name: x, image: x, args: [{{ .Values.text
 	}
 }
 
-// So does what it only adds to an object that there is in any case, whatever the text is by default, and where several options have to be as they are.
+// So does what it only adds to an object that there is in any case, whatever the text is by default, and
+// where several options have to be as they are.
 func TestInferenceOfAnOptionThatAddsSomethingWhereAnotherIsOff(t *testing.T) {
 	const pod = "{apiVersion: v1, kind: Pod, metadata: {name: x, annotations: {text: {{ .Values.text | quote }}}}, spec: {containers: [{name: x, image: x, args: [\"run\"%s]}]}}"
 	argIf := func(condition string) string {
@@ -495,7 +497,8 @@ func TestInferenceOfWhatATextTurnsOn(t *testing.T) {
 	}
 }
 
-// In a subchart, in what tpl runs and where a map is looked into, too, and a kind that is there only then is one of the chart.
+// In a subchart, in what tpl runs and where a map is looked into, too, and a kind that is there only then is
+// one of the chart.
 func TestInferenceOfWhatATextTurnsOnElsewhere(t *testing.T) {
 	files := map[string]string{
 		"Chart.yaml":             "{apiVersion: v2, name: x, version: 0.1.0, dependencies: [{name: sub, version: 0.1.0, alias: db}]}",
@@ -516,7 +519,8 @@ func TestInferenceOfWhatATextTurnsOnElsewhere(t *testing.T) {
 	}
 }
 
-// A text that is harmless as the chart comes is no field where it reaches a command with a text that a template compares another one with, whatever it is by default, and with options as they are.
+// A text that is harmless as the chart comes is no field where it reaches a command with a text that a
+// template compares another one with, whatever it is by default, and with options as they are.
 func TestInferenceOfWhatATextTurnsOnForAnother(t *testing.T) {
 	argIf := func(condition string) string {
 		return `{apiVersion: v1, kind: Pod, metadata: {name: x, annotations: {all: {{ list .Values.text .Values.mode .Values.level .Values.one | join " " | quote }}}}, spec: {containers: [{name: x, image: x, args: ["run"{{ if ` + condition + ` }}, {{ .Values.text | quote }}{{ end }}]}]}}`
@@ -554,8 +558,8 @@ spec: {containers: [{name: x, image: x, args: ["run"{{ if ` + condition + ` }}{{
 	}
 }
 
-// A value that is null and is written without quotes may be a word or a number: it is no field where one of the two gets to where it
-// must not, although the other does not.
+// A value that is null and is written without quotes may be a word or a number: it is no field where one of
+// the two gets to where it must not, although the other does not.
 func TestInferenceOfAWordOrANumber(t *testing.T) {
 	for field, want := range map[string]string{
 		`args: [run]`: "", `args: ["{{ mul .Values.value 1024 }}"]`: "reaches a command",
@@ -661,7 +665,8 @@ spec: {externalIPs: [{{ .Values.entry }}], ports: [{port: 1, targetPort: {{ .Val
 	}
 }
 
-// A text with which the chart can't be rendered is still tried with others, and what is powerful alone hides nothing that is so together.
+// A text with which the chart can't be rendered is still tried with others, and what is powerful alone hides
+// nothing that is so together.
 func TestInferenceOfWhatBreaks(t *testing.T) {
 	for name, c := range map[string]struct {
 		values, spec string
@@ -861,7 +866,8 @@ spec:
 	}
 }
 
-// A number of which a chart makes that many objects is tried with one that is not too much, and is a field unless it gets where it must not.
+// A number of which a chart makes that many objects is tried with one that is not too much, and is a field
+// unless it gets where it must not.
 func TestNumbersOfObjects(t *testing.T) {
 	before := MaxTime
 	t.Cleanup(func() { MaxTime = before })

@@ -11,7 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Made is a kind of objects that a chart makes, or one of them by a name that allow.cluster does not have among others of its kind.
+// Made is a kind of objects that a chart makes, or one of them by a name that allow.cluster does not have
+// among others of its kind.
 type Made struct {
 	APIVersion, Kind string
 	File             string
@@ -91,7 +92,8 @@ func (t *Trial) Kinds(scenarios []Scenario) ([]Made, error) {
 	return all, nil
 }
 
-// singles are a scenario, first, for what it has is not because of another option, and those in which a single value of it is another one.
+// singles are a scenario, first, for what it has is not because of another option, and those in which a
+// single value of it is another one.
 func (t *Trial) singles(begin Scenario) []Scenario {
 	all := []Scenario{begin}
 	for _, path := range leaves(begin.values, nil) {

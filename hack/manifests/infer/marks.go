@@ -23,7 +23,8 @@ const wildKey = markKey + "'\"\n}: #x"
 // evaluated is what is left of a text that is run as a template.
 const evaluated, template = markText + "eval", `{{ print "` + markText + `" "eval" }}`
 
-// encoded is in base64 what is only left whole where a template quotes it, and decodedText what that reaches elsewhere. It is one word.
+// encoded is in base64 what is only left whole where a template quotes it, and decodedText what that reaches
+// elsewhere. It is one word.
 var encoded = base64.StdEncoding.EncodeToString([]byte(wild + "x"))
 
 const decodedText = "more than a text, decoded"

@@ -28,7 +28,8 @@ type outcome struct {
 	renderings []rendering
 }
 
-// try gives a value to the chart in each scenario. What else it changes counts as what it reaches: a template may write a part of it.
+// try gives a value to the chart in each scenario. What else it changes counts as what it reaches: a template
+// may write a part of it.
 func (i *inference) try(path []string, value any) outcome {
 	o := i.turn(path, value)
 	for _, p := range o.changed {
@@ -66,8 +67,8 @@ func (i *inference) turn(path []string, value any) outcome {
 	return o
 }
 
-// renderedWith returns what each scenario becomes with a value. It remembers that for the path that was asked for last, for most values
-// are asked for several times in a row.
+// renderedWith returns what each scenario becomes with a value. It remembers that for the path that was asked
+// for last, for most values are asked for several times in a row.
 func (i *inference) renderedWith(path []string, value any) []rendering {
 	if !slices.Equal(path, i.last) {
 		i.last, i.tried = path, map[string][]rendering{}

@@ -24,7 +24,8 @@ type place struct {
 	noText bool
 	// mounted is whether a volume in the same rendering names the object: pods have what is in it as files.
 	mounted bool
-	// named is whether a command in the same rendering names the last key, or a variable that has it, or an interpreter takes that.
+	// named is whether a command in the same rendering names the last key, or a variable that has it, or an
+	// interpreter takes that.
 	named bool
 	// shell is whether a command in the same rendering has the variable that is there, or of its name, as shells expand it.
 	shell bool
@@ -132,7 +133,8 @@ func eachVariable(value any, visit func(variable map[string]any)) {
 
 func isOpen(p place) bool { return p.open }
 
-// isBounded is whether what an author writes gets to a text where not all may be: no schema says that of what it does not know.
+// isBounded is whether what an author writes gets to a text where not all may be: no schema says that of what
+// it does not know.
 func isBounded(p place) bool {
 	return (inEnv(p) || inLines(p) || inShell(p) || inSecretFile(p)) && strings.Contains(strings.ToLower(p.text), markText)
 }
@@ -154,8 +156,9 @@ func takesBoth(p place) bool {
 	return last(3) == "resources" && (last(2) == "limits" || last(2) == "requests")
 }
 
-// isFile is whether a place is what pods have as a file, as its name or a volume tells. A program may do whatever its configuration
-// says. In a Secret, a key without a dot is most often that of a password: see inSecretFile.
+// isFile is whether a place is what pods have as a file, as its name or a volume tells. A program may do
+// whatever its configuration says. In a Secret, a key without a dot is most often that of a password: see
+// inSecretFile.
 func isFile(p place) bool {
 	return inText(p) && (strings.Contains(p.path[1], ".") || p.mounted && p.object.GetKind() == "ConfigMap")
 }

@@ -13,7 +13,8 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
-// CheckDefaults fails if a custom resource that says nothing can't be released, as it can't where the chart's own schema asks for a value.
+// CheckDefaults fails if a custom resource that says nothing can't be released, as it can't where the chart's
+// own schema asks for a value.
 func (t *Trial) CheckDefaults() error {
 	checked := *t
 	checked.checked = true
@@ -21,8 +22,9 @@ func (t *Trial) CheckDefaults() error {
 	return err
 }
 
-// FixedNames are the objects that the chart makes in the namespace by default, by names that are the same for another custom resource there, and how many it makes there. The
-// value at own, if that is not empty, is the name of the custom resource. goesInto is whether a custom resource may have an object in its namespace.
+// FixedNames are the objects that the chart makes in the namespace by default, by names that are the same for
+// another custom resource there, and how many it makes there. The value at own, if that is not empty, is the
+// name of the custom resource. goesInto is whether a custom resource may have an object in its namespace.
 func (t *Trial) FixedNames(own []string, goesInto func(o *unstructured.Unstructured, namespace string) bool) (fixed []string, count int, err error) {
 	for i, of := range []*metav1.ObjectMeta{SampleRelease, {Name: OtherRelease.Name, Namespace: SampleRelease.Namespace}} {
 		as, err := t.As(of)
@@ -55,7 +57,8 @@ func (t *Trial) FixedNames(own []string, goesInto func(o *unstructured.Unstructu
 	return fixed, count, nil
 }
 
-// FreesNames is a value that, as the name of the custom resource, leaves none of them and as many objects in the namespace, empty if none does alone.
+// FreesNames is a value that, as the name of the custom resource, leaves none of them and as many objects in
+// the namespace, empty if none does alone.
 func (t *Trial) FreesNames(objects int, goesInto func(o *unstructured.Unstructured, namespace string) bool) string {
 	values, err := t.Values()
 	if err != nil {
@@ -84,7 +87,8 @@ func (t *Trial) HasTests() bool {
 	return err == nil && slices.ContainsFunc(objects, func(r Rendered) bool { return IsTest(r.Object) })
 }
 
-// Without is an option, turned, with which the chart makes no such object, which it does by default; empty if none does that.
+// Without is an option, turned, with which the chart makes no such object, which it does by default; empty if
+// none does that.
 func (t *Trial) Without(such func(*unstructured.Unstructured) bool) string {
 	has := func(r Rendered) bool { return such(r.Object) }
 	objects, err := t.ByDefault()

@@ -12,7 +12,8 @@ import (
 	obj "demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// What a value reaches that makes its author more powerful, by the name of a field, wherever that is. Pods are stricter: see harmlessInPods.
+// What a value reaches that makes its author more powerful, by the name of a field, wherever that is. Pods
+// are stricter: see harmlessInPods.
 var powerful = map[string]string{
 	"image": "an image", "imagePullPolicy": "an image", "imagePullSecrets": "an image",
 	"command": "a command", "args": "a command", "lifecycle": "a command", "exec": "a command",
@@ -84,7 +85,8 @@ func reaches(p place) string {
 	return ""
 }
 
-// templateOf is where an object has a template of pods: one of another kind than Kubernetes' own, as an Argo Rollout, where most have it.
+// templateOf is where an object has a template of pods: one of another kind than Kubernetes' own, as an Argo
+// Rollout, where most have it.
 func templateOf(o *unstructured.Unstructured) ([]string, bool) {
 	if template, ok := obj.PodsOf[o.GetKind()]; ok {
 		return template, true
@@ -141,7 +143,8 @@ var (
 	shellVariable = regexp.MustCompile(`\$\{?(\w+)`)
 )
 
-// reachesFromEnv is what a variable gets to: Kubernetes writes what it holds wherever a container, or a later variable, says $(NAME).
+// reachesFromEnv is what a variable gets to: Kubernetes writes what it holds wherever a container, or a later
+// variable, says $(NAME).
 func reachesFromEnv(p place, containers []string) string {
 	if p.number {
 		return ""

@@ -20,8 +20,8 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
-// Rendered is an object that a chart makes, and the template it is from. Nobody may change one: where a template writes the same again,
-// several renderings share it.
+// Rendered is an object that a chart makes, and the template it is from. Nobody may change one: where a
+// template writes the same again, several renderings share it.
 type Rendered struct {
 	File   string
 	Object *unstructured.Unstructured

@@ -37,7 +37,8 @@ func TestChartsAreTriedAsOfToday(t *testing.T) {
 	}
 }
 
-// What a template writes is several objects where Helm takes it for several: right behind the line that parts them, too, as a trimmed line leaves it.
+// What a template writes is several objects where Helm takes it for several: right behind the line that parts
+// them, too, as a trimmed line leaves it.
 func TestObjectsArePartedAsHelmDoes(t *testing.T) {
 	trial, err := New(operator.Entry{}, chartOf(t, map[string]string{
 		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "a: 1\n",

@@ -16,17 +16,19 @@ type Scenario struct {
 	values map[string]any
 	// everyAPI is whether the cluster has each that the chart looks for, and not only Kubernetes' own.
 	everyAPI bool
-	// partly is whether only those values are tried in it that no other scenario shows. It has no kind of objects of its own, but
-	// templates write something more into the others.
+	// partly is whether only those values are tried in it that no other scenario shows. It has no kind of
+	// objects of its own, but templates write something more into the others.
 	partly bool
 	// why is what makes it differ from the one before, empty for the first ones.
 	why string
 }
 
-// Scenarios are the chart as it comes, as its samples have it, and each of these with all options on and with all off, where the cluster
-// has all APIs, and with a text for each that is empty. Those with one option turned are among them if a template makes another kind of
-// objects then, for it may do so only where other options are as they come. So are those with a text that templates compare a value with
-// (architecture: high-availability), if a template makes another kind of objects then, or writes something new that is not that text.
+// Scenarios are the chart as it comes, as its samples have it, and each of these with all options on and with
+// all off, where the cluster has all APIs, and with a text for each that is empty. Those with one option
+// turned are among them if a template makes another kind of objects then, for it may do so only where other
+// options are as they come. So are those with a text that templates compare a value with (architecture:
+// high-availability), if a template makes another kind of objects then, or writes something new that is not
+// that text.
 func (t *Trial) Scenarios(samples []map[string]any) ([]Scenario, error) {
 	if !t.readsFiles && !filesName.MatchString(Compact(samples)) {
 		t.chart = withoutFiles(t.chart)
@@ -97,7 +99,8 @@ func (t *Trial) Scenarios(samples []map[string]any) ([]Scenario, error) {
 	return all, nil
 }
 
-// with is a scenario that has another value at a path, in which [] stands for every element of a list. There is none if there is no such path.
+// with is a scenario that has another value at a path, in which [] stands for every element of a list. There
+// is none if there is no such path.
 func (s Scenario) with(path []string, value any) (Scenario, bool) {
 	s.values = runtime.DeepCopyJSON(s.values)
 	return s, Put(s.values, path, value)
@@ -122,8 +125,9 @@ func (t *Trial) switched(begin Scenario, paths [][]string, value any) Scenario {
 // TextsGiven is why a scenario has something that needs a text where there is none by default.
 const TextsGiven = "texts for what is empty"
 
-// unsaid are the paths of all values that are empty and may be a text, for no option turns on what a template makes only where such a
-// value is given. Those that are an API or a kind (apiVersionOverrides.ingress) are not among them: not every text is one.
+// unsaid are the paths of all values that are empty and may be a text, for no option turns on what a template
+// makes only where such a value is given. Those that are an API or a kind (apiVersionOverrides.ingress) are
+// not among them: not every text is one.
 func unsaid(values map[string]any) [][]string {
 	return slices.DeleteFunc(leaves(values, nil), func(path []string) bool {
 		value, _, _ := unstructured.NestedFieldNoCopy(values, path...)

@@ -27,7 +27,8 @@ var (
 	action         = regexp.MustCompile(`(?s)\{\{.*?\}\}`)
 )
 
-// sources are the templates of a chart and its subcharts, be these packed or not, and those in its files and defaults, which a chart may run by tpl.
+// sources are the templates of a chart and its subcharts, be these packed or not, and those in its files and
+// defaults, which a chart may run by tpl.
 func sources(c *chart.Chart) (all []string) {
 	subcharts := slices.Clone(c.Dependencies())
 	slices.SortFunc(subcharts, func(a, b *chart.Chart) int { // Helm has read them in any order
@@ -58,8 +59,8 @@ func groups(pattern *regexp.Regexp, text string) (found []string) {
 	return found
 }
 
-// withoutFiles returns a chart without the files that its templates might read. Some templates copy all that they are given (deepCopy .), which
-// takes longer than all the rest of a rendering if there is a README.
+// withoutFiles returns a chart without the files that its templates might read. Some templates copy all that
+// they are given (deepCopy .), which takes longer than all the rest of a rendering if there is a README.
 func withoutFiles(c *chart.Chart) *chart.Chart {
 	copied := *c
 	copied.Files = nil

@@ -44,9 +44,10 @@ func (i *inference) special() (texts []any) {
 	return append(texts, i.compared...)
 }
 
-// allTogether leaves out those settings that are powerful with one of some values that templates compare something with, be it only
-// where others have that value, too. It also leaves out those texts that are powerful where one of the settings has such a value. Each
-// value is tried in all settings at once, for where a comparison is by a variable or a map, it can't be read which value it is about.
+// allTogether leaves out those settings that are powerful with one of some values that templates compare
+// something with, be it only where others have that value, too. It also leaves out those texts that are
+// powerful where one of the settings has such a value. Each value is tried in all settings at once, for where
+// a comparison is by a variable or a map, it can't be read which value it is about.
 func (i *inference) allTogether(n int, settings *[]setting, values []any, schema *apiextensionsv1.JSONSchemaProps) {
 	all, breaking := *settings, []setting(nil) // the chart can't be rendered where one of these has one of the values
 	for _, value := range values {
@@ -83,8 +84,9 @@ func (i *inference) takeOut(schema *apiextensionsv1.JSONSchemaProps, s setting, 
 	}
 }
 
-// eachName leaves out those names of objects that are powerful when they are a text that templates compare something with. They are not
-// tried together with other texts, because objects would then have another name than before.
+// eachName leaves out those names of objects that are powerful when they are a text that templates compare
+// something with. They are not tried together with other texts, because objects would then have another name
+// than before.
 func (i *inference) eachName(n int, schema *apiextensionsv1.JSONSchemaProps) {
 	file := func(r Rendered) string { return r.File + " " + r.Object.GetKind() }
 	for _, text := range i.special() {
@@ -108,7 +110,8 @@ func (i *inference) eachName(n int, schema *apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-// selected are those texts that are powerful only where one of some settings has a value, because a template writes them there only then.
+// selected are those texts that are powerful only where one of some settings has a value, because a template
+// writes them there only then.
 func (i *inference) selected(n int, all []setting, value any) (powerful []setting, reached string) {
 	turns := func(some []setting) bool {
 		objects, err := i.renderedTogether(n, some, value)
@@ -137,9 +140,10 @@ func (i *inference) powerfulIn(other Scenario, texts []setting) (powerful []sett
 	return powerful, reached
 }
 
-// allTurned leaves out those values that a template writes to where they are powerful only with one option, or one text that templates
-// compare, turned in a scenario, and all other values as they are there. Among those others may be texts that templates compare, too,
-// so where a text is turned, all is tried once more without marks in such texts.
+// allTurned leaves out those values that a template writes to where they are powerful only with one option,
+// or one text that templates compare, turned in a scenario, and all other values as they are there. Among
+// those others may be texts that templates compare, too, so where a text is turned, all is tried once more
+// without marks in such texts.
 func (i *inference) allTurned(schema *apiextensionsv1.JSONSchemaProps) {
 	compared := slices.DeleteFunc(slices.Concat(i.texts, i.names), func(s setting) bool { return len(i.alternativesOf(s.path, nil)) == 0 })
 	for _, turn := range i.turns {
@@ -168,15 +172,16 @@ func (i *inference) allTurned(schema *apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-// reachesMarked is whether one of some settings may be powerful in a scenario: with marks in all of them, something is, or the chart
-// can't be rendered and nobody can tell. To ask this first saves most renderings.
+// reachesMarked is whether one of some settings may be powerful in a scenario: with marks in all of them,
+// something is, or the chart can't be rendered and nobody can tell. To ask this first saves most renderings.
 func (i *inference) reachesMarked(s Scenario, marked []setting) bool {
 	s, _ = s.withAll(marked, markText)
 	objects, err := i.render(s, true)
 	return err != nil || slices.ContainsFunc(places(objects), func(p place) bool { return reaches(p) != "" })
 }
 
-// turned is where a rendering of a scenario says something new that authors must not have a say in, be it a text of the chart.
+// turned is where a rendering of a scenario says something new that authors must not have a say in, be it a
+// text of the chart.
 func (i *inference) turned(n int, objects []Rendered) (reached string) {
 	changed, _ := i.facts[n].changed(objects)
 	for _, p := range changed {
@@ -185,7 +190,8 @@ func (i *inference) turned(n int, objects []Rendered) (reached string) {
 	return reached
 }
 
-// powerfulOf are those of some settings that make their author more powerful with a value, and those with which the chart can't be rendered.
+// powerfulOf are those of some settings that make their author more powerful with a value, and those with
+// which the chart can't be rendered.
 func (i *inference) powerfulOf(n int, all []setting, value any) (powerful, broken []setting) {
 	if len(all) == 0 {
 		return nil, nil
@@ -260,8 +266,8 @@ func (s Scenario) withAll(all []setting, value any) (with Scenario, changes bool
 	return s, changes
 }
 
-// lastTogether is what a scenario became with the values that were tried together last. Most often these harm nothing, and the same
-// rendering is asked for again, to see what they select.
+// lastTogether is what a scenario became with the values that were tried together last. Most often these harm
+// nothing, and the same rendering is asked for again, to see what they select.
 type lastTogether struct {
 	n      int
 	values map[string]any

@@ -31,7 +31,8 @@ type Trial struct {
 	asked []string
 	// words are all that templates might take for the name of a value.
 	words []string
-	// alternatives are the texts that templates compare a value with (eq .Values.kind "DaemonSet"), by its path, or the end of that.
+	// alternatives are the texts that templates compare a value with (eq .Values.kind "DaemonSet"), by its
+	// path, or the end of that.
 	alternatives map[string][]any
 	// compared are all texts, and limits the numbers, that templates compare anything with, or that are about such.
 	compared, limits []any
@@ -51,7 +52,8 @@ type Trial struct {
 	readsFiles bool
 	// tests is whether those of the chart may be run, and so count as what it makes.
 	tests bool
-	// checked is whether the chart's own schema has to take the values, as it does when a release is made. A trial is more than that says.
+	// checked is whether the chart's own schema has to take the values, as it does when a release is made. A
+	// trial is more than that says.
 	checked bool
 	// allow is what the entry allows.
 	allow     obj.Allow
@@ -59,8 +61,8 @@ type Trial struct {
 	documents *documents
 }
 
-// OldestKubernetes is the oldest version that the operator runs on. Charts are tried as on that: for Helm's own default, which is of 2020,
-// they make other objects, or none.
+// OldestKubernetes is the oldest version that the operator runs on. Charts are tried as on that: for Helm's
+// own default, which is of 2020, they make other objects, or none.
 var OldestKubernetes = chartutil.KubeVersion{Version: "v1.32.0", Major: "1", Minor: "32"}
 
 // stableAPIs are the APIs of Kubernetes, as a cluster lists them: those that are stable, for it serves no others by default.
@@ -106,8 +108,8 @@ func New(entry operator.Entry, c *chart.Chart) (*Trial, error) {
 	return t, nil
 }
 
-// comparedIn returns the texts that templates compare anything with, and the numbers, with the next below and above each. Where templates
-// have loops, there are no large numbers: loops may be in each other.
+// comparedIn returns the texts that templates compare anything with, and the numbers, with the next below and
+// above each. Where templates have loops, there are no large numbers: loops may be in each other.
 func comparedIn(sources []string, loops bool) (compared, limits []any) {
 	texts, numbers := sets.New("", markText), sets.New(-1, 0, 1)
 	for _, source := range sources {
@@ -181,7 +183,8 @@ func (t *Trial) Mentions(values map[string]any, path []string) bool {
 	return true
 }
 
-// alternativesOf returns the texts that templates compare a value with. There are none if it is something else than a text by default.
+// alternativesOf returns the texts that templates compare a value with. There are none if it is something
+// else than a text by default.
 func (t *Trial) alternativesOf(path []string, value any) (texts []any) {
 	if _, isText := value.(string); !isText && value != nil {
 		return nil
@@ -196,8 +199,8 @@ func (t *Trial) alternativesOf(path []string, value any) (texts []any) {
 	return texts
 }
 
-// nameSubcharts gives the subcharts of a chart the names that Chart.yaml has for them (alias). Helm does so, too, when it renders, but
-// then leaves out those that are off.
+// nameSubcharts gives the subcharts of a chart the names that Chart.yaml has for them (alias). Helm does so,
+// too, when it renders, but then leaves out those that are off.
 func nameSubcharts(c *chart.Chart) {
 	var all []*chart.Chart
 	for _, subchart := range c.Dependencies() {

@@ -1,5 +1,6 @@
-// Command networkpolicies enforces NetworkPolicies for the pods of the node that it runs on, by kube-router's controller, which has iptables and ipset do it.
-// kube-router as a whole also compiles a BGP daemon and the client of a cloud provider, which takes minutes. Its flags are kube-router's.
+// Command networkpolicies enforces NetworkPolicies for the pods of the node that it runs on, by kube-router's
+// controller, which has iptables and ipset do it. kube-router as a whole also compiles a BGP daemon and the
+// client of a cloud provider, which takes minutes. Its flags are kube-router's.
 package main
 
 import (
