@@ -18,6 +18,21 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/record"
 )
 
+// Whoever may edit ConfigMaps may edit release records, so that only what the status of the custom resource proves
+// is believed of them. This is asked of the newest record, and of manifests:
+//
+//	proven          its metadata is as the operator wrote it when the objects were known to be as the chart wants them
+//	inputsProven    so are at least the inputs that it was made from, as the status says
+//	isOfWanted      these are the wanted ones, with what is allowed now
+//	isAlike         these are the wanted ones, with something else allowed: they render the same, to be judged anew
+//	isOfTheApplied  it is of what was applied last, and not one of a release that was begun anew
+//	isApplied(m)    m is the manifest that was applied last
+//	wasBegun(m)     m is the manifest of an action that did not complete
+//	hasBegun(m)     likewise, and it was made from the wanted inputs
+//	isUnfinished    an installation did not complete, whatever its record says
+//	isUnmade        an installation has failed and made nothing
+//	lost            there was a release, of which no record exists any more
+
 // appliedDigest is the proof of the manifest that was applied last. Until the first success of this process, it
 // comes from the status of the custom resource. Whoever can edit release records cannot write there, so that a
 // manifest with this digest can be trusted.
