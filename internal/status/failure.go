@@ -152,7 +152,7 @@ var causes = []cause{
 	{
 		pattern: regexp.MustCompile(`admission webhook "[^"]*" denied`),
 		reason:  "Rejected",
-		advice:  "Correct the spec, or the policy that refuses the object.",
+		advice:  "Correct the spec or the chart, or the policy that refuses the object.",
 	},
 
 	// Mistakes of the chart, continued.
@@ -234,9 +234,14 @@ var causes = []cause{
 			"back.",
 	},
 	{
-		pattern: regexp.MustCompile(`is invalid: |is forbidden: |field is immutable`),
+		pattern: regexp.MustCompile(`is forbidden: `),
 		reason:  "Rejected",
-		advice:  "Correct the spec, or the policy that refuses the object.",
+		advice:  "Correct the spec or the chart, or the policy that refuses the object.",
+	},
+	{
+		pattern: regexp.MustCompile(`is invalid: |field is immutable`),
+		reason:  "Rejected",
+		advice:  "Correct the spec or, where that does not set this field, the chart.",
 	},
 	{
 		pattern: regexp.MustCompile(`failed calling webhook "`),
