@@ -82,14 +82,22 @@ func bounded(chart, why string, render func()) {
 type progress struct {
 	sync.Mutex
 	told       time.Time
+	step       string
 	renderings int
+}
+
+// begin notes what is done next.
+func (p *progress) begin(format string, args ...any) {
+	p.Lock()
+	defer p.Unlock()
+	p.step = fmt.Sprintf(format, args...)
 }
 
 func (p *progress) tell(chart string) {
 	p.Lock()
 	defer p.Unlock()
 	if p.renderings++; time.Since(p.told) > 5*time.Second {
-		fmt.Fprintf(os.Stderr, "trying the values of %s: %d renderings so far\n", terminal.Line(chart), p.renderings)
+		fmt.Fprintf(os.Stderr, "trying %s: %s, %d renderings so far\n", terminal.Line(chart), terminal.Line(p.step), p.renderings)
 		p.told = time.Now()
 	}
 }

@@ -38,6 +38,8 @@ type inference struct {
 	docs          docs
 	allowed       []string
 	left          []LeftOut
+	// values is how many there are, and begun how many of them were tried.
+	values, begun int
 	// texts, names and numbers are the fields found so far that are tried with several values. Names are
 	// texts that objects are called by.
 	texts, names, numbers []setting
@@ -68,6 +70,7 @@ type LeftOut struct {
 // they can't, unless they are allowed.
 func (t *Trial) Fields(scenarios []Scenario, values map[string]any, allowed []string) (fields *apiextensionsv1.JSONSchemaProps, left []LeftOut) {
 	i := newInference(t, scenarios, allowed)
+	i.values = len(leaves(values, nil))
 	fields = i.schema(nil, values)
 	return fields, i.left
 }
@@ -327,6 +330,10 @@ func (i *inference) object(path []string, value map[string]any) *apiextensionsv1
 		if i.isPinned(below) {
 			continue
 		}
+		if fields, isMap := value[key].(map[string]any); (!isMap || len(fields) == 0) && !slices.Contains(below, "[]") {
+			i.begun++
+			i.progress.begin("last of 3 steps, who may set what, value %d of %d, %s", i.begun, i.values, dotted(below))
+		}
 		if property := i.schema(below, value[key]); property != nil {
 			if property.Properties == nil && !IsEmpty(value[key]) && !slices.Contains(below, "[]") {
 				property.Default = &apiextensionsv1.JSON{Raw: []byte(Compact(value[key]))}
@@ -336,6 +343,7 @@ func (i *inference) object(path []string, value map[string]any) *apiextensionsv1
 	}
 	if len(path) == 0 {
 		for n := range i.scenarios {
+			i.progress.begin("last of 3 steps, several values at once, in scenario %d of %d", n+1, len(i.scenarios))
 			i.eachName(n, &schema)
 			i.allTogether(n, &i.texts, i.special(), &schema)
 			i.allTogether(n, &i.numbers, i.limits, &schema)

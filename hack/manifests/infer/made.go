@@ -65,6 +65,7 @@ func (t *Trial) Kinds(scenarios []Scenario) ([]Made, error) {
 		return nil, err
 	}
 	for i, begin := range scenarios {
+		t.progress.begin("2nd of 3 steps, what it makes with each value, in scenario %d of %d", i+1, len(scenarios))
 		begin.why = cmp.Or(begin.why, "several options") // or what a sample says
 		single := t.singles(begin)
 		if begin.partly {

@@ -33,6 +33,7 @@ func (t *Trial) Scenarios(samples []map[string]any) ([]Scenario, error) {
 	if !t.readsFiles && !filesName.MatchString(Compact(samples)) {
 		t.chart = withoutFiles(t.chart)
 	}
+	t.progress.begin("1st of 3 steps, its options")
 	values, err := t.Values()
 	if err != nil {
 		return nil, err
