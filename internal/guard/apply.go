@@ -253,7 +253,7 @@ func (g *Guard) remove(info *resource.Info, dryRun bool, spare func(*unstructure
 		case keep && g.isMarked(live), g.isGiven(live) && !g.owns(live): // the latter was given back already
 			g.noteKept(live)
 			return nil
-		case g.isLeftHook(info, live): // nothing is deleted that is not the owner's
+		case !spare(live) && g.isLeftHook(info, live): // nothing is deleted that is not the owner's
 			err = g.rewrite(helper, info, live, func(taken *unstructured.Unstructured) { object.Inherit(taken, g.owner) })
 			if err == nil {
 				continue

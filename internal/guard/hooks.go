@@ -66,9 +66,17 @@ func (g *Guard) clearRun(hooks kube.ResourceList) error {
 
 // isLeftHook is whether a live object is a hook of the owner's release that nobody owns: a namesake of the owner has
 // left it, or it was restored from a backup. It is taken over where a hook of the owner's would be deleted, and goes.
+// That is so in a deletion, too: an orphaning one, in which nothing may be taken over, runs no hooks.
 func (g *Guard) isLeftHook(info *resource.Info, live *unstructured.Unstructured) bool {
-	return !g.owns(live) && object.IsHook(content(info.Object)) && object.IsHook(live) && object.Inheritable(live, g.owner) &&
-		len(object.Unmarked(live, g.shape(info), g.owner)) == 0 && g.plan.MayInherit() == nil
+	switch {
+	case g.owns(live), g.isGiven(live), !object.IsHook(content(info.Object)), !object.IsHook(live):
+		return false
+	case info.Mapping.GroupVersionKind.GroupKind() == object.Claim: // what is stored in it would go with it
+		return false
+	case !object.Inheritable(live, g.owner), len(object.Unmarked(live, g.shape(info), g.owner)) > 0:
+		return false
+	}
+	return g.owner.GetDeletionTimestamp() != nil || g.plan.MayInherit() == nil
 }
 
 // WatchUntilReady waits for the end of a hook.

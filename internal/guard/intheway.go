@@ -33,7 +33,7 @@ func (g *Guard) checkOwner(info *resource.Info, live *unstructured.Unstructured)
 	desired := g.shape(info)
 	missing := object.Unmarked(live, desired, g.owner)
 	if !g.plan.Begins && !object.Kept(desired) && !object.Kept(live) {
-		if object.InNoNamespace(live) {
+		if object.InNoNamespace(live) || object.IsHook(live) { // a hook is never kept
 			return g.notGiven(info, live)
 		}
 		desired.SetAnnotations(labels.Merge(desired.GetAnnotations(), labels.Set{object.Policy: object.Keep}))

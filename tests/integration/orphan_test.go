@@ -110,7 +110,7 @@ func TestOrphan(t *testing.T) {
 func TestOrphanWithHooks(t *testing.T) {
 	s := newScene(t)
 	s.collectGarbage()
-	s.ownOperator(s.hooked(nil, []string{"post-install", "pre-upgrade"}))
+	s.ownOperator(s.hooked(nil, []string{"post-install", "pre-upgrade", "pre-delete"}))
 	cr := s.deploy("hello", kit.Greet("before"))
 	s.edit("hello", kit.Greet("after"))
 	s.awaitGreeting("hello", "after")
@@ -142,6 +142,36 @@ func TestOrphanWithHooks(t *testing.T) {
 	s.awaitGreeting("hello", "upgraded")
 	s.awaitDeployed("hello")
 	anew("pre-upgrade", "upgraded")
+
+	left := kit.Object("v1", "ConfigMap")
+	s.get(left, "hello-pre-upgrade")
+	left.SetName("hello-pre-delete")
+	s.restore(left, false)
+	s.delete(s.welcome("hello"))
+}
+
+// A claim is not made anew though it is a hook: what is stored in it would be lost.
+func TestOrphanWithAClaimOfAHook(t *testing.T) {
+	s := newScene(t)
+	s.collectGarbage()
+	s.grant("", "persistentvolumeclaims")
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: {{ .Release.Name }}, annotations: {helm.sh/hook: pre-install}}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}`)})
+	cr := s.deploy("hello")
+	claim := &corev1.PersistentVolumeClaim{}
+	s.get(claim, "hello")
+	uid := claim.UID
+	_, err := s.kubectl("", "delete", "welcome", "hello", "--cascade=orphan")
+	s.must(err)
+	s.awaitGone(cr, "hello")
+	s.must(env.Client.Create(ctx, kit.Welcome(s.namespace, "hello")))
+	s.awaitReason("hello", "ObjectInTheWay", `PersistentVolumeClaim "hello"`)
+	if s.get(claim, "hello"); claim.UID != uid || claim.DeletionTimestamp != nil {
+		t.Errorf("the claim was made anew: %v", claim.ObjectMeta)
+	}
 }
 
 // A child that somebody takes from a Welcome that stays is theirs.
