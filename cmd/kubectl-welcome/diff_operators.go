@@ -56,7 +56,17 @@ type servedKind struct {
 }
 
 func (c *cluster) newServers(o diffOptions) (*servers, error) {
-	all := &servers{cluster: c, only: o.operator, charts: map[string]*chart.Chart{}, offered: map[string]bool{}, used: map[string]bool{}, known: map[string]*boot.Published{}, kinds: map[string]*servedKind{}, without: map[string]error{}, voted: map[string]vote{}}
+	all := &servers{
+		cluster: c,
+		only:    o.operator,
+		charts:  map[string]*chart.Chart{},
+		offered: map[string]bool{},
+		used:    map[string]bool{},
+		known:   map[string]*boot.Published{},
+		kinds:   map[string]*servedKind{},
+		without: map[string]error{},
+		voted:   map[string]vote{},
+	}
 	for _, place := range o.charts {
 		given, err := loader.Load(place)
 		if err != nil {

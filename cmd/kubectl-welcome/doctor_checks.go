@@ -259,6 +259,10 @@ func questions(role *unstructured.Unstructured, needs []*unstructured.Unstructur
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
 	}
+	spec := authorizationv1.SubjectAccessReviewSpec{
+		User:   o.account(),
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + o.Namespace, "system:authenticated"},
+	}
 	for _, rule := range rightsIn(role) {
 		names := []string{""} // all
 		if len(rule.ResourceNames) > 0 {
@@ -273,8 +277,10 @@ func questions(role *unstructured.Unstructured, needs []*unstructured.Unstructur
 				for _, verb := range rule.Verbs {
 					for _, namespace := range namespaces {
 						for _, name := range names {
-							attributes := authorizationv1.ResourceAttributes{Namespace: namespace, Verb: verb, Group: group, Resource: resource, Subresource: subresource, Name: name}
-							reviews = append(reviews, authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: o.account(), Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + o.Namespace, "system:authenticated"}, ResourceAttributes: &attributes}})
+							spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
+								Namespace: namespace, Verb: verb, Group: group, Resource: resource, Subresource: subresource, Name: name,
+							}
+							reviews = append(reviews, authorizationv1.SubjectAccessReview{Spec: spec})
 						}
 					}
 				}

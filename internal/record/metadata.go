@@ -153,8 +153,14 @@ func slim(whole metav1.Object) *corev1.ConfigMap {
 
 // longest are the annotations that the operator writes, each with the length up to which the cache keeps it.
 var longest = map[string]int{
-	inputsAnnotation: maxShort, madeFromAnnotation: maxShort, capabilitiesAnnotation: maxShort, lookupsAnnotation: maxShort, operatorAnnotation: maxShort, generationAnnotation: maxShort, unmadeAnnotation: maxShort,
-	childrenAnnotation: object.MaxChildren,
+	inputsAnnotation:       maxShort,
+	madeFromAnnotation:     maxShort,
+	capabilitiesAnnotation: maxShort,
+	lookupsAnnotation:      maxShort,
+	operatorAnnotation:     maxShort,
+	generationAnnotation:   maxShort,
+	unmadeAnnotation:       maxShort,
+	childrenAnnotation:     object.MaxChildren,
 }
 
 // slimOwners are the controller of a record or, without one, its only owner. Owner references that no operator

@@ -102,8 +102,25 @@ type Live interface {
 func NewStore(reconcile context.Context, live Live, cache client.Reader, mapper meta.RESTMapper, owner client.Object, o Options) *Store {
 	release := o.Names.of(owner)
 	store := &Store{
-		reconcile: reconcile, ConfigMapInterface: live.ConfigMaps(owner.GetNamespace()), cache: cache, owner: owner, names: o.Names, kind: "ConfigMap", release: release, applied: o.Applied,
-		sanitizer: &sanitizer{mapper: mapper, owner: owner, release: release, isApplied: o.IsApplied, known: o.Children, report: o.Report, applied: o.Applied, allow: o.Allow, discreet: o.Secrets},
+		reconcile:          reconcile,
+		ConfigMapInterface: live.ConfigMaps(owner.GetNamespace()),
+		cache:              cache,
+		owner:              owner,
+		names:              o.Names,
+		kind:               "ConfigMap",
+		release:            release,
+		applied:            o.Applied,
+		sanitizer: &sanitizer{
+			mapper:    mapper,
+			owner:     owner,
+			release:   release,
+			isApplied: o.IsApplied,
+			known:     o.Children,
+			report:    o.Report,
+			applied:   o.Applied,
+			allow:     o.Allow,
+			discreet:  o.Secrets,
+		},
 	}
 	if o.Secrets {
 		earlier := *store

@@ -55,8 +55,15 @@ type Clients struct {
 // NewClients connects to the cluster of mgr. Records name operator; secrets is whether a kind has them in Secrets.
 func NewClients(mgr manager.Manager, operator string, capabilities *Capabilities, secrets bool) (*Clients, error) {
 	c := &Clients{
-		mgr: mgr, mapper: mgr.GetRESTMapper(), cached: mgr.GetCache(), live: mgr.GetAPIReader(), operator: operator, capabilities: capabilities, ledger: newLedger(), trials: pace.NewPlaces(1, maxTrials),
-		events: NewEvents(mgr),
+		mgr:          mgr,
+		mapper:       mgr.GetRESTMapper(),
+		cached:       mgr.GetCache(),
+		live:         mgr.GetAPIReader(),
+		operator:     operator,
+		capabilities: capabilities,
+		ledger:       newLedger(),
+		trials:       pace.NewPlaces(1, maxTrials),
+		events:       NewEvents(mgr),
 	}
 	if err := record.IndexReleases(context.Background(), mgr.GetFieldIndexer(), secrets); err != nil {
 		return nil, fmt.Errorf("index release records: %w", err)

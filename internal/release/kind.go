@@ -115,8 +115,16 @@ type KindOptions struct {
 // Kind returns the action clients of one kind of custom resources.
 func (c *Clients) Kind(o KindOptions) *Kind {
 	k := &Kind{
-		KindOptions: o, clients: c, source: newChartSource(o.Chart), schedule: &schedule{}, rollout: newRollout(o.Limits, o.RolloutStopped), slots: guard.NewSlots(o.MaxConcurrent),
-		testPlaces: pace.NewPlaces(1, maxTests), hookPlaces: pace.NewPlaces(maxHooks, allHooks), vanished: newVanished(), turns: newTurns(),
+		KindOptions: o,
+		clients:     c,
+		source:      newChartSource(o.Chart),
+		schedule:    &schedule{},
+		rollout:     newRollout(o.Limits, o.RolloutStopped),
+		slots:       guard.NewSlots(o.MaxConcurrent),
+		testPlaces:  pace.NewPlaces(1, maxTests),
+		hookPlaces:  pace.NewPlaces(maxHooks, allHooks),
+		vanished:    newVanished(),
+		turns:       newTurns(),
 	}
 	if o.WatchDependents {
 		k.watches = &watches{kind: k, watched: map[schema.GroupVersionKind]bool{}, refused: map[schema.GroupVersionKind]time.Time{}}
@@ -259,7 +267,13 @@ func (k *Kind) ActionClientFor(ctx context.Context, owner client.Object) (helmcl
 func (k *Kind) client(ctx context.Context, owner *unstructured.Unstructured) (*actionClient, error) {
 	report := k.clients.reporter(ctx, owner)
 	a := &actionClient{Kind: k, ctx: ctx, owner: owner, report: report}
-	a.store = k.store(ctx, owner, record.Options{Allow: k.Allow, Applied: a.appliedRevision, Children: a.knownChildren, IsApplied: func(manifest string) bool { return a.isApplied(manifest) || a.wasBegun(manifest) }, Report: report})
+	a.store = k.store(ctx, owner, record.Options{
+		Allow:     k.Allow,
+		Applied:   a.appliedRevision,
+		Children:  a.knownChildren,
+		IsApplied: func(manifest string) bool { return a.isApplied(manifest) || a.wasBegun(manifest) },
+		Report:    report,
+	})
 	if owner.GetDeletionTimestamp() != nil {
 		var err error
 		if a.store, err = a.store.AsRecorded(ctx); err != nil {

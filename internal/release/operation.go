@@ -240,8 +240,14 @@ func (op *operation) stamp() record.Record {
 		capabilities = a.current.Capabilities
 	}
 	return record.Record{
-		Inputs: a.wanted, MadeFrom: a.madeFrom(), Capabilities: capabilities, Lookups: a.surroundings.Lookups, Operator: a.clients.operator, Generation: a.owner.GetGeneration(),
-		Key: a.key, Unmade: op.unmade,
+		Inputs:       a.wanted,
+		MadeFrom:     a.madeFrom(),
+		Capabilities: capabilities,
+		Lookups:      a.surroundings.Lookups,
+		Operator:     a.clients.operator,
+		Generation:   a.owner.GetGeneration(),
+		Key:          a.key,
+		Unmade:       op.unmade,
 	}
 }
 

@@ -29,7 +29,16 @@ import (
 // cache; cluster has to refuse all but reads and dry runs. operator is the name of that operator, and ignored
 // the fields that it leaves to others.
 func NewPreviews(cluster *rest.Config, mapper meta.RESTMapper, live client.Reader, operator string, ignored object.IgnoredByKind, capabilities *Capabilities) (*Clients, error) {
-	c := &Clients{mapper: mapper, cached: &uncached{record.Uncached(live), ignored}, live: live, operator: operator, capabilities: capabilities, ledger: newLedger(), trials: pace.NewPlaces(math.MaxInt, math.MaxInt), events: &eventrecord.FakeRecorder{}}
+	c := &Clients{
+		mapper:       mapper,
+		cached:       &uncached{record.Uncached(live), ignored},
+		live:         live,
+		operator:     operator,
+		capabilities: capabilities,
+		ledger:       newLedger(),
+		trials:       pace.NewPlaces(math.MaxInt, math.MaxInt),
+		events:       &eventrecord.FakeRecorder{},
+	}
 	return c, c.connect(cluster)
 }
 

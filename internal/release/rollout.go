@@ -73,7 +73,14 @@ type waiter struct {
 }
 
 func newRollout(limits Limits, tell func(stopped bool)) *rollout {
-	return &rollout{limits: limits, tell: tell, underway: map[types.UID]place{}, failed: map[types.UID]string{}, waiting: map[types.UID]waiter{}, last: map[types.UID]waiter{}}
+	return &rollout{
+		limits:   limits,
+		tell:     tell,
+		underway: map[types.UID]place{},
+		failed:   map[types.UID]string{},
+		waiting:  map[types.UID]waiter{},
+		last:     map[types.UID]waiter{},
+	}
 }
 
 // admit lets a custom resource be upgraded, or says why it has to wait. It does not say how many others there

@@ -84,10 +84,28 @@ type releases interface {
 func NewReporter(mgr manager.Manager, kind *release.Kind, operator string) (*Reporter, error) {
 	events := release.NewEvents(mgr)
 	claims := &claims{
-		Client: mgr.GetClient(), cache: mgr.GetCache(), kind: kind.GroupVersionKind, self: operator, serves: kind.Selector, releases: kind, events: events,
-		others: map[place]*other{}, free: map[types.UID]time.Time{}, questions: map[client.ObjectKey]bool{}, told: map[string]time.Time{}, asked: make(chan struct{}, 1),
+		Client:    mgr.GetClient(),
+		cache:     mgr.GetCache(),
+		kind:      kind.GroupVersionKind,
+		self:      operator,
+		serves:    kind.Selector,
+		releases:  kind,
+		events:    events,
+		others:    map[place]*other{},
+		free:      map[types.UID]time.Time{},
+		questions: map[client.ObjectKey]bool{},
+		told:      map[string]time.Time{},
+		asked:     make(chan struct{}, 1),
 	}
-	return &Reporter{Client: mgr.GetClient(), live: mgr.GetAPIReader(), releases: kind, events: events, claims: claims, stocks: newStocks(mgr.GetClient(), kind, events), outages: map[types.UID]outage{}}, mgr.Add(claims)
+	return &Reporter{
+		Client:   mgr.GetClient(),
+		live:     mgr.GetAPIReader(),
+		releases: kind,
+		events:   events,
+		claims:   claims,
+		stocks:   newStocks(mgr.GetClient(), kind, events),
+		outages:  map[types.UID]outage{},
+	}, mgr.Add(claims)
 }
 
 // Get hides the stored conditions from the library. That writes a status only if its conditions differ from

@@ -99,7 +99,13 @@ func (i *inference) renderedWith(path []string, value any) []rendering {
 }
 
 func (o outcome) and(other outcome) outcome {
-	return outcome{accepted: o.accepted || other.accepted, seen: o.seen || other.seen, places: append(o.places, other.places...), reached: cmp.Or(o.reached, other.reached), whole: o.whole && other.whole}
+	return outcome{
+		accepted: o.accepted || other.accepted,
+		seen:     o.seen || other.seen,
+		places:   append(o.places, other.places...),
+		reached:  cmp.Or(o.reached, other.reached),
+		whole:    o.whole && other.whole,
+	}
 }
 
 // gets is whether a value gets to a place of a kind, whole or not.

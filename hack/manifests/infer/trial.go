@@ -84,7 +84,14 @@ var (
 
 // New sets up the trial of the chart of an entry. It fails if what the entry pins can't be.
 func New(entry operator.Entry, c *chart.Chart) (*Trial, error) {
-	t, err := (&Trial{chart: withoutCertificates(c), tests: entry.Tests, allow: entry.Allow, progress: &progress{told: time.Now()}, documents: &documents{}, overrides: entry.OverrideValues}).As(SampleRelease)
+	t, err := (&Trial{
+		chart:     withoutCertificates(c),
+		tests:     entry.Tests,
+		allow:     entry.Allow,
+		progress:  &progress{told: time.Now()},
+		documents: &documents{},
+		overrides: entry.OverrideValues,
+	}).As(SampleRelease)
 	if err != nil {
 		return nil, err
 	}
