@@ -35,13 +35,13 @@ func (d operationDriver) Create(key string, rel *release.Release) error {
 	if a.unmade != nil {
 		return d.writeOver(key, rel)
 	}
-	err := d.Driver.Create(key, rel)
-	if err == nil {
-		err = a.sayBegun(rel.Manifest)
-	} else if a.current != nil || !d.op.store.HasCreated() {
+	if err := d.Driver.Create(key, rel); err != nil {
+		if a.current == nil && d.op.store.HasCreated() { // though the request has failed; nothing else exists
+			err = errors.Join(err, d.op.store.Discard(a.ctx))
+		}
 		return err
 	}
-	if err != nil { // nothing else of this revision exists; the record may, though the request for it has failed
+	if err := a.sayBegun(rel.Manifest); err != nil { // no object exists yet
 		return errors.Join(err, d.op.store.Discard(a.ctx))
 	}
 	return nil
