@@ -255,10 +255,10 @@ func (k kind) report(into string) string {
 		for _, text := range k.hindrances() {
 			say("%s", text)
 		}
-		if fixed, count, err := k.api.trial.FixedNames(nil, k.goesInto); err == nil && len(fixed) > 0 {
+		if fixed, freedBy := k.api.trial.FixedNames(k.goesInto); len(fixed) > 0 {
 			say("A namespace can have one %s, for these have the same name in each: %s", k.entry.Kind, strings.Join(fixed, ", "))
-			if path := k.api.trial.FreesNames(count, k.goesInto); path != "" {
-				say("  pinned in overrideValues, %s: \"{name}\" gives each its own", path)
+			if freedBy != "" {
+				say("  pinned in overrideValues, %s: \"{name}\" gives each its own", freedBy)
 			}
 		}
 	}

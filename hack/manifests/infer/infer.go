@@ -62,7 +62,7 @@ type turn struct {
 // LeftOut is a value that is no field of the kind.
 type LeftOut struct {
 	Path, Why string
-	// powerful is whether it reaches what its author must not have a say in.
+	// Powerful is whether it reaches what its author must not have a say in.
 	Powerful bool
 }
 

@@ -22,10 +22,32 @@ func (t *Trial) CheckDefaults() error {
 	return err
 }
 
-// FixedNames are the objects that the chart makes in the namespace by default, by names that are the same for
-// another custom resource there, and how many it makes there. The value at own, if that is not empty, is the
-// name of the custom resource. goesInto is whether a custom resource may have an object in its namespace.
-func (t *Trial) FixedNames(own []string, goesInto func(o *unstructured.Unstructured, namespace string) bool) (fixed []string, count int, err error) {
+// FixedNames are the objects that the chart makes in a namespace by default, by names that are the same for
+// another custom resource there, and a value that gives each its own as long as that is the name of the custom
+// resource, empty if none does so alone. goesInto is whether a custom resource may have an object in its namespace.
+func (t *Trial) FixedNames(goesInto func(o *unstructured.Unstructured, namespace string) bool) (fixed []string, freedBy string) {
+	values, err := t.Values()
+	if err != nil {
+		return nil, ""
+	}
+	fixed, objects, err := t.fixedNames(nil, goesInto)
+	if err != nil || len(fixed) == 0 {
+		return nil, ""
+	}
+	for _, path := range leaves(values, nil) {
+		if !strings.Contains(strings.ToLower(path[len(path)-1]), "name") {
+			continue
+		}
+		if left, count, err := t.fixedNames(path, goesInto); err == nil && len(left) == 0 && count == objects {
+			return fixed, dotted(path)
+		}
+	}
+	return fixed, ""
+}
+
+// fixedNames are these objects where the value at own, if that is not empty, is the name of the custom resource,
+// and of how many in the namespace.
+func (t *Trial) fixedNames(own []string, goesInto func(o *unstructured.Unstructured, namespace string) bool) (fixed []string, count int, err error) {
 	for i, of := range []*metav1.ObjectMeta{SampleRelease, {Name: OtherRelease.Name, Namespace: SampleRelease.Namespace}} {
 		as, err := t.As(of)
 		if err != nil {
@@ -55,24 +77,6 @@ func (t *Trial) FixedNames(own []string, goesInto func(o *unstructured.Unstructu
 		fixed = slices.DeleteFunc(fixed, func(name string) bool { return !slices.Contains(names, name) })
 	}
 	return fixed, count, nil
-}
-
-// FreesNames is a value that, as the name of the custom resource, leaves none of them and as many objects in
-// the namespace, empty if none does alone.
-func (t *Trial) FreesNames(objects int, goesInto func(o *unstructured.Unstructured, namespace string) bool) string {
-	values, err := t.Values()
-	if err != nil {
-		return ""
-	}
-	for _, path := range leaves(values, nil) {
-		if !strings.Contains(strings.ToLower(path[len(path)-1]), "name") {
-			continue
-		}
-		if fixed, count, err := t.FixedNames(path, goesInto); err == nil && len(fixed) == 0 && count == objects {
-			return dotted(path)
-		}
-	}
-	return ""
 }
 
 // HasTests is whether there are some as the chart comes.
