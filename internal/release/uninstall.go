@@ -189,13 +189,13 @@ func (a *actionClient) letGo(op *operation) error {
 		a.failed(err)
 		return err
 	}
-	children := a.toTell()
+	children, hadRelease := a.toTell(), a.current != nil || a.appliedRevision() > 0 // the garbage collector may have been faster
 	a.Forget(a.owner)
 	if orphaned {
 		a.remember(func(n *note) { n.orphaned = true }) // until it is gone
-	}
-	if a.current != nil && orphaned {
-		a.tell(Orphaned, "Kept: %s", listed(children))
+		if hadRelease {
+			a.tell(Orphaned, "Kept: %s", listed(children))
+		}
 	}
 	return driver.ErrReleaseNotFound
 }

@@ -92,9 +92,7 @@ func TestOrphan(t *testing.T) {
 			s.awaitGone(cr, "hello")
 			s.keptSince(before, nil)
 			s.must(s.hasRecords("hello", 0))
-			if !down {
-				s.awaitEvent("hello", "Orphaned", "Deployment hello")
-			}
+			s.awaitEvent("hello", "Orphaned", "Deployment hello")
 
 			again := s.deploy("hello", kit.Greet("after"))
 			s.keptSince(before, again)
