@@ -31,15 +31,15 @@ func (g *Guard) checkOwner(info *resource.Info, live *unstructured.Unstructured)
 		return g.notGiven(info, live)
 	}
 	desired := g.shape(info)
-	missing := object.Unmarked(live, desired, g.owner)
+	var missing []string
 	if !g.plan.Begins && !object.Kept(desired) && !object.Kept(live) {
 		if object.InNoNamespace(live) || object.IsHook(live) { // a hook is never kept
 			return g.notGiven(info, live)
 		}
 		desired.SetAnnotations(labels.Merge(desired.GetAnnotations(), labels.Set{object.Policy: object.Keep}))
-		missing = append(object.Unmarked(live, desired, g.owner), fmt.Sprintf("annotation %s=%s (afterwards, take that off again)", object.Policy, object.Keep))
+		missing = []string{fmt.Sprintf("annotation %s=%s (afterwards, take that off again)", object.Policy, object.Keep)}
 	}
-	if len(missing) > 0 {
+	if missing = append(object.Unmarked(live, desired, g.owner), missing...); len(missing) > 0 {
 		err := g.notGiven(info, live)
 		if live.GetAnnotations()[object.AdoptFor] != "" {
 			return err

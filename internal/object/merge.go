@@ -117,9 +117,13 @@ func named(elements []any) map[string][]int {
 }
 
 func isEmpty(value any) bool {
-	switch value.(type) {
-	case nil, map[string]any, []any:
-		return len(fields(value))+len(list(value)) == 0
+	switch value := value.(type) {
+	case nil:
+		return true
+	case map[string]any:
+		return len(value) == 0
+	case []any:
+		return len(value) == 0
 	}
 	return false
 }

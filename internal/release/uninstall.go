@@ -189,7 +189,7 @@ func (a *actionClient) letGo(op *operation) error {
 		a.failed(err)
 		return err
 	}
-	children, hadRelease := a.toTell(), a.current != nil || a.appliedRevision() > 0 // the garbage collector may have been faster
+	children, hadRelease := a.toTell(), a.current != nil || a.lost() // the garbage collector may have been faster
 	a.Forget(a.owner)
 	if orphaned {
 		a.remember(func(n *note) { n.orphaned = true }) // until it is gone
