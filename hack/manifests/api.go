@@ -84,11 +84,11 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 	if err := release.CheckSubcharts(chrt, entry.OverrideValues); err != nil {
 		return nil, err
 	}
-	trial, err := infer.New(entry, chrt)
+	trial, err := infer.New(entry, chrt, samples)
 	if err != nil {
 		return nil, err
 	}
-	scenarios, err := trial.Scenarios(samples)
+	scenarios, err := trial.Scenarios()
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", entry.ChartPath, err)
 	}

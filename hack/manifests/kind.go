@@ -358,7 +358,7 @@ func (w wanted) entry(dir string, c *chart.Chart) (text, variables string, err e
 	if err := release.CheckSubcharts(c, entry.OverrideValues); err != nil {
 		return "", "", err
 	}
-	t, err := infer.New(entry, c)
+	t, err := infer.New(entry, c, nil)
 	if err != nil {
 		return "", "", err
 	}

@@ -235,11 +235,11 @@ func inferPinned(t *testing.T, files, overrides map[string]string, allowed ...st
 	t.Helper()
 	entry := operator.Entry{}
 	entry.OverrideValues = overrides
-	trial, err := New(entry, chartOf(t, files))
+	trial, err := New(entry, chartOf(t, files), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	scenarios, err := trial.Scenarios(nil)
+	scenarios, err := trial.Scenarios()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -725,7 +725,7 @@ spec:
 	if _, ok := schema.Properties["mode"]; !ok {
 		t.Error("mode is no field")
 	}
-	trial, err := New(operator.Entry{}, chartOf(t, files))
+	trial, err := New(operator.Entry{}, chartOf(t, files), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -896,11 +896,11 @@ func TestKindsKeepNothingTwice(t *testing.T) {
 		"Chart.yaml":         "{apiVersion: v2, name: twice, version: 0.1.0}",
 		"values.yaml":        "a: false\nb: false\nc: false\n",
 		"templates/all.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: y}, data: {a: {{ .Values.a | quote }}}}\n",
-	}))
+	}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	scenarios, err := trial.Scenarios(nil)
+	scenarios, err := trial.Scenarios()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -116,7 +116,7 @@ func (t *Trial) Without(such func(*unstructured.Unstructured) bool) string {
 
 // IsImage is whether a value is the whole reference of an image, which a variable can hold.
 func IsImage(c *chart.Chart, values map[string]any, path string) bool {
-	t, err := New(operator.Entry{}, c)
+	t, err := New(operator.Entry{}, c, nil)
 	if err != nil {
 		return false
 	}

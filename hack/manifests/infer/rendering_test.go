@@ -20,7 +20,7 @@ func TestChartsAreTriedAsOfToday(t *testing.T) {
 {{- if .Capabilities.APIVersions.Has "monitoring.coreos.com/v1" }}
 ---
 {apiVersion: monitoring.coreos.com/v1, kind: ServiceMonitor, metadata: {name: x}}
-{{- end }}`}))
+{{- end }}`}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestObjectsArePartedAsHelmDoes(t *testing.T) {
 	trial, err := New(operator.Entry{}, chartOf(t, map[string]string{
 		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "a: 1\n",
 		"templates/x.yaml": "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: x}\n---\n{{- if .Values.a -}}\napiVersion: v1\nkind: Service\nmetadata: {name: x}\n{{- end }}\n",
-	}))
+	}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestTrialsMakeNoCertificates(t *testing.T) {
 {{ $cert := genSignedCert (include "x.genCA" .) nil (list "x") 365 $genCA }}
 {apiVersion: v1, kind: Secret, metadata: {name: x}, stringData: {cert: {{ $cert.Cert | quote }}, key: {{ (genSelfSignedCert "x" nil nil 1).Key | quote }},
 name: {{ include "x.genCA" . | quote }}}}`,
-	}))
+	}), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,10 +29,7 @@ type Scenario struct {
 // options are as they come. So are those with a text that templates compare a value with (architecture:
 // high-availability), if a template makes another kind of objects then, or writes something new that is not
 // that text.
-func (t *Trial) Scenarios(samples []map[string]any) ([]Scenario, error) {
-	if !t.readsFiles && !filesName.MatchString(Compact(samples)) {
-		t.chart = withoutFiles(t.chart)
-	}
+func (t *Trial) Scenarios() ([]Scenario, error) {
 	t.progress.begin("1st of 3 steps, its options")
 	values, err := t.Values()
 	if err != nil {
@@ -62,7 +59,7 @@ func (t *Trial) Scenarios(samples []map[string]any) ([]Scenario, error) {
 		s.partly = turned && !bringsSource
 		all, renderings = append(all, s), append(renderings, objects)
 	}
-	for _, spec := range append([]map[string]any{{}}, samples...) {
+	for _, spec := range append([]map[string]any{{}}, t.samples...) {
 		begin := Scenario{values: chartutil.CoalesceTables(runtime.DeepCopyJSON(spec), runtime.DeepCopyJSON(values))}
 		switches := options(begin.values, nil)
 		on := t.switched(begin, switches, true)

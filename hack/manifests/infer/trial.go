@@ -27,6 +27,8 @@ type Trial struct {
 	release   *metav1.ObjectMeta
 	overrides map[string]string
 	pins      map[string]any
+	// samples are the specs that it is tried with, too.
+	samples []map[string]any
 	// asked are the APIs that the chart looks for: what it would make where they are counts, too.
 	asked []string
 	// words are all that templates might take for the name of a value.
@@ -48,8 +50,6 @@ type Trial struct {
 	parsesText, decodesText bool
 	// loops is whether it may make as many of something as a value says.
 	loops bool
-	// readsFiles is whether templates, or what is pinned, may read the chart's files.
-	readsFiles bool
 	// tests is whether those of the chart may be run, and so count as what it makes.
 	tests bool
 	// checked is whether the chart's own schema has to take the values, as it does when a release is made. A
@@ -82,8 +82,9 @@ var (
 	OtherRelease  = &metav1.ObjectMeta{Name: "other", Namespace: "elsewhere"}
 )
 
-// New sets up the trial of the chart of an entry. It fails if what the entry pins can't be.
-func New(entry operator.Entry, c *chart.Chart) (*Trial, error) {
+// New sets up the trial of the chart of an entry, by itself and with the specs of samples. It fails if what the
+// entry pins can't be.
+func New(entry operator.Entry, c *chart.Chart, samples []map[string]any) (*Trial, error) {
 	t, err := (&Trial{
 		chart:     withoutCertificates(c),
 		tests:     entry.Tests,
@@ -91,6 +92,7 @@ func New(entry operator.Entry, c *chart.Chart) (*Trial, error) {
 		progress:  &progress{told: time.Now()},
 		documents: &documents{},
 		overrides: entry.OverrideValues,
+		samples:   samples,
 	}).As(SampleRelease)
 	if err != nil {
 		return nil, err
@@ -109,7 +111,9 @@ func New(entry operator.Entry, c *chart.Chart) (*Trial, error) {
 		t.decodesText = t.decodesText || decodeFunction.MatchString(source)
 		t.loops = t.loops || loopFunction.MatchString(source)
 	}
-	t.readsFiles = slices.ContainsFunc(append(all, Compact(entry.OverrideValues)), filesName.MatchString)
+	if !slices.ContainsFunc(append(all, Compact(entry.OverrideValues), Compact(samples)), filesName.MatchString) {
+		t.chart = withoutFiles(t.chart)
+	}
 	t.alternatives, t.words = alternativesIn(all), sets.List(words)
 	t.compared, t.limits = comparedIn(all, t.loops)
 	return t, nil
