@@ -23,7 +23,7 @@ const packed = "packed"
 // it is, because what is listed first is transformed twice (watchList in tools/cache/reflector.go of
 // client-go 0.37).
 func Pack(object *unstructured.Unstructured) (any, error) {
-	if _, isPacked := object.Object[packed].(json.Number); isPacked {
+	if IsPacked(object) {
 		return object, nil
 	}
 	rest, found := map[string]any{}, map[string]any{}
@@ -44,6 +44,12 @@ func Pack(object *unstructured.Unstructured) (any, error) {
 	found[packed] = json.Number(text.String())
 	object.Object = found
 	return Share(object)
+}
+
+// IsPacked is whether an object is as Pack leaves it.
+func IsPacked(object *unstructured.Unstructured) bool {
+	_, isPacked := object.Object[packed].(json.Number)
+	return isPacked
 }
 
 // Unpack returns a cached object as it was before Pack. Its metadata is shared with the cache, and must not

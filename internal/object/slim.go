@@ -51,20 +51,11 @@ func (k IgnoredByKind) Slim(object any) (any, error) {
 			slim.Object["metadata"].(map[string]any)[key] = value
 		}
 	}
-	controller := metav1.GetControllerOfNoCopy(whole)
-	isShort := controller == nil || len(controller.APIVersion)+len(controller.UID) <= maxReference
-	kind, of := MadeFor(whole)
-	if rules, served := k[kind]; served && of.Name != "" && isShort && len(kind.Group)+len(kind.Kind)+len(of.Namespace)+len(of.Name) <= maxReference {
-		annotations := slimAnnotations(whole, rules)
-		if Kept(whole) {
-			annotations[Policy] = Keep
-		}
-		if controller != nil {
+	if marks := k.Marks(whole); marks != nil {
+		slim.SetAnnotations(marks)
+		if controller := metav1.GetControllerOfNoCopy(whole); controller != nil {
 			slim.SetOwnerReferences([]metav1.OwnerReference{*controller})
-		} else {
-			annotations[CustomResource], annotations[ReleaseNamespace], annotations[ReleaseName] = kind.String(), of.Namespace, of.Name
 		}
-		slim.SetAnnotations(annotations)
 		if finalizers, _ := metadata["finalizers"].([]any); metadata["deletionTimestamp"] != nil && sizeOf(finalizers) <= maxReference {
 			slim.Object["metadata"].(map[string]any)["finalizers"] = finalizers // the status names them while they keep it
 		}
@@ -79,6 +70,28 @@ func (k IgnoredByKind) Slim(object any) (any, error) {
 	}
 	whole.Object = slim.Object
 	return Pack(whole)
+}
+
+// Marks are the annotations of a cached child: its fingerprint, what its pods request, and what else tells whose
+// it is. They are nil for an object that does not name a custom resource of the served kinds.
+func (k IgnoredByKind) Marks(whole *unstructured.Unstructured) map[string]string {
+	controller := metav1.GetControllerOfNoCopy(whole)
+	if controller != nil && len(controller.APIVersion)+len(controller.UID) > maxReference {
+		return nil
+	}
+	kind, of := MadeFor(whole)
+	rules, served := k[kind]
+	if !served || of.Name == "" || len(kind.Group)+len(kind.Kind)+len(of.Namespace)+len(of.Name) > maxReference {
+		return nil
+	}
+	marks := slimAnnotations(whole, rules)
+	if Kept(whole) {
+		marks[Policy] = Keep
+	}
+	if controller == nil {
+		marks[CustomResource], marks[ReleaseNamespace], marks[ReleaseName] = kind.String(), of.Namespace, of.Name
+	}
+	return marks
 }
 
 func slimFields(fields map[string]any, read []string) map[string]any {

@@ -60,7 +60,7 @@ func cacheOptions(entries []Entry, namespaces []string) cache.Options {
 	for _, entry := range entries {
 		options.ByObject[object.Empty(entry.GroupVersionKind)] = cache.ByObject{
 			Label:     labels.Everything(),
-			Transform: slimOwner,
+			Transform: func(owner any) (any, error) { return slimOwner(owner, ignored) },
 		}
 	}
 	if len(namespaces) > 0 {
@@ -128,12 +128,13 @@ func (c promptCache) Get(ctx context.Context, key client.ObjectKey, obj client.O
 }
 
 // slimOwner keeps a custom resource, packed, without its managed fields and the annotations that nobody reads.
-func slimOwner(whole any) (any, error) {
+// It may be another one's child, too, and is marked as such.
+func slimOwner(whole any, ignored object.IgnoredByKind) (any, error) {
 	owner, ok := whole.(*unstructured.Unstructured)
-	if !ok {
+	if !ok || object.IsPacked(owner) {
 		return whole, nil
 	}
-	var annotations map[string]string // an empty one would be kept, too, by each custom resource
+	annotations := ignored.Marks(owner) // mostly nil: an empty map would be kept, too, by each custom resource
 	for _, read := range []string{release.RunTests, release.AskReconcile} {
 		if asked := owner.GetAnnotations()[read]; asked != "" {
 			annotations = labels.Merge(annotations, map[string]string{read: object.Cut(asked, release.MaxRequest)})

@@ -46,7 +46,7 @@ func TestConfigMapsOfChartsAreSlim(t *testing.T) {
 func TestAnnotationsOfCustomResourcesAreSlim(t *testing.T) {
 	owner := &unstructured.Unstructured{Object: map[string]any{}}
 	owner.SetAnnotations(map[string]string{"a": "b", release.Pause: "yes", release.RunTests: strings.Repeat("ä", 5000), release.StockAnnotations[0]: strings.Repeat("ä", 5000)})
-	slim, err := slimOwner(owner)
+	slim, err := slimOwner(owner, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
