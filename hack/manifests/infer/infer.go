@@ -38,8 +38,8 @@ type inference struct {
 	docs          docs
 	allowed       []string
 	left          []LeftOut
-	// values is how many there are, and begun how many of them were tried.
-	values, begun int
+	// count is how many values there are, and begun how many of them were tried.
+	count, begun int
 	// texts, names and numbers are the fields found so far that are tried with several values. Names are
 	// texts that objects are called by.
 	texts, names, numbers []setting
@@ -70,7 +70,7 @@ type LeftOut struct {
 // they can't, unless they are allowed.
 func (t *Trial) Fields(scenarios []Scenario, values map[string]any, allowed []string) (fields *apiextensionsv1.JSONSchemaProps, left []LeftOut) {
 	i := newInference(t, scenarios, allowed)
-	i.values = len(leaves(values, nil))
+	i.count = len(leaves(values, nil))
 	fields = i.schema(nil, values)
 	return fields, i.left
 }
@@ -332,7 +332,7 @@ func (i *inference) object(path []string, value map[string]any) *apiextensionsv1
 		}
 		if fields, isMap := value[key].(map[string]any); (!isMap || len(fields) == 0) && !slices.Contains(below, "[]") {
 			i.begun++
-			i.progress.begin("last of 3 steps, who may set what, value %d of %d, %s", i.begun, i.values, dotted(below))
+			i.progress.begin("last of 3 steps, who may set what, value %d of %d, %s", i.begun, i.count, dotted(below))
 		}
 		if property := i.schema(below, value[key]); property != nil {
 			if property.Properties == nil && !IsEmpty(value[key]) && !slices.Contains(below, "[]") {
