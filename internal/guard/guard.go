@@ -254,7 +254,7 @@ func (g *Guard) Update(original, target kube.ResourceList, _ bool) (result *kube
 	if err != nil {
 		return result, err
 	}
-	_, err = g.apply(g.proven, append(original, left...), target, true)
+	_, err = g.apply(g.proven, append(original, left.Difference(original)...), target, true)
 	return result, err
 }
 

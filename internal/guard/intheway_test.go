@@ -29,7 +29,16 @@ func TestAdviceOnWhatIsInTheWay(t *testing.T) {
 		}, "names Welcome.example.com", mark},
 		"controlled": {func(live *unstructured.Unstructured) { live.SetOwnerReferences(controlled) }, `but by Role "theirs"`, "taken over"},
 		"owned":      {func(live *unstructured.Unstructured) { live.SetOwnerReferences(theirs) }, "it is owned by ConfigMap theirs", "it has no annotation"},
-		"deleted":    {func(live *unstructured.Unstructured) { live.SetDeletionTimestamp(&now) }, "it is being deleted", "taken over"},
+		"owned, but not controlled": {func(live *unstructured.Unstructured) {
+			live.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Welcome", Name: "hello", UID: owner().GetUID()}})
+		}, "lacks controller: true: delete or rename", "but by"},
+		"owned, but not controlled, from a backup": {func(live *unstructured.Unstructured) {
+			live.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Welcome", Name: "hello", UID: owner().GetUID()}})
+		}, mark + "label", "but by"},
+		"controlled by another": {func(live *unstructured.Unstructured) {
+			live.SetOwnerReferences(append(controlled, metav1.OwnerReference{APIVersion: "example.com/v1", Kind: "Welcome", Name: "hello", UID: owner().GetUID()}))
+		}, `but by Role "theirs": delete or rename`, "controller: true"},
+		"deleted": {func(live *unstructured.Unstructured) { live.SetDeletionTimestamp(&now) }, "it is being deleted", "taken over"},
 	} {
 		live := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": "here", "name": "it"}}}
 		c.change(live)

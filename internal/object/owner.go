@@ -174,8 +174,8 @@ func Disown(obj metav1.Object) {
 	obj.SetAnnotations(annotations)
 }
 
-// Inheritable is whether nobody owns obj: it has no owner, as after a restore from a backup or an orphaning
-// deletion, or only one that has the name of owner and so is gone.
+// Inheritable is whether nobody else owns obj: it has no owner, as after a restore from a backup or an orphaning
+// deletion, or only one that has the name of owner and so is gone, or owner itself, but not as its controller.
 func Inheritable(obj metav1.Object, owner client.Object) bool {
 	return obj.GetDeletionTimestamp() == nil && len(withoutNamesakes(obj, owner)) == 0
 }
@@ -202,9 +202,15 @@ func Inherit(obj metav1.Object, owner client.Object) {
 	Adopt(obj, owner)
 }
 
-// withoutNamesakes are the owner references of obj except those to other custom resources of owner's name.
+// withoutNamesakes are the owner references of obj except those to other custom resources of owner's name, and those by
+// which owner does not control it.
 func withoutNamesakes(obj metav1.Object, owner client.Object) []metav1.OwnerReference {
-	return slices.DeleteFunc(slices.Clone(obj.GetOwnerReferences()), func(ref metav1.OwnerReference) bool { return namesake(ref, owner) })
+	return slices.DeleteFunc(slices.Clone(obj.GetOwnerReferences()), func(ref metav1.OwnerReference) bool { return namesake(ref, owner) || isMereOwner(ref, owner) })
+}
+
+// isMereOwner is whether an owner reference is to owner, but not as a controller: somebody has written it by hand.
+func isMereOwner(ref metav1.OwnerReference, owner client.Object) bool {
+	return ref.UID == owner.GetUID() && !ptr.Deref(ref.Controller, false)
 }
 
 func namesake(ref metav1.OwnerReference, owner client.Object) bool {

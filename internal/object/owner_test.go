@@ -26,7 +26,8 @@ func TestInheritable(t *testing.T) {
 	}{
 		"nobody":                    {nil, true},
 		"a namesake":                {[]metav1.OwnerReference{was}, true},
-		"the owner":                 {[]metav1.OwnerReference{ref(func(r *metav1.OwnerReference) { r.UID = "new" })}, false},
+		"the owner, its controller": {[]metav1.OwnerReference{ref(func(r *metav1.OwnerReference) { r.UID, r.Controller = "new", new(true) })}, false},
+		"the owner alone":           {[]metav1.OwnerReference{ref(func(r *metav1.OwnerReference) { r.UID = "new" })}, true},
 		"another name":              {[]metav1.OwnerReference{ref(func(r *metav1.OwnerReference) { r.Name = "other" })}, false},
 		"another kind":              {[]metav1.OwnerReference{ref(func(r *metav1.OwnerReference) { r.Kind = "Other" })}, false},
 		"another group":             {[]metav1.OwnerReference{ref(func(r *metav1.OwnerReference) { r.APIVersion = "example.org/v1" })}, false},

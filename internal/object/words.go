@@ -27,7 +27,11 @@ func Describe(kind, namespace, name string) string {
 // ObjectInTheWay, and in events.
 func InTheWay(kind string, live metav1.Object, owner client.Object) error {
 	whose := ""
-	if controller := metav1.GetControllerOfNoCopy(live); controller != nil && !namesake(*controller, owner) {
+	controller := metav1.GetControllerOfNoCopy(live)
+	switch {
+	case controller == nil && slices.ContainsFunc(live.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return isMereOwner(ref, owner) }):
+		whose = ", whose owner reference in it lacks controller: true"
+	case controller != nil && !namesake(*controller, owner):
 		whose = fmt.Sprintf(", but by %s %q", Cut(controller.Kind, toldOfOthers), Cut(controller.Name, toldOfOthers))
 	}
 	return inTheWay(fmt.Sprintf("%s exists and is not controlled by this custom resource%s: %s",

@@ -2,7 +2,6 @@ package record
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,7 +48,7 @@ func (r *Store) RemoveOwned(ctx context.Context) error {
 func (r *Store) remove(ctx context.Context, records []corev1.ConfigMap) error {
 	for _, record := range records {
 		if err := r.Delete(ctx, record.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(record.UID))}); err != nil {
-			return fmt.Errorf("delete release record %s: %w", record.Name, err)
+			return err
 		}
 	}
 	return nil

@@ -516,7 +516,7 @@ func (r *Store) Delete(ctx context.Context, name string, opts metav1.DeleteOptio
 		opts.Preconditions = &metav1.Preconditions{UID: &known.UID}
 	}
 	if err := r.ConfigMapInterface.Delete(ctx, name, opts); err != nil && !apierrors.IsNotFound(err) {
-		return err
+		return fmt.Errorf("delete release record %s: %w", name, err)
 	}
 	return r.await(ctx, name, func(cached *corev1.ConfigMap, err error) (bool, error) {
 		return apierrors.IsNotFound(err) || err == nil && cached.DeletionTimestamp != nil, client.IgnoreNotFound(err)

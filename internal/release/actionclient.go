@@ -133,7 +133,7 @@ func (a *actionClient) newest() (*record.Record, error) {
 		}
 		a.report(fmt.Sprintf("release record %s is nobody's: deleted", current.Name))
 		if err := a.store.Delete(a.ctx, current.Name, metav1.DeleteOptions{}); err != nil {
-			return nil, fmt.Errorf("delete release record %s: %w", current.Name, err)
+			return nil, err
 		}
 	}
 	a.schedule.after(a.owner, time.Second)

@@ -21,6 +21,8 @@ type observation struct {
 	operator        string // this one
 	generation      int64
 	deleting        bool
+	// stuck is why the finalizer of what is being deleted cannot be taken off, nil if nothing is known of that.
+	stuck error
 	// reported are the conditions that the library set in this reconcile.
 	reported []metav1.Condition
 	// state is what is known of the release, the zero value if nothing is.
@@ -98,6 +100,9 @@ func next(previous Status, seen observation) (Status, verdict) {
 		s.Reconciled = answer.Asked
 	}
 	for _, c := range seen.reported {
+		if stored := previous.condition(deployedType); seen.deleting && c.Type == deployedType && c.Reason == "" && c.Status == stored.Status {
+			continue // where its finalizer stays, the library reports that it is uninstalled, and then only that it is not deployed
+		}
 		if c.Type == deployedType && c.Status == metav1.ConditionTrue && seen.state.Revision == 0 && previous.Release == nil {
 			// The library takes the record of a failed first install for a deployed release.
 			c.Status, c.Reason, c.Message = metav1.ConditionFalse, "InstallError", "No revision was deployed yet."
@@ -162,6 +167,8 @@ func judge(previous Status, seen observation) verdict {
 		return underWay(previous, seen)
 	case failed && (seen.deleting || !paused):
 		return verdict{ready: metav1.ConditionFalse, reason: problem.reason, message: problem.message, reconciling: !problem.permanent, stalled: problem.permanent}
+	case seen.deleting && seen.stuck != nil:
+		return verdict{ready: metav1.ConditionFalse, reason: WriteRefused, message: refusedBecause(itsFinalizers, seen.stuck), stalled: true}
 	case seen.deleting:
 		return verdict{ready: metav1.ConditionFalse, reason: ReasonUninstalling, message: "The release is being uninstalled.", reconciling: true}
 	case paused:

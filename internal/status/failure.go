@@ -150,6 +150,12 @@ var causes = []cause{
 
 	// Before the patterns that follow, which what a webhook writes may meet too.
 	{
+		pattern: regexp.MustCompile(`sh\.helm\.release\.v1\.\S+ is forbidden: |release record \S+: admission webhook "[^"]*" denied`),
+		reason:  "Rejected",
+		advice: "That is the record of a release. The spec is not the cause: the policy that refuses it has to let the " +
+			"operator's ServiceAccount create, update and delete such records.",
+	},
+	{
 		pattern: regexp.MustCompile(`admission webhook "[^"]*" denied`),
 		reason:  "Rejected",
 		advice:  "Correct the spec or the chart, or the policy that refuses the object.",

@@ -54,6 +54,7 @@ type Reporter struct {
 	events        record.EventRecorder
 	claims        *claims
 	stocks        *stocks
+	refused       refusals
 
 	mu      sync.Mutex
 	outages map[types.UID]outage
@@ -104,6 +105,7 @@ func NewReporter(mgr manager.Manager, kind *release.Kind, operator string) (*Rep
 		events:   events,
 		claims:   claims,
 		stocks:   newStocks(mgr.GetClient(), kind, events),
+		refused:  refusals{of: map[part]refusal{}},
 		outages:  map[types.UID]outage{},
 	}, mgr.Add(claims)
 }
@@ -124,6 +126,7 @@ func (r *Reporter) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 	if err := r.Client.Get(ctx, key, obj, opts...); err != nil {
 		if apierrors.IsNotFound(err) {
 			r.stocks.gone(key)
+			r.refused.gone(key)
 		}
 		return err
 	}
@@ -162,7 +165,12 @@ func (r *Reporter) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 // Update writes the finalizers, which are all that the library changes, and hides the conditions, as Get does.
 // To update the whole object would lose the annotations that the cache does not keep.
 func (r *Reporter) Update(ctx context.Context, obj client.Object, _ ...client.UpdateOption) error {
-	if err := writeFinalizers(ctx, r.Client, obj, slices.DeleteFunc(obj.GetFinalizers(), replaced)); err != nil {
+	if err := r.rests(obj, itsFinalizers); err != nil {
+		return err
+	}
+	err := writeFinalizers(ctx, r.Client, obj, slices.DeleteFunc(obj.GetFinalizers(), replaced))
+	r.wrote(obj, itsFinalizers, err)
+	if err != nil {
 		return err
 	}
 	hideConditions(obj)
@@ -220,6 +228,12 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 		}
 		hideConditions(owner) // after a failed uninstall it updates twice, and the second update would undo the first
 	}()
+	if err := w.reporter.rests(owner, itsStatus); err != nil {
+		if owner.GetDeletionTimestamp() != nil {
+			return nil // the library takes the finalizer off only after this
+		}
+		return err
+	}
 	stored, order, err := w.reporter.shown(ctx, owner)
 	if err != nil {
 		return err
@@ -241,7 +255,9 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	}
 	stored = stored.DeepCopy()
 	stored.Object["status"] = content
-	if err = w.SubResourceWriter.Update(ctx, stored, opts...); err != nil {
+	err = w.SubResourceWriter.Update(ctx, stored, opts...)
+	w.reporter.wrote(owner, itsStatus, err)
+	if err != nil {
 		w.reporter.lookAgain(owner.GetUID())
 	}
 	if apierrors.IsConflict(err) {
@@ -394,6 +410,9 @@ func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured
 		reported:   reported,
 		state:      state,
 		now:        metav1.Now(),
+	}
+	if seen.deleting {
+		seen.stuck = r.refused.get(part{client.ObjectKeyFromObject(owner), itsFinalizers}).err
 	}
 	called := seen.called()
 	_, failed := failure(reported)

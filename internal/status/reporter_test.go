@@ -110,7 +110,7 @@ func newStage(t *testing.T) *stage {
 				return c.SubResource(subresource).Update(ctx, obj, opts...)
 			},
 		}).Build()
-	s.Reporter = &Reporter{Client: s.server, live: s.server, releases: s, events: record.NewFakeRecorder(100), claims: s.rival("here/lease"), outages: map[types.UID]outage{}}
+	s.Reporter = &Reporter{Client: s.server, live: s.server, releases: s, events: record.NewFakeRecorder(100), claims: s.rival("here/lease"), refused: refusals{of: map[part]refusal{}}, outages: map[types.UID]outage{}}
 	s.stocks = newStocks(s.server, s, s.events)
 	s.state = release.State{Generation: 3, Revision: 1, Children: []object.Child{
 		{APIVersion: "apps/v1", Kind: "Deployment", Name: "hello", ResourceVersion: "1"},

@@ -2,11 +2,13 @@ package integration
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -239,4 +241,34 @@ func TestObjectOfAnotherInTheWay(t *testing.T) {
 	s.awaitReason("two", "ObjectInTheWay", `ConfigMap "first"`, `by Welcome "one"`)
 	s.delete(s.welcome("one"))
 	s.awaitDeployed("two")
+}
+
+// An owner reference to the Welcome that somebody has written by hand makes an object none of the release. What it lacks
+// is told, and is enough.
+func TestObjectInTheWayLacksController(t *testing.T) {
+	s := newScene(t)
+	s.operator()
+	foreign := s.foreignService(s.namespace, "hello")
+	welcome := s.create("hello")
+	s.awaitReason("hello", "ObjectInTheWay", `Service "hello"`, "delete or rename")
+	foreign.OwnerReferences = []metav1.OwnerReference{{APIVersion: welcome.GetAPIVersion(), Kind: welcome.GetKind(), Name: "hello", UID: welcome.GetUID()}}
+	s.must(env.Client.Update(ctx, foreign))
+	const marks = "mark it, and it is taken over: "
+	s.awaitReason("hello", "ObjectInTheWay", `Service "hello"`, "lacks controller: true", marks)
+	s.unharmed(foreign)
+	ready, err := s.condition("hello", "Ready")
+	s.must(err)
+	_, missing, _ := strings.Cut(ready.Message, marks)
+	foreign.Labels, foreign.Annotations = map[string]string{}, map[string]string{}
+	for _, mark := range strings.Split(missing, ", ") {
+		sort, mark, _ := strings.Cut(mark, " ")
+		key, value, _ := strings.Cut(mark, "=")
+		map[string]map[string]string{"label": foreign.Labels, "annotation": foreign.Annotations}[sort][key] = value
+	}
+	s.must(env.Client.Update(ctx, foreign))
+	s.bringUp("hello")
+	now := &corev1.Service{}
+	if s.get(now, "hello"); now.UID != foreign.UID || len(now.OwnerReferences) != 1 || !metav1.IsControlledBy(now, welcome) {
+		t.Errorf("it is not taken over: %v", now)
+	}
 }

@@ -1,0 +1,105 @@
+package status
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+)
+
+// WriteRefused is the reason of the event about a custom resource that cannot be written: nothing else tells of
+// that but the log.
+const WriteRefused = "WriteRefused"
+
+// atOnce is how many writes of a custom resource may fail before there is a pause: the library tries five times
+// within a tenth of a second.
+const atOnce = 5
+
+// What of a custom resource is written. A write of one may fail where the other's does not.
+const (
+	itsStatus     = "the status"
+	itsFinalizers = "the finalizers"
+)
+
+// refusals are the writes of custom resources that fail, because of a policy, say. Each would be repeated five
+// times by the library at each reconcile, and by the controller's retries.
+type refusals struct {
+	mu sync.Mutex
+	of map[part]refusal
+}
+
+// part is what of which custom resource is written.
+type part struct {
+	of   client.ObjectKey
+	what string
+}
+
+// refusal is what is remembered of a write that has failed some times in a row.
+type refusal struct {
+	count int
+	err   error
+	until time.Time // when it may be tried again
+}
+
+// rests is the last failure of a write that is not to be tried again yet, and has the custom resource reconciled when
+// it is. The controller does not retry it by itself.
+func (r *Reporter) rests(owner client.Object, what string) error {
+	last := r.refused.get(part{client.ObjectKeyFromObject(owner), what})
+	wait := time.Until(last.until)
+	if wait <= 0 {
+		return nil
+	}
+	r.releases.Requeue(owner, wait)
+	return reconcile.TerminalError(last.err)
+}
+
+// wrote is told how a write has ended. What has failed for the fifth time rests for a while.
+func (r *Reporter) wrote(owner client.Object, what string, err error) {
+	key := part{client.ObjectKeyFromObject(owner), what}
+	if err == nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		r.refused.set(key, refusal{})
+		return
+	}
+	now := refusal{count: r.refused.get(key).count + 1, err: err}
+	if over := now.count - atOnce; over >= 0 {
+		wait := min(time.Second<<min(over, 10), lastLook)
+		now.until = time.Now().Add(wait)
+		r.releases.Requeue(owner, wait)
+	}
+	if now.count%atOnce == 0 {
+		r.events.Event(owner, corev1.EventTypeWarning, WriteRefused, refusedBecause(what, err))
+	}
+	r.refused.set(key, now)
+}
+
+func refusedBecause(what string, err error) string {
+	return fmt.Sprintf("The operator cannot write %s of this custom resource: %v. "+
+		"The spec is not the cause: the policy, webhook or role that refuses this has to let the operator's ServiceAccount do so", what, err)
+}
+
+func (r *refusals) get(key part) refusal {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.of[key]
+}
+
+// set remembers a refusal. The zero value is none.
+func (r *refusals) set(key part, to refusal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if to.count == 0 {
+		delete(r.of, key)
+		return
+	}
+	r.of[key] = to
+}
+
+// gone is told that a custom resource is gone.
+func (r *refusals) gone(of client.ObjectKey) {
+	r.set(part{of, itsStatus}, refusal{})
+	r.set(part{of, itsFinalizers}, refusal{})
+}

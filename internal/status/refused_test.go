@@ -1,0 +1,153 @@
+package status
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/record"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"demo.welcome.domain/welcome-operator/internal/release"
+)
+
+// refuseWrites has a policy refuse what the operator writes of the custom resource, until lift is called, and
+// counts that.
+func (s *stage) refuseWrites() (tries *int, lift func()) {
+	tries, refused := new(int), s.Client
+	refuse := func() error {
+		*tries++
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "welcomes"}, "hello", errors.New("not today"))
+	}
+	s.Client = interceptor.NewClient(s.server, interceptor.Funcs{
+		SubResourceUpdate: func(context.Context, client.Client, string, client.Object, ...client.SubResourceUpdateOption) error {
+			return refuse()
+		},
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return refuse()
+		},
+	})
+	return tries, func() { s.Client = refused }
+}
+
+// libraryWrites is how the library writes at the end of a reconcile: up to five times.
+func libraryWrites(do func() error) (err error) {
+	for range 5 {
+		if err = do(); err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// What a policy refuses is written a few times a minute at most, however often something happens, and an event
+// says who has to change what. It is written within a minute once the policy is lifted.
+func TestWhatIsRefusedIsWrittenRarely(t *testing.T) {
+	for what, do := range map[string]func(s *stage, welcome *unstructured.Unstructured) error{
+		itsStatus: func(s *stage, welcome *unstructured.Unstructured) error {
+			welcome.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Deployed", "status": "True"}}}
+			return s.Reporter.Status().Update(s.Context(), welcome)
+		},
+		itsFinalizers: func(s *stage, welcome *unstructured.Unstructured) error {
+			welcome.SetFinalizers([]string{Finalizer})
+			return s.Update(s.Context(), welcome)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t)
+				tries, lift := s.refuseWrites()
+				minute := func() (err error) {
+					*tries = 0
+					for range 120 {
+						welcome := s.read()
+						if err = libraryWrites(func() error { return do(s, welcome) }); err == nil {
+							return nil
+						}
+						time.Sleep(time.Second / 2)
+					}
+					return err
+				}
+				if err := minute(); !apierrors.IsForbidden(err) || !errors.Is(err, reconcile.TerminalError(nil)) || *tries > 11 {
+					t.Errorf("%d tries in the first minute, and %v", *tries, err)
+				}
+				if err := minute(); *tries > 1 {
+					t.Errorf("%d tries in the second minute, and %v", *tries, err)
+				}
+				if last := s.requeued[len(s.requeued)-1]; last <= 0 || last > lastLook {
+					t.Errorf("it is tried again after %s", last)
+				}
+				told := s.events.(*record.FakeRecorder).Events
+				if len(told) != 2 {
+					t.Errorf("%d events", len(told))
+				}
+				if event := <-told; !strings.HasPrefix(event, "Warning WriteRefused") || !strings.Contains(event, what) || !strings.Contains(event, "not today") {
+					t.Error(event)
+				}
+				lift()
+				if err := minute(); err != nil {
+					t.Error(err)
+				}
+				if len(s.refused.of) > 0 {
+					t.Errorf("it is remembered: %v", s.refused.of)
+				}
+			})
+		})
+	}
+}
+
+// A deletion goes on without a status that is refused.
+func TestRefusedStatusHoldsUpNoDeletion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		_, _ = s.refuseWrites()
+		end := func() error {
+			welcome := s.read()
+			welcome.SetDeletionTimestamp(&metav1.Time{Time: time.Now()})
+			welcome.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Deployed", "status": "False"}}}
+			return libraryWrites(func() error { return s.Reporter.Status().Update(t.Context(), welcome) })
+		}
+		if err := end(); err == nil {
+			t.Error("what has failed for a moment is not tried again")
+		}
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Where the finalizer of what is deleted stays, each reconcile ends with two reports that differ. The status says why,
+// and is not written at each.
+func TestFinalizerStays(t *testing.T) {
+	s := newStage(t)
+	s.state = release.State{}
+	_, lift := s.refuseWrites()
+	welcome := s.read()
+	welcome.SetDeletionTimestamp(&metav1.Time{Time: time.Now()})
+	if err := libraryWrites(func() error { return s.Update(t.Context(), welcome) }); err == nil {
+		t.Fatal("it is not refused")
+	}
+	lift()
+	for range 5 {
+		for _, deployed := range []map[string]any{
+			{"type": "Deployed", "status": "False", "reason": "UninstallSuccessful"},
+			{"type": "Deployed", "status": "False"},
+		} {
+			welcome := s.read()
+			welcome.SetDeletionTimestamp(&metav1.Time{Time: time.Now()})
+			s.reportCondition(welcome, deployed)
+		}
+	}
+	if ready := s.stored().condition(Ready); s.writes != 1 || ready.Reason != WriteRefused || !strings.Contains(ready.Message, "not today") {
+		t.Errorf("%d writes: %+v", s.writes, ready)
+	}
+}

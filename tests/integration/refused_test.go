@@ -1,0 +1,116 @@
+package integration
+
+import (
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/controlplane"
+	"demo.welcome.domain/welcome-operator/tests/kit"
+)
+
+// refusedFor counts what an operator asks for in a while that something is refused.
+func (s *scene) refusedFor(while time.Duration, operator *process) controlplane.Requests {
+	s.Helper()
+	from := s.record()
+	time.Sleep(while)
+	return from.of(operator)
+}
+
+// sorts counts the requests that read like one.
+func sorts(requests controlplane.Requests, one string) (count int) {
+	for _, request := range requests {
+		if request.String() == one {
+			count++
+		}
+	}
+	return count
+}
+
+// While a policy refuses the status, an event says so, at little cost. What is asked for is done all the same,
+// and told once the policy is gone.
+func TestStatusIsRefused(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
+	s.create("hello")
+	s.bringUp("hello")
+	going := s.deploy("going")
+	lift := s.refuse(admissionregistrationv1.Update, kit.Group, "welcomes/status", "not today", func() error {
+		return env.Client.Status().Update(ctx, s.welcome("hello"), client.DryRunAll)
+	})
+	s.edit("hello", kit.Greet("unseen"))
+	s.must(env.Client.Delete(ctx, going))
+	requests := s.refusedFor(20*time.Second, operator)
+	if tries, looks := len(requests.Statuses()), sorts(requests, "LIST pods"); tries > 20 || looks > 15 { // of two, the second of which goes
+		t.Errorf("%d writes of the status, and %d looks at pods: %s", tries, looks, requests)
+	}
+	s.awaitGreeting("hello", "unseen")
+	s.awaitGone(going, "going")
+	s.awaitEvent("hello", "WriteRefused", "the status", "not today", "The spec is not the cause")
+	lift()
+	s.bringUp("hello")
+	s.awaitDeployed("hello")
+}
+
+// While a policy refuses the finalizers, nothing is begun, and what is deleted stays. An event says so, and the
+// status of what stays, and neither costs much.
+func TestFinalizersAreRefused(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
+	going := s.deploy("going")
+	lift := s.refuse(admissionregistrationv1.Update, kit.Group, "welcomes", "not today", func() error {
+		return env.Client.Update(ctx, s.welcome("going"), client.DryRunAll)
+	})
+	s.create("new")
+	s.must(env.Client.Delete(ctx, going))
+	requests := s.refusedFor(20*time.Second, operator)
+	if tries, told := sorts(requests, "PATCH welcomes → 422"), len(requests.Statuses()); tries > 20 || told > 5 {
+		t.Errorf("%d writes of finalizers, and %d of the status: %s", tries, told, requests)
+	}
+	s.awaitEvent("new", "WriteRefused", "the finalizers", "not today")
+	s.awaitReason("going", "WriteRefused", "the finalizers", "not today", "The spec is not the cause")
+	s.awaitCondition("going", "Stalled", "True")
+	lift()
+	s.awaitGone(going, "going")
+	s.awaitDeployed("new")
+}
+
+// A policy on release records holds up the release, and who reads of it is not sent to the spec.
+func TestRecordsAreRefused(t *testing.T) {
+	s := newScene(t)
+	s.operator()
+	welcome := s.deploy("hello")
+	lift := s.refuse(admissionregistrationv1.Delete, "", "configmaps", "not today", func() error {
+		return env.Client.Delete(ctx, &s.records("hello")[0], client.DryRunAll)
+	})
+	s.must(env.Client.Delete(ctx, welcome))
+	s.awaitReason("hello", "Rejected", "delete release record", "not today", "The spec is not the cause")
+	lift()
+	s.awaitGone(welcome, "hello")
+}
+
+// An object that may not be deleted is told once, however many revisions of the release have it.
+func TestDeletionIsRefused(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
+	s.deploy("hello", kit.Set("networkPolicy.enabled", true))
+	policy := &networkingv1.NetworkPolicy{}
+	s.get(policy, "hello")
+	lift := s.refuse(admissionregistrationv1.Delete, "networking.k8s.io", "networkpolicies", "not today", func() error {
+		return env.Client.Delete(ctx, policy, client.DryRunAll)
+	})
+	s.edit("hello", kit.Set("networkPolicy.enabled", false))
+	s.await("it has failed three times", func() error {
+		return atLeast(int(operator.metric(t, "welcome_operator_release_actions_total", `result="failure"`)), 3)
+	})
+	s.awaitReason("hello", "Rejected", `delete NetworkPolicy "hello"`, "not today. Correct the spec")
+	if ready, err := s.condition("hello", "Ready"); err != nil || says(ready.Message, []string{"not today\n"}) == nil {
+		t.Errorf("it is told twice: %s", ready.Message)
+	}
+	lift()
+	s.awaitDeployed("hello")
+	s.awaitGone(policy, "hello")
+}
