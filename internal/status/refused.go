@@ -1,7 +1,10 @@
 package status
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,8 +18,8 @@ import (
 // that but the log.
 const WriteRefused = "WriteRefused"
 
-// atOnce is how many writes of a custom resource may fail before there is a pause: the library tries five times
-// within a tenth of a second.
+// atOnce is how many writes of a custom resource may be refused before there is a pause: the library tries five
+// times within a tenth of a second.
 const atOnce = 5
 
 // What of a custom resource is written. A write of one may fail where the other's does not.
@@ -25,8 +28,8 @@ const (
 	itsFinalizers = "the finalizers"
 )
 
-// refusals are the writes of custom resources that fail, because of a policy, say. Each would be repeated five
-// times by the library at each reconcile, and by the controller's retries.
+// refusals are the writes of custom resources that were refused last, by a policy, say. Each would be repeated
+// five times by the library at each reconcile, and by the controller's retries.
 type refusals struct {
 	mu sync.Mutex
 	of map[part]refusal
@@ -38,14 +41,14 @@ type part struct {
 	what string
 }
 
-// refusal is what is remembered of a write that has failed some times in a row.
+// refusal is what is remembered of a write that was refused some times in a row.
 type refusal struct {
 	count int
 	err   error
 	until time.Time // when it may be tried again
 }
 
-// rests is the last failure of a write that is not to be tried again yet, and has the custom resource reconciled when
+// rests is the last refusal of a write that is not to be tried again yet, and has the custom resource reconciled when
 // it is. The controller does not retry it by itself.
 func (r *Reporter) rests(owner client.Object, what string) error {
 	last := r.refused.get(part{client.ObjectKeyFromObject(owner), what})
@@ -57,10 +60,10 @@ func (r *Reporter) rests(owner client.Object, what string) error {
 	return reconcile.TerminalError(last.err)
 }
 
-// wrote is told how a write has ended. What has failed for the fifth time rests for a while.
+// wrote is told how a write has ended. What is refused for the fifth time rests for a while.
 func (r *Reporter) wrote(owner client.Object, what string, err error) {
 	key := part{client.ObjectKeyFromObject(owner), what}
-	if err == nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+	if !isRefusal(err) {
 		r.refused.set(key, refusal{})
 		return
 	}
@@ -74,6 +77,20 @@ func (r *Reporter) wrote(owner client.Object, what string, err error) {
 		r.events.Event(owner, corev1.EventTypeWarning, WriteRefused, refusedBecause(what, err))
 	}
 	r.refused.set(key, now)
+}
+
+// isRefusal is whether the API server, or a webhook that it has asked, has said no, and will again. It has not where it
+// does not answer, or is busy: that is over in a moment, and the status must not be late then.
+func isRefusal(err error) bool {
+	answer, answered := errors.AsType[*apierrors.StatusError](err)
+	if !answered {
+		return false
+	}
+	switch answer.ErrStatus.Code {
+	case http.StatusNotFound, http.StatusConflict, http.StatusTooManyRequests, http.StatusUnauthorized, http.StatusRequestTimeout:
+		return false
+	}
+	return answer.ErrStatus.Code < 500 || strings.Contains(err.Error(), `failed calling webhook "`)
 }
 
 func refusedBecause(what string, err error) string {

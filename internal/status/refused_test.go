@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -149,5 +150,29 @@ func TestFinalizerStays(t *testing.T) {
 	}
 	if ready := s.stored().condition(Ready); s.writes != 1 || ready.Reason != WriteRefused || !strings.Contains(ready.Message, "not today") {
 		t.Errorf("%d writes: %+v", s.writes, ready)
+	}
+}
+
+// An API server that is away or busy has refused nothing: what it could not be told is written as soon as it is back.
+func TestIsRefusal(t *testing.T) {
+	welcomes := schema.GroupResource{Resource: "welcomes"}
+	for _, c := range []struct {
+		err  error
+		want bool
+	}{
+		{nil, false},
+		{errors.New("connection refused"), false},
+		{apierrors.NewConflict(welcomes, "hello", nil), false},
+		{apierrors.NewNotFound(welcomes, "hello"), false},
+		{apierrors.NewTooManyRequests("later", 1), false},
+		{apierrors.NewServiceUnavailable("starting"), false},
+		{apierrors.NewInternalError(errors.New("etcdserver: request timed out")), false},
+		{apierrors.NewInternalError(errors.New(`failed calling webhook "no.example.com": no endpoints`)), true},
+		{fmt.Errorf("write: %w", apierrors.NewForbidden(welcomes, "hello", errors.New("not today"))), true},
+		{apierrors.NewInvalid(schema.GroupKind{Kind: "Welcome"}, "hello", nil), true},
+	} {
+		if got := isRefusal(c.err); got != c.want {
+			t.Errorf("%v: %v", c.err, got)
+		}
 	}
 }
