@@ -42,6 +42,9 @@ const mostNamespaces = 20
 // clocksDiffer is the tolerated difference between the clocks of the caller and of the cluster.
 const clocksDiffer = 30 * time.Second
 
+// errNoOperator is returned by checks of operators if there is none to look at.
+var errNoOperator = errors.New("there is no operator that serves these kinds as a Deployment")
+
 // operatorsRun checks that there is an operator, and that all of its pods are ready.
 func operatorsRun(ctx context.Context, p *patient) (string, []finding, error) {
 	if len(p.operators) == 0 {
@@ -183,7 +186,7 @@ func differing(path string, a, b *apiextensionsv1.JSONSchemaProps) (paths []stri
 
 // rightsSuffice asks the API server whether the operator has each right of config/rbac.
 func rightsSuffice(ctx context.Context, p *patient) (string, []finding, error) {
-	asked := 0
+	asked, served := 0, false
 	var found []finding
 	crds, err := p.crds()
 	if err != nil {
@@ -199,6 +202,7 @@ func rightsSuffice(ctx context.Context, p *patient) (string, []finding, error) {
 		if len(kinds) > 0 && !serves(o) && (known || len(o.serves) > 0) {
 			continue // an operator of other kinds
 		}
+		served = true
 		var all []authorizationv1.SubjectAccessReview
 		for _, need := range p.needs {
 			all = append(all, questions(need, p.needs, o)...)
@@ -227,6 +231,9 @@ func rightsSuffice(ctx context.Context, p *patient) (string, []finding, error) {
 				fmt.Sprintf("%s puts it back; under OLM: kubectl -n %s describe csv; which rights it has: kubectl auth can-i --list --as=%s", p.deploys(o), o.Namespace, o.account()),
 			})
 		}
+	}
+	if !served {
+		return "", nil, errNoOperator
 	}
 	return fmt.Sprintf("%d asked for", asked), found, nil
 }
@@ -293,6 +300,9 @@ func questions(role *unstructured.Unstructured, needs []*unstructured.Unstructur
 // leasesAreHeld checks that each operator with --leader-elect has a living pod that renews the lease: without
 // one, no replica works.
 func leasesAreHeld(ctx context.Context, p *patient) (string, []finding, error) {
+	if len(p.operators) == 0 {
+		return "", nil, errNoOperator
+	}
 	var holders []string
 	var found []finding
 	for _, o := range p.operators {
@@ -325,7 +335,7 @@ func leasesAreHeld(ctx context.Context, p *patient) (string, []finding, error) {
 			found = append(found, finding{fmt.Sprintf("lease %s of %s is held by pod %s, which is gone since %s, and no other has taken it", lease.Name, o, holder, age), fmt.Sprintf("kubectl -n %s rollout restart deployment/%s", o.Namespace, o.Name)})
 		}
 	}
-	return cmp.Or(strings.Join(holders, ", "), "nobody holds one"), found, nil
+	return strings.Join(holders, ", "), found, nil
 }
 
 // operatorsAreAlone checks that each custom resource has exactly one operator, and that this one runs.

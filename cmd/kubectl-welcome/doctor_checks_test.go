@@ -354,3 +354,16 @@ roleRef: {kind: Role, name: publish}
 		t.Errorf("of a shard: %s", found[0].remedy)
 	}
 }
+
+// Where no operator is deployed, its rights and its lease are not fine, but unknown.
+func TestWithoutAnOperator(t *testing.T) {
+	rights, err := needs(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, look := range []func(context.Context, *patient) (string, []finding, error){rightsSuffice, leasesAreHeld} {
+		if looked, found, err := look(context.Background(), &patient{cluster: &cluster{}, needs: rights}); !errors.Is(err, errNoOperator) {
+			t.Errorf("%q, %v, %v", looked, found, err)
+		}
+	}
+}

@@ -78,7 +78,11 @@ func screen(out io.Writer, r *report, now time.Time) {
 	line("%s %s in namespace %s", head(r.Kind), head(r.Name), r.Namespace)
 	line("%s", r.painted(words))
 	line("  %s", safe(r.Message))
-	line("  %s", turns[r.Turn])
+	if r.Reason == notSeen {
+		line("  It is the operator's turn, if one runs.")
+	} else {
+		line("  %s", turns[r.Turn])
+	}
 	line("")
 	if r.Release != nil {
 		line("Release     %s, revision %d, %s %s ago from chart %s %s", r.Release.Name, r.Release.Revision, r.Release.Status, ago(r.Release.LastApplied), r.Release.Chart, r.Release.Version)

@@ -65,6 +65,16 @@ Missing here: you have no right to read pods; x.example.com: �[2J.
 	}
 }
 
+// Whether an operator runs at all is not known of a custom resource that none has looked at.
+func TestScreenOfWhatNobodyHasSeen(t *testing.T) {
+	var out strings.Builder
+	obj := welcome("hello", nil)
+	screen(&out, reportOf(&obj), time.Now())
+	if said := out.String(); !strings.Contains(said, "turn, if one runs.") || strings.Contains(said, "wait") {
+		t.Error(said)
+	}
+}
+
 // The message about a rollout names objects of others: it is made safe for a terminal.
 func TestRolloutIsText(t *testing.T) {
 	r := reportOf(seen("hello", "Ready=True:Healthy:Well. "+release.Outdated+"\033[2Jothers."))

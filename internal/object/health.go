@@ -2,6 +2,7 @@ package object
 
 import (
 	"cmp"
+	"math"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,6 +20,8 @@ import (
 //   - A PersistentVolumeClaim may wait for its first pod, which need not exist yet. A pod that does exist is
 //     not ready before its claim is bound.
 //   - A suspended Job has nothing to do.
+//   - A Deployment whose rollout is paused tells of no progress; whether all of its pods are updated and
+//     available, it does tell.
 //   - Some kinds write their observed generation as a text (Argo Rollouts). If kstatus cannot read a kind that
 //     is not Kubernetes' own, that says nothing about its health.
 func Health(live *unstructured.Unstructured) (*status.Result, error) {
@@ -39,6 +42,10 @@ func Health(live *unstructured.Unstructured) (*status.Result, error) {
 		if onDelete {
 			replicas, _, _ := unstructured.NestedFieldNoCopy(live.Object, "spec", "replicas")
 			set(map[string]any{"rollingUpdate": map[string]any{"partition": replicas}}, "spec", "updateStrategy")
+		}
+	case schema.GroupKind{Group: "apps", Kind: "Deployment"}:
+		if paused, _, _ := unstructured.NestedBool(live.Object, "spec", "paused"); paused {
+			set(int64(math.MaxInt32), "spec", "progressDeadlineSeconds") // no deadline: kstatus waits for no progress
 		}
 	case schema.GroupKind{Group: "apps", Kind: "DaemonSet"}:
 		if desired, ok, _ := unstructured.NestedFieldNoCopy(live.Object, "status", "desiredNumberScheduled"); ok && onDelete {

@@ -84,6 +84,7 @@ type fight struct {
 	pause   time.Duration // from the last repair or look to the next, 0 while there were few
 	fought  bool          // whether the pause is due to repairs, not looks
 	lost    bool          // whether it was changed again
+	scaled  bool          // whether the replicas were put back
 }
 
 // putBack is a repair: when it was, and digests of the paths of its fields, which others may have made very
@@ -97,6 +98,7 @@ var paths = maphash.MakeSeed()
 
 func (f *fight) repaired(now time.Time, change guard.Change) {
 	f.last, f.put, f.change = now, now, describe(change)
+	f.scaled = slices.Contains(change.Fields, "spec.replicas")
 	var again bool
 	if change.Created {
 		f.deleted = latest(append(f.deleted, now), fightDeletions)
@@ -158,16 +160,20 @@ func (f *fight) heals(now time.Time) time.Duration { return f.last.Add(fightWind
 // tell sets what the custom resource says about fights.
 func (d *drift) tell() {
 	var lost []string
+	advice := ""
 	for name, f := range d.fights {
 		if f.lost {
 			lost = append(lost, fmt.Sprintf("%s: %s, and put back; it has been changed again since", name, f.change))
+			if f.scaled { // what its author can do, who cannot edit watches.yaml
+				advice = " An autoscaler, or kubectl scale, has its way where the spec of the custom resource leaves the number of replicas out."
+			}
 		}
 	}
 	d.told = Drift{}
 	if len(lost) > 0 {
 		slices.Sort(lost)
 		d.told = Drift{Type: DriftLoop, Reason: DriftLoop, Message: strings.Join(lost, "; ") + ". The operator puts that back " +
-			"ever more rarely, up to 10 minutes apart. End the other writer, or have the field ignored: driftDetection in watches.yaml."}
+			"ever more rarely, up to 10 minutes apart. End the other writer, or have the field ignored: driftDetection in watches.yaml." + advice}
 	}
 }
 

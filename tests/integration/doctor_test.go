@@ -42,7 +42,7 @@ func TestDoctor(t *testing.T) {
 			return nil
 		})
 	}
-	finds(2, "PROBLEM  operator: no Deployment", "make deploy")
+	finds(2, "PROBLEM  operator: no Deployment", "make deploy", "UNKNOWN  rights: there is no operator", "UNKNOWN  lease: there is no operator")
 
 	deployment, err := kit.Read[appsv1.Deployment](kit.File("config/manager/manager.yaml"))
 	s.must(err)
@@ -78,7 +78,7 @@ func TestDoctor(t *testing.T) {
 		s.must(env.Client.Patch(ctx, &deployment, client.MergeFrom(before)))
 	})
 	t.Run("another operator of other kinds", func(t *testing.T) {
-		s.expect(s.plugin("doctor", "--files="+kit.File("examples/crontab-operator/operator.yaml")), 2, "OK       rights: 0 asked for")
+		s.expect(s.plugin("doctor", "--files="+kit.File("examples/crontab-operator/operator.yaml")), 2, "UNKNOWN  rights: there is no operator that serves these kinds")
 	})
 	t.Run("a lease that nobody renews", func(t *testing.T) {
 		before := deployment.DeepCopy()

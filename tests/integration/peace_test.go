@@ -18,6 +18,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -562,6 +563,43 @@ func TestFightHasAnEnd(t *testing.T) {
 		}
 		return nil
 	}))
+}
+
+// An autoscaler that fights for replicas with a number in the spec has its way once that is left out, as the
+// condition says.
+func TestFightForReplicas(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
+	s.deploy("hello", kit.Set("replicas", 2))
+	s.settled(operator)
+	scaling, end := context.WithCancel(ctx)
+	over := make(chan struct{})
+	s.Cleanup(func() { end(); <-over })
+	go func() {
+		defer close(over)
+		for ; scaling.Err() == nil; time.Sleep(time.Second) {
+			if s.hasReplicas("hello", 4) != nil {
+				scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 4}}
+				_ = env.Client.SubResource("scale").Update(ctx, &appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "hello")}, client.WithSubResourceBody(scale)) // again, if it fails
+			}
+		}
+	}()
+	s.awaitCondition("hello", "DriftLoop", "True", "spec.replicas", "leaves the number of replicas out")
+	s.edit("hello", func(welcome *unstructured.Unstructured) {
+		unstructured.RemoveNestedField(welcome.Object, "spec", "replicas")
+	})
+	s.awaitDeployed("hello")
+	s.awaitReplicas(4)
+	s.seen(operator)
+	s.must(s.hasReplicas("hello", 4))
+	s.awaitWithin(2*time.Minute, "the fight is over", func() error {
+		if condition, err := s.condition("hello", "DriftLoop"); err == nil {
+			return fmt.Errorf("it still says %v", condition)
+		}
+		return nil
+	})
+	s.must(s.hasReplicas("hello", 4))
 }
 
 // Edits of different fields, by different people, are no fight: all are put back.
