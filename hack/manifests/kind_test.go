@@ -472,6 +472,18 @@ func TestAnotherVersionOfAChart(t *testing.T) {
 			t.Errorf("it has changed something (-want +got):\n%s", diff)
 		}
 	}
+	// A value that the entry names, and the new version calls otherwise.
+	renamed := version("3.0.0", "goodbye", strings.ReplaceAll(config, "text", "words"))
+	write(t, filepath.Join(renamed, "values.yaml"), "words: hello\n")
+	pinned := read(t, watchesFile) + "  overrideValues: {text: hello}\n"
+	write(t, watchesFile, pinned)
+	if err := take(renamed); err == nil || !strings.Contains(err.Error(), `has no value "text": correct overrideValues`) {
+		t.Errorf("a pin of before: %v", err)
+	}
+	write(t, watchesFile, strings.Replace(pinned, "{text: hello}", "{words: hello}", 1))
+	if err := take(renamed); err != nil {
+		t.Errorf("with the pin by its new name: %v", err)
+	}
 }
 
 // What a new version of a chart makes for every custom resource, and its entry does not let it, is told by
