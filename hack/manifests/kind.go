@@ -311,19 +311,27 @@ func unknownHook(hook string) string {
 // what else keeps every custom resource from being ready.
 func (k kind) obstacles(onlyAlways bool) (all []string) {
 	for _, m := range k.api.kinds {
-		why := k.refusal(m)
-		if why != "" && m.When != "" && onlyAlways {
+		why, when := k.refusal(m), cmp.Or(k.condition(m, m.When), k.always())
+		gone := dropped(m)
+		if (gone || why != "") && m.When != "" && onlyAlways {
+			continue
+		}
+		if gone { // no word of the entry's helps
+			all = append(all, fmt.Sprintf("Kubernetes %s or newer has no %s in version %s (%s, %s): another version of the chart may make it in one that it has", infer.OldestKubernetes.Version, m.Kind, m.APIVersion, m.File, when))
 			continue
 		}
 		if why != "" {
-			all = append(all, fmt.Sprintf("The operator gets no right to make %s (%s, %s): %s", m.Kind, m.File, cmp.Or(k.condition(m, m.When), k.always()), why))
+			text := fmt.Sprintf("The operator gets no right to make %s (%s, %s): %s", m.Kind, m.File, when, why)
 			if without := k.api.trial.Without(func(o *unstructured.Unstructured) bool {
 				return k.api.trial.Key(o) == k.api.trial.Key(m.Objects[0].Object)
 			}); without != "" {
-				all = append(all, "  pinned in overrideValues, "+without+" leaves it out")
+				text += "; pinned in overrideValues, " + without + " leaves it out"
 			}
+			all = append(all, text)
 		}
-		all = append(all, k.tooMuchIn(m)...)
+		if why == "" || !onlyAlways { // else it is not made at all
+			all = append(all, k.tooMuchIn(m)...)
+		}
 	}
 	if len(k.api.kinds) > 0 {
 		all = slices.Concat(all, k.podsBeyond(), k.hindrances())

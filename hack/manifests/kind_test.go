@@ -486,6 +486,29 @@ func TestAnotherVersionOfAChart(t *testing.T) {
 	}
 }
 
+// A kind that Kubernetes has no longer in the version that the chart makes is said to be gone, whatever client-go
+// remembers of it, and not to need a word.
+func TestKindsThatAreGone(t *testing.T) {
+	for apiVersion, gone := range map[string]bool{"policy/v1beta1": true, "autoscaling/v2beta2": true, "policy/v1": false, "autoscaling/v2": false, "example.com/v1": false} {
+		group, _, _ := strings.Cut(apiVersion, "/")
+		kind := map[string]string{"policy": "PodDisruptionBudget", "autoscaling": "HorizontalPodAutoscaler", "example.com": "Thing"}[group]
+		if got := dropped(infer.Made{APIVersion: apiVersion, Kind: kind}); got != gone {
+			t.Errorf("%s %s is gone: %t", apiVersion, kind, got)
+		}
+	}
+	dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "templates/x.yaml": "{apiVersion: autoscaling/v2beta2, kind: HorizontalPodAutoscaler, metadata: {name: x}}\n"})
+	var entry operator.Entry
+	entry.ChartPath, entry.Kind = dir, "Goodbye"
+	api, err := loadAPI(entry, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"Kubernetes v1.32.0 or newer has no HorizontalPodAutoscaler in version autoscaling/v2beta2 (x.yaml, always: no Goodbye will be ready): another version of the chart may make it in one that it has"}
+	if got := (kind{entry, api, nil}).obstacles(true); !slices.Equal(got, want) {
+		t.Errorf("told is %q", got)
+	}
+}
+
 // What a new version of a chart makes for every custom resource, and its entry does not let it, is told by
 // make manifests, too: nobody would be told before all of them are refused. What only an option makes is not.
 func TestObstacles(t *testing.T) {
