@@ -64,7 +64,7 @@ install-plugin: ## Put `kubectl welcome`, with its completion, where kubectl fin
 	@PATH='$(CALLERS_PATH)' hack/install-plugin.sh bin/kubectl-welcome '$(PLUGIN_DIR)'
 
 .PHONY: kind
-kind: $(if $(INTO),,$(BIN)/kustomize $(BIN)/operator-sdk) ## Serve a chart as one more kind: make kind CHART=dir|tgz GROUP=apps.example.com VERSION=v1 KIND=MyApp [PIN="path=value path=value"] [ALLOW="path path"] [INTO=../myapp-operator]
+kind: $(if $(INTO),,$(BIN)/kustomize $(BIN)/operator-sdk) ## Serve a chart as one more kind, or another version of a kind's chart: make kind CHART=dir|tgz GROUP=apps.example.com VERSION=v1 KIND=MyApp [PIN="path=value path=value"] [ALLOW="path path"] [INTO=../myapp-operator]
 	@go run ./hack/manifests kind -chart='$(CHART)' -group='$(GROUP)' -version='$(VERSION)' -kind='$(KIND)' -pin='$(PIN)' -allow='$(ALLOW)' -into='$(INTO)'
 ifdef INTO
 	@find '$(INTO)' -type f; echo 'Next: read the above, then CONTRIBUTING.md, An operator of its own'

@@ -91,27 +91,33 @@ func (w wanted) make() (err error) {
 }
 
 // makeKind copies a chart, unless it is where it belongs, adds its entry to watches.yaml, and leaves all else
-// to run. If that fails, nothing is changed.
+// to run. Of a kind that is there, it replaces the chart by another version. If that fails, nothing is changed.
 func makeKind(w wanted) (err error) {
 	entries, err := readEntries()
 	if err != nil {
 		return err
 	}
-	for _, entry := range entries {
-		if strings.EqualFold(entry.Kind, w.gvk.Kind) {
-			return fmt.Errorf("%s has a kind %s: an operator serves kinds of different names", watchesFile, entry.Kind)
-		}
+	at := slices.IndexFunc(entries, func(entry operator.Entry) bool { return strings.EqualFold(entry.Kind, w.gvk.Kind) })
+	isNew, dir := at < 0, filepath.Join("helm-charts", strings.ToLower(w.gvk.Kind))
+	if isNew {
+		at = len(entries)
+	} else {
+		dir = entries[at].ChartPath
 	}
 	chrt, err := loadChart(w.chart)
 	if err != nil {
 		return fmt.Errorf("chart %s: %w", w.chart, err)
 	}
-	dir := filepath.Join("helm-charts", strings.ToLower(w.gvk.Kind))
 	there, err := os.Stat(dir)
 	given, _ := os.Stat(w.chart)
 	inPlace := err == nil && os.SameFile(there, given)
-	if !inPlace && !errors.Is(err, fs.ErrNotExist) {
+	if isNew && !inPlace && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s is there: remove it, or choose another KIND", dir)
+	}
+	if !isNew {
+		if err := w.mayReplace(entries[at], chrt); err != nil {
+			return err
+		}
 	}
 	watches, err := os.ReadFile(watchesFile)
 	if err != nil {
@@ -121,12 +127,25 @@ func makeKind(w wanted) (err error) {
 	if err != nil {
 		return err
 	}
+	before, err := os.MkdirTemp("", "chart")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(before)) }()
+	if !isNew {
+		if err := os.CopyFS(before, os.DirFS(dir)); err != nil {
+			return err
+		}
+	}
 	defer func() {
 		if err == nil {
 			return
 		}
 		if !inPlace {
 			err = errors.Join(err, os.RemoveAll(dir))
+		}
+		if !inPlace && !isNew {
+			err = errors.Join(err, os.CopyFS(dir, os.DirFS(before)))
 		}
 		err = errors.Join(err, os.WriteFile(watchesFile, watches, 0o644), os.WriteFile(managerFile, manager, 0o644))
 		if errors.As(err, &infer.TooMuch{}) { // and still does. So far, nothing was made of the chart
@@ -138,19 +157,12 @@ func makeKind(w wanted) (err error) {
 	}()
 	defer infer.Caught(&err)
 	if !inPlace {
-		if err := writeChart(dir, chrt); err != nil {
+		if err := errors.Join(os.RemoveAll(dir), writeChart(dir, chrt)); err != nil { // a file that is gone would still be rendered
 			return err
 		}
 	}
-	text, variables, err := w.entry(dir, chrt)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(watchesFile, []byte(strings.TrimRight(string(watches), "\n")+"\n"+text), 0o644); err != nil {
-		return err
-	}
-	if variables != "" {
-		if err := replace(managerFile, regexp.MustCompile(`(?m)^        - name: WATCH_NAMESPACE`), variables+"        - name: WATCH_NAMESPACE"); err != nil {
+	if isNew {
+		if err := w.addEntry(dir, chrt, string(watches)); err != nil {
 			return err
 		}
 	}
@@ -158,7 +170,37 @@ func makeKind(w wanted) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Print(kinds[len(kinds)-1].report(w.into))
+	fmt.Print(kinds[at].report(w.into))
+	return nil
+}
+
+// addEntry writes the entry of a new kind, whose chart is in dir, after what watches.yaml has, and the
+// variables that it refers to.
+func (w wanted) addEntry(dir string, chrt *chart.Chart, watches string) error {
+	text, variables, err := w.entry(dir, chrt)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(watchesFile, []byte(strings.TrimRight(watches, "\n")+"\n"+text), 0o644); err != nil || variables == "" {
+		return err
+	}
+	return replace(managerFile, regexp.MustCompile(`(?m)^        - name: WATCH_NAMESPACE`), variables+"        - name: WATCH_NAMESPACE")
+}
+
+// mayReplace is why the chart of an entry is not replaced, nil if it may: it has to be another version of it,
+// and what the entry says is people's to change.
+func (w wanted) mayReplace(entry operator.Entry, by *chart.Chart) error {
+	served, err := loader.Load(entry.ChartPath)
+	switch {
+	case entry.GroupVersionKind != w.gvk:
+		return fmt.Errorf("%s has a kind %s: an operator serves kinds of different names", watchesFile, entry.Kind)
+	case err != nil:
+		return fmt.Errorf("chart %s: %w", entry.ChartPath, err)
+	case served.Name() != by.Name():
+		return fmt.Errorf("%s is served by chart %s, not %s: for another version of its chart, name that. For another chart, replace %s by hand, then make manifests", entry.Kind, served.Name(), by.Name(), entry.ChartPath)
+	case len(w.pins)+len(w.allow) > 0:
+		return fmt.Errorf("%s is in %s: change overrideValues and allow.values there, and leave out PIN and ALLOW", entry.Kind, watchesFile)
+	}
 	return nil
 }
 
@@ -201,7 +243,7 @@ var inPods = map[string]string{
 	obj.PodHost:            "the node (its namespaces, files or ports, or more privileges)",
 }
 
-// report says what people should know of a new kind, which is of an operator of its own in into if that is not empty.
+// report says what people should know of a kind whose chart is new, which is of an operator of its own in into if that is not empty.
 func (k kind) report(into string) string {
 	out := &strings.Builder{}
 	regenerate := "make manifests"
@@ -238,32 +280,16 @@ func (k kind) report(into string) string {
 	for _, broken := range k.api.broken {
 		say("The chart can't be rendered with %s and nothing else: %s", broken.Path, broken.Why)
 	}
-	for _, m := range k.api.kinds {
-		if why := k.refusal(m); why != "" {
-			say("The operator gets no right to make %s (%s, %s): %s", m.Kind, m.File, cmp.Or(k.condition(m, m.When), k.always()), why)
-			if without := k.api.trial.Without(func(o *unstructured.Unstructured) bool {
-				return k.api.trial.Key(o) == k.api.trial.Key(m.Objects[0].Object)
-			}); without != "" {
-				say("  pinned in overrideValues, %s leaves it out", without)
-			}
-		}
-		for _, text := range k.tooMuchIn(m) {
-			say("%s", text)
-		}
+	for _, text := range k.obstacles(false) {
+		say("%s", text)
 	}
 	if len(k.api.kinds) > 0 {
-		for _, text := range k.hindrances() {
-			say("%s", text)
-		}
 		if fixed, freedBy := k.api.trial.FixedNames(k.goesInto); len(fixed) > 0 {
 			say("A namespace can have one %s, for these have the same name in each: %s", k.entry.Kind, strings.Join(fixed, ", "))
 			if freedBy != "" {
 				say("  pinned in overrideValues, %s: \"{name}\" gives each its own", freedBy)
 			}
 		}
-	}
-	if wants := k.api.chart.Metadata.KubeVersion; wants != "" && !chartutil.IsCompatibleRange(wants, infer.OldestKubernetes.Version) {
-		say("The chart is for Kubernetes %s, the operator for %s or newer: on a cluster for which it is not, no %s will be ready", wants, infer.OldestKubernetes.Version, k.entry.Kind)
 	}
 	if !k.entry.Tests && k.api.trial.HasTests() {
 		say("The tests of the chart are not run: tests: true in %s lets a %s have them run (then %s)", watchesFile, k.entry.Kind, regenerate)
@@ -279,6 +305,63 @@ func (k kind) report(into string) string {
 
 func unknownHook(hook string) string {
 	return hook + ": Helm knows no such hook, and leaves out what has it: see how it is spelt"
+}
+
+// obstacles are what the operator has no right for, unless onlyAlways also of what only an option makes, and
+// what else keeps every custom resource from being ready.
+func (k kind) obstacles(onlyAlways bool) (all []string) {
+	for _, m := range k.api.kinds {
+		why, when := k.refusal(m), cmp.Or(k.condition(m, m.When), k.always())
+		gone := dropped(m)
+		if (gone || why != "") && m.When != "" && onlyAlways {
+			continue
+		}
+		if gone { // no word of the entry's helps
+			all = append(all, fmt.Sprintf("Kubernetes %s or newer has no %s in version %s (%s, %s): another version of the chart may make it in one that it has", infer.OldestKubernetes.Version, m.Kind, m.APIVersion, m.File, when))
+			continue
+		}
+		if why != "" {
+			text := fmt.Sprintf("The operator gets no right to make %s (%s, %s): %s", m.Kind, m.File, when, why)
+			if without := k.api.trial.Without(func(o *unstructured.Unstructured) bool {
+				return k.api.trial.Key(o) == k.api.trial.Key(m.Objects[0].Object)
+			}); without != "" {
+				text += "; pinned in overrideValues, " + without + " leaves it out"
+			}
+			all = append(all, text)
+		}
+		if why == "" || !onlyAlways { // else it is not made at all
+			all = append(all, k.tooMuchIn(m)...)
+		}
+	}
+	if len(k.api.kinds) > 0 {
+		all = slices.Concat(all, k.podsBeyond(), k.hindrances())
+	}
+	if wants := k.api.chart.Metadata.KubeVersion; wants != "" && !chartutil.IsCompatibleRange(wants, infer.OldestKubernetes.Version) {
+		all = append(all, fmt.Sprintf("The chart is for Kubernetes %s, the operator for %s or newer: on a cluster for which it is not, no %s will be ready", wants, infer.OldestKubernetes.Version, k.entry.Kind))
+	}
+	return all
+}
+
+// podsBeyond is what the pods of a custom resource that says nothing use, and the entry does not let them: a
+// new version of a chart may have them use more.
+func (k kind) podsBeyond() (all []string) {
+	objects, _ := k.api.trial.ByDefault() // which has been rendered before
+	told := slices.Clone(k.entry.Allow.Pods)
+	if k.entry.Secrets {
+		told = append(told, obj.PodSecrets)
+	}
+	for _, r := range objects {
+		if infer.IsTest(r.Object) && !k.entry.Tests {
+			continue
+		}
+		for _, word := range obj.PodWords(r.Object) {
+			if !slices.Contains(told, word) {
+				told = append(told, word)
+				all = append(all, fmt.Sprintf("Pods of it use %s (%s), which takes %s in allow.pods of %s: no %s will be ready", inPods[word], path.Base(r.File), word, watchesFile, k.entry.Kind))
+			}
+		}
+	}
+	return all
 }
 
 // hindrances are what keeps a custom resource that says nothing from being applied, and no word of watches.yaml allows.

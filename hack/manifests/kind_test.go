@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -414,6 +416,122 @@ func TestMakeKindLeavesNothing(t *testing.T) {
 				t.Errorf("it left something:\n%s", diff)
 			}
 		})
+	}
+}
+
+// A kind that is there gets another version of its chart by the same command: what people have written stays,
+// what the version no longer has is not rendered, and one of which nothing can be made changes nothing.
+func TestAnotherVersionOfAChart(t *testing.T) {
+	inCopy(t)
+	version := func(number, name, template string) string {
+		return chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: " + name + ", version: " + number + "}", "values.yaml": "text: hello\n", "templates/" + number + ".yaml": template})
+	}
+	const config = "{apiVersion: v1, kind: ConfigMap, metadata: {name: '{{ .Release.Name }}'}, data: {a: {{ .Values.text | quote }}}}"
+	w := wanted{gvk: goodbyes}
+	take := func(chart string) error {
+		w.chart = chart
+		return makeKind(w)
+	}
+	if err := take(version("1.0.0", "goodbye", config)); err != nil {
+		t.Fatal(err)
+	}
+	write(t, watchesFile, read(t, watchesFile)+"  # people's\n  driftDetection: {mode: warn}\n")
+	sample := filepath.Join(samplesDir, "example_v1_goodbye.yaml")
+	write(t, sample, read(t, sample)+"# people's\n")
+	before := files(t)
+	if err := take(version("2.0.0", "goodbye", "{apiVersion: v1, kind: Pod, metadata: {name: a, labels: {a: {{ .Values.text | quote }}}}}")); err != nil {
+		t.Fatal(err)
+	}
+	after := files(t)
+	for _, file := range []string{watchesFile, sample} {
+		if after[file] != before[file] {
+			t.Errorf("%s is now:\n%s", file, after[file])
+		}
+	}
+	if _, err := os.Stat("helm-charts/goodbye/templates/1.0.0.yaml"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what 1.0.0 made is rendered still: %v", err)
+	}
+	if rights := after[filepath.Join(rightsDir, roleFile)]; !strings.Contains(rights, "Goodbye: 2.0.0.yaml") || strings.Contains(rights, "Goodbye: 1.0.0.yaml") {
+		t.Errorf("the rights are:\n%s", rights)
+	}
+	elsewhere := goodbyes
+	elsewhere.Group = "example.org"
+	for _, c := range []struct {
+		w    wanted
+		says string
+	}{
+		{wanted{chart: version("3.0.0", "goodbye", config+"{{ fail \"no\" }}"), gvk: goodbyes}, "no"},
+		{wanted{chart: version("3.0.0", "other", config), gvk: goodbyes}, "Goodbye is served by chart goodbye, not other"},
+		{wanted{chart: version("3.0.0", "goodbye", config), gvk: goodbyes, pins: []string{"text=a"}}, "leave out PIN and ALLOW"},
+		{wanted{chart: version("3.0.0", "goodbye", config), gvk: elsewhere}, "an operator serves kinds of different names"},
+	} {
+		if err := makeKind(c.w); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("error is %v, not %q", err, c.says)
+		}
+		if diff := cmp.Diff(after, files(t)); diff != "" {
+			t.Errorf("it has changed something (-want +got):\n%s", diff)
+		}
+	}
+	// A value that the entry names, and the new version calls otherwise.
+	renamed := version("3.0.0", "goodbye", strings.ReplaceAll(config, "text", "words"))
+	write(t, filepath.Join(renamed, "values.yaml"), "words: hello\n")
+	pinned := read(t, watchesFile) + "  overrideValues: {text: hello}\n"
+	write(t, watchesFile, pinned)
+	if err := take(renamed); err == nil || !strings.Contains(err.Error(), `has no value "text": correct overrideValues`) {
+		t.Errorf("a pin of before: %v", err)
+	}
+	write(t, watchesFile, strings.Replace(pinned, "{text: hello}", "{words: hello}", 1))
+	if err := take(renamed); err != nil {
+		t.Errorf("with the pin by its new name: %v", err)
+	}
+}
+
+// A kind that Kubernetes has no longer in the version that the chart makes is said to be gone, whatever client-go
+// remembers of it, and not to need a word.
+func TestKindsThatAreGone(t *testing.T) {
+	for apiVersion, gone := range map[string]bool{"policy/v1beta1": true, "autoscaling/v2beta2": true, "policy/v1": false, "autoscaling/v2": false, "example.com/v1": false} {
+		group, _, _ := strings.Cut(apiVersion, "/")
+		kind := map[string]string{"policy": "PodDisruptionBudget", "autoscaling": "HorizontalPodAutoscaler", "example.com": "Thing"}[group]
+		if got := dropped(infer.Made{APIVersion: apiVersion, Kind: kind}); got != gone {
+			t.Errorf("%s %s is gone: %t", apiVersion, kind, got)
+		}
+	}
+	dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "templates/x.yaml": "{apiVersion: autoscaling/v2beta2, kind: HorizontalPodAutoscaler, metadata: {name: x}}\n"})
+	var entry operator.Entry
+	entry.ChartPath, entry.Kind = dir, "Goodbye"
+	api, err := loadAPI(entry, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"Kubernetes v1.32.0 or newer has no HorizontalPodAutoscaler in version autoscaling/v2beta2 (x.yaml, always: no Goodbye will be ready): another version of the chart may make it in one that it has"}
+	if got := (kind{entry, api, nil}).obstacles(true); !slices.Equal(got, want) {
+		t.Errorf("told is %q", got)
+	}
+}
+
+// What a new version of a chart makes for every custom resource, and its entry does not let it, is told by
+// make manifests, too: nobody would be told before all of them are refused. What only an option makes is not.
+func TestObstacles(t *testing.T) {
+	pod := "{apiVersion: v1, kind: Pod, metadata: {name: x%s}, spec: {serviceAccountName: a, imagePullSecrets: [{name: a}], containers: [{name: a, image: a}]}}\n"
+	dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "more: false\n",
+		"templates/x.yaml": "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: x}}\n---\n" + fmt.Sprintf(pod, "") +
+			"---\n" + fmt.Sprintf(pod, ", annotations: {helm.sh/hook: test}") + "{{ if .Values.more }}\n---\n{apiVersion: v1, kind: Secret, metadata: {name: x}}\n{{ end }}\n"})
+	var entry operator.Entry
+	entry.ChartPath, entry.Kind = dir, "Goodbye"
+	entry.Allow.Pods = []string{obj.PodSecrets}
+	api, err := loadAPI(entry, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"The operator gets no right to make Role (x.yaml, always: no Goodbye will be ready): it hands out rights, so that it needs Role.rbac.authorization.k8s.io in allow.kinds",
+		"Pods of it use a ServiceAccount of their own (x.yaml), which takes serviceAccounts in allow.pods of watches.yaml: no Goodbye will be ready",
+	}
+	if diff := cmp.Diff(want, kind{entry, api, nil}.obstacles(true)); diff != "" {
+		t.Errorf("told is (-want +got):\n%s", diff)
+	}
+	if all := (kind{entry, api, nil}).obstacles(false); !slices.ContainsFunc(all, func(text string) bool { return strings.Contains(text, "Secret (x.yaml, more: true)") }) {
+		t.Errorf("with options: %q", all)
 	}
 }
 

@@ -58,13 +58,8 @@ func run() error {
 		for _, hook := range release.UnknownHooks(k.api.chart) {
 			fmt.Println(terminal.Line(unknownHook(hook)))
 		}
-		for _, m := range k.api.kinds {
-			if k.refusal(m) != "" { // then it is not made at all
-				continue
-			}
-			for _, text := range k.tooMuchIn(m) {
-				fmt.Println(terminal.Line(text))
-			}
+		for _, text := range k.obstacles(true) {
+			fmt.Println(terminal.Line(k.entry.Kind + ": " + text))
 		}
 	}
 	return err

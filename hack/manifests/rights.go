@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -104,6 +105,23 @@ func (k kind) inNoNamespace(m infer.Made) bool {
 	of := groupVersionKind(m).GroupKind()
 	return len(scheme.Scheme.VersionsForGroupKind(of)) > 0 && !inNamespaces[of] || slices.Contains(clusterScoped, m.Kind) || strings.HasSuffix(m.Kind, "Review") ||
 		k.entry.Allow.HasCluster(of)
+}
+
+// dropped is whether a kind is Kubernetes' own, and no cluster that the operator is for has it in the version
+// that a chart makes.
+func dropped(m infer.Made) bool {
+	gvk := groupVersionKind(m)
+	object, err := scheme.Scheme.New(gvk)
+	if err != nil { // client-go forgets versions in the end
+		return len(scheme.Scheme.VersionsForGroupKind(gvk.GroupKind())) > 0
+	}
+	version, hasEnd := object.(interface{ APILifecycleRemoved() (major, minor int) })
+	if !hasEnd {
+		return false
+	}
+	_, minor := version.APILifecycleRemoved()
+	oldest, _ := strconv.Atoi(infer.OldestKubernetes.Minor)
+	return minor <= oldest
 }
 
 // condition is the value that what is made needs, and who may set it. What hands out rights, or is in no

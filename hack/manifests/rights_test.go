@@ -154,7 +154,7 @@ func TestRightsBesideANameThatIsNotAllowed(t *testing.T) {
 		t.Errorf("what is refused is not named:\n%s", role)
 	}
 	report := k.report("")
-	for _, want := range []string{"to make ClusterRole (x.yaml, psp: true, which only overrideValues may set): " + psp, "to make ClusterRole (x.yaml, always: no Goodbye will be ready): " + more, "\n  pinned in overrideValues, more: \"false\" leaves it out\n"} {
+	for _, want := range []string{"to make ClusterRole (x.yaml, psp: true, which only overrideValues may set): " + psp, "to make ClusterRole (x.yaml, always: no Goodbye will be ready): " + more, "; pinned in overrideValues, more: \"false\" leaves it out\n"} {
 		if !strings.Contains(report, want) {
 			t.Errorf("the report does not have %s:\n%s", want, report)
 		}

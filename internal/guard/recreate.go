@@ -73,7 +73,7 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 	case takesClaims(t.live):
 		return nil, unchangeable("%s, and what its pods have stored would go with it (persistentVolumeClaimRetentionPolicy.whenDeleted: Delete): have it say Retain first, which can be changed, or %s", refusal, leaveThem)
 	case !g.plan.Recreate.Has(kind):
-		return nil, unchangeable("%s: %s", refusal, remedy(kind))
+		return nil, unchangeable("%s: %s", refusal, remedy(t, kind))
 	case kind == object.StatefulSet && isUnobserved(t.live):
 		return nil, fmt.Errorf("%s is to be made anew (%s), and what its pods have stored may go with it until its controller has seen what it says by now: this is awaited", describe(t.info), why)
 	case dryRun:
@@ -108,11 +108,17 @@ func (g *Guard) rehearseAnew(t *target) (*unstructured.Unstructured, error) {
 const leaveThem = "leave these fields to others (driftDetection.ignore in watches.yaml)"
 
 // remedy is the advice about an object that cannot be changed and whose kind is not made anew.
-func remedy(kind schema.GroupKind) string {
+func remedy(t *target, kind schema.GroupKind) string {
 	if kind == object.Claim {
 		return "have the spec ask for what it has, or " + leaveThem + ". What is stored in it is lost with it"
 	}
-	text := fmt.Sprintf("%s, have the operator delete it and make it anew (recreate: [%s] there), or delete it by hand", leaveThem, kind)
+	anew := fmt.Sprintf("have the operator delete it and make it anew (recreate: [%s] in watches.yaml), or delete it by hand", kind)
+	// Pods of the new template would not be of the selector that was left to others, nor those of the old one of
+	// a workload that is made anew without them.
+	if kind.Group == appsv1.GroupName && object.SelectsOthers(t.live, t.desired) {
+		return anew + ". Either way, its pods start anew"
+	}
+	text := leaveThem + ", " + anew
 	if kind == object.StatefulSet {
 		text += " (kubectl delete --cascade=orphan keeps its pods running)"
 	}

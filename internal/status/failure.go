@@ -217,7 +217,7 @@ var causes = []cause{
 		pattern: regexp.MustCompile(`(?s)^.*?no matches for (kind "[^"]*" in version "[^"]*").*$`),
 		reason:  "ChartError",
 		message: "The cluster does not know $1",
-		advice:  "Install its CRD, or switch off in the spec what makes it.",
+		advice:  "Install its CRD or, if the chart is older or newer than this Kubernetes, serve a version of it that is not, or switch off in the spec what makes it.",
 	},
 	{
 		pattern: regexp.MustCompile(`(?s)^.*?(?:create|patch|look up) ((?:cluster-scoped )?\w+ "[^"]*")[^:]*: the server could not find the requested resource.*$`),

@@ -75,6 +75,31 @@ func TestWhatCannotBeChangedIsSaid(t *testing.T) {
 	s.awaitGreeting("hello", "after")
 }
 
+// A workload that would select other pods is not advised what does not help: with the selector left to others,
+// the API server does not take the pods' labels, and pods that a StatefulSet has left stay in the way of those
+// of the new one, which does not select them.
+func TestWhatSelectsOtherPodsIsSaid(t *testing.T) {
+	for _, kind := range []string{"Deployment", "StatefulSet"} {
+		t.Run(kind, func(t *testing.T) {
+			s := newScene(t)
+			s.grant("apps", "statefulsets")
+			s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, "apiVersion: apps/v1\nkind: "+kind+`
+metadata: {name: {{ .Release.Name }}-more}
+spec:
+  selector: {matchLabels: {greets: {{ .Values.name }}}}
+  template:
+    metadata: {labels: {greets: {{ .Values.name }}}}
+    spec: {containers: [{name: a, image: a}]}`)})
+			s.deploy("hello", kit.Greet("before"))
+			s.edit("hello", kit.Greet("after"))
+			s.awaitReason("hello", "Rejected", kind+` "hello-more"`, "spec", "recreate: ["+kind+".apps] in watches.yaml", "or delete it by hand", "its pods start anew")
+			if ready, err := s.condition("hello", "Ready"); err != nil || strings.Contains(ready.Message, "driftDetection") || strings.Contains(ready.Message, "orphan") {
+				t.Errorf("it says: %s, %v", ready.Message, err)
+			}
+		})
+	}
+}
+
 // Who deletes by hand what cannot be changed, as the message says, has what the chart wants in its place, and
 // not what was there.
 func TestWhatCannotBeChangedIsDeletedByHand(t *testing.T) {
