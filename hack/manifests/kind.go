@@ -127,25 +127,24 @@ func makeKind(w wanted) (err error) {
 	if err != nil {
 		return err
 	}
-	before, err := os.MkdirTemp("", "chart")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(before)) }()
-	if !isNew {
-		if err := os.CopyFS(before, os.DirFS(dir)); err != nil {
+	former, replaces := dir+".former", !isNew && !inPlace
+	if replaces {
+		if err := os.Rename(dir, former); err != nil {
 			return err
 		}
 	}
 	defer func() {
+		if err == nil && replaces {
+			err = os.RemoveAll(former)
+		}
 		if err == nil {
 			return
 		}
 		if !inPlace {
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
-		if !inPlace && !isNew {
-			err = errors.Join(err, os.CopyFS(dir, os.DirFS(before)))
+		if replaces {
+			err = errors.Join(err, os.Rename(former, dir))
 		}
 		err = errors.Join(err, os.WriteFile(watchesFile, watches, 0o644), os.WriteFile(managerFile, manager, 0o644))
 		if errors.As(err, &infer.TooMuch{}) { // and still does. So far, nothing was made of the chart
@@ -157,7 +156,7 @@ func makeKind(w wanted) (err error) {
 	}()
 	defer infer.Caught(&err)
 	if !inPlace {
-		if err := errors.Join(os.RemoveAll(dir), writeChart(dir, chrt)); err != nil { // a file that is gone would still be rendered
+		if err := writeChart(dir, chrt); err != nil {
 			return err
 		}
 	}
