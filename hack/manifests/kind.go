@@ -102,7 +102,9 @@ func makeKind(w wanted) (err error) {
 	if isNew {
 		at = len(entries)
 	} else {
-		dir = entries[at].ChartPath
+		if dir, err = filepath.EvalSymlinks(entries[at].ChartPath); err != nil {
+			return err
+		}
 	}
 	chrt, err := loadChart(w.chart)
 	if err != nil {
@@ -115,7 +117,7 @@ func makeKind(w wanted) (err error) {
 		return fmt.Errorf("%s is there: remove it, or choose another KIND", dir)
 	}
 	if !isNew {
-		if err := w.mayReplace(entries[at], chrt); err != nil {
+		if err := w.mayReplace(entries, at, chrt); err != nil {
 			return err
 		}
 	}
@@ -131,6 +133,9 @@ func makeKind(w wanted) (err error) {
 	if replaces {
 		if err := os.Rename(dir, former); err != nil {
 			return err
+		}
+		if _, err := os.Stat(w.chart); err != nil {
+			return errors.Join(fmt.Errorf("CHART is %s, in the chart that it is to replace: move it elsewhere", w.chart), os.Rename(former, dir))
 		}
 	}
 	defer func() {
@@ -188,9 +193,13 @@ func (w wanted) addEntry(dir string, chrt *chart.Chart, watches string) error {
 
 // mayReplace is why the chart of an entry is not replaced, nil if it may: it has to be another version of it,
 // and what the entry says is people's to change.
-func (w wanted) mayReplace(entry operator.Entry, by *chart.Chart) error {
+func (w wanted) mayReplace(entries []operator.Entry, at int, by *chart.Chart) error {
+	entry := entries[at]
 	served, err := loader.Load(entry.ChartPath)
+	others := slices.IndexFunc(entries, func(other operator.Entry) bool { return other.ChartPath == entry.ChartPath && other.Kind != entry.Kind })
 	switch {
+	case others >= 0:
+		return fmt.Errorf("%s is the chart of %s, too: replace it by hand, then make manifests", entry.ChartPath, entries[others].Kind)
 	case entry.GroupVersionKind != w.gvk:
 		return fmt.Errorf("%s has a kind %s: an operator serves kinds of different names", watchesFile, entry.Kind)
 	case err != nil:

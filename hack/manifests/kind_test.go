@@ -442,6 +442,9 @@ func TestAnotherVersionOfAChart(t *testing.T) {
 	if err := take(version("2.0.0", "goodbye", "{apiVersion: v1, kind: Pod, metadata: {name: a, labels: {a: {{ .Values.text | quote }}}}}")); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.CopyFS("helm-charts/goodbye/next", os.DirFS(version("3.0.0", "goodbye", config))); err != nil {
+		t.Fatal(err)
+	}
 	after := files(t)
 	for _, file := range []string{watchesFile, sample} {
 		if after[file] != before[file] {
@@ -464,6 +467,7 @@ func TestAnotherVersionOfAChart(t *testing.T) {
 		{wanted{chart: version("3.0.0", "other", config), gvk: goodbyes}, "Goodbye is served by chart goodbye, not other"},
 		{wanted{chart: version("3.0.0", "goodbye", config), gvk: goodbyes, pins: []string{"text=a"}}, "leave out PIN and ALLOW"},
 		{wanted{chart: version("3.0.0", "goodbye", config), gvk: elsewhere}, "an operator serves kinds of different names"},
+		{wanted{chart: "helm-charts/goodbye/next", gvk: goodbyes}, "in the chart that it is to replace"},
 	} {
 		if err := makeKind(c.w); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("error is %v, not %q", err, c.says)

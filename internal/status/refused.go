@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
@@ -43,6 +44,7 @@ type part struct {
 
 // refusal is what is remembered of a write that was refused some times in a row.
 type refusal struct {
+	uid   types.UID // another custom resource may have the name by now
 	count int
 	err   error
 	until time.Time // when it may be tried again
@@ -51,7 +53,7 @@ type refusal struct {
 // rests is the last refusal of a write that is not to be tried again yet, and has the custom resource reconciled when
 // it is. The controller does not retry it by itself.
 func (r *Reporter) rests(owner client.Object, what string) error {
-	last := r.refused.get(part{client.ObjectKeyFromObject(owner), what})
+	last := r.refused.get(owner, what)
 	wait := time.Until(last.until)
 	if wait <= 0 {
 		return nil
@@ -67,7 +69,7 @@ func (r *Reporter) wrote(owner client.Object, what string, err error) {
 		r.refused.set(key, refusal{})
 		return
 	}
-	now := refusal{count: r.refused.get(key).count + 1, err: err}
+	now := refusal{uid: owner.GetUID(), count: r.refused.get(owner, what).count + 1, err: err}
 	if over := now.count - atOnce; over >= 0 {
 		wait := min(time.Second<<min(over, 10), lastLook)
 		now.until = time.Now().Add(wait)
@@ -79,8 +81,8 @@ func (r *Reporter) wrote(owner client.Object, what string, err error) {
 	r.refused.set(key, now)
 }
 
-// isRefusal is whether the API server, or a webhook that it has asked, has said no, and will again. It has not where it
-// does not answer, or is busy: that is over in a moment, and the status must not be late then.
+// isRefusal is whether the API server has said no, or a webhook that it has to ask, which may also be away. Where the
+// API server itself does not answer, or is busy, nothing is refused: the status must not be late then.
 func isRefusal(err error) bool {
 	answer, answered := errors.AsType[*apierrors.StatusError](err)
 	if !answered {
@@ -98,10 +100,16 @@ func refusedBecause(what string, err error) string {
 		"The spec is not the cause: the policy, webhook or role that refuses this has to let the operator's ServiceAccount do so", what, err)
 }
 
-func (r *refusals) get(key part) refusal {
+// get is how a write of a custom resource was refused last, the zero value if it was not. A refusal is forgotten
+// where the write was not tried again in time, because there was nothing to write.
+func (r *refusals) get(owner client.Object, what string) refusal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.of[key]
+	last := r.of[part{client.ObjectKeyFromObject(owner), what}]
+	if last.uid != owner.GetUID() || !last.until.IsZero() && time.Since(last.until) > lastLook {
+		return refusal{}
+	}
+	return last
 }
 
 // set remembers a refusal. The zero value is none.

@@ -129,27 +129,56 @@ func TestRefusedStatusHoldsUpNoDeletion(t *testing.T) {
 // Where the finalizer of what is deleted stays, each reconcile ends with two reports that differ. The status says why,
 // and is not written at each.
 func TestFinalizerStays(t *testing.T) {
-	s := newStage(t)
-	s.state = release.State{}
-	_, lift := s.refuseWrites()
-	welcome := s.read()
-	welcome.SetDeletionTimestamp(&metav1.Time{Time: time.Now()})
-	if err := libraryWrites(func() error { return s.Update(t.Context(), welcome) }); err == nil {
-		t.Fatal("it is not refused")
-	}
-	lift()
-	for range 5 {
-		for _, deployed := range []map[string]any{
-			{"type": "Deployed", "status": "False", "reason": "UninstallSuccessful"},
-			{"type": "Deployed", "status": "False"},
-		} {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		s.state = release.State{}
+		_, lift := s.refuseWrites()
+		for range 2 {
 			welcome := s.read()
 			welcome.SetDeletionTimestamp(&metav1.Time{Time: time.Now()})
-			s.reportCondition(welcome, deployed)
+			if err := libraryWrites(func() error { return s.Update(t.Context(), welcome) }); err == nil {
+				t.Fatal("it is not refused")
+			}
+			time.Sleep(time.Second)
 		}
-	}
-	if ready := s.stored().condition(Ready); s.writes != 1 || ready.Reason != WriteRefused || !strings.Contains(ready.Message, "not today") {
-		t.Errorf("%d writes: %+v", s.writes, ready)
+		lift()
+		for range 5 {
+			for _, deployed := range []map[string]any{
+				{"type": "Deployed", "status": "False", "reason": "UninstallSuccessful"},
+				{"type": "Deployed", "status": "False"},
+			} {
+				welcome := s.read()
+				welcome.SetDeletionTimestamp(&metav1.Time{Time: time.Now()})
+				s.reportCondition(welcome, deployed)
+			}
+		}
+		if ready := s.stored().condition(Ready); s.writes != 1 || ready.Reason != WriteRefused || !strings.Contains(ready.Message, "not today") {
+			t.Errorf("%d writes: %+v", s.writes, ready)
+		}
+	})
+}
+
+// A refusal counts neither for a later one nor for another custom resource of that name.
+func TestRefusalIsForgotten(t *testing.T) {
+	for name, later := range map[string]func(welcome *unstructured.Unstructured){
+		"an hour later":           func(*unstructured.Unstructured) { time.Sleep(time.Hour) },
+		"of another of that name": func(welcome *unstructured.Unstructured) { welcome.SetUID("another") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStage(t)
+				tries, _ := s.refuseWrites()
+				welcome := s.read()
+				for range 2 {
+					*tries = 0
+					_ = libraryWrites(func() error { return s.Update(t.Context(), welcome) }) // it is refused
+					if *tries != atOnce {
+						t.Errorf("%d tries", *tries)
+					}
+					later(welcome)
+				}
+			})
+		})
 	}
 }
 

@@ -411,8 +411,8 @@ func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured
 		state:      state,
 		now:        metav1.Now(),
 	}
-	if seen.deleting {
-		seen.stuck = r.refused.get(part{client.ObjectKeyFromObject(owner), itsFinalizers}).err
+	if last := r.refused.get(owner, itsFinalizers); seen.deleting && last.count > atOnce { // a pause later, too: a webhook may be away for a moment
+		seen.stuck = last.err
 	}
 	called := seen.called()
 	_, failed := failure(reported)
