@@ -139,10 +139,10 @@ func makeKind(w wanted) (err error) {
 		}
 	}
 	defer func() {
-		if err == nil && replaces {
-			err = os.RemoveAll(former)
-		}
 		if err == nil {
+			if replaces {
+				err = os.RemoveAll(former) // what is left of it must not come back
+			}
 			return
 		}
 		if !inPlace {

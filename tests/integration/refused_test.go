@@ -12,16 +12,16 @@ import (
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
-// refusedFor counts what an operator asks for in a while that something is refused.
-func (s *scene) refusedFor(while time.Duration, operator *process) controlplane.Requests {
+// askedIn are the requests of an operator in a while.
+func (s *scene) askedIn(while time.Duration, operator *process) controlplane.Requests {
 	s.Helper()
 	from := s.record()
-	time.Sleep(while)
+	time.Sleep(while) // that no more happens is what is tested
 	return from.of(operator)
 }
 
-// sorts counts the requests that read like one.
-func sorts(requests controlplane.Requests, one string) (count int) {
+// countOf is how many requests read like one.
+func countOf(requests controlplane.Requests, one string) (count int) {
 	for _, request := range requests {
 		if request.String() == one {
 			count++
@@ -43,8 +43,8 @@ func TestStatusIsRefused(t *testing.T) {
 	})
 	s.edit("hello", kit.Greet("unseen"))
 	s.must(env.Client.Delete(ctx, going))
-	requests := s.refusedFor(20*time.Second, operator)
-	if tries, looks := len(requests.Statuses()), sorts(requests, "LIST pods"); tries > 20 || looks > 15 { // of two, the second of which goes
+	requests := s.askedIn(20*time.Second, operator)
+	if tries, looks := len(requests.Statuses()), countOf(requests, "LIST pods"); tries > 20 || looks > 15 { // of two, the second of which goes
 		t.Errorf("%d writes of the status, and %d looks at pods: %s", tries, looks, requests)
 	}
 	s.awaitGreeting("hello", "unseen")
@@ -66,8 +66,8 @@ func TestFinalizersAreRefused(t *testing.T) {
 	})
 	s.create("new")
 	s.must(env.Client.Delete(ctx, going))
-	requests := s.refusedFor(20*time.Second, operator)
-	if tries, told := sorts(requests, "PATCH welcomes → 422"), len(requests.Statuses()); tries > 20 || told > 5 {
+	requests := s.askedIn(20*time.Second, operator)
+	if tries, told := countOf(requests, "PATCH welcomes → 422"), len(requests.Statuses()); tries > 20 || told > 5 {
 		t.Errorf("%d writes of finalizers, and %d of the status: %s", tries, told, requests)
 	}
 	s.awaitEvent("new", "WriteRefused", "the finalizers", "not today")
