@@ -172,7 +172,8 @@ func (g *Guard) shape(info *resource.Info) *unstructured.Unstructured {
 	return shaped
 }
 
-// bringAll brings each object to what it should be. An upgrade ends at the first failure.
+// bringAll brings each object to what it should be. An upgrade ends at the first failure, but a rehearsal finds
+// all objects that people have to delete.
 func (g *Guard) bringAll(targets []*target, upgrade, dryRun bool) ([]Change, error) {
 	g.Changed = g.Changed || !dryRun
 	g.applied = nil
@@ -187,7 +188,7 @@ func (g *Guard) bringAll(targets []*target, upgrade, dryRun bool) ([]Change, err
 		applied, err := g.bring(t, dryRun)
 		if err != nil {
 			errs = append(errs, err)
-			if upgrade {
+			if upgrade && (!dryRun || len(Blocking(err)) == 0) {
 				break
 			}
 			continue

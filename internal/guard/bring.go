@@ -72,7 +72,7 @@ func (g *Guard) bring(t *target, dryRun bool) (*unstructured.Unstructured, error
 func (a *approach) create() (applied *unstructured.Unstructured, done bool, err error) {
 	g, t := a.g, a.t
 	t.seen = nil
-	if g.Unchangeable != nil && g.Unchangeable.SameInAnyVersion(object.Named(t.desired)) {
+	if slices.ContainsFunc(g.Unchangeable, object.Named(t.desired).SameInAnyVersion) {
 		return nil, true, nil
 	}
 	g.adopt(content(t.info.Object))

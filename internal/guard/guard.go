@@ -52,10 +52,10 @@ type Guard struct {
 	Kept []object.Child
 	// Undeleted is why objects could not be deleted. Helm does not return it.
 	Undeleted error
-	// Unchangeable is the object because of which an upgrade has failed, since it cannot be changed to what the
-	// chart wants, nil if there is none. Somebody who deletes it makes room for what the chart wants, so that a
-	// repair or rollback does not bring the old one back.
-	Unchangeable *object.Child
+	// Unchangeable are the objects because of which an upgrade has failed, since they cannot be changed to what the
+	// chart wants. Somebody who deletes one makes room for what the chart wants, so that a repair or rollback does
+	// not bring the old one back.
+	Unchangeable []object.Child
 	// TookBack is whether an installation found an object in the way, and deleted again what it had created.
 	TookBack bool
 

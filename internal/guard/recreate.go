@@ -29,14 +29,26 @@ const (
 	toldCauses = 5
 )
 
-// Unchangeable is the error for an object that cannot be changed to what the chart wants, and that people have
-// to delete.
+// Unchangeable is the error for objects that cannot be changed to what the chart wants, and that people have to
+// delete.
 type Unchangeable struct {
-	Err    error
-	Object object.Child
+	Err     error
+	Objects []object.Child
 }
 
 func (u *Unchangeable) Error() string { return u.Err.Error() }
+
+// Blocking are the objects because of which an action has failed, since they cannot be changed to what the chart
+// wants.
+func Blocking(failed error) (objects []object.Child) {
+	object.Each(failed, func(one error) bool {
+		if of, is := errors.AsType[*Unchangeable](one); is {
+			objects = append(objects, of.Objects...)
+		}
+		return true
+	})
+	return objects
+}
 
 // errHeadless is why a Service cannot be changed, where the API server would not say so.
 var errHeadless = errors.New("spec.clusterIP: None stays as long as the Service is there")
@@ -58,12 +70,12 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 	refusal := fmt.Sprintf("%s cannot be changed to what the chart wants (%s)", describe(t.info), why)
 	unchangeable := func(format string, args ...any) error {
 		err := fmt.Errorf(format, args...)
-		if g.rollsBack || g.Unchangeable != nil { // then this is not why the upgrade has failed
+		if g.rollsBack { // then this is not why the upgrade has failed
 			return err
 		}
 		named := object.Named(t.live)
-		g.Unchangeable = &named
-		return &Unchangeable{err, named}
+		g.Unchangeable = append(g.Unchangeable, named)
+		return &Unchangeable{err, []object.Child{named}}
 	}
 	switch {
 	case g.isGiven(t.live), object.JustAdopted(t.live, g.owner, g.plan.Revision):

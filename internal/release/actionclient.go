@@ -3,7 +3,6 @@ package release
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -260,8 +259,10 @@ func (a *actionClient) believe() {
 func (a *actionClient) observe() observation {
 	failed := a.failure()
 	o := observation{wanted: a.wanted, failed: failed.inputs, until: failed.until, now: time.Now()}
-	if a.request != "" || failed.inputs == a.wanted && a.isOutOfTheWay(failed.err) {
-		o.failed = "" // it is tried again now
+	if a.request != "" || failed.inputs == a.wanted && slices.ContainsFunc(guard.Blocking(failed.err), a.isGone) {
+		// It is tried again now. Who has deleted an object as the message says is to get what the chart wants in
+		// its place, not the old one back.
+		o.failed = ""
 	}
 	if a.current == nil {
 		return o
@@ -270,22 +271,6 @@ func (a *actionClient) observe() observation {
 	o.outdated = a.brake == "" && a.remembered().outdated == a.outdated()
 	o.asks = a.current.Capabilities != a.surroundings.Capabilities && !a.unsettled() || a.asks.objects && a.looksAgain(o.now)
 	return o
-}
-
-// isOutOfTheWay is whether the object for which an action has failed is gone by now. Somebody has then deleted
-// it as the message says, and is to get what the chart wants in its place, not the old one back.
-func (a *actionClient) isOutOfTheWay(failed error) bool {
-	blocked := unchangeable(failed)
-	return blocked != nil && a.isGone(*blocked)
-}
-
-// unchangeable is the object that made an action fail because it cannot be changed to what the chart wants, nil
-// if the action has failed for another reason.
-func unchangeable(failed error) *object.Child {
-	if of, is := errors.AsType[*guard.Unchangeable](failed); is {
-		return &of.Object
-	}
-	return nil
 }
 
 // madeFrom is what a record made from these inputs has in MadeFrom: their digest without what is allowed, if

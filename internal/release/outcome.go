@@ -3,6 +3,7 @@ package release
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,9 +79,9 @@ func brief(err error) error {
 	}
 	text := err.Error()
 	short := errors.New(object.Cut(text, maxError/2) + " … " + strings.ToValidUTF8(text[len(text)-maxError/2:], ""))
-	switch blocked := unchangeable(err); {
-	case blocked != nil:
-		return &guard.Unchangeable{Err: short, Object: *blocked}
+	switch blocking := guard.Blocking(err); {
+	case len(blocking) > 0:
+		return &guard.Unchangeable{Err: short, Objects: blocking}
 	case errors.As(err, &notAllowed{}):
 		return notAllowed{short}
 	case errors.As(err, &noPlace{}):
@@ -143,6 +144,13 @@ func (a *actionClient) failed(err error) {
 		if n.failure.inputs != a.wanted {
 			n.failure = failure{inputs: a.wanted}
 		}
+		blocking := guard.Blocking(err)
+		for _, before := range n.failure.blocking {
+			if len(blocking) > 0 && !slices.ContainsFunc(blocking, before.Same) {
+				blocking = append(blocking, before)
+			}
+		}
+		n.failure.blocking = blocking
 		n.failure.count++
 		delay = retryDelay(n.failure.count, last)
 		n.failure.err, n.failure.until = err, time.Now().Add(delay)

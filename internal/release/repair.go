@@ -296,7 +296,7 @@ func (a *actionClient) applyStanding() ([]guard.Change, error) {
 	if err := op.judge(manifest); err != nil { // what is allowed may have changed since then
 		return nil, err
 	}
-	op.guard.Unchangeable = unchangeable(a.held)
+	op.guard.Unchangeable = a.failure().blocking
 	changes, err := op.guard.Apply(manifest, manifest, false)
 	a.tellChanges(changes)
 	if err != nil {

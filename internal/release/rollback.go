@@ -32,10 +32,8 @@ func (a *actionClient) rollBack(op *operation, failed *release.Release) error {
 	if err := op.runHooks(hooks, release.HookPreRollback); err != nil {
 		return fmt.Errorf("roll back: %w", err)
 	}
-	if op.guard.Unchangeable == nil {
-		// From the attempt before: somebody may have deleted the object since.
-		op.guard.Unchangeable = unchangeable(a.failure().err)
-	}
+	// With those of the attempts before: somebody may have deleted one since.
+	op.guard.Unchangeable = append(op.guard.Unchangeable, a.failure().blocking...)
 	// Else the next attempt is only rehearsed, and may replace no pods.
 	a.rolledOut = op.plan.Rehearse && op.guard.Changed
 	if err := op.guard.RollBack(failed.Manifest, previous.Manifest); err != nil {

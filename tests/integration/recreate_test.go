@@ -100,21 +100,35 @@ spec:
 	}
 }
 
-// Who deletes by hand what cannot be changed, as the message says, has what the chart wants in its place, and
-// not what was there.
+// Who deletes by hand what cannot be changed, one object after the other, as the message says of each, has what the
+// chart wants in their place, and not what was there.
 func TestWhatCannotBeChangedIsDeletedByHand(t *testing.T) {
 	s := newScene(t)
 	s.grant("", "configmaps")
-	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}-frozen}\nimmutable: true\ndata: {name: {{ .Values.name | quote }}}")})
+	const frozen = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}-%s}\nimmutable: true\ndata: {name: {{ .Values.name | quote }}}"
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, fmt.Sprintf(frozen, "first")+"\n---\n"+fmt.Sprintf(frozen, "second"))})
 	s.deploy("hello", kit.Greet("before"))
 	s.edit("hello", kit.Greet("after"))
-	s.awaitCondition("hello", "Ready", "False", `ConfigMap "hello-frozen"`, "immutable", "or delete it by hand")
-	s.must(env.Client.Delete(ctx, &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "hello-frozen")}))
+	s.awaitCondition("hello", "Ready", "False", `ConfigMap "hello-first"`, `ConfigMap "hello-second"`, "immutable", "or delete it by hand")
+	remove := func(name string) {
+		s.must(env.Client.Delete(ctx, &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, name)}))
+	}
+	remove("hello-second")
+	s.await("only the first one is left to delete", func() error {
+		condition, err := s.condition("hello", "Ready")
+		if err == nil && strings.Contains(condition.Message, "hello-second") {
+			err = errors.New(condition.Message)
+		}
+		return err
+	})
+	remove("hello-first")
 	s.awaitDeployed("hello")
 	s.awaitGreeting("hello", "after")
-	frozen := &corev1.ConfigMap{}
-	if s.get(frozen, "hello-frozen"); frozen.Data["name"] != "after" {
-		t.Errorf("it has %v", frozen.Data)
+	for _, name := range []string{"hello-first", "hello-second"} {
+		config := &corev1.ConfigMap{}
+		if s.get(config, name); config.Data["name"] != "after" {
+			t.Errorf("%s has %v", name, config.Data)
+		}
 	}
 }
 
