@@ -61,13 +61,9 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 	if err != nil && causes(err) == causes(refused) {
 		return nil, refused
 	}
-	// It may be for a full quota, or a node port that the existing object has: once deleted, it might not come
-	// back.
-	if err != nil {
-		return nil, fmt.Errorf("%w. Nor is it made anew, for the API server would not take another one: %w", refused, err)
-	}
 	why, kind := causes(refused), t.info.Mapping.GroupVersionKind.GroupKind()
 	refusal := fmt.Sprintf("%s cannot be changed to what the chart wants (%s)", describe(t.info), why)
+	keeps := g.keeps(t.info, t.live) || object.Kept(t.desired)
 	unchangeable := func(format string, args ...any) error {
 		err := fmt.Errorf(format, args...)
 		if g.rollsBack { // then this is not why the upgrade has failed
@@ -78,9 +74,13 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 		return &Unchangeable{err, []object.Child{named}}
 	}
 	switch {
+	case err != nil && (keeps || kind == object.Claim || takesClaims(t.live)):
+		return nil, fmt.Errorf("%w. Nor is it made anew, for the API server would not take another one: %w", refused, err)
+	case err != nil: // for a full quota, or a node port that it has itself: once deleted, it might not come back
+		return nil, unchangeable("%w. Nor is it made anew, for the API server would not take another one: %w. If it is itself what leaves no room for that, delete it by hand", refused, err)
 	case g.isGiven(t.live), object.JustAdopted(t.live, g.owner, g.plan.Revision):
 		return nil, unchangeable("%s, and what is taken over is not made anew: have the spec say the same, or delete it by hand", refusal)
-	case g.keeps(t.info, t.live) || object.Kept(t.desired):
+	case keeps:
 		return nil, unchangeable("%s, and the chart asks to keep it: %s, or delete it by hand", refusal, leaveThem)
 	case takesClaims(t.live):
 		return nil, unchangeable("%s, and what its pods have stored would go with it (persistentVolumeClaimRetentionPolicy.whenDeleted: Delete): have it say Retain first, which can be changed, or %s", refusal, leaveThem)

@@ -28,7 +28,7 @@ import (
 )
 
 var (
-	stateCases = flag.Int("state-cases", 1500, "how many changes of objects TestAnyState makes that the API server takes")
+	stateCases = flag.Int("state-cases", 1000, "how many changes of objects TestAnyState makes that the API server takes")
 	stateSeed  = flag.Uint64("state-seed", 0, "of what TestAnyState chooses at random, to choose the same again; 0 for another one each time")
 )
 

@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
@@ -252,6 +253,37 @@ func TestRecreateDeletesNothingInVain(t *testing.T) {
 	if s.get(config, "hello"); config.UID != old || config.Data["before"] == "" {
 		t.Errorf("it is %s with %v", config.UID, config.Data)
 	}
+}
+
+// Where a quota has no room for another one, whoever deletes the old one by hand has what the chart wants in its place.
+func TestRecreateWithoutRoom(t *testing.T) {
+	s := newScene(t)
+	controllers, err := env.RunControllers("resourcequota-controller")
+	s.must(err)
+	s.Cleanup(controllers.Stop)
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithFile(t, "templates/_helpers.tpl",
+		`{{- define "welcome.selectorLabels" -}}`, "{{- define \"welcome.selectorLabels\" -}}\ngreets: {{ .Values.name }}") + "  recreate: [Deployment.apps]\n"})
+	const counted = "count/deployments.apps"
+	quota := &corev1.ResourceQuota{ObjectMeta: objectMeta(s.namespace, "one"), Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{counted: resource.MustParse("1")}}}
+	s.must(env.Client.Create(ctx, quota))
+	used := func(want int64) {
+		s.Helper()
+		s.await(fmt.Sprintf("the quota counts %d", want), func() error {
+			s.get(quota, quota.Name)
+			if used, counts := quota.Status.Used[counted]; !counts || used.Value() != want {
+				return fmt.Errorf("it counts %v", quota.Status.Used)
+			}
+			return nil
+		})
+	}
+	used(0)
+	s.deploy("hello", kit.Greet("before"))
+	used(1)
+	s.edit("hello", kit.Greet("after"))
+	s.awaitCondition("hello", "Ready", "False", "exceeded quota: one", "delete it by hand")
+	s.must(env.Client.Delete(ctx, &appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "hello")}))
+	s.awaitDeployed("hello")
+	s.awaitGreeting("hello", "after")
 }
 
 // The pods of a Deployment that is made anew are not left behind.
