@@ -1,13 +1,20 @@
 package operator
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"path"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 )
 
@@ -27,11 +34,21 @@ func retryPeriod(lease time.Duration) time.Duration { return lease * 2 / 25 }
 // written or deleted the lease, until a renewal succeeds. Leader election ends the process as well, but only after some
 // seconds in which it tries to get the lease back while everything goes on. A lapsed lease is not renewed even
 // if nobody has taken it: what was under way when the process was frozen works from outdated facts.
+//
+// Nor does anybody write, a standby included, once etcd was restored from a backup: what the caches hold has never
+// happened, and their watches tell nothing until the cluster has come as far as before. The lease shows it, which is
+// written all the time, and the process ends, to start with other caches.
 type fence struct {
-	name    string // of the lease
-	lease   time.Duration
-	renewed atomic.Pointer[time.Time] // when the last renewal that succeeded began, nil if there was none
-	refused atomic.Pointer[string]    // the path of the lease if the API server refused the last renewal
+	name     string // of the lease
+	lease    time.Duration
+	renewed  atomic.Pointer[time.Time] // when the last renewal that succeeded began, nil if there was none
+	refused  atomic.Pointer[string]    // the path of the lease if the API server refused the last renewal
+	version  atomic.Pointer[string]    // of the lease as leader election has seen it last, nil before
+	restored chan struct{}             // closed once that was an earlier one than before
+}
+
+func newFence(name string, lease time.Duration) *fence {
+	return &fence{name: name, lease: lease, restored: make(chan struct{})}
 }
 
 // around makes all requests of the clients of config pass the fence.
@@ -44,10 +61,14 @@ type fenced struct {
 	next http.RoundTripper
 }
 
-// RoundTrip refuses requests that may change something once the lease has lapsed.
+// RoundTrip refuses requests that may change something once the lease has lapsed, or etcd was restored.
 func (f fenced) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method == http.MethodGet {
-		return f.next.RoundTrip(request)
+		response, err := f.next.RoundTrip(request)
+		if err == nil && f.elects(request) {
+			err = f.look(response)
+		}
+		return response, err
 	}
 	now := time.Now()
 	// Only leader election updates it: a Lease of a chart is patched, and so no renewal, whatever its name.
@@ -55,11 +76,17 @@ func (f fenced) RoundTrip(request *http.Request) (*http.Response, error) {
 	refused := f.refused.Load()
 	// The renewal of a deleted lease is refused, too. Leader election then creates the lease anew, and renews that.
 	creates := refused != nil && request.Method == http.MethodPost && request.URL.Path == path.Dir(*refused)
-	if renewed := f.renewed.Load(); renewed != nil && (between(*renewed, now) > f.lease || refused != nil && !renews && !creates) {
+	var why error
+	if renewed := f.renewed.Load(); f.isRestored() {
+		why = errRestored
+	} else if renewed != nil && (between(*renewed, now) > f.lease || refused != nil && !renews && !creates) {
+		why = fmt.Errorf("the lease was last renewed %s ago, and somebody else may be at work by now", between(*renewed, now).Round(time.Second))
+	}
+	if why != nil {
 		if request.Body != nil {
 			_ = request.Body.Close() // a RoundTripper has to
 		}
-		return nil, fmt.Errorf("not sent: the lease was last renewed %s ago, and somebody else may be at work by now", between(*renewed, now).Round(time.Second))
+		return nil, fmt.Errorf("not sent: %w", why)
 	}
 	response, err := f.next.RoundTrip(request)
 	switch {
@@ -70,8 +97,62 @@ func (f fenced) RoundTrip(request *http.Request) (*http.Response, error) {
 	case response.StatusCode == http.StatusConflict:
 		f.refused.Store(new(request.URL.Path))
 	}
+	if err == nil && f.elects(request) {
+		err = f.look(response)
+	}
 	return response, err
 }
+
+// elects is whether a request is that of leader election for the lease. Others may read it at the same time, for the
+// metrics, and get an earlier version after a later one.
+func (f *fence) elects(request *http.Request) bool {
+	return strings.HasSuffix(request.UserAgent(), "/leader-election") && strings.HasSuffix(request.URL.Path, "/leases/"+f.name)
+}
+
+// look compares the version of the lease in a response with the one before.
+func (f *fence) look(response *http.Response) error {
+	text, err := io.ReadAll(response.Body)
+	_ = response.Body.Close() // it was read
+	response.Body = io.NopCloser(bytes.NewReader(text))
+	if err != nil {
+		return fmt.Errorf("read the lease: %w", err)
+	}
+	decoded, _, err := scheme.Codecs.UniversalDeserializer().Decode(text, nil, nil) // mostly protobuf
+	lease, ok := decoded.(*coordinationv1.Lease)
+	if err != nil || !ok {
+		return nil // a refusal, say, of which leader election makes what it likes
+	}
+	if last := f.version.Swap(&lease.ResourceVersion); last != nil && !f.isRestored() {
+		if order, err := resourceversion.CompareResourceVersion(lease.ResourceVersion, *last); err == nil && order < 0 {
+			close(f.restored)
+		}
+	}
+	return nil
+}
+
+func (f *fence) isRestored() bool {
+	select {
+	case <-f.restored:
+		return true
+	default:
+		return false
+	}
+}
+
+var errRestored = errors.New("etcd was restored from a backup: starting anew, for what is in the caches has never happened")
+
+// Start ends the process once etcd was restored.
+func (f *fence) Start(ctx context.Context) error {
+	select {
+	case <-f.restored:
+		return errRestored
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// NeedLeaderElection is false: the caches of a standby are wrong, too.
+func (*fence) NeedLeaderElection() bool { return false }
 
 // between is the time from a to b by the clock that says more: the monotonic one stands still while a machine
 // is suspended, and the wall clock may be set back. One that is set forward by more than a lease ends the

@@ -1,8 +1,10 @@
 package operator
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,7 +19,7 @@ func TestFence(t *testing.T) {
 	const lease = leases + "/b"
 	synctest.Test(t, func(t *testing.T) {
 		answer, takes := http.StatusOK, time.Duration(0)
-		through := fenced{&fence{name: "b", lease: leaseDuration}, sender(func(*http.Request) (*http.Response, error) {
+		through := fenced{newFence("b", leaseDuration), sender(func(*http.Request) (*http.Response, error) {
 			time.Sleep(takes)
 			return &http.Response{StatusCode: answer, Body: http.NoBody}, nil
 		})}
@@ -71,7 +73,7 @@ func TestFence(t *testing.T) {
 			t.Error("leader election can't look who has it")
 		}
 
-		through.fence = &fence{name: "b", lease: leaseDuration}
+		through.fence = newFence("b", leaseDuration)
 		answer = http.StatusConflict
 		passes(http.MethodPut, lease)
 		answer = http.StatusOK
@@ -82,4 +84,46 @@ func TestFence(t *testing.T) {
 		takes = 0
 		expect("a renewal whose answer came late", false)
 	})
+}
+
+// Once leader election sees the lease in an earlier version than before, nothing is written any more, and the process ends.
+func TestFenceOfARestoredCluster(t *testing.T) {
+	const lease, election, metrics = "/apis/coordination.k8s.io/v1/namespaces/a/leases/b", "operator/v1 (linux/amd64)/leader-election", "operator/v1"
+	f, version := newFence("b", leaseDuration), ""
+	through := fenced{f, sender(func(*http.Request) (*http.Response, error) {
+		text := `{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"resourceVersion": "` + version + `"}}`
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(text))}, nil
+	})}
+	answers := func(agent, method, path, itsVersion string) error {
+		version = itsVersion
+		request := httptest.NewRequest(method, "https://cluster"+path, http.NoBody)
+		request.Header.Set("User-Agent", agent)
+		response, err := through.RoundTrip(request)
+		if err != nil {
+			return err
+		}
+		if text, err := io.ReadAll(response.Body); err != nil || !strings.Contains(string(text), version) {
+			t.Errorf("the answer to %s %s is %q, %v", method, path, text, err)
+		}
+		return response.Body.Close()
+	}
+	for _, request := range [][4]string{
+		{election, http.MethodGet, lease, "9"}, {election, http.MethodPut, lease, "10"}, {election, http.MethodGet, lease, "10"},
+		{metrics, http.MethodGet, lease, "9"}, {election, http.MethodPost, "/api/v1/namespaces/a/events", "2"}, {election, http.MethodPut, lease, "11"},
+	} {
+		if err := answers(request[0], request[1], request[2], request[3]); err != nil || f.isRestored() {
+			t.Fatalf("after %q: %v", request, err)
+		}
+	}
+	for range 2 {
+		if err := answers(election, http.MethodGet, lease, "5"); err != nil || !f.isRestored() {
+			t.Errorf("an earlier version: %v", err)
+		}
+	}
+	if err := answers(metrics, http.MethodPatch, "/api/v1/namespaces/a/configmaps/b", "6"); err == nil {
+		t.Error("it still writes")
+	}
+	if err := f.Start(t.Context()); err == nil {
+		t.Error("the process goes on")
+	}
 }

@@ -118,8 +118,9 @@ func newManager(cluster *rest.Config, mapper meta.RESTMapper, entries []Entry, o
 	cluster.QPS = -1 // the API server's priority and fairness limits us, and knows better
 	// The library's finalizer draws a warning from the API server for every custom resource.
 	cluster.WarningHandlerWithContext = log.NewKubeAPIWarningLogger(log.KubeAPIWarningLoggerOptions{Deduplicate: true})
+	fence := newFence(options.LeaderElectionID, options.LeaseDuration)
 	if options.LeaderElect {
-		(&fence{name: options.LeaderElectionID, lease: options.LeaseDuration}).around(cluster)
+		fence.around(cluster)
 	}
 	mgr, err := ctrl.NewManager(cluster, ctrl.Options{
 		Scheme:         object.NewScheme(),
@@ -150,7 +151,7 @@ func newManager(cluster *rest.Config, mapper meta.RESTMapper, entries []Entry, o
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
-	return mgr, nil
+	return mgr, mgr.Add(fence)
 }
 
 // setUpProbes makes the operator ready once its caches are filled, the standby's too, which takes over without

@@ -118,7 +118,7 @@ func newWorld(t *testing.T) *world {
 	w.must(err)
 	binary := filepath.Join(plane.Dir, "welcome-operator")
 	w.must(kit.Build(binary, "."))
-	w.operator = &keeper{plane: plane, binary: binary, kubeconfig: kubeconfig, logf: t.Logf}
+	w.operator = &keeper{plane: plane, binary: binary, kubeconfig: kubeconfig, log: "operator", logf: t.Logf}
 	w.must(w.operator.start())
 	t.Cleanup(w.operator.stop)
 	return w

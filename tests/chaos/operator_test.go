@@ -26,6 +26,7 @@ const (
 type keeper struct {
 	plane              *controlplane.ControlPlane
 	binary, kubeconfig string
+	log                string // the prefix of its logs
 	logf               waiting.Logf
 	starts             atomic.Int32
 
@@ -42,7 +43,7 @@ func (k *keeper) start() error {
 	}
 	k.starts.Add(1)
 	var err error
-	k.process, err = k.plane.RunOperator(fmt.Sprintf("operator-%d.log", k.starts.Load()),
+	k.process, err = k.plane.RunOperator(fmt.Sprintf("%s-%d.log", k.log, k.starts.Load()),
 		[]string{"KUBECONFIG=" + k.kubeconfig, "WATCH_NAMESPACE=" + namespace, "RELATED_IMAGE_WELCOME=demo.welcome.domain/welcome:chaos"},
 		k.binary, "--leader-elect", "--leader-election-namespace="+leaseNamespace, "--metrics-bind-address=0")
 	if err != nil {

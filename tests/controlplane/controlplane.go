@@ -132,6 +132,29 @@ func (c *ControlPlane) RestartEtcd() error {
 	return etcd.Start()
 }
 
+// BackUpEtcd copies the data of etcd as they are at this moment, and returns the directory with the copy.
+func (c *ControlPlane) BackUpEtcd() (dir string, err error) {
+	pid, err := c.PID("etcd")
+	if err != nil {
+		return "", err
+	}
+	dir = filepath.Join(c.Dir, "backup")
+	return dir, errors.Join(syscall.Kill(pid, syscall.SIGSTOP), os.CopyFS(dir, os.DirFS(c.env.ControlPlane.Etcd.DataDir)), syscall.Kill(pid, syscall.SIGCONT))
+}
+
+// RestoreEtcd kills etcd and kube-apiserver, and starts them again with the data in dir: what was written since they
+// were copied is lost, and resource versions that were used are used again.
+func (c *ControlPlane) RestoreEtcd(dir string) error {
+	server, etcd := c.env.ControlPlane.GetAPIServer(), c.env.ControlPlane.Etcd
+	if err := errors.Join(c.kill("kube-apiserver", server.Stop), c.kill("etcd", etcd.Stop)); err != nil {
+		return err
+	}
+	if err := errors.Join(os.RemoveAll(etcd.DataDir), os.CopyFS(etcd.DataDir, os.DirFS(dir)), os.Chmod(etcd.DataDir, 0o700)); err != nil {
+		return err
+	}
+	return errors.Join(etcd.Start(), server.Start())
+}
+
 // kill ends a program of the control plane at once: upon a signal to stop, kube-apiserver would wait a minute
 // for its watches. stop is envtest's, which hides its process, and has to know that this is gone.
 func (c *ControlPlane) kill(program string, stop func() error) error {

@@ -1,0 +1,66 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/tests/controlplane"
+	"demo.welcome.domain/welcome-operator/tests/kit"
+	"demo.welcome.domain/welcome-operator/tests/waiting"
+)
+
+// Somebody restores etcd from a backup while an operator and its standby run. What they hold in their caches has never
+// happened, and their watches tell nothing until the cluster has come as far as before: so do those of other
+// controllers, which people have to restart.
+func TestEtcdIsRestored(t *testing.T) {
+	w := newWorld(t)
+	standby := &keeper{plane: w.operator.plane, binary: w.operator.binary, kubeconfig: w.operator.kubeconfig, log: "standby", logf: t.Logf}
+	w.must(w.operator.leads(t.Context()))
+	w.must(standby.start())
+	t.Cleanup(standby.stop)
+	const edited, deleted, later = "edited", "deleted", "later"
+	greet := func(greeting string, names ...string) {
+		t.Helper()
+		for _, name := range names {
+			w.must(w.patch(name, greeting))
+		}
+		w.awaitOrder()
+	}
+	for _, name := range []string{edited, deleted} {
+		w.must(w.Client.Create(t.Context(), kit.Welcome(namespace, name)))
+	}
+	greet("before", edited, deleted)
+	w.must(waiting.For(t.Context(), t.Logf, "the standby's caches are filled", time.Minute, pause, standby.running().Ready))
+	backup, err := w.BackUpEtcd()
+	w.must(err)
+	for i := range 20 { // so far, the cluster has to come again
+		w.must(w.patch(edited, fmt.Sprint("after ", i)))
+	}
+	w.must(w.Client.Create(t.Context(), kit.Welcome(namespace, later)))
+	w.must(w.Client.Delete(t.Context(), kit.Welcome(namespace, deleted)))
+	w.awaitOrder()
+
+	w.must(w.RestoreEtcd(backup))
+	w.must(controlplane.RunDeployments(t.Context(), w.Admin)) // instead of the one that hears nothing any more
+	w.must(w.operator.leads(t.Context()))
+	greet("again", edited, deleted)
+	w.must(w.Client.Create(t.Context(), kit.Welcome(namespace, later)))
+	w.must(w.Client.DeleteAllOf(t.Context(), &corev1.Service{}, client.InNamespace(namespace)))
+	w.awaitOrder()
+	w.must(w.Client.Delete(t.Context(), kit.Welcome(namespace, deleted)))
+	w.awaitOrder()
+	w.awaitSilence()
+}
+
+// patch changes the greeting of a Welcome.
+func (w *world) patch(name, greeting string) error {
+	return waiting.For(w.Context(), w.Logf, "Welcome "+name+" is edited", time.Minute, pause, func(ctx context.Context) error {
+		text := fmt.Sprintf(`{"spec": {"name": %q}}`, greeting)
+		return w.Client.Patch(ctx, kit.Welcome(namespace, name), client.RawPatch("application/merge-patch+json", []byte(text)))
+	})
+}
