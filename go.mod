@@ -38,6 +38,7 @@ require (
 require (
 	github.com/CycloneDX/cyclonedx-go v0.12.0
 	github.com/aymanbagabas/go-udiff v0.4.1
+	github.com/yuin/gopher-lua v1.1.2
 )
 
 require (

@@ -68,8 +68,12 @@ func (c *cluster) reread(ctx context.Context, obj *unstructured.Unstructured) er
 	return api.Get(ctx, client.ObjectKeyFromObject(obj), obj)
 }
 
-// fieldOwner is the manager of the fields that the plugin writes.
+// fieldOwner is the manager of the other fields that the plugin writes.
 const fieldOwner = client.FieldOwner("kubectl-welcome")
+
+// askOwner is the manager of the annotations by which the plugin asks for something. They are in nobody's repository, and
+// Flux takes away at its next look what a manager whose name begins with "kubectl" has set: a pause would end.
+const askOwner = client.FieldOwner("welcome-plugin")
 
 // annotate sets an annotation of a custom resource, or removes it if value is empty.
 func (c *cluster) annotate(ctx context.Context, obj *unstructured.Unstructured, key, value string) error {
@@ -83,5 +87,5 @@ func (c *cluster) annotate(ctx context.Context, obj *unstructured.Unstructured, 
 		delete(annotations, key)
 	}
 	obj.SetAnnotations(annotations)
-	return api.Patch(ctx, obj, client.MergeFrom(before), fieldOwner)
+	return api.Patch(ctx, obj, client.MergeFrom(before), askOwner)
 }

@@ -202,6 +202,11 @@ func TestPluginStatus(t *testing.T) {
 	s.create("idle")
 	s.bringUp("idle")
 	s.expect(s.plugin("pause", "idle", "--wait"), 0, "welcome/idle in "+s.namespace+" paused", "Next: kubectl welcome resume idle")
+	for _, fields := range s.welcome("idle").GetManagedFields() {
+		if strings.HasPrefix(fields.Manager, "kubectl") { // which Flux undoes
+			t.Errorf("%s has paused it: Flux would end that", fields.Manager)
+		}
+	}
 	s.expect(s.plugin("status", "idle"), 2, "Unknown: Paused", "kubectl welcome resume idle -n "+s.namespace)
 	listed := s.plugin("status")
 	s.expect(listed, 2, "3 Welcomes: 1 ready, 1 not (1 ProgressDeadlineExceeded), 1 paused")
