@@ -117,10 +117,10 @@ func (f *fence) look(response *http.Response) error {
 	if err != nil {
 		return fmt.Errorf("read the lease: %w", err)
 	}
-	decoded, _, err := scheme.Codecs.UniversalDeserializer().Decode(text, nil, nil) // mostly protobuf
+	decoded, _, _ := scheme.Codecs.UniversalDeserializer().Decode(text, nil, nil) // mostly protobuf
 	lease, ok := decoded.(*coordinationv1.Lease)
-	if err != nil || !ok {
-		return nil // a refusal, say, of which leader election makes what it likes
+	if !ok { // a refusal, or what leader election cannot read either
+		return nil
 	}
 	if last := f.version.Swap(&lease.ResourceVersion); last != nil && !f.isRestored() {
 		if order, err := resourceversion.CompareResourceVersion(lease.ResourceVersion, *last); err == nil && order < 0 {
