@@ -42,20 +42,20 @@ func TestCRDThatTakesLess(t *testing.T) {
 	s.serveKind("Slip")
 	files := map[string]string{
 		"Chart.yaml":           "{apiVersion: v2, name: slip, version: 0.1.0}",
-		"values.yaml":          "{name: '', mode: a, note: '', low: 0, high: 9}",
-		"values.schema.json":   `{"additionalProperties": false, "properties": {"name": {}, "mode": {"enum": ["a", "b"]}, "note": {}, "low": {}, "high": {}, "global": {}}}`,
+		"values.yaml":          "{name: '', mode: a, size: x, note: '', low: 0, high: 9}",
+		"values.schema.json":   `{"additionalProperties": false, "properties": {"name": {}, "mode": {"enum": ["a", "b"]}, "size": {"type": "string"}, "note": {}, "low": {}, "high": {}, "global": {}}}`,
 		"templates/named.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: '{{ .Release.Name }}-{{ .Values.name }}-named'}}",
 		"templates/fixed.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: '{{ .Release.Name }}'}, data: {mode: '{{ .Values.mode }}'}}",
 	}
 	former := chartOf(t, files)
 	files = maps.Clone(files)
 	files["Chart.yaml"] = strings.Replace(files["Chart.yaml"], "0.1.0", "0.2.0", 1)
-	files["values.yaml"] = strings.Replace(files["values.yaml"], "name: '', ", "", 1)
-	files["values.schema.json"] = strings.NewReplacer(`"name": {}, `, "", `, "b"`, "").Replace(files["values.schema.json"])
+	files["values.yaml"] = strings.NewReplacer("name: '', ", "", "size: x", "size: 1").Replace(files["values.yaml"])
+	files["values.schema.json"] = strings.NewReplacer(`"name": {}, `, "", `, "b"`, "", `"string"`, `"integer"`).Replace(files["values.schema.json"])
 	files["templates/named.yaml"] = strings.Replace(files["templates/named.yaml"], "{{ .Values.name }}", "one", 1)
 	served, newer := filepath.Join(t.TempDir(), "chart"), chartOf(t, files)
 	s.must(os.CopyFS(served, os.DirFS(former)))
-	s.restrict("Slip", `properties: {name: {type: string}, mode: {type: string, enum: [a, b]}, note: {type: string}, low: {type: integer}, high: {type: integer}}`, kit.Set("mode", "c"))
+	s.restrict("Slip", `properties: {name: {type: string}, mode: {type: string, enum: [a, b]}, size: {type: string}, note: {type: string}, low: {type: integer}, high: {type: integer}}`, kit.Set("mode", "c"))
 	own := settings{account: s.accountForCharts(), watches: entryOf("Slip", served, "")}
 	operator := s.publisher(own)
 	s.createOf("Slip", "named", kit.Set("name", "hello"))
@@ -63,14 +63,15 @@ func TestCRDThatTakesLess(t *testing.T) {
 		s.createOf("Slip", name, kit.Set("mode", "b"))
 	}
 	s.createOf("Slip", "ruled", kit.Set("low", int64(5)), kit.Set("high", int64(1)))
-	all := []string{"named", "mended", "deleted", "ruled"}
+	s.createOf("Slip", "typed", kit.Set("size", "large"))
+	all := []string{"named", "mended", "deleted", "ruled", "typed"}
 	for _, name := range all {
 		s.awaitOf("Slip", name, "Ready")
 	}
 	s.expect(s.plugin("diff", "slip/named", "--chart="+newer), 1, "would be refused", "additional properties 'name' not allowed")
 	operator.Stop()
 
-	s.restrict("Slip", `{properties: {mode: {type: string, enum: [a]}, note: {type: string}, low: {type: integer}, high: {type: integer}},
+	s.restrict("Slip", `{properties: {mode: {type: string, enum: [a]}, size: {type: integer}, note: {type: string}, low: {type: integer}, high: {type: integer}},
 		x-kubernetes-validations: [{rule: "!has(self.low) || !has(self.high) || self.low <= self.high", message: low is more than high}]}`, kit.Set("mode", "b"))
 	s.must(os.RemoveAll(served))
 	s.must(os.CopyFS(served, os.DirFS(newer)))
@@ -89,6 +90,15 @@ func TestCRDThatTakesLess(t *testing.T) {
 	s.awaitExists(&corev1.ConfigMap{}, "mended")
 	s.editOf("Slip", "mended", kit.Set("mode", "a"))
 	s.awaitOf("Slip", "mended", "Ready")
+
+	s.awaitOf("Slip", "typed", "Stalled", "InvalidValues", "at '/size': got string, want integer")
+	mended := "{apiVersion: " + kindsGroup + "/v1, kind: Slip, metadata: {name: typed}, spec: {size: 3}}"
+	if _, err := s.kubectl(mended, "apply", "--server-side", "-f", "-"); err == nil || !strings.Contains(err.Error(), "failed to create typed live object") {
+		t.Errorf("server-side apply over another type: %v", err)
+	}
+	_, err := s.kubectl("", "patch", "slip", "typed", "--type", "merge", "--patch", `{"spec": {"size": 3}}`)
+	s.must(err)
+	s.awaitOf("Slip", "typed", "Ready")
 
 	s.awaitOf("Slip", "ruled", "Ready") // rules are the CRD's alone
 	if err := env.Client.Update(ctx, s.of("Slip", "ruled", kit.Set("note", "another field"))); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "low is more than high") {
