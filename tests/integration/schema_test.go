@@ -108,3 +108,22 @@ func TestCRDThatTakesLess(t *testing.T) {
 		s.delete(s.of("Slip", name))
 	}
 }
+
+// What the API server refuses of a custom resource whatever is written, since it cannot tell which element of a
+// list was there before, holds up its deletion, and its author is told what to mend.
+func TestSpecThatItsCRDNoLongerTakes(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Slat")
+	const list = `properties: {list: {type: array, %s items: {type: object, properties: {name: {type: string}, more: {type: string, enum: [a, b]}}}}}`
+	element := func(content map[string]any) kit.Edit { return kit.Set("list", []any{content}) }
+	s.restrict("Slat", fmt.Sprintf(list, ""), element(map[string]any{"more": "c"}))
+	s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForKinds(), watches: entryOf("Slat", noteChart(t), "")})
+	slat := s.createOf("Slat", "hello", element(map[string]any{"more": "a"}))
+	s.awaitOf("Slat", "hello", "Ready")
+	s.restrict("Slat", strings.Replace(fmt.Sprintf(list, "x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [name],"), "{type: object,", "{type: object, required: [name],", 1), element(map[string]any{"more": "a"}))
+	s.must(env.Client.Delete(ctx, slat))
+	s.awaitEvent("hello", "WriteRefused", "the finalizers", "spec.list[0].name: Required value", "Correct the spec")
+	_, err := s.kubectl("", "patch", "slat", "hello", "--type", "merge", "--patch", `{"spec": {"list": []}}`)
+	s.must(err)
+	s.awaitGone(slat, "hello")
+}
