@@ -127,3 +127,21 @@ func TestSpecThatItsCRDNoLongerTakes(t *testing.T) {
 	s.must(err)
 	s.awaitGone(slat, "hello")
 }
+
+// A CRD that loses its status while the operator runs holds up no deletion.
+func TestDeletionUnderACRDWithoutStatus(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Shim")
+	s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForKinds(), watches: entryOf("Shim", noteChart(t), "")})
+	shim := s.createOf("Shim", "hello")
+	s.awaitOf("Shim", "hello", "Ready")
+	_, err := s.kubectl("", "patch", "crd", "shims."+kindsGroup, "--type", "json", "--patch", `[{"op": "remove", "path": "/spec/versions/0/subresources"}]`)
+	s.must(err)
+	s.await("there is no status", func() error {
+		if err := env.Client.Status().Update(ctx, s.of("Shim", "hello"), client.DryRunAll); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the API server says %w", err)
+		}
+		return nil
+	})
+	s.delete(shim)
+}
