@@ -200,6 +200,8 @@ func (w wanted) mayReplace(entries []operator.Entry, at int, by *chart.Chart) er
 	switch {
 	case others >= 0:
 		return fmt.Errorf("%s is the chart of %s, too: replace it by hand, then make manifests", entry.ChartPath, entries[others].Kind)
+	case entry.GroupKind() == w.gvk.GroupKind() && entry.Version != w.gvk.Version:
+		return fmt.Errorf("VERSION is %s, and %s is served as %s: docs/upgrade.md#another-version-of-a-kind says what another one takes", w.gvk.Version, entry.Kind, entry.Version)
 	case entry.GroupVersionKind != w.gvk:
 		return fmt.Errorf("%s has a kind %s: an operator serves kinds of different names", watchesFile, entry.Kind)
 	case err != nil:

@@ -457,8 +457,8 @@ func TestAnotherVersionOfAChart(t *testing.T) {
 	if rights := after[filepath.Join(rightsDir, roleFile)]; !strings.Contains(rights, "Goodbye: 2.0.0.yaml") || strings.Contains(rights, "Goodbye: 1.0.0.yaml") {
 		t.Errorf("the rights are:\n%s", rights)
 	}
-	elsewhere := goodbyes
-	elsewhere.Group = "example.org"
+	elsewhere, later := goodbyes, goodbyes
+	elsewhere.Group, later.Version = "example.org", "v2"
 	for _, c := range []struct {
 		w    wanted
 		says string
@@ -467,6 +467,7 @@ func TestAnotherVersionOfAChart(t *testing.T) {
 		{wanted{chart: version("3.0.0", "other", config), gvk: goodbyes}, "Goodbye is served by chart goodbye, not other"},
 		{wanted{chart: version("3.0.0", "goodbye", config), gvk: goodbyes, pins: []string{"text=a"}}, "leave out PIN and ALLOW"},
 		{wanted{chart: version("3.0.0", "goodbye", config), gvk: elsewhere}, "an operator serves kinds of different names"},
+		{wanted{chart: version("3.0.0", "goodbye", config), gvk: later}, "VERSION is v2, and Goodbye is served as v1: docs/upgrade.md"},
 		{wanted{chart: "helm-charts/goodbye/next", gvk: goodbyes}, "in the chart that it is to replace"},
 	} {
 		if err := makeKind(c.w); err == nil || !strings.Contains(err.Error(), c.says) {

@@ -19,10 +19,11 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/terminal"
 )
 
-// offered is what custom resources and releases in a cluster may depend on: the specs of kinds, by the names
-// of their CRDs, and the resources whose objects the operator may make and delete.
+// offered is what custom resources and releases in a cluster may depend on: the specs and versions of kinds, by
+// the names of their CRDs, and the resources whose objects the operator may make and delete.
 type offered struct {
 	specs     map[string]apiextensionsv1.JSONSchemaProps
+	versions  map[string]string
 	resources map[string]bool
 }
 
@@ -45,7 +46,7 @@ func telling(out io.Writer, into string, do func() error) error {
 // offeredBy reads the CRDs and the operator's roles. What is no YAML, as after a conflict in git, says
 // nothing: it is written anew.
 func offeredBy(into string) (offered, error) {
-	found := offered{map[string]apiextensionsv1.JSONSchemaProps{}, map[string]bool{}}
+	found := offered{map[string]apiextensionsv1.JSONSchemaProps{}, map[string]string{}, map[string]bool{}}
 	files := []string{filepath.Join(rightsDir, roleFile), filepath.Join(rightsDir, clusterRoleFile)}
 	crds, err := filepath.Glob(filepath.Join(crdDir, "bases", "*.yaml"))
 	if err != nil {
@@ -75,7 +76,7 @@ func (o offered) add(document []byte) {
 	case yaml.Unmarshal(document, &crd) == nil && crd.Kind == "CustomResourceDefinition":
 		for _, version := range crd.Spec.Versions { // there is one
 			if version.Schema != nil && version.Schema.OpenAPIV3Schema != nil {
-				o.specs[crd.Name] = version.Schema.OpenAPIV3Schema.Properties["spec"]
+				o.specs[crd.Name], o.versions[crd.Name] = version.Schema.OpenAPIV3Schema.Properties["spec"], version.Name
 			}
 		}
 	case yaml.Unmarshal(document, &role) == nil && role.Kind == "ClusterRole":
@@ -100,6 +101,10 @@ func (b offered) lost(after offered) (text string) {
 		spec, ok := after.specs[crd]
 		if !ok {
 			continue // the kind was taken away
+		}
+		if was, is := b.versions[crd], after.versions[crd]; was != is {
+			text += fmt.Sprintf("\nWARNING: the CRD %s has the version %s, and no longer %s.\n"+
+				"A cluster that has stored custom resources as %[3]s refuses this CRD: docs/upgrade.md#another-version-of-a-kind\n", crd, is, was)
 		}
 		fields := lostFieldsOf(b.specs[crd], spec, "spec")
 		for i := range fields { // a chart may name a field anything

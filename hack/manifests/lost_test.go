@@ -108,6 +108,11 @@ func TestLossesAreTold(t *testing.T) {
 		}
 	}
 
+	edit("watches.yaml", "version: v1\n", "version: v2\n")
+	if told, _ := said("", run); !strings.Contains(told, "WARNING: the CRD welcomes.webapp.demo.welcome.domain has the version v2, and no longer v1.\n") || !strings.Contains(told, "as v1 refuses") {
+		t.Errorf("of another version, it says:\n%s", told)
+	}
+
 	// An operator of its own has all in one file.
 	dir := filepath.Join(t.TempDir(), "notes-operator")
 	chart := map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "text: hello\nmore: hello\n",

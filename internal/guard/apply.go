@@ -276,6 +276,9 @@ func (g *Guard) remove(info *resource.Info, dryRun bool, spare func(*unstructure
 			}
 		default:
 			err = deleteIf(helper, info, metav1.Preconditions{UID: new(live.GetUID()), ResourceVersion: new(live.GetResourceVersion())})
+			if err == nil && !dryRun && !object.IsHook(live) {
+				g.Deleted = append(g.Deleted, object.Named(live))
+			}
 		}
 		if !apierrors.IsConflict(err) && !isAbout(err, "metadata.uid") {
 			break

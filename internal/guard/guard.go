@@ -50,6 +50,8 @@ type Guard struct {
 	Adopted []object.Child
 	// Kept are the objects that were not deleted, since they are to be kept.
 	Kept []object.Child
+	// Deleted are the objects that were deleted, without hooks: these come and go.
+	Deleted []object.Child
 	// Undeleted is why objects could not be deleted. Helm does not return it.
 	Undeleted error
 	// Unchangeable are the objects because of which an upgrade has failed, since they cannot be changed to what the

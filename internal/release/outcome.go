@@ -41,6 +41,9 @@ func (a *actionClient) conclude(op *operation, done string, rel *release.Release
 	if adopted := op.guard.Adopted; len(adopted) > 0 {
 		what += "; taken over: " + object.List(adopted)
 	}
+	if deleted := op.guard.Deleted; len(deleted) > 0 {
+		what += "; deleted: " + object.List(deleted)
+	}
 	a.did(what)
 	a.succeeded(a.key.Proof(rel.Manifest))
 	a.tell(done, "%s", what)

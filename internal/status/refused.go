@@ -4,12 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -96,8 +98,20 @@ func isRefusal(err error) bool {
 }
 
 func refusedBecause(what string, err error) string {
-	return fmt.Sprintf("The operator cannot write %s of this custom resource: %v. "+
-		"The spec is not the cause: the policy, webhook or role that refuses this has to let the operator's ServiceAccount do so", what, err)
+	advice := "The spec is not the cause: the policy, webhook or role that refuses this has to let the operator's ServiceAccount do so"
+	if isAboutSpec(err) {
+		advice = "Correct the spec: its CRD has changed since it was written, or the policy or webhook that the message names refuses it"
+	}
+	return fmt.Sprintf("The operator cannot write %s of this custom resource: %v. %s", what, err, advice)
+}
+
+// isAboutSpec is whether a write is refused for what the spec has, which no write of the operator changes. Mostly the API
+// server lets that be, but not within a list of which it cannot tell what was there before.
+func isAboutSpec(err error) bool {
+	answer, answered := errors.AsType[*apierrors.StatusError](err)
+	return answered && answer.ErrStatus.Details != nil && slices.ContainsFunc(answer.ErrStatus.Details.Causes, func(cause metav1.StatusCause) bool {
+		return cause.Field == "spec" || strings.HasPrefix(cause.Field, "spec.")
+	})
 }
 
 // get is how a write of a custom resource was refused last, the zero value if it was not. A refusal is forgotten

@@ -264,6 +264,9 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 		logf.FromContext(ctx).V(1).Info("Left the status to the next reconcile: the object has changed meanwhile")
 		return nil
 	}
+	if apierrors.IsNotFound(err) && owner.GetDeletionTimestamp() != nil {
+		return nil // the custom resource is gone, or its CRD has no status any more
+	}
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -219,9 +220,34 @@ func (s *scene) serveSecondVersion(kind string) {
 	s.awaitServed(kindsGroup+"/v2", kind)
 }
 
+// storeInSecondVersion has the custom resources of a kind of serveSecondVersion stored as v2, and drops v1, as
+// docs/upgrade.md does.
+func (s *scene) storeInSecondVersion(kind string) {
+	s.Helper()
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	s.must(env.Client.Get(ctx, client.ObjectKey{Name: strings.ToLower(kind) + "s." + kindsGroup}, crd))
+	crd.Spec.Versions[0].Storage, crd.Spec.Versions[1].Storage = false, true
+	s.must(env.Client.Update(ctx, crd))
+	without := crd.DeepCopy()
+	without.Spec.Versions = crd.Spec.Versions[1:]
+	if err := env.Client.Update(ctx, without, client.DryRunAll); err == nil || !strings.Contains(err.Error(), "status.storedVersions") {
+		s.Errorf("the CRD without v1 is not refused: %v", err)
+	}
+	all, err := s.kubectl("", "get", crd.Name, "--output", "json")
+	s.must(err)
+	_, err = s.kubectl(all, "replace", "--filename", "-")
+	s.must(err)
+	_, err = s.kubectl("", "patch", "crd", crd.Name, "--subresource", "status", "--type", "merge", "--patch", `{"status":{"storedVersions":["v2"]}}`)
+	s.must(err)
+	s.must(env.Client.Get(ctx, client.ObjectKeyFromObject(crd), without))
+	without.Spec.Versions = crd.Spec.Versions[1:]
+	s.must(env.Client.Update(ctx, without))
+	s.awaitUnknown(kind)
+}
+
 // A kind whose custom resources are served by another version of their API keeps its releases, and the next
 // upgrade has the objects name their owner by that version: the garbage collector finds none by one that the
-// cluster no longer serves.
+// cluster no longer serves. The former version can go then.
 func TestAnotherVersionOfTheKind(t *testing.T) {
 	s := newScene(t)
 	s.serveKind("Brochure")
@@ -248,6 +274,15 @@ func TestAnotherVersionOfTheKind(t *testing.T) {
 	if after.UID != before.UID || len(after.OwnerReferences) != 1 || !metav1.IsControlledBy(after, brochure) {
 		t.Errorf("it was %s, and is %s of %+v", before.UID, after.UID, after.OwnerReferences)
 	}
+
+	s.storeInSecondVersion("Brochure")
+	hello := kit.Object(kindsGroup+"/v2", "Brochure")
+	s.get(hello, "hello")
+	s.must(env.Client.Patch(ctx, hello, client.RawPatch(types.MergePatchType, []byte(`{"spec": {"note": "other"}}`))))
+	s.awaitExists(after, "hello-other")
+	s.awaitGone(before, "hello-note")
+	s.delete(hello)
+	s.must(s.isGone(after, "hello-other"))
 }
 
 // Two kinds have custom resources of the same name: with releaseName: kind, both have a release.
