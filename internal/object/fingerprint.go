@@ -72,7 +72,7 @@ func fingerprint(object *unstructured.Unstructured, rules Ignored, counts func(p
 			blank(p)
 		}
 	}
-	text, err := json.Marshal(withoutAccountSecrets(withoutChallenges(content), object.GetName()))
+	text, err := json.Marshal(withoutAccountSecrets(withoutReloads(withoutChallenges(content)), object.GetName()))
 	if err != nil {
 		return "" // cannot happen for decoded JSON; it would look like a drift
 	}
