@@ -521,6 +521,22 @@ spec:
 	s.must(s.hasReplicas("worker", 4))
 }
 
+// Who takes the replicas away by an update of the Deployment, as Argo Rollouts (workloadRef) and Flagger do, has its
+// way where watches.yaml ignores their number, also through repairs and upgrades.
+func TestReplicasThatAreIgnored(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWith("  driftDetection: {ignore: [{target: {kind: Deployment}, paths: [/spec/replicas]}]}\n")})
+	s.deploy("hello", kit.Greet("before"))
+	deployment := &appsv1.Deployment{}
+	s.as("rollouts-controller", deployment, func() { deployment.Spec.Replicas = new(int32(0)) })
+	s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Env[0].Value = "intruders" })
+	s.awaitGreeting("hello", "before")
+	s.edit("hello", kit.Greet("after"))
+	s.awaitGreeting("hello", "after")
+	s.seen(operator)
+	s.must(s.hasReplicas("hello", 0))
+}
+
 // fight makes another controller write to the Service whenever that is not as the controller wants it, until
 // the test ends or stop is called.
 func (s *scene) fight(change func(*corev1.Service) bool) (stop func()) {
