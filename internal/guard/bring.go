@@ -13,8 +13,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/util/retry"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
@@ -76,7 +78,7 @@ func (a *approach) create() (applied *unstructured.Unstructured, done bool, err 
 		return nil, true, nil
 	}
 	g.adopt(content(t.info.Object))
-	answer, err := a.helper.Create(t.info.Namespace, false, t.info.Object)
+	answer, err := createIn(t.info.Namespace, a.helper, t.info.Object)
 	switch {
 	case apierrors.IsAlreadyExists(err) && !t.unseen:
 		return nil, false, g.lookAt(t)
@@ -87,6 +89,16 @@ func (a *approach) create() (applied *unstructured.Unstructured, done bool, err 
 	}
 	t.made = content(answer)
 	return t.made, true, nil
+}
+
+// createIn creates an object, and tries that again where it conflicts: with others that count in the same quota at
+// the same time, for the object itself is new.
+func createIn(namespace string, helper *resource.Helper, o runtime.Object) (answer runtime.Object, err error) {
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		answer, err = helper.Create(namespace, false, o)
+		return err
+	})
+	return answer, err
 }
 
 // change patches an existing object. It is done when that changes nothing any more, or was only rehearsed.

@@ -94,7 +94,7 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 	if err := g.takeOut(t); err != nil {
 		return nil, err
 	}
-	created, err := resource.NewHelper(t.info.Client, t.info.Mapping).Create(t.info.Namespace, false, object.Anew(t.previous, t.live, t.desired, t.left))
+	created, err := createIn(t.info.Namespace, resource.NewHelper(t.info.Client, t.info.Mapping), object.Anew(t.previous, t.live, t.desired, t.left))
 	if err != nil {
 		return nil, fmt.Errorf("make %s anew: %w", describe(t.info), said(t.info, err))
 	}

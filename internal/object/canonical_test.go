@@ -15,6 +15,10 @@ func TestCanonical(t *testing.T) {
 			"{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: a, resources: {requests: {cpu: 0.1}}}]}}",
 			"{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: a, resources: {requests: {cpu: 100m}}}]}}",
 		},
+		"a CA that a controller is to write": {
+			"{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: x}, webhooks: [{name: a, clientConfig: {caBundle: ''}, sideEffects: None, admissionReviewVersions: [v1]}]}",
+			"{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: x}, webhooks: [{name: a, clientConfig: {}, sideEffects: None, admissionReviewVersions: [v1]}]}",
+		},
 		"a field of the future": {
 			"{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {future: 1, containers: [{name: a}]}}",
 			"{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {future: 1, containers: [{name: a}]}}",

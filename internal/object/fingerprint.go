@@ -58,21 +58,20 @@ func fingerprint(object *unstructured.Unstructured, rules Ignored, counts func(p
 		mark(slices.Concat(finalizers, pointer{value}), nil)
 	}
 	given := content
-	blank := func(p pointer) { content = p.set(content, nil, true).(map[string]any) } // also where the field is missing, so that both look the same
 	for _, p := range othersIn(object) {
 		if value, ok, _ := p.in(given); ok {
 			mark(p, value)
+			content = p.without(content).(map[string]any)
 		}
-		blank(p)
 	}
 	for _, p := range rules.candidates(object) {
 		if p[0] != "metadata" { // fields of the metadata have their marks already
 			value, _, _ := p.in(given)
 			mark(p, value)
-			blank(p)
+			content = p.set(content, nil, true).(map[string]any) // also where the field is missing, so that both look the same
 		}
 	}
-	text, err := json.Marshal(withoutAccountSecrets(withoutChallenges(content), object.GetName()))
+	text, err := json.Marshal(withoutAccountSecrets(withoutReloads(withoutChallenges(content)), object.GetName()))
 	if err != nil {
 		return "" // cannot happen for decoded JSON; it would look like a drift
 	}

@@ -49,6 +49,8 @@ func TestChildIsIntact(t *testing.T) {
 		"an annotation of others goes": {remove("metadata", "annotations", "theirs"), true},
 		"a label of others":            {set("new", "metadata", "labels", "theirs"), true},
 		"restarted":                    {set("now", "spec", "template", "metadata", "annotations", "kubectl.kubernetes.io/restartedAt"), true},
+		"restarted by Rancher":         {set("now", "spec", "template", "metadata", "annotations", "cattle.io/timestamp"), true},
+		"restarted by Reloader":        {set([]any{map[string]any{"name": "welcome", "image": "i", "env": []any{map[string]any{"name": "STAKATER_A_SECRET", "value": "x"}}}}, "spec", "template", "spec", "containers"), true},
 		"paused":                       {set(true, "spec", "paused"), true},
 		"another annotation of pods":   {set("now", "spec", "template", "metadata", "annotations", "sidecar.istio.io/inject"), false},
 		"replicas":                     {set(int64(3), "spec", "replicas"), false},

@@ -16,9 +16,9 @@ import (
 // controllers write. An update has to keep these. Every other field that somebody has added gets its default
 // again.
 var othersUnlessSet = map[schema.GroupKind][]pointer{
-	{Group: "apps", Kind: "Deployment"}:                     pointers("/spec/replicas", "/spec/paused", restartedAt), // kubectl rollout pause, restart
-	StatefulSet:                                             pointers("/spec/replicas", restartedAt),
-	{Group: "apps", Kind: "DaemonSet"}:                      pointers(restartedAt),
+	{Group: "apps", Kind: "Deployment"}:                     slices.Concat(pointers("/spec/replicas", "/spec/paused"), restarts), // kubectl rollout pause, restart
+	StatefulSet:                                             slices.Concat(pointers("/spec/replicas"), restarts),
+	{Group: "apps", Kind: "DaemonSet"}:                      restarts,
 	{Group: "batch", Kind: "CronJob"}:                       pointers("/spec/suspend"), // kubectl patch, before a maintenance
 	{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}: {},
 	{Group: "networking.k8s.io", Kind: "Ingress"}:           pointers("/spec/ingressClassName"), // the default class
@@ -31,7 +31,7 @@ var othersUnlessSet = map[schema.GroupKind][]pointer{
 // notAssigned are those of othersUnlessSet that no cluster assigns, and that are removed when the chart no
 // longer sets them. The others stay: an Ingress that loses its class gets no default one, which only new ones
 // get, and replicas belong from then on to whoever scales, except 0, see isStopped.
-var notAssigned = pointers("/spec/paused", "/spec/suspend", restartedAt, "/spec/loadBalancerIP")
+var notAssigned = slices.Concat(pointers("/spec/paused", "/spec/suspend", "/spec/loadBalancerIP"), restarts)
 
 // othersIn are the fields of an object that may belong to others: those of othersUnlessSet, the node ports of a
 // Service, and the size of a claim.
@@ -59,7 +59,15 @@ var (
 	replicas  = mustPointer("/spec/replicas") // an autoscaler's
 )
 
-const restartedAt = "/spec/template/metadata/annotations/kubectl.kubernetes.io~1restartedAt"
+// restarts are the annotations of a pod template by which others have the pods replaced. To take one off again
+// would bring back the pods of before.
+var restarts = pointers(
+	"/spec/template/metadata/annotations/kubectl.kubernetes.io~1restartedAt",
+	"/spec/template/metadata/annotations/openshift.openshift.io~1restartedAt",       // OpenShift's console
+	"/spec/template/metadata/annotations/cattle.io~1timestamp",                      // Rancher
+	"/spec/template/metadata/annotations/vso.secrets.hashicorp.com~1restartedAt",    // Vault Secrets Operator
+	"/spec/template/metadata/annotations/reloader.stakater.com~1last-reloaded-from", // Reloader, see reload.go
+)
 
 func pointers(texts ...string) []pointer {
 	all := make([]pointer, len(texts))

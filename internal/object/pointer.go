@@ -141,3 +141,14 @@ func (p pointer) set(content, value any, present bool) any {
 	}
 	return content
 }
+
+// without is content as if nothing had ever been at p: without that, and without the maps that are empty then.
+func (p pointer) without(content any) any {
+	for ; len(p) > 0; p = p[:len(p)-1] {
+		content = p.set(content, nil, false)
+		if rest, _, _ := p[:len(p)-1].in(content); len(fields(rest)) > 0 || len(list(rest)) > 0 {
+			break
+		}
+	}
+	return content
+}

@@ -104,6 +104,10 @@ func withWholeSpec(content, before map[string]any, live *unstructured.Unstructur
 		spec["rules"] = withChallenges(list(rules), list(current["rules"]))
 	}
 	content["spec"] = spec
+	if containers, _, _ := podContainers.in(content); len(list(containers)) > 0 { // of a workload
+		there, _, _ := podContainers.in(live.Object)
+		content = podContainers.set(content, withReloads(list(containers), list(there)), true).(map[string]any)
+	}
 	for _, p := range others {
 		_, set, _ := p.in(content)
 		value, ok, _ := p.in(live.Object)

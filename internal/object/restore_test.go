@@ -36,6 +36,11 @@ func TestRestore(t *testing.T) {
 			"{apiVersion: apps/v1, kind: Deployment, spec: {template: {a: wanted, metadata: {labels: {a: b}}}}}",
 			"{apiVersion: apps/v1, kind: Deployment, spec: {paused: true, template: {a: wanted, metadata: {labels: {a: b}, annotations: {kubectl.kubernetes.io/restartedAt: now}}}}}",
 		},
+		"Reloader's variables stay where they are, and no others": {
+			"{apiVersion: apps/v1, kind: StatefulSet, spec: {template: {spec: {containers: [{name: side, env: [{name: STAKATER_A_SECRET, value: x}]}, {name: main, env: [{name: STAKATER_A_CONFIGMAP, value: x}, {name: A, value: drifted}, {name: STAKATER_A_SECRET, valueFrom: {secretKeyRef: {name: theirs}}}, {name: B, value: theirs}, {name: STAKATER_B_SECRET, value: x}]}]}}}}",
+			"{apiVersion: apps/v1, kind: StatefulSet, spec: {template: {spec: {containers: [{name: main, env: [{name: A, value: wanted}]}, {name: side}]}}}}",
+			"{apiVersion: apps/v1, kind: StatefulSet, spec: {template: {spec: {containers: [{name: main, env: [{name: STAKATER_A_CONFIGMAP, value: x}, {name: A, value: wanted}, {name: STAKATER_B_SECRET, value: x}]}, {name: side, env: [{name: STAKATER_A_SECRET, value: x}]}]}}}}",
+		},
 		"a pause of the chart's comes back": {
 			"{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 1}}",
 			"{apiVersion: apps/v1, kind: Deployment, spec: {paused: true}}",

@@ -121,6 +121,11 @@ func TestNext(t *testing.T) {
 			set(t, o.deployment(), []any{map[string]any{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate",
 				"message": `pods "hello-abc" is forbidden: exceeded quota: small, requested: pods=1, used: pods=1, limited: pods=1`}}, "status", "conditions")
 		}, metav1.ConditionFalse, "QuotaExceeded", `Deployment "hello": its pods are forbidden: exceeded quota: small`, kstatus.InProgressStatus},
+		"quota that wants limits": {func(t *testing.T, o *observation) {
+			set(t, o.deployment(), int64(1), "status", "updatedReplicas")
+			set(t, o.deployment(), []any{map[string]any{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate",
+				"message": `pods "hello-abc" is forbidden: failed quota: small: must specify limits.cpu for: welcome`}}, "status", "conditions")
+		}, metav1.ConditionFalse, "PodsRejected", "have a LimitRange of the namespace set it", kstatus.InProgressStatus},
 		"pods that crash": {func(t *testing.T, o *observation) {
 			set(t, o.deployment(), int64(1), "status", "updatedReplicas")
 			o.pods = []corev1.Pod{pod("hello-1", corev1.ContainerStatus{State: waiting("CrashLoopBackOff", "")})}

@@ -74,6 +74,11 @@ var causes = []cause{
 		reason:  "QuotaExceeded",
 		advice:  "Raise the quota of the namespace, or ask for less.",
 	},
+	{
+		pattern: regexp.MustCompile(`failed quota: \S+: must specify `),
+		reason:  "Rejected",
+		advice:  "Set that in the spec or the chart, or have a LimitRange of the namespace set it.",
+	},
 
 	// What goes on by itself.
 	{

@@ -161,6 +161,7 @@ func TestKeysOfTheChartComeBack(t *testing.T) {
 // What Kubernetes' own tools and well-known controllers write stays, costs nothing, and survives an upgrade.
 func TestOrdinaryWorkOfOthersStays(t *testing.T) {
 	const restarted = "kubectl.kubernetes.io/restartedAt"
+	restarts := []string{"reloader.stakater.com/last-reloaded-from", "vso.secrets.hashicorp.com/restartedAt", "openshift.openshift.io/restartedAt", "cattle.io/timestamp"}
 	host := "hello.example.com"
 	challenge := networkingv1.HTTPIngressPath{
 		Path: "/.well-known/acme-challenge/token", PathType: new(networkingv1.PathTypeImplementationSpecific),
@@ -185,6 +186,28 @@ func TestOrdinaryWorkOfOthersStays(t *testing.T) {
 		"kubectl rollout pause": {
 			write: func(s *scene) { _, _ = s.kubectl("", "rollout", "pause", "deployment/hello") }, // it complains the second time
 			stays: func(s *scene) error { return s.ofDeployment(func(d *appsv1.Deployment) bool { return d.Spec.Paused }) },
+		},
+		"Reloader": { // by its default strategy
+			write: func(s *scene) {
+				s.patchDeployment("Reloader", types.StrategicMergePatchType, fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":"welcome","env":[{"name":"STAKATER_PAGE_CONFIGMAP","value":"%d"}]}]}}}}`, time.Now().UnixNano()))
+			},
+			stays: func(s *scene) error {
+				return s.ofDeployment(func(d *appsv1.Deployment) bool {
+					return slices.ContainsFunc(d.Spec.Template.Spec.Containers[0].Env, func(v corev1.EnvVar) bool { return v.Name == "STAKATER_PAGE_CONFIGMAP" && v.Value != "" })
+				})
+			},
+		},
+		"restarts by annotations": {
+			write: func(s *scene) {
+				for _, key := range restarts {
+					s.patchDeployment(key, types.MergePatchType, fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{%q:"%d"}}}}}`, key, time.Now().UnixNano()))
+				}
+			},
+			stays: func(s *scene) error {
+				return s.ofDeployment(func(d *appsv1.Deployment) bool {
+					return !slices.ContainsFunc(restarts, func(key string) bool { return d.Spec.Template.Annotations[key] == "" })
+				})
+			},
 		},
 		"an address of the load balancer": {
 			write: func(s *scene) {
@@ -312,6 +335,13 @@ imagePullSecrets: [{name: {{ .Values.name | quote }}}]`)})
 	s.await("what others append goes", func() error { return has([]string{"before", given}, []string{given}) })
 	s.edit("hello", kit.Greet("after"))
 	s.await("an edit gets there", func() error { return has([]string{"after", given}, []string{given}) })
+}
+
+// patchDeployment patches the Deployment hello as a field manager does.
+func (s *scene) patchDeployment(manager string, kind types.PatchType, patch string) {
+	s.Helper()
+	deployment := &appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "hello")}
+	s.must(env.Client.Patch(ctx, deployment, client.RawPatch(kind, []byte(patch)), client.FieldOwner(manager)))
 }
 
 func (s *scene) ofDeployment(is func(*appsv1.Deployment) bool) error {
@@ -489,6 +519,22 @@ spec:
 	s.scaleOf("worker", "kube-controller-manager", 4)
 	s.seenOf(operator, "Counting")
 	s.must(s.hasReplicas("worker", 4))
+}
+
+// Who takes the replicas away by an update of the Deployment, as Argo Rollouts (workloadRef) and Flagger do, has its
+// way where watches.yaml ignores their number, also through repairs and upgrades.
+func TestReplicasThatAreIgnored(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWith("  driftDetection: {ignore: [{target: {kind: Deployment}, paths: [/spec/replicas]}]}\n")})
+	s.deploy("hello", kit.Greet("before"))
+	deployment := &appsv1.Deployment{}
+	s.as("rollouts-controller", deployment, func() { deployment.Spec.Replicas = new(int32(0)) })
+	s.changeDeployment(func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Env[0].Value = "intruders" })
+	s.awaitGreeting("hello", "before")
+	s.edit("hello", kit.Greet("after"))
+	s.awaitGreeting("hello", "after")
+	s.seen(operator)
+	s.must(s.hasReplicas("hello", 0))
 }
 
 // fight makes another controller write to the Service whenever that is not as the controller wants it, until

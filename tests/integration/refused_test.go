@@ -1,11 +1,22 @@
 package integration
 
 import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httputil"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/controlplane"
@@ -113,4 +124,36 @@ func TestDeletionIsRefused(t *testing.T) {
 	lift()
 	s.awaitDeployed("hello")
 	s.awaitGone(policy, "hello")
+}
+
+// An object whose creation conflicts with that of others in the same quota, as the API server then says, is made
+// all the same: an upgrade that failed for that would replace the pods twice.
+func TestQuotaInWhichOthersCount(t *testing.T) {
+	s := newScene(t)
+	var conflicts atomic.Int32
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, through: func(login *rest.Config) {
+		s.through(login, func(forward *httputil.ReverseProxy) http.Handler {
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/horizontalpodautoscalers") || conflicts.Add(1) > 2 {
+					forward.ServeHTTP(w, r)
+					return
+				}
+				said := apierrors.NewConflict(schema.GroupResource{Resource: "resourcequotas"}, "small", errors.New("the object has been modified"))
+				said.ErrStatus.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(http.StatusConflict)
+				_ = json.NewEncoder(w).Encode(said.ErrStatus) // the operator has gone if this fails
+			})
+		})
+	}})
+	s.deploy("hello", kit.Greet("before"))
+	s.edit("hello", kit.Greet("after"), kit.Set("autoscaling.enabled", true))
+	s.awaitGreeting("hello", "after")
+	s.awaitDeployed("hello")
+	s.settled(operator)
+	deployment := &appsv1.Deployment{}
+	s.get(deployment, "hello")
+	if count := conflicts.Load(); count < 3 || deployment.Generation != 2 {
+		t.Errorf("after %d creations, the Deployment has generation %d", count, deployment.Generation)
+	}
 }
