@@ -50,7 +50,7 @@ type Guard struct {
 	Adopted []object.Child
 	// Kept are the objects that were not deleted, since they are to be kept.
 	Kept []object.Child
-	// Deleted are the objects that were deleted, without hooks: these come and go.
+	// Deleted are the objects that were deleted, also those made anew since, without hooks: these come and go.
 	Deleted []object.Child
 	// Undeleted is why objects could not be deleted. Helm does not return it.
 	Undeleted error

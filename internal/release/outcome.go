@@ -41,7 +41,8 @@ func (a *actionClient) conclude(op *operation, done string, rel *release.Release
 	if adopted := op.guard.Adopted; len(adopted) > 0 {
 		what += "; taken over: " + object.List(adopted)
 	}
-	if deleted := op.guard.Deleted; len(deleted) > 0 {
+	anew := func(child object.Child) bool { return slices.ContainsFunc(children, child.SameInAnyVersion) }
+	if deleted := slices.DeleteFunc(op.guard.Deleted, anew); len(deleted) > 0 {
 		what += "; deleted: " + object.List(deleted)
 	}
 	a.did(what)

@@ -191,6 +191,10 @@ func TestRecreate(t *testing.T) {
 	s.awaitConfigMap("after", old)
 	s.awaitDeployed("hello")
 	s.awaitEvent("hello", "Recreated", `ConfigMap "hello"`, "data: ", "immutable")
+	s.awaitEvent("hello", "Upgraded", "ConfigMap hello")
+	if events, err := s.kubectl("", "get", "events"); err != nil || strings.Contains(events, "; deleted: ") {
+		t.Errorf("nothing is deleted for good: %v\n%s", err, events)
+	}
 
 	config := &corev1.ConfigMap{}
 	s.get(config, "hello")
