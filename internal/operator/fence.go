@@ -65,10 +65,7 @@ type fenced struct {
 func (f fenced) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.Method == http.MethodGet {
 		response, err := f.next.RoundTrip(request)
-		if err == nil && f.elects(request) {
-			err = f.look(response)
-		}
-		return response, err
+		return f.look(request, response, err)
 	}
 	now := time.Now()
 	// Only leader election updates it: a Lease of a chart is patched, and so no renewal, whatever its name.
@@ -97,37 +94,32 @@ func (f fenced) RoundTrip(request *http.Request) (*http.Response, error) {
 	case response.StatusCode == http.StatusConflict:
 		f.refused.Store(new(request.URL.Path))
 	}
-	if err == nil && f.elects(request) {
-		err = f.look(response)
+	return f.look(request, response, err)
+}
+
+// look compares the version of the lease that leader election is told with the one before. Others may read the lease at
+// the same time, for the metrics, and get an earlier version after a later one.
+func (f *fence) look(request *http.Request, response *http.Response, err error) (*http.Response, error) {
+	if err != nil || !strings.HasSuffix(request.UserAgent(), "/leader-election") || !strings.HasSuffix(request.URL.Path, "/leases/"+f.name) {
+		return response, err
 	}
-	return response, err
-}
-
-// elects is whether a request is that of leader election for the lease. Others may read it at the same time, for the
-// metrics, and get an earlier version after a later one.
-func (f *fence) elects(request *http.Request) bool {
-	return strings.HasSuffix(request.UserAgent(), "/leader-election") && strings.HasSuffix(request.URL.Path, "/leases/"+f.name)
-}
-
-// look compares the version of the lease in a response with the one before.
-func (f *fence) look(response *http.Response) error {
 	text, err := io.ReadAll(response.Body)
 	_ = response.Body.Close() // it was read
-	response.Body = io.NopCloser(bytes.NewReader(text))
 	if err != nil {
-		return fmt.Errorf("read the lease: %w", err)
+		return nil, fmt.Errorf("read the lease: %w", err)
 	}
+	response.Body = io.NopCloser(bytes.NewReader(text))
 	decoded, _, _ := scheme.Codecs.UniversalDeserializer().Decode(text, nil, nil) // mostly protobuf
 	lease, ok := decoded.(*coordinationv1.Lease)
 	if !ok { // a refusal, or what leader election cannot read either
-		return nil
+		return response, nil
 	}
 	if last := f.version.Swap(&lease.ResourceVersion); last != nil && !f.isRestored() {
 		if order, err := resourceversion.CompareResourceVersion(lease.ResourceVersion, *last); err == nil && order < 0 {
-			close(f.restored)
+			close(f.restored) // leader election asks one thing at a time
 		}
 	}
-	return nil
+	return response, nil
 }
 
 func (f *fence) isRestored() bool {

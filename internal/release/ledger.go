@@ -91,8 +91,8 @@ type failure struct {
 	count  int
 	until  time.Time // when to try the same inputs again
 	err    error
-	// blocking are the objects that people have to delete, see guard.Blocking: those of err, and of the attempts
-	// right before it, of which some are gone by now.
+	// blocking are the objects that people have to delete, see guard.Blocking, and those that they have deleted, see
+	// actionClient.away.
 	blocking []object.Child
 }
 

@@ -20,7 +20,7 @@ func (a *actionClient) conclude(op *operation, done string, rel *release.Release
 	if err != nil {
 		err = a.worded(op, err)
 		a.failed(err)
-		return nil, err
+		return nil, a.failure().err
 	}
 	created, err := op.store.Created(a.ctx)
 	if err != nil {
@@ -131,6 +131,11 @@ func (a *actionClient) succeeded(manifestDigest string) {
 // refused counts as no failure of the rollout.
 func (a *actionClient) failed(err error) {
 	err = brief(err)
+	blocking := guard.Blocking(err)
+	if away := a.away(blocking); len(away) > 0 {
+		blocking = append(blocking, away...)
+		err = fmt.Errorf("%w. Deleted, and made again with the rest: %s", err, object.Cut(object.List(away), maxReport))
+	}
 	switch {
 	case errors.As(err, &notAllowed{}):
 		a.LeaveRollout(a.owner)
@@ -148,12 +153,6 @@ func (a *actionClient) failed(err error) {
 		if n.failure.inputs != a.wanted {
 			n.failure = failure{inputs: a.wanted}
 		}
-		blocking := guard.Blocking(err)
-		for _, before := range n.failure.blocking {
-			if len(blocking) > 0 && !slices.ContainsFunc(blocking, before.Same) {
-				blocking = append(blocking, before)
-			}
-		}
 		n.failure.blocking = blocking
 		n.failure.count++
 		delay = retryDelay(n.failure.count, last)
@@ -162,4 +161,19 @@ func (a *actionClient) failed(err error) {
 	})
 	a.schedule.after(a.owner, delay)
 	a.answer(err)
+}
+
+// away are the objects that somebody has deleted since an attempt from the same inputs has failed because of them, other
+// than those of this one. They stay away until an attempt succeeds, or something else is wanted.
+func (a *actionClient) away(blocking []object.Child) (away []object.Child) {
+	before := a.failure()
+	if before.inputs != a.wanted {
+		return nil
+	}
+	for _, child := range before.blocking {
+		if !slices.ContainsFunc(blocking, child.Same) && a.isGone(child) {
+			away = append(away, child)
+		}
+	}
+	return away
 }

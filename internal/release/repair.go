@@ -303,6 +303,11 @@ func (a *actionClient) applyStanding() ([]guard.Change, error) {
 		return changes, fmt.Errorf("repair drift: %w", err)
 	}
 	proof, children := a.recordProof(), op.guard.Children()
+	for _, child := range a.knownChildren() { // those that stay away for now are put back once nothing wants that any more
+		if slices.ContainsFunc(op.guard.Unchangeable, child.SameInAnyVersion) && !slices.ContainsFunc(children, child.SameInAnyVersion) {
+			children = append(children, child)
+		}
+	}
 	a.remember(func(n *note) {
 		n.acted, n.state.Record, n.state.Children, n.state.applied = true, proof, children, children
 	})

@@ -32,8 +32,7 @@ func (a *actionClient) rollBack(op *operation, failed *release.Release) error {
 	if err := op.runHooks(hooks, release.HookPreRollback); err != nil {
 		return fmt.Errorf("roll back: %w", err)
 	}
-	// With those of the attempts before: somebody may have deleted one since.
-	op.guard.Unchangeable = append(op.guard.Unchangeable, a.failure().blocking...)
+	op.guard.Unchangeable = append(op.guard.Unchangeable, a.away(op.guard.Unchangeable)...)
 	// Else the next attempt is only rehearsed, and may replace no pods.
 	a.rolledOut = op.plan.Rehearse && op.guard.Changed
 	if err := op.guard.RollBack(failed.Manifest, previous.Manifest); err != nil {

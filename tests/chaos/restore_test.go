@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,7 +46,16 @@ func TestEtcdIsRestored(t *testing.T) {
 	w.must(w.Client.Delete(t.Context(), kit.Welcome(namespace, deleted)))
 	w.awaitOrder()
 
+	before := standby.running()
 	w.must(w.RestoreEtcd(backup))
+	select {
+	case <-before.Ended:
+	case <-time.After(time.Minute):
+		t.Fatal("the standby goes on")
+	}
+	if log := before.Text(); !strings.Contains(log, "etcd was restored from a backup") {
+		t.Errorf("the standby has ended for another reason:\n%s", log)
+	}
 	w.must(controlplane.RunDeployments(t.Context(), w.Admin)) // instead of the one that hears nothing any more
 	w.must(w.operator.leads(t.Context()))
 	greet("again", edited, deleted)

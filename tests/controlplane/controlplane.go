@@ -138,8 +138,10 @@ func (c *ControlPlane) BackUpEtcd() (dir string, err error) {
 	if err != nil {
 		return "", err
 	}
-	dir = filepath.Join(c.Dir, "backup")
-	return dir, errors.Join(syscall.Kill(pid, syscall.SIGSTOP), os.CopyFS(dir, os.DirFS(c.env.ControlPlane.Etcd.DataDir)), syscall.Kill(pid, syscall.SIGCONT))
+	if dir, err = os.MkdirTemp(c.Dir, "backup-"); err != nil {
+		return "", err
+	}
+	return dir, errors.Join(freeze(pid), os.CopyFS(dir, os.DirFS(c.env.ControlPlane.Etcd.DataDir)), syscall.Kill(pid, syscall.SIGCONT))
 }
 
 // RestoreEtcd kills etcd and kube-apiserver, and starts them again with the data in dir: what was written since they

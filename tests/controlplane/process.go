@@ -64,12 +64,14 @@ func (p *Process) Kill() {
 
 // Freeze stops the process with SIGSTOP, and returns when all of its threads have stopped: on a busy machine,
 // they run on until one of them has received the signal.
-func (p *Process) Freeze() error {
-	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+func (p *Process) Freeze() error { return freeze(p.cmd.Process.Pid) }
+
+func freeze(pid int) error {
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 		return err
 	}
 	for {
-		if err := unix.Waitid(unix.P_PID, p.cmd.Process.Pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err != unix.EINTR {
+		if err := unix.Waitid(unix.P_PID, pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err != unix.EINTR {
 			return err
 		}
 	}
