@@ -316,6 +316,54 @@ func TestRecreateWithoutRoom(t *testing.T) {
 	s.awaitGreeting("hello", "after")
 }
 
+// What no longer blocks an upgrade that something else still blocks is put back like anything else.
+func TestRecreateThatHasRoomAgain(t *testing.T) {
+	s := newScene(t)
+	s.grant("", "configmaps")
+	controllers, err := env.RunControllers("resourcequota-controller")
+	s.must(err)
+	s.Cleanup(controllers.Stop)
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: "{{ .Release.Name }}-frozen"}
+immutable: true
+data: {name: {{ .Values.name | quote }}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: "{{ .Release.Name }}-peers"}
+spec: { {{ if eq .Values.name "before" }}clusterIP: None, {{ end }}ports: [{port: 80}] }`) + "  recreate: [Service]\n"})
+	room := func(count string) corev1.ResourceQuotaSpec {
+		return corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourceServices: resource.MustParse(count)}}
+	}
+	s.deploy("hello", kit.Greet("before"))
+	quota := &corev1.ResourceQuota{ObjectMeta: objectMeta(s.namespace, "two"), Spec: room("2")}
+	s.must(env.Client.Create(ctx, quota))
+	s.await("the quota is full", func() error {
+		s.get(quota, quota.Name)
+		used := quota.Status.Used[corev1.ResourceServices]
+		return atLeast(int(used.Value()), 2)
+	})
+	s.edit("hello", kit.Greet("after"))
+	s.awaitCondition("hello", "Ready", "False", "exceeded quota: two", `ConfigMap "hello-frozen"`)
+	s.must(retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		s.get(quota, quota.Name)
+		quota.Spec = room("9")
+		return env.Client.Update(ctx, quota)
+	}))
+	s.await("only the ConfigMap blocks", func() error {
+		condition, err := s.condition("hello", "Ready")
+		if err == nil && strings.Contains(condition.Message, "quota") {
+			err = errors.New(condition.Message)
+		}
+		return err
+	})
+	peers := &corev1.Service{ObjectMeta: objectMeta(s.namespace, "hello-peers")}
+	s.must(env.Client.Delete(ctx, peers))
+	s.awaitExists(peers, "hello-peers")
+}
+
 // The pods of a Deployment that is made anew are not left behind.
 func TestRecreateDeployment(t *testing.T) {
 	s := newScene(t)
