@@ -68,7 +68,7 @@ func (c *cluster) reread(ctx context.Context, obj *unstructured.Unstructured) er
 	return api.Get(ctx, client.ObjectKeyFromObject(obj), obj)
 }
 
-// fieldOwner is the manager of the other fields that the plugin writes.
+// fieldOwner is the manager of the fields that the plugin writes, but for those of askOwner.
 const fieldOwner = client.FieldOwner("kubectl-welcome")
 
 // askOwner is the manager of the annotations by which the plugin asks for something. They are in nobody's repository, and

@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // WriteRefused is the reason of the event about a custom resource that cannot be written: nothing else tells of
@@ -108,8 +110,7 @@ func refusedBecause(what string, err error) string {
 // isAboutSpec is whether a write is refused for what the spec has, which no write of the operator changes. Mostly the API
 // server lets that be, but not within a list of which it cannot tell what was there before.
 func isAboutSpec(err error) bool {
-	answer, answered := errors.AsType[*apierrors.StatusError](err)
-	return answered && answer.ErrStatus.Details != nil && slices.ContainsFunc(answer.ErrStatus.Details.Causes, func(cause metav1.StatusCause) bool {
+	return slices.ContainsFunc(object.Causes(err), func(cause metav1.StatusCause) bool {
 		return cause.Field == "spec" || strings.HasPrefix(cause.Field, "spec.")
 	})
 }

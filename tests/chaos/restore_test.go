@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/controlplane"
@@ -71,6 +72,6 @@ func TestEtcdIsRestored(t *testing.T) {
 func (w *world) patch(name, greeting string) error {
 	return waiting.For(w.Context(), w.Logf, "Welcome "+name+" is edited", time.Minute, pause, func(ctx context.Context) error {
 		text := fmt.Sprintf(`{"spec": {"name": %q}}`, greeting)
-		return w.Client.Patch(ctx, kit.Welcome(namespace, name), client.RawPatch("application/merge-patch+json", []byte(text)))
+		return w.Client.Patch(ctx, kit.Welcome(namespace, name), client.RawPatch(types.MergePatchType, []byte(text)))
 	})
 }
