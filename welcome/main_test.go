@@ -41,7 +41,13 @@ func serve(t *testing.T) (cmd *exec.Cmd, log *bytes.Buffer, port string) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("the program's log:\n%s", log)
+		}
+	})
 	await(t, "the program serves", func() bool {
 		status, _ := get(t, "http://127.0.0.1:"+port+"/readyz")
 		return status == http.StatusOK
@@ -160,10 +166,11 @@ func TestProgramRefusesToStart(t *testing.T) {
 	}
 }
 
-// freePort returns a port of the loopback address that nobody listens on.
+// freePort returns a port that the program can listen on. Like the program it asks for all addresses: a connection from
+// any other, 127.0.0.2 say, takes the port away, even for a minute after it is closed.
 func freePort(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", ":0")
 	if err != nil {
 		t.Fatal(err)
 	}
