@@ -201,7 +201,7 @@ func (a *actionClient) beginUpgrade(opts []helmclient.UpgradeOption) (*operation
 // rehearsed.
 func (a *actionClient) rehearses() bool {
 	failed := a.failure()
-	isReal := failed.count > 0 && failed.count%10 == 0 && (len(failed.blocking) == 0 || a.source.hooks(a.coalesced))
+	isReal := failed.count > 0 && failed.count%10 == 0 && (len(guard.Blocking(failed.err)) == 0 || a.source.hooks(a.coalesced))
 	return a.current.Status == release.StatusFailed && a.current.Inputs == a.wanted && !isReal && !a.interrupted
 }
 
