@@ -296,7 +296,8 @@ func (r *Store) Create(ctx context.Context, record *corev1.ConfigMap, opts metav
 	if apierrors.IsAlreadyExists(err) && r.hasUnlabelled(ctx, record.Name) {
 		// Helm creates only records that it does not find: somebody took the labels off this one, or a stock
 		// Helm operator made it, and it would be in the way for ever. With its labels, it is of another
-		// operator or leader, who was faster: nothing was changed yet, and nothing will be.
+		// operator or leader, who was faster, or of an attempt before, and only the cache does not show it:
+		// nothing was changed yet, and nothing will be.
 		return r.Update(ctx, record, metav1.UpdateOptions{})
 	}
 	if err != nil {
@@ -329,6 +330,9 @@ func (r *Store) inTheWay(ctx context.Context, name string) error {
 	live, err := r.live(ctx, name)
 	if err != nil {
 		return fmt.Errorf("look up what is in the way of a release record: %w", err)
+	}
+	if r.isOwned(live) && live.DeletionTimestamp == nil {
+		return fmt.Errorf("the cache is behind: it does not have release record %s yet", name)
 	}
 	return object.InTheWay(r.kind, live, r.owner)
 }

@@ -161,6 +161,27 @@ func TestDeafOperatorAndGarbageCollector(t *testing.T) {
 	}
 }
 
+// A record that is there, and that the cache does not show yet, does not pass for somebody else's: who follows the
+// advice then would delete it.
+func TestRecordThatTheCacheDoesNotShow(t *testing.T) {
+	s := newScene(t)
+	way := &lag{}
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, through: func(login *rest.Config) { way.of(s, login) }})
+	s.deploy("hello", kit.Greet("before"))
+	s.settled(operator)
+	letGo := way.hold("configmaps")
+	defer letGo()
+	s.edit("hello", kit.Greet("after"))
+	s.awaitCondition("hello", "Ready", "False", "wait for the cache to show release record")
+	s.awaitCondition("hello", "Ready", "False", "the cache is behind", "sh.helm.release.v1.hello.v2")
+	if events, err := s.kubectl("", "get", "events"); err != nil || strings.Contains(events, "ObjectInTheWay") {
+		t.Errorf("%v\n%s", err, events)
+	}
+	letGo()
+	s.awaitGreeting("hello", "after")
+	s.awaitDeployed("hello")
+}
+
 // Who forges the generation in a record does not stop the operator.
 func TestForgedGeneration(t *testing.T) {
 	s := newScene(t)
