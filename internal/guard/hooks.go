@@ -143,8 +143,9 @@ const ofAHook = " has not succeeded within "
 // IsOfAHook is whether an action has failed because of a hook.
 func IsOfAHook(err error) bool { return err != nil && strings.Contains(err.Error(), ofAHook) }
 
-// hookInTheWay is why a hook cannot be created where an object of its name is somebody else's, or is kept; else
-// nil. To delete a kept one by hand does not help: it is put back until the upgrade has succeeded.
+// hookInTheWay is why a hook cannot be created where an object of its name is somebody else's, is kept, or is one of the
+// owner's that nothing deletes before; else nil. To delete one by hand that is kept, or was an object of the chart, does
+// not help: it is put back until the upgrade has succeeded.
 func (g *Guard) hookInTheWay(hooks kube.ResourceList) error {
 	for _, info := range hooks {
 		live, err := g.live(info)
@@ -154,6 +155,8 @@ func (g *Guard) hookInTheWay(hooks kube.ResourceList) error {
 			return fmt.Errorf("%s cannot be changed to what the chart wants, a hook, for it is kept: have the chart give the hook another name", describe(info))
 		case !g.owns(live):
 			return g.inTheWay(info, live)
+		case live.GetDeletionTimestamp() == nil:
+			return fmt.Errorf("%s cannot be changed to what the chart wants, a hook, for nothing deletes it before: have the chart add before-hook-creation to helm.sh/hook-delete-policy, or give the hook another name", describe(info))
 		}
 	}
 	return nil

@@ -94,6 +94,7 @@ func TestCausesKnowOurErrors(t *testing.T) {
 		{"record/name.go", "release name %q is taken by %s %q in this namespace: %s", "ReleaseName"},
 		{"guard/recreate.go", "%s cannot be changed to what the chart wants (%s)", "Rejected"},
 		{"guard/hooks.go", "%s cannot be changed to what the chart wants, a hook, for it is kept: have the chart give the hook another name", "Rejected"},
+		{"guard/hooks.go", "%s cannot be changed to what the chart wants, a hook, for nothing deletes it before: have the chart add before-hook-creation to helm.sh/hook-delete-policy, or give the hook another name", "Rejected"},
 		{"release/operation.go", "not begun: at most %d custom resources in a namespace, and %d in all, may wait for hooks at once. It begins by itself when one of them is done", "WaitingForHooks"},
 		{"release/trial.go", "not begun: another spec with large numbers, long lists or templates is being tried in this namespace, or %d in others", "WaitingForTrial"},
 		{"release/trial.go", "not begun: the trial of this spec did not finish: %w", "WaitingForTrial"},

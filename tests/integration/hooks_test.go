@@ -782,6 +782,27 @@ metadata:
 	}
 }
 
+// Nor is what else becomes a hook deleted where the policy of the hook does not say so, and the status says what would.
+func TestObjectThatBecomesAHook(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}-more
+  {{- if ne .Values.name "before" }}
+  annotations: {helm.sh/hook: pre-upgrade, helm.sh/hook-delete-policy: "hook-succeeded{{ if eq .Values.name "mended" }},before-hook-creation{{ end }}"}
+  {{- end }}`)})
+	s.deploy("hello", kit.Greet("before"))
+	s.edit("hello", kit.Greet("after"))
+	s.awaitReason("hello", "Rejected", `ConfigMap "hello-more"`, "a hook", "before-hook-creation", "another name")
+	s.get(&corev1.ConfigMap{}, "hello-more")
+	s.edit("hello", kit.Greet("mended"))
+	s.awaitGreeting("hello", "mended")
+	s.awaitDeployed("hello")
+	s.awaitGone(&corev1.ConfigMap{}, "hello-more")
+}
+
 // A Job that has run as an object of the chart makes way for the hook that it becomes, also where the hook does not say so.
 func TestJobThatBecomesAHook(t *testing.T) {
 	s := newScene(t)
