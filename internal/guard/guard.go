@@ -348,7 +348,7 @@ func (g *Guard) leftIn(previous, live, desired *unstructured.Unstructured) objec
 	if g.rollsBack {
 		previous = nil
 	}
-	wasScaled := slices.ContainsFunc(g.plan.Scaled, object.Named(desired).Same)
+	wasScaled := slices.ContainsFunc(g.plan.Scaled, object.Named(desired).SameInAnyVersion)
 	return object.LeftTo(previous, live, desired, g.plan.Ignored, wasScaled, g.plan.Scalable)
 }
 

@@ -127,3 +127,20 @@ func TestAdopt(t *testing.T) {
 		t.Errorf("annotations: %v", annotations)
 	}
 }
+
+// Replicas that were left to whoever scales an object stay so where the chart has it in another version of its API.
+func TestScaledInAnotherVersion(t *testing.T) {
+	desired := kit.Object("example.com/v1", "Rollout")
+	desired.SetName("a")
+	live := desired.DeepCopy()
+	live.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "kubectl-edit", FieldsV1: metav1.NewFieldsV1(`{"f:spec": {"f:replicas": {}}}`)}})
+	for apiVersion, want := range map[string]int{"example.com/v1": 1, "example.com/v1beta1": 1, "example.org/v1": 0} {
+		g := &Guard{plan: Plan{
+			Scaled:   []object.Child{{APIVersion: apiVersion, Kind: "Rollout", Name: "a"}},
+			Scalable: func(*unstructured.Unstructured) bool { return true },
+		}}
+		if left := g.leftIn(nil, live, desired); len(left) != want {
+			t.Errorf("scaled as %s, %d fields are left to others, not %d", apiVersion, len(left), want)
+		}
+	}
+}

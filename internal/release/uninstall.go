@@ -142,7 +142,7 @@ func (a *actionClient) uninstall(op *operation, name string, opts []helmclient.U
 
 // deleted says what became of the objects of a release.
 func deleted(children, kept []object.Child) string {
-	gone := slices.DeleteFunc(slices.Clone(children), func(child object.Child) bool { return slices.ContainsFunc(kept, child.Same) })
+	gone := slices.DeleteFunc(slices.Clone(children), func(child object.Child) bool { return slices.ContainsFunc(kept, child.SameInAnyVersion) })
 	if len(gone) == 0 && len(children) > 0 {
 		return "Kept: " + object.List(kept)
 	}
