@@ -83,6 +83,7 @@ type fight struct {
 	change  string        // what was put back, and who had written it
 	pause   time.Duration // from the last repair or look to the next, 0 while there were few
 	fought  bool          // whether the pause is due to repairs, not looks
+	gone    bool          // whether it was also deleted so often that this is a fight
 	lost    bool          // whether it was changed again
 	scaled  bool          // whether the replicas were put back
 }
@@ -97,13 +98,17 @@ type putBack struct {
 var paths = maphash.MakeSeed()
 
 func (f *fight) repaired(now time.Time, change guard.Change) {
-	f.last, f.put, f.change = now, now, describe(change)
-	f.scaled = slices.Contains(change.Fields, "spec.replicas")
+	f.last, f.put = now, now
 	var again bool
 	if change.Created {
 		f.deleted = latest(append(f.deleted, now), fightDeletions)
-		again = f.often(f.deleted, fightDeletions)
-	} else {
+		f.gone = f.gone || f.often(f.deleted, fightDeletions)
+		again = f.gone
+	}
+	if f.gone || !f.fought || !change.Created { // else it is over what was put back before
+		f.change, f.scaled = describe(change), slices.Contains(change.Fields, "spec.replicas")
+	}
+	if !change.Created {
 		repair := putBack{at: now}
 		for _, field := range change.Fields[:min(len(change.Fields), toldApart)] {
 			repair.fields = append(repair.fields, maphash.String(paths, field))
@@ -220,7 +225,8 @@ func (a *actionClient) correct() error {
 
 // findDrifted finds the known objects that are not as they were applied. due is whether any of them is to be
 // looked at, shown are those of them that the cache has, and resting those left alone for now, since others
-// would only change them again. A deleted object rests only if it was fought for.
+// would only change them again. A deleted object rests only if it was deleted again and again: whoever fought for
+// its fields has perhaps ended that so, and people miss it.
 func (a *actionClient) findDrifted(d *drift, now time.Time, children []object.Child) (due bool, shown []string, resting map[string]bool) {
 	resting = map[string]bool{}
 	for _, child := range children {
@@ -229,7 +235,9 @@ func (a *actionClient) findDrifted(d *drift, now time.Time, children []object.Ch
 		}
 		name := a.describe(child)
 		cached, err := a.cachedChild(child)
-		if f := d.fights[name]; f != nil && f.pause > 0 && f.rests(now) > 0 && (f.fought || err == nil && !a.forced()) {
+		f := d.fights[name]
+		rests := f != nil && f.pause > 0 && f.rests(now) > 0
+		if rests && f.fought && (err == nil || f.gone || !a.isGone(child)) || rests && err == nil && !a.forced() {
 			f.lost, resting[name] = f.fought, true
 			a.resting = append(a.resting, child)
 			a.schedule.after(a.owner, f.rests(now))

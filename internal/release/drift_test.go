@@ -82,6 +82,24 @@ func TestFightIsOverAField(t *testing.T) {
 	}
 }
 
+// A deletion in a fight over a field is not what the fight is over, until there are too many.
+func TestDeletionsInAFight(t *testing.T) {
+	start := time.Now()
+	f := &fight{}
+	for range fightRepairs {
+		f.repaired(start, guard.Change{Fields: []string{"spec"}})
+	}
+	for i := range fightDeletions {
+		if f.gone || f.change != "spec was changed" {
+			t.Errorf("after %d deletions it is over %q; deletions: %t", i, f.change, f.gone)
+		}
+		f.repaired(start.Add(time.Second), guard.Change{Created: true})
+	}
+	if !f.gone || f.change != "it was deleted" {
+		t.Errorf("after many deletions it is over %q; deletions: %t", f.change, f.gone)
+	}
+}
+
 // Looks at which nothing is put back are bounded, too, and are no fight.
 func TestLooksRest(t *testing.T) {
 	start := time.Now()

@@ -611,6 +611,39 @@ func TestFightHasAnEnd(t *testing.T) {
 	}))
 }
 
+// What is deleted while others fight for a field of it comes back at once: that may be how the fight ends, as where Flux
+// prunes what was in git by mistake.
+func TestDeletedInAFight(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
+	s.deploy("hello")
+	stop := s.fight(theirPort)
+	s.awaitCondition("hello", "DriftLoop", "True", "Service")
+	stop()
+	s.deleteService("hello")
+	s.awaitWithin(20*time.Second, "the Service is back", func() error { return s.find(&corev1.Service{}, "hello") })
+
+	// Not so an object of which the label is taken off, which the cache no longer shows.
+	s.fight(func(service *corev1.Service) bool {
+		taken := service.Labels[kit.ManagedBy] != ""
+		delete(service.Labels, kit.ManagedBy)
+		return taken
+	})
+	s.await("the label stays off", func() error {
+		before := s.record()
+		s.seen(operator)
+		if requests := ofDrift(before.of(operator)); slices.ContainsFunc(requests, controlplane.Request.Writes) {
+			return fmt.Errorf("it is put back by %s", requests)
+		}
+		service := &corev1.Service{}
+		if s.get(service, "hello"); service.Labels[kit.ManagedBy] != "" {
+			return errors.New("it is there")
+		}
+		return nil
+	})
+}
+
 // An autoscaler that fights for replicas with a number in the spec has its way once that is left out, as the
 // condition says.
 func TestFightForReplicas(t *testing.T) {
