@@ -575,6 +575,16 @@ func TestInferenceOfAWordOrANumber(t *testing.T) {
 	}
 }
 
+// A text is no file, whatever number it is: what a file writes is compared with nothing.
+func TestAlternativesOfNumbers(t *testing.T) {
+	const file = `{{ .Values.written }}{{ range list "0" "1" }}{{ if eq . $.Values.compared "text" }}{{ end }}{{ end }}`
+	const helper = `{{ define "digit" }}{{ index (list "0" "1") .Values.place }}{{ end }}{{ if eq (include "digit" .) "text" }}{{ end }}`
+	got := alternativesIn([]string{file, helper})
+	if got["written"] != nil || !slices.Equal(got["compared"], []any{"text"}) || !slices.Equal(got["place"], []any{"text"}) {
+		t.Errorf("compared are %v", got)
+	}
+}
+
 // Even of very many templates that include each other in circles, it is known in no time what compares which value.
 func TestAlternativesOfManyTemplates(t *testing.T) {
 	var source strings.Builder
