@@ -25,6 +25,7 @@ import (
 //   - a label, an annotation or a finalizer: by convention they belong to everybody. Reset leaves them, too
 //   - of a kind that is not in othersUnlessSet: its controllers may have set it
 //   - in othersUnlessSet, even if the chart drops it, but for the chart's own value of what is in notAssigned
+//   - in a Secret, also for keys of the chart, if that gives it no value at all, see withFilled
 //   - replicas, even if the chart drops them, and even for Reset and Anew: their default of one would hold until
 //     an autoscaler has counted. Only 0 goes with the chart, see isStopped
 
@@ -34,6 +35,9 @@ func Restore(previous, live, desired *unstructured.Unstructured, left Left) *uns
 	before, kind := knownBefore(previous, live, desired), live.GroupVersionKind().GroupKind()
 	if kind == Pod {
 		desired.Object = withInjected(before, live.Object, desired.Object).(map[string]any)
+	}
+	if IsSecret(live) {
+		withFilled(before, live, desired)
 	}
 	content := dropsEmpty(builtIn.Recognizes(desired.GroupVersionKind())).mergeMap(before, live.Object, desired.Object)
 	wanted, hasSpec := desired.Object["spec"].(map[string]any)

@@ -6,7 +6,9 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/go-logr/logr"
@@ -35,6 +37,25 @@ func withData(secret *unstructured.Unstructured) {
 		secret.Object["data"] = all
 	}
 	delete(secret.Object, "stringData")
+}
+
+// withFilled puts the values of a live Secret into the desired one, if the chart gives it none, now or before: its
+// keys are empty for a controller to fill, as it does with the certificates of webhooks. Among values, an empty one
+// is a value like others.
+func withFilled(previous map[string]any, live, desired *unstructured.Unstructured) {
+	isFilled := func(value any) bool { return value != nil && value != "" }
+	wanted := both(fields(desired.Object["data"]), nil)
+	for _, data := range []map[string]any{fields(previous["data"]), wanted} {
+		if slices.ContainsFunc(slices.Collect(maps.Values(data)), isFilled) {
+			return
+		}
+	}
+	for key, value := range fields(live.Object["data"]) {
+		if isFilled(value) {
+			wanted[key] = value
+			desired.Object["data"] = wanted
+		}
+	}
 }
 
 // Quietly is ctx for requests about Secrets. With a high log level, client-go would log the bodies of

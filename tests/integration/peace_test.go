@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -335,6 +336,75 @@ imagePullSecrets: [{name: {{ .Values.name | quote }}}]`)})
 	s.await("what others append goes", func() error { return has([]string{"before", given}, []string{given}) })
 	s.edit("hello", kit.Greet("after"))
 	s.await("an edit gets there", func() error { return has([]string{"after", given}, []string{given}) })
+}
+
+// A Secret to which the chart gives no value but empty ones is one that a controller fills, as those of webhooks
+// are. It stays filled, whatever else is repaired or upgraded; a value that the chart gives comes, and goes with it.
+func TestSecretThatAControllerFills(t *testing.T) {
+	s := newScene(t)
+	own := settings{namespaces: []string{s.namespace}, account: s.accountForSecrets(), watches: watchesWithMore(t, `
+apiVersion: v1
+kind: Secret
+metadata: {name: {{ .Release.Name }}, labels: {greeting: {{ .Values.name }}}}
+data:
+{{- if eq .Values.name "given" }}
+  ca.crt: {{ b64enc "chart" }}
+{{- else if ne .Values.name "none" }}
+  ca.crt: ""
+  tls.crt: # null
+{{- end }}`) + secrets}
+	operator := s.ownOperator(own)
+	s.deploy("hello", kit.Greet("before"))
+	s.settled(operator)
+	secret := &corev1.Secret{}
+	has := func(want map[string]string) {
+		t.Helper()
+		s.settled(operator)
+		s.seen(operator)
+		if got := s.secret("hello"); !maps.Equal(got, want) {
+			t.Errorf("it has %v, not %v", got, want)
+		}
+	}
+	fill := func(with string) map[string]string {
+		t.Helper()
+		s.as("cert-controller", secret, func() {
+			secret.Data = map[string][]byte{"ca.crt": []byte(with), "tls.crt": []byte(with), "tls.key": []byte(with)}
+		})
+		return map[string]string{"ca.crt": with, "tls.crt": with, "tls.key": with}
+	}
+	filled := fill("first")
+	has(filled)
+	filled = fill("renewed")
+	has(filled)
+	before := s.record()
+	s.seen(operator)
+	if requests := before.of(operator); len(requests) > 0 {
+		t.Errorf("an idle reconcile asks the API server: %s", requests)
+	}
+	s.as("somebody", secret, func() { secret.Labels["greeting"] = "theirs" })
+	s.await("the label is put back", func() error {
+		s.get(secret, "hello")
+		return says(secret.Labels["greeting"], []string{"before"})
+	})
+	has(filled)
+	for _, greeting := range []string{"after", "none", "again"} {
+		s.edit("hello", kit.Greet(greeting))
+		s.awaitGreeting("hello", greeting)
+		has(filled)
+	}
+	operator.Stop()
+	operator = s.ownOperator(own)
+	has(filled)
+	s.must(env.Client.Delete(ctx, &corev1.Secret{ObjectMeta: objectMeta(s.namespace, "hello")}))
+	s.awaitExists(secret, "hello")
+	has(map[string]string{"ca.crt": "", "tls.crt": ""})
+	fill("third")
+	s.edit("hello", kit.Greet("given"))
+	s.awaitGreeting("hello", "given")
+	has(map[string]string{"ca.crt": "chart", "tls.key": "third"})
+	s.edit("hello", kit.Greet("before"))
+	s.awaitGreeting("hello", "before")
+	has(map[string]string{"ca.crt": "", "tls.key": "third"})
 }
 
 // patchDeployment patches the Deployment hello as a field manager does.

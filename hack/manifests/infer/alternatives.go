@@ -21,7 +21,8 @@ var comparing = []string{"eq", "ne", "has", "hasPrefix", "hasSuffix", "contains"
 func alternativesIn(sources []string) map[string][]any {
 	c := comparisons{map[string][]string{}, map[string][]string{}}
 	for n, source := range sources {
-		trees, _ := release.ParseTemplates(fmt.Sprint(n), source) // what can't be parsed alone may be a part of a template
+		// No text is called as the file is. What can't be parsed alone may be a part of a template.
+		trees, _ := release.ParseTemplates(fmt.Sprint("\x00", n), source)
 		for _, name := range slices.Sorted(maps.Keys(trees)) {
 			release.Inspect(trees[name].Root, func(node parse.Node) { c.read(node, n, strconv.Quote(name)) })
 		}

@@ -17,6 +17,7 @@ import (
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // inference finds out what the authors of custom resources may set of a chart, by trying each value: where it
@@ -132,6 +133,8 @@ func (i *inference) schemaIn(path []string, value any) *apiextensionsv1.JSONSche
 
 const unseen = "nothing that was rendered has it: nobody can tell what it reaches, but with a pin or a sample that turns it on"
 
+const noBound = "a template writes what it has into a text: no bound can be given for that"
+
 // judge returns schema if authors may set what does that, and says otherwise why not.
 func (i *inference) judge(path []string, o outcome, schema apiextensionsv1.JSONSchemaProps) *apiextensionsv1.JSONSchemaProps {
 	why := ""
@@ -233,6 +236,11 @@ func (i *inference) text(path, at []string, of func(text string) any, schema api
 		schema.Pattern = ""
 	}
 	judged := i.judge(path, o, schema)
+	byDefault, _, _ := unstructured.NestedString(i.scenarios[0].values, at...)
+	if judged != nil && strings.Contains(byDefault, "\n") && !(setting{schema: schema}).takes(byDefault) {
+		i.leave(path, noBound, false) // a word in its place is of no use
+		return nil
+	}
 	if judged != nil && !i.isAllowed(path) {
 		settings := &i.texts
 		if o.gets(isName) {
@@ -481,7 +489,7 @@ func (i *inference) unknown(path []string, kind string) *apiextensionsv1.JSONSch
 		return nil
 	}
 	if o.accepted && bounded && o.reached == "" {
-		i.leave(path, "a template writes what it has into a text: no bound can be given for that", false)
+		i.leave(path, noBound, false)
 		return nil
 	}
 	if kind == "array" {

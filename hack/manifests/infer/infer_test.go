@@ -359,6 +359,31 @@ func TestInference(t *testing.T) {
 	}
 }
 
+// A text of several lines, of which authors could only write one word, is no field: nobody could write the default.
+func TestTextOfLines(t *testing.T) {
+	schema, left := infer(t, map[string]string{
+		"Chart.yaml":  "{apiVersion: v2, name: lines, version: 0.1.0}",
+		"values.yaml": "config: |\n  kind: Configuration\n  level: info\nsaid: |\n  Good\n  morning\nword: two words\n",
+		"templates/all.yaml": `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: lines}
+data:
+  said: {{ toJson .Values.said }}
+  word: {{ .Values.word }}
+  config.yaml: |
+    all:
+      {{- .Values.config | nindent 6 }}
+`,
+	})
+	if _, isField := schema.Properties["config"]; isField || left["config"] != "a template writes what it has into a text: no bound can be given for that" {
+		t.Errorf("config is %+v, left for %q", schema.Properties["config"], left["config"])
+	}
+	if said, word := schema.Properties["said"], schema.Properties["word"]; said.Type != "string" || word.Pattern != oneWord || len(left) != 1 {
+		t.Errorf("said is %+v, word is %+v, left are %v", said, word, left)
+	}
+}
+
 // So is a text that a template looks for, in whatever way, and a number.
 func TestInferenceOfWhatIsCompared(t *testing.T) {
 	for condition, value := range map[string]string{
@@ -572,6 +597,16 @@ func TestInferenceOfAWordOrANumber(t *testing.T) {
 		if left["value"] != want {
 			t.Errorf("with %s, it is left out for %q, not %q", field, left["value"], want)
 		}
+	}
+}
+
+// A text is no file, whatever number it is: what a file writes is compared with nothing.
+func TestAlternativesOfNumbers(t *testing.T) {
+	const file = `{{ .Values.written }}{{ range list "0" "1" }}{{ if eq . $.Values.compared "text" }}{{ end }}{{ end }}`
+	const helper = `{{ define "digit" }}{{ index (list "0" "1") .Values.place }}{{ end }}{{ if eq (include "digit" .) "text" }}{{ end }}`
+	got := alternativesIn([]string{file, helper})
+	if got["written"] != nil || !slices.Equal(got["compared"], []any{"text"}) || !slices.Equal(got["place"], []any{"text"}) {
+		t.Errorf("compared are %v", got)
 	}
 }
 
