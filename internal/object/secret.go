@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -41,7 +42,8 @@ func withData(secret *unstructured.Unstructured) {
 
 // withFilled puts the values of a live Secret into the desired one, if the chart gives it none, now or before: its
 // keys are empty for a controller to fill, as it does with the certificates of webhooks. Among values, an empty one
-// is a value like others.
+// is a value like others. What the operator has written is the chart's, also where no record proves that, as after
+// an attempt that has failed: a password goes with the spec that had it.
 func withFilled(previous map[string]any, live, desired *unstructured.Unstructured) {
 	isFilled := func(value any) bool { return value != nil && value != "" }
 	wanted := both(fields(desired.Object["data"]), nil)
@@ -50,12 +52,25 @@ func withFilled(previous map[string]any, live, desired *unstructured.Unstructure
 			return
 		}
 	}
+	ours := ownData(live)
 	for key, value := range fields(live.Object["data"]) {
-		if isFilled(value) {
+		if _, is := ours["f:"+key]; isFilled(value) && !is {
 			wanted[key] = value
 			desired.Object["data"] = wanted
 		}
 	}
+}
+
+// ownData are the managed fields in the data of a live Secret that the operator was the last to write.
+func ownData(live *unstructured.Unstructured) map[string]any {
+	ours := map[string]any{}
+	for _, entry := range live.GetManagedFields() {
+		var owned map[string]any
+		if entry.Manager == Manager && entry.FieldsV1 != nil && json.Unmarshal(entry.FieldsV1.GetRawBytes(), &owned) == nil {
+			ours = both(ours, fields(owned["f:data"]))
+		}
+	}
+	return ours
 }
 
 // Quietly is ctx for requests about Secrets. With a high log level, client-go would log the bodies of

@@ -407,6 +407,34 @@ data:
 	has(map[string]string{"ca.crt": "", "tls.key": "third"})
 }
 
+// A value that the chart itself has given is no filled one, also where the attempt that gave it has failed, and nothing
+// proves it: a password goes with the spec that had it.
+func TestSecretOfAFailedAttempt(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForSecrets(), watches: watchesWithMore(t, `
+apiVersion: v1
+kind: Secret
+metadata: {name: {{ .Release.Name }}}
+data:
+  password: {{ if eq .Values.name "given" }}{{ b64enc "chart" }}{{ else }}""{{ end }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .Release.Name }}-more}
+data: { {{- if eq .Values.name "given" }}"not a key"{{ else }}key{{ end }}: ""}`) + secrets})
+	s.create("hello", kit.Greet("given"))
+	s.awaitReason("hello", "Rejected", "hello-more")
+	if got := s.secret("hello"); got["password"] != "chart" {
+		t.Fatalf("it has %v", got)
+	}
+	s.edit("hello", kit.Greet("empty"))
+	s.awaitGreeting("hello", "empty")
+	s.awaitDeployed("hello")
+	if got := s.secret("hello"); !maps.Equal(got, map[string]string{"password": ""}) {
+		t.Errorf("it has %v", got)
+	}
+}
+
 // patchDeployment patches the Deployment hello as a field manager does.
 func (s *scene) patchDeployment(manager string, kind types.PatchType, patch string) {
 	s.Helper()
