@@ -75,8 +75,8 @@ func (c Child) Intact(slim *unstructured.Unstructured, owner client.Object, key 
 		fingerprint = key.seal(fingerprint)
 	}
 	controlled := metav1.GetControllerOfNoCopy(slim) != nil
-	return Owned(slim, owner, []types.UID{c.UID}) && controlled != (Kept(slim) || InNoNamespace(slim)) && (!controlled || SaysMadeFor(slim, owner)) &&
-		has(fingerprint, c.Fingerprint)
+	return Owned(slim, owner, []types.UID{c.UID}) && controlled != (Kept(slim) || InNoNamespace(slim)) &&
+		(!controlled || SaysMadeFor(slim, owner)) && has(fingerprint, c.Fingerprint)
 }
 
 // ShownBy is whether object, read from a cache, is the one that was applied, or newer.
