@@ -67,13 +67,16 @@ func ChildOf(applied, desired *unstructured.Unstructured, left Left, rules Ignor
 }
 
 // Intact is whether a cached object is still as c was applied, except for what is left to others. It must be
-// owner's, and have an owner reference unless it is kept or cluster-scoped. key is that of ChildOf.
+// owner's, and have an owner reference unless it is kept or cluster-scoped. That has to name owner, too, by which
+// the garbage collector looks for it. key is that of ChildOf.
 func (c Child) Intact(slim *unstructured.Unstructured, owner client.Object, key Key) bool {
 	fingerprint := CachedFingerprint(slim)
 	if IsSecret(slim) {
 		fingerprint = key.seal(fingerprint)
 	}
-	return Owned(slim, owner, []types.UID{c.UID}) && (metav1.GetControllerOfNoCopy(slim) == nil) == (Kept(slim) || InNoNamespace(slim)) && has(fingerprint, c.Fingerprint)
+	controlled := metav1.GetControllerOfNoCopy(slim) != nil
+	return Owned(slim, owner, []types.UID{c.UID}) && controlled != (Kept(slim) || InNoNamespace(slim)) &&
+		(!controlled || SaysMadeFor(slim, owner)) && has(fingerprint, c.Fingerprint)
 }
 
 // ShownBy is whether object, read from a cache, is the one that was applied, or newer.

@@ -175,14 +175,15 @@ func (a *actionClient) upToDate() error {
 		a.owner.GetGeneration(), a.current.Name, a.current.Generation)
 }
 
-// isDeleted is whether the cache shows that the custom resource was deleted since this reconcile began.
+// isDeleted is whether the cache shows that the custom resource was deleted since this reconcile began or, where
+// this is its deletion, that it is gone: somebody has taken its finalizer off, and another one may have its name.
 func (a *actionClient) isDeleted() bool {
-	if a.owner.GetDeletionTimestamp() != nil {
-		return false
-	}
 	now := object.Empty(a.GroupVersionKind)
 	err := a.clients.cached.Get(a.ctx, client.ObjectKeyFromObject(a.owner), now, client.UnsafeDisableDeepCopy)
-	return apierrors.IsNotFound(err) || err == nil && (now.GetUID() != a.owner.GetUID() || now.GetDeletionTimestamp() != nil)
+	if apierrors.IsNotFound(err) || err == nil && now.GetUID() != a.owner.GetUID() {
+		return true
+	}
+	return err == nil && a.owner.GetDeletionTimestamp() == nil && now.GetDeletionTimestamp() != nil
 }
 
 // abandon keeps the place of a hook that is no longer awaited until it has ended: Helm goes on waiting in a

@@ -289,7 +289,8 @@ func childChanged() predicate.TypedPredicate[*unstructured.Unstructured] {
 		GenericFunc: func(event.TypedGenericEvent[*unstructured.Unstructured]) bool { return false },
 		UpdateFunc: func(e event.TypedUpdateEvent[*unstructured.Unstructured]) bool {
 			goes := e.ObjectOld.GetDeletionTimestamp() == nil && e.ObjectNew.GetDeletionTimestamp() != nil // and a finalizer keeps it
-			return goes || object.CachedFingerprint(e.ObjectOld) != object.CachedFingerprint(e.ObjectNew) || !object.SameStatus(e.ObjectOld, e.ObjectNew)
+			return goes || object.CachedFingerprint(e.ObjectOld) != object.CachedFingerprint(e.ObjectNew) ||
+				!object.SameController(e.ObjectOld, e.ObjectNew) || !object.SameStatus(e.ObjectOld, e.ObjectNew)
 		},
 	}
 }

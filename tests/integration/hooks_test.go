@@ -446,6 +446,23 @@ func TestDeletedInAHook(t *testing.T) {
 	s.must(s.isGone(&appsv1.Deployment{}, "again"))
 }
 
+// Somebody takes the finalizer off a custom resource that a hook of its deletion holds up, and makes it anew: the
+// new one does not wait for that hook.
+func TestForcedOffInADeletionHook(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(s.hooked([]string{"pre-delete"}, nil))
+	cr := s.deploy("hello", kit.Greet("before"))
+	s.must(env.Client.Delete(ctx, cr))
+	s.awaitReason("hello", "Uninstalling", `waits for hook Job "hello-pre-delete"`)
+	s.must(env.Client.Patch(ctx, cr, client.RawPatch(types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`))))
+	s.awaitGone(cr, "hello")
+	for _, child := range s.objectsOf("hello") { // as the garbage collector does
+		s.must(client.IgnoreNotFound(env.Client.Delete(ctx, child)))
+	}
+	s.deploy("hello", kit.Greet("after"))
+	s.awaitGreeting("hello", "after")
+}
+
 // The hooks before a deletion have run once they have succeeded, whoever refuses the deletion of an object
 // afterwards, and whatever became of the last upgrade.
 func TestDeletionHooksRunOnce(t *testing.T) {

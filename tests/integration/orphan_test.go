@@ -192,6 +192,30 @@ func TestChildTakenAway(t *testing.T) {
 	}
 }
 
+// A child of a healthy Welcome whose owner reference somebody rewrites is the Welcome's again by its name, before
+// the garbage collector looks for an owner of the other name, finds none, and deletes it. One that is given to
+// another Welcome is that one's, and the Welcome says so.
+func TestOwnerReferenceIsRewritten(t *testing.T) {
+	s := newScene(t)
+	operator := s.operator()
+	hello, other := s.deploy("hello"), s.deploy("other")
+	s.runsAll("hello")
+	s.awaitCondition("hello", "Ready", "True")
+	s.settled(operator)
+	s.changeDeployment(func(d *appsv1.Deployment) { d.OwnerReferences[0].Name = "somebody" })
+	s.awaitDeployment("hello", "it names its owner again", func(d *appsv1.Deployment) error {
+		if refs := d.OwnerReferences; len(refs) != 1 || refs[0].Name != "hello" || !metav1.IsControlledBy(d, hello) {
+			return fmt.Errorf("it is owned by %v", refs)
+		}
+		return nil
+	})
+	s.settled(operator)
+	s.changeDeployment(func(d *appsv1.Deployment) {
+		d.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(other, other.GroupVersionKind())}
+	})
+	s.awaitCondition("hello", "Irreconcilable", "True", `Deployment "hello"`, `by Welcome "other"`)
+}
+
 // What the garbage collector has orphaned already is left as it is, and its records go, though a record was
 // written since, of an upgrade that was under way.
 func TestOrphanInTheMiddle(t *testing.T) {
