@@ -176,14 +176,16 @@ func (a *actionClient) upToDate() error {
 }
 
 // isDeleted is whether the cache shows that the custom resource was deleted since this reconcile began or, where
-// this is its deletion, that it is gone: somebody has taken its finalizer off, and another one may have its name.
+// this is its deletion, that another one has its name: somebody has taken its finalizer off. Without another one,
+// the deletion goes on, for nobody else deletes what is cluster-scoped.
 func (a *actionClient) isDeleted() bool {
 	now := object.Empty(a.GroupVersionKind)
 	err := a.clients.cached.Get(a.ctx, client.ObjectKeyFromObject(a.owner), now, client.UnsafeDisableDeepCopy)
-	if apierrors.IsNotFound(err) || err == nil && now.GetUID() != a.owner.GetUID() {
-		return true
+	isAnother := err == nil && now.GetUID() != a.owner.GetUID()
+	if a.owner.GetDeletionTimestamp() != nil {
+		return isAnother
 	}
-	return err == nil && a.owner.GetDeletionTimestamp() == nil && now.GetDeletionTimestamp() != nil
+	return isAnother || apierrors.IsNotFound(err) || err == nil && now.GetDeletionTimestamp() != nil
 }
 
 // abandon keeps the place of a hook that is no longer awaited until it has ended: Helm goes on waiting in a
