@@ -2,7 +2,9 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,19 +42,33 @@ func TestEtcdIsRestored(t *testing.T) {
 	w.must(waiting.For(t.Context(), t.Logf, "the standby's caches are filled", time.Minute, pause, standby.running().Ready))
 	backup, err := w.BackUpEtcd()
 	w.must(err)
+	since, err := w.Mark(t.Context())
+	w.must(err)
 	for i := range 20 { // so far, the cluster has to come again
 		w.must(w.patch(edited, fmt.Sprint("after ", i)))
 	}
 	w.must(w.Client.Create(t.Context(), kit.Welcome(namespace, later)))
 	w.must(w.Client.Delete(t.Context(), kit.Welcome(namespace, deleted)))
 	w.awaitOrder()
+	// By the lease, it knows later that the cluster has been further than the backup. Of two that it reads after a renewal,
+	// the first may have been answered before.
+	w.must(waiting.For(t.Context(), t.Logf, "the standby has read a later lease", time.Minute, pause, func(ctx context.Context) error {
+		leases, err := w.Requests(ctx, since, func(r controlplane.Request) bool {
+			return r.User.Username == operatorUser && r.ObjectRef.Resource == "leases"
+		})
+		renewed := slices.IndexFunc(leases, controlplane.Request.Writes)
+		if err == nil && (renewed < 0 || len(slices.DeleteFunc(leases[renewed:], controlplane.Request.Writes)) < 2) {
+			err = errors.New("it has not been read twice since it was renewed")
+		}
+		return err
+	}))
 
 	before := standby.running()
 	w.must(w.RestoreEtcd(backup))
 	select {
 	case <-before.Ended:
 	case <-time.After(time.Minute):
-		t.Fatal("the standby goes on")
+		t.Fatalf("the standby goes on:\n%s", before.Text())
 	}
 	if log := before.Text(); !strings.Contains(log, "etcd was restored from a backup") {
 		t.Errorf("the standby has ended for another reason:\n%s", log)
