@@ -119,12 +119,7 @@ func TestQuietPageEndsSooner(t *testing.T) {
 }
 
 func TestSecondSignalEndsAtOnce(t *testing.T) {
-	port := freePort(t)
-	cmd, _ := program(t, "PORT="+port)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	cmd, _, port := serve(t)
 	readyz := "http://127.0.0.1:" + port + "/readyz"
 	for _, want := range []int{http.StatusOK, http.StatusServiceUnavailable} {
 		await(t, "the program answers "+strconv.Itoa(want), func() bool {

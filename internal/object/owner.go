@@ -115,17 +115,6 @@ func MadeFor(obj metav1.Object) (kind schema.GroupKind, of types.NamespacedName)
 	return schema.ParseGroupKind(annotations[CustomResource]), types.NamespacedName{Namespace: cmp.Or(obj.GetNamespace(), annotations[ReleaseNamespace]), Name: annotations[ReleaseName]}
 }
 
-// SameController is whether two objects have the same controller, by the same name.
-func SameController(a, b metav1.Object) bool {
-	of := func(obj metav1.Object) (known metav1.OwnerReference) {
-		if controller := metav1.GetControllerOfNoCopy(obj); controller != nil {
-			known = metav1.OwnerReference{Kind: controller.Kind, Name: controller.Name, UID: controller.UID}
-		}
-		return known
-	}
-	return of(a) == of(b)
-}
-
 // SaysMadeFor is whether obj says that it is made for owner.
 func SaysMadeFor(obj metav1.Object, owner client.Object) bool {
 	kind, of := MadeFor(obj)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -65,9 +64,8 @@ func withFilled(previous map[string]any, live, desired *unstructured.Unstructure
 func ownData(live *unstructured.Unstructured) map[string]any {
 	ours := map[string]any{}
 	for _, entry := range live.GetManagedFields() {
-		var owned map[string]any
-		if entry.Manager == Manager && entry.FieldsV1 != nil && json.Unmarshal(entry.FieldsV1.GetRawBytes(), &owned) == nil {
-			ours = both(ours, fields(owned["f:data"]))
+		if entry.Manager == Manager {
+			ours = both(ours, fields(managed(entry)["f:data"]))
 		}
 	}
 	return ours

@@ -15,8 +15,8 @@ import (
 func Writer(live, wanted *unstructured.Unstructured) string {
 	var last metav1.ManagedFieldsEntry
 	for _, entry := range live.GetManagedFields() {
-		var fields map[string]any
-		if entry.Subresource == "status" || entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
+		fields := managed(entry)
+		if fields == nil {
 			continue
 		}
 		later := last.Time == nil || !entry.Time.Before(last.Time)
@@ -31,6 +31,14 @@ func Writer(live, wanted *unstructured.Unstructured) string {
 		}
 	}
 	return last.Manager
+}
+
+// managed are the fields of an entry of the managed fields. They are nil if that is one of the status, or not readable.
+func managed(entry metav1.ManagedFieldsEntry) (fields map[string]any) {
+	if entry.Subresource == "status" || entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
+		return nil
+	}
+	return fields
 }
 
 // maxElements bounds the lists that are compared element by element: each element is searched for in the

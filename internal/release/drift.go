@@ -104,11 +104,7 @@ func (f *fight) repaired(now time.Time, change guard.Change) {
 		f.deleted = latest(append(f.deleted, now), fightDeletions)
 		f.gone = f.gone || f.often(f.deleted, fightDeletions)
 		again = f.gone
-	}
-	if f.gone || !f.fought || !change.Created { // else it is over what was put back before
-		f.change, f.scaled = describe(change), slices.Contains(change.Fields, "spec.replicas")
-	}
-	if !change.Created {
+	} else {
 		repair := putBack{at: now}
 		for _, field := range change.Fields[:min(len(change.Fields), toldApart)] {
 			repair.fields = append(repair.fields, maphash.String(paths, field))
@@ -122,6 +118,9 @@ func (f *fight) repaired(now time.Time, change guard.Change) {
 			}
 		}
 		again = f.often(same, fightRepairs) || f.often(times, anyRepairs)
+	}
+	if f.gone || !f.fought || !change.Created { // else it is over what was put back before
+		f.change, f.scaled = describe(change), slices.Contains(change.Fields, "spec.replicas")
 	}
 	switch {
 	case f.fought:

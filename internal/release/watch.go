@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -290,7 +291,8 @@ func childChanged() predicate.TypedPredicate[*unstructured.Unstructured] {
 		UpdateFunc: func(e event.TypedUpdateEvent[*unstructured.Unstructured]) bool {
 			goes := e.ObjectOld.GetDeletionTimestamp() == nil && e.ObjectNew.GetDeletionTimestamp() != nil // and a finalizer keeps it
 			return goes || object.CachedFingerprint(e.ObjectOld) != object.CachedFingerprint(e.ObjectNew) ||
-				!object.SameController(e.ObjectOld, e.ObjectNew) || !object.SameStatus(e.ObjectOld, e.ObjectNew)
+				!reflect.DeepEqual(metav1.GetControllerOfNoCopy(e.ObjectOld), metav1.GetControllerOfNoCopy(e.ObjectNew)) ||
+				!object.SameStatus(e.ObjectOld, e.ObjectNew)
 		},
 	}
 }
