@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/release"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // RunTests is the annotation of a custom resource that asks for the tests of its chart (helm.sh/hook: test).
@@ -56,12 +57,13 @@ func (a *actionClient) test() {
 	tests := Tests{Asked: asked, Generation: a.owner.GetGeneration()}
 	var err error
 	tests.Run, tests.Err, err = a.runTests()
-	if err != nil {
-		a.schedule.after(a.owner, testPause)
-		return
-	}
 	if a.ctx.Err() != nil {
 		return // the operator stops: the next one runs them
+	}
+	if err != nil {
+		logf.FromContext(a.ctx).Error(err, "The tests of the chart cannot be begun; trying again", "after", testPause.String())
+		a.schedule.after(a.owner, testPause)
+		return
 	}
 	a.remember(func(n *note) { n.state.Tests = tests })
 	if tests.Err != nil {
