@@ -127,7 +127,7 @@ func Changes(before, after map[string]any) []string {
 			walk(path+"."+key, left[key], right[key])
 		}
 	}
-	for _, key := range []string{"labels", "annotations", "finalizers"} {
+	for _, key := range []string{"labels", "annotations", "finalizers", "ownerReferences"} {
 		a, _, _ := unstructured.NestedFieldNoCopy(before, "metadata", key)
 		b, _, _ := unstructured.NestedFieldNoCopy(after, "metadata", key)
 		walk("metadata."+key, a, b)

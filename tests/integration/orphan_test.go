@@ -209,6 +209,7 @@ func TestOwnerReferenceIsRewritten(t *testing.T) {
 		}
 		return nil
 	})
+	s.awaitEvent("hello", "DriftCorrected", `Deployment "hello"`, "metadata.ownerReferences[0].name")
 	s.settled(operator)
 	s.changeDeployment(func(d *appsv1.Deployment) {
 		d.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(other, other.GroupVersionKind())}
