@@ -53,6 +53,10 @@ const (
 	toldApart = 20
 	// It also begins after so many deletions: people delete an object several times to see it come back.
 	fightDeletions = 20
+	// A fight is slow when the same field had to be put back slowRepairs times, each within slowGap of the one
+	// before, as by a tool that applies its own version every few minutes. It is told, and repaired each time.
+	slowRepairs = 5
+	slowGap     = time.Hour
 	// During a fight, the first pause before the next repair is firstPause. It doubles each time, up to
 	// lastPause.
 	firstPause = time.Minute
@@ -86,6 +90,7 @@ type fight struct {
 	gone    bool          // whether it was also deleted so often that this is a fight
 	lost    bool          // whether it was changed again
 	scaled  bool          // whether the replicas were put back
+	slow    time.Duration // how long the object has to stay as it is for a slow fight to be over, 0 if there is none
 }
 
 // putBack is a repair: when it was, and digests of the paths of its fields, which others may have made very
@@ -118,6 +123,7 @@ func (f *fight) repaired(now time.Time, change guard.Change) {
 			}
 		}
 		again = f.often(same, fightRepairs) || f.often(times, anyRepairs)
+		f.slow = slowly(same)
 	}
 	if f.gone || !f.fought || !change.Created { // else it is over what was put back before
 		f.change, f.scaled = describe(change), slices.Contains(change.Fields, "spec.replicas")
@@ -127,6 +133,9 @@ func (f *fight) repaired(now time.Time, change guard.Change) {
 		f.pause = min(2*f.pause, lastPause)
 	case again:
 		f.pause, f.fought = firstPause, true
+	}
+	if f.fought {
+		f.slow = 0
 	}
 }
 
@@ -140,6 +149,22 @@ func (f *fight) often(times []time.Time, most int) bool {
 		within += time.Duration(most) * f.pause
 	}
 	return len(times) >= most && times[len(times)-1].Sub(times[len(times)-most]) < within
+}
+
+// slowly is how long a field has to stay as it is, which was put back at these times, for a slow fight over it to
+// be over: twice as long as it has stayed at most between the last of them. It is 0 if there is no fight.
+func slowly(times []time.Time) (quiet time.Duration) {
+	if len(times) < slowRepairs {
+		return 0
+	}
+	times = latest(times, slowRepairs)
+	for i, at := range times[1:] {
+		quiet = max(quiet, 2*at.Sub(times[i]))
+	}
+	if quiet > 2*slowGap {
+		return 0
+	}
+	return quiet
 }
 
 // foundIntact notes a look at an object in which nothing had to be put back. Whatever else others write there,
@@ -159,25 +184,33 @@ func (f *fight) foundIntact(now time.Time) {
 func (f *fight) rests(now time.Time) time.Duration { return f.last.Add(f.pause).Sub(now) }
 
 // heals is for how long an object still has to stay as it is for the fight to be over.
-func (f *fight) heals(now time.Time) time.Duration { return f.last.Add(fightWindow).Sub(now) }
+func (f *fight) heals(now time.Time) time.Duration {
+	return max(f.last.Add(fightWindow).Sub(now), f.put.Add(f.slow).Sub(now))
+}
 
 // tell sets what the custom resource says about fights.
 func (d *drift) tell() {
 	var lost []string
-	advice := ""
+	rarely, advice := "", ""
 	for name, f := range d.fights {
-		if f.lost {
+		switch {
+		case f.lost:
 			lost = append(lost, fmt.Sprintf("%s: %s, and put back; it has been changed again since", name, f.change))
-			if f.scaled { // what its author can do, who cannot edit watches.yaml
-				advice = " An autoscaler, or kubectl scale, has its way where the spec of the custom resource leaves the number of replicas out."
-			}
+			rarely = " The operator puts that back ever more rarely, up to 10 minutes apart."
+		case f.slow > 0:
+			lost = append(lost, fmt.Sprintf("%s: %s, and put back, again and again", name, f.change))
+		default:
+			continue
+		}
+		if f.scaled { // what its author can do, who cannot edit watches.yaml
+			advice = " An autoscaler, or kubectl scale, has its way where the spec of the custom resource leaves the number of replicas out."
 		}
 	}
 	d.told = Drift{}
 	if len(lost) > 0 {
 		slices.Sort(lost)
-		d.told = Drift{Type: DriftLoop, Reason: DriftLoop, Message: strings.Join(lost, "; ") + ". The operator puts that back " +
-			"ever more rarely, up to 10 minutes apart. End the other writer, or have the field ignored: driftDetection in watches.yaml." + advice}
+		d.told = Drift{Type: DriftLoop, Reason: DriftLoop, Message: strings.Join(lost, "; ") + "." + rarely +
+			" End the other writer, or have the field ignored: driftDetection in watches.yaml." + advice}
 	}
 }
 
@@ -270,10 +303,20 @@ func (a *actionClient) updateFights(d *drift, now time.Time, looked []string, ch
 	}
 	maps.DeleteFunc(d.fights, func(name string, f *fight) bool {
 		wait := f.heals(now)
-		if !resting[name] && f.pause > 0 && wait > 0 {
-			a.schedule.after(a.owner, wait)
+		if resting[name] {
+			return false
 		}
-		return !resting[name] && wait <= 0
+		if wait > 0 {
+			if f.pause > 0 || f.slow > 0 {
+				a.schedule.after(a.owner, wait)
+			}
+			return false
+		}
+		if f.fought || f.slow > 0 || now.Sub(f.put) > slowGap {
+			return true
+		}
+		*f = fight{changed: f.changed, put: f.put} // a slow one may be on its way
+		return false
 	})
 }
 

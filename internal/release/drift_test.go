@@ -82,6 +82,39 @@ func TestFightIsOverAField(t *testing.T) {
 	}
 }
 
+// A fight that is slow is told after so many repairs of one field, and is over when that has stayed as it is for twice
+// as long as before.
+func TestSlowFight(t *testing.T) {
+	for name, c := range map[string]struct {
+		minutes []int
+		fields  []string // "port" if there are none
+		want    time.Duration
+	}{
+		"once less":              {[]int{0, 10, 20, 30}, nil, 0},
+		"every ten minutes":      {[]int{0, 10, 20, 30, 40}, nil, 20 * time.Minute},
+		"now and then":           {[]int{0, 10, 20, 50, 60}, nil, time.Hour},
+		"an hour apart":          {[]int{0, 60, 120, 180, 240}, nil, 2 * time.Hour},
+		"once more than an hour": {[]int{0, 10, 20, 90, 100}, nil, 0},
+		"after a day":            {[]int{0, 1440, 1450, 1460, 1470, 1480}, nil, 20 * time.Minute},
+		"other fields":           {[]int{0, 10, 20, 30, 40}, []string{"a", "b", "c", "d", "e"}, 0},
+		"fast in the end":        {[]int{0, 10, 20, 30, 30, 30}, nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, start := &fight{}, time.Now()
+			for i, minute := range c.minutes {
+				field := "port"
+				if c.fields != nil {
+					field = c.fields[i]
+				}
+				f.repaired(start.Add(time.Duration(minute)*time.Minute), guard.Change{Fields: []string{field}})
+			}
+			if f.slow != c.want {
+				t.Errorf("a slow fight, over after %s, want %s", f.slow, c.want)
+			}
+		})
+	}
+}
+
 // A deletion in a fight over a field is not what the fight is over, until there are too many.
 func TestDeletionsInAFight(t *testing.T) {
 	start := time.Now()

@@ -28,8 +28,8 @@ const (
 	// Drifted is True while an object is not as the chart wants it, and the operator is to leave it so. It is
 	// missing otherwise.
 	Drifted = release.Drifted
-	// DriftLoop is True while others undo each repair of an object, which are then made ever more rarely. It is
-	// missing otherwise.
+	// DriftLoop is True while others undo each repair of an object, which are then made ever more rarely if they
+	// do it at once. It is missing otherwise.
 	DriftLoop = release.DriftLoop
 	// IgnoredAnnotations is True while the custom resource has annotations, of a stock Helm operator or to
 	// pause it, that have no effect. It is missing otherwise.

@@ -709,6 +709,38 @@ func TestFightHasAnEnd(t *testing.T) {
 	}))
 }
 
+// Who writes the same every half a minute or more, as a GitOps tool, is put back each time, and told.
+func TestSlowFight(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	s.ownOperator(settings{namespaces: []string{s.namespace}})
+	s.deploy("hello")
+	service, repairs := &corev1.Service{}, 0
+	for pace := time.NewTicker(31 * time.Second); ; <-pace.C { // three within a minute would be a fast one
+		s.as("git", service, func() { service.Spec.Ports[0].Port = 9999 })
+		s.await("the port is put back", func() error {
+			if s.get(service, "hello"); service.Spec.Ports[0].Port != 8080 {
+				return fmt.Errorf("it is %d", service.Spec.Ports[0].Port)
+			}
+			return nil
+		})
+		if repairs++; repairs == 5 {
+			break
+		}
+		if condition, err := s.condition("hello", "DriftLoop"); err == nil {
+			t.Fatalf("after %d repairs it says %v", repairs, condition)
+		}
+	}
+	s.awaitCondition("hello", "DriftLoop", "True", "Service", "spec.ports[0].port", `"git"`, "again and again")
+	s.awaitEvent("hello", "DriftLoop", "spec.ports[0].port")
+	s.awaitWithin(2*time.Minute, "the fight is over", func() error {
+		if condition, err := s.condition("hello", "DriftLoop"); err == nil {
+			return fmt.Errorf("it still says %v", condition)
+		}
+		return nil
+	})
+}
+
 // What is deleted while others fight for a field of it comes back at once: that may be how the fight ends, as where Flux
 // prunes what was in git by mistake.
 func TestDeletedInAFight(t *testing.T) {
