@@ -381,7 +381,7 @@ func (g *Guard) rewrite(helper *resource.Helper, info *resource.Info, live *unst
 	change(changed)
 	patch, err := object.Patch(live, changed)
 	if err == nil {
-		_, err = g.patch(helper, info, live, patch)
+		_, err = g.patch(helper, info, live, patch, false)
 	}
 	return err
 }
