@@ -274,6 +274,8 @@ func (g *Guard) remove(info *resource.Info, dryRun bool, spare func(*unstructure
 				g.noteKept(live)
 				return nil
 			}
+		case live.GetDeletionTimestamp() != nil: // where it goes in the foreground, the API server answers with a conflict until it is gone
+			return nil
 		default:
 			err = deleteIf(helper, info, metav1.Preconditions{UID: new(live.GetUID()), ResourceVersion: new(live.GetResourceVersion())})
 			if err == nil && !dryRun && !object.IsHook(live) {
@@ -381,7 +383,7 @@ func (g *Guard) rewrite(helper *resource.Helper, info *resource.Info, live *unst
 	change(changed)
 	patch, err := object.Patch(live, changed)
 	if err == nil {
-		_, err = g.patch(helper, info, live, patch)
+		_, err = g.patch(helper, info, live, patch, false)
 	}
 	return err
 }

@@ -24,6 +24,10 @@ import (
 // attempts bounds how often bringing one object starts again because somebody else has changed it meanwhile.
 const attempts = 6
 
+// insists is how many of them are only for the object as it was seen, where they write lists. After that, the status of a
+// busy object must not hold them up.
+const insists = 3
+
 // approach brings one object to what the chart wants, attempt by attempt. The first keeps what others have set in
 // it. Where the API server refuses a patch, refuse climbs a ladder, from what takes least from others:
 //
@@ -45,6 +49,8 @@ type approach struct {
 	refused error
 	// sent is the last patch that the API server took.
 	sent map[string]any
+	// conflicts is how often the object had changed since the look.
+	conflicts int
 }
 
 // bring creates or patches one object until that changes nothing any more: otherwise, what somebody has changed
@@ -123,7 +129,7 @@ func (a *approach) change() (applied *unstructured.Unstructured, done bool, err 
 	if t.seen == nil {
 		t.seen, t.wanted = t.live, wanted
 	}
-	answer, err := g.patch(a.helper, t.info, t.live, patch)
+	answer, err := g.patch(a.helper, t.info, t.live, patch, a.conflicts < insists && object.WritesLists(patch))
 	switch {
 	case err != nil:
 		return a.refuse(wanted, err)
@@ -177,8 +183,9 @@ func (a *approach) refuse(wanted *unstructured.Unstructured, err error) (applied
 	denies := isDenied(err)
 	switch {
 	case apierrors.IsNotFound(err), isAbout(err, "metadata.uid"), apierrors.IsConflict(err):
-		// It was deleted or made anew since the look or, while not yet the owner's, changed.
+		// It was deleted, made anew or changed since the look.
 		a.sent, t.seen = nil, nil
+		a.conflicts++
 		return nil, false, g.lookAt(t)
 	case isAbout(err, "patch"), !apierrors.IsInvalid(err) && !denies:
 		return nil, false, err // no other patch would change that a value is of the wrong type, or a fault
@@ -211,8 +218,8 @@ func (a *approach) yields(wanted *unstructured.Unstructured) bool {
 }
 
 // patch sends a merge patch: an update would fail whenever the object's controller has written its status
-// meanwhile. With the UID in it, the API server refuses it for another object of the same name.
-func (g *Guard) patch(helper *resource.Helper, info *resource.Info, live *unstructured.Unstructured, patch map[string]any) (*unstructured.Unstructured, error) {
+// meanwhile, as this does with asSeen. With the UID in it, the API server refuses it for another object of the same name.
+func (g *Guard) patch(helper *resource.Helper, info *resource.Info, live *unstructured.Unstructured, patch map[string]any, asSeen bool) (*unstructured.Unstructured, error) {
 	patch, metadata := maps.Clone(patch), map[string]any{"uid": string(live.GetUID())}
 	changed, _ := patch["metadata"].(map[string]any)
 	maps.Copy(metadata, changed)
@@ -221,7 +228,7 @@ func (g *Guard) patch(helper *resource.Helper, info *resource.Info, live *unstru
 	_, owners := metadata["ownerReferences"]
 	// These lists are written whole, and somebody may have changed them since the look. So may the owner of an
 	// object that is not ours yet.
-	if finalizers || owners || !metav1.IsControlledBy(live, g.owner) {
+	if asSeen || finalizers || owners || !metav1.IsControlledBy(live, g.owner) {
 		metadata["resourceVersion"] = live.GetResourceVersion()
 	}
 	text, err := json.Marshal(patch)

@@ -2,7 +2,9 @@ package object
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -73,4 +75,10 @@ func Repeats(patch, sent map[string]any) bool {
 		}
 	}
 	return true
+}
+
+// WritesLists is whether a patch has lists. It writes them whole: what somebody has put into one since the object was
+// read, as Reloader a variable into a container, would be gone.
+func WritesLists(patch any) bool {
+	return list(patch) != nil || slices.ContainsFunc(slices.Collect(maps.Values(fields(patch))), WritesLists)
 }

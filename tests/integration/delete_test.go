@@ -3,6 +3,7 @@ package integration
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +54,24 @@ func TestDelete(t *testing.T) {
 	s.get(&appsv1.Deployment{}, "other")
 	s.get(&corev1.Service{}, "other")
 	s.must(s.hasRecords("other", 1))
+}
+
+// An object that somebody deletes in the foreground, as the garbage collector does where Argo CD deletes its Welcome, is not
+// deleted once more: the API server answers to that with a conflict until it is gone, and each would be told as a failure.
+func TestDeleteWhatIsBeingDeleted(t *testing.T) {
+	s := newScene(t)
+	operator := s.operator()
+	cr := s.deploy("hello")
+	s.settled(operator)
+	_, err := s.kubectl("", "delete", "deployment", "hello", "--cascade=foreground", "--wait=false") // nobody collects garbage: it stays
+	s.must(err)
+	before := s.record()
+	s.delete(cr)
+	for _, request := range before.of(operator) {
+		if request.ResponseStatus.Code == http.StatusConflict {
+			t.Errorf("it asks for %s", request)
+		}
+	}
 }
 
 // A name can be used again at once, although the first one's objects are just going.

@@ -290,6 +290,28 @@ func TestOrdinaryWorkOfOthersStays(t *testing.T) {
 	}
 }
 
+// Reloader answers to a ConfigMap that an upgrade changes before the upgrade has come to the Deployment. That it restarts
+// the pods stays: those of before would go on with what the ConfigMap no longer says.
+func TestReloaderDuringAnUpgrade(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata: {pages: '{{ .Values.replicas }}'}")})
+	s.deploy("hello")
+	config := &corev1.ConfigMap{}
+	s.get(config, "hello")
+	asked, letGo := s.hold(admissionregistrationv1.Update, "", "configmaps", func(probe context.Context) error {
+		return env.Client.Update(probe, config, client.DryRunAll)
+	})
+	s.edit("hello", kit.Set("replicas", 2))
+	asked()
+	s.patchDeployment("Reloader", types.StrategicMergePatchType, `{"spec":{"template":{"spec":{"containers":[{"name":"welcome","env":[{"name":"STAKATER_HELLO_CONFIGMAP","value":"x"}]}]}}}}`)
+	letGo()
+	s.awaitDeployed("hello")
+	s.must(s.hasReplicas("hello", 2))
+	s.must(s.ofDeployment(func(d *appsv1.Deployment) bool {
+		return slices.ContainsFunc(d.Spec.Template.Spec.Containers[0].Env, func(v corev1.EnvVar) bool { return v.Name == "STAKATER_HELLO_CONFIGMAP" })
+	}))
+}
+
 // OpenShift appends Secrets of its own to the lists of a ServiceAccount, and does so again where they are gone.
 func TestSecretsThatTheClusterGivesAServiceAccount(t *testing.T) {
 	s := newScene(t)
