@@ -307,6 +307,38 @@ func TestValuesThatOnlyTemplatesName(t *testing.T) {
 	}
 }
 
+// A key of a map that the chart hands on can be pinned, although neither values.yaml nor a template names it.
+func TestPinsOfWhatAChartHandsOn(t *testing.T) {
+	dir := chartAt(t, map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "text: a\nselector: {}\nlabels: {a: b}\nmore: {enabled: false, labels: {}}\n",
+		"templates/x.yaml": `
+apiVersion: v1
+kind: Pod
+metadata:
+  name: x
+  labels: {{ toJson .Values.labels }}
+  annotations: {text: {{ .Values.text | quote }}}
+spec:
+  nodeSelector: {{ toJson .Values.selector }}
+  containers: [{name: x, image: x}]
+{{- if .Values.more.enabled }}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: x, labels: {{ toJson .Values.more.labels }}}}
+{{- end }}`,
+	})
+	for pin, may := range map[string]bool{
+		`selector.kubernetes\.io/arch`: true, "labels.tier": true, "more.labels.tier": true,
+		"selektor.tier": false, "text.tier": false, "more.labls.tier": false,
+	} {
+		var entry operator.Entry
+		entry.ChartPath, entry.OverrideValues = dir, map[string]string{pin: "pinned"}
+		api, err := loadAPI(entry, nil)
+		if !may && (err == nil || !strings.Contains(err.Error(), fmt.Sprintf("has no value %q", pin))) || may && (err != nil || !slices.Equal(api.unlisted, []string{pin})) {
+			t.Errorf("%s may be pinned: %t, %v", pin, err == nil, err)
+		}
+	}
+}
+
 // What only a text turns on is tried: there are rights to make it, and what is said beside that text is a field.
 func TestWhatATextTurnsOn(t *testing.T) {
 	var entry operator.Entry
