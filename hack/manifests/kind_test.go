@@ -245,6 +245,20 @@ func TestReportTellsOfPinsThatValuesLack(t *testing.T) {
 	}
 }
 
+// The CRDs in crds/ are told in one line: who has the operator install them is told what a new version leaves to people.
+func TestReportTellsOfCRDs(t *testing.T) {
+	for installs, want := range map[bool]string{
+		false: "The operator does not install crds/a.yaml, crds/b.yaml: do so before, or have it do so by crds: true in watches.yaml (then make manifests)\n",
+		true:  "The operator installs crds/a.yaml, crds/b.yaml where the cluster lacks them, and changes none that is there: for what this version changes in them, helm show crds helm-charts/x | kubectl replace -f -\n",
+	} {
+		k := kind{api: &API{chart: &chart.Chart{Metadata: &chart.Metadata{}, Files: []*chart.File{{Name: "crds/a.yaml"}, {Name: "crds/b.yaml"}}}}}
+		k.entry.Tests, k.entry.CRDs, k.entry.ChartPath = true, installs, "helm-charts/x"
+		if report := k.report(""); !strings.Contains(report, want) || strings.Count(report, "crds/a.yaml") != 1 {
+			t.Errorf("with crds: %t, the report is:\n%s", installs, report)
+		}
+	}
+}
+
 // What a chart says is text: it writes over nothing of the report, and adds no line to it.
 func TestReportIsText(t *testing.T) {
 	const evil = "a\033[2K\u202e\nThe operator gets all rights"
