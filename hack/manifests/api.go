@@ -44,7 +44,7 @@ type API struct {
 	values apiextensionsv1.JSONSchemaProps
 	// pinned are the paths that watches.yaml pins, for example "image".
 	pinned []string
-	// unlisted are those of them that values.yaml lacks, and only templates name, if that: one may be misspelt.
+	// unlisted are those of them that values.yaml lacks, and only templates name or hand on, if that: one may be misspelt.
 	unlisted []string
 	crd      crdExtras
 	// examples are values that somebody might give.
@@ -96,7 +96,7 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := api.checkNamed(entry, trial, values); err != nil {
+	if err := api.checkNamed(entry, trial, scenarios, values); err != nil {
 		return nil, err
 	}
 	if api.kinds, err = trial.Kinds(scenarios); err != nil {
@@ -122,17 +122,17 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 }
 
 // checkNamed fails if overrideValues or allow.values name a value that the chart does not have. What its
-// templates ask for, values.yaml may lack: values get it, unless it is pinned.
-func (a *API) checkNamed(entry operator.Entry, t *infer.Trial, values map[string]any) error {
+// templates ask for, values.yaml may lack: values get it, unless it is pinned. So may it what is pinned in a map that they hand on.
+func (a *API) checkNamed(entry operator.Entry, t *infer.Trial, scenarios []infer.Scenario, values map[string]any) error {
 	unpinned, err := t.Unpinned()
 	if err != nil {
 		return err
 	}
 	for _, path := range slices.Concat(a.pinned, entry.Allow.Values) {
 		keys := release.PathOf(path)
-		_, found, _ := unstructured.NestedFieldNoCopy(unpinned, keys...)
+		_, found, noMap := unstructured.NestedFieldNoCopy(unpinned, keys...)
 		isPin := slices.Contains(a.pinned, path)
-		asked := !found && a.inferred && t.Mentions(unpinned, keys) && (isPin || infer.Put(values, keys, nil))
+		asked := !found && a.inferred && (t.Mentions(unpinned, keys) && (isPin || infer.Put(values, keys, nil)) || isPin && noMap == nil && t.HandsOn(scenarios, keys))
 		if !found && !asked && !strings.Contains(path, "[") {
 			return fmt.Errorf("%s has no value %q: correct overrideValues or allow.values of %s in %s", entry.ChartPath, path, entry.Kind, watchesFile)
 		}

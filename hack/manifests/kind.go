@@ -307,8 +307,15 @@ func (k kind) report(into string) string {
 	for _, hook := range release.UnknownHooks(k.api.chart) {
 		say("%s", unknownHook(hook))
 	}
+	var crds []string
 	for _, file := range k.api.chart.CRDObjects() {
-		say("The operator does not install %s: do so before, or have it do so by crds: true in %s (then %s)", file.Name, watchesFile, regenerate)
+		crds = append(crds, file.Name)
+	}
+	switch {
+	case len(crds) > 0 && k.entry.CRDs:
+		say("The operator installs %s where the cluster lacks them, and changes none that is there: for what this version changes in them, helm show crds %s | kubectl replace -f -", strings.Join(crds, ", "), k.entry.ChartPath)
+	case len(crds) > 0:
+		say("The operator does not install %s: do so before, or have it do so by crds: true in %s (then %s)", strings.Join(crds, ", "), watchesFile, regenerate)
 	}
 	return out.String()
 }

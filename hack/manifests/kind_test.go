@@ -245,6 +245,20 @@ func TestReportTellsOfPinsThatValuesLack(t *testing.T) {
 	}
 }
 
+// The CRDs in crds/ are told in one line: who has the operator install them is told what a new version leaves to people.
+func TestReportTellsOfCRDs(t *testing.T) {
+	for installs, want := range map[bool]string{
+		false: "The operator does not install crds/a.yaml, crds/b.yaml: do so before, or have it do so by crds: true in watches.yaml (then make manifests)\n",
+		true:  "The operator installs crds/a.yaml, crds/b.yaml where the cluster lacks them, and changes none that is there: for what this version changes in them, helm show crds helm-charts/x | kubectl replace -f -\n",
+	} {
+		k := kind{api: &API{chart: &chart.Chart{Metadata: &chart.Metadata{}, Files: []*chart.File{{Name: "crds/a.yaml"}, {Name: "crds/b.yaml"}}}}}
+		k.entry.Tests, k.entry.CRDs, k.entry.ChartPath = true, installs, "helm-charts/x"
+		if report := k.report(""); !strings.Contains(report, want) || strings.Count(report, "crds/a.yaml") != 1 {
+			t.Errorf("with crds: %t, the report is:\n%s", installs, report)
+		}
+	}
+}
+
 // What a chart says is text: it writes over nothing of the report, and adds no line to it.
 func TestReportIsText(t *testing.T) {
 	const evil = "a\033[2K\u202e\nThe operator gets all rights"
@@ -304,6 +318,38 @@ func TestValuesThatOnlyTemplatesName(t *testing.T) {
 	}
 	if crd := read(t, "config/crd/bases/example.com_goodbyes.yaml"); strings.Contains(crd, "passcode") || !strings.Contains(crd, "color:\n") {
 		t.Errorf("the CRD is:\n%s", crd)
+	}
+}
+
+// A key of a map that the chart hands on can be pinned, although neither values.yaml nor a template names it.
+func TestPinsOfWhatAChartHandsOn(t *testing.T) {
+	dir := chartAt(t, map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "text: a\nselector: {}\nlabels: {a: b}\nmore: {enabled: false, labels: {}}\n",
+		"templates/x.yaml": `
+apiVersion: v1
+kind: Pod
+metadata:
+  name: x
+  labels: {{ toJson .Values.labels }}
+  annotations: {text: {{ .Values.text | quote }}}
+spec:
+  nodeSelector: {{ toJson .Values.selector }}
+  containers: [{name: x, image: x}]
+{{- if .Values.more.enabled }}
+---
+{apiVersion: v1, kind: ConfigMap, metadata: {name: x, labels: {{ toJson .Values.more.labels }}}}
+{{- end }}`,
+	})
+	for pin, may := range map[string]bool{
+		`selector.kubernetes\.io/arch`: true, "labels.tier": true, "more.labels.tier": true,
+		"selektor.tier": false, "text.tier": false, "more.labls.tier": false,
+	} {
+		var entry operator.Entry
+		entry.ChartPath, entry.OverrideValues = dir, map[string]string{pin: "pinned"}
+		api, err := loadAPI(entry, nil)
+		if !may && (err == nil || !strings.Contains(err.Error(), fmt.Sprintf("has no value %q", pin))) || may && (err != nil || !slices.Equal(api.unlisted, []string{pin})) {
+			t.Errorf("%s may be pinned: %t, %v", pin, err == nil, err)
+		}
 	}
 }
 

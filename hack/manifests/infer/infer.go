@@ -13,6 +13,7 @@ import (
 	"encoding/base64"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -236,10 +237,19 @@ func (i *inference) text(path, at []string, of func(text string) any, schema api
 		schema.Pattern = ""
 	}
 	judged := i.judge(path, o, schema)
-	byDefault, _, _ := unstructured.NestedString(i.scenarios[0].values, at...)
-	if judged != nil && strings.Contains(byDefault, "\n") && !(setting{schema: schema}).takes(byDefault) {
-		i.leave(path, noBound, false) // a word in its place is of no use
-		return nil
+	byDefault, _, _ := unstructured.NestedStringSlice(i.scenarios[0].values, at...)
+	if text, isText, _ := unstructured.NestedString(i.scenarios[0].values, at...); isText {
+		byDefault = []string{text}
+	}
+	for _, text := range byDefault {
+		if judged == nil || schema.Pattern == "" || (setting{schema: schema}).takes(text) {
+			continue
+		}
+		if strings.Contains(text, "\n") {
+			i.leave(path, noBound, false) // a word in its place is of no use
+			return nil
+		}
+		judged.Pattern += "|^" + regexp.QuoteMeta(text) + "$" // to write it out says nothing new
 	}
 	if judged != nil && !i.isAllowed(path) {
 		settings := &i.texts
@@ -459,13 +469,18 @@ func (i *inference) unknown(path []string, kind string) *apiextensionsv1.JSONSch
 		fields.reached = cmp.Or(i.try(path, of(i.more(markKey, template))).templated(), fields.reached)
 		text.reached = cmp.Or(i.try(path, of(template)).templated(), text.reached)
 	}
+	if kind == "" && len(text.places)+len(fields.places) == 0 {
+		if number := i.tryNumber(path); len(number.places) > 0 {
+			return i.number(path, nil)
+		}
+	}
 	o, bounded := fields, fields.gets(isBounded) && !i.isAllowed(path)
 	switch {
 	case text.accepted && fields.accepted && !bounded:
 		o = text.and(fields)
 	case text.accepted && kind == "array":
 		return i.listOfTexts(path, schema)
-	case text.accepted:
+	case text.accepted, kind == "" && !fields.accepted:
 		schema.Type = "string"
 		return i.text(path, path, func(text string) any { return text }, schema)
 	}

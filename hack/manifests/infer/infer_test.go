@@ -379,7 +379,7 @@ data:
 	if _, isField := schema.Properties["config"]; isField || left["config"] != "a template writes what it has into a text: no bound can be given for that" {
 		t.Errorf("config is %+v, left for %q", schema.Properties["config"], left["config"])
 	}
-	if said, word := schema.Properties["said"], schema.Properties["word"]; said.Type != "string" || word.Pattern != oneWord || len(left) != 1 {
+	if said, word := schema.Properties["said"], schema.Properties["word"]; said.Type != "string" || word.Pattern != oneWord+"|^two words$" || len(left) != 1 {
 		t.Errorf("said is %+v, word is %+v, left are %v", said, word, left)
 	}
 }
@@ -597,6 +597,72 @@ func TestInferenceOfAWordOrANumber(t *testing.T) {
 		if left["value"] != want {
 			t.Errorf("with %s, it is left out for %q, not %q", field, left["value"], want)
 		}
+	}
+}
+
+// What a value has by default may be written out, be it no word.
+func TestDefaultsMayBeWritten(t *testing.T) {
+	schema, _ := infer(t, map[string]string{
+		"Chart.yaml":  "{apiVersion: v2, name: x, version: 0.1.0}",
+		"values.yaml": "word: two (words)\ndomains: ['*', 'a.example.com']\n",
+		"templates/all.yaml": `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: x}
+data:
+  word: {{ .Values.word }}
+  config.cfg: |
+    domains = {{ .Values.domains | toJson }}
+`,
+	})
+	word, domains := schema.Properties["word"], schema.Properties["domains"]
+	if domains.Items == nil {
+		t.Fatalf("domains is %+v", domains)
+	}
+	for _, c := range []struct {
+		pattern, text string
+		may           bool
+	}{
+		{word.Pattern, "two (words)", true}, {word.Pattern, "other", true}, {word.Pattern, "two words", false}, {word.Pattern, "two (words) more", false},
+		{domains.Items.Schema.Pattern, "*", true}, {domains.Items.Schema.Pattern, "b.example.com", true}, {domains.Items.Schema.Pattern, "**", false}, {domains.Items.Schema.Pattern, "*\n", false},
+	} {
+		if may := regexp.MustCompile(c.pattern).MatchString(c.text); c.pattern == "" || may != c.may {
+			t.Errorf("%q may be written: %t, by %q", c.text, may, c.pattern)
+		}
+	}
+}
+
+// A value that is null is what the template makes of it, where that takes a number or a text only.
+func TestInferenceOfNull(t *testing.T) {
+	schema, left := infer(t, map[string]string{
+		"Chart.yaml":  "{apiVersion: v2, name: x, version: 0.1.0}",
+		"values.yaml": "history: null\nnamed: null\nran: null\nswitch: null\n",
+		"templates/all.yaml": `
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: x
+  labels: {named: {{ default "x" .Values.named | trunc 63 }}}
+spec:
+  {{- if .Values.history }}
+  revisionHistoryLimit: {{ .Values.history | int64 }}
+  {{- end }}
+  template:
+    spec:
+      containers:
+      - name: x
+        image: x
+        args: [{{ default "x" .Values.ran | trunc 63 }}]
+        {{- if .Values.switch }}
+        tty: true
+        {{- end }}
+`,
+	})
+	if history, named := schema.Properties["history"], schema.Properties["named"]; history.Type != "integer" || named.Type != "string" || named.Pattern == "" {
+		t.Errorf("history is %+v, named is %+v, left are %v", history, named, left)
+	}
+	if want := map[string]string{"ran": "reaches a command", "switch": "reaches its pods' spec.containers.[].tty"}; !maps.Equal(left, want) {
+		t.Errorf("left are %v, not %v", left, want)
 	}
 }
 

@@ -184,6 +184,15 @@ func (t *Trial) Unpinned() (map[string]any, error) {
 	return bare.Values()
 }
 
+// HandsOn is whether the chart writes what is at a path into an object in one of some scenarios, as it does with
+// each key of a map that it hands on.
+func (t *Trial) HandsOn(scenarios []Scenario, path []string) bool {
+	marked := *t
+	marked.pins = runtime.DeepCopyJSON(t.pins)
+	return unstructured.SetNestedField(marked.pins, markText, path...) == nil &&
+		slices.ContainsFunc(marked.renderAll(scenarios), func(r rendering) bool { return len(places(r.objects)) > 0 })
+}
+
 // Mentions is whether templates might name each part of a path that values lack.
 func (t *Trial) Mentions(values map[string]any, path []string) bool {
 	for i, key := range path {
