@@ -410,7 +410,7 @@ func (k kind) hindrances() (all []string) {
 
 // hindrance is why no custom resource in a namespace may have an object, whatever is allowed, empty if one may.
 func (k kind) hindrance(o *unstructured.Unstructured, namespace string) string {
-	if k.inNoNamespace(infer.Made{APIVersion: o.GetAPIVersion(), Kind: o.GetKind()}) {
+	if k.inNoNamespace(o.GroupVersionKind().GroupKind()) {
 		if err := release.CheckGoes(o); err != nil {
 			return err.Error()
 		}
@@ -422,7 +422,7 @@ func (k kind) hindrance(o *unstructured.Unstructured, namespace string) string {
 
 // goesInto is whether an object is one that custom resources in a namespace may have there.
 func (k kind) goesInto(o *unstructured.Unstructured, namespace string) bool {
-	return !k.inNoNamespace(infer.Made{APIVersion: o.GetAPIVersion(), Kind: o.GetKind()}) && k.hindrance(o, namespace) == ""
+	return !k.inNoNamespace(o.GroupVersionKind().GroupKind()) && k.hindrance(o, namespace) == ""
 }
 
 // writeChart writes the files that Helm has read, which are those that the chart does not ignore.
