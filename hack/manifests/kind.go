@@ -256,10 +256,6 @@ var inPods = map[string]string{
 // report says what people should know of a kind whose chart is new, which is of an operator of its own in into if that is not empty.
 func (k kind) report(into string) string {
 	out := &strings.Builder{}
-	regenerate := "make manifests"
-	if into != "" {
-		regenerate += " INTO=" + into
-	}
 	say := func(format string, args ...any) { // a line, of which what the chart says is a part that looks like no other line
 		for i := range args {
 			args[i] = terminal.Line(fmt.Sprint(args[i]))
@@ -267,6 +263,9 @@ func (k kind) report(into string) string {
 		fmt.Fprintf(out, format+"\n", args...)
 	}
 	say("\n%s is a kind. It does as its chart.", k.entry.Kind)
+	if len(k.api.kinds) == 0 {
+		say("The chart makes nothing, whatever a %s says: its templates have to be in templates/, and it must be no library", k.entry.Kind)
+	}
 	if len(k.api.unlisted) > 0 {
 		say("These are pinned, and values.yaml lacks them: see that each is spelt as the templates have it: %s", strings.Join(k.api.unlisted, ", "))
 	}
@@ -298,17 +297,26 @@ func (k kind) report(into string) string {
 			say("A namespace can have one %s, for these have the same name in each: %s", k.entry.Kind, strings.Join(fixed, ", "))
 			if freedBy != "" {
 				say("  pinned in overrideValues, %s: \"{name}\" gives each its own", freedBy)
+			} else {
+				say("  for more, have the chart put {{ .Release.Name }} into these names")
 			}
 		}
 	}
 	if !k.entry.Tests && k.api.trial.HasTests() {
-		say("The tests of the chart are not run: tests: true in %s lets a %s have them run (then %s)", watchesFile, k.entry.Kind, regenerate)
+		say("The tests of the chart are not run: tests: true in %s lets a %s have them run", watchesFile, k.entry.Kind)
 	}
 	for _, hook := range release.UnknownHooks(k.api.chart) {
 		say("%s", unknownHook(hook))
 	}
 	for _, file := range k.api.chart.CRDObjects() {
-		say("The operator does not install %s: do so before, or have it do so by crds: true in %s (then %s)", file.Name, watchesFile, regenerate)
+		say("The operator does not install %s: do so before, or have it do so by crds: true in %s", file.Name, watchesFile)
+	}
+	if strings.Contains(out.String(), watchesFile) {
+		regenerate := "make manifests"
+		if into != "" {
+			regenerate += " INTO=" + into
+		}
+		say("After a change of %s: %s", watchesFile, regenerate)
 	}
 	return out.String()
 }
@@ -415,7 +423,7 @@ func (k kind) hindrance(o *unstructured.Unstructured, namespace string) string {
 			return err.Error()
 		}
 	} else if of := o.GetNamespace(); of != "" && of != namespace {
-		return obj.Describe(o.GetKind(), of, o.GetName()) + " is outside of its namespace"
+		return obj.Describe(o.GetKind(), of, o.GetName()) + " is outside of its namespace: take metadata.namespace out of the chart, or pin what it is made from to \"{namespace}\""
 	}
 	return ""
 }
@@ -478,7 +486,7 @@ func (w wanted) entry(dir string, c *chart.Chart) (text, variables string, err e
 	}
 	objects, err := t.With(values)
 	if err != nil {
-		return "", "", fmt.Errorf("the chart can't be rendered with its defaults: give what it asks for, as PIN=path=value, or, where each %s is to say its own, as a default in its values.yaml:\n%w", w.gvk.Kind, err)
+		return "", "", fmt.Errorf("the chart can't be rendered with its defaults: correct it or, where it asks for a value, give that as PIN=path=value or, where each %s is to say its own, as a default in its values.yaml:\n%w", w.gvk.Kind, err)
 	}
 	var words []string
 	for _, r := range objects {
