@@ -52,15 +52,15 @@ func (r *helmRecords) list(ctx context.Context) ([]metav1.PartialObjectMetadata,
 		return nil, fmt.Errorf("look for the records of the Helm release: %w", err)
 	}
 	records := slices.DeleteFunc(list.Items, func(one metav1.PartialObjectMetadata) bool {
-		return object.ManagedBy().Matches(labels.Set(one.Labels)) || one.Name != record.NameOf(r.name, revisionOf(one))
+		return object.ManagedBy().Matches(labels.Set(one.Labels)) || one.Name != record.NameOf(r.name, revisionOf(&one))
 	})
-	slices.SortFunc(records, func(a, b metav1.PartialObjectMetadata) int { return cmp.Compare(revisionOf(b), revisionOf(a)) })
+	slices.SortFunc(records, func(a, b metav1.PartialObjectMetadata) int { return cmp.Compare(revisionOf(&b), revisionOf(&a)) })
 	return records, nil
 }
 
-// revisionOf is 0 if the record has no valid revision.
-func revisionOf(one metav1.PartialObjectMetadata) int {
-	number, _ := strconv.Atoi(one.Labels["version"])
+// revisionOf is 0 if a record of Helm's has no valid revision.
+func revisionOf(obj metav1.Object) int {
+	number, _ := strconv.Atoi(obj.GetLabels()["version"])
 	return number
 }
 
@@ -127,7 +127,7 @@ func (r *helmRecords) checkStill(ctx context.Context, read *metav1.PartialObject
 	}
 	now, err := r.deployedOf(records)
 	if err == nil && now.UID != read.UID {
-		err = fmt.Errorf("somebody has had Helm make revision %d of %s meanwhile: run it again", revisionOf(*now), r.name)
+		err = fmt.Errorf("somebody has had Helm make revision %d of %s meanwhile: run it again", revisionOf(now), r.name)
 	}
 	return err
 }
@@ -149,7 +149,7 @@ func (r *helmRecords) deployedOf(records []metav1.PartialObjectMetadata) (*metav
 	case status != helmrelease.StatusDeployed:
 		to := ""
 		if at := slices.IndexFunc(records, func(one metav1.PartialObjectMetadata) bool { return statusOf(one) == helmrelease.StatusDeployed }); at >= 0 {
-			to = fmt.Sprintf(" %d", revisionOf(records[at]))
+			to = fmt.Sprintf(" %d", revisionOf(&records[at]))
 		}
 		return nil, fmt.Errorf("the Helm release %[1]s is not deployed, but %[2]s: helm rollback %[1]s%[4]s -n %[3]s", r.name, status, r.namespace, to)
 	}
@@ -201,7 +201,7 @@ func (r *helmRecords) remove(ctx context.Context, adopted string, taken func(con
 		return fmt.Errorf("%s %s is there, and does not say by its labels that it is a record of the Helm release %s", r.kind, adopted, r.name)
 	case records[0].Name != adopted:
 		return fmt.Errorf("somebody has had Helm make revision %d (%s) meanwhile, and not %s. Look what of it the operator has put back: kubectl welcome diff. Then: kubectl delete %s -n %s -l owner=helm,name=%s",
-			revisionOf(records[0]), records[0].Labels["status"], adopted, r.kind, r.namespace, r.name)
+			revisionOf(&records[0]), records[0].Labels["status"], adopted, r.kind, r.namespace, r.name)
 	case rel == nil:
 		return fmt.Errorf("%s %s was deleted just now: run it again", r.kind, adopted)
 	}

@@ -105,12 +105,14 @@ func (g *group) title() string {
 
 // diffSummary is the summary line of a kind.
 func diffSummary(kind string, results []result) string {
-	changing, refused, unknown := 0, map[string]int{}, 0
+	changing, refused, unknown := 0, 0, 0
+	reasons := map[string]int{}
 	objects := map[string]int{}
 	for _, r := range results {
 		switch {
 		case r.refused != nil:
-			refused[plainly(r.name, r.refused.Error())]++
+			refused++
+			reasons[plainly(r.name, r.refused.Error())]++
 		case r.unknown != nil:
 			unknown++
 		case len(r.changes) > 0:
@@ -134,17 +136,13 @@ func diffSummary(kind string, results []result) string {
 		}
 		parts = append(parts, counted(objects[key], what)+" "+does)
 	}
-	all := 0
-	for _, n := range refused {
-		all += n
-	}
-	if all > 0 {
-		reason, _, _ := strings.Cut(mostCommon(refused)[0], "\n")
+	if refused > 0 {
+		reason, _, _ := strings.Cut(mostCommon(reasons)[0], "\n")
 		reason = safe(reason)
 		if len(reason) > toldReason {
 			reason = strings.ToValidUTF8(reason[:toldReason], "") + "…"
 		}
-		parts = append(parts, fmt.Sprintf("%d would be refused: %s", all, reason))
+		parts = append(parts, fmt.Sprintf("%d would be refused: %s", refused, reason))
 	}
 	if unknown > 0 {
 		parts = append(parts, fmt.Sprintf("%d unknown", unknown))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -30,11 +31,13 @@ func isForNow(err error) bool {
 	return errors.As(err, &answer) && (answer.Status().Code == http.StatusTooManyRequests || answer.Status().Code >= http.StatusInternalServerError)
 }
 
-// isOutage is whether the API server did not answer.
+// isOutage is whether the API server did not answer. An error of a file would pass for one of the network: both
+// say whether they are temporary.
 func isOutage(err error) bool {
+	var ofFile *fs.PathError
 	var ofURL *url.Error
 	var ofNet net.Error
-	return errors.As(err, &ofURL) || errors.As(err, &ofNet) || errors.Is(err, context.DeadlineExceeded)
+	return !errors.As(err, &ofFile) && (errors.As(err, &ofURL) || errors.As(err, &ofNet) || errors.Is(err, context.DeadlineExceeded))
 }
 
 // isTemporary is whether a retry may succeed, for example while an API server is replaced.

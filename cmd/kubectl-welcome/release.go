@@ -133,9 +133,7 @@ func (c *cluster) handedOver(ctx context.Context, secrets corev1client.SecretInt
 			found = &list.Items[i]
 			continue
 		}
-		var revision int
-		_, _ = fmt.Sscan(secret.Labels["version"], &revision) // 0 if it is no number
-		highest = max(highest, revision)
+		highest = max(highest, revisionOf(&secret))
 	}
 	return found, highest, nil
 }

@@ -152,10 +152,10 @@ func (a *API) read() error {
 	if err := a.parseSchema(); err != nil {
 		return fmt.Errorf("%s: %w", a.schemaFile, err)
 	}
-	if err := closeObjects(&a.values, ""); err != nil {
+	if err := closeObjects(&a.values, "values"); err != nil {
 		return fmt.Errorf("%s:\n%w", a.schemaFile, err)
 	}
-	if err := addDefaults(&a.values, a.chart.Values, ""); err != nil {
+	if err := addDefaults(&a.values, a.chart.Values, "values"); err != nil {
 		return fmt.Errorf("%s and values.yaml disagree:\n%w", a.schemaFile, err)
 	}
 	return nil

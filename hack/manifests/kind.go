@@ -256,10 +256,6 @@ var inPods = map[string]string{
 // report says what people should know of a kind whose chart is new, which is of an operator of its own in into if that is not empty.
 func (k kind) report(into string) string {
 	out := &strings.Builder{}
-	regenerate := "make manifests"
-	if into != "" {
-		regenerate += " INTO=" + into
-	}
 	say := func(format string, args ...any) { // a line, of which what the chart says is a part that looks like no other line
 		for i := range args {
 			args[i] = terminal.Line(fmt.Sprint(args[i]))
@@ -267,6 +263,9 @@ func (k kind) report(into string) string {
 		fmt.Fprintf(out, format+"\n", args...)
 	}
 	say("\n%s is a kind. It does as its chart.", k.entry.Kind)
+	if len(k.api.kinds) == 0 {
+		say("The chart makes nothing, whatever a %s says: its templates have to be in templates/, and it must be no library", k.entry.Kind)
+	}
 	if len(k.api.unlisted) > 0 {
 		say("These are pinned, and values.yaml lacks them: see that each is spelt as the templates have it: %s", strings.Join(k.api.unlisted, ", "))
 	}
@@ -298,11 +297,13 @@ func (k kind) report(into string) string {
 			say("A namespace can have one %s, for these have the same name in each: %s", k.entry.Kind, strings.Join(fixed, ", "))
 			if freedBy != "" {
 				say("  pinned in overrideValues, %s: \"{name}\" gives each its own", freedBy)
+			} else {
+				say("  for more, have the chart put {{ .Release.Name }} into these names")
 			}
 		}
 	}
 	if !k.entry.Tests && k.api.trial.HasTests() {
-		say("The tests of the chart are not run: tests: true in %s lets a %s have them run (then %s)", watchesFile, k.entry.Kind, regenerate)
+		say("The tests of the chart are not run: tests: true in %s lets a %s have them run", watchesFile, k.entry.Kind)
 	}
 	for _, hook := range release.UnknownHooks(k.api.chart) {
 		say("%s", unknownHook(hook))
@@ -315,7 +316,14 @@ func (k kind) report(into string) string {
 	case len(crds) > 0 && k.entry.CRDs:
 		say("The operator installs %s where the cluster lacks them, and changes none that is there: for what this version changes in them, helm show crds %s | kubectl replace -f -", strings.Join(crds, ", "), k.entry.ChartPath)
 	case len(crds) > 0:
-		say("The operator does not install %s: do so before, or have it do so by crds: true in %s (then %s)", strings.Join(crds, ", "), watchesFile, regenerate)
+		say("The operator does not install %s: do so before, or have it do so by crds: true in %s", strings.Join(crds, ", "), watchesFile)
+	}
+	if strings.Contains(out.String(), watchesFile) {
+		regenerate := "make manifests"
+		if into != "" {
+			regenerate += " INTO=" + into
+		}
+		say("After a change of %s: %s", watchesFile, regenerate)
 	}
 	return out.String()
 }
@@ -417,19 +425,19 @@ func (k kind) hindrances() (all []string) {
 
 // hindrance is why no custom resource in a namespace may have an object, whatever is allowed, empty if one may.
 func (k kind) hindrance(o *unstructured.Unstructured, namespace string) string {
-	if k.inNoNamespace(infer.Made{APIVersion: o.GetAPIVersion(), Kind: o.GetKind()}) {
+	if k.inNoNamespace(o.GroupVersionKind().GroupKind()) {
 		if err := release.CheckGoes(o); err != nil {
 			return err.Error()
 		}
 	} else if of := o.GetNamespace(); of != "" && of != namespace {
-		return obj.Describe(o.GetKind(), of, o.GetName()) + " is outside of its namespace"
+		return obj.Describe(o.GetKind(), of, o.GetName()) + " is outside of its namespace: take metadata.namespace out of the chart, or pin what it is made from to \"{namespace}\""
 	}
 	return ""
 }
 
 // goesInto is whether an object is one that custom resources in a namespace may have there.
 func (k kind) goesInto(o *unstructured.Unstructured, namespace string) bool {
-	return !k.inNoNamespace(infer.Made{APIVersion: o.GetAPIVersion(), Kind: o.GetKind()}) && k.hindrance(o, namespace) == ""
+	return !k.inNoNamespace(o.GroupVersionKind().GroupKind()) && k.hindrance(o, namespace) == ""
 }
 
 // writeChart writes the files that Helm has read, which are those that the chart does not ignore.
@@ -485,7 +493,7 @@ func (w wanted) entry(dir string, c *chart.Chart) (text, variables string, err e
 	}
 	objects, err := t.With(values)
 	if err != nil {
-		return "", "", fmt.Errorf("the chart can't be rendered with its defaults: give what it asks for, as PIN=path=value, or, where each %s is to say its own, as a default in its values.yaml:\n%w", w.gvk.Kind, err)
+		return "", "", fmt.Errorf("the chart can't be rendered with its defaults: correct it or, where it asks for a value, give that as PIN=path=value or, where each %s is to say its own, as a default in its values.yaml:\n%w", w.gvk.Kind, err)
 	}
 	var words []string
 	for _, r := range objects {

@@ -105,7 +105,8 @@ func TestReport(t *testing.T) {
 			"\n  a, b.c, d: nothing that was rendered has it: nobody can tell what it reaches, but with a pin or a sample that turns it on\n",
 			"\nThe operator gets no right to hand out what Role x does (x.yaml, always: no Goodbye will be ready): get on secrets: it reaches Secrets, which takes secrets: true; pinned in overrideValues, rbac: \"false\" leaves it out\n",
 			"\nx/templates/_y.tpl: helm.sh/hook: pre-instal: Helm knows no such hook",
-			"crds/x.yaml: do so before, or have it do so by crds: true in watches.yaml (then make manifests INTO=../x-operator)\n",
+			"crds/x.yaml: do so before, or have it do so by crds: true in watches.yaml\n",
+			"\nAfter a change of watches.yaml: make manifests INTO=../x-operator\n",
 		} {
 			if strings.Count(report, want) != 1 {
 				t.Errorf("with %q in allow.kinds, the report does not have %q once:\n%s", kinds, want, report)
@@ -135,7 +136,7 @@ func TestReportTellsOfFixedNames(t *testing.T) {
 		t.Errorf("the report is:\n%s", got)
 	}
 	// No value has a say in the other one.
-	if got := report("---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: wired}}\n"); strings.Count(got, told+"ConfigMap wired, ServiceAccount fixed-sa\n") != 1 || strings.Contains(got, remedy) {
+	if got := report("---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: wired}}\n"); strings.Count(got, told+"ConfigMap wired, ServiceAccount fixed-sa\n  for more, have the chart put {{ .Release.Name }} into these names\n") != 1 || strings.Contains(got, remedy) {
 		t.Errorf("the report is:\n%s", got)
 	}
 }
@@ -216,7 +217,7 @@ func TestReportTellsWhatIsNeverApplied(t *testing.T) {
 	for _, want := range []string{
 		never + ": values don't meet the specifications of the schema",
 		never + " (x.yaml): cluster-scoped ClusterRole \"elsewhere-other\" is a hook that would stay: the operator's watches.yaml allows such only with helm.sh/hook-delete-policy: hook-succeeded,hook-failed; pinned in overrideValues, patch: \"false\" leaves it out\n",
-		never + " (y.yaml): ConfigMap \"why\" in namespace \"default\" is outside of its namespace\n",
+		never + " (y.yaml): ConfigMap \"why\" in namespace \"default\" is outside of its namespace: take metadata.namespace out of the chart, or pin what it is made from to \"{namespace}\"\n",
 	} {
 		if strings.Count(got, want) != 1 {
 			t.Errorf("the report does not have %q once:\n%s", want, got)
@@ -248,7 +249,7 @@ func TestReportTellsOfPinsThatValuesLack(t *testing.T) {
 // The CRDs in crds/ are told in one line: who has the operator install them is told what a new version leaves to people.
 func TestReportTellsOfCRDs(t *testing.T) {
 	for installs, want := range map[bool]string{
-		false: "The operator does not install crds/a.yaml, crds/b.yaml: do so before, or have it do so by crds: true in watches.yaml (then make manifests)\n",
+		false: "The operator does not install crds/a.yaml, crds/b.yaml: do so before, or have it do so by crds: true in watches.yaml\n",
 		true:  "The operator installs crds/a.yaml, crds/b.yaml where the cluster lacks them, and changes none that is there: for what this version changes in them, helm show crds helm-charts/x | kubectl replace -f -\n",
 	} {
 		k := kind{api: &API{chart: &chart.Chart{Metadata: &chart.Metadata{}, Files: []*chart.File{{Name: "crds/a.yaml"}, {Name: "crds/b.yaml"}}}}}
@@ -433,6 +434,24 @@ func TestObjectWithoutKind(t *testing.T) {
 	}
 }
 
+// A chart that makes nothing at all is told of: its templates may be in a directory that Helm does not read, or it is
+// a library.
+func TestReportTellsOfAChartThatMakesNothing(t *testing.T) {
+	for template, more := range map[string]string{"template/x.yaml": "", "templates/x.yaml": ", type: library", "templates/y.yaml": ""} {
+		var entry operator.Entry
+		entry.Kind = "Goodbye"
+		entry.ChartPath = chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0" + more + "}", "values.yaml": "a: 1\n", template: "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}\n"})
+		api, err := loadAPI(entry, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		report, makes := kind{entry, api, nil}.report(""), template == "templates/y.yaml"
+		if tells := strings.Contains(report, "The chart makes nothing, whatever a Goodbye says"); tells == makes {
+			t.Errorf("of %s%s, the report is:\n%s", template, more, report)
+		}
+	}
+}
+
 // What can't be made leaves nothing behind.
 func TestMakeKindLeavesNothing(t *testing.T) {
 	created, err := chartutil.Create("created", t.TempDir())
@@ -450,6 +469,7 @@ func TestMakeKindLeavesNothing(t *testing.T) {
 		"a pin of a part that is not there": {wanted{chart: created, gvk: goodbyes, pins: []string{"image.tga=1"}}, `no value "image.tga"`},
 		"a field in what is not there":      {wanted{chart: created, gvk: goodbyes, allow: []string{"labels.name"}}, `no value "labels.name"`},
 		"a chart without its subchart":      {wanted{chart: chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0, dependencies: [{name: db, version: 1.0.0}]}", "values.yaml": "a: \"\"\n", "templates/x.yaml": `a: {{ required "set a" .Values.a }}`}), gvk: goodbyes}, "charts/ lacks db"},
+		"a template that is no YAML":        {wanted{chart: chartAt(t, map[string]string{"Chart.yaml": plain["Chart.yaml"], "values.yaml": "a: 1\n", "templates/x.yaml": "a:\n\tb: 1\n"}), gvk: goodbyes}, "with its defaults: correct it or"},
 		"a chart that asks for something":   {wanted{chart: chartAt(t, map[string]string{"Chart.yaml": plain["Chart.yaml"], "values.yaml": "a: \"\"\n", "templates/x.yaml": `a: {{ required "set a" .Values.a }}`}), gvk: goodbyes}, "PIN=path=value"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -224,7 +224,7 @@ func writeRightsText(kinds []kind) error {
 		for _, m := range k.api.kinds {
 			switch {
 			case k.refusal(m) != "":
-			case k.inNoNamespace(m):
+			case k.inNoNamespace(groupVersionKind(m).GroupKind()):
 				inCluster[pluralOf(groupVersionKind(m))] = true
 			default:
 				managed[pluralOf(groupVersionKind(m))] = true

@@ -96,17 +96,17 @@ func (o offered) add(document []byte) {
 }
 
 // lost is what custom resources and releases may have that what was generated after has no place for.
-func (b offered) lost(after offered) (text string) {
-	for _, crd := range slices.Sorted(maps.Keys(b.specs)) {
+func (o offered) lost(after offered) (text string) {
+	for _, crd := range slices.Sorted(maps.Keys(o.specs)) {
 		spec, ok := after.specs[crd]
 		if !ok {
 			continue // the kind was taken away
 		}
-		if was, is := b.versions[crd], after.versions[crd]; was != is {
+		if was, is := o.versions[crd], after.versions[crd]; was != is {
 			text += fmt.Sprintf("\nWARNING: the CRD %s has the version %s, and no longer %s.\n"+
 				"A cluster that has stored custom resources as %[3]s refuses this CRD: docs/upgrade.md#another-version-of-a-kind\n", crd, is, was)
 		}
-		fields := lostFieldsOf(b.specs[crd], spec, "spec")
+		fields := lostFieldsOf(o.specs[crd], spec, "spec")
 		for i := range fields { // a chart may name a field anything
 			fields[i] = terminal.Line(fields[i])
 		}
@@ -118,7 +118,7 @@ func (b offered) lost(after offered) (text string) {
 		}
 	}
 	var resources []string
-	for _, resource := range slices.Sorted(maps.Keys(b.resources)) {
+	for _, resource := range slices.Sorted(maps.Keys(o.resources)) {
 		if !after.resources[resource] {
 			resources = append(resources, resource)
 		}

@@ -175,7 +175,7 @@ func TestMistakes(t *testing.T) {
 		"default that breaks a rule":       {values, "minReplicas: 1", "minReplicas: 6", []string{schema, "properties[autoscaling].default", "lower minReplicas"}},
 		"default in the schema":            {schema, `"maximum": 100`, `"maximum": 100, "default": 2`, []string{schema, "defaults are in values.yaml"}},
 		"no description":                   {schema, `"description": "Fewest pods."`, `"title": "Fewest pods."`, []string{schema, ".autoscaling.minReplicas", `add a "description"`}},
-		"open object":                      {schema, `"additionalProperties": false,`, "", []string{schema, ".service", `add "additionalProperties": false`}},
+		"open object":                      {schema, `"additionalProperties": false,`, "", []string{schema, `values.service: add "additionalProperties": false`, `values: add "additionalProperties": false`}},
 		"keyword that a CRD has not":       {schema, `"maximum": 65535`, `"maximum": 65535, "const": 8080`, []string{schema, ".properties.service.properties.port.const", "x-kubernetes-validations"}},
 		"such a keyword within a list":     {schema, `"maximum": 31536000`, `"maximum": 31536000, "const": 1`, []string{schema, "tolerationSeconds.const"}},
 		"rule that does not compile":       {schema, "orDefault(self.minReplicas) <=", "self.min <=", []string{schema, "properties[autoscaling]", "undefined field 'min'"}},

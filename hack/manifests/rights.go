@@ -68,7 +68,7 @@ func (k kind) children() []child {
 		if m.When != "" {
 			why += ", with " + k.condition(m, m.When)
 		}
-		all = append(all, child{gvk.Group, resourceOf(gvk), line(why), k.refusal(m), k.inNoNamespace(m)})
+		all = append(all, child{gvk.Group, resourceOf(gvk), line(why), k.refusal(m), k.inNoNamespace(gvk.GroupKind())})
 	}
 	return all
 }
@@ -100,10 +100,9 @@ var inNamespaces = func() map[schema.GroupKind]bool {
 	return all
 }()
 
-// inNoNamespace is whether what a chart makes is cluster-scoped: of kinds that nobody here knows, the entry says so.
-func (k kind) inNoNamespace(m infer.Made) bool {
-	of := groupVersionKind(m).GroupKind()
-	return len(scheme.Scheme.VersionsForGroupKind(of)) > 0 && !inNamespaces[of] || slices.Contains(clusterScoped, m.Kind) || strings.HasSuffix(m.Kind, "Review") ||
+// inNoNamespace is whether objects of a kind are cluster-scoped: of kinds that nobody here knows, the entry says so.
+func (k kind) inNoNamespace(of schema.GroupKind) bool {
+	return len(scheme.Scheme.VersionsForGroupKind(of)) > 0 && !inNamespaces[of] || slices.Contains(clusterScoped, of.Kind) || strings.HasSuffix(of.Kind, "Review") ||
 		k.entry.Allow.HasCluster(of)
 }
 
@@ -127,7 +126,7 @@ func dropped(m infer.Made) bool {
 // condition is the value that what is made needs, and who may set it. What hands out rights, or is in no
 // namespace, has to be as it is for a custom resource that says nothing.
 func (k kind) condition(m infer.Made, when string) string {
-	if when != "" && (k.inNoNamespace(m) || obj.HandsOut(groupVersionKind(m).GroupKind())) {
+	if of := groupVersionKind(m).GroupKind(); when != "" && (k.inNoNamespace(of) || obj.HandsOut(of)) {
 		when += ", which only overrideValues may set"
 	}
 	return when
@@ -135,19 +134,19 @@ func (k kind) condition(m infer.Made, when string) string {
 
 // refusal is why the operator gets no right to a kind.
 func (k kind) refusal(m infer.Made) string {
-	switch {
-	case k.inNoNamespace(m):
+	switch of := groupVersionKind(m).GroupKind(); {
+	case k.inNoNamespace(of):
 		for _, v := range m.Objects {
-			if err := k.entry.Allow.InNoNamespace(infer.SampleRelease, groupVersionKind(m).GroupKind(), v.Object.GetName()); err != nil {
+			if err := k.entry.Allow.InNoNamespace(infer.SampleRelease, of, v.Object.GetName()); err != nil {
 				return err.Error()
 			}
 		}
 		return ""
-	case m.Kind == "Secret" && !strings.Contains(m.APIVersion, "/") && !k.entry.Secrets:
+	case of == obj.Secret.GroupKind() && !k.entry.Secrets:
 		return "only with secrets: true"
-	case obj.HandsOut(groupVersionKind(m).GroupKind()) && !slices.Contains(k.entry.Allow.Kinds, groupVersionKind(m).GroupKind().String()):
-		return "it hands out rights, so that it needs " + groupVersionKind(m).GroupKind().String() + " in allow.kinds"
-	case obj.HandsOut(groupVersionKind(m).GroupKind()):
+	case obj.HandsOut(of) && !slices.Contains(k.entry.Allow.Kinds, of.String()):
+		return "it hands out rights, so that it needs " + of.String() + " in allow.kinds"
+	case obj.HandsOut(of):
 		return ""
 	}
 	// Kinds that nobody here knows need a word of the platform's, even if every custom resource has them: a

@@ -115,46 +115,47 @@ func (a Allow) Validate() error {
 
 // Ask is what an object asks of controllers that serve others, too.
 type Ask struct {
-	object string
-	what   string // host, annotation, kind or content
-	key    string
-	value  string
+	kind, name string // of the object
+	what       string // host, annotation, kind or content
+	key, value string
 }
 
 // Same is whether two objects of one kind ask for the same, whatever their names: a chart may generate names.
 func (a Ask) Same(other Ask) bool {
-	kind, _, _ := strings.Cut(a.object, " ")
-	otherKind, _, _ := strings.Cut(other.object, " ")
-	return kind == otherKind && a.what == other.what && a.key == other.key && a.value == other.value
+	a.name = other.name
+	return a == other
 }
 
 func (a Ask) String() string {
+	object := fmt.Sprintf("%s %q", a.kind, a.name)
 	if a.what == "content" {
-		return a.object + ", which is not as the chart makes it for a custom resource that says nothing: only overrideValues there may change it"
+		return object + ", which is not as the chart makes it for a custom resource that says nothing: only overrideValues there may change it"
 	}
 	key := fmt.Sprintf("%s %q", a.what, a.key)
 	if a.what == "host" && a.key == everyHost {
 		key = "every host"
 	}
-	return key + " (" + a.object + ")"
+	return key + " (" + object + ")"
 }
 
 // Asks lists what an object asks for.
 func Asks(o *unstructured.Unstructured) []Ask {
-	name, kind := fmt.Sprintf("%s %q", o.GetKind(), o.GetName()), o.GroupVersionKind().GroupKind()
+	ask := func(what, key, value string) Ask { return Ask{o.GetKind(), o.GetName(), what, key, value} }
+	kind := o.GroupVersionKind().GroupKind()
 	var asks []Ask
 	hosts, known := hostsOf(o)
 	slices.Sort(hosts)
 	for _, host := range slices.Compact(hosts) {
-		asks = append(asks, Ask{object: name, what: "host", key: host})
+		asks = append(asks, ask("host", host, ""))
 	}
 	if !known {
-		asks = append(asks, Ask{object: name, what: "kind", key: kind.String(), value: contentOf(o)})
+		asks = append(asks, ask("kind", kind.String(), contentOf(o)))
 	}
 	if HandsOut(kind) || InNoNamespace(o) {
-		asks = append(asks, Ask{object: name, what: "content", key: kind.String(), value: contentOf(o)})
+		asks = append(asks, ask("content", kind.String(), contentOf(o)))
 	}
-	return append(asks, annotationAsks(name, "", o.Object)...)
+	eachAnnotation("", o.Object, func(key, text string) { asks = append(asks, ask("annotation", key, text)) })
+	return asks
 }
 
 // HandsOut is whether objects of a kind grant rights.
@@ -180,17 +181,16 @@ func contentOf(o *unstructured.Unstructured) string {
 	return string(content)
 }
 
-// annotationAsks finds annotations wherever they are: in an object, in its pod template, in its template of
-// objects with a pod template, and in whatever else a kind hands on. Helm's own on the object itself do not
-// count: the operator overwrites them.
-func annotationAsks(name, path string, value any) []Ask {
-	var asks []Ask
+// eachAnnotation finds annotations wherever they are: in an object, in its pod template, in its template of
+// objects with a pod template, and in whatever else a kind hands on. Those that no controller obeys do not count,
+// nor do Helm's own on the object itself: the operator overwrites them.
+func eachAnnotation(path string, value any, found func(key, text string)) {
 	switch value := value.(type) {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(value)) {
 			annotations, ok := value[key].(map[string]any)
 			if key != "annotations" || !ok {
-				asks = append(asks, annotationAsks(name, path+"."+key, value[key])...)
+				eachAnnotation(path+"."+key, value[key], found)
 				continue
 			}
 			for _, key := range slices.Sorted(maps.Keys(annotations)) {
@@ -201,15 +201,14 @@ func annotationAsks(name, path string, value any) []Ask {
 				if path == ".metadata" && (key == ReleaseName || key == ReleaseNamespace) {
 					continue
 				}
-				asks = append(asks, Ask{object: name, what: "annotation", key: key, value: text})
+				found(key, text)
 			}
 		}
 	case []any:
 		for _, element := range value {
-			asks = append(asks, annotationAsks(name, path+"[]", element)...)
+			eachAnnotation(path+"[]", element, found)
 		}
 	}
-	return asks
 }
 
 // hostsOf lists the hosts and addresses that an object claims or leads to. known is whether that can be told

@@ -27,8 +27,9 @@ type broken struct {
 	lacks bool
 }
 
-func (e Entry) broken(err error) broken {
-	return broken{Entry: e, err: fmt.Errorf("%s: entry %d (kind %q): %w", e.place.file, e.place.number, e.Kind, err)}
+// wrong is an error about an entry, with where that stands.
+func (e Entry) wrong(err error) error {
+	return fmt.Errorf("%s: entry %d (kind %q): %w", e.place.file, e.place.number, e.Kind, err)
 }
 
 // noneLeft fails if all entries are broken.
@@ -83,7 +84,7 @@ func (a awaitLacking) Start(ctx context.Context) error {
 	err := wait.PollUntilContextCancel(ctx, lackPeriod, false, func(ctx context.Context) (bool, error) {
 		for _, each := range a.late {
 			if lack, err := a.lack(ctx, each.Entry, true); lack == nil && err == nil {
-				return false, each.broken(errors.New("what it lacked is there now: start again, and it is served")).err
+				return false, each.wrong(errors.New("what it lacked is there now: start again, and it is served"))
 			}
 		}
 		return false, nil

@@ -47,11 +47,11 @@ func setUpReconcilers(mgr ctrl.Manager, entries []Entry, options Options) error 
 		}
 		settings, err := reconcilerOptions(mgr, entry, options, clients, operator, changing)
 		if err != nil {
-			return entry.broken(err).err
+			return entry.wrong(err)
 		}
 		r, err := reconciler.New(settings...)
 		if err != nil {
-			return entry.broken(err).err
+			return entry.wrong(err)
 		}
 		if err := r.SetupWithManager(mgr); err != nil {
 			return fmt.Errorf("set up the reconciler of %s: %w", entry.Kind, err)

@@ -66,9 +66,7 @@ func (s *servable) split(ctx context.Context, entries []Entry, refused []broken)
 		case err != nil:
 			return nil, nil, fmt.Errorf("connect to the cluster: %w", err)
 		case lack != nil:
-			without := entry.broken(lack)
-			without.lacks = true
-			refused = append(refused, without)
+			refused = append(refused, broken{Entry: entry, err: entry.wrong(lack), lacks: true})
 		default:
 			served = append(served, entry)
 		}

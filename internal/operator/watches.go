@@ -90,7 +90,7 @@ func loadWatches(path string) ([]Entry, []broken, error) {
 		}
 		kinds[kind] = cmp.Or(kinds[kind], i+1)
 		if err != nil {
-			refused = append(refused, entry.broken(err))
+			refused = append(refused, broken{Entry: entry, err: entry.wrong(err)})
 			continue
 		}
 		entries = append(entries, entry)

@@ -153,7 +153,7 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 	// Helm fails so when only the records could not be updated. recover does that later.
 	if err != nil && rel != nil && rel.Info.Status == release.StatusDeployed {
 		logf.FromContext(a.ctx).Error(err, "The upgrade is done, but its records do not say so yet", "revision", rel.Version)
-		a.schedule.after(a.owner, retryDelay(1, lastRetry))
+		a.schedule.after(a.owner, firstRetry)
 		a.Acted(Upgrade, time.Since(start), nil)
 		return a.conclude(op, Upgraded, rel, nil)
 	}

@@ -2,6 +2,7 @@ package integration
 
 import (
 	"context"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -26,13 +27,13 @@ func (s *scene) foreignService(namespace, name string) *corev1.Service {
 	return service
 }
 
-// unharmed fails if a foreign object has changed.
-func (s *scene) unharmed(service *corev1.Service) {
+// unharmed fails if somebody has written to an object since it was read, or made it anew.
+func (s *scene) unharmed(object client.Object) {
 	s.Helper()
-	now := &corev1.Service{}
-	s.must(env.Client.Get(ctx, client.ObjectKeyFromObject(service), now))
-	if now.UID != service.UID || now.ResourceVersion != service.ResourceVersion {
-		s.Errorf("Service %s/%s was changed: %v", service.Namespace, service.Name, now)
+	now := reflect.New(reflect.TypeOf(object).Elem()).Interface().(client.Object)
+	s.must(env.Client.Get(ctx, client.ObjectKeyFromObject(object), now))
+	if now.GetUID() != object.GetUID() || now.GetResourceVersion() != object.GetResourceVersion() {
+		s.Errorf("%T %s was changed: %+v", object, client.ObjectKeyFromObject(object), now)
 	}
 }
 
@@ -67,15 +68,13 @@ metadata: {name: {{ .Values.name }}, annotations: {helm.sh/hook: "pre-install,pr
 		}
 		s.awaitReason("hello", "ObjectInTheWay", `ConfigMap "`+name+`"`, "delete or rename one of the two")
 		s.awaitCondition("hello", "Stalled", "True")
-		now := &corev1.ConfigMap{}
-		if s.get(now, name); now.ResourceVersion != foreign.ResourceVersion {
-			t.Errorf("it was changed: %v", now)
-		}
+		s.unharmed(foreign)
 		if i == 0 {
 			s.must(env.Client.Delete(ctx, foreign))
 			s.awaitDeployed("hello")
-			if s.get(now, name); now.Annotations["meta.helm.sh/release-name"] != "hello" {
-				t.Errorf("what the operator writes itself is the chart's: %v", now.Annotations)
+			hook := &corev1.ConfigMap{}
+			if s.get(hook, name); hook.Annotations["meta.helm.sh/release-name"] != "hello" {
+				t.Errorf("what the operator writes itself is the chart's: %v", hook.Annotations)
 			}
 		}
 	}
@@ -114,10 +113,7 @@ func TestForeignObjectInTheWayOfTheLast(t *testing.T) {
 	if made > 1 {
 		t.Errorf("the Service is made anew at each of %d attempts", made)
 	}
-	now := &appsv1.Deployment{}
-	if s.get(now, "hello"); now.ResourceVersion != foreign.ResourceVersion {
-		t.Error("the Deployment of somebody else was changed")
-	}
+	s.unharmed(foreign)
 
 	s.must(env.Client.Delete(ctx, foreign))
 	s.awaitDeployed("hello")

@@ -144,10 +144,7 @@ func TestShards(t *testing.T) {
 	if written := s.childrenWrites(quiet, a, b); len(written) > 0 {
 		t.Errorf("a handover wrote: %s", written)
 	}
-	now := &appsv1.Deployment{}
-	if s.get(now, "moves"); now.ResourceVersion != deployment.ResourceVersion {
-		t.Error("the Deployment was written to")
-	}
+	s.unharmed(deployment)
 	s.must(s.hasRecords("moves", 1))
 	const headStart = 3 * time.Second // one that does not let go for so long is in the way
 	if told := a.leftToOthers(t)+b.leftToOthers(t) > 0 || strings.Contains(a.Text()+b.Text(), "Standing back"); told && slowest < headStart {

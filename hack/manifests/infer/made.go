@@ -16,13 +16,13 @@ import (
 type Made struct {
 	APIVersion, Kind string
 	File             string
-	// when is the value that it needs, empty if it is there by default.
+	// When is the value that it needs, empty if it is there by default.
 	When string
-	// objects are all that differ: most renderings make the same, and there are thousands.
+	// Objects are all that differ: most renderings make the same, and there are thousands.
 	Objects []Variant
 }
 
-// Variant is an object as it is with a value, when, or by default if that is empty.
+// Variant is an object as it is with a value, When, or by default if that is empty.
 type Variant struct {
 	Rendered
 	When string
