@@ -22,7 +22,7 @@ func (drops dropsEmpty) mergeMap(previous, live, desired map[string]any) map[str
 		}
 	}
 	for key, value := range desired {
-		if isEmpty(live[key]) && (value == nil || bool(drops) && isEmpty(value)) {
+		if value == nil && live[key] == nil || bool(drops) && isEmpty(value) && isEmpty(live[key]) {
 			continue
 		}
 		merged[key] = drops.mergeValue(previous[key], live[key], value)

@@ -66,6 +66,11 @@ func TestRestore(t *testing.T) {
 			"{apiVersion: cert-manager.io/v1, kind: Issuer, spec: {selfSigned: {}, acme: {}, ca: null}}",
 			"{apiVersion: cert-manager.io/v1, kind: Issuer, spec: {selfSigned: {}, acme: {}}}",
 		},
+		"until the chart makes it null": {
+			"{apiVersion: cert-manager.io/v1, kind: Issuer, spec: {selfSigned: {}, acme: {}}}",
+			"{apiVersion: cert-manager.io/v1, kind: Issuer, spec: {selfSigned: null, acme: {}}}",
+			"{apiVersion: cert-manager.io/v1, kind: Issuer, spec: {selfSigned: null, acme: {}}}",
+		},
 		"and is dropped where the API server drops it": {
 			"{apiVersion: batch/v1, kind: Job, spec: {template: {}}}",
 			"{apiVersion: batch/v1, kind: Job, spec: {template: {metadata: {}}}}",

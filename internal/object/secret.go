@@ -26,13 +26,17 @@ func IsSecret(o *unstructured.Unstructured) bool {
 	return o.GroupVersionKind().GroupKind() == Secret.GroupKind()
 }
 
-// withData moves stringData of a Secret to data, as the API server does when it stores it.
+// withData moves stringData of a Secret to data, as the API server does when it stores it. What is null there is
+// empty.
 func withData(secret *unstructured.Unstructured) {
 	texts, _, _ := unstructured.NestedMap(secret.Object, "stringData")
-	if data, ok := secret.Object["data"].(map[string]any); len(texts) > 0 && (ok || secret.Object["data"] == nil) {
+	if data, ok := secret.Object["data"].(map[string]any); ok || len(texts) > 0 && secret.Object["data"] == nil {
 		all := both(data, nil)
 		for key, text := range texts {
-			all[key] = base64.StdEncoding.EncodeToString([]byte(fmt.Sprint(text)))
+			all[key] = base64.StdEncoding.EncodeToString([]byte(fmt.Sprint(cmp.Or(text, any("")))))
+		}
+		for key, value := range all {
+			all[key] = cmp.Or(value, any(""))
 		}
 		secret.Object["data"] = all
 	}

@@ -3,6 +3,7 @@ package object
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -23,10 +24,10 @@ func secretOf(data map[string]any) *unstructured.Unstructured {
 
 // What is in stringData is looked for where the API server stores it.
 func TestCanonicalSecret(t *testing.T) {
-	secret := secretOf(map[string]any{"a": "YQ==", "b": "Yg=="})
-	secret.Object["stringData"] = map[string]any{"b": "c"}
+	secret := secretOf(map[string]any{"a": "YQ==", "b": "Yg==", "c": nil})
+	secret.Object["stringData"] = map[string]any{"b": "c", "d": nil}
 	canonical := Canonical(secret)
-	if data := canonical.Object["data"]; fmt.Sprint(data) != fmt.Sprint(map[string]any{"a": "YQ==", "b": "Yw=="}) || canonical.Object["stringData"] != nil {
+	if data := canonical.Object["data"]; !reflect.DeepEqual(data, map[string]any{"a": "YQ==", "b": "Yw==", "c": "", "d": ""}) || canonical.Object["stringData"] != nil {
 		t.Errorf("it is %v", canonical.Object)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -256,6 +257,25 @@ func TestUpgradeDropsWhatTheChartDropped(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// What a chart makes null goes from a custom resource, even if it was empty there: that means something, as the type of an issuer.
+func TestNullForWhatWasEmpty(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Issuer")
+	s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: watchesWithMore(t, `
+apiVersion: kinds.example.com/v1
+kind: Issuer
+metadata: {name: {{ .Release.Name }}}
+spec: {selfSigned: {{ ternary dict nil (eq .Values.name "before") | toJson }}, ca: {secretName: {{ .Values.name }}}}`) + "  allow: {kinds: [Issuer.kinds.example.com]}\n"})
+	s.deploy("hello", kit.Greet("before"))
+	s.edit("hello", kit.Greet("after"))
+	s.awaitGreeting("hello", "after")
+	s.awaitDeployed("hello")
+	want := map[string]any{"ca": map[string]any{"secretName": "after"}}
+	if got := s.of("Issuer", "hello").Object["spec"]; !reflect.DeepEqual(got, want) {
+		t.Errorf("it has %v", got)
+	}
 }
 
 // The guard's patches carry the UID of what it has looked at. Should somebody have made the object anew, the

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -461,6 +462,30 @@ func TestSecretRestoredFromABackup(t *testing.T) {
 	s.get(restored, "hello-auth")
 	if !metav1.IsControlledBy(restored, owner) || string(restored.Data["password"]) != string(backup.Data["password"]) || string(restored.Data["greeting"]) != "after" {
 		t.Errorf("it is %+v, and was %+v", restored, backup)
+	}
+}
+
+// A value without quotes that is empty, and so null, is as empty after an upgrade as after the installation.
+func TestSecretWithNullValues(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: watchesWithMore(t, `
+apiVersion: v1
+kind: Secret
+metadata: {name: {{ .Release.Name }}-auth}
+data:
+  password: {{ "" | b64enc }}
+stringData:
+  token: {{ "" }}
+  greeting: {{ .Values.name }}`) + secrets})
+	s.deploy("hello", kit.Greet("before"))
+	for _, greeting := range []string{"before", "after"} {
+		s.edit("hello", kit.Greet(greeting))
+		s.awaitGreeting("hello", greeting)
+		s.awaitDeployed("hello")
+		want := map[string]string{"password": "", "token": "", "greeting": greeting}
+		if got := s.secret("hello-auth"); !maps.Equal(got, want) {
+			t.Errorf("%s it has %q", greeting, got)
+		}
 	}
 }
 
