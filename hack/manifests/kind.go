@@ -440,9 +440,13 @@ func (k kind) goesInto(o *unstructured.Unstructured, namespace string) bool {
 	return !k.inNoNamespace(o.GroupVersionKind().GroupKind()) && k.hindrance(o, namespace) == ""
 }
 
-// writeChart writes the files that Helm has read, which are those that the chart does not ignore.
+// writeChart writes the files that Helm has read, which are those that the chart does not ignore. Git would take a copy
+// with the repository of a checkout for another repository, and commit none of its files.
 func writeChart(dir string, c *chart.Chart) error {
 	for _, file := range c.Raw {
+		if slices.Contains(strings.Split(file.Name, "/"), ".git") {
+			continue
+		}
 		name := filepath.Join(dir, filepath.FromSlash(file.Name))
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			return err

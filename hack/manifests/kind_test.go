@@ -452,6 +452,25 @@ func TestReportTellsOfAChartThatMakesNothing(t *testing.T) {
 	}
 }
 
+// A chart from a git checkout comes without its repository: git would take the copy for another one, and commit none of
+// its files.
+func TestChartFromAGitCheckout(t *testing.T) {
+	inCopy(t)
+	const config = "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}\n"
+	dir := chartAt(t, map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "templates/x.yaml": config, ".git/config": "url = https://user:password@example.com/x\n", ".gitattributes": "* text\n",
+		"charts/db/Chart.yaml": "{apiVersion: v2, name: db, version: 0.1.0}", "charts/db/.git": "gitdir: ../../.git/modules/db\n",
+	})
+	if err := makeKind(wanted{chart: dir, gvk: goodbyes}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"templates/x.yaml": true, ".gitattributes": true, "charts/db/Chart.yaml": true, ".git": false, "charts/db/.git": false} {
+		if _, err := os.Stat(filepath.Join("helm-charts/goodbye", name)); (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // What can't be made leaves nothing behind.
 func TestMakeKindLeavesNothing(t *testing.T) {
 	created, err := chartutil.Create("created", t.TempDir())
