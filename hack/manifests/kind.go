@@ -262,9 +262,16 @@ func (k kind) report(into string) string {
 		}
 		fmt.Fprintf(out, format+"\n", args...)
 	}
+	regenerate := "make manifests"
+	if into != "" {
+		regenerate += " INTO=" + into
+	}
 	say("\n%s is a kind. It does as its chart.", k.entry.Kind)
 	if len(k.api.kinds) == 0 {
 		say("The chart makes nothing, whatever a %s says: its templates have to be in templates/, and it must be no library", k.entry.Kind)
+	}
+	if slices.ContainsFunc(k.api.chart.Files, func(file *chart.File) bool { return file.Name == "values.yml" }) {
+		say("Helm does not read values.yml: call it values.yaml, in %s, and then %s", k.entry.ChartPath, regenerate)
 	}
 	if len(k.api.unlisted) > 0 {
 		say("These are pinned, and values.yaml lacks them: see that each is spelt as the templates have it: %s", strings.Join(k.api.unlisted, ", "))
@@ -319,10 +326,6 @@ func (k kind) report(into string) string {
 		say("The operator does not install %s: do so before, or have it do so by crds: true in %s", strings.Join(crds, ", "), watchesFile)
 	}
 	if strings.Contains(out.String(), watchesFile) {
-		regenerate := "make manifests"
-		if into != "" {
-			regenerate += " INTO=" + into
-		}
 		say("After a change of %s: %s", watchesFile, regenerate)
 	}
 	return out.String()

@@ -260,6 +260,15 @@ func TestReportTellsOfCRDs(t *testing.T) {
 	}
 }
 
+// Values in a file that Helm does not read are told of.
+func TestReportTellsOfAFileOfNoValues(t *testing.T) {
+	k := kind{api: &API{chart: &chart.Chart{Metadata: &chart.Metadata{}, Files: []*chart.File{{Name: "values.yml"}}}}}
+	k.entry.Tests, k.entry.ChartPath = true, "helm-charts/x"
+	if report := k.report("../x"); !strings.Contains(report, "Helm does not read values.yml: call it values.yaml, in helm-charts/x, and then make manifests INTO=../x\n") {
+		t.Errorf("the report is:\n%s", report)
+	}
+}
+
 // What a chart says is text: it writes over nothing of the report, and adds no line to it.
 func TestReportIsText(t *testing.T) {
 	const evil = "a\033[2K\u202e\nThe operator gets all rights"
