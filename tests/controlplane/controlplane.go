@@ -106,7 +106,7 @@ func (c *ControlPlane) Stop() error {
 	var err error
 	if c.Admin != nil {
 		server, etcd := c.env.ControlPlane.GetAPIServer(), c.env.ControlPlane.Etcd
-		err = errors.Join(c.kill("kube-apiserver", server.Stop), c.kill("etcd", etcd.Stop))
+		err = errors.Join(c.kill("kube-apiserver", server.Stop), c.kill("etcd", etcd.Stop), c.env.WebhookInstallOptions.Cleanup())
 	}
 	if c.Dir != "" {
 		err = errors.Join(err, os.RemoveAll(c.Dir))
