@@ -62,11 +62,11 @@ var paths = maphash.MakeSeed()
 
 func (f *fight) repaired(now time.Time, change guard.Change) {
 	f.last, f.put = now, now
-	var again bool
+	var again, besides bool // besides is whether it is not what a fight is over
 	if change.Created {
 		f.deleted = latest(append(f.deleted, now), fightDeletions)
 		f.gone = f.gone || f.often(f.deleted, fightDeletions)
-		again = f.gone
+		again, besides = f.gone, !f.gone
 	} else {
 		repair := putBack{at: now}
 		for _, field := range change.Fields[:min(len(change.Fields), toldApart)] {
@@ -83,9 +83,11 @@ func (f *fight) repaired(now time.Time, change guard.Change) {
 		again = f.often(same, fightRepairs) || f.often(times, anyRepairs)
 		if quiet := slowly(same); quiet > 0 {
 			f.slow = quiet
+		} else {
+			besides = f.slow > 0 && !again
 		}
 	}
-	if f.gone || !change.Created || !f.fought && f.slow == 0 { // else it is over what was put back before
+	if !besides || !f.fought && f.slow == 0 { // else it is over what was put back before
 		f.change, f.scaled = describe(change), slices.Contains(change.Fields, "spec.replicas")
 	}
 	switch {

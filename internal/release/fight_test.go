@@ -104,8 +104,12 @@ func TestSlowFight(t *testing.T) {
 				f.repaired(start.Add(time.Duration(minute)*time.Minute), guard.Change{Fields: []string{field}})
 			}
 			f.repaired(start.Add(time.Duration(c.minutes[len(c.minutes)-1])*time.Minute), guard.Change{Created: true})
-			if f.slow != c.want || c.want > 0 && f.change == "it was deleted" {
-				t.Errorf("a slow fight over %q, over after %s, want %s", f.change, f.slow, c.want)
+			over := "port was changed"
+			if c.fields != nil {
+				over = c.fields[0] + " was changed"
+			}
+			if f.slow != c.want || c.want > 0 && f.change != over {
+				t.Errorf("a slow fight over %q, over after %s, want %q and %s", f.change, f.slow, over, c.want)
 			}
 		})
 	}
