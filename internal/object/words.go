@@ -130,7 +130,9 @@ func Changes(before, after map[string]any) []string {
 	for _, key := range []string{"labels", "annotations", "finalizers", "ownerReferences"} {
 		a, _, _ := unstructured.NestedFieldNoCopy(before, "metadata", key)
 		b, _, _ := unstructured.NestedFieldNoCopy(after, "metadata", key)
-		walk("metadata."+key, a, b)
+		if !isEmpty(a) || !isEmpty(b) { // the API server drops what is empty
+			walk("metadata."+key, a, b)
+		}
 	}
 	paths = slices.DeleteFunc(paths, func(path string) bool { return path == "metadata.annotations."+adopted }) // only the operator writes it
 	for _, key := range slices.Sorted(maps.Keys(both(before, after))) {
