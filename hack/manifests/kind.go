@@ -300,6 +300,8 @@ func (k kind) report(into string) string {
 				say("  pinned in overrideValues, %s: \"{name}\" gives each its own", freedBy)
 			}
 		}
+	} else {
+		say("No %s makes an object, whatever option is on: say what it is to make, by a pin (overrideValues), in its values.yaml, or in its sample (then %s)", k.entry.Kind, regenerate)
 	}
 	if !k.entry.Tests && k.api.trial.HasTests() {
 		say("The tests of the chart are not run: tests: true in %s lets a %s have them run (then %s)", watchesFile, k.entry.Kind, regenerate)

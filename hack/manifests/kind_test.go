@@ -245,6 +245,24 @@ func TestReportTellsOfPinsThatValuesLack(t *testing.T) {
 	}
 }
 
+// A chart of which nothing comes, because values.yaml has nothing that it could make, is told to be one.
+func TestReportTellsOfNothing(t *testing.T) {
+	for values, nothing := range map[string]bool{"maps: {}\n": true, "maps: {a: {text: b}}\n": false} {
+		var entry operator.Entry
+		entry.Kind, entry.ChartPath = "Goodbye", chartAt(t, map[string]string{
+			"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": values,
+			"templates/x.yaml": "{{ range $name, $map := .Values.maps }}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: {{ $name }}}, data: {text: {{ quote $map.text }}}}\n{{ end }}",
+		})
+		api, err := loadAPI(entry, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if report := (kind{entry: entry, api: api}).report(""); strings.Contains(report, "No Goodbye makes an object, whatever option is on: say what it is to make, by a pin (overrideValues), in its values.yaml, or in its sample (then make manifests)\n") != nothing {
+			t.Errorf("with %s the report is:\n%s", values, report)
+		}
+	}
+}
+
 // The CRDs in crds/ are told in one line: who has the operator install them is told what a new version leaves to people.
 func TestReportTellsOfCRDs(t *testing.T) {
 	for installs, want := range map[bool]string{
