@@ -420,7 +420,8 @@ func (k kind) hindrances() (all []string) {
 // hindrance is why no custom resource in a namespace may have an object, whatever is allowed, empty if one may.
 func (k kind) hindrance(o *unstructured.Unstructured, namespace string) string {
 	if k.inNoNamespace(infer.Made{APIVersion: o.GetAPIVersion(), Kind: o.GetKind()}) {
-		if err := release.CheckGoes(o); err != nil {
+		namespaced := func(of schema.GroupResource) bool { return of.Resource != "*" } // of all others, only a cluster knows
+		if err := cmp.Or(release.CheckGoes(o), obj.CheckReach(o, namespace, namespaced)); err != nil {
 			return err.Error()
 		}
 	} else if of := o.GetNamespace(); of != "" && of != namespace {

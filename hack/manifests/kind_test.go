@@ -245,6 +245,32 @@ func TestReportTellsOfPinsThatValuesLack(t *testing.T) {
 	}
 }
 
+// A webhook that the API server would ask about what is none of its custom resource's is told before any custom resource says so.
+func TestReportTellsOfWebhooks(t *testing.T) {
+	const selects = "namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: {{ .Release.Namespace }}}}, "
+	for webhook, want := range map[string]string{
+		"rules: [{apiGroups: [''], resources: [pods]}]":                              "is asked about other namespaces, too",
+		selects + "rules: [{apiGroups: [example.com], resources: ['*/*']}]":          "is asked about cluster-scoped objects, too",
+		selects + "rules: [{apiGroups: [example.com], resources: [things]}]":         "",
+		selects + "rules: [{apiGroups: ['*'], resources: ['*'], scope: Namespaced}]": "",
+	} {
+		var entry operator.Entry
+		entry.Kind, entry.ChartPath = "Goodbye", chartAt(t, map[string]string{
+			"Chart.yaml":       "{apiVersion: v2, name: x, version: 0.1.0}",
+			"templates/x.yaml": "{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: '{{ .Release.Namespace }}-{{ .Release.Name }}'}, webhooks: [{name: a.example.com, " + webhook + "}]}\n",
+		})
+		entry.Allow.Cluster = []obj.ClusterKind{{Kind: "ValidatingWebhookConfiguration.admissionregistration.k8s.io", Name: "{namespace}-{name}"}}
+		api, err := loadAPI(entry, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const never = "\nNo Goodbye will be ready (x.yaml): cluster-scoped ValidatingWebhookConfiguration \"elsewhere-other\" "
+		if report := (kind{entry: entry, api: api}).report(""); strings.Contains(report, never) != (want != "") || !strings.Contains(report, want) {
+			t.Errorf("with %s the report lacks %q, or has one too many:\n%s", webhook, want, report)
+		}
+	}
+}
+
 // A chart of which nothing comes, because values.yaml has nothing that it could make, is told to be one.
 func TestReportTellsOfNothing(t *testing.T) {
 	for values, nothing := range map[string]bool{"maps: {}\n": true, "maps: {a: {text: b}}\n": false} {
