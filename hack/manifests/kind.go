@@ -268,7 +268,7 @@ func (k kind) report(into string) string {
 	}
 	say("\n%s is a kind. It does as its chart.", k.entry.Kind)
 	if len(k.api.kinds) == 0 {
-		say("The chart makes nothing, whatever a %s says: its templates have to be in templates/, and it must be no library", k.entry.Kind)
+		say("No %s makes an object, whatever option is on: the chart's templates have to be in templates/, and it must be no library; a chart that makes what its values list needs some in its values.yaml, pinned (overrideValues), or in the sample", k.entry.Kind)
 	}
 	if slices.ContainsFunc(k.api.chart.Files, func(file *chart.File) bool { return file.Name == "values.yml" }) {
 		say("Helm does not read values.yml: call it values.yaml, in %s, and then %s", k.entry.ChartPath, regenerate)
@@ -429,7 +429,8 @@ func (k kind) hindrances() (all []string) {
 // hindrance is why no custom resource in a namespace may have an object, whatever is allowed, empty if one may.
 func (k kind) hindrance(o *unstructured.Unstructured, namespace string) string {
 	if k.inNoNamespace(o.GroupVersionKind().GroupKind()) {
-		if err := release.CheckGoes(o); err != nil {
+		namespaced := func(of schema.GroupResource) bool { return of.Resource != "*" } // of all others, only a cluster knows
+		if err := cmp.Or(release.CheckGoes(o), obj.CheckReach(o, namespace, namespaced)); err != nil {
 			return err.Error()
 		}
 	} else if of := o.GetNamespace(); of != "" && of != namespace {

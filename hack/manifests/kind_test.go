@@ -246,6 +246,32 @@ func TestReportTellsOfPinsThatValuesLack(t *testing.T) {
 	}
 }
 
+// A webhook that the API server would ask about what is none of its custom resource's is told before any custom resource says so.
+func TestReportTellsOfWebhooks(t *testing.T) {
+	const selects = "namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: {{ .Release.Namespace }}}}, "
+	for webhook, want := range map[string]string{
+		"rules: [{apiGroups: [''], resources: [pods]}]":                              "is asked about other namespaces, too",
+		selects + "rules: [{apiGroups: [example.com], resources: ['*/*']}]":          "is asked about cluster-scoped objects, too",
+		selects + "rules: [{apiGroups: [example.com], resources: [things]}]":         "",
+		selects + "rules: [{apiGroups: ['*'], resources: ['*'], scope: Namespaced}]": "",
+	} {
+		var entry operator.Entry
+		entry.Kind, entry.ChartPath = "Goodbye", chartAt(t, map[string]string{
+			"Chart.yaml":       "{apiVersion: v2, name: x, version: 0.1.0}",
+			"templates/x.yaml": "{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: '{{ .Release.Namespace }}-{{ .Release.Name }}'}, webhooks: [{name: a.example.com, " + webhook + "}]}\n",
+		})
+		entry.Allow.Cluster = []obj.ClusterKind{{Kind: "ValidatingWebhookConfiguration.admissionregistration.k8s.io", Name: "{namespace}-{name}"}}
+		api, err := loadAPI(entry, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const never = "\nNo Goodbye will be ready (x.yaml): cluster-scoped ValidatingWebhookConfiguration \"elsewhere-other\" "
+		if report := (kind{entry: entry, api: api}).report(""); strings.Contains(report, never) != (want != "") || !strings.Contains(report, want) {
+			t.Errorf("with %s the report lacks %q, or has one too many:\n%s", webhook, want, report)
+		}
+	}
+}
+
 // The CRDs in crds/ are told in one line: who has the operator install them is told what a new version leaves to people.
 func TestReportTellsOfCRDs(t *testing.T) {
 	for installs, want := range map[bool]string{
@@ -443,20 +469,31 @@ func TestObjectWithoutKind(t *testing.T) {
 	}
 }
 
-// A chart that makes nothing at all is told of: its templates may be in a directory that Helm does not read, or it is
-// a library.
+// A chart that makes nothing at all is told of: its templates may be in a directory that Helm does not read, it may be a
+// library, or make only what its values list, and they list nothing.
 func TestReportTellsOfAChartThatMakesNothing(t *testing.T) {
-	for template, more := range map[string]string{"template/x.yaml": "", "templates/x.yaml": ", type: library", "templates/y.yaml": ""} {
+	for _, c := range []struct {
+		template, more, maps string
+		makes                bool
+	}{
+		{"templates/x.yaml", "", "{x: {}}", true},
+		{"templates/x.yaml", "", "{}", false},
+		{"templates/x.yaml", ", type: library", "{x: {}}", false},
+		{"template/x.yaml", "", "{x: {}}", false},
+	} {
 		var entry operator.Entry
 		entry.Kind = "Goodbye"
-		entry.ChartPath = chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0" + more + "}", "values.yaml": "a: 1\n", template: "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}\n"})
+		entry.ChartPath = chartAt(t, map[string]string{
+			"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0" + c.more + "}", "values.yaml": "maps: " + c.maps + "\n",
+			c.template: "{{ range $name, $map := .Values.maps }}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: {{ $name }}}}\n{{ end }}",
+		})
 		api, err := loadAPI(entry, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		report, makes := kind{entry, api, nil}.report(""), template == "templates/y.yaml"
-		if tells := strings.Contains(report, "The chart makes nothing, whatever a Goodbye says"); tells == makes {
-			t.Errorf("of %s%s, the report is:\n%s", template, more, report)
+		report := kind{entry, api, nil}.report("")
+		if tells := strings.Contains(report, "No Goodbye makes an object, whatever option is on: "); tells == c.makes {
+			t.Errorf("of %+v, the report is:\n%s", c, report)
 		}
 	}
 }
