@@ -268,7 +268,7 @@ func (k kind) report(into string) string {
 	}
 	say("\n%s is a kind. It does as its chart.", k.entry.Kind)
 	if len(k.api.kinds) == 0 {
-		say("No %s makes an object, whatever option is on: the chart's templates have to be in templates/, and it must be no library; a chart that makes what its values list needs some in its values.yaml, pinned (overrideValues), or in the sample", k.entry.Kind)
+		say("No %s makes an object, whatever option is on: the chart's templates have to be in templates/, and it must be no library; a chart that makes what its values list needs some in its values.yaml, pinned (overrideValues), or in the sample (then %s)", k.entry.Kind, regenerate)
 	}
 	if slices.ContainsFunc(k.api.chart.Files, func(file *chart.File) bool { return file.Name == "values.yml" }) {
 		say("Helm does not read values.yml: call it values.yaml, in %s, and then %s", k.entry.ChartPath, regenerate)

@@ -66,6 +66,19 @@ func (n *note) setDrift(d drift) {
 	}
 }
 
+// settleSlowFights no longer tells of slow fights, for an upgrade may have ended them: the spec may say now what others
+// have fought for. Else the next repair tells of them again.
+func (n *note) settleSlowFights() {
+	d, told := n.drifts(), false
+	for _, f := range d.fights {
+		told, f.slow = told || f.slow > 0, 0
+	}
+	if told {
+		d.tell()
+		n.setDrift(d)
+	}
+}
+
 // correct handles drift as the mode of the kind says.
 func (a *actionClient) correct() error {
 	d := a.remembered().drifts()

@@ -3,6 +3,7 @@ package release
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
@@ -22,6 +23,29 @@ func TestDescribeChange(t *testing.T) {
 		if got := describe(change); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// An upgrade may have ended a slow fight. If it has not, the next repair tells of it again.
+func TestUpgradeSettlesASlowFight(t *testing.T) {
+	n, f, start := &note{}, &fight{}, time.Now()
+	repair := func(minute int) {
+		f.repaired(start.Add(time.Duration(minute)*time.Minute), guard.Change{Fields: []string{"port"}})
+		d := drift{fights: map[string]*fight{"it": f}}
+		d.tell()
+		n.setDrift(d)
+	}
+	for i := range slowRepairs {
+		repair(10 * i)
+	}
+	if n.drift.told.Type != DriftLoop {
+		t.Errorf("it says %v", n.drift.told)
+	}
+	if n.settleSlowFights(); n.drift.told != (Drift{}) {
+		t.Errorf("after an upgrade it says %v", n.drift.told)
+	}
+	if repair(60); n.drift.told.Type != DriftLoop {
+		t.Errorf("after another repair it says %v", n.drift.told)
 	}
 }
 

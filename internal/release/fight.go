@@ -25,7 +25,7 @@ const (
 	// A fight is slow when the same field had to be put back slowRepairs times, each within slowGap of the one
 	// before, as by a tool that applies its own version every few minutes. It is told, and repaired each time.
 	slowRepairs = 5
-	slowGap     = time.Hour
+	slowGap     = 2 * time.Hour // intervals of an hour are a little longer now and then
 	// During a fight, the first pause before the next repair is firstPause. It doubles each time, up to
 	// lastPause.
 	firstPause = time.Minute

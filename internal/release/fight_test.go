@@ -84,15 +84,15 @@ func TestSlowFight(t *testing.T) {
 		fields  []string // "port" if there are none
 		want    time.Duration
 	}{
-		"once less":              {[]int{0, 10, 20, 30}, nil, 0},
-		"every ten minutes":      {[]int{0, 10, 20, 30, 40}, nil, 20 * time.Minute},
-		"now and then":           {[]int{0, 10, 20, 50, 60}, nil, time.Hour},
-		"an hour apart":          {[]int{0, 60, 120, 180, 240}, nil, 2 * time.Hour},
-		"once more than an hour": {[]int{0, 10, 20, 90, 100}, nil, 0},
-		"after a day":            {[]int{0, 1440, 1450, 1460, 1470, 1480}, nil, 20 * time.Minute},
-		"other fields":           {[]int{0, 10, 20, 30, 40}, []string{"a", "b", "c", "d", "e"}, 0},
-		"another field, too":     {[]int{0, 10, 20, 30, 40, 41}, []string{"a", "a", "a", "a", "a", "b"}, 20 * time.Minute},
-		"fast in the end":        {[]int{0, 10, 20, 30, 30, 30}, nil, 0},
+		"once less":          {[]int{0, 10, 20, 30}, nil, 0},
+		"every ten minutes":  {[]int{0, 10, 20, 30, 40}, nil, 20 * time.Minute},
+		"now and then":       {[]int{0, 10, 20, 50, 60}, nil, time.Hour},
+		"some hours apart":   {[]int{0, 58, 121, 180, 242}, nil, 126 * time.Minute},
+		"once too long":      {[]int{0, 10, 20, 141, 151}, nil, 0},
+		"after a day":        {[]int{0, 1440, 1450, 1460, 1470, 1480}, nil, 20 * time.Minute},
+		"other fields":       {[]int{0, 10, 20, 30, 40}, []string{"a", "b", "c", "d", "e"}, 0},
+		"another field, too": {[]int{0, 10, 20, 30, 40, 41}, []string{"a", "a", "a", "a", "a", "b"}, 20 * time.Minute},
+		"fast in the end":    {[]int{0, 10, 20, 30, 30, 30}, nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, start := &fight{}, time.Now()

@@ -36,7 +36,10 @@ func (a *actionClient) conclude(op *operation, done string, rel *release.Release
 	if done == Upgraded && a.asks != (questions{}) {
 		a.churn().upgraded(time.Now(), a.owner.GetGeneration(), a.source.digest)
 	}
-	a.remember(func(n *note) { n.outdated = "" })
+	a.remember(func(n *note) {
+		n.outdated = ""
+		n.settleSlowFights()
+	})
 	what := fmt.Sprintf("Revision %d from chart %s %s: %s", rel.Version, a.chart.Name(), a.chart.Metadata.Version, object.List(children))
 	if adopted := op.guard.Adopted; len(adopted) > 0 {
 		what += "; taken over: " + object.List(adopted)
