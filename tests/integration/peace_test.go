@@ -426,7 +426,7 @@ data:
 	has(map[string]string{"ca.crt": "chart", "tls.key": "third"})
 	s.edit("hello", kit.Greet("before"))
 	s.awaitGreeting("hello", "before")
-	has(map[string]string{"ca.crt": "", "tls.key": "third"})
+	has(map[string]string{"ca.crt": "", "tls.crt": "", "tls.key": "third"})
 }
 
 // A value that the chart itself has given is no filled one, also where the attempt that gave it has failed, and nothing
