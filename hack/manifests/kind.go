@@ -256,15 +256,15 @@ var inPods = map[string]string{
 // report says what people should know of a kind whose chart is new, which is of an operator of its own in into if that is not empty.
 func (k kind) report(into string) string {
 	out := &strings.Builder{}
+	regenerate := "make manifests"
+	if into != "" {
+		regenerate += " INTO=" + into
+	}
 	say := func(format string, args ...any) { // a line, of which what the chart says is a part that looks like no other line
 		for i := range args {
 			args[i] = terminal.Line(fmt.Sprint(args[i]))
 		}
 		fmt.Fprintf(out, format+"\n", args...)
-	}
-	regenerate := "make manifests"
-	if into != "" {
-		regenerate += " INTO=" + into
 	}
 	say("\n%s is a kind. It does as its chart.", k.entry.Kind)
 	if len(k.api.kinds) == 0 {

@@ -152,20 +152,13 @@ func (a *actionClient) updateFights(d *drift, now time.Time, looked []string, ch
 		}
 	}
 	maps.DeleteFunc(d.fights, func(name string, f *fight) bool {
-		wait := f.heals(now)
-		if resting[name] {
-			return false
+		switch wait := f.heals(now); {
+		case resting[name]:
+		case wait <= 0:
+			return f.forgets(now)
+		case f.pause > 0 || f.slow > 0:
+			a.schedule.after(a.owner, wait)
 		}
-		if wait > 0 {
-			if f.pause > 0 || f.slow > 0 {
-				a.schedule.after(a.owner, wait)
-			}
-			return false
-		}
-		if f.fought || f.slow > 0 || now.Sub(f.put) > slowGap {
-			return true
-		}
-		*f = fight{changed: f.changed, put: f.put} // a slow one may be on its way
 		return false
 	})
 }

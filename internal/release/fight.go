@@ -62,11 +62,11 @@ var paths = maphash.MakeSeed()
 
 func (f *fight) repaired(now time.Time, change guard.Change) {
 	f.last, f.put = now, now
-	var again, besides bool // besides is whether it is not what a fight is over
+	var again, besides bool // besides is whether there is a fight, and that is over something else
 	if change.Created {
 		f.deleted = latest(append(f.deleted, now), fightDeletions)
 		f.gone = f.gone || f.often(f.deleted, fightDeletions)
-		again, besides = f.gone, !f.gone
+		again, besides = f.gone, !f.gone && (f.fought || f.slow > 0)
 	} else {
 		repair := putBack{at: now}
 		for _, field := range change.Fields[:min(len(change.Fields), toldApart)] {
@@ -87,7 +87,7 @@ func (f *fight) repaired(now time.Time, change guard.Change) {
 			besides = f.slow > 0 && !again
 		}
 	}
-	if !besides || !f.fought && f.slow == 0 { // else it is over what was put back before
+	if !besides {
 		f.change, f.scaled = describe(change), slices.Contains(change.Fields, "spec.replicas")
 	}
 	switch {
@@ -148,6 +148,15 @@ func (f *fight) rests(now time.Time) time.Duration { return f.last.Add(f.pause).
 // heals is for how long an object still has to stay as it is for the fight to be over.
 func (f *fight) heals(now time.Time) time.Duration {
 	return max(f.last.Add(fightWindow).Sub(now), f.put.Add(f.slow).Sub(now))
+}
+
+// forgets is whether nothing of it has to be remembered, once it has healed. What may be the beginning of a slow fight is.
+func (f *fight) forgets(now time.Time) bool {
+	if f.fought || f.slow > 0 || now.Sub(f.put) > slowGap {
+		return true
+	}
+	*f = fight{changed: f.changed, put: f.put}
+	return false
 }
 
 // tell sets what the custom resource says about fights.
