@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -310,6 +311,36 @@ func TestReloaderDuringAnUpgrade(t *testing.T) {
 	s.must(s.ofDeployment(func(d *appsv1.Deployment) bool {
 		return slices.ContainsFunc(d.Spec.Template.Spec.Containers[0].Env, func(v corev1.EnvVar) bool { return v.Name == "STAKATER_HELLO_CONFIGMAP" })
 	}))
+}
+
+// A Deployment whose status changes all the time is upgraded, though a patch of its containers is for the object as it was
+// seen.
+func TestUpgradeOfABusyDeployment(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(settings{namespaces: []string{s.namespace}})
+	s.deploy("hello", kit.Greet("before"))
+	ctx, cancel := context.WithCancel(ctx)
+	var writers sync.WaitGroup
+	for writer := range 4 {
+		writers.Go(func() {
+			for generation := int64(0); ctx.Err() == nil; generation++ {
+				status := fmt.Sprintf(`{"status":{"collisionCount":%d}}`, 4*generation+int64(writer))
+				_ = env.Client.Status().Patch(ctx, &appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "hello")}, client.RawPatch(types.MergePatchType, []byte(status))) // again, if it fails
+			}
+		})
+	}
+	s.Cleanup(func() { cancel(); writers.Wait() })
+	for i := range 5 {
+		greeting := fmt.Sprint("after ", i)
+		s.edit("hello", kit.Greet(greeting))
+		s.awaitGreeting("hello", greeting)
+		s.awaitDeployed("hello")
+	}
+	if records := s.records("hello"); !slices.ContainsFunc(records, func(record corev1.ConfigMap) bool {
+		return record.Labels["version"] == "6" && record.Labels["status"] == "deployed"
+	}) {
+		t.Errorf("one edit has not made one revision: %v", names(records))
+	}
 }
 
 // OpenShift appends Secrets of its own to the lists of a ServiceAccount, and does so again where they are gone.
