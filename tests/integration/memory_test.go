@@ -43,6 +43,9 @@ func (s *scene) warm(names ...string) {
 // megabytes, and is decoded to gigabytes. Neither one of them nor hundreds take the memory of the operator,
 // and its Welcome goes on.
 func TestForgedRecordsTakeNoMemory(t *testing.T) {
+	// MiB, twice what was measured: up to half of a peak is garbage that is not yet collected, which differs
+	// by 15 MiB from run to run. Without the bound of what is unproven they cost more.
+	const limit = 64
 	bombs := map[string]string{
 		"small parts":       `{"hooks": [` + strings.Repeat("{},", 5<<20) + `{}]}`,
 		"small values":      `{"config": {"a": [` + strings.Repeat("1,", 7<<20) + `1]}}`,
@@ -107,7 +110,7 @@ func TestForgedRecordsTakeNoMemory(t *testing.T) {
 		s.awaitDeployed(name)
 	}
 	s.settled(operator)
-	if cost := s.peak(operator) - before; cost >= 32 {
+	if cost := s.peak(operator) - before; cost >= limit {
 		t.Errorf("forged records cost %d MiB over %d", cost, before)
 	} else {
 		t.Logf("%d forged records cost %d MiB over %d", revision-1000+len(packed), cost, before)
@@ -118,7 +121,7 @@ func TestForgedRecordsTakeNoMemory(t *testing.T) {
 	s.edit("hello", kit.Greet("again"))
 	s.awaitGreeting("hello", "again")
 	s.settled(operator)
-	if cost := s.peak(operator) - before; cost >= 32 {
+	if cost := s.peak(operator) - before; cost >= limit {
 		t.Errorf("at a start, forged records cost %d MiB", cost)
 	}
 	s.delete(s.welcome("hello"))
