@@ -23,6 +23,7 @@ func Canonical(rendered *unstructured.Unstructured) *unstructured.Unstructured {
 	if typed, err := builtIn.New(rendered.GroupVersionKind()); err == nil {
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(canonical.Object, typed, true); err == nil {
 			if content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed); err == nil {
+				withoutNulls(fields(content["binaryData"]))
 				canonical.Object = content
 				canonical.SetGroupVersionKind(rendered.GroupVersionKind())
 			}

@@ -26,8 +26,7 @@ func IsSecret(o *unstructured.Unstructured) bool {
 	return o.GroupVersionKind().GroupKind() == Secret.GroupKind()
 }
 
-// withData moves stringData of a Secret to data, as the API server does when it stores it. What is null there is
-// empty.
+// withData moves stringData of a Secret to data, as the API server does when it stores it.
 func withData(secret *unstructured.Unstructured) {
 	texts, _, _ := unstructured.NestedMap(secret.Object, "stringData")
 	if data, ok := secret.Object["data"].(map[string]any); ok || len(texts) > 0 && secret.Object["data"] == nil {
@@ -35,12 +34,17 @@ func withData(secret *unstructured.Unstructured) {
 		for key, text := range texts {
 			all[key] = base64.StdEncoding.EncodeToString([]byte(fmt.Sprint(cmp.Or(text, any("")))))
 		}
-		for key, value := range all {
-			all[key] = cmp.Or(value, any(""))
-		}
+		withoutNulls(all)
 		secret.Object["data"] = all
 	}
 	delete(secret.Object, "stringData")
+}
+
+// withoutNulls makes what is null in data empty, as the API server does: in a patch, null would take the key away.
+func withoutNulls(data map[string]any) {
+	for key, value := range data {
+		data[key] = cmp.Or(value, any(""))
+	}
 }
 
 // withFilled puts the values of a live Secret into the desired one, if the chart gives it none, now or before: its

@@ -466,7 +466,7 @@ func TestSecretRestoredFromABackup(t *testing.T) {
 }
 
 // A value without quotes that is empty, and so null, is as empty after an upgrade as after the installation.
-func TestSecretWithNullValues(t *testing.T) {
+func TestDataWithNullValues(t *testing.T) {
 	s := newScene(t)
 	s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: watchesWithMore(t, `
 apiVersion: v1
@@ -476,7 +476,16 @@ data:
   password: {{ "" | b64enc }}
 stringData:
   token: {{ "" }}
-  greeting: {{ .Values.name }}`) + secrets})
+  greeting: {{ .Values.name }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .Release.Name }}-files}
+data:
+  text: {{ "" }}
+binaryData:
+  icon: {{ "" | b64enc }}
+  greeting: {{ .Values.name | b64enc }}`) + secrets})
 	s.deploy("hello", kit.Greet("before"))
 	for _, greeting := range []string{"before", "after"} {
 		s.edit("hello", kit.Greet(greeting))
@@ -484,7 +493,12 @@ stringData:
 		s.awaitDeployed("hello")
 		want := map[string]string{"password": "", "token": "", "greeting": greeting}
 		if got := s.secret("hello-auth"); !maps.Equal(got, want) {
-			t.Errorf("%s it has %q", greeting, got)
+			t.Errorf("%s the Secret has %q", greeting, got)
+		}
+		files := &corev1.ConfigMap{}
+		s.must(s.find(files, "hello-files"))
+		if icon, is := files.BinaryData["icon"]; !is || len(icon) > 0 || string(files.BinaryData["greeting"]) != greeting || !maps.Equal(files.Data, map[string]string{"text": ""}) {
+			t.Errorf("%s the ConfigMap has %q and %q", greeting, files.Data, files.BinaryData)
 		}
 	}
 }
