@@ -106,13 +106,15 @@ func (g *group) title() string {
 // diffSummary is the summary line of a kind.
 func diffSummary(kind string, results []result) string {
 	changing, refused, unknown := 0, 0, 0
-	reasons := map[string]int{}
+	reasons, said := map[string]int{}, map[string]string{} // without names, and one of those with them
 	objects := map[string]int{}
 	for _, r := range results {
 		switch {
 		case r.refused != nil:
 			refused++
-			reasons[plainly(r.name, r.refused.Error())]++
+			reason := plainly(r.name, r.refused.Error())
+			reasons[reason]++
+			said[reason] = r.refused.Error()
 		case r.unknown != nil:
 			unknown++
 		case len(r.changes) > 0:
@@ -137,7 +139,7 @@ func diffSummary(kind string, results []result) string {
 		parts = append(parts, counted(objects[key], what)+" "+does)
 	}
 	if refused > 0 {
-		reason, _, _ := strings.Cut(mostCommon(reasons)[0], "\n")
+		reason, _, _ := strings.Cut(said[mostCommon(reasons)[0]], "\n")
 		reason = safe(reason)
 		if len(reason) > toldReason {
 			reason = strings.ToValidUTF8(reason[:toldReason], "") + "…"

@@ -182,7 +182,7 @@ func TestDiffOfASpec(t *testing.T) {
 	}
 	// Somebody else's is in the way of a new one.
 	s.must(env.Client.Create(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, "new"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}))
-	s.expect(diff("-f", file), 1, "1 would be refused: ", `"new"`)
+	s.expect(diff("-f", file), 1, `1 would be refused: Unable to continue with install: Service "new" in namespace "`+s.namespace)
 
 	edited := watchesWithFile(t, "templates/_helpers.tpl", "welcome: {{ .Release.Name | quote }}", "welcome: {{ .Release.Name }}-x")
 	s.expect(diff("--chart", chartIn(edited)), 1, "2 would be refused: ", "spec.selector")
