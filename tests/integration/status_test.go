@@ -129,13 +129,18 @@ func TestIdleWelcomesWriteNothing(t *testing.T) {
 	}
 	s.settled(operator)
 	before := s.record()
-	time.Sleep(idle) // that nothing happens is what is tested
+	time.Sleep(idle / 4) // that nothing happens is what is tested
+	told := s.told()     // all that tells of what was before
+	time.Sleep(3 * idle / 4)
 	requests := before.of(operator)
 	t.Logf("%d Welcomes idle for %s cost %s", count, idle, requests)
 	for _, request := range requests {
 		if request.Writes() {
 			t.Errorf("nothing happened, and the operator writes: %s", request)
 		}
+	}
+	if now := s.told(); now != told {
+		t.Errorf("nothing happened, and %d events tell of it", now-told)
 	}
 }
 
