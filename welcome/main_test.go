@@ -70,8 +70,10 @@ func TestTerminationFailsNoRequest(t *testing.T) {
 		clients.Go(func() {
 			// By a second before the end, every balancer has moved its requests to other pods.
 			for time.Since(terminated) < drainDelay-time.Second {
-				if status, _ := get(t, url+"/hello/"); status != http.StatusOK {
-					t.Errorf("a request %s after SIGTERM is answered with %d", time.Since(terminated), status)
+				status, _ := get(t, url+"/hello/")
+				// What is refused later may have been sent later, by a machine that is busy.
+				if took := time.Since(terminated); status != http.StatusOK && took < drainDelay {
+					t.Errorf("a request is answered with %d, %s after SIGTERM", status, took)
 					return
 				}
 			}

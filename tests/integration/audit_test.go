@@ -22,11 +22,12 @@ func (s *scene) record() recording {
 }
 
 // of returns the requests of an operator since the recording began, in the namespace of the test or in none,
-// without access reviews for readers of its metrics.
+// without access reviews for readers of its metrics, and without events, which are sent some time after their
+// cause: that may have been before.
 func (r recording) of(operator *process) controlplane.Requests {
 	r.Helper()
 	return slices.DeleteFunc(r.anywhere(operator), func(one controlplane.Request) bool {
-		return one.AsksForRights() || one.ObjectRef.Namespace != "" && one.ObjectRef.Namespace != r.namespace
+		return one.AsksForRights() || one.Tells() || one.ObjectRef.Namespace != "" && one.ObjectRef.Namespace != r.namespace
 	})
 }
 

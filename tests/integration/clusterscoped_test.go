@@ -308,6 +308,7 @@ func TestSuccessorThatWasFaster(t *testing.T) {
 	rights := &rbacv1.ClusterRoleBinding{}
 	s.get(rights, s.namespace)
 	s.must(env.Client.Delete(ctx, rights)) // so that the operator cannot look for a while
+	s.awaitNoRight(s.namespace, rbacv1.GroupName, "clusterroles")
 	for name := range successors {
 		s.editOf("Hasty", name, func(hasty *unstructured.Unstructured) { hasty.SetFinalizers(nil) })
 		s.delete(s.of("Hasty", name))
@@ -418,6 +419,7 @@ func TestEndsOfClusterScopedObjects(t *testing.T) {
 	rights := &rbacv1.ClusterRoleBinding{}
 	s.get(rights, s.namespace)
 	s.must(env.Client.Delete(ctx, rights))
+	s.awaitNoRight(s.namespace, rbacv1.GroupName, "clusterroles")
 	forceOff()
 	s.await("the operator cannot look", func() error {
 		if lines := operator.LastLines(200); !strings.Contains(lines, "Could not delete what a custom resource has left") {

@@ -427,7 +427,7 @@ func TestDiffOfMany(t *testing.T) {
 		if limit := time.Minute; got.took > limit {
 			t.Errorf("it took more than %s", limit)
 		}
-		if got.took > 6*time.Second && !strings.Contains(got.notes, fmt.Sprintf(" of %d custom resources are compared", *diffWelcomes)) {
+		if got.took > 20*time.Second && !strings.Contains(got.notes, fmt.Sprintf(" of %d custom resources are compared", *diffWelcomes)) {
 			t.Errorf("it did not say how far it is:\n%s", got.notes)
 		}
 		if n := strings.Count(got.out, "+        stdin: true"); n != c.code {

@@ -65,13 +65,13 @@ func TestInstall(t *testing.T) {
 	}
 }
 
-// costsAtMost fails if something has cost more requests than that. Events, lists and watches do not count:
-// the latter begin the watch of a kind, or are for the pods of a Deployment that nobody makes ready.
+// costsAtMost fails if something has cost more requests than that. Lists and watches do not count: they begin
+// the watch of a kind, or are for the pods of a Deployment that nobody makes ready.
 func (s *scene) costsAtMost(most int, what string, requests controlplane.Requests) {
 	s.Helper()
 	s.Logf("%s and all reconciles that it causes cost %s", what, requests)
 	if cost := slices.DeleteFunc(slices.Clone(requests), func(one controlplane.Request) bool {
-		return one.Verb == "list" || one.Verb == "watch" || one.ObjectRef.Resource == "events"
+		return one.Verb == "list" || one.Verb == "watch"
 	}); len(cost) > most {
 		s.Errorf("%s costs %s", what, cost)
 	}
@@ -132,6 +132,20 @@ func TestNothingToDo(t *testing.T) {
 	if len(requests) > 0 {
 		t.Errorf("an idle reconcile asks the API server: %s", requests)
 	}
+	if told := s.told(); told > 1 {
+		t.Errorf("%d events tell of more than the installation", told)
+	}
+}
+
+// told is how many events there were in the namespace of the test so far.
+func (s *scene) told() (count int32) {
+	s.Helper()
+	events := &corev1.EventList{}
+	s.must(env.Client.List(ctx, events, client.InNamespace(s.namespace)))
+	for _, event := range events.Items {
+		count += event.Count
+	}
+	return count
 }
 
 // settled waits until the operator is idle.

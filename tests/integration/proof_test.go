@@ -98,8 +98,8 @@ func TestForgedAnnotationsGo(t *testing.T) {
 	for _, key := range []string{"lookups", "capabilities", "unmade"} {
 		s.forgeAnnotation(kit.Group+"/"+key, "true")
 	}
-	s.seen(operator)
 	s.await("the record is as it was", func() error {
+		s.seen(operator) // which may come before the record
 		for _, key := range []string{"lookups", "capabilities", "unmade"} {
 			if got := s.records("hello")[0].Annotations[kit.Group+"/"+key]; got != "" {
 				return fmt.Errorf("%s is %q", key, got)

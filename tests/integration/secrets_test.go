@@ -904,8 +904,7 @@ func TestFloodOfLabelledSecretsTakesNoMemory(t *testing.T) {
 	s.deploy("hello")
 	s.warm("hello")
 	s.settled(operator)
-	before, err := operator.RSS()
-	s.must(err)
+	before := s.held(profiles)
 	elsewhere := s.newNamespace("elsewhere-")
 	bulk := strings.Repeat("x", 255<<10)
 	for i := range 100 {

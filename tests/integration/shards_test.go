@@ -101,7 +101,7 @@ func (s *scene) childrenWrites(since recording, operators ...*process) controlpl
 	var written controlplane.Requests
 	for _, operator := range operators {
 		for _, request := range since.of(operator) {
-			if request.Writes() && !request.Tells() && request.ObjectRef.Resource != "welcomes" {
+			if request.Writes() && request.ObjectRef.Resource != "welcomes" {
 				written = append(written, request)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -129,13 +130,18 @@ func TestIdleWelcomesWriteNothing(t *testing.T) {
 	}
 	s.settled(operator)
 	before := s.record()
-	time.Sleep(idle) // that nothing happens is what is tested
+	time.Sleep(idle / 4) // that nothing happens is what is tested
+	told := s.told()     // all that tells of what was before
+	time.Sleep(3 * idle / 4)
 	requests := before.of(operator)
 	t.Logf("%d Welcomes idle for %s cost %s", count, idle, requests)
 	for _, request := range requests {
 		if request.Writes() {
 			t.Errorf("nothing happened, and the operator writes: %s", request)
 		}
+	}
+	if now := s.told(); now != told {
+		t.Errorf("nothing happened, and %d events tell of it", now-told)
 	}
 }
 
@@ -451,7 +457,27 @@ func (s *scene) noRightOnNetworkPolicies() (restore func()) {
 		s.must(env.Client.Update(ctx, whole))
 	})
 	s.Cleanup(restore) // the next test needs it, however this one ends
+	s.awaitNoRight(operatorAccount, "networking.k8s.io", "networkpolicies")
 	return restore
+}
+
+// awaitNoRight waits until the API server, which learns of a change of rights some time after it, lets an account
+// of the operator's namespace no longer read a resource.
+func (s *scene) awaitNoRight(account, group, resource string) {
+	s.Helper()
+	s.await(account+" has no right to "+resource, func() error {
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:               "system:serviceaccount:" + operatorNamespace + ":" + account,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: s.namespace, Verb: "get", Group: group, Resource: resource},
+		}}
+		if err := env.Client.Create(ctx, review); err != nil {
+			return err
+		}
+		if review.Status.Allowed {
+			return errors.New(review.Status.Reason)
+		}
+		return nil
+	})
 }
 
 // noDeployments creates a policy that refuses every Deployment in the namespace.

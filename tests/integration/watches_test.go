@@ -171,6 +171,7 @@ func TestRightThatIsTakenAway(t *testing.T) {
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: objectMeta("", s.namespace+"-"+s.namespace)}
 	s.get(binding, binding.Name)
 	s.must(env.Client.Delete(ctx, binding))
+	s.awaitNoRight(s.namespace, kindsGroup, "overlookeds")
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	s.get(crd, "overlookeds."+kindsGroup)
 	crd.Spec.Names.ShortNames = []string{"over"}
