@@ -244,11 +244,14 @@ func (w *watches) begin(ctx context.Context, gvk schema.GroupVersionKind) error 
 	return err
 }
 
-// enqueue reconciles the custom resources for which children say to be made.
+// enqueue reconciles the custom resources for which children say to be made. What is in no namespace is watched
+// whosever it is: custom resources in namespaces of other operators cannot be read here.
 func (w *watches) enqueue(q queue, children ...*unstructured.Unstructured) {
 	var last client.ObjectKey
 	for _, child := range children {
-		if kind, of := object.MadeFor(child); kind == w.kind.GroupVersionKind.GroupKind() && of.Name != "" && of != last {
+		kind, of := object.MadeFor(child)
+		isRead := len(w.kind.Namespaces) == 0 || slices.Contains(w.kind.Namespaces, of.Namespace)
+		if kind == w.kind.GroupVersionKind.GroupKind() && of.Name != "" && of != last && isRead {
 			last = of
 			w.kind.turns.add(q, reconcile.Request{NamespacedName: of})
 		}

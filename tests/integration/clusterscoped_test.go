@@ -100,6 +100,44 @@ func TestClusterScopedObjects(t *testing.T) {
 	s.awaitGone(&rbacv1.ClusterRoleBinding{}, s.namespace+".hello-reader")
 }
 
+// What is in no namespace is seen by operators of all namespaces. One that does not serve its custom resource has nothing to do
+// with it: it fails at nothing.
+func TestClusterScopedObjectsOfAnotherOperator(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Neighbour")
+	elsewhere, account := s.newNamespace("elsewhere-"), s.accountForCharts()
+	serve := func(namespace string) *process {
+		return s.ownOperator(settings{namespaces: []string{namespace}, account: account, watches: entryOf("Neighbour", kit.File("tests/charts/cluster"), inCluster(t))})
+	}
+	serve(s.namespace)
+	bystander := serve(elsewhere)
+	s.must(env.Client.Create(ctx, kit.Welcome(elsewhere, "theirs", func(object *unstructured.Unstructured) {
+		object.SetAPIVersion(kindsGroup + "/v1")
+		object.SetKind("Neighbour")
+	})))
+	s.await("the other operator watches such objects", func() error {
+		return env.Client.Get(ctx, client.ObjectKey{Name: elsewhere + ".theirs-reader"}, &rbacv1.ClusterRoleBinding{})
+	})
+	s.createOf("Neighbour", "hello")
+	s.awaitOf("Neighbour", "hello", "Ready")
+	s.settled(bystander)
+	role := &rbacv1.ClusterRole{}
+	s.get(role, s.namespace+".hello-reader")
+	uid := role.UID
+	s.must(env.Client.Delete(ctx, role))
+	s.await("it is back", func() error {
+		if err := s.find(role, role.Name); err != nil || role.UID == uid {
+			return errors.Join(errors.New("it is not"), err)
+		}
+		return nil
+	})
+	s.delete(s.of("Neighbour", "hello"))
+	s.settled(bystander)
+	if failed := bystander.metric(t, "controller_runtime_reconcile_errors_total", ""); failed > 0 {
+		t.Errorf("%v reconciles of the other operator have failed\n%s", failed, bystander.LastLines(3))
+	}
+}
+
 // A fight over one has an end, too.
 func TestFightInNoNamespace(t *testing.T) {
 	s := newScene(t)
