@@ -233,7 +233,7 @@ var causes = []cause{
 	{
 		pattern: regexp.MustCompile(`(^|[^.])template: |parse error|error converting YAML|is outside of namespace`),
 		reason:  "ChartError",
-		advice:  "Correct the chart: the spec is not the cause.",
+		advice:  "Correct the spec or, where a custom resource without one has this, too, the chart.",
 	},
 
 	// What the API server refuses, or cannot ask a webhook about.

@@ -37,7 +37,7 @@ func TestExplain(t *testing.T) {
 		{`spec not found`, "InvalidValues", "There is no spec. Write spec: {}, or have the CRD", true},
 		{`execution error at (welcome/templates/ingress.yaml:14:15): ingress.host must be set while ingress.enabled is true`, "InvalidValues", "ingress.host must be set while ingress.enabled is true. Correct", true},
 		{"execution error at (x/templates/NOTES.txt:9:4): \nPASSWORDS ERROR: provide your passwords\n", "InvalidValues", "PASSWORDS ERROR: provide your passwords. Correct", true},
-		{`template: welcome/templates/service.yaml:3:5: executing "welcome/templates/service.yaml" at <nope>: nil pointer`, "ChartError", "service.yaml", true},
+		{`template: welcome/templates/service.yaml:3:5: executing "welcome/templates/service.yaml" at <nope>: nil pointer`, "ChartError", "nil pointer. Correct the spec or, where a custom resource without one has this, too, the chart.", true},
 		{`YAML parse error on welcome/templates/service.yaml: error converting YAML to JSON`, "ChartError", "service.yaml", true},
 		{`unable to build kubernetes objects from release manifest: resource mapping not found for name: "x": no matches for kind "Gateway" in version "v1"`, "ChartError", `The cluster does not know kind "Gateway" in version "v1". Install its CRD or, if the chart is older or newer than this Kubernetes, serve a version of it`, true},
 		{`repair drift: create Thing "hello" in namespace "a": the server could not find the requested resource (post things.example.com)`, "ChartError", `The cluster no longer serves the kind of Thing "hello". Install its CRD`, true},

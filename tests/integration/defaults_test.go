@@ -228,3 +228,21 @@ func TestNullTakesADefaultOut(t *testing.T) {
 	s.editOf("Blank", "hello", kit.Set("limits", nil))
 	has(map[string]string{"greeting": "none", "limits": "null", "edited": "before"})
 }
+
+// What only a spec breaks, it is told to mend: a template that can't do without a default, or an object elsewhere.
+func TestSpecThatBreaksTheChart(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Brittle")
+	chart := chartOf(t, map[string]string{
+		"Chart.yaml":          "{apiVersion: v2, name: brittle, version: 0.1.0}",
+		"values.yaml":         "{probe: {enabled: true}, elsewhere: ''}",
+		"templates/note.yaml": "apiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: '{{ .Release.Name }}', namespace: '{{ .Values.elsewhere }}', labels: {probe: '{{ .Values.probe.enabled }}'}}\nspec: {podSelector: {}}\n",
+	})
+	s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForKinds(), watches: entryOf("Brittle", chart, "")})
+	s.createOf("Brittle", "hello", kit.Set("probe", nil))
+	s.awaitOf("Brittle", "hello", "Stalled", "ChartError", "note.yaml", "Correct the spec or")
+	s.editOf("Brittle", "hello", kit.Set("probe", map[string]any{}), kit.Set("elsewhere", "default"))
+	s.awaitOf("Brittle", "hello", "Stalled", "ChartError", "outside of namespace", "Correct the spec or")
+	s.editOf("Brittle", "hello", kit.Set("elsewhere", ""))
+	s.awaitOf("Brittle", "hello", "Ready")
+}

@@ -262,7 +262,7 @@ func TestChartWithAMistake(t *testing.T) {
 	only := settings{namespaces: []string{s.namespace}, watches: watchesWithChart(t, "apiVersion: apps/v1", "apiVersion: {{ .Values.none.none }}")}
 	broken := s.ownOperator(only)
 	s.create("hello")
-	s.awaitReason("hello", "ChartError", "templates/deployment.yaml", "Correct the chart")
+	s.awaitReason("hello", "ChartError", "templates/deployment.yaml", "Correct the spec or", "the chart")
 	s.awaitCondition("hello", "Stalled", "True", "templates/deployment.yaml")
 	broken.Stop()
 
