@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -88,7 +89,16 @@ func (k *keeper) steal(ctx context.Context) error { return k.changeLease(ctx, "t
 // tested by TestFrozenLeader of tests/integration: the log cannot prove it, because it also has the requests that
 // were answered before.
 func (k *keeper) freeze(ctx context.Context) error {
-	frozen := k.running()
+	var frozen *controlplane.Operator
+	// The lease may still be held by one that ended while the API server was away.
+	if err := waiting.For(ctx, k.logf, "the operator works", time.Minute, pause, func(context.Context) error {
+		if frozen = k.running(); frozen.HasEnded() || !strings.Contains(frozen.Text(), "Starting workers") {
+			return errors.New("it does not hold the lease")
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
 	defer frozen.Kill() // if it has not ended by itself
 	holder, err := k.holder(ctx)
 	if err := errors.Join(err, frozen.Freeze(), k.start()); err != nil {

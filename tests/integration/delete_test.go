@@ -219,7 +219,7 @@ func TestDeleteRefused(t *testing.T) {
 	s.awaitCondition("hello", "ReleaseFailed", "True", "Services stay")
 	s.awaitCondition("hello", "Ready", "False", "Services stay")
 	s.await("it is tried again", func() error { return atLeast(operator.reconciles(t)-reconciles, 5) })
-	if written := before.of(operator).Statuses(); len(written) > 3 {
+	if written := before.of(operator).Statuses(); len(written) > 4 { // fewer than reconciles; mostly three
 		t.Errorf("%d reconciles wrote %d statuses, each of which causes one more reconcile", operator.reconciles(t)-reconciles, len(written))
 	}
 
