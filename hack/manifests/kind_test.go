@@ -625,9 +625,11 @@ func TestAnotherVersionOfAChart(t *testing.T) {
 // A kind that Kubernetes has no longer in the version that the chart makes is said to be gone, whatever client-go
 // remembers of it, and not to need a word.
 func TestKindsThatAreGone(t *testing.T) {
-	for apiVersion, gone := range map[string]bool{"policy/v1beta1": true, "autoscaling/v2beta2": true, "policy/v1": false, "autoscaling/v2": false, "example.com/v1": false} {
-		group, _, _ := strings.Cut(apiVersion, "/")
-		kind := map[string]string{"policy": "PodDisruptionBudget", "autoscaling": "HorizontalPodAutoscaler", "example.com": "Thing"}[group]
+	for made, gone := range map[string]bool{
+		"policy/v1beta1 PodDisruptionBudget": true, "autoscaling/v2beta2 HorizontalPodAutoscaler": true, "policy/v1beta1 PodSecurityPolicy": true, "extensions/v1beta1 PodSecurityPolicy": true,
+		"policy/v1 PodDisruptionBudget": false, "autoscaling/v2 HorizontalPodAutoscaler": false, "v1 Secret": false, "example.com/v1 Thing": false, "apiextensions.k8s.io/v1 CustomResourceDefinition": false,
+	} {
+		apiVersion, kind, _ := strings.Cut(made, " ")
 		if got := dropped(infer.Made{APIVersion: apiVersion, Kind: kind}); got != gone {
 			t.Errorf("%s %s is gone: %t", apiVersion, kind, got)
 		}

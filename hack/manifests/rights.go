@@ -111,8 +111,8 @@ func (k kind) inNoNamespace(of schema.GroupKind) bool {
 func dropped(m infer.Made) bool {
 	gvk := groupVersionKind(m)
 	object, err := scheme.Scheme.New(gvk)
-	if err != nil { // client-go forgets versions in the end
-		return len(scheme.Scheme.VersionsForGroupKind(gvk.GroupKind())) > 0
+	if err != nil { // client-go forgets versions in the end, and kinds (PodSecurityPolicy)
+		return scheme.Scheme.IsGroupRegistered(gvk.Group)
 	}
 	version, hasEnd := object.(interface{ APILifecycleRemoved() (major, minor int) })
 	if !hasEnd {
