@@ -155,13 +155,14 @@ var causes = []cause{
 
 	// Before the patterns that follow, which what a webhook writes may meet too.
 	{
-		pattern: regexp.MustCompile(`sh\.helm\.release\.v1\.\S+ is forbidden: |release record \S+: admission webhook "[^"]*" denied`),
+		pattern: regexp.MustCompile(`sh\.helm\.release\.v1\.\S+ is forbidden: |release record \S+: (?:admission webhook "[^"]*"|policy '[^']*' with binding '[^']*') denied`),
 		reason:  "Rejected",
 		advice: "That is the record of a release. The spec is not the cause: the policy that refuses it has to let the " +
 			"operator's ServiceAccount create, update and delete such records.",
 	},
 	{
-		pattern: regexp.MustCompile(`admission webhook "[^"]*" denied`),
+		// A policy without its kind is a MutatingAdmissionPolicy that fails.
+		pattern: regexp.MustCompile(`admission webhook "[^"]*" denied|policy '[^']*' with binding '[^']*' denied`),
 		reason:  "Rejected",
 		advice:  "Correct the spec or the chart, or the policy that refuses the object.",
 	},

@@ -264,6 +264,17 @@ func TestFailureReasons(t *testing.T) {
 			cause:  (*scene).noDeployments,
 			reason: "Rejected", parts: []string{`"hello"`, "no Deployments today"},
 		},
+		"mutating policy that fails": {
+			cause: func(s *scene) func() {
+				return s.mutate(`[JSONPatch{op: "remove", path: "/spec/nothing"}]`, "deployments", func() error {
+					if env.Client.Create(ctx, probeDeployment(s.namespace), client.DryRunAll) == nil {
+						return errors.New("a Deployment would go through")
+					}
+					return nil
+				}, admissionregistrationv1.Create)
+			},
+			reason: "Rejected", parts: []string{`"hello"`, "denied request", "the policy that refuses the object"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
