@@ -925,4 +925,5 @@ func TestFloodOfLabelledSecretsTakesNoMemory(t *testing.T) {
 	s.warm("hello", "later")
 	s.settled(operator)
 	s.takesNoMemory(operator, profiles, before, 30, "300 labelled Secrets of 255 KiB and more")
+	s.drain(elsewhere)
 }
