@@ -250,7 +250,7 @@ func isAbout(err error, field string) bool {
 
 // denied finds a webhook or policy that has denied a request in the message: the code and reason are theirs to
 // choose.
-var denied = regexp.MustCompile(`admission webhook "[^"]*" denied|ValidatingAdmissionPolicy '[^']*' with binding '[^']*' denied`)
+var denied = regexp.MustCompile(object.Denial)
 
 // isDenied is whether a policy has denied a request, or a webhook without calling it invalid, as webhooks of
 // controllers do for immutable fields.
@@ -260,5 +260,5 @@ func isDenied(err error) bool {
 		return false
 	}
 	by := denied.FindString(status.Status().Message)
-	return strings.HasPrefix(by, "Validating") || by != "" && !apierrors.IsInvalid(err)
+	return by != "" && (!strings.HasPrefix(by, "admission webhook") || !apierrors.IsInvalid(err))
 }

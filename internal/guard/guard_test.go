@@ -95,13 +95,15 @@ func TestIsDenied(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"by a webhook":               {said(`admission webhook "a.example.com" denied the request: both are set`, metav1.StatusReasonForbidden), true},
-		"by one with another reason": {said(`admission webhook "a.example.com" denied the request without explanation`, ""), true},
-		"by a policy":                {apierrors.NewForbidden(resource, "x", errors.New("ValidatingAdmissionPolicy 'a' with binding 'b' denied request: both are set")), true},
-		"as invalid":                 {said(`admission webhook "a.example.com" denied the request: both are set`, metav1.StatusReasonInvalid), false},
-		"as invalid, by a policy":    {said("ValidatingAdmissionPolicy 'a' with binding 'b' denied request: both are set", metav1.StatusReasonInvalid), true},
-		"no right":                   {apierrors.NewForbidden(resource, "x", errors.New(`User "u" cannot patch resource "things"`)), false},
-		"by nobody":                  {nil, false},
+		"by a webhook":                 {said(`admission webhook "a.example.com" denied the request: both are set`, metav1.StatusReasonForbidden), true},
+		"by one with another reason":   {said(`admission webhook "a.example.com" denied the request without explanation`, ""), true},
+		"by a policy":                  {apierrors.NewForbidden(resource, "x", errors.New("ValidatingAdmissionPolicy 'a' with binding 'b' denied request: both are set")), true},
+		"as invalid":                   {said(`admission webhook "a.example.com" denied the request: both are set`, metav1.StatusReasonInvalid), false},
+		"as invalid, by a policy":      {said("ValidatingAdmissionPolicy 'a' with binding 'b' denied request: both are set", metav1.StatusReasonInvalid), true},
+		"by one that fails":            {said("policy 'a' with binding 'b' denied request: a path is missing", metav1.StatusReasonInvalid), true},
+		"by one that is misconfigured": {said(`policy "a" denied request: failed to configure policy`, metav1.StatusReasonForbidden), true},
+		"no right":                     {apierrors.NewForbidden(resource, "x", errors.New(`User "u" cannot patch resource "things"`)), false},
+		"by nobody":                    {nil, false},
 	} {
 		if got := isDenied(c.err); got != c.want {
 			t.Errorf("%s: %t", name, got)

@@ -83,9 +83,13 @@ func ownData(live *unstructured.Unstructured) map[string]any {
 // requests and answers.
 func Quietly(ctx context.Context) context.Context { return logr.NewContext(ctx, logr.Discard()) }
 
+// Denial matches what the API server says of a webhook or policy that denies a request. A policy without its kind is a
+// MutatingAdmissionPolicy that fails.
+const Denial = `(?:admission webhook "[^"]*"|(?:ValidatingAdmissionPolicy|policy) (?:'[^']*'(?: with binding '[^']*')?|"[^"]*")) denied`
+
 // harmless matches those answers of the API server about Secrets that quote nothing of the object.
 var harmless = regexp.MustCompile(`^secrets "[^"]*" (not found|already exists)$|User "[^"]*" cannot \w+ resource "secrets" in API group ""( in the namespace "[^"]*"| at the cluster scope)?|` +
-	`exceeded quota: .*|unable to create new content in namespace \S+ because it is being terminated|failed calling webhook "[^"]*"|admission webhook "[^"]*" denied|ValidatingAdmissionPolicy '[^']*' with binding '[^']*' denied`)
+	`exceeded quota: .*|unable to create new content in namespace \S+ because it is being terminated|failed calling webhook "[^"]*"|` + Denial)
 
 // Discreet is err without what the API server's answer may quote of a Secret: it, a webhook or a policy may
 // have put a value into the text.
@@ -96,11 +100,13 @@ func Discreet(err error) error {
 	}
 	status := answer.Status()
 	words := harmless.FindString(status.Message)
-	if apierrors.IsInvalid(err) && status.Details != nil {
-		var fields []string
-		for _, cause := range status.Details.Causes {
+	var fields []string
+	for _, cause := range Causes(err) {
+		if cause.Field != "" { // else a policy calls it invalid
 			fields = append(fields, fmt.Sprintf("%s (%s)", cause.Field, strings.TrimPrefix(string(cause.Type), "FieldValue")))
 		}
+	}
+	if apierrors.IsInvalid(err) && len(fields) > 0 {
 		words = strings.Join(fields, ", ")
 	}
 	verb := "failed"

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	validation "k8s.io/apimachinery/pkg/util/validation/field"
@@ -109,6 +110,9 @@ func TestProves(t *testing.T) {
 // People are told what they can act on, and it is still known what kind of error that is.
 func TestDiscreet(t *testing.T) {
 	secrets := schema.GroupResource{Resource: "secrets"}
+	invalid := func(message string) error { // as a policy says it that names no reason
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Reason: metav1.StatusReasonInvalid, Message: message, Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Message: message}}}}}
+	}
 	for name, c := range map[string]struct {
 		err  error
 		want string
@@ -120,8 +124,10 @@ func TestDiscreet(t *testing.T) {
 		"webhook": {apierrors.NewForbidden(secrets, "it", errors.New(`admission webhook "w" denied the request: hunter2`)), `admission webhook "w" denied`, apierrors.IsForbidden},
 		"field": {apierrors.NewInvalid(schema.GroupKind{Kind: "Secret"}, "it", validation.ErrorList{validation.Invalid(validation.NewPath("data").Key("a"), "hunter2", "hunter2 is bad")}),
 			"is invalid: data[a] (Invalid)", apierrors.IsInvalid},
-		"decoding":  {apierrors.NewBadRequest("illegal base64 data: hunter2"), "BadRequest", apierrors.IsBadRequest},
-		"not found": {apierrors.NewNotFound(secrets, "it"), `secrets "it" not found`, apierrors.IsNotFound},
+		"policy":            {invalid("secrets \"it\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: hunter2"), "it is invalid: ValidatingAdmissionPolicy 'p' with binding 'b' denied;", apierrors.IsInvalid},
+		"policy that fails": {invalid("policy 'p' with binding 'b' denied request: hunter2"), "it is invalid: policy 'p' with binding 'b' denied;", apierrors.IsInvalid},
+		"decoding":          {apierrors.NewBadRequest("illegal base64 data: hunter2"), "BadRequest", apierrors.IsBadRequest},
+		"not found":         {apierrors.NewNotFound(secrets, "it"), `secrets "it" not found`, apierrors.IsNotFound},
 	} {
 		told := Discreet(fmt.Errorf("wrapped: %w", c.err))
 		if text := told.Error(); strings.Contains(text, "hunter2") || !strings.Contains(text, c.want) || !c.is(told) || !IsDiscreet(fmt.Errorf("again: %w", told)) {

@@ -6,6 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // problem is a failed reconcile in the words of whoever has to solve it.
@@ -155,14 +157,13 @@ var causes = []cause{
 
 	// Before the patterns that follow, which what a webhook writes may meet too.
 	{
-		pattern: regexp.MustCompile(`sh\.helm\.release\.v1\.\S+ is forbidden: |release record \S+: (?:admission webhook "[^"]*"|policy '[^']*' with binding '[^']*') denied`),
+		pattern: regexp.MustCompile(`sh\.helm\.release\.v1\.\S+ is forbidden: |release record \S+: ` + object.Denial),
 		reason:  "Rejected",
 		advice: "That is the record of a release. The spec is not the cause: the policy that refuses it has to let the " +
 			"operator's ServiceAccount create, update and delete such records.",
 	},
 	{
-		// A policy without its kind is a MutatingAdmissionPolicy that fails.
-		pattern: regexp.MustCompile(`admission webhook "[^"]*" denied|policy '[^']*' with binding '[^']*' denied`),
+		pattern: regexp.MustCompile(object.Denial),
 		reason:  "Rejected",
 		advice:  "Correct the spec or the chart, or the policy that refuses the object.",
 	},

@@ -67,6 +67,7 @@ func TestExplain(t *testing.T) {
 		{`admission webhook "no.example.com" denied the request: not on Sundays`, "Rejected", "not on Sundays", true},
 		{`create release record sh.helm.release.v1.x.v2: policy 'p' with binding 'p' denied request: no such key`, "Rejected", "The spec is not the cause", true},
 		{`create Deployment "x" in namespace "a": policy 'p' with binding 'p' denied request: error applying patch: a path is missing`, "Rejected", "or the policy that refuses the object.", true},
+		{`create Deployment "x" in namespace "a": policy "p" denied request: failed to configure policy: its paramKind is not known`, "Rejected", "or the policy that refuses the object.", true},
 		{`create Service "x" in namespace "a": Service "x" is invalid: spec.ports: Invalid value; roll back: Internal error occurred: failed calling webhook "no.example.com": no endpoints`, "Rejected", "", true},
 		{`create Service "x" in namespace "a": Internal error occurred: failed calling webhook "no.example.com": failed to call webhook: Post "https://no.a.svc:443/?timeout=10s": no endpoints available for service "no"`, "WebhookFailed", `service "no". The spec is not the cause`, false},
 		{`pre-upgrade hooks failed: hook Job "m" in namespace "a" has not succeeded within 5m0s: timed out waiting for the condition: see kubectl -n a logs job/m`, "HookFailed", "logs job/m", false},

@@ -120,6 +120,30 @@ func TestUpgradeThatAPolicyDenies(t *testing.T) {
 	}
 }
 
+// Nor is anything deleted because a policy that changes objects fails at the upgrade, and takes a new one as it is.
+func TestUpgradeAtWhichAMutatingPolicyFails(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: configured(t, "  recreate: [ConfigMap]\n")})
+	s.deploy("hello", kit.Greet("before"))
+	config := &corev1.ConfigMap{}
+	s.get(config, "hello")
+	before := config.DeepCopy()
+	lift := s.mutate(`object.metadata.name == "hello" ? [JSONPatch{op: "remove", path: "/data/none"}] : []`, "configmaps", func() error {
+		if env.Client.Update(ctx, config, client.DryRunAll) == nil {
+			return errors.New("the update would go through")
+		}
+		return nil
+	}, admissionregistrationv1.Update)
+	s.edit("hello", kit.Greet("after"))
+	s.awaitReason("hello", "Rejected", `patch ConfigMap "hello"`, "policy '"+s.namespace+"'", "or the policy that refuses the object")
+	if s.get(config, "hello"); config.UID != before.UID || config.ResourceVersion != before.ResourceVersion {
+		t.Errorf("it is %s with %v", config.UID, config.Data)
+	}
+	lift()
+	s.awaitDeployed("hello")
+	s.awaitGreeting("hello", "after")
+}
+
 // What a webhook denies once in a while costs others nothing of what they have set.
 func TestUpgradeThatAWebhookDeniesOnce(t *testing.T) {
 	s := newScene(t)

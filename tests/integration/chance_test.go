@@ -383,7 +383,10 @@ metadata: {name: {{ .Release.Name }}-labelled, labels: {lucky: '{{ if lt (now | 
 	s.create("hello", kit.Greet("before"))
 	s.awaitDeployed("hello")
 	var after string
-	for refused := false; !refused; { // an operator that has come too late was not refused
+	for attempt, refused := 0, false; !refused; attempt++ { // an operator that has come too late was not refused
+		if attempt == 5 {
+			t.Fatal("nothing is refused")
+		}
 		after = fmt.Sprint(time.Now().Add(3 * time.Second).Unix())
 		s.edit("hello", kit.Greet(after))
 		s.await("the upgrade is refused, or done", func() error {

@@ -100,8 +100,8 @@ func TestClusterScopedObjects(t *testing.T) {
 	s.awaitGone(&rbacv1.ClusterRoleBinding{}, s.namespace+".hello-reader")
 }
 
-// What is in no namespace is seen by operators of all namespaces. One that does not serve its custom resource has nothing to do
-// with it: it fails at nothing.
+// What is in no namespace is seen by every operator. One that does not serve the namespace of its custom resource
+// has nothing to do with it: it fails at nothing.
 func TestClusterScopedObjectsOfAnotherOperator(t *testing.T) {
 	s := newScene(t)
 	s.serveKind("Neighbour")

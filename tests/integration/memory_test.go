@@ -245,8 +245,8 @@ func (s *scene) profiled(with settings) (settings, string) {
 	return with, profiles
 }
 
-// held is how many bytes an operator keeps in memory once it has collected its garbage. What else it has of the machine is
-// garbage, or was: how much differs from run to run, and is given back at leisure.
+// held is how many bytes an operator keeps in memory once it has collected its garbage. What else it has of the
+// machine is garbage, or was: how much differs from run to run, and is given back at leisure.
 func (s *scene) held(profiles string) int64 {
 	s.Helper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+profiles+"/debug/pprof/heap?gc=1&debug=1", nil)

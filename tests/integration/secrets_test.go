@@ -637,7 +637,7 @@ func TestErrorsQuoteNoSecret(t *testing.T) {
 	probe := &corev1.Secret{ObjectMeta: objectMeta(s.namespace, "probe"), StringData: map[string]string{"denied": value}}
 	create := func() error { return env.Client.Create(ctx, probe.DeepCopy(), client.DryRunAll) }
 	s.deny(admissionregistrationv1.Validation{
-		Expression: `!has(object.data) || !("denied" in object.data)`, MessageExpression: `"what is this: " + string(object.data["denied"])`, Reason: new(metav1.StatusReasonForbidden),
+		Expression: `!has(object.data) || !("denied" in object.data)`, MessageExpression: `"what is this: " + string(object.data["denied"])`,
 	}, admissionregistrationv1.Create, "", "secrets", create)
 	s.must(says(fmt.Sprint(create()), []string{"what is this: " + encoded}))
 	s.webhook(admissionregistrationv1.Create, "", "secrets", func(_ context.Context, asked *admissionv1.AdmissionRequest) string {
@@ -658,7 +658,7 @@ func TestErrorsQuoteNoSecret(t *testing.T) {
 		reason   string
 		says     []string
 	}{
-		"a policy":           {"kind: Secret\nmetadata: {name: it}\nstringData: {denied: " + makes + "}", "Rejected", []string{`Secret "it"`, "ValidatingAdmissionPolicy", s.namespace, "may quote"}},
+		"a policy":           {"kind: Secret\nmetadata: {name: it}\nstringData: {denied: " + makes + "}", "Rejected", []string{`Secret "it"`, "ValidatingAdmissionPolicy", s.namespace, "may quote", "or the policy that refuses the object"}},
 		"a webhook":          {"kind: Secret\nmetadata: {name: it}\nstringData: {hooked: " + makes + "}", "Rejected", []string{`Secret "it"`, "admission webhook", "objects.example.com", "may quote"}},
 		"an invalid field":   {"kind: Secret\nmetadata: {name: it}\ntype: kubernetes.io/dockerconfigjson\nstringData: {.dockerconfigjson: " + makes + "}", "Rejected", []string{`Secret "it"`, "is invalid", "data[.dockerconfigjson]"}},
 		"no base64":          {"kind: Secret\nmetadata: {name: it}\ndata: {a: " + makes + "}", "", []string{`Secret "it"`}},
