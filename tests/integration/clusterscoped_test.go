@@ -64,14 +64,7 @@ func TestClusterScopedObjects(t *testing.T) {
 		if len(object.GetOwnerReferences()) > 0 {
 			t.Errorf("%s has an owner, and would be deleted by the garbage collector: %v", name, object.GetOwnerReferences())
 		}
-		uid := object.GetUID()
-		s.must(env.Client.Delete(ctx, object))
-		s.await(name+" is back", func() error {
-			if err := s.find(object, name); err != nil || object.GetUID() == uid {
-				return errors.Join(errors.New("it is not"), err)
-			}
-			return nil
-		})
+		s.comesBack(object)
 	}
 	role := &rbacv1.ClusterRole{}
 	s.get(role, s.namespace+".hello-reader")
@@ -100,6 +93,19 @@ func TestClusterScopedObjects(t *testing.T) {
 	s.awaitGone(&rbacv1.ClusterRoleBinding{}, s.namespace+".hello-reader")
 }
 
+// comesBack deletes an object, and waits until there is another one in its place.
+func (s *scene) comesBack(object client.Object) {
+	s.Helper()
+	name, uid := object.GetName(), object.GetUID()
+	s.must(env.Client.Delete(ctx, object))
+	s.await(name+" is back", func() error {
+		if err := s.find(object, name); err != nil || object.GetUID() == uid {
+			return errors.Join(errors.New("it is not"), err)
+		}
+		return nil
+	})
+}
+
 // What is in no namespace is seen by every operator. One that does not serve the namespace of its custom resource
 // has nothing to do with it: it fails at nothing.
 func TestClusterScopedObjectsOfAnotherOperator(t *testing.T) {
@@ -111,10 +117,7 @@ func TestClusterScopedObjectsOfAnotherOperator(t *testing.T) {
 	}
 	serve(s.namespace)
 	bystander := serve(elsewhere)
-	s.must(env.Client.Create(ctx, kit.Welcome(elsewhere, "theirs", func(object *unstructured.Unstructured) {
-		object.SetAPIVersion(kindsGroup + "/v1")
-		object.SetKind("Neighbour")
-	})))
+	s.createOf("Neighbour", "theirs", func(theirs *unstructured.Unstructured) { theirs.SetNamespace(elsewhere) })
 	s.await("the other operator watches such objects", func() error {
 		return env.Client.Get(ctx, client.ObjectKey{Name: elsewhere + ".theirs-reader"}, &rbacv1.ClusterRoleBinding{})
 	})
@@ -123,14 +126,7 @@ func TestClusterScopedObjectsOfAnotherOperator(t *testing.T) {
 	s.settled(bystander)
 	role := &rbacv1.ClusterRole{}
 	s.get(role, s.namespace+".hello-reader")
-	uid := role.UID
-	s.must(env.Client.Delete(ctx, role))
-	s.await("it is back", func() error {
-		if err := s.find(role, role.Name); err != nil || role.UID == uid {
-			return errors.Join(errors.New("it is not"), err)
-		}
-		return nil
-	})
+	s.comesBack(role)
 	s.delete(s.of("Neighbour", "hello"))
 	s.settled(bystander)
 	if failed := bystander.metric(t, "controller_runtime_reconcile_errors_total", ""); failed > 0 {

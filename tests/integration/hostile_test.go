@@ -82,7 +82,7 @@ func TestEndlessNumbers(t *testing.T) {
 	with, profiles := s.profiled(settings{namespaces: []string{s.namespace}})
 	operator := s.ownOperator(with)
 	cr := s.deploy("hello")
-	before := s.held(profiles)
+	before := s.held(operator, profiles)
 	s.create("endless", kit.Greet("1e-300000000"))
 	s.awaitCondition("endless", "Ready", "False", "1e-300000000 is not a valid number. Correct the spec.")
 	requesting := func(name, request string) corev1.Container {

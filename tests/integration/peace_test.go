@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/controlplane"
@@ -80,14 +80,6 @@ func ofDrift(all controlplane.Requests) controlplane.Requests {
 	})
 }
 
-// order is the place of an object's last change among all changes.
-func order(s *scene, object client.Object) uint64 {
-	s.Helper()
-	version, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
-	s.must(err)
-	return version
-}
-
 // Who makes many Welcomes at once has them made after the few that others make meanwhile.
 func TestFewGoBeforeMany(t *testing.T) {
 	s := newScene(t)
@@ -105,12 +97,19 @@ func TestFewGoBeforeMany(t *testing.T) {
 	hello, deployment, all := s.create("hello", kit.Set("replicas", 0)), &appsv1.Deployment{}, &appsv1.DeploymentList{}
 	s.awaitExists(deployment, "hello")
 	s.must(env.Client.List(ctx, all, client.InNamespace(many)))
-	// Nobody changes a Deployment here: its version tells when it was made, and a test that is slow to look counts no more.
+	// Nobody changes a Deployment here: its version tells when it was made, and a test that is slow to look counts
+	// no more.
+	isBefore := func(a, b client.Object) bool {
+		order, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
+		s.must(err)
+		return order < 0
+	}
 	before, behind := 0, 0
 	for i := range all.Items {
-		if order(s, &all.Items[i]) < order(s, hello) {
+		switch one := &all.Items[i]; {
+		case isBefore(one, hello):
 			before++
-		} else if order(s, &all.Items[i]) < order(s, deployment) {
+		case isBefore(one, deployment):
 			behind++
 		}
 	}

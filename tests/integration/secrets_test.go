@@ -904,7 +904,7 @@ func TestFloodOfLabelledSecretsTakesNoMemory(t *testing.T) {
 	s.deploy("hello")
 	s.warm("hello")
 	s.settled(operator)
-	before := s.held(profiles)
+	before := s.held(operator, profiles)
 	elsewhere := s.newNamespace("elsewhere-")
 	bulk := strings.Repeat("x", 255<<10)
 	for i := range 100 {
@@ -925,5 +925,4 @@ func TestFloodOfLabelledSecretsTakesNoMemory(t *testing.T) {
 	s.warm("hello", "later")
 	s.settled(operator)
 	s.takesNoMemory(operator, profiles, before, 30, "300 labelled Secrets of 255 KiB and more")
-	s.drain(elsewhere)
 }
