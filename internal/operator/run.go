@@ -44,6 +44,9 @@ func Run(ctx context.Context, options Options) error {
 	}
 	// The user agent, which becomes the field manager of clients that name none: it would be "Go-http-client".
 	cluster.UserAgent = object.Manager + "/" + version
+	// Since Kubernetes 1.37, a watch that begins with a list is compressed for as long as it lives, message by message,
+	// which costs both sides more than the bytes do beside each other. Kubernetes' own controllers ask for none either.
+	cluster.DisableCompression = true
 	servable, err := newServable(cluster, options.WatchNamespaces)
 	if err != nil {
 		return fmt.Errorf("connect to the cluster: %w", err)
