@@ -75,6 +75,30 @@ func TestURLEndsInPathOfChart(t *testing.T) {
 	}
 }
 
+// Where the chart no longer makes what has the page, as with service.enabled: false, the status tells of none.
+func TestURLWithoutAPage(t *testing.T) {
+	before, _ := next(Status{}, observed(t, nil))
+	for name, c := range map[string]struct {
+		change func(*observation)
+		url    string
+	}{
+		"that the chart no longer makes": {func(o *observation) { o.objects = o.objects[:1] }, ""},
+		"that does not exist":            {func(o *observation) { o.objects[1].live, o.objects[1].gone = nil, true }, ""},
+		"that is not seen just now":      {func(o *observation) { o.objects[1].live = nil }, before.URL},
+		"of objects that are not known":  {func(o *observation) { o.state.Children, o.objects = nil, nil }, before.URL},
+	} {
+		t.Run(name, func(t *testing.T) {
+			after, _ := next(before, observed(t, func(o *observation) {
+				o.state.Children = []object.Child{o.objects[0].Child}
+				c.change(o)
+			}))
+			if after.URL != c.url {
+				t.Errorf("got %q, want %q", after.URL, c.url)
+			}
+		})
+	}
+}
+
 func TestCountsOfAWorkload(t *testing.T) {
 	before, _ := next(Status{}, observed(t, nil))
 	for name, c := range map[string]struct {
