@@ -31,7 +31,7 @@ type State struct {
 	// digests in that metadata that decide about an upgrade, should somebody change it. They are empty if the
 	// release was applied before the operator started and the status does not know them either.
 	Digest, Record, Inputs string
-	// StatusCanWait is whether the release was installed in this reconcile, and an operator that finds no status
+	// StatusCanWait is whether the release was installed in the last reconcile, and an operator that finds no status
 	// would make the same of the custom resource: the chart has no hooks, and leaves nothing to chance or to what
 	// others have.
 	StatusCanWait bool

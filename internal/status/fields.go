@@ -18,10 +18,11 @@ import (
 // describeObjects fills the fields that come from the objects of the release. Those of objects that are not
 // seen just now keep their values; an object that does not exist has no pods and no page.
 func (s *Status) describeObjects(seen observation) {
-	url := pageURL(seen.objects, seen.state.PagePath)
-	none := seen.state.Children != nil && !slices.ContainsFunc(seen.objects, func(o childState) bool { return o.live == nil && !o.gone })
-	if seen.state.Revision > 0 && (url != "" || none) { // else the path, or what there is, is not known yet, and the stored URL still holds
-		s.URL = url
+	if seen.state.Revision > 0 { // else the path is not known yet, and the stored URL still holds
+		isUnseen := func(o childState) bool { return o.live == nil && !o.gone }
+		if url := pageURL(seen.objects, seen.state.PagePath); url != "" || seen.state.Children != nil && !slices.ContainsFunc(seen.objects, isUnseen) {
+			s.URL = url
+		}
 	}
 	var workloads, replicas, ready int32
 	selector := s.Selector

@@ -155,27 +155,28 @@ func (r *Reporter) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 	wasPaused := ok && !release.IsPaused(owner) && owner.GetDeletionTimestamp() == nil && ConditionOf(owner, Ready)["reason"] == ReasonPaused
 	isUnreported := ok && r.isUnreported(owner)
 	hideConditions(obj)
-	var err error
-	switch {
-	case wasPaused:
-		err = r.resumed(ctx, owner)
-	case isUnreported:
-		err = r.Status().Update(ctx, owner)
+	if isUnreported {
+		if err := r.Status().Update(ctx, owner); err != nil { // whoever refuses statuses does not hold up edits
+			logf.FromContext(ctx).Error(err, "The status does not say what was installed before the edit")
+		}
 	}
-	if err != nil {
-		r.releases.Requeue(owner, lastLook)
+	if wasPaused {
+		if err := r.resumed(ctx, owner); err != nil {
+			r.releases.Requeue(owner, lastLook)
+			return err
+		}
 	}
-	return err
+	return nil
 }
 
-// isUnreported is whether a custom resource was edited after its installation, whose status was put off. It has to be
+// isUnreported is whether a custom resource was edited after its installation, whose status was put off. It is
 // written first: only the status proves, should the operator be killed in the upgrade, what there was before.
 func (r *Reporter) isUnreported(owner *unstructured.Unstructured) bool {
-	if _, isReported, _ := unstructured.NestedFieldNoCopy(owner.Object, "status", "conditions"); isReported || owner.GetDeletionTimestamp() != nil {
+	if ConditionOf(owner, Ready) != nil || owner.GetDeletionTimestamp() != nil {
 		return false
 	}
 	state := r.releases.State(owner)
-	return state.Revision > 0 && state.Generation != owner.GetGeneration()
+	return state.StatusCanWait && state.Generation != owner.GetGeneration()
 }
 
 // Update writes the finalizers, which are all that the library changes, and hides the conditions, as Get does.

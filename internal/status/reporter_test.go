@@ -331,6 +331,16 @@ func TestReporterWhileOthersWait(t *testing.T) {
 			t.Errorf("%d writes before the edit is applied, of %+v", s.writes, s.stored())
 		}
 	})
+	t.Run("until an edit, which a refused status does not hold up", func(t *testing.T) {
+		s := crowd(t)
+		s.report(s.read())
+		s.editSpec()
+		s.dropped = []string{"conditions"}
+		s.read()
+		if s.writes == 0 {
+			t.Error("no status was tried")
+		}
+	})
 	for name, change := range map[string]func(s *stage){
 		"unless nobody waits":            func(s *stage) { s.crowded = false },
 		"unless it is needed as a proof": func(s *stage) { s.state.StatusCanWait = false },
