@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	helmclient "github.com/operator-framework/helm-operator-plugins/pkg/client"
@@ -192,11 +193,14 @@ func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
 			}
 		},
 		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*unstructured.Unstructured], q queue) {
-			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() {
+			another := e.ObjectOld.GetUID() != e.ObjectNew.GetUID()
+			if another {
 				bury(e.ObjectOld, q)
 			}
 			orphan(e.ObjectNew)
-			turn(e.ObjectNew, q)
+			if another || e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() { // else it may be our own finalizer
+				turn(e.ObjectNew, q)
+			}
 			leave(e.ObjectOld, e.ObjectNew, q)
 		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*unstructured.Unstructured], q queue) {
@@ -235,7 +239,11 @@ func (k *Kind) Recorder(ctx context.Context, owner client.Object) (string, error
 // Inherit has objects of a manifest that another operator has applied for owner deleted, if they are owner's
 // and the chart no longer makes them.
 func (k *Kind) Inherit(owner client.Object, manifest string) {
-	k.clients.ledger.write(owner.GetUID(), func(n *note) { n.inherited = append(n.inherited, manifest) })
+	k.clients.ledger.write(owner.GetUID(), func(n *note) {
+		if !slices.Contains(n.inherited, manifest) {
+			n.inherited = append(n.inherited, manifest)
+		}
+	})
 }
 
 // Forget drops what is remembered of a custom resource that goes, or that another operator serves.

@@ -134,6 +134,8 @@ type Unowned struct {
 // double the size of every custom resource.
 type DeployedRelease struct {
 	Name string `json:"name"`
+	// Manifest is that of a stock operator, until the first revision of this one.
+	Manifest string `json:"manifest,omitempty"`
 }
 
 // Of reads the status that is stored in obj. What another version of the operator wrote and

@@ -97,6 +97,7 @@ func hasStockStatus(obj *unstructured.Unstructured) bool {
 // admit is whether a custom resource may be served as far as stock operators are concerned.
 func (s *stocks) admit(ctx context.Context, obj *unstructured.Unstructured) (bool, error) {
 	if !isStock(obj) || s.isTaken(obj) || !slices.ContainsFunc(obj.GetFinalizers(), replaced) && s.isDropped(ctx, obj) {
+		s.inherit(obj)
 		return true, nil
 	}
 	now := time.Now()
@@ -279,9 +280,17 @@ func (s *stocks) takeOver(obj *unstructured.Unstructured) {
 	if release.ClaimedBy(obj) != "" {
 		return // it was this operator's, but for a finalizer
 	}
-	manifest, _, _ := unstructured.NestedString(obj.Object, "status", "deployedRelease", "manifest")
-	s.releases.Inherit(obj, manifest)
+	s.inherit(obj)
 	s.events.Event(obj, corev1.EventTypeNormal, TakenOver, "From a stock Helm operator: its objects go on as they are. Revisions begin with 1, for those so far are in Secrets, which go with the custom resource")
+}
+
+// inherit has what the stock operator has applied last deleted where the chart no longer makes it. At each
+// reconcile until the status no longer has that: this process may not be the one that the first revision
+// succeeds in.
+func (s *stocks) inherit(obj *unstructured.Unstructured) {
+	if manifest, _, _ := unstructured.NestedString(obj.Object, "status", "deployedRelease", "manifest"); manifest != "" {
+		s.releases.Inherit(obj, manifest)
+	}
 }
 
 // written notes that the status of a custom resource is now this operator's.

@@ -385,6 +385,12 @@ func TestWhatAStockOperatorLeaves(t *testing.T) {
 	s.must(env.Client.Status().Update(ctx, heir))
 	s.must(env.Client.Delete(ctx, gone))
 
+	// What it has applied is known to the next process, too, if this one succeeds in nothing.
+	broken := chartOf(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: house, version: 0.0.1}", "templates/broken.yaml": `{{ fail "not yet" }}`})
+	first := s.ownOperator(settings{namespaces: []string{s.namespace}, account: account, watches: entryOf("Heir", broken, "")})
+	s.awaitOf("Heir", "hello", "Stalled", "not yet")
+	first.Kill()
+
 	s.ownOperator(settings{namespaces: []string{s.namespace}, account: account, watches: entryOf("Heir", house, "  allow: {options: [disable-hooks]}\n")})
 	s.awaitGone(gone, "gone")
 	s.awaitOf("Heir", "hello", "Ready")
