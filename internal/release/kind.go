@@ -266,9 +266,6 @@ func (k *Kind) wake(next []client.ObjectKey) {
 // Requeue has owner reconciled after delay, or earlier if something happens to it.
 func (k *Kind) Requeue(owner client.Object, delay time.Duration) { k.schedule.after(owner, delay) }
 
-// Crowded is whether more custom resources wait to be reconciled than there are workers.
-func (k *Kind) Crowded() bool { return k.schedule.waiting() > k.MaxConcurrent }
-
 // ActionClientFor returns the action client of one reconcile of owner. It asks the cluster
 // nothing, but for records that have to be moved: Helm's machinery is built when something has to be done.
 func (k *Kind) ActionClientFor(ctx context.Context, owner client.Object) (helmclient.ActionInterface, error) {

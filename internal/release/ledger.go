@@ -31,10 +31,6 @@ type State struct {
 	// digests in that metadata that decide about an upgrade, should somebody change it. They are empty if the
 	// release was applied before the operator started and the status does not know them either.
 	Digest, Record, Inputs string
-	// StatusCanWait is whether the release was installed in the last reconcile, and an operator that finds no status
-	// would make the same of the custom resource: the chart has no hooks, and leaves nothing to chance or to what
-	// others have.
-	StatusCanWait bool
 	// WaitFor is why an upgrade to a new chart version is put off, empty if it is not.
 	WaitFor string
 	// Waits is what the action under way waits for, empty if nothing.

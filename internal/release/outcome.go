@@ -50,7 +50,6 @@ func (a *actionClient) conclude(op *operation, done string, rel *release.Release
 	}
 	a.did(what)
 	a.succeeded(a.key.Proof(rel.Manifest))
-	a.remember(func(n *note) { n.state.StatusCanWait = op.once }) // until the next reconcile has succeeded
 	a.tell(done, "%s", what)
 	return a.bareRelease(), a.watch(children)
 }

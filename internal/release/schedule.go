@@ -35,14 +35,6 @@ func (s *schedule) after(owner client.Object, delay time.Duration) {
 	s.add(client.ObjectKeyFromObject(owner), delay)
 }
 
-// waiting is how many custom resources would be reconciled now if there were workers for them.
-func (s *schedule) waiting() int {
-	if queue := s.queue.Load(); queue != nil {
-		return (*queue).Len()
-	}
-	return 0
-}
-
 func (s *schedule) add(key client.ObjectKey, delay time.Duration) {
 	if queue := s.queue.Load(); queue != nil {
 		(*queue).AddAfter(reconcile.Request{NamespacedName: key}, delay)

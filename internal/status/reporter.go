@@ -74,7 +74,6 @@ type outage struct {
 type releases interface {
 	State(owner client.Object) release.State
 	Requeue(owner client.Object, delay time.Duration)
-	Crowded() bool
 	Recorder(ctx context.Context, owner client.Object) (string, error)
 	Forget(owner client.Object)
 	Bury(ctx context.Context, key client.ObjectKey) (forgotten []types.UID)
@@ -153,13 +152,7 @@ func (r *Reporter) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 		controllerutil.AddFinalizer(obj, Finalizer) // the finalizer of a stock operator asks for the same
 	}
 	wasPaused := ok && !release.IsPaused(owner) && owner.GetDeletionTimestamp() == nil && ConditionOf(owner, Ready)["reason"] == ReasonPaused
-	isUnreported := ok && r.isUnreported(owner)
 	hideConditions(obj)
-	if isUnreported {
-		if err := r.Status().Update(ctx, owner); err != nil { // whoever refuses statuses does not hold up edits
-			logf.FromContext(ctx).Error(err, "The status does not say what was installed before the edit")
-		}
-	}
 	if wasPaused {
 		if err := r.resumed(ctx, owner); err != nil {
 			r.releases.Requeue(owner, lastLook)
@@ -167,16 +160,6 @@ func (r *Reporter) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 		}
 	}
 	return nil
-}
-
-// isUnreported is whether a custom resource was edited after its installation, whose status was put off. It is
-// written first: only the status proves, should the operator be killed in the upgrade, what there was before.
-func (r *Reporter) isUnreported(owner *unstructured.Unstructured) bool {
-	if ConditionOf(owner, Ready) != nil || owner.GetDeletionTimestamp() != nil {
-		return false
-	}
-	state := r.releases.State(owner)
-	return state.StatusCanWait && state.Generation != owner.GetGeneration()
 }
 
 // Update writes the finalizers, which are all that the library changes, and hides the conditions, as Get does.
@@ -337,12 +320,6 @@ func (r *Reporter) status(ctx context.Context, owner *unstructured.Unstructured,
 		return status, !equality.Semantic.DeepEqual(previous, status)
 	}
 	now, same := seen.now.Time, sameButForDetails(previous, status)
-	// While others wait, their objects go before a status that says only that it is not ready yet: that is mostly
-	// outdated when the next reconcile has its turn.
-	if len(previous.Conditions) == 0 && seen.state.StatusCanWait && r.releases.Crowded() {
-		r.releases.Requeue(owner, firstLook)
-		return status, false
-	}
 	o, known := r.outage(owner.GetUID())
 	if o.generation != seen.generation {
 		o = outage{generation: seen.generation, since: now}

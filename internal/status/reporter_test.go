@@ -3,7 +3,6 @@ package status
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,7 +39,6 @@ type stage struct {
 	lists     int           // of pods
 	recorder  string        // the operator that the record names
 	forgotten int
-	crowded   bool
 	inherited []string // manifests
 	dropped   []string // fields of the status that the CRD does not have
 	// cached is what the cache answers for the custom resource, nil for what is stored.
@@ -48,7 +46,6 @@ type stage struct {
 }
 
 func (s *stage) State(client.Object) release.State            { return s.state }
-func (s *stage) Crowded() bool                                { return s.crowded }
 func (s *stage) Requeue(_ client.Object, delay time.Duration) { s.requeued = append(s.requeued, delay) }
 
 func (s *stage) Recorder(context.Context, client.Object) (string, error) { return s.recorder, nil }
@@ -301,67 +298,6 @@ func TestReporterGivesWay(t *testing.T) {
 			t.Errorf("the next reconcile did not write: %+v", after)
 		}
 	})
-}
-
-// The first status that only says "not ready yet" waits while others do, until the next reconcile or an edit.
-func TestReporterWhileOthersWait(t *testing.T) {
-	crowd := func(t *testing.T) *stage {
-		s := newStage(t)
-		s.crowded, s.state.StatusCanWait = true, true
-		s.setDeployment("updatedReplicas", 1)
-		return s
-	}
-	t.Run("until the next reconcile", func(t *testing.T) {
-		s := crowd(t)
-		s.report(s.read())
-		if s.writes != 0 || !slices.Equal(s.requeued, []time.Duration{firstLook}) {
-			t.Errorf("%d writes, requeued after %v", s.writes, s.requeued)
-		}
-		s.state.StatusCanWait = false // as of each reconcile that does not install
-		s.report(s.read())
-		if s.writes != 1 || s.lists != 0 {
-			t.Errorf("%d writes and %d lists of pods, want 1 and 0", s.writes, s.lists)
-		}
-	})
-	t.Run("until an edit", func(t *testing.T) {
-		s := crowd(t)
-		s.report(s.read())
-		s.editSpec()
-		if s.read(); s.writes != 1 || s.stored().Release == nil || s.stored().condition(Ready).Reason != ReasonProgressing {
-			t.Errorf("%d writes before the edit is applied, of %+v", s.writes, s.stored())
-		}
-	})
-	t.Run("until an edit, which a refused status does not hold up", func(t *testing.T) {
-		s := crowd(t)
-		s.report(s.read())
-		s.editSpec()
-		s.dropped = []string{"conditions"}
-		s.read()
-		if s.writes == 0 {
-			t.Error("no status was tried")
-		}
-	})
-	for name, change := range map[string]func(s *stage){
-		"unless nobody waits":            func(s *stage) { s.crowded = false },
-		"unless it is needed as a proof": func(s *stage) { s.state.StatusCanWait = false },
-		"unless it is ready":             func(s *stage) { s.setDeployment("updatedReplicas", 2) },
-		"unless something was told before of what waits": func(s *stage) {
-			s.crowded = false
-			s.report(s.read())
-			s.crowded = true
-			s.writes = 0
-			s.state.Revision = 2
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := crowd(t)
-			change(s)
-			s.report(s.read())
-			if s.writes != 1 {
-				t.Errorf("%d writes", s.writes)
-			}
-		})
-	}
 }
 
 // editSpec is another writer's.

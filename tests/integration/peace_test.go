@@ -127,60 +127,6 @@ func TestFewGoBeforeMany(t *testing.T) {
 	})
 }
 
-// Of many that come at once, the objects are made before statuses say that they are not ready yet. An operator that
-// is killed before these statuses has lost nothing: the next one makes no object and no revision anew, and leaves
-// none of what is edited or deleted meanwhile.
-func TestManyAreMadeBeforeTheyReport(t *testing.T) {
-	s := newScene(t)
-	const count = 150
-	name := func(i int) string { return fmt.Sprintf("w%03d", i) }
-	for i := range count {
-		s.create(name(i), kit.Greet("before"), kit.Set("networkPolicy.enabled", true))
-	}
-	only := settings{namespaces: []string{s.namespace}, watches: watchesWith("  driftDetection: {mode: warn}\n")} // as an installation, not as a drift
-	first := s.ownOperator(only)
-	made := &appsv1.DeploymentList{}
-	s.await("half of them are made", func() error {
-		if s.must(env.Client.List(ctx, made, client.InNamespace(s.namespace))); len(made.Items) < count/2 {
-			return fmt.Errorf("%d are", len(made.Items))
-		}
-		return nil
-	})
-	first.Kill()
-	s.must(env.Client.List(ctx, made, client.InNamespace(s.namespace)))
-	unreported := slices.DeleteFunc(made.Items, func(d appsv1.Deployment) bool {
-		_, isReported, _ := unstructured.NestedSlice(s.welcome(d.Name).Object, "status", "conditions")
-		return isReported || s.find(&corev1.Service{}, d.Name) != nil
-	})
-	if len(unreported) < len(made.Items)/2 { // without that order, it would be one of each of four workers
-		t.Fatalf("%d of the %d whose objects are made say nothing yet", len(unreported), len(made.Items))
-	}
-	edited, deleted := unreported[0].Name, unreported[1].Name
-	s.edit(edited, kit.Greet("after"), kit.Set("networkPolicy.enabled", false))
-	s.must(env.Client.Delete(ctx, s.welcome(deleted)))
-
-	s.ownOperator(only)
-	for i := range count {
-		if name(i) != deleted {
-			s.awaitDeployed(name(i))
-		}
-	}
-	for _, before := range unreported[2:] {
-		after := &appsv1.Deployment{}
-		s.get(after, before.Name)
-		if after.UID != before.UID || after.Generation != before.Generation {
-			t.Errorf("Deployment %s was made or changed once more", before.Name)
-		}
-		s.must(s.hasRecords(before.Name, 1))
-	}
-	s.awaitGreeting(edited, "after")
-	s.awaitGone(&networkingv1.NetworkPolicy{}, edited)
-	for _, object := range []client.Object{&networkingv1.NetworkPolicy{}, &corev1.Service{}, &appsv1.Deployment{}} {
-		s.awaitGone(object, deleted)
-	}
-	s.must(s.hasRecords(deleted, 0))
-}
-
 func TestAnnotationsOfOthersCostNothing(t *testing.T) {
 	s := newScene(t)
 	operator := s.operator()
