@@ -137,6 +137,7 @@ func TestPluginFindsCustomResources(t *testing.T) {
 	s.expect(s.plugin("resume", "hello"), 0, "welcome/hello in "+s.namespace+" is not paused\n")
 	s.expect(s.plugin("pause", "hello", "--context", "test"), 0, "Next: kubectl welcome --context=test resume hello -n "+s.namespace) // that without is perhaps for a namesake in another cluster
 	s.expect(s.plugin("status", "hello", "--context", "test"), 2, "To end that: kubectl welcome --context=test resume hello")
+	s.expect(s.plugin("resume", "hello", "--wait"), 0, "resumed")
 	s.expect(s.plugin("stauts"), 1, "Did you mean this?\nstatus")
 	s.expect(s.plugin("__complete", "status", "welcome/h"), 0, "welcome/hello")
 
