@@ -4,6 +4,9 @@ SHELL := /usr/bin/env bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
+ifneq ($(words $(CURDIR)),1)
+$(error make knows no names with spaces, as in $(CURDIR): clone or move the repository to a directory without any)
+endif
 
 # ---- Versions: one block. Tool versions live in tools/*/go.mod, library versions in go.mod. ----
 VERSION            ?= 0.1.0
@@ -268,7 +271,7 @@ load: ## Load a page and report latencies: make load URL=http://127.0.0.1:8080/h
 	go run ./tests/load -url "$(URL)" -rate "$(or $(RATE),1000)" -duration "$(or $(DURATION),30s)"
 
 .PHONY: figures
-figures: dist/load $(BIN)/kubectl ## Measure how soon a page is there, and how it serves, with the operator that is deployed
+figures: some-cluster dist/load $(BIN)/kubectl ## Measure how soon a page is there, and how it serves, with the operator that is deployed
 	@hack/figures.sh
 
 .PHONY: screenshots
@@ -281,24 +284,30 @@ screenshots: $(BIN)/kubectl ## Take the pictures of the README anew (docs/images
 	@ls -l docs/images
 
 .PHONY: recording
-recording: build $(BIN)/kubectl ## Record the moving picture of `kubectl welcome` in README anew, in the cluster where the operator is deployed
+recording: some-cluster build $(BIN)/kubectl ## Record the moving picture of `kubectl welcome` in README anew, in the cluster where the operator is deployed
 	@KUBECONFIG=$(KUBECONFIG) hack/recording.sh
 
 ##@ Deploy (to KUBECONFIG if set, else to the local cluster)
 
 export KUBECONFIG := $(or $(KUBECONFIG),$(ROOT)/.cluster/kubeconfig)
 
+# Without one, kubectl asks this machine, and says that the connection was refused.
+.PHONY: some-cluster
+some-cluster:
+	@if [ '$(KUBECONFIG)' = '$(ROOT)/.cluster/kubeconfig' ] && [ ! -e '$(KUBECONFIG)' ]; then \
+		echo 'There is no cluster. Make a local one by `make cluster`, or set KUBECONFIG' >&2; exit 1; fi
+
 .PHONY: install
-install: $(BIN)/kubectl $(BIN)/kustomize ## Install the CRDs
+install: some-cluster $(BIN)/kubectl $(BIN)/kustomize ## Install the CRDs
 	kustomize build config/crd | kubectl apply --server-side -f -
 	@echo 'Next: make run (outside of the cluster) or make deploy (inside)'
 
 .PHONY: uninstall
-uninstall: $(BIN)/kubectl $(BIN)/kustomize ## Remove the CRDs and, with them, every custom resource (the operator must still run)
+uninstall: some-cluster $(BIN)/kubectl $(BIN)/kustomize ## Remove the CRDs and, with them, every custom resource (the operator must still run)
 	kustomize build config/crd | kubectl delete --ignore-not-found --timeout=120s -f -
 
 .PHONY: run
-run: ## Run the operator on this machine against the cluster (stop with ctrl-c)
+run: some-cluster ## Run the operator on this machine against the cluster (stop with ctrl-c)
 	$(GO_BUILD) -o bin/welcome-operator .
 	@OPERAND_IMG=$(OPERAND_IMG) hack/run.sh
 
@@ -306,19 +315,19 @@ run: ## Run the operator on this machine against the cluster (stop with ctrl-c)
 export API_SERVER_PORT ?=
 
 .PHONY: diff
-diff: ## Show what the charts of the working tree would change in the cluster (changes nothing)
+diff: some-cluster ## Show what the charts of the working tree would change in the cluster (changes nothing)
 	@$(GO_BUILD) -o bin/kubectl-welcome ./cmd/kubectl-welcome
 	@bin/kubectl-welcome diff -A $$(sed -n 's/^  chart: /--chart /p' watches.yaml) || test $$? = 1
 
 # By force: what somebody set by hand (kubectl set image, kubectl scale) would else make the next deploy fail.
 .PHONY: deploy
-deploy: $(BIN)/kubectl $(BIN)/kustomize ## Deploy the operator with IMG and OPERAND_IMG [API_SERVER_PORT=16443]
+deploy: some-cluster $(BIN)/kubectl $(BIN)/kustomize ## Deploy the operator with IMG and OPERAND_IMG [API_SERVER_PORT=16443]
 	@hack/deployment.sh "$$(hack/image.sh ref $(IMG))" "$$(hack/image.sh ref $(OPERAND_IMG))" | hack/permitted.sh apply | kubectl apply --server-side --force-conflicts -f -
 	kubectl -n welcome-operator-system rollout status deployment/welcome-operator-controller-manager --timeout=180s
 	@echo 'Next: KUBECONFIG=$(KUBECONFIG) bin/kubectl apply -k config/samples'
 
 .PHONY: undeploy
-undeploy: $(BIN)/kubectl $(BIN)/kustomize ## Delete all custom resources, then the operator and its CRDs
+undeploy: some-cluster $(BIN)/kubectl $(BIN)/kustomize ## Delete all custom resources, then the operator and its CRDs
 	@crds=$$(kustomize build config/crd | sed -n 's/^  name: //p'); for crd in $$crds; do \
 		found=$$(kubectl get crd $$crd --ignore-not-found --output=name); if [ -n "$$found" ]; then kubectl delete $$crd --all --all-namespaces --timeout=120s; fi; done
 	@hack/deployment.sh '$(IMG)' '$(OPERAND_IMG)' | hack/permitted.sh delete | kubectl delete --ignore-not-found --timeout=120s -f -

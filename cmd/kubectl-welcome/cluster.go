@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"regexp"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -54,7 +56,41 @@ func (c *cluster) namespace() (string, error) {
 func (c *cluster) printf(format string, args ...any) { _, _ = fmt.Fprintf(c.Out, format, args...) }
 
 // notef is printf for what is not the result: progress, and what to type next.
-func (c *cluster) notef(format string, args ...any) { _, _ = fmt.Fprintf(c.ErrOut, format, args...) }
+func (c *cluster) notef(format string, args ...any) {
+	_, _ = fmt.Fprint(c.ErrOut, c.here(fmt.Sprintf(format, args...)))
+}
+
+// typeable are commands in a text. kubectl takes the flags of a plugin behind its name.
+var typeable = regexp.MustCompile(`\b(kubectl welcome|kubectl|helm) ([a-z])`)
+
+// here is a text whose commands are for the cluster of --context and --kubeconfig: the caller may type them, and has a
+// namesake of the custom resource in another cluster.
+func (c *cluster) here(text string) string {
+	return typeable.ReplaceAllStringFunc(text, func(command string) string {
+		program, begins := command[:len(command)-2], command[len(command)-2:]
+		contextFlag := "--context"
+		if program == "helm" {
+			contextFlag = "--kube-context"
+		}
+		for _, flag := range [][2]string{{"--kubeconfig", *c.flags.KubeConfig}, {contextFlag, *c.flags.Context}} {
+			if flag[1] != "" {
+				program += " " + flag[0] + "=" + quotedForShell(flag[1])
+			}
+		}
+		return program + begins
+	})
+}
+
+// plainWord is a word that a shell takes as it is.
+var plainWord = regexp.MustCompile(`^[-\w@%+=:,./]+$`)
+
+// quotedForShell is a word as people type it.
+func quotedForShell(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
 
 // atOnce bounds the requests that a command sends at the same time.
 const atOnce = 10

@@ -160,6 +160,9 @@ func (all *servers) kindOf(ctx context.Context, one ask, asks []ask) (*servedKin
 // nameOf is the operator that serves a custom resource. Its status says so, which its authors cannot write. A
 // new one is taken to be served by the operator of most others of its kind, in its namespace or else in all.
 func (all *servers) nameOf(ctx context.Context, one ask, asks []ask) (string, error) {
+	if kind := one.name.GroupVersionKind(); object.BuiltIn(kind) { // of a file; to vote, all that there are would be listed
+		return "", fmt.Errorf("the operator serves no %s: leave it out of the file", kind.Kind)
+	}
 	if all.only != "" {
 		if strings.Contains(all.only, "/") {
 			return all.only, nil

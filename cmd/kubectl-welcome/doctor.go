@@ -70,7 +70,7 @@ func (c *cluster) report(ctx context.Context, p *patient) error {
 		switch {
 		case err != nil:
 			unknown++
-			c.printf("%s  %s: %s\n", busy("UNKNOWN"), check.name, safe(err.Error()))
+			c.printf("%s  %s: %s\n", busy("UNKNOWN"), check.name, c.here(safe(err.Error())))
 		case len(found) == 0:
 			c.printf("%s       %s: %s\n", good("OK"), check.name, safe(looked))
 		}
@@ -78,12 +78,12 @@ func (c *cluster) report(ctx context.Context, p *patient) error {
 			problems++
 			c.printf("%s  %s: %s\n", bad("PROBLEM"), check.name, safe(one.problem))
 			if i == len(found)-1 || found[i+1].remedy != one.remedy { // one remedy fixes all of them
-				c.printf("         → %s\n", safe(one.remedy))
+				c.printf("         → %s\n", c.here(safe(one.remedy)))
 			}
 		}
 	}
 	if problems+unknown == 0 {
-		c.printf("\nNothing is wrong with the operator. How the custom resources are: kubectl welcome status -A\n")
+		c.printf("%s", c.here("\nNothing is wrong with the operator. How the custom resources are: kubectl welcome status -A\n"))
 		return nil
 	}
 	c.printf("\n%s, %s that could not be made.\n", counted(problems, "problem"), counted(unknown, "check"))

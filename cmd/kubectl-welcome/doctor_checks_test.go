@@ -157,6 +157,21 @@ func TestUnready(t *testing.T) {
 	}
 }
 
+// Of a pod in which nothing has ended yet, kubectl logs --previous shows only that there is no such container.
+func TestLogsOf(t *testing.T) {
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: "a"}, Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{}}}}
+	if got := logsOf(pod); got != "kubectl -n system logs a --all-containers" {
+		t.Errorf("it runs, and is not ready: %s", got)
+	}
+	pod.Status.ContainerStatuses[0] = corev1.ContainerStatus{
+		State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}},
+	}
+	if got := logsOf(pod); got != "kubectl -n system logs a --all-containers --previous" {
+		t.Errorf("it keeps ending: %s", got)
+	}
+}
+
 func TestImagesArePulled(t *testing.T) {
 	fails := isReady("ImagePullFailed", `Pod "a-1" cannot pull the image example.com:5000/page:v1: not found`)
 	p := &patient{cluster: &cluster{}, customResources: []unstructured.Unstructured{welcome("a", fails), welcome("b", fails), welcome("c", isReady("CrashLooping", "no"))}}

@@ -54,7 +54,7 @@ func advised(err error) error {
 	case apierrors.IsUnauthorized(err):
 		return fmt.Errorf("%w\nThe cluster does not know you: log in again, or look which user the kubeconfig has (kubectl config view --minify)", err)
 	case isOutage(err):
-		return fmt.Errorf("%w\nThe API server does not answer: is this the cluster that you mean (kubectl config view --minify)?", err)
+		return fmt.Errorf("%w\nThe API server does not answer: is this the cluster that you mean (kubectl config get-contexts)? Without any, set KUBECONFIG or --kubeconfig", err)
 	}
 	return err
 }

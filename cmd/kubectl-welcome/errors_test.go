@@ -41,10 +41,10 @@ func TestAdvised(t *testing.T) {
 	_, noFile := os.Open("hello.yaml") // of -f, --files, --chart or --kubeconfig
 	for want, err := range map[string]error{
 		"interrupted": errors.Join(fmt.Errorf("pause a: %w", canceled), fmt.Errorf("pause b: %w", canceled)),
-		"is this the cluster that you mean (kubectl config view --minify)?":                  &url.Error{Op: "Get", URL: "https://x", Err: errors.New("connection refused")},
-		"log in again, or look which user the kubeconfig has (kubectl config view --minify)": apierrors.NewUnauthorized("no"),
-		"read: open hello.yaml: no such file or directory":                                   fmt.Errorf("read: %w", noFile),
-		`welcomes.webapp.demo.welcome.domain "hello" not found`:                              apierrors.NewNotFound(schema.GroupResource{Group: welcomes.Group, Resource: "welcomes"}, "hello"),
+		"is this the cluster that you mean (kubectl config get-contexts)? Without any, set KUBECONFIG or --kubeconfig": &url.Error{Op: "Get", URL: "https://x", Err: errors.New("connection refused")},
+		"log in again, or look which user the kubeconfig has (kubectl config view --minify)":                           apierrors.NewUnauthorized("no"),
+		"read: open hello.yaml: no such file or directory":                                                             fmt.Errorf("read: %w", noFile),
+		`welcomes.webapp.demo.welcome.domain "hello" not found`:                                                        apierrors.NewNotFound(schema.GroupResource{Group: welcomes.Group, Resource: "welcomes"}, "hello"),
 	} {
 		if got := advised(err).Error(); !strings.HasSuffix(got, want) || strings.Contains(got, "canceled") {
 			t.Errorf("%s: %s", want, got)

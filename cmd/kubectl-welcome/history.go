@@ -120,14 +120,23 @@ func (c *cluster) history(ctx context.Context, obj *unstructured.Unstructured) (
 		}
 	}
 	slices.SortFunc(revisions, func(a, b *revision) int { return b.Revision - a.Revision })
+	compare(revisions, secret)
+	return revisions, nil
+}
+
+// compare says of each revision, newest first, what it has changed.
+func compare(revisions []*revision, discreet bool) {
 	for i, r := range revisions {
-		if i == len(revisions)-1 {
+		switch {
+		case i == len(revisions)-1:
 			r.First = true
-		} else if r.objects != nil && revisions[i+1].objects != nil {
-			r.Changes = append(r.Changes, changes(revisions[i+1], r, secret)...)
+		case r.objects == nil: // that it cannot be read is said already
+		case revisions[i+1].objects == nil:
+			r.Changes = append(r.Changes, fmt.Sprintf("unknown, for revision %d cannot be read", revisions[i+1].Revision))
+		default:
+			r.Changes = append(r.Changes, changes(revisions[i+1], r, discreet)...)
 		}
 	}
-	return revisions, nil
 }
 
 func (r *revision) read(data string) error {

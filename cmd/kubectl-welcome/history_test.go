@@ -29,6 +29,19 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// What a revision has changed is not known if the one before cannot be read: that is not nothing.
+func TestHistoryAfterAnUnreadableRecord(t *testing.T) {
+	readable := map[string]map[string]any{}
+	revisions := []*revision{{Revision: 3, objects: readable}, {Revision: 2}, {Revision: 1, objects: readable}}
+	compare(revisions, false)
+	if want := []string{"unknown, for revision 2 cannot be read"}; !slices.Equal(revisions[0].Changes, want) {
+		t.Errorf("it says %q", revisions[0].Changes)
+	}
+	if len(revisions[1].Changes) > 0 || !revisions[2].First { // it says itself that it cannot be read
+		t.Errorf("%+v, %+v", revisions[1], revisions[2])
+	}
+}
+
 // There may be no records: somebody has deleted them, or another finalizer keeps a custom resource whose release is
 // uninstalled.
 func TestHistoryWithoutRecords(t *testing.T) {

@@ -29,7 +29,8 @@ func main() {
 	klog.SetLogger(logr.Discard())
 	logf.SetLogger(logr.Discard())
 	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
-	os.Exit(codeOf(NewCmdWelcome(streams).ExecuteContext(ctx), streams))
+	c := newCluster(streams)
+	os.Exit(c.codeOf(newCmdWelcome(c).ExecuteContext(ctx)))
 }
 
 // exitError ends the plugin with an exit code of its own. Any other error ends it with 1.
@@ -49,14 +50,14 @@ func (e *exitError) Error() string {
 func (e *exitError) Unwrap() error { return e.err }
 
 // codeOf prints an error, and returns the exit code for it.
-func codeOf(err error, streams genericiooptions.IOStreams) int {
+func (c *cluster) codeOf(err error) int {
 	if err == nil {
 		return 0
 	}
 	exit := &exitError{code: 1, err: err}
 	errors.As(err, &exit)
 	if exit.err != nil {
-		_, _ = fmt.Fprintln(streams.ErrOut, "error:", safeLines(advised(err).Error())) // nobody is left to tell
+		c.notef("error: %s\n", safeLines(advised(err).Error()))
 	}
 	return exit.code
 }

@@ -90,7 +90,7 @@ func TestRolloutIsText(t *testing.T) {
 // An error may quote what others have written, which is made safe, and keeps its own line breaks.
 func TestErrorsAreText(t *testing.T) {
 	streams, _, _, notes := genericiooptions.NewTestIOStreams()
-	code := codeOf(errors.New("made of \033[2Jothers\nTo go back:\n  kubectl delete welcome/hello"), streams)
+	code := newCluster(streams).codeOf(errors.New("made of \033[2Jothers\nTo go back:\n  kubectl delete welcome/hello"))
 	if want := "error: made of \uFFFD[2Jothers\nTo go back:\n  kubectl delete welcome/hello\n"; code != 1 || notes.String() != want {
 		t.Errorf("%d, %q", code, notes.String())
 	}

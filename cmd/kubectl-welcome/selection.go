@@ -119,6 +119,11 @@ func (c *cluster) find(ctx context.Context, s selection, args []string) ([]unstr
 	return found, among(failed, len(kinds))
 }
 
+// noneFound says that there is none of what was meant.
+func (c *cluster) noneFound(s selection) string {
+	return fmt.Sprintf("No custom resources found%s.\n", c.where(s))
+}
+
 // where is in which namespace nothing was found: it may be misspelt. It is empty for all namespaces.
 func (c *cluster) where(s selection) string {
 	namespace, err := c.namespace()

@@ -41,8 +41,8 @@ func TestDefaultOf(t *testing.T) {
 	}
 }
 
-// After ctrl-c, what was found is not taken for all that there is: diff would say that nothing changes.
-func TestFindInterrupted(t *testing.T) {
+// knowing is a cluster that knows Welcomes, as far as discovery tells, and has what api says.
+func knowing(t *testing.T, streams genericiooptions.IOStreams, api interceptor.Funcs) *cluster {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, map[string]string{ // to a client that waits for it
@@ -52,23 +52,29 @@ func TestFindInterrupted(t *testing.T) {
 				{"name":"welcomes","singularName":"welcome","kind":"Welcome","namespaced":true,"verbs":["get","list"],"categories":["welcome-operator"]}]}`,
 		}[r.URL.Path])
 	}))
-	defer server.Close()
+	t.Cleanup(server.Close)
+	c := newCluster(streams)
+	c.flags.APIServer, c.flags.CacheDir = &server.URL, new(t.TempDir())
+	c.client = func() (client.Client, error) {
+		return interceptor.NewClient(fake.NewClientBuilder().Build(), api), nil
+	}
+	return c
+}
+
+// After ctrl-c, what was found is not taken for all that there is: diff would say that nothing changes.
+func TestFindInterrupted(t *testing.T) {
 	for _, args := range [][]string{{"hello"}, {"welcome/"}, nil} {
-		c := newCluster(genericiooptions.NewTestIOStreamsDiscard())
-		c.flags.APIServer, c.flags.CacheDir = &server.URL, new(t.TempDir())
 		ctx, interrupt := context.WithCancel(t.Context())
-		c.client = func() (client.Client, error) {
-			return interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
-				Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
-					interrupt()
-					return nil
-				},
-				List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
-					interrupt()
-					return nil
-				},
-			}), nil
-		}
+		c := knowing(t, genericiooptions.NewTestIOStreamsDiscard(), interceptor.Funcs{
+			Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+				interrupt()
+				return nil
+			},
+			List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error {
+				interrupt()
+				return nil
+			},
+		})
 		if found, err := c.find(ctx, selection{}, args); !errors.Is(err, context.Canceled) {
 			t.Errorf("%q: %v, %v", args, found, err)
 		}

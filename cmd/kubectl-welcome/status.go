@@ -61,7 +61,7 @@ kubectl welcome status -A -o json | jq -r '.items[] | select(.turn == "you") | .
 				return err // for some kinds, there may be a text all the same
 			}
 			if len(reports) == 0 {
-				c.notef("No custom resources found%s.\n", c.where(s))
+				c.notef("%s", c.noneFound(s))
 				if s.labels != "" {
 					return &exitError{code: 1} // whoever selects expects some
 				}
@@ -111,7 +111,7 @@ func (c *cluster) status(ctx context.Context, s selection, args []string, output
 	case len(reports) > 0:
 		table(&out, reports, output == "wide", time.Now())
 	}
-	return out.String(), reports, missing
+	return c.here(out.String()), reports, missing
 }
 
 // watchStatus prints the status whenever it has changed, on a cleared screen if there is one.
@@ -138,6 +138,9 @@ func (c *cluster) watchStatus(ctx context.Context, s selection, args []string, o
 		// A named custom resource that does not exist will never become Ready.
 		if err != nil && (!some && before == "" || !isTemporary(err) && (!some || s.isNamed(args))) {
 			return err
+		}
+		if text == "" && err == nil {
+			text = c.noneFound(s)
 		}
 		if text != "" && text != before {
 			before, last = text, nil

@@ -6,15 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
 // version is set by the Makefile.
 var version = "dev"
 
-// NewCmdWelcome returns the plugin, with all of its commands.
-func NewCmdWelcome(streams genericiooptions.IOStreams) *cobra.Command {
-	c := newCluster(streams)
+// newCmdWelcome returns the plugin, with all of its commands.
+func newCmdWelcome(c *cluster) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:         "kubectl-welcome",
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl welcome"},
@@ -28,9 +26,9 @@ your own rights. The flags that all commands of kubectl have ("kubectl options")
 		SilenceUsage:  true, // it would hide what went wrong
 	}
 	cmd.CompletionOptions.DisableDefaultCmd = true // make install-plugin installs a separate script for kubectl's completion
-	cmd.SetIn(streams.In)
-	cmd.SetOut(streams.Out)
-	cmd.SetErr(streams.ErrOut)
+	cmd.SetIn(c.In)
+	cmd.SetOut(c.Out)
+	cmd.SetErr(c.ErrOut)
 	c.flags.AddFlags(cmd.PersistentFlags())
 	cmd.PersistentFlags().VisitAll(func(flag *pflag.Flag) {
 		flag.Hidden = !slices.Contains([]string{"namespace", "context", "kubeconfig"}, flag.Name)

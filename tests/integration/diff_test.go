@@ -180,6 +180,10 @@ func TestDiffOfASpec(t *testing.T) {
 		s.must(os.WriteFile(file, content, 0o600))
 		s.expect(diff("-f", file), 1, c.says)
 	}
+	// What is in a file beside custom resources is told to be none, and nobody is asked for all that there is of that kind.
+	beside := s.write("beside.yaml", "{apiVersion: v1, kind: Secret, metadata: {name: beside}}")
+	s.expect(diff("-f", beside), 2, "the operator serves no Secret: leave it out of the file")
+	s.expect(diff("-f", beside, "--operator", "anywhere"), 2, "the operator serves no Secret: leave it out of the file")
 	// Somebody else's is in the way of a new one.
 	s.must(env.Client.Create(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, "new"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}))
 	s.expect(diff("-f", file), 1, `1 would be refused: Unable to continue with install: Service "new" in namespace "`+s.namespace)

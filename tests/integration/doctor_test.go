@@ -118,6 +118,17 @@ func TestDoctor(t *testing.T) {
 		finds(0, "OK       admission") // nothing of the operator's
 		s.must(env.Client.Delete(ctx, webhook))
 	})
+	t.Run("a namespace that is being deleted", func(t *testing.T) {
+		going := s.newNamespace("test-")
+		kept := kit.Welcome(going, "kept")
+		kept.SetFinalizers([]string{"example.com/theirs"})
+		s.must(env.Client.Create(ctx, kept))
+		s.must(env.Client.Delete(ctx, &corev1.Namespace{ObjectMeta: objectMeta("", going)}))
+		finds(0, "OK       admission") // nobody makes anything there
+		kept.SetFinalizers(nil)
+		s.must(env.Client.Update(ctx, kept))
+		s.must(env.Client.Delete(ctx, kept))
+	})
 	t.Run("two operators", func(t *testing.T) {
 		s.ownOperator(settings{namespaces: []string{s.namespace}, program: inPod(t, s.namespace)})
 		finds(2, "PROBLEM  one operator each: an event of ", "Left to operator", "delete one")

@@ -70,8 +70,8 @@ func (s *scene) pluginCommand(name string, login *rest.Config, args ...string) (
 	s.must(err)
 	return func() (said, error) {
 		var out, notes strings.Builder
-		cmd := exec.Command(program, append([]string{"--kubeconfig", kubeconfig, "-n", s.namespace}, args...)...)
-		cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = kit.Root(), []string{"HOME=" + env.Dir, "HELM_DRIVER=" + os.Getenv("HELM_DRIVER")}, &out, &notes
+		cmd := exec.Command(program, append([]string{"-n", s.namespace}, args...)...)
+		cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = kit.Root(), []string{"HOME=" + env.Dir, "KUBECONFIG=" + kubeconfig, "HELM_DRIVER=" + os.Getenv("HELM_DRIVER")}, &out, &notes
 		start := time.Now()
 		err := cmd.Run()
 		if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
@@ -135,6 +135,9 @@ func TestPluginFindsCustomResources(t *testing.T) {
 	}
 	s.expect(s.plugin("restart"), 1, "0 names, not one: kubectl welcome restart NAME | KIND/NAME")
 	s.expect(s.plugin("resume", "hello"), 0, "welcome/hello in "+s.namespace+" is not paused\n")
+	s.expect(s.plugin("pause", "hello", "--context", "test"), 0, "Next: kubectl welcome --context=test resume hello -n "+s.namespace) // that without is perhaps for a namesake in another cluster
+	s.expect(s.plugin("status", "hello", "--context", "test"), 2, "To end that: kubectl welcome --context=test resume hello")
+	s.expect(s.plugin("resume", "hello", "--wait"), 0, "resumed")
 	s.expect(s.plugin("stauts"), 1, "Did you mean this?\nstatus")
 	s.expect(s.plugin("__complete", "status", "welcome/h"), 0, "welcome/hello")
 

@@ -1,0 +1,41 @@
+package hack
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// In a directory with a space in its name, make says at once what to do: what it builds would else fail, in words of Go's.
+func TestMakeInADirectoryWithASpace(t *testing.T) {
+	makefile, err := filepath.Abs("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("make", "--file="+makefile, "help")
+	if cmd.Dir = filepath.Join(t.TempDir(), "my clone"); os.Mkdir(cmd.Dir, 0o755) != nil {
+		t.Fatal(cmd.Dir)
+	}
+	out, err := cmd.CombinedOutput()
+	if want := "my clone: clone or move the repository to a directory without"; err == nil || !strings.Contains(string(out), want) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// Where there is no cluster, make says how to get one, before it builds anything.
+func TestMakeWithoutACluster(t *testing.T) {
+	makefile, err := filepath.Abs("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{"install", "uninstall", "run", "diff", "deploy", "undeploy", "figures", "recording"} {
+		cmd := exec.Command("make", "--file="+makefile, target)
+		cmd.Dir, cmd.Env = t.TempDir(), append(os.Environ(), "KUBECONFIG=", "MAKEFLAGS=")
+		out, err := cmd.CombinedOutput()
+		if want := "There is no cluster. Make a local one by `make cluster`, or set KUBECONFIG\n"; err == nil || !strings.Contains(string(out), want) || strings.Contains(string(out), "building") {
+			t.Errorf("make %s: %v\n%s", target, err, out)
+		}
+	}
+}
