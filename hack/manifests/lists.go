@@ -323,7 +323,7 @@ func baseOf(image string) string {
 	return base
 }
 
-// images are those of the pods of a chart, but what a variable says.
+// images are those of the pods of a chart, but what a variable says, or a trial.
 func (k kind) images() []string {
 	found := map[string]bool{}
 	for _, m := range k.api.kinds {
@@ -336,7 +336,7 @@ func (k kind) images() []string {
 				containers, _, _ := unstructured.NestedSlice(v.Object.Object, append(slices.Clone(template), "spec", field)...)
 				for _, container := range containers {
 					fields, _ := container.(map[string]any)
-					if image, _ := fields["image"].(string); imageReference.MatchString(image) {
+					if image, _ := fields["image"].(string); imageReference.MatchString(image) && !infer.IsTried(image) {
 						found[image] = true
 					}
 				}
