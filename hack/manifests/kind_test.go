@@ -440,6 +440,52 @@ func TestWhatATextTurnsOn(t *testing.T) {
 	}
 }
 
+// Nor does it take an option or a text for what authors turn on by a number, a list or a map that is a field:
+// there are rights to make it, too.
+func TestWhatAFieldTurnsOn(t *testing.T) {
+	inCopy(t)
+	dir := chartAt(t, map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: goodbye, version: 0.1.0}", "values.yaml": "replicaCount: 1\nhosts: []\nbackup: {}\nextra: []\nkept: []\n",
+		"templates/x.yaml": `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: x}, spec: {replicas: {{ .Values.replicaCount }}}}
+{{- if gt (int .Values.replicaCount) 1 }}
+---
+{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: x}}
+{{- end }}
+{{- range .Values.hosts }}
+---
+{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: x}, spec: {rules: [{host: {{ . | quote }}}]}}
+{{- end }}
+{{- with .Values.backup }}
+---
+{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: x}, spec: {resources: {requests: {storage: {{ .size | quote }}}}}}
+{{- end }}
+{{- range .Values.kept }}
+---
+{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {template: {spec: {containers: [{name: x, image: {{ .image | quote }}}]}}}}
+{{- end }}
+{{- range .Values.extra }}
+---
+{{ toYaml . }}
+{{- end }}
+`,
+	})
+	if err := makeKind(wanted{chart: dir, gvk: goodbyes, allow: []string{"extra"}}); err != nil {
+		t.Fatal(err)
+	}
+	role := read(t, "config/rbac/role.yaml")
+	for what, may := range map[string]bool{
+		"# - Goodbye: x.yaml, with another replicaCount\n": true, "# - Goodbye: x.yaml, with another hosts\n": true, "# - Goodbye: x.yaml, with another backup\n": true,
+		"with another kept": false, "with another extra": false, "zq": false,
+	} {
+		if strings.Contains(role, what) != may {
+			t.Errorf("%q is in the role: %t\n%s", what, !may, role)
+		}
+	}
+	if images := read(t, imagesFile); !strings.HasSuffix(images, "env: []\n") {
+		t.Errorf("the images are:\n%s", images)
+	}
+}
+
 // What neither an option nor a text turns on, a sample may, or a pin.
 func TestWhatASampleTurnsOn(t *testing.T) {
 	files := map[string]string{

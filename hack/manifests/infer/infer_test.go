@@ -247,7 +247,7 @@ func inferPinned(t *testing.T, files, overrides map[string]string, allowed ...st
 	if err != nil {
 		t.Fatal(err)
 	}
-	schema, without := trial.Fields(scenarios, values, allowed)
+	schema, without, _ := trial.Fields(scenarios, values, allowed, nil)
 	left := map[string]string{}
 	for _, l := range without {
 		if left[l.Path] != "" {
