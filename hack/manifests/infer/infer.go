@@ -404,7 +404,7 @@ func (i *inference) list(path []string, value []any) *apiextensionsv1.JSONSchema
 	all := map[string]any{}
 	for _, element := range value {
 		if fields, ok := element.(map[string]any); ok {
-			maps.Copy(all, fields)
+			all = united(all, fields)
 		}
 	}
 	var items *apiextensionsv1.JSONSchemaProps

@@ -967,6 +967,36 @@ spec:
 	}
 }
 
+// The elements of a list have what any of them has by default, in maps and lists of theirs, too.
+func TestElementsThatDiffer(t *testing.T) {
+	schema, left := infer(t, map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}",
+		"values.yaml": `
+hosts:
+- {tls: {secret: a}, note: b, paths: [{path: /}]}
+- {tls: {issuer: c}, note: null, paths: []}
+- {tls: {}, paths: [{kind: d}]}
+`,
+		"templates/all.yaml": `
+{apiVersion: v1, kind: Service, metadata: {name: x, annotations: {
+{{- range $n, $host := .Values.hosts }}{{ with $host }}
+a{{ $n }}: {{ printf "%s %s %s" .note .tls.secret .tls.issuer | quote }},
+{{ range $m, $path := .paths }}b{{ $n }}.{{ $m }}: {{ printf "%s %s" .path .kind | quote }},{{ end }}{{ end }}{{ end }}}}}
+`,
+	})
+	host := schema.Properties["hosts"].Items.Schema.Properties
+	if len(left) > 0 || len(host) != 3 || host["note"].Type != "string" {
+		t.Fatalf("a host has %v, and lacks %v", host, left)
+	}
+	for name, of := range map[string]map[string]apiextensionsv1.JSONSchemaProps{"secret issuer": host["tls"].Properties, "path kind": host["paths"].Items.Schema.Properties} {
+		for field := range strings.FieldsSeq(name) {
+			if of[field].Type != "string" {
+				t.Errorf("there is no %s in %v", field, of)
+			}
+		}
+	}
+}
+
 // A number of which a chart makes that many objects is tried with one that is not too much, and is a field
 // unless it gets where it must not.
 func TestNumbersOfObjects(t *testing.T) {
