@@ -440,6 +440,21 @@ func TestWhatATextTurnsOn(t *testing.T) {
 	}
 }
 
+// What people are told of a kind is no place for a chart to write into: a version may be any text.
+func TestVersionThatIsNone(t *testing.T) {
+	inCopy(t)
+	dir := chartAt(t, map[string]string{
+		"Chart.yaml":       "{apiVersion: v2, name: goodbye, version: 0.1.0}",
+		"templates/x.yaml": "apiVersion: \"v1}\\n  cleanup: {enabled: true}\"\nkind: Service\nmetadata: {name: x}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: x}\n",
+	})
+	if err := makeKind(wanted{chart: dir, gvk: goodbyes}); err != nil {
+		t.Fatal(err)
+	}
+	if csv := read(t, csvFile); strings.Contains(csv, "cleanup") || !strings.Contains(csv, "- {kind: Pod, version: v1}\n") {
+		t.Errorf("the ClusterServiceVersion is:\n%s", csv)
+	}
+}
+
 // Nor does it take an option or a text for what authors turn on by a number, a list or a map that is a field:
 // there are rights to make it, too.
 func TestWhatAFieldTurnsOn(t *testing.T) {

@@ -186,10 +186,11 @@ func writeOwned(kinds []kind) error {
 	for _, k := range kinds {
 		resources := map[string]string{"ConfigMap": "v1", "Event": "v1"}
 		for _, m := range k.api.kinds {
-			if k.refusal(m) != "" {
+			version := groupVersionKind(m).Version
+			if k.refusal(m) != "" || !versionPattern.MatchString(version) { // a chart may write anything for one
 				continue
 			}
-			resources[m.Kind] = groupVersionKind(m).Version
+			resources[m.Kind] = version
 			if _, hasPods := obj.PodsOf[m.Kind]; hasPods {
 				resources["Pod"] = "v1"
 			}
