@@ -112,9 +112,9 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 		}
 	}
 	api.trial, api.broken = trial, trial.Broken
+	var fields *apiextensionsv1.JSONSchemaProps
+	fields, api.left, api.kinds = trial.Fields(scenarios, values, entry.Allow.Values, api.kinds)
 	api.scalable = trial.Workloads == 1 || trial.Workloads == 0 && slices.ContainsFunc(api.kinds, func(m infer.Made) bool { return m.Kind == "CronJob" })
-	fields, left := trial.Fields(scenarios, values, entry.Allow.Values)
-	api.left = left
 	if api.inferred {
 		api.values, api.pinned = *fields, nil
 	}

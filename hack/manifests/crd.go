@@ -72,7 +72,7 @@ func newCRD(entry operator.Entry, api *API, spec apiextensionsv1.JSONSchemaProps
 		Subresources:             &apiextensionsv1.CustomResourceSubresources{Status: &apiextensionsv1.CustomResourceSubresourceStatus{}},
 		AdditionalPrinterColumns: api.crd.AdditionalPrinterColumns,
 	}
-	if _, ok := spec.Properties["replicas"]; ok && api.scalable {
+	if isCount(spec.Properties["replicas"].Default) && api.scalable {
 		version.Subresources.Scale = &apiextensionsv1.CustomResourceSubresourceScale{
 			SpecReplicasPath:   replicasPath,
 			StatusReplicasPath: ".status.replicas",

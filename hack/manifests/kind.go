@@ -358,7 +358,7 @@ func (k kind) obstacles(onlyAlways bool) (all []string) {
 			all = append(all, text)
 		}
 		if why == "" || !onlyAlways { // else it is not made at all
-			all = append(all, k.tooMuchIn(m)...)
+			all = slices.Concat(all, k.tooMuchIn(m), k.boundIn(m))
 		}
 	}
 	if len(k.api.kinds) > 0 {

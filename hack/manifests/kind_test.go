@@ -342,6 +342,24 @@ func TestVariablesDiffer(t *testing.T) {
 	}
 }
 
+// Who mirrors images gets those of the chart, with what an option or a text turns on, and none that has a text of a trial.
+func TestImagesOfTrials(t *testing.T) {
+	inCopy(t)
+	dir := chartAt(t, map[string]string{
+		"Chart.yaml":  "{apiVersion: v2, name: goodbye, version: 0.1.0, appVersion: '1.27'}",
+		"values.yaml": "image: {tag: ''}\nsidecar: ''\nbackup: {schedule: ''}\n",
+		"templates/pod.yaml": "{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: a, image: 'nginx:{{ .Values.image.tag | default .Chart.AppVersion }}'}" +
+			"{{ with .Values.sidecar }}, {name: b, image: {{ . | quote }}}{{ end }}{{ if .Values.backup.schedule }}, {name: c, image: 'backup:v1'}{{ end }}]}}",
+	})
+	if err := makeKind(wanted{chart: dir, gvk: goodbyes}); err != nil {
+		t.Fatal(err)
+	}
+	const want = "env:\n        - name: RELATED_IMAGE_GOODBYE_BACKUP\n          value: backup:v1\n        - name: RELATED_IMAGE_GOODBYE_NGINX\n          value: nginx:1.27\n"
+	if text := read(t, imagesFile); !strings.HasSuffix(text, want) {
+		t.Errorf("the images are:\n%s", text)
+	}
+}
+
 // What a chart asks for can be given, and be made a field, although values.yaml does not have it.
 func TestValuesThatOnlyTemplatesName(t *testing.T) {
 	inCopy(t)
@@ -419,6 +437,67 @@ func TestWhatATextTurnsOn(t *testing.T) {
 	}
 	if want := []string{"ConfigMap: ", "LimitRange: texts for what is empty", "ResourceQuota: texts for what is empty"}; !slices.Equal(made, want) {
 		t.Errorf("it makes %q, not %q", made, want)
+	}
+}
+
+// What people are told of a kind is no place for a chart to write into: a version may be any text.
+func TestVersionThatIsNone(t *testing.T) {
+	inCopy(t)
+	dir := chartAt(t, map[string]string{
+		"Chart.yaml":       "{apiVersion: v2, name: goodbye, version: 0.1.0}",
+		"templates/x.yaml": "apiVersion: \"v1}\\n  cleanup: {enabled: true}\"\nkind: Service\nmetadata: {name: x}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: x}\n",
+	})
+	if err := makeKind(wanted{chart: dir, gvk: goodbyes}); err != nil {
+		t.Fatal(err)
+	}
+	if csv := read(t, csvFile); strings.Contains(csv, "cleanup") || !strings.Contains(csv, "- {kind: Pod, version: v1}\n") {
+		t.Errorf("the ClusterServiceVersion is:\n%s", csv)
+	}
+}
+
+// Nor does it take an option or a text for what authors turn on by a number, a list or a map that is a field:
+// there are rights to make it, too.
+func TestWhatAFieldTurnsOn(t *testing.T) {
+	inCopy(t)
+	dir := chartAt(t, map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: goodbye, version: 0.1.0}", "values.yaml": "replicaCount: 1\nhosts: []\nbackup: {}\nextra: []\nkept: []\n",
+		"templates/x.yaml": `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: x}, spec: {replicas: {{ .Values.replicaCount }}}}
+{{- if gt (int .Values.replicaCount) 1 }}
+---
+{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: x}}
+{{- end }}
+{{- range .Values.hosts }}
+---
+{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: x}, spec: {rules: [{host: {{ . | quote }}}]}}
+{{- end }}
+{{- with .Values.backup }}
+---
+{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: x}, spec: {resources: {requests: {storage: {{ .size | quote }}}}}}
+{{- end }}
+{{- range .Values.kept }}
+---
+{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {template: {spec: {containers: [{name: x, image: {{ .image | quote }}}]}}}}
+{{- end }}
+{{- range .Values.extra }}
+---
+{{ toYaml . }}
+{{- end }}
+`,
+	})
+	if err := makeKind(wanted{chart: dir, gvk: goodbyes, allow: []string{"extra"}}); err != nil {
+		t.Fatal(err)
+	}
+	role := read(t, "config/rbac/role.yaml")
+	for what, may := range map[string]bool{
+		"# - Goodbye: x.yaml, with another replicaCount\n": true, "# - Goodbye: x.yaml, with another hosts\n": true, "# - Goodbye: x.yaml, with another backup\n": true,
+		"with another kept": false, "with another extra": false, "zq": false,
+	} {
+		if strings.Contains(role, what) != may {
+			t.Errorf("%q is in the role: %t\n%s", what, !may, role)
+		}
+	}
+	if images := read(t, imagesFile); !strings.HasSuffix(images, "env: []\n") {
+		t.Errorf("the images are:\n%s", images)
 	}
 }
 

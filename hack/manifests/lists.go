@@ -186,10 +186,11 @@ func writeOwned(kinds []kind) error {
 	for _, k := range kinds {
 		resources := map[string]string{"ConfigMap": "v1", "Event": "v1"}
 		for _, m := range k.api.kinds {
-			if k.refusal(m) != "" {
+			version := groupVersionKind(m).Version
+			if k.refusal(m) != "" || !versionPattern.MatchString(version) { // a chart may write anything for one
 				continue
 			}
-			resources[m.Kind] = groupVersionKind(m).Version
+			resources[m.Kind] = version
 			if _, hasPods := obj.PodsOf[m.Kind]; hasPods {
 				resources["Pod"] = "v1"
 			}
@@ -323,7 +324,7 @@ func baseOf(image string) string {
 	return base
 }
 
-// images are those of the pods of a chart, but what a variable says.
+// images are those of the pods of a chart, but what a variable says, or a trial.
 func (k kind) images() []string {
 	found := map[string]bool{}
 	for _, m := range k.api.kinds {
@@ -336,7 +337,7 @@ func (k kind) images() []string {
 				containers, _, _ := unstructured.NestedSlice(v.Object.Object, append(slices.Clone(template), "spec", field)...)
 				for _, container := range containers {
 					fields, _ := container.(map[string]any)
-					if image, _ := fields["image"].(string); imageReference.MatchString(image) {
+					if image, _ := fields["image"].(string); imageReference.MatchString(image) && !infer.IsTried(image) {
 						found[image] = true
 					}
 				}

@@ -209,6 +209,29 @@ func TestAllowLines(t *testing.T) {
 	}
 }
 
+// Only a number can be scaled, and only where custom resources that do not say it have one by default.
+func TestScaleOfANumber(t *testing.T) {
+	for replicas, may := range map[string]bool{"1": true, "{count: 1}": false, "'1'": false, "null": false} {
+		t.Run(replicas, func(t *testing.T) {
+			crd := crdOf(t, map[string]string{
+				"Chart.yaml": "{apiVersion: v2, name: scaled, version: 0.1.0}", "values.yaml": "replicas: " + replicas,
+				"templates/d.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x}\nspec: {replicas: {{ if kindIs \"map\" .Values.replicas }}{{ .Values.replicas.count }}{{ else }}{{ .Values.replicas }}{{ end }}}\n",
+			})
+			if !strings.Contains(crd, "replicas:\n") {
+				t.Error("it is no field")
+			}
+			for what, has := range map[string]bool{
+				"the scale subresource": strings.Contains(crd, "specReplicasPath"), "a right to it": strings.Contains(read(t, "config/rbac/goodbye_editor_role.yaml"), "goodbyes/scale"),
+				"a column": strings.Contains(crd, "jsonPath: .spec.replicas"), "a default that is stored": strings.Contains(crd, "default:\n              replicas: "),
+			} {
+				if has != may {
+					t.Errorf("there is %s: %t\n%s", what, has, crd)
+				}
+			}
+		})
+	}
+}
+
 // The labels of each element's pods have a rule, and there are not so many elements that the API server would refuse it.
 func TestLabelsOfPodsInList(t *testing.T) {
 	crd := crdOf(t, map[string]string{

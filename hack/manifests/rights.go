@@ -415,6 +415,26 @@ func (k kind) tooMuchIn(m infer.Made) (all []string) {
 	return all
 }
 
+// boundIn says of each binding of a kind which role it binds that the chart does not make: what that hands out
+// nobody can read from the chart, and the API server refuses the binding to an operator that has less.
+func (k kind) boundIn(m infer.Made) (all []string) {
+	told := map[string]bool{}
+	for _, v := range m.Objects {
+		role, _, _ := unstructured.NestedStringMap(v.Object.Object, "roleRef")
+		what := role["kind"] + " " + role["name"]
+		isMade := slices.ContainsFunc(k.api.kinds, func(m infer.Made) bool {
+			return m.Kind == role["kind"] && slices.ContainsFunc(m.Objects, func(v infer.Variant) bool { return v.Object.GetName() == role["name"] })
+		})
+		if !obj.HandsOut(groupVersionKind(m).GroupKind()) || role["name"] == "" || infer.IsTried(role["name"]) || isMade || told[what] {
+			continue
+		}
+		told[what] = true
+		all = append(all, fmt.Sprintf("The operator gets no right to hand out what %s does (%s, %s), which the chart binds and does not make: bind it to the operator's ServiceAccount as well, by hand",
+			what, path.Base(v.File), cmp.Or(k.condition(m, v.When), k.always())))
+	}
+	return all
+}
+
 // always is what comes of what is refused and there by default.
 func (k kind) always() string { return "always: no " + k.entry.Kind + " will be ready" }
 

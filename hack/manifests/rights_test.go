@@ -194,3 +194,27 @@ func TestToldOfRolesThatHandOutTooMuch(t *testing.T) {
 		}
 	}
 }
+
+// So is who has a chart bind a role that it does not make: what that hands out nobody can read from the chart,
+// and without the same right the operator may not hand it out.
+func TestToldOfRolesThatAChartOnlyBinds(t *testing.T) {
+	const object = "{apiVersion: rbac.authorization.k8s.io/v1, kind: %s, metadata: {name: %s}}\n---\n"
+	const binding = "{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: %s}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: %s, name: %s}}\n---\n"
+	dir := chartAt(t, map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "edit: false\nrole: ''\n",
+		"templates/x.yaml": fmt.Sprintf(object, "Role", "{{ .Release.Name }}") + fmt.Sprintf(binding, "own", "Role", "{{ .Release.Name }}") + fmt.Sprintf(binding, "a", "ClusterRole", "view") + fmt.Sprintf(binding, "b", "ClusterRole", "view") +
+			"{{ if .Values.edit }}" + fmt.Sprintf(binding, "c", "ClusterRole", "edit") + "{{ end }}{{ with .Values.role }}" + fmt.Sprintf(binding, "d", "Role", "{{ . }}") + "{{ end }}",
+	})
+	var entry operator.Entry
+	entry.ChartPath, entry.Kind = dir, "Goodbye"
+	entry.Allow.Kinds = []string{"Role.rbac.authorization.k8s.io", "RoleBinding.rbac.authorization.k8s.io"}
+	api, err := loadAPI(entry, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = "The operator gets no right to hand out what ClusterRole %s does (x.yaml, %s), which the chart binds and does not make: bind it to the operator's ServiceAccount as well, by hand"
+	want := []string{fmt.Sprintf(text, "view", "always: no Goodbye will be ready"), fmt.Sprintf(text, "edit", "edit: true, which only overrideValues may set")}
+	if diff := cmp.Diff(want, kind{entry, api, nil}.obstacles(false)); diff != "" {
+		t.Errorf("told is (-want +got):\n%s", diff)
+	}
+}

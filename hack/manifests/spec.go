@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -42,9 +43,19 @@ func (a *API) spec() (spec, checked apiextensionsv1.JSONSchemaProps, err error) 
 	return spec, checked, nil
 }
 
-// dropDefaults leaves the default at replicasPath, and no other.
+// isCount is whether a default is a whole number. Only such can be scaled: of what else a chart may call
+// replicas, as a map with several, kubectl scale and autoscalers can read nothing.
+func isCount(value *apiextensionsv1.JSON) bool {
+	if value == nil {
+		return false
+	}
+	_, err := strconv.Atoi(string(value.Raw))
+	return err == nil
+}
+
+// dropDefaults leaves the default at replicasPath if that is a number, and no other.
 func dropDefaults(schema *apiextensionsv1.JSONSchemaProps, path string) {
-	if path != replicasPath {
+	if path != replicasPath || !isCount(schema.Default) {
 		schema.Default = nil
 	}
 	for name, property := range schema.Properties {

@@ -40,6 +40,7 @@ type inference struct {
 	docs          docs
 	allowed       []string
 	left          []LeftOut
+	made          []Made
 	// count is how many values there are, and begun how many of them were tried.
 	count, begun int
 	// texts, names and numbers are the fields found so far that are tried with several values. Names are
@@ -69,12 +70,12 @@ type LeftOut struct {
 }
 
 // Fields are those of a kind: what its authors may set of the values of the chart. left are the values that
-// they can't, unless they are allowed.
-func (t *Trial) Fields(scenarios []Scenario, values map[string]any, allowed []string) (fields *apiextensionsv1.JSONSchemaProps, left []LeftOut) {
+// they can't, unless they are allowed. all are made, which Kinds found, and what only fields turn on.
+func (t *Trial) Fields(scenarios []Scenario, values map[string]any, allowed []string, made []Made) (fields *apiextensionsv1.JSONSchemaProps, left []LeftOut, all []Made) {
 	i := newInference(t, scenarios, allowed)
-	i.count = len(leaves(values, nil))
+	i.count, i.made = len(leaves(values, nil)), made
 	fields = i.schema(nil, values)
-	return fields, i.left
+	return fields, i.left, i.made
 }
 
 // newInference tries the chart of an entry as it comes, with each sample, and with all options on.
@@ -152,6 +153,7 @@ func (i *inference) judge(path []string, o outcome, schema apiextensionsv1.JSONS
 		i.leave(path, why, o.reached != "")
 		return nil
 	}
+	i.note(path)
 	return &schema
 }
 
@@ -402,7 +404,7 @@ func (i *inference) list(path []string, value []any) *apiextensionsv1.JSONSchema
 	all := map[string]any{}
 	for _, element := range value {
 		if fields, ok := element.(map[string]any); ok {
-			maps.Copy(all, fields)
+			all = united(all, fields)
 		}
 	}
 	var items *apiextensionsv1.JSONSchemaProps

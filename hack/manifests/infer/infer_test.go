@@ -247,7 +247,7 @@ func inferPinned(t *testing.T, files, overrides map[string]string, allowed ...st
 	if err != nil {
 		t.Fatal(err)
 	}
-	schema, without := trial.Fields(scenarios, values, allowed)
+	schema, without, _ := trial.Fields(scenarios, values, allowed, nil)
 	left := map[string]string{}
 	for _, l := range without {
 		if left[l.Path] != "" {
@@ -964,6 +964,36 @@ spec:
 	}
 	if got := schema.Properties["surge"]; got.Type != "string" || got.Pattern != oneWordOrPercent {
 		t.Errorf("surge is %+v", got)
+	}
+}
+
+// The elements of a list have what any of them has by default, in maps and lists of theirs, too.
+func TestElementsThatDiffer(t *testing.T) {
+	schema, left := infer(t, map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}",
+		"values.yaml": `
+hosts:
+- {tls: {secret: a}, note: b, paths: [{path: /}]}
+- {tls: {issuer: c}, note: null, paths: []}
+- {tls: {}, paths: [{kind: d}]}
+`,
+		"templates/all.yaml": `
+{apiVersion: v1, kind: Service, metadata: {name: x, annotations: {
+{{- range $n, $host := .Values.hosts }}{{ with $host }}
+a{{ $n }}: {{ printf "%s %s %s" .note .tls.secret .tls.issuer | quote }},
+{{ range $m, $path := .paths }}b{{ $n }}.{{ $m }}: {{ printf "%s %s" .path .kind | quote }},{{ end }}{{ end }}{{ end }}}}}
+`,
+	})
+	host := schema.Properties["hosts"].Items.Schema.Properties
+	if len(left) > 0 || len(host) != 3 || host["note"].Type != "string" {
+		t.Fatalf("a host has %v, and lacks %v", host, left)
+	}
+	for name, of := range map[string]map[string]apiextensionsv1.JSONSchemaProps{"secret issuer": host["tls"].Properties, "path kind": host["paths"].Items.Schema.Properties} {
+		for field := range strings.FieldsSeq(name) {
+			if of[field].Type != "string" {
+				t.Errorf("there is no %s in %v", field, of)
+			}
+		}
 	}
 }
 

@@ -32,16 +32,12 @@ type Variant struct {
 func (t *Trial) Kinds(scenarios []Scenario) ([]Made, error) {
 	found, known, seen := map[string]*Made{}, map[*unstructured.Unstructured]bool{}, map[string]bool{}
 	note := func(objects []Rendered, when string) (err error) {
-		scalable := map[string]bool{}
+		t.Workloads = max(t.Workloads, workloadsIn(objects))
 		for _, r := range objects {
 			if r.Object.GetAPIVersion() == "" || r.Object.GetKind() == "" { // which no cluster takes
 				err = fmt.Errorf("%s makes an object without apiVersion or kind", r.File)
 				continue
 			}
-			if strings.HasPrefix(r.Object.GetAPIVersion(), "apps/") && r.Object.GetKind() != "DaemonSet" {
-				scalable[r.Object.GetKind()+r.Object.GetName()] = true
-			}
-			t.Workloads = max(t.Workloads, len(scalable))
 			key := t.Key(r.Object)
 			if found[key] == nil {
 				found[key] = &Made{APIVersion: r.Object.GetAPIVersion(), Kind: r.Object.GetKind(), File: path.Base(r.File), When: when}
@@ -91,6 +87,40 @@ func (t *Trial) Kinds(scenarios []Scenario) ([]Made, error) {
 		all = append(all, *found[key])
 	}
 	return all, nil
+}
+
+// workloadsIn is how many objects there are whose pods are counted.
+func workloadsIn(objects []Rendered) int {
+	scalable := map[string]bool{}
+	for _, r := range objects {
+		if strings.HasPrefix(r.Object.GetAPIVersion(), "apps/") && r.Object.GetKind() != "DaemonSet" {
+			scalable[r.Object.GetKind()+r.Object.GetName()] = true
+		}
+	}
+	return len(scalable)
+}
+
+// note adds what the chart makes with another value at the path that was tried last, a field, and made with no
+// option or text: authors turn it on by a number (gt .Values.replicas 1), a list or a map.
+func (i *inference) note(at []string) {
+	for n, s := range i.scenarios {
+		when := "another " + dotted(at)
+		if n > 0 {
+			when = cmp.Or(s.why, "several options") + " and " + when
+		}
+		for _, value := range slices.Sorted(maps.Keys(i.tried)) {
+			objects := i.tried[value][n].objects
+			i.Workloads = max(i.Workloads, workloadsIn(objects))
+			for _, r := range objects {
+				version, kind := r.Object.GetAPIVersion(), r.Object.GetKind()
+				if version == "" || kind == "" || IsTried(version+" "+kind) ||
+					slices.ContainsFunc(i.made, func(m Made) bool { return m.APIVersion == version && m.Kind == kind }) {
+					continue
+				}
+				i.made = append(i.made, Made{version, kind, path.Base(r.File), when, []Variant{{r, when}}})
+			}
+		}
+	}
 }
 
 // singles are a scenario, first, for what it has is not because of another option, and those in which a

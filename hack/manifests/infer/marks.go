@@ -2,6 +2,7 @@ package infer
 
 import (
 	"encoding/base64"
+	"regexp"
 )
 
 // What stands for the text of an author, for a field that only an author knows, and for a number.
@@ -10,6 +11,14 @@ const (
 	markKey    = "zqkey"
 	markNumber = 30917
 )
+
+// aText is what turns on what a template makes only where there is a text. It is no mark: what it gets to does not count.
+const aText = "given"
+
+var ofTrials = regexp.MustCompile(`\b(` + markText + `|` + markKey + `|` + aText + `)\b`)
+
+// IsTried is whether a text has one that charts are tried with, and so is of no custom resource.
+func IsTried(text string) bool { return ofTrials.MatchString(text) }
 
 // few is a number of which a chart can make that many objects. It may be in any text, so that it is no mark.
 const few = 97

@@ -65,7 +65,7 @@ func (t *Trial) Scenarios() ([]Scenario, error) {
 		on := t.switched(begin, switches, true)
 		everywhere := on
 		everywhere.everyAPI = true
-		given := t.switched(on, unsaid(on.values), "given")
+		given := t.switched(on, unsaid(on.values), aText)
 		given.why = TextsGiven
 		for _, s := range []Scenario{begin, on, t.switched(begin, switches, false), everywhere, given} {
 			add(s, false, "")
@@ -84,7 +84,7 @@ func (t *Trial) Scenarios() ([]Scenario, error) {
 				now, _, _ := unstructured.NestedFieldNoCopy(begin.values, path...)
 				texts := t.alternativesOf(path, now)
 				if len(texts) > 0 && !isType(path) { // something may be there with any but one
-					texts = append(texts, "given")
+					texts = append(texts, aText)
 				}
 				for _, text := range texts {
 					other, _ := with.with(path, text)

@@ -33,6 +33,27 @@ func Put(in any, path []string, value any) bool {
 	return false
 }
 
+// united has what two maps have, in maps and lists of theirs, too. An empty value counts where the other map has none.
+func united(a, b map[string]any) map[string]any {
+	all := maps.Clone(a)
+	for key, value := range b {
+		switch before := all[key].(type) {
+		case map[string]any:
+			if fields, ok := value.(map[string]any); ok {
+				value = united(before, fields)
+			}
+		case []any:
+			if elements, ok := value.([]any); ok {
+				value = slices.Concat(before, elements)
+			}
+		}
+		if IsEmpty(all[key]) || !IsEmpty(value) {
+			all[key] = value
+		}
+	}
+	return all
+}
+
 // options are the paths of all values that are true or false.
 func options(value any, path []string) [][]string {
 	switch value := value.(type) {
