@@ -87,7 +87,7 @@ func (g *Guard) WatchUntilReady(resources kube.ResourceList, timeout time.Durati
 		if err == nil {
 			err = g.checkStay(hooks)
 		}
-		return hookFailed(hooks, timeout, err)
+		return hookFailed(hooks, timeout, err, g.isSuspended)
 	})
 }
 
@@ -121,20 +121,34 @@ func (g *Guard) checkStay(hooks kube.ResourceList) error {
 	return nil
 }
 
+// isSuspended is whether a hook is held by its field spec.suspend, as Jobs may be. Then it has no pods, and no logs.
+func (g *Guard) isSuspended(info *resource.Info) bool {
+	live, err := g.live(info)
+	if err != nil {
+		return false
+	}
+	suspended, _, _ := unstructured.NestedBool(live.Object, "spec", "suspend")
+	return suspended
+}
+
 // hookFailed adds to an error of Helm's which hook it was, and where to look: of a timeout, Helm says no more
 // than that.
-func hookFailed(hooks kube.ResourceList, timeout time.Duration, err error) error {
+func hookFailed(hooks kube.ResourceList, timeout time.Duration, err error, isSuspended func(*resource.Info) bool) error {
 	if err == nil || len(hooks) == 0 {
 		return err
 	}
-	var logs []string
+	var where []string
 	for _, info := range hooks {
-		logs = append(logs, fmt.Sprintf("kubectl -n %s logs %s/%s", info.Namespace, strings.ToLower(info.Mapping.GroupVersionKind.Kind), info.Name))
+		do, suspended := "logs", ""
+		if isSuspended(info) {
+			do, suspended = "describe", ", which is suspended (spec.suspend: true)"
+		}
+		where = append(where, fmt.Sprintf("kubectl -n %s %s %s/%s%s", info.Namespace, do, strings.ToLower(info.Mapping.GroupVersionKind.Kind), info.Name, suspended))
 	}
 	if first := errors.Unwrap(err); first != nil {
 		err = first // without Helm's count of errors, and on one line
 	}
-	return fmt.Errorf("hook %s"+ofAHook+"%s: %w: see %s", names(hooks), timeout, err, strings.Join(logs, ", "))
+	return fmt.Errorf("hook %s"+ofAHook+"%s: %w: see %s", names(hooks), timeout, err, strings.Join(where, ", "))
 }
 
 // ofAHook marks the error of a hook, which Helm turns into a string.

@@ -420,6 +420,18 @@ func TestHookThatTakesLong(t *testing.T) {
 	s.awaitGone(cr, "hello")
 }
 
+// A hook that somebody holds suspended has no logs: it is said what keeps it.
+func TestHookThatIsSuspended(t *testing.T) {
+	s := newScene(t)
+	hooked := s.hooked([]string{"pre-install"}, nil)
+	hooked.watches += "  timeout: 10s\n"
+	s.ownOperator(hooked)
+	s.create("hello")
+	job := s.another("hello-pre-install", &batchv1.Job{})
+	s.must(env.Client.Patch(ctx, job, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":true}}`))))
+	s.awaitReason("hello", "HookFailed", `hook Job "hello-pre-install"`, "kubectl -n "+s.namespace+" describe job/hello-pre-install", "suspended (spec.suspend: true)")
+}
+
 // A custom resource can be deleted while a hook runs, which may have no end: of an installation or of an
 // upgrade, of which nothing is taken back then.
 func TestDeletedInAHook(t *testing.T) {
