@@ -30,11 +30,16 @@ func TestHookFailed(t *testing.T) {
 		{kube.ResourceList{config, job, pod}, timedOut,
 			`hook Job "m" in namespace "a", Pod "n" in namespace "a" has not succeeded within 5m0s: timed out waiting for the condition: see kubectl -n a logs job/m, kubectl -n a logs pod/n`},
 		{kube.ResourceList{held, job}, timedOut, `hook Job "s" in namespace "a", Job "m" in namespace "a" has not succeeded within 5m0s: timed out waiting for the condition: see ` +
-			`kubectl -n a describe job/s, which is suspended (spec.suspend: true), kubectl -n a logs job/m`},
+			`kubectl -n a describe job/s, which is suspended, kubectl -n a logs job/m`},
 		{nil, kube.ErrNoObjectsVisited, kube.ErrNoObjectsVisited.Error()},
 		{kube.ResourceList{job}, nil, "<nil>"},
 	} {
-		if got := fmt.Sprint(hookFailed(awaited(c.hooks), 5*time.Minute, c.err, func(hook *resource.Info) bool { return hook == held })); got != c.want {
+		if got := fmt.Sprint(hookFailed(awaited(c.hooks), 5*time.Minute, c.err, func(hook *resource.Info) string {
+			if hook == held {
+				return "which is suspended"
+			}
+			return ""
+		})); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
 		}
 	}

@@ -420,16 +420,18 @@ func TestHookThatTakesLong(t *testing.T) {
 	s.awaitGone(cr, "hello")
 }
 
-// A hook that somebody holds suspended has no logs: it is said what keeps it.
-func TestHookThatIsSuspended(t *testing.T) {
+// A hook without pods, for a policy refuses them or somebody holds it suspended, has no logs: it is said where to look.
+func TestHookWithoutPods(t *testing.T) {
 	s := newScene(t)
 	hooked := s.hooked([]string{"pre-install"}, nil)
 	hooked.watches += "  timeout: 10s\n"
 	s.ownOperator(hooked)
 	s.create("hello")
-	job := s.another("hello-pre-install", &batchv1.Job{})
+	job, look := s.another("hello-pre-install", &batchv1.Job{}), "kubectl -n "+s.namespace+" describe job/hello-pre-install, which "
+	s.awaitReason("hello", "HookFailed", `hook Job "hello-pre-install"`, look+"has no pods")
+	job = s.another(job.Name, job)
 	s.must(env.Client.Patch(ctx, job, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":true}}`))))
-	s.awaitReason("hello", "HookFailed", `hook Job "hello-pre-install"`, "kubectl -n "+s.namespace+" describe job/hello-pre-install", "suspended (spec.suspend: true)")
+	s.awaitReason("hello", "HookFailed", look+"is suspended (spec.suspend: true)")
 }
 
 // A custom resource can be deleted while a hook runs, which may have no end: of an installation or of an
