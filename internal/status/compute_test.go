@@ -131,7 +131,7 @@ func TestNext(t *testing.T) {
 			o.pods = []corev1.Pod{pod("hello-1", corev1.ContainerStatus{State: waiting("CrashLoopBackOff", "")})}
 		}, metav1.ConditionFalse, "CrashLooping", `Pod "hello-1"`, kstatus.InProgressStatus},
 		"a Job that has failed, and pods that crash without it": {func(t *testing.T, o *observation) {
-			set(t, o.deployment(), int64(1), "status", "updatedReplicas")
+			set(t, o.deployment(), []any{map[string]any{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}}, "status", "conditions")
 			o.pods = []corev1.Pod{pod("hello-1", corev1.ContainerStatus{State: waiting("CrashLoopBackOff", "")})}
 			o.objects = append(o.objects, childState{Child: object.Child{APIVersion: "batch/v1", Kind: "Job", Name: "migrate"}, live: parse(t, `
 apiVersion: batch/v1

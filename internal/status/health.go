@@ -17,24 +17,35 @@ import (
 )
 
 // health judges the objects of a release: the first that has failed counts, otherwise the first that is
-// progressing.
+// progressing. One that has failed and has no pods comes before all that have: a Job that was to migrate their database
+// may be why they crash.
 func health(previous Status, seen observation) verdict {
+	const goesOn, failed, mayBeWhy = 1, 2, 3
 	var worst *verdict
-	hasPods := false // whether the worst has
+	rank := 0
 	for _, o := range seen.objects {
 		v := o.health()
 		if v == nil && !previous.wasReady(seen) {
 			v = o.leaving(seen.now.Time)
 		}
-		if v != nil && (worst == nil || v.stalled && !worst.stalled) {
-			worst, hasPods = v, o.hasPods()
+		its := 0
+		switch {
+		case v == nil:
+		case !v.stalled:
+			its = goesOn
+		case o.hasPods():
+			its = failed
+		default:
+			its = mayBeWhy
+		}
+		if its > rank {
+			worst, rank = v, its
 		}
 	}
 	if worst == nil {
 		return verdict{ready: metav1.ConditionTrue, reason: ReasonHealthy, message: "The release is applied, and all of its objects are healthy."}
 	}
-	// Pods may crash because of what has failed: for a Job that was to migrate their database, say.
-	if reason, message := podTrouble(seen.pods, seen.now.Time); reason != "" && (hasPods || !worst.stalled) {
+	if reason, message := podTrouble(seen.pods, seen.now.Time); reason != "" && rank < mayBeWhy {
 		worst.reason, worst.message = reason, message
 	}
 	return *worst
