@@ -46,7 +46,7 @@ entry() {
 	[ -z "$pins" ] || echo "    $pins"
 	[ -n "$cluster" ] || return 0
 	echo '    fullnameOverride: "{namespace}-{name}"'
-	echo '  crds: true'
+	[ "$1" != traefik-traefik ] || echo '  crds: true' # the only one that has some in crds/
 	echo '  allow:'
 	echo '    cluster:'
 	for kind in $cluster; do

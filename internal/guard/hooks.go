@@ -9,11 +9,14 @@ import (
 
 	"helm.sh/helm/v3/pkg/kube"
 	"helm.sh/helm/v3/pkg/release"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/utils/ptr"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
@@ -87,7 +90,7 @@ func (g *Guard) WatchUntilReady(resources kube.ResourceList, timeout time.Durati
 		if err == nil {
 			err = g.checkStay(hooks)
 		}
-		return hookFailed(hooks, timeout, err)
+		return hookFailed(hooks, timeout, err, g.withoutLogs)
 	})
 }
 
@@ -121,20 +124,43 @@ func (g *Guard) checkStay(hooks kube.ResourceList) error {
 	return nil
 }
 
+// withoutLogs is why a hook has none, empty if it may have some. Somebody may hold a Job, or refuse its pods.
+func (g *Guard) withoutLogs(info *resource.Info) string {
+	live, err := g.live(info)
+	if err != nil || info.Mapping.GroupVersionKind.GroupKind() != object.Job {
+		return ""
+	}
+	job := &batchv1.Job{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, job); err != nil {
+		return ""
+	}
+	switch {
+	case ptr.Deref(job.Spec.Suspend, false):
+		return "which is suspended (spec.suspend: true)"
+	case len(job.Status.Conditions) == 0 && job.Status.Active+job.Status.Succeeded+job.Status.Failed == 0:
+		return "which has no pods"
+	}
+	return ""
+}
+
 // hookFailed adds to an error of Helm's which hook it was, and where to look: of a timeout, Helm says no more
 // than that.
-func hookFailed(hooks kube.ResourceList, timeout time.Duration, err error) error {
+func hookFailed(hooks kube.ResourceList, timeout time.Duration, err error, withoutLogs func(*resource.Info) string) error {
 	if err == nil || len(hooks) == 0 {
 		return err
 	}
-	var logs []string
+	var where []string
 	for _, info := range hooks {
-		logs = append(logs, fmt.Sprintf("kubectl -n %s logs %s/%s", info.Namespace, strings.ToLower(info.Mapping.GroupVersionKind.Kind), info.Name))
+		look, why := "logs", withoutLogs(info)
+		if why != "" {
+			look, why = "describe", ", "+why
+		}
+		where = append(where, fmt.Sprintf("kubectl -n %s %s %s/%s%s", info.Namespace, look, strings.ToLower(info.Mapping.GroupVersionKind.Kind), info.Name, why))
 	}
 	if first := errors.Unwrap(err); first != nil {
 		err = first // without Helm's count of errors, and on one line
 	}
-	return fmt.Errorf("hook %s"+ofAHook+"%s: %w: see %s", names(hooks), timeout, err, strings.Join(logs, ", "))
+	return fmt.Errorf("hook %s"+ofAHook+"%s: %w: see %s", names(hooks), timeout, err, strings.Join(where, ", "))
 }
 
 // ofAHook marks the error of a hook, which Helm turns into a string.

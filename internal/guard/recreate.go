@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/resource"
 
@@ -25,6 +26,8 @@ const (
 	// soonGone is for how long the wait needs no place for waiting: most objects go at once.
 	soonGone = time.Second
 	gonePoll = 100 * time.Millisecond
+	// shortNames is how long a name may be of any kind in a namespace: CronJobs have the shortest ones.
+	shortNames = 52
 	// toldCauses bounds how many causes of a refusal are shown.
 	toldCauses = 5
 )
@@ -106,7 +109,7 @@ func (g *Guard) recreate(t *target, refused error, dryRun bool) (*unstructured.U
 // none.
 func (g *Guard) rehearseAnew(t *target) (*unstructured.Unstructured, error) {
 	probe := object.Anew(t.previous, t.live, t.desired, t.left)
-	probe.SetName("dry-run-" + string(t.live.GetUID())) // its own name is taken
+	probe.SetName(probeName(t.info, g.owner.GetName(), t.live.GetUID())) // its own name is taken
 	answer, err := resource.NewHelper(t.info.Client, t.info.Mapping).DryRun(true).Create(t.info.Namespace, false, probe)
 	if err != nil {
 		return nil, said(t.info, err)
@@ -114,6 +117,20 @@ func (g *Guard) rehearseAnew(t *target) (*unstructured.Unstructured, error) {
 	made := content(answer)
 	made.SetName(t.info.Name)
 	return made, nil
+}
+
+// probeName is a name for another one of an object. It begins and ends like that of the object, if there is room, with
+// something more behind the owner's name: policies rule names, ours those of what is in no namespace.
+func probeName(info *resource.Info, owner string, uid types.UID) string {
+	more := "-" + object.Cut(string(uid), 8)
+	name := strings.Replace(info.Name, owner, owner+more, 1)
+	if name == info.Name {
+		name += more
+	}
+	if info.Namespace != "" && len(name) > shortNames {
+		return "dry-run-" + string(uid)
+	}
+	return name
 }
 
 // leaveThem is the advice about immutable fields for all kinds.

@@ -19,6 +19,14 @@ func TestCanonical(t *testing.T) {
 			"{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: x}, webhooks: [{name: a, clientConfig: {caBundle: ''}, sideEffects: None, admissionReviewVersions: [v1]}]}",
 			"{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: x}, webhooks: [{name: a, clientConfig: {}, sideEffects: None, admissionReviewVersions: [v1]}]}",
 		},
+		"what a controller is to fill": {
+			"{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: x}, addressType: IPv4, endpoints: []}",
+			"{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: x}, addressType: IPv4}",
+		},
+		"but no rules, which somebody else could give": {
+			"{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: x}}",
+			"{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: x}, rules: null}",
+		},
 		"a field of the future": {
 			"{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {future: 1, containers: [{name: a}]}}",
 			"{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {future: 1, containers: [{name: a}]}}",

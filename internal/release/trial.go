@@ -2,6 +2,7 @@ package release
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -244,7 +245,7 @@ func (m *measure) counts(number float64, path string) {
 
 func (m *measure) note(size float64, path string) {
 	if size > m.size {
-		m.size, m.most = size, path
+		m.size, m.most = size, cmp.Or(path, "the spec")
 	}
 }
 

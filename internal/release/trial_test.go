@@ -36,9 +36,9 @@ func TestMuch(t *testing.T) {
 		"a long list":         {map[string]any{"hosts": slices.Repeat([]any{"x"}, 501)}, true, true, "hosts (501)"},
 		"a large map":         {map[string]any{"map": large}, true, true, "map (501)"},
 		"lists of lists":      {map[string]any{"lists": slices.Repeat([]any{slices.Repeat([]any{"x"}, 30)}, 20)}, true, true, "lists (30)"},
-		"a long text, alone":  {map[string]any{"text": strings.Repeat("x", 20_000)}, true, true, " (1)"},
+		"a long text, alone":  {map[string]any{"text": strings.Repeat("x", 20_000)}, true, true, "the spec (1)"},
 		"a long key":          {map[string]any{strings.Repeat("x", 20_000): int64(17)}, true, true, strings.Repeat("x", 20_000) + " (17)"},
-		"a text":              {map[string]any{"text": strings.Repeat("x", 10_000)}, false, false, " (1)"},
+		"a text":              {map[string]any{"text": strings.Repeat("x", 10_000)}, false, false, "the spec (1)"},
 	} {
 		m := measure{}
 		m.look(c.spec, "")

@@ -20,7 +20,6 @@ import (
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/release"
@@ -69,6 +68,7 @@ type claims struct {
 	serves   labels.Selector // what this operator reconciles
 	releases releases
 	events   record.EventRecorder
+	log      logr.Logger
 
 	mu     sync.Mutex
 	others map[place]*other
@@ -244,10 +244,8 @@ func (c *claims) tell(holder string, obj *unstructured.Unstructured) {
 			return
 		}
 	}
-	c.log().Info("Standing back: another operator serves custom resources that this one watches, too", "other", holder, "this", c.self, "first", client.ObjectKeyFromObject(obj))
+	c.log.Info("Standing back: another operator serves custom resources that this one watches, too", "other", holder, "this", c.self, "first", client.ObjectKeyFromObject(obj))
 }
-
-func (c *claims) log() logr.Logger { return logf.Log.WithName("claims").WithName(c.kind.Kind) }
 
 // takeOver claims a custom resource of another operator, unless somebody has written it since it was read.
 func (c *claims) takeOver(ctx context.Context, holder string, obj *unstructured.Unstructured) (bool, error) {
@@ -261,7 +259,7 @@ func (c *claims) takeOver(ctx context.Context, holder string, obj *unstructured.
 	c.mu.Lock()
 	delete(c.free, obj.GetUID())
 	c.mu.Unlock()
-	c.log().Info("Taken over", "from", holder, "this", c.self, "custom resource", client.ObjectKeyFromObject(obj))
+	c.log.Info("Taken over", "from", holder, "this", c.self, "custom resource", client.ObjectKeyFromObject(obj))
 	obj.SetResourceVersion(claimed.GetResourceVersion())
 	obj.Object["status"] = claimed.Object["status"]
 	return true, nil
@@ -362,7 +360,7 @@ func (c *claims) answer(ctx context.Context) {
 			continue // the change brings the question back, if there still is one
 		}
 		if err != nil {
-			c.log().Error(err, "Could not answer that this operator lives; trying again", "challenger", challenger(obj), "custom resource", key)
+			c.log.Error(err, "Could not answer that this operator lives; trying again", "challenger", challenger(obj), "custom resource", key)
 			c.mu.Lock()
 			c.questions[key] = true
 			c.mu.Unlock()
@@ -395,10 +393,13 @@ func (c *claims) ask(ctx context.Context, now time.Time) {
 		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 			continue // the next look sees what has changed
 		}
-		c.concerning(at, func(there *other) { there.gone, there.asked = err == nil, now })
-		if err == nil {
-			c.log().Info("Taking over from an operator that does not answer", "other", at.operator, "this", c.self, "namespace", at.namespace)
+		if err != nil {
+			c.concerning(at, func(there *other) { there.question = "" }) // the next one may be in another custom resource, which is not refused
+			c.log.Error(err, "Could not take over from an operator that does not answer; trying again", "other", at.operator, "custom resource", client.ObjectKeyFromObject(obj))
+			continue
 		}
+		c.concerning(at, func(there *other) { there.gone, there.asked = true, now })
+		c.log.Info("Taking over from an operator that does not answer", "other", at.operator, "this", c.self, "namespace", at.namespace)
 	}
 	for at, obj := range ask {
 		err := error(nil)
@@ -416,7 +417,7 @@ func (c *claims) ask(ctx context.Context, now time.Time) {
 			})
 		} else if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			c.concerning(at, func(there *other) { there.asked = written })
-			c.log().Error(err, "Could not ask another operator whether it lives; trying again", "other", at.operator, "namespace", at.namespace)
+			c.log.Error(err, "Could not ask another operator whether it lives; trying again", "other", at.operator, "namespace", at.namespace)
 		}
 	}
 }

@@ -2,14 +2,19 @@ package status
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,7 +27,7 @@ import (
 // rival is another operator on the same API server.
 func (s *stage) rival(name string) *claims {
 	return &claims{
-		Client: s.server, kind: welcomeKind, self: name, serves: labels.Everything(), releases: s, events: record.NewFakeRecorder(1000),
+		Client: s.server, kind: welcomeKind, self: name, serves: labels.Everything(), releases: s, events: record.NewFakeRecorder(1000), log: logr.Discard(),
 		others: map[place]*other{}, free: map[types.UID]time.Time{}, questions: map[client.ObjectKey]bool{}, told: map[string]time.Time{}, asked: make(chan struct{}, 1),
 	}
 }
@@ -151,6 +156,40 @@ func TestClaimOfAnOperatorThatIsGone(t *testing.T) {
 	s.claims.ask(t.Context(), now.Add(time.Hour))
 	if len(s.claims.others) > 0 {
 		t.Errorf("remembered: %v", s.claims.others)
+	}
+}
+
+// Where a policy refuses to have a custom resource of an operator that is gone taken over, the log says so, and the
+// others are taken over.
+func TestClaimThatIsRefused(t *testing.T) {
+	s := newStage(t)
+	told := 0
+	s.claims.log = funcr.New(func(_, line string) {
+		if strings.Contains(line, "Could not take over") && strings.Contains(line, "there/lease") && strings.Contains(line, "not today") {
+			told++
+		}
+	}, funcr.Options{})
+	s.claims.Client = interceptor.NewClient(s.server, interceptor.Funcs{
+		SubResourceUpdate: func(ctx context.Context, c client.Client, subresource string, obj client.Object, opts ...client.SubResourceUpdateOption) error {
+			if obj.GetName() == "refused" && release.ClaimedBy(obj.(*unstructured.Unstructured)) == s.claims.self {
+				return apierrors.NewForbidden(schema.GroupResource{Resource: "welcomes"}, obj.GetName(), errors.New("not today"))
+			}
+			return c.SubResource(subresource).Update(ctx, obj, opts...)
+		},
+	})
+	s.claim("team", "refused")
+	s.admits(s.claims, "team", "refused")
+	now, second := time.Now(), 0
+	s.claims.ask(t.Context(), now)
+	s.claim("team", "theirs")
+	for ; !s.admits(s.claims, "team", "theirs"); second += 2 { // it is asked about sooner or later
+		if second > 3600 {
+			t.Fatal("one that is refused keeps the other one from being taken over")
+		}
+		s.claims.ask(t.Context(), now.Add(time.Duration(second)*time.Second))
+	}
+	if tries := second/int(patience/time.Second) + 1; told == 0 || told > tries {
+		t.Errorf("in %d s, the log has told it %d times", second, told)
 	}
 }
 

@@ -130,6 +130,22 @@ func TestNext(t *testing.T) {
 			set(t, o.deployment(), int64(1), "status", "updatedReplicas")
 			o.pods = []corev1.Pod{pod("hello-1", corev1.ContainerStatus{State: waiting("CrashLoopBackOff", "")})}
 		}, metav1.ConditionFalse, "CrashLooping", `Pod "hello-1"`, kstatus.InProgressStatus},
+		"a Job that has failed, and pods that crash without it": {func(t *testing.T, o *observation) {
+			set(t, o.deployment(), []any{map[string]any{"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded"}}, "status", "conditions")
+			o.pods = []corev1.Pod{pod("hello-1", corev1.ContainerStatus{State: waiting("CrashLoopBackOff", "")})}
+			o.objects = append(o.objects, childState{Child: object.Child{APIVersion: "batch/v1", Kind: "Job", Name: "migrate"}, live: parse(t, `
+apiVersion: batch/v1
+kind: Job
+metadata: {name: migrate, namespace: test}
+status: {conditions: [{type: Failed, status: "True", reason: BackoffLimitExceeded, message: too many tries}]}`)})
+		}, metav1.ConditionFalse, "JobFailed", `Job "migrate"`, kstatus.FailedStatus},
+		"a child of another kind that says no more than that it is stalled": {func(t *testing.T, o *observation) {
+			o.objects = append(o.objects, childState{Child: object.Child{APIVersion: "example.com/v1", Kind: "Thing", Name: "hello"}, live: parse(t, `
+apiVersion: example.com/v1
+kind: Thing
+metadata: {name: hello, namespace: test}
+status: {conditions: [{type: Stalled, status: "True"}]}`)})
+		}, metav1.ConditionFalse, "Failed", `Thing "hello": Failed.`, kstatus.FailedStatus},
 		"a child that goes": {func(t *testing.T, o *observation) {
 			set(t, o.deployment(), "2030-05-04T12:00:00Z", "metadata", "deletionTimestamp")
 		},

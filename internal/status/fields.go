@@ -90,11 +90,11 @@ func pageURL(objects []childState, path string) string {
 			if i < 0 {
 				continue
 			}
-			port := service.Spec.Ports[i].Port
+			port := service.Spec.Ports[i]
 			if addresses := service.Status.LoadBalancer.Ingress; len(addresses) > 0 {
-				return httpURL(cmp.Or(addresses[0].Hostname, addresses[0].IP), port, path)
+				return pageAt(cmp.Or(addresses[0].Hostname, addresses[0].IP), port, path)
 			}
-			inside = httpURL(service.Name+"."+service.Namespace+".svc", port, path)
+			inside = pageAt(service.Name+"."+service.Namespace+".svc", port, path)
 		case "Ingress.networking.k8s.io":
 			ingress := &networkingv1.Ingress{}
 			if runtime.DefaultUnstructuredConverter.FromUnstructured(o.live.Object, ingress) == nil {
@@ -119,13 +119,22 @@ func HasPage(o *unstructured.Unstructured) bool {
 
 // servesPages is whether a port says that it speaks HTTP, or has a number that is taken for that.
 func servesPages(port corev1.ServicePort) bool {
-	said := strings.ToLower(cmp.Or(ptr.Deref(port.AppProtocol, ""), port.Name))
-	return strings.HasPrefix(said, "http") || strings.HasPrefix(said, "web") || port.Port == 80 || port.Port == 8080
+	said := spoken(port)
+	isPage := strings.HasPrefix(said, "http") || strings.HasPrefix(said, "web") && !strings.HasPrefix(said, "webhook")
+	return isPage || port.Port == 80 || port.Port == 8080
 }
 
-func httpURL(host string, port int32, path string) string {
-	address := net.JoinHostPort(host, strconv.Itoa(int(port)))
-	return "http://" + strings.TrimSuffix(address, ":80") + path
+// spoken is what a port says that it speaks.
+func spoken(port corev1.ServicePort) string {
+	return strings.ToLower(cmp.Or(ptr.Deref(port.AppProtocol, ""), port.Name))
+}
+
+func pageAt(host string, port corev1.ServicePort, path string) string {
+	scheme, usual := "http://", ":80"
+	if said := spoken(port); strings.HasPrefix(said, "https") || said == "websecure" { // as Traefik calls it
+		scheme, usual = "https://", ":443"
+	}
+	return scheme + strings.TrimSuffix(net.JoinHostPort(host, strconv.Itoa(int(port.Port))), usual) + path
 }
 
 // ingressURL is empty if the ingress names no host that can be asked for the path.
@@ -135,12 +144,20 @@ func ingressURL(ingress *networkingv1.Ingress, path string) string {
 			continue
 		}
 		scheme := "http://"
-		if len(ingress.Spec.TLS) > 0 {
+		if slices.ContainsFunc(ingress.Spec.TLS, secures(rule.Host)) {
 			scheme = "https://"
 		}
 		return scheme + rule.Host + path
 	}
 	return ""
+}
+
+// secures is whether a part of an ingress has a certificate for host, for all below the same name, or for all.
+func secures(host string) func(networkingv1.IngressTLS) bool {
+	_, below, _ := strings.Cut(host, ".")
+	return func(tls networkingv1.IngressTLS) bool {
+		return len(tls.Hosts) == 0 || slices.Contains(tls.Hosts, host) || slices.Contains(tls.Hosts, "*."+below)
+	}
 }
 
 // leadsTo is whether requests for path go by a path of an ingress. Types other than Exact are

@@ -26,6 +26,9 @@ func TestPageURL(t *testing.T) {
 		"its name":                                       {[]string{withPort("80") + "status: {loadBalancer: {ingress: [{hostname: lb.example.com, ip: 192.0.2.7}]}}"}, "http://lb.example.com/hello/"},
 		"an ingress":                                     {[]string{ingress + "spec: {rules: [{host: hello.example.com}]}", withPort("80")}, "http://hello.example.com/hello/"},
 		"an ingress with TLS":                            {[]string{ingress + "spec: {tls: [{secretName: s}], rules: [{host: hello.example.com}]}", withPort("80")}, "https://hello.example.com/hello/"},
+		"an ingress with TLS for this host":              {[]string{ingress + "spec: {tls: [{secretName: s, hosts: [hello.example.com]}], rules: [{host: hello.example.com}]}", withPort("80")}, "https://hello.example.com/hello/"},
+		"an ingress with TLS for all below":              {[]string{ingress + "spec: {tls: [{secretName: s, hosts: ['*.example.com']}], rules: [{host: hello.example.com}]}", withPort("80")}, "https://hello.example.com/hello/"},
+		"an ingress with TLS for another host":           {[]string{ingress + "spec: {tls: [{secretName: s, hosts: [other.example.com]}], rules: [{host: hello.example.com}]}", withPort("80")}, "http://hello.example.com/hello/"},
 		"an ingress for all hosts":                       {[]string{ingress + "spec: {rules: [{}]}", withPort("80")}, "http://hello.test.svc/hello/"},
 		"an ingress for every host one level below":      {[]string{ingress + "spec: {rules: [{host: '*.example.com'}]}", withPort("80")}, "http://hello.test.svc/hello/"},
 		"an ingress with one for every host and another": {[]string{ingress + "spec: {rules: [{host: '*.example.com'}, {host: hello.example.com}]}", withPort("80")}, "http://hello.example.com/hello/"},
@@ -39,6 +42,10 @@ func TestPageURL(t *testing.T) {
 		"an ingress for exactly another path":            {[]string{ingress + rule("{path: /hello, pathType: Exact}"), withPort("80")}, "http://hello.test.svc/hello/"},
 		"a port that speaks something else":              {[]string{withPort("6379")}, ""},
 		"a port that says that it speaks HTTP":           {[]string{strings.ReplaceAll(service, "port: %PORT", "port: 6379}, {name: http-api, port: 9898")}, "http://hello.test.svc:9898/hello/"},
+		"a port that says that it speaks HTTPS":          {[]string{withPort("443, name: https")}, "https://hello.test.svc/hello/"},
+		"one that the program speaks it at":              {[]string{withPort("8443, name: main, appProtocol: https")}, "https://hello.test.svc:8443/hello/"},
+		"one of Traefik's":                               {[]string{withPort("443, name: websecure")}, "https://hello.test.svc/hello/"},
+		"a webhook, which is no page":                    {[]string{withPort("443, name: webhook-server")}, ""},
 		"a headless release":                             {nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

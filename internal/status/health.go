@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,22 +17,35 @@ import (
 )
 
 // health judges the objects of a release: the first that has failed counts, otherwise the first that is
-// progressing.
+// progressing. One that has failed and has no pods comes before all that have: a Job that was to migrate their database
+// may be why they crash.
 func health(previous Status, seen observation) verdict {
+	const goesOn, failed, mayBeWhy = 1, 2, 3
 	var worst *verdict
+	rank := 0
 	for _, o := range seen.objects {
 		v := o.health()
 		if v == nil && !previous.wasReady(seen) {
 			v = o.leaving(seen.now.Time)
 		}
-		if v != nil && (worst == nil || v.stalled && !worst.stalled) {
-			worst = v
+		its := 0
+		switch {
+		case v == nil:
+		case !v.stalled:
+			its = goesOn
+		case o.hasPods():
+			its = failed
+		default:
+			its = mayBeWhy
+		}
+		if its > rank {
+			worst, rank = v, its
 		}
 	}
 	if worst == nil {
 		return verdict{ready: metav1.ConditionTrue, reason: ReasonHealthy, message: "The release is applied, and all of its objects are healthy."}
 	}
-	if reason, message := podTrouble(seen.pods); reason != "" {
+	if reason, message := podTrouble(seen.pods, seen.now.Time); reason != "" && rank < mayBeWhy {
 		worst.reason, worst.message = reason, message
 	}
 	return *worst
@@ -69,10 +83,10 @@ func (o childState) health() *verdict {
 		v.reconciling, v.stalled = false, true
 		v.reason = "Failed"
 		if len(result.Conditions) > 0 {
-			v.reason = result.Conditions[0].Reason
+			v.reason = cmp.Or(result.Conditions[0].Reason, v.reason)
 		}
 	}
-	v.message = fmt.Sprintf("%s: %s.", o, cmp.Or(object.Going(o.live), result.Message))
+	v.message = fmt.Sprintf("%s: %s.", o, cmp.Or(object.Going(o.live), result.Message, string(result.Status)))
 	if paused, _, _ := unstructured.NestedBool(o.live.Object, "spec", "paused"); paused && o.isWorkload() {
 		v.message += fmt.Sprintf(" Somebody has paused its rollout: kubectl -n %s rollout resume %s/%s.", o.live.GetNamespace(), strings.ToLower(o.Kind), o.Name)
 	}
@@ -110,10 +124,10 @@ var pullReasons = []string{"ErrImagePull", "ImagePullBackOff", "InvalidImageName
 
 // podTrouble is the worst reason that keeps pods from being ready. Its message is the same for each try of the
 // kubelet: else each would cost a write of the status.
-func podTrouble(pods []corev1.Pod) (reason, message string) {
+func podTrouble(pods []corev1.Pod, now time.Time) (reason, message string) {
 	var found []trouble
 	for i := range pods {
-		if t := troubleOf(&pods[i]); t != nil {
+		if t := troubleOf(&pods[i], now); t != nil {
 			found = append(found, *t)
 		}
 	}
@@ -131,7 +145,7 @@ type trouble struct {
 	reason, message string
 }
 
-func troubleOf(pod *corev1.Pod) *trouble {
+func troubleOf(pod *corev1.Pod, now time.Time) *trouble {
 	if pod.DeletionTimestamp != nil {
 		return nil
 	}
@@ -143,7 +157,7 @@ func troubleOf(pod *corev1.Pod) *trouble {
 		switch {
 		case slices.Contains(pullReasons, waiting):
 			return &trouble{0, ReasonImagePullFailed, fmt.Sprintf("Pod %q cannot pull the image %s: %s", pod.Name, c.Image, pullCause(c.State.Waiting.Message))}
-		case waiting == "CrashLoopBackOff" || c.RestartCount >= 2 && !c.Ready:
+		case waiting == "CrashLoopBackOff" || c.RestartCount >= 2 && !c.Ready && !isLongUp(c, now):
 			return &trouble{1, ReasonCrashLooping, fmt.Sprintf("Container %q of Pod %q keeps ending%s. Look why: kubectl -n %s logs %s -c %s --previous", c.Name, pod.Name, exit(c), pod.Namespace, pod.Name, c.Name)}
 		case waiting != "" && waiting != "ContainerCreating" && waiting != "PodInitializing":
 			return &trouble{2, ReasonContainerFailed, fmt.Sprintf("Container %q of Pod %q does not start: %s: %s", c.Name, pod.Name, waiting, c.State.Waiting.Message)}
@@ -155,6 +169,14 @@ func troubleOf(pod *corev1.Pod) *trouble {
 		}
 	}
 	return nil
+}
+
+// longUp is how long a container runs until the kubelet no longer takes it for one that crashes.
+const longUp = 10 * time.Minute
+
+// isLongUp is whether a container has run for long since it has ended last: that is not why it is not ready.
+func isLongUp(c corev1.ContainerStatus, now time.Time) bool {
+	return c.State.Running != nil && now.Sub(c.State.Running.StartedAt.Time) > longUp
 }
 
 // exit says how a container ended last.

@@ -3,6 +3,7 @@ package status
 import (
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,6 +24,11 @@ func waiting(reason, message string) corev1.ContainerState {
 	return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
 }
 
+// running is the state of a container that was started so long before noon.
+func running(since time.Duration) corev1.ContainerState {
+	return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(noon.Add(-since))}}
+}
+
 func TestPodTrouble(t *testing.T) {
 	crashed := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}
 	unschedulable := pod("a", corev1.ContainerStatus{})
@@ -41,6 +47,8 @@ func TestPodTrouble(t *testing.T) {
 		"it is still not there":      {[]corev1.Pod{pod("a", corev1.ContainerStatus{State: waiting("ImagePullBackOff", `Back-off pulling image "x": ErrImagePull: not found`)})}, "ImagePullFailed", []string{"example.com/welcome:v1: not found"}},
 		"it crashes":                 {[]corev1.Pod{pod("a", corev1.ContainerStatus{State: waiting("CrashLoopBackOff", ""), LastTerminationState: crashed})}, "CrashLooping", []string{"OOMKilled, exit code 137", "kubectl -n test logs a -c welcome --previous"}},
 		"it crashes again just now":  {[]corev1.Pod{pod("a", corev1.ContainerStatus{State: crashed, RestartCount: 2})}, "CrashLooping", []string{"OOMKilled"}},
+		"it ran into that long ago":  {[]corev1.Pod{pod("a", corev1.ContainerStatus{State: running(time.Hour), RestartCount: 2, LastTerminationState: crashed})}, "", nil},
+		"it has just started again":  {[]corev1.Pod{pod("a", corev1.ContainerStatus{State: running(time.Minute), RestartCount: 2, LastTerminationState: crashed})}, "CrashLooping", []string{"OOMKilled"}},
 		"it was restarted and works": {[]corev1.Pod{pod("a", corev1.ContainerStatus{Ready: true, RestartCount: 7})}, "", nil},
 		"it cannot be started":       {[]corev1.Pod{pod("a", corev1.ContainerStatus{State: waiting("CreateContainerConfigError", `secret "s" not found`)})}, "ContainerFailed", []string{`secret "s" not found`}},
 		"no node takes it":           {[]corev1.Pod{unschedulable}, "Unschedulable", []string{"Insufficient cpu"}},
@@ -48,7 +56,7 @@ func TestPodTrouble(t *testing.T) {
 			"ImagePullFailed", []string{`Pod "c"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			reason, message := podTrouble(c.pods)
+			reason, message := podTrouble(c.pods, noon.Time)
 			if reason != c.reason {
 				t.Fatalf("got %s: %s; want %s", reason, message, c.reason)
 			}

@@ -92,6 +92,7 @@ func NewReporter(mgr manager.Manager, kind *release.Kind, operator string) (*Rep
 		serves:    kind.Selector,
 		releases:  kind,
 		events:    events,
+		log:       logf.Log.WithName("claims").WithName(kind.GroupVersionKind.Kind),
 		others:    map[place]*other{},
 		free:      map[types.UID]time.Time{},
 		questions: map[client.ObjectKey]bool{},

@@ -176,6 +176,24 @@ func TestManyObjectsAfterAStart(t *testing.T) {
 	}
 }
 
+// Nor does such a release cost anything while nothing happens, but for a look at its objects after a start.
+func TestManyObjectsCostNothing(t *testing.T) {
+	s := newScene(t)
+	own := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, manyMore)}
+	operator := s.ownOperator(own)
+	s.deploy("hello")
+	for range 2 {
+		s.settled(operator)
+		before := s.record()
+		s.seen(operator)
+		if requests := before.of(operator); len(requests) > 0 {
+			t.Errorf("an idle reconcile asks the API server: %s", requests)
+		}
+		operator.Stop()
+		operator = s.ownOperator(own)
+	}
+}
+
 // A Job that has failed has not been run when Kubernetes has deleted it: that is said until somebody has it made again.
 func TestJobThatFailsAndExpires(t *testing.T) {
 	s := newScene(t)

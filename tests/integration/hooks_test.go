@@ -420,6 +420,20 @@ func TestHookThatTakesLong(t *testing.T) {
 	s.awaitGone(cr, "hello")
 }
 
+// A hook without pods, for a policy refuses them or somebody holds it suspended, has no logs: it is said where to look.
+func TestHookWithoutPods(t *testing.T) {
+	s := newScene(t)
+	hooked := s.hooked([]string{"pre-install"}, nil)
+	hooked.watches += "  timeout: 10s\n"
+	s.ownOperator(hooked)
+	s.create("hello")
+	job, look := s.another("hello-pre-install", &batchv1.Job{}), "kubectl -n "+s.namespace+" describe job/hello-pre-install, which "
+	s.awaitReason("hello", "HookFailed", `hook Job "hello-pre-install"`, look+"has no pods")
+	job = s.another(job.Name, job)
+	s.must(env.Client.Patch(ctx, job, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":true}}`))))
+	s.awaitReason("hello", "HookFailed", look+"is suspended (spec.suspend: true)")
+}
+
 // A custom resource can be deleted while a hook runs, which may have no end: of an installation or of an
 // upgrade, of which nothing is taken back then.
 func TestDeletedInAHook(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -477,6 +478,38 @@ data:
 	s.edit("hello", kit.Greet("before"))
 	s.awaitGreeting("hello", "before")
 	has(map[string]string{"ca.crt": "", "tls.crt": "", "tls.key": "third"})
+}
+
+// An EndpointSlice of which the chart says no endpoints is one that a controller fills. It stays filled, whatever else is
+// repaired or upgraded.
+func TestEndpointsThatAControllerFills(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: watchesWithMore(t, `
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: {{ .Release.Name }}, labels: {greeting: {{ .Values.name }}}}
+addressType: IPv4`)})
+	s.deploy("hello", kit.Greet("before"))
+	slice := &discoveryv1.EndpointSlice{}
+	s.as("endpoints-controller", slice, func() {
+		slice.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"192.0.2.1"}}}
+		slice.Ports = []discoveryv1.EndpointPort{{Name: new("http"), Port: new(int32(80))}}
+	})
+	isFilled := func(greeting string) {
+		t.Helper()
+		s.settled(operator)
+		s.seen(operator)
+		s.get(slice, "hello")
+		if len(slice.Endpoints) != 1 || len(slice.Ports) != 1 || slice.Labels["greeting"] != greeting {
+			t.Errorf("it has %v, %v, labels %v", slice.Endpoints, slice.Ports, slice.Labels)
+		}
+	}
+	isFilled("before")
+	s.as("somebody", slice, func() { slice.Labels["greeting"] = "theirs" })
+	isFilled("before")
+	s.edit("hello", kit.Greet("after"))
+	s.awaitGreeting("hello", "after")
+	isFilled("after")
 }
 
 // A value that the chart itself has given is no filled one, also where the attempt that gave it has failed, and nothing

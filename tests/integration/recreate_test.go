@@ -236,6 +236,20 @@ func TestRecreate(t *testing.T) {
 	s.awaitDeployed("hello")
 }
 
+// So it is where a policy rules names: that asks for the new object by another name is nothing that it would refuse.
+func TestRecreateWhereNamesAreRuled(t *testing.T) {
+	s := newScene(t)
+	s.deny(admissionregistrationv1.Validation{Expression: `object.metadata.name.matches("^(hello|sh[.]helm[.]release)")`}, admissionregistrationv1.Create, "", "configmaps", func() error {
+		return env.Client.Create(ctx, &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "dry-run")}, client.DryRunAll)
+	})
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: configured(t, "  recreate: [ConfigMap]\n")})
+	s.deploy("hello", kit.Greet("before"))
+	old := s.freezeConfigMap()
+	s.edit("hello", kit.Greet("after"))
+	s.awaitConfigMap("after", old)
+	s.awaitDeployed("hello")
+}
+
 // Finalizers that keep what is to be made anew, in all of a namespace, take no more workers than hooks may.
 func TestRecreateHoldsUpNobody(t *testing.T) {
 	s := newScene(t)
