@@ -85,7 +85,7 @@ func screen(out io.Writer, r *report, now time.Time) {
 	}
 	line("")
 	if r.Release != nil {
-		line("Release     %s, revision %d, %s %s ago from chart %s %s", r.Release.Name, r.Release.Revision, r.Release.Status, ago(r.Release.LastApplied), r.Release.Chart, r.Release.Version)
+		line("Release     %s", safe(fmt.Sprintf("%s, revision %d, %s %s ago from chart %s %s", r.Release.Name, r.Release.Revision, r.Release.Status, ago(r.Release.LastApplied), r.Release.Chart, r.Release.Version)))
 		if r.Release.Generation == r.Generation {
 			line("Spec        applied: generation %d", r.Generation)
 		} else {
@@ -101,7 +101,7 @@ func screen(out io.Writer, r *report, now time.Time) {
 		line("URL         %s", safe(r.URL))
 	}
 	if r.Operator != "" {
-		line("Operator    %s", r.Operator)
+		line("Operator    %s", safe(r.Operator))
 	}
 	for _, c := range r.Conditions {
 		if slices.Contains([]string{status.Drifted, status.DriftLoop, status.Tested, status.Reconciled}, c.Type) {
@@ -192,10 +192,10 @@ func table(out io.Writer, reports []*report, wide bool, now time.Time) {
 		cells := []string{r.Namespace, strings.ToLower(r.Kind) + "/" + r.Name, string(r.Ready), string(r.Turn), "-", duration.HumanDuration(now.Sub(r.Age.Time))}
 		chart := "-"
 		if r.Release != nil {
-			cells[4], chart = fmt.Sprint(r.Release.Revision), r.Release.Chart+" "+r.Release.Version
+			cells[4], chart = fmt.Sprint(r.Release.Revision), safe(r.Release.Chart+" "+r.Release.Version)
 		}
 		if wide {
-			cells = append(cells, chart, r.Operator, safe(r.URL))
+			cells = append(cells, chart, safe(r.Operator), safe(r.URL))
 		}
 		why := r.painted(safe(r.Reason))
 		if r.rank() < 7 {
