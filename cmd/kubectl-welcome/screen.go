@@ -125,9 +125,9 @@ func screen(out io.Writer, r *report, now time.Time) {
 		line("  none")
 	}
 	line("\n%s", head("Drift in the last hour"))
-	happenings(out, r.Drift, ago)
+	happenings(out, r.Drift, r.eventless, ago)
 	line("\n%s", head("Events"))
-	happenings(out, r.Events[:min(len(r.Events), 10)], ago)
+	happenings(out, r.Events[:min(len(r.Events), 10)], r.eventless, ago)
 	if len(r.Unread) > 0 {
 		line("\nMissing here: %s.", safe(strings.Join(r.Unread, "; ")))
 	}
@@ -160,8 +160,12 @@ func tree(nodes []*node, indent string) (rows []string) {
 }
 
 // happenings prints events, newest first.
-func happenings(out io.Writer, events []happening, ago func(metav1.Time) string) {
-	if len(events) == 0 {
+func happenings(out io.Writer, events []happening, unread bool, ago func(metav1.Time) string) {
+	switch {
+	case unread:
+		_, _ = fmt.Fprintln(out, "  unknown")
+		return
+	case len(events) == 0:
 		_, _ = fmt.Fprintln(out, "  none")
 		return
 	}
