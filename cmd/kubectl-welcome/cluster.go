@@ -61,7 +61,7 @@ func (c *cluster) notef(format string, args ...any) {
 }
 
 // typeable are commands in a text. kubectl takes the flags of a plugin behind its name.
-var typeable = regexp.MustCompile(`\b(kubectl welcome|kubectl|helm) ([a-z])`)
+var typeable = regexp.MustCompile(`\b(kubectl welcome|kubectl|helm) ([-a-z])`)
 
 // here is a text whose commands are for the cluster of --context and --kubeconfig: the caller may type them, and has a
 // namesake of the custom resource in another cluster.

@@ -347,6 +347,7 @@ func (l *onlooker) events(ctx context.Context, r *report) error {
 	for _, selector := range about {
 		list := &corev1.EventList{}
 		if err := l.api.List(ctx, list, client.InNamespace(l.obj.GetNamespace()), client.MatchingFieldsSelector{Selector: selector}); err != nil {
+			r.eventless = apierrors.IsForbidden(err)
 			return l.refused("events, which also tell of drift", err)
 		}
 		for i := range list.Items {

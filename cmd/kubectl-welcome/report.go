@@ -198,6 +198,8 @@ type details struct {
 	Rollout string `json:"rollout,omitempty"`
 	// Unread is what could not be read, and why.
 	Unread []string `json:"unread,omitempty"`
+
+	eventless bool // events are not among what the caller may read
 }
 
 // node is an object of a release, or an object that such an object has created.

@@ -85,7 +85,7 @@ func screen(out io.Writer, r *report, now time.Time) {
 	}
 	line("")
 	if r.Release != nil {
-		line("Release     %s, revision %d, %s %s ago from chart %s %s", r.Release.Name, r.Release.Revision, r.Release.Status, ago(r.Release.LastApplied), r.Release.Chart, r.Release.Version)
+		line("Release     %s", safe(fmt.Sprintf("%s, revision %d, %s %s ago from chart %s %s", r.Release.Name, r.Release.Revision, r.Release.Status, ago(r.Release.LastApplied), r.Release.Chart, r.Release.Version)))
 		if r.Release.Generation == r.Generation {
 			line("Spec        applied: generation %d", r.Generation)
 		} else {
@@ -101,7 +101,7 @@ func screen(out io.Writer, r *report, now time.Time) {
 		line("URL         %s", safe(r.URL))
 	}
 	if r.Operator != "" {
-		line("Operator    %s", r.Operator)
+		line("Operator    %s", safe(r.Operator))
 	}
 	for _, c := range r.Conditions {
 		if slices.Contains([]string{status.Drifted, status.DriftLoop, status.Tested, status.Reconciled}, c.Type) {
@@ -125,9 +125,9 @@ func screen(out io.Writer, r *report, now time.Time) {
 		line("  none")
 	}
 	line("\n%s", head("Drift in the last hour"))
-	happenings(out, r.Drift, ago)
+	happenings(out, r.Drift, r.eventless, ago)
 	line("\n%s", head("Events"))
-	happenings(out, r.Events[:min(len(r.Events), 10)], ago)
+	happenings(out, r.Events[:min(len(r.Events), 10)], r.eventless, ago)
 	if len(r.Unread) > 0 {
 		line("\nMissing here: %s.", safe(strings.Join(r.Unread, "; ")))
 	}
@@ -160,8 +160,12 @@ func tree(nodes []*node, indent string) (rows []string) {
 }
 
 // happenings prints events, newest first.
-func happenings(out io.Writer, events []happening, ago func(metav1.Time) string) {
-	if len(events) == 0 {
+func happenings(out io.Writer, events []happening, unread bool, ago func(metav1.Time) string) {
+	switch {
+	case unread:
+		_, _ = fmt.Fprintln(out, "  unknown")
+		return
+	case len(events) == 0:
 		_, _ = fmt.Fprintln(out, "  none")
 		return
 	}
@@ -192,10 +196,10 @@ func table(out io.Writer, reports []*report, wide bool, now time.Time) {
 		cells := []string{r.Namespace, strings.ToLower(r.Kind) + "/" + r.Name, string(r.Ready), string(r.Turn), "-", duration.HumanDuration(now.Sub(r.Age.Time))}
 		chart := "-"
 		if r.Release != nil {
-			cells[4], chart = fmt.Sprint(r.Release.Revision), r.Release.Chart+" "+r.Release.Version
+			cells[4], chart = fmt.Sprint(r.Release.Revision), safe(r.Release.Chart+" "+r.Release.Version)
 		}
 		if wide {
-			cells = append(cells, chart, r.Operator, safe(r.URL))
+			cells = append(cells, chart, safe(r.Operator), safe(r.URL))
 		}
 		why := r.painted(safe(r.Reason))
 		if r.rank() < 7 {

@@ -87,6 +87,23 @@ func TestRolloutIsText(t *testing.T) {
 	}
 }
 
+// A kind of somebody else's may have a status that anybody writes.
+func TestStatusIsText(t *testing.T) {
+	obj := seen("hello", healthy)
+	theirs := "a\tb\033[2Jc"
+	obj.Object["status"].(map[string]any)["operator"] = theirs
+	of := obj.Object["status"].(map[string]any)["release"].(map[string]any)
+	for _, field := range []string{"name", "chart", "version", "status"} {
+		of[field] = theirs
+	}
+	var out strings.Builder
+	screen(&out, reportOf(obj), start)
+	table(&out, []*report{reportOf(obj)}, true, start)
+	if strings.Contains(out.String(), "\033") || strings.Count(out.String(), "a b�[2Jc") != 8 {
+		t.Errorf("got\n%q", out.String())
+	}
+}
+
 // An error may quote what others have written, which is made safe, and keeps its own line breaks.
 func TestErrorsAreText(t *testing.T) {
 	streams, _, _, notes := genericiooptions.NewTestIOStreams()

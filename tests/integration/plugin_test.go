@@ -246,7 +246,8 @@ func TestPluginForTenants(t *testing.T) {
 		}
 		return nil
 	})
-	s.expect(s.pluginAs("tenant", tenant, "status", "hello"), 0, "Ready", "revision 1", "Deployment/hello  Unknown  you may not read it", "you have no right to read events")
+	s.expect(s.pluginAs("tenant", tenant, "status", "hello"), 0, "Ready", "revision 1", "Deployment/hello  Unknown  you may not read it",
+		"Drift in the last hour\n  unknown\n", "Events\n  unknown\n", "you have no right to read events")
 	s.create("other")
 	before := s.record()
 	s.expect(s.pluginAs("tenant", tenant, "status", "welcome/"), 2, "welcome/hello", "welcome/other")
