@@ -14,7 +14,8 @@ import (
 // Scenario is a state of all values in which a chart is tried.
 type Scenario struct {
 	values map[string]any
-	// everyAPI is whether the cluster has each that the chart looks for, and not only Kubernetes' own.
+	// everyAPI is whether the cluster has each that the chart looks for, and not only Kubernetes' own, and is of
+	// a later version.
 	everyAPI bool
 	// partly is whether only those values are tried in it that no other scenario shows. It has no kind of
 	// objects of its own, but templates write something more into the others.
@@ -26,7 +27,7 @@ type Scenario struct {
 }
 
 // Scenarios are the chart as it comes, as its samples have it, and each of these with all options on and with
-// all off, where the cluster has all APIs, with a text for each that is empty, and at an upgrade, if that makes
+// all off, where the cluster has all APIs and is of a later version, with a text for each that is empty, and at an upgrade, if that makes
 // something else of it. Those with one option
 // turned are among them if a template makes another kind of objects then, for it may do so only where other
 // options are as they come. So are those with a text that templates compare a value with (architecture:
