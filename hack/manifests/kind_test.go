@@ -501,6 +501,41 @@ func TestWhatAFieldTurnsOn(t *testing.T) {
 	}
 }
 
+// What a chart makes only at an upgrade counts as what it makes at an installation does: there are rights to it,
+// and who may write a value that its pods run then has a say in that.
+func TestWhatAnUpgradeMakes(t *testing.T) {
+	var entry operator.Entry
+	entry.ChartPath = chartAt(t, map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "text: hello\nquiet: word\nmigrate: false\nfrom: a\n",
+		"templates/x.yaml": `{apiVersion: v1, kind: Service, metadata: {name: x, annotations: {text: {{ .Values.text | quote }}, quiet: {{ .Values.quiet | quote }}, from: {{ .Values.from | quote }}, password: {{ randAlphaNum 9 }}}}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: x, image: nginx, args: [{{ if .Release.IsUpgrade }}{{ .Values.text | quote }}{{ end }}]}]}}
+{{- if gt .Release.Revision 1 }}
+---
+{apiVersion: v1, kind: LimitRange, metadata: {name: x}}
+{{- end }}
+{{- if and .Values.migrate .Release.IsUpgrade }}
+---
+{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {template: {spec: {containers: [{name: x, image: nginx, args: [{{ .Values.from | quote }}]}]}}}}
+{{- end }}
+`,
+	})
+	api, err := loadAPI(entry, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []infer.LeftOut{{Path: "from", Why: "reaches a command", Powerful: true}, {Path: "text", Why: "reaches a command", Powerful: true}}; !slices.Equal(api.left, want) {
+		t.Errorf("these are no fields: %v", api.left)
+	}
+	var made []string
+	for _, m := range api.kinds {
+		made = append(made, m.Kind+": "+m.When)
+	}
+	if want := []string{"Job: an upgrade and migrate: true", "LimitRange: an upgrade", "Pod: ", "Service: "}; !slices.Equal(made, want) {
+		t.Errorf("it makes %q, not %q", made, want)
+	}
+}
+
 // What neither an option nor a text turns on, a sample may, or a pin.
 func TestWhatASampleTurnsOn(t *testing.T) {
 	files := map[string]string{

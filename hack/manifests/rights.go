@@ -388,7 +388,7 @@ func (k kind) tooMuchIn(m infer.Made) (all []string) {
 	for _, v := range m.Objects {
 		name := v.Object.GetName()
 		of := name
-		if strings.HasPrefix(v.When, infer.TextsGiven) { // it may be the same by another name
+		if strings.Contains(v.When, infer.TextsGiven) { // it may be the same by another name
 			of = v.File
 		}
 		var reasons []string

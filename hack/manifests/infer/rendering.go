@@ -91,9 +91,10 @@ func (t *Trial) renderAtAnyCost(s Scenario, leniently bool) ([]Rendered, error) 
 	}
 	capabilities := chartutil.Capabilities{KubeVersion: OldestKubernetes, APIVersions: stableAPIs, HelmVersion: chartutil.DefaultCapabilities.HelmVersion}
 	if s.everyAPI {
+		capabilities.KubeVersion = laterKubernetes
 		capabilities.APIVersions = append(slices.Clone(stableAPIs), t.asked...)
 	}
-	options := chartutil.ReleaseOptions{Name: t.release.Name, Namespace: t.release.Namespace, Revision: 1, IsInstall: true}
+	options := chartutil.ReleaseOptions{Name: t.release.Name, Namespace: t.release.Namespace, Revision: max(s.revision, 1), IsInstall: s.revision == 0, IsUpgrade: s.revision > 0}
 	all, err := chartutil.ToRenderValuesWithSchemaValidation(c, values, options, &capabilities, !t.checked)
 	if err != nil {
 		return nil, err

@@ -37,6 +37,21 @@ func TestChartsAreTriedAsOfToday(t *testing.T) {
 	}
 }
 
+// What it makes only on a later Kubernetes counts as well: no manifests are made anew when a cluster is upgraded.
+func TestChartsAreTriedAsOfLater(t *testing.T) {
+	schema, left := infer(t, map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "text: hello\nlater: true\nword: hello\n",
+		"templates/x.yaml": `{apiVersion: v1, kind: Service, metadata: {name: x, annotations: {text: {{ .Values.text | quote }}, word: {{ .Values.word | quote }}}}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: x, image: nginx
+{{- if semverCompare ">=1.50-0" .Capabilities.KubeVersion.Version }}, args: [{{ .Values.text | quote }}]
+{{- if .Values.later }}, ports: [{containerPort: 80}]{{ end }}{{ end }}}]}}
+`})
+	if left["text"] != "reaches a command" || schema.Properties["word"].Type != "string" || schema.Properties["later"].Type != "boolean" {
+		t.Errorf("the fields are %v, and not %v", schema.Properties, left)
+	}
+}
+
 // What a template writes is several objects where Helm takes it for several: right behind the line that parts
 // them, too, as a trimmed line leaves it.
 func TestObjectsArePartedAsHelmDoes(t *testing.T) {

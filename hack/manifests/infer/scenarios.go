@@ -14,17 +14,21 @@ import (
 // Scenario is a state of all values in which a chart is tried.
 type Scenario struct {
 	values map[string]any
-	// everyAPI is whether the cluster has each that the chart looks for, and not only Kubernetes' own.
+	// everyAPI is whether the cluster has each that the chart looks for, and not only Kubernetes' own, and is of
+	// a later version.
 	everyAPI bool
 	// partly is whether only those values are tried in it that no other scenario shows. It has no kind of
 	// objects of its own, but templates write something more into the others.
 	partly bool
+	// revision is 0 for an installation, or that of an upgrade.
+	revision int
 	// why is what makes it differ from the one before, empty for the first ones.
 	why string
 }
 
 // Scenarios are the chart as it comes, as its samples have it, and each of these with all options on and with
-// all off, where the cluster has all APIs, and with a text for each that is empty. Those with one option
+// all off, where the cluster has all APIs and is of a later version, with a text for each that is empty, and at an upgrade, if that makes
+// something else of it. Those with one option
 // turned are among them if a template makes another kind of objects then, for it may do so only where other
 // options are as they come. So are those with a text that templates compare a value with (architecture:
 // high-availability), if a template makes another kind of objects then, or writes something new that is not
@@ -70,6 +74,11 @@ func (t *Trial) Scenarios() ([]Scenario, error) {
 		for _, s := range []Scenario{begin, on, t.switched(begin, switches, false), everywhere, given} {
 			add(s, false, "")
 		}
+		for _, s := range []Scenario{begin, on, given} {
+			if later, other := t.upgraded(s); other {
+				add(later, false, "")
+			}
+		}
 		turned := begin
 		turned.everyAPI = true
 		add(turned, true, "")
@@ -95,6 +104,21 @@ func (t *Trial) Scenarios() ([]Scenario, error) {
 		}
 	}
 	return all, nil
+}
+
+// upgraded is a scenario at an upgrade, and whether more is other than by chance then, or by the number of the revision.
+func (t *Trial) upgraded(s Scenario) (later Scenario, other bool) {
+	installed, err := t.render(s, true)
+	s.why = strings.TrimSuffix("an upgrade and "+s.why, " and ")
+	s.revision = 3
+	again, fails := t.render(s, true)
+	s.revision = 2
+	upgraded, failed := t.render(s, true)
+	if err != nil || fails != nil || failed != nil {
+		return s, false
+	}
+	_, other = factsOf(upgraded, again).changed(installed)
+	return s, other
 }
 
 // with is a scenario that has another value at a path, in which [] stands for every element of a list. There

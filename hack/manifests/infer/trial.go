@@ -65,6 +65,9 @@ type Trial struct {
 // own default, which is of 2020, they make other objects, or none.
 var OldestKubernetes = chartutil.KubeVersion{Version: "v1.32.0", Major: "1", Minor: "32"}
 
+// laterKubernetes is one on which a chart makes whatever it makes on any later version.
+var laterKubernetes = chartutil.KubeVersion{Version: "v1.99.0", Major: "1", Minor: "99"}
+
 // stableAPIs are the APIs of Kubernetes, as a cluster lists them: those that are stable, for it serves no others by default.
 var stableAPIs = func() (all chartutil.VersionSet) {
 	for gvk := range scheme.Scheme.AllKnownTypes() {
