@@ -47,10 +47,10 @@ func (c *cluster) tellResults(results []result) error {
 		c.printf("%s\n%s\n", g.title(), coloured(g.first.text))
 	}
 	for _, g := range ordered(refused) {
-		c.printf("%s would be refused:\n%s\n\n", g.who(), indented(g.first.text))
+		c.printf("%s would be refused:\n%s\n\n", g.who(), c.here(indented(g.first.text)))
 	}
 	for _, g := range ordered(unknown) {
-		c.printf("%s: unknown:\n%s\n\n", g.who(), indented(g.first.text))
+		c.printf("%s: unknown:\n%s\n\n", g.who(), c.here(indented(g.first.text)))
 	}
 	kinds := map[string][]result{}
 	for _, r := range results {
@@ -60,7 +60,7 @@ func (c *cluster) tellResults(results []result) error {
 		c.printf("No custom resource is meant.\n")
 	}
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
-		c.printf("%s\n", diffSummary(kind, kinds[kind]))
+		c.printf("%s\n", c.here(diffSummary(kind, kinds[kind])))
 	}
 	return exitOf(results)
 }

@@ -76,7 +76,7 @@ func (c *cluster) report(ctx context.Context, p *patient) error {
 		}
 		for i, one := range found {
 			problems++
-			c.printf("%s  %s: %s\n", bad("PROBLEM"), check.name, safe(one.problem))
+			c.printf("%s  %s: %s\n", bad("PROBLEM"), check.name, c.here(safe(one.problem)))
 			if i == len(found)-1 || found[i+1].remedy != one.remedy { // one remedy fixes all of them
 				c.printf("         → %s\n", c.here(safe(one.remedy)))
 			}

@@ -97,7 +97,7 @@ func (p *patient) pods(ctx context.Context, o operator) ([]corev1.Pod, error) {
 // logsOf is the command that shows what a pod has logged, of its containers before if one keeps ending.
 func logsOf(pod corev1.Pod) string {
 	command := fmt.Sprintf("kubectl -n %s logs %s --all-containers", pod.Namespace, pod.Name)
-	if slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+	if slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses), func(c corev1.ContainerStatus) bool {
 		return c.State.Waiting != nil && c.LastTerminationState.Terminated != nil
 	}) {
 		command += " --previous"

@@ -70,7 +70,9 @@ left out. The newest %d revisions are kept.`, record.MaxHistory),
 				c.printf("%s", text)
 				return err
 			}
-			showHistory(c.Out, revisions, time.Now())
+			var out strings.Builder
+			showHistory(&out, revisions, time.Now())
+			c.printf("%s", c.here(out.String()))
 			return nil
 		},
 	}

@@ -348,13 +348,13 @@ func TestImagesOfTrials(t *testing.T) {
 	dir := chartAt(t, map[string]string{
 		"Chart.yaml":  "{apiVersion: v2, name: goodbye, version: 0.1.0, appVersion: '1.27'}",
 		"values.yaml": "image: {tag: ''}\nsidecar: ''\nbackup: {schedule: ''}\n",
-		"templates/pod.yaml": "{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: a, image: 'nginx:{{ .Values.image.tag | default .Chart.AppVersion }}'}" +
+		"templates/pod.yaml": "{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: a, image: 'nginx:v{{ .Values.image.tag | default .Chart.AppVersion }}'}" +
 			"{{ with .Values.sidecar }}, {name: b, image: {{ . | quote }}}{{ end }}{{ if .Values.backup.schedule }}, {name: c, image: 'backup:v1'}{{ end }}]}}",
 	})
 	if err := makeKind(wanted{chart: dir, gvk: goodbyes}); err != nil {
 		t.Fatal(err)
 	}
-	const want = "env:\n        - name: RELATED_IMAGE_GOODBYE_BACKUP\n          value: backup:v1\n        - name: RELATED_IMAGE_GOODBYE_NGINX\n          value: nginx:1.27\n"
+	const want = "env:\n        - name: RELATED_IMAGE_GOODBYE_BACKUP\n          value: backup:v1\n        - name: RELATED_IMAGE_GOODBYE_NGINX\n          value: nginx:v1.27\n"
 	if text := read(t, imagesFile); !strings.HasSuffix(text, want) {
 		t.Errorf("the images are:\n%s", text)
 	}

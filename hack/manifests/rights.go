@@ -429,8 +429,8 @@ func (k kind) boundIn(m infer.Made) (all []string) {
 			continue
 		}
 		told[what] = true
-		all = append(all, fmt.Sprintf("The operator gets no right to hand out what %s does (%s, %s), which the chart binds and does not make: bind it to the operator's ServiceAccount as well, by hand",
-			what, path.Base(v.File), cmp.Or(k.condition(m, v.When), k.always())))
+		all = append(all, fmt.Sprintf("The operator gets no right to hand out what %s does (%s, %s), which the chart binds and does not make: bind it to the operator's ServiceAccount as well, by hand, if whoever writes a %s may have all of it",
+			what, path.Base(v.File), cmp.Or(k.condition(m, v.When), k.always()), k.entry.Kind))
 	}
 	return all
 }

@@ -212,7 +212,7 @@ func TestToldOfRolesThatAChartOnlyBinds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const text = "The operator gets no right to hand out what ClusterRole %s does (x.yaml, %s), which the chart binds and does not make: bind it to the operator's ServiceAccount as well, by hand"
+	const text = "The operator gets no right to hand out what ClusterRole %s does (x.yaml, %s), which the chart binds and does not make: bind it to the operator's ServiceAccount as well, by hand, if whoever writes a Goodbye may have all of it"
 	want := []string{fmt.Sprintf(text, "view", "always: no Goodbye will be ready"), fmt.Sprintf(text, "edit", "edit: true, which only overrideValues may set")}
 	if diff := cmp.Diff(want, kind{entry, api, nil}.obstacles(false)); diff != "" {
 		t.Errorf("told is (-want +got):\n%s", diff)

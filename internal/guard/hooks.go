@@ -126,8 +126,11 @@ func (g *Guard) checkStay(hooks kube.ResourceList) error {
 
 // withoutLogs is why a hook has none, empty if it may have some. Somebody may hold a Job, or refuse its pods.
 func (g *Guard) withoutLogs(info *resource.Info) string {
+	if info.Mapping.GroupVersionKind.GroupKind() != object.Job {
+		return ""
+	}
 	live, err := g.live(info)
-	if err != nil || info.Mapping.GroupVersionKind.GroupKind() != object.Job {
+	if err != nil {
 		return ""
 	}
 	job := &batchv1.Job{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -122,11 +123,11 @@ func (g *Guard) rehearseAnew(t *target) (*unstructured.Unstructured, error) {
 // probeName is a name for another one of an object. It begins and ends like that of the object, if there is room, with
 // something more behind the owner's name: policies rule names, ours those of what is in no namespace.
 func probeName(info *resource.Info, owner string, uid types.UID) string {
-	more := "-" + object.Cut(string(uid), 8)
-	name := strings.Replace(info.Name, owner, owner+more, 1)
-	if name == info.Name {
-		name += more
+	end := len(info.Name)
+	if found := regexp.MustCompile(`(^|[-.])` + regexp.QuoteMeta(owner) + `($|[-.])`).FindStringSubmatchIndex(info.Name); found != nil {
+		end = found[4]
 	}
+	name := info.Name[:end] + "-" + object.Cut(string(uid), 8) + info.Name[end:]
 	if info.Namespace != "" && len(name) > shortNames {
 		return "dry-run-" + string(uid)
 	}

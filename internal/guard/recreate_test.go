@@ -16,6 +16,7 @@ func TestProbeName(t *testing.T) {
 		{"a", "hello-config", "hello-79101148-config"},
 		{"", "a.hello-reader", "a.hello-79101148-reader"},
 		{"a", "config", "config-79101148"},
+		{"a", "phello-hello", "phello-hello-79101148"},
 		{"a", long, "dry-run-" + uid},
 		{"", long, long + "-79101148"},
 	} {

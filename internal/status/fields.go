@@ -12,7 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // describeObjects fills the fields that come from the objects of the release. Those of objects that are not
@@ -56,6 +59,10 @@ func (o childState) isWorkload() bool {
 
 // hasPods is whether an object keeps pods running, which its selector finds.
 func (o childState) hasPods() bool { return strings.HasPrefix(o.APIVersion, "apps/") }
+
+func (o childState) isJob() bool {
+	return schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).GroupKind() == object.Job
+}
 
 func count(o *unstructured.Unstructured, field string) int32 {
 	n, _, _ := unstructured.NestedInt64(o.Object, "status", field)

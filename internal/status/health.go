@@ -17,8 +17,7 @@ import (
 )
 
 // health judges the objects of a release: the first that has failed counts, otherwise the first that is
-// progressing. One that has failed and has no pods comes before all that have: a Job that was to migrate their database
-// may be why they crash.
+// progressing. A Job that has failed comes before all others: it was to migrate the database of pods that crash now, say.
 func health(previous Status, seen observation) verdict {
 	const goesOn, failed, mayBeWhy = 1, 2, 3
 	var worst *verdict
@@ -33,10 +32,10 @@ func health(previous Status, seen observation) verdict {
 		case v == nil:
 		case !v.stalled:
 			its = goesOn
-		case o.hasPods():
-			its = failed
-		default:
+		case o.isJob():
 			its = mayBeWhy
+		default:
+			its = failed
 		}
 		if its > rank {
 			worst, rank = v, its

@@ -183,6 +183,7 @@ func TestManyObjectsCostNothing(t *testing.T) {
 	operator := s.ownOperator(own)
 	s.deploy("hello")
 	for range 2 {
+		s.await("it has looked at the objects", func() error { return atLeast(operator.reconciles(t), 1) })
 		s.settled(operator)
 		before := s.record()
 		s.seen(operator)

@@ -429,9 +429,11 @@ func TestHookWithoutPods(t *testing.T) {
 	s.create("hello")
 	job, look := s.another("hello-pre-install", &batchv1.Job{}), "kubectl -n "+s.namespace+" describe job/hello-pre-install, which "
 	s.awaitReason("hello", "HookFailed", `hook Job "hello-pre-install"`, look+"has no pods")
-	job = s.another(job.Name, job)
-	s.must(env.Client.Patch(ctx, job, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":true}}`))))
-	s.awaitReason("hello", "HookFailed", look+"is suspended (spec.suspend: true)")
+	s.await("it is told that a Job is suspended", func() error { // each attempt makes another one
+		suspended := env.Client.Patch(ctx, job, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":true}}`)))
+		ready, err := s.condition("hello", "Ready")
+		return errors.Join(client.IgnoreNotFound(suspended), err, says(ready.Message, []string{look + "is suspended (spec.suspend: true)"}))
+	})
 }
 
 // A custom resource can be deleted while a hook runs, which may have no end: of an installation or of an

@@ -2,7 +2,8 @@ package infer
 
 import (
 	"encoding/base64"
-	"regexp"
+	"slices"
+	"strings"
 )
 
 // What stands for the text of an author, for a field that only an author knows, and for a number.
@@ -13,12 +14,12 @@ const (
 )
 
 // aText is what turns on what a template makes only where there is a text. It is no mark: what it gets to does not count.
-const aText = "given"
-
-var ofTrials = regexp.MustCompile(`\b(` + markText + `|` + markKey + `|` + aText + `)\b`)
+const aText = "zqgiven"
 
 // IsTried is whether a text has one that charts are tried with, and so is of no custom resource.
-func IsTried(text string) bool { return ofTrials.MatchString(text) }
+func IsTried(text string) bool {
+	return slices.ContainsFunc([]string{markText, markKey, aText}, func(tried string) bool { return strings.Contains(text, tried) })
+}
 
 // few is a number of which a chart can make that many objects. It may be in any text, so that it is no mark.
 const few = 97

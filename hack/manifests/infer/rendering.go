@@ -90,8 +90,10 @@ func (t *Trial) renderAtAnyCost(s Scenario, leniently bool) ([]Rendered, error) 
 		return nil, err
 	}
 	capabilities := chartutil.Capabilities{KubeVersion: OldestKubernetes, APIVersions: stableAPIs, HelmVersion: chartutil.DefaultCapabilities.HelmVersion}
-	if s.everyAPI {
+	if s.later {
 		capabilities.KubeVersion = laterKubernetes
+	}
+	if s.everyAPI {
 		capabilities.APIVersions = append(slices.Clone(stableAPIs), t.asked...)
 	}
 	options := chartutil.ReleaseOptions{Name: t.release.Name, Namespace: t.release.Namespace, Revision: max(s.revision, 1), IsInstall: s.revision == 0, IsUpgrade: s.revision > 0}

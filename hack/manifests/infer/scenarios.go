@@ -14,9 +14,9 @@ import (
 // Scenario is a state of all values in which a chart is tried.
 type Scenario struct {
 	values map[string]any
-	// everyAPI is whether the cluster has each that the chart looks for, and not only Kubernetes' own, and is of
-	// a later version.
-	everyAPI bool
+	// everyAPI is whether the cluster has each that the chart looks for, and not only Kubernetes' own, and later
+	// whether it is of a later version.
+	everyAPI, later bool
 	// partly is whether only those values are tried in it that no other scenario shows. It has no kind of
 	// objects of its own, but templates write something more into the others.
 	partly bool
@@ -27,12 +27,11 @@ type Scenario struct {
 }
 
 // Scenarios are the chart as it comes, as its samples have it, and each of these with all options on and with
-// all off, where the cluster has all APIs and is of a later version, with a text for each that is empty, and at an upgrade, if that makes
-// something else of it. Those with one option
-// turned are among them if a template makes another kind of objects then, for it may do so only where other
-// options are as they come. So are those with a text that templates compare a value with (architecture:
-// high-availability), if a template makes another kind of objects then, or writes something new that is not
-// that text.
+// all off, where the cluster has all APIs, and is of a later version, with a text for each that is empty, and at
+// an upgrade, if that makes something else of it. Those with one option turned are among them if a template makes
+// another kind of objects then, for it may do so only where other options are as they come. So are those with a
+// text that templates compare a value with (architecture: high-availability), if a template makes another kind of
+// objects then, or writes something new that is not that text.
 func (t *Trial) Scenarios() ([]Scenario, error) {
 	t.progress.begin("1st of 3 steps, its options")
 	values, err := t.Values()
@@ -69,24 +68,28 @@ func (t *Trial) Scenarios() ([]Scenario, error) {
 		on := t.switched(begin, switches, true)
 		everywhere := on
 		everywhere.everyAPI = true
+		later := everywhere
+		later.later = true
 		given := t.switched(on, unsaid(on.values), aText)
 		given.why = TextsGiven
-		for _, s := range []Scenario{begin, on, t.switched(begin, switches, false), everywhere, given} {
+		for _, s := range []Scenario{begin, on, t.switched(begin, switches, false), everywhere, later, given} {
 			add(s, false, "")
 		}
 		for _, s := range []Scenario{begin, on, given} {
-			if later, other := t.upgraded(s); other {
-				add(later, false, "")
+			if upgraded, other := t.upgraded(s); other {
+				add(upgraded, false, "")
 			}
 		}
 		turned := begin
 		turned.everyAPI = true
-		add(turned, true, "")
-		for _, path := range switches {
-			now, _, _ := unstructured.NestedBool(begin.values, path...)
-			other, _ := turned.with(path, !now)
-			other.why = fmt.Sprintf("%s: %v", dotted(path), !now)
-			add(other, true, "")
+		for _, turned.later = range []bool{false, true} {
+			add(turned, true, "")
+			for _, path := range switches {
+				now, _, _ := unstructured.NestedBool(begin.values, path...)
+				other, _ := turned.with(path, !now)
+				other.why = fmt.Sprintf("%s: %v", dotted(path), !now)
+				add(other, true, "")
+			}
 		}
 		for _, with := range []Scenario{on, given} {
 			for _, path := range leaves(begin.values, nil) {
