@@ -362,7 +362,7 @@ func (k kind) obstacles(onlyAlways bool) (all []string) {
 		}
 	}
 	if len(k.api.kinds) > 0 {
-		all = slices.Concat(all, k.podsBeyond(), k.hindrances())
+		all = slices.Concat(all, k.podsBeyond(), k.secretsLookedUp(), k.hindrances())
 	}
 	if wants := k.api.chart.Metadata.KubeVersion; wants != "" && !chartutil.IsCompatibleRange(wants, infer.OldestKubernetes.Version) {
 		all = append(all, fmt.Sprintf("The chart is for Kubernetes %s, the operator for %s or newer: on a cluster for which it is not, no %s will be ready", wants, infer.OldestKubernetes.Version, k.entry.Kind))
@@ -390,6 +390,16 @@ func (k kind) podsBeyond() (all []string) {
 		}
 	}
 	return all
+}
+
+// secretsLookedUp is that the chart looks up Secrets for a custom resource that says nothing, and the entry does not let it.
+// Where it makes some, too, the right to that is told.
+func (k kind) secretsLookedUp() []string {
+	makesSome := slices.ContainsFunc(k.api.kinds, func(m infer.Made) bool { return groupVersionKind(m) == obj.Secret && m.When == "" })
+	if k.entry.Secrets || makesSome || !k.api.trial.LooksUp(obj.Secret) {
+		return nil
+	}
+	return []string{fmt.Sprintf("The chart looks up a Secret, which takes secrets: true in %s: no %s will be ready", watchesFile, k.entry.Kind)}
 }
 
 // hindrances are what keeps a custom resource that says nothing from being applied, and no word of watches.yaml allows.

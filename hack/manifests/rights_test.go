@@ -218,3 +218,33 @@ func TestToldOfRolesThatAChartOnlyBinds(t *testing.T) {
 		t.Errorf("told is (-want +got):\n%s", diff)
 	}
 }
+
+// Nor is it found out only in the cluster that a chart looks up Secrets, whether it makes any or not.
+func TestToldOfSecretsThatAChartLooksUp(t *testing.T) {
+	for template, told := range map[string]bool{
+		`{{ lookup "v1" "Secret" .Release.Namespace .Release.Name }}`:              true,
+		`{{ (lookup "v1" "Secret" .Release.Namespace "").items }}`:                 true,
+		`{{ lookup "v1" "ConfigMap" .Release.Namespace .Release.Name }}`:           false,
+		`{{ if .Values.ask }}{{ lookup "v1" "Secret" "" .Release.Name }}{{ end }}`: false,
+	} {
+		dir := chartAt(t, map[string]string{
+			"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "ask: false\n",
+			"templates/x.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}'}\ndata: {found: '" + template + "'}\n",
+		})
+		for _, secrets := range []bool{false, true} {
+			var entry operator.Entry
+			entry.ChartPath, entry.Kind, entry.Secrets = dir, "Goodbye", secrets
+			api, err := loadAPI(entry, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want []string
+			if told && !secrets {
+				want = []string{"The chart looks up a Secret, which takes secrets: true in watches.yaml: no Goodbye will be ready"}
+			}
+			if diff := cmp.Diff(want, kind{entry, api, nil}.obstacles(true)); diff != "" {
+				t.Errorf("%s, secrets: %t (-want +got):\n%s", template, secrets, diff)
+			}
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -101,7 +102,13 @@ func (t *Trial) renderAtAnyCost(s Scenario, leniently bool) ([]Rendered, error) 
 	if err != nil {
 		return nil, err
 	}
-	files, err := engine.Engine{LintMode: leniently}.Render(c, all)
+	render := engine.Engine{LintMode: leniently}.Render
+	if t.lookups.kinds != nil {
+		render = func(c *chart.Chart, values chartutil.Values) (map[string]string, error) {
+			return engine.RenderWithClientProvider(c, values, t.lookups)
+		}
+	}
+	files, err := render(c, all)
 	if err != nil {
 		return nil, err
 	}

@@ -55,6 +55,8 @@ type Trial struct {
 	// checked is whether the chart's own schema has to take the values, as it does when a release is made. A
 	// trial is more than that says.
 	checked bool
+	// lookups, if there are any, note what it looks up.
+	lookups lookups
 	// allow is what the entry allows.
 	allow     obj.Allow
 	progress  *progress
