@@ -418,6 +418,9 @@ func (k kind) tooMuchIn(m infer.Made) (all []string) {
 // boundIn says of each binding of a kind which role it binds that the chart does not make: what that hands out
 // nobody can read from the chart, and the API server refuses the binding to an operator that has less.
 func (k kind) boundIn(m infer.Made) (all []string) {
+	if !obj.HandsOut(groupVersionKind(m).GroupKind()) {
+		return nil
+	}
 	told := map[string]bool{}
 	for _, v := range m.Objects {
 		role, _, _ := unstructured.NestedStringMap(v.Object.Object, "roleRef")
@@ -425,7 +428,7 @@ func (k kind) boundIn(m infer.Made) (all []string) {
 		isMade := slices.ContainsFunc(k.api.kinds, func(m infer.Made) bool {
 			return m.Kind == role["kind"] && slices.ContainsFunc(m.Objects, func(v infer.Variant) bool { return v.Object.GetName() == role["name"] })
 		})
-		if !obj.HandsOut(groupVersionKind(m).GroupKind()) || role["name"] == "" || infer.IsTried(role["name"]) || isMade || told[what] {
+		if role["name"] == "" || infer.IsTried(role["name"]) || isMade || told[what] {
 			continue
 		}
 		told[what] = true

@@ -204,15 +204,21 @@ spec: { {{ if eq .Values.name "before" }}clusterIP: None, {{ end }}ports: [{port
 	})
 }
 
-// What cannot be changed is made anew where watches.yaml says so. While a finalizer keeps it, others have their turn.
-func TestRecreate(t *testing.T) {
-	s := newScene(t)
-	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: configured(t, "  recreate: [ConfigMap]\n  maxConcurrentReconciles: 1\n")})
+// recreateConfigMap edits hello, whose ConfigMap cannot be changed, and awaits that it is made anew.
+func (s *scene) recreateConfigMap() {
+	s.Helper()
 	s.deploy("hello", kit.Greet("before"))
 	old := s.freezeConfigMap()
 	s.edit("hello", kit.Greet("after"))
 	s.awaitConfigMap("after", old)
 	s.awaitDeployed("hello")
+}
+
+// What cannot be changed is made anew where watches.yaml says so. While a finalizer keeps it, others have their turn.
+func TestRecreate(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: configured(t, "  recreate: [ConfigMap]\n  maxConcurrentReconciles: 1\n")})
+	s.recreateConfigMap()
 	s.awaitEvent("hello", "Recreated", `ConfigMap "hello"`, "data: ", "immutable")
 	s.awaitEvent("hello", "Upgraded", "ConfigMap hello")
 	if events, err := s.kubectl("", "get", "events"); err != nil || strings.Contains(events, "; deleted: ") {
@@ -243,11 +249,7 @@ func TestRecreateWhereNamesAreRuled(t *testing.T) {
 		return env.Client.Create(ctx, &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "dry-run")}, client.DryRunAll)
 	})
 	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: configured(t, "  recreate: [ConfigMap]\n")})
-	s.deploy("hello", kit.Greet("before"))
-	old := s.freezeConfigMap()
-	s.edit("hello", kit.Greet("after"))
-	s.awaitConfigMap("after", old)
-	s.awaitDeployed("hello")
+	s.recreateConfigMap()
 }
 
 // Finalizers that keep what is to be made anew, in all of a namespace, take no more workers than hooks may.

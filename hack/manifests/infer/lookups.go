@@ -12,10 +12,10 @@ import (
 
 // LooksUp is whether the chart looks up objects of a kind where a spec says nothing and there are none.
 func (t *Trial) LooksUp(kind schema.GroupVersionKind) bool {
-	asking, asked := *t, lookups{kinds: map[schema.GroupVersionKind]bool{}}
-	asking.lookups = asked
+	asking := *t
+	asking.lookups.kinds = map[schema.GroupVersionKind]bool{}
 	_, _ = asking.ByDefault() // whether it can be rendered is asked elsewhere
-	return asked.kinds[kind]
+	return asking.lookups.kinds[kind]
 }
 
 // lookups are what Helm asks a cluster without objects for.
