@@ -56,7 +56,7 @@ type target struct {
 // rehearsed, the API server would refuse one, and it ends with the first failure, to be rolled back. A repair
 // or rollback does what it can.
 func (g *Guard) apply(previous, before, desired kube.ResourceList, upgrade bool) ([]Change, error) {
-	targets, err := g.look(previous, desired)
+	targets, err := g.look(previous, before, desired)
 	if err != nil && upgrade {
 		return nil, err
 	}
@@ -92,8 +92,8 @@ func absent(resources kube.ResourceList) []*target {
 }
 
 // look reads the live objects, except those known to be as they should. It returns the targets that may be
-// brought to what the chart wants, and why the others may not.
-func (g *Guard) look(previous, desired kube.ResourceList) ([]*target, error) {
+// brought to what the chart wants, and why the others may not. previous and before are as in apply.
+func (g *Guard) look(previous, before, desired kube.ResourceList) ([]*target, error) {
 	var targets []*target
 	var errs []error
 	for _, t := range absent(desired) {
@@ -102,8 +102,8 @@ func (g *Guard) look(previous, desired kube.ResourceList) ([]*target, error) {
 			continue
 		}
 		t.desired = g.shape(t.info)
-		if before := previous.Get(t.info); before != nil {
-			t.previous = g.shape(before)
+		if applied := previous.Get(t.info); applied != nil {
+			t.previous = g.shape(applied)
 		}
 		if t.unchanged = g.intact(t); t.unchanged == nil {
 			if err := g.lookAt(t); err != nil {
@@ -113,6 +113,9 @@ func (g *Guard) look(previous, desired kube.ResourceList) ([]*target, error) {
 			if err := g.rehearseAdoption(*t); err != nil {
 				errs = append(errs, err)
 				continue
+			}
+			if t.previous == nil {
+				t.previous = g.begun(t, before)
 			}
 		}
 		targets = append(targets, t)
@@ -133,6 +136,16 @@ func (g *Guard) lookAtGone(gone kube.ResourceList) error {
 		}
 	}
 	return nil
+}
+
+// begun is what an installation that did not complete has made of an object: nothing proves its manifest, but the
+// API server knows what the operator has written. Else what an edit then drops would stay in it.
+func (g *Guard) begun(t *target, before kube.ResourceList) *unstructured.Unstructured {
+	made := before.Get(t.info)
+	if !g.plan.Begins || made == nil || t.live == nil || !g.owns(t.live) {
+		return nil
+	}
+	return object.Written(g.shape(made), t.live)
 }
 
 // intact is the object if it is still as it was applied, and the chart wants the same as then; else nil.

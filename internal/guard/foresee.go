@@ -34,7 +34,7 @@ func (g *Guard) Foresee(previous, before, desired string) ([]Outlook, error) {
 	}
 	var outlooks []Outlook
 	for _, info := range lists[2] {
-		if outlook := g.foresee(lists[0], kube.ResourceList{info}); outlook != nil {
+		if outlook := g.foresee(lists[0], lists[1], kube.ResourceList{info}); outlook != nil {
 			outlooks = append(outlooks, *outlook)
 		}
 	}
@@ -58,9 +58,9 @@ func (g *Guard) Foresee(previous, before, desired string) ([]Outlook, error) {
 }
 
 // foresee is the outlook of one object, nil if nothing is to be done about it.
-func (g *Guard) foresee(previous, one kube.ResourceList) *Outlook {
+func (g *Guard) foresee(previous, before, one kube.ResourceList) *Outlook {
 	outlook := &Outlook{Desired: g.shape(one[0])}
-	targets, err := g.look(previous, one)
+	targets, err := g.look(previous, before, one)
 	if err != nil {
 		outlook.Err = err
 		return outlook

@@ -301,7 +301,7 @@ func (g *Guard) Compare(manifest string) ([]Change, error) {
 	if missing != nil && !IsUnknown(missing) {
 		return nil, fmt.Errorf("parse the manifest: %w", missing)
 	}
-	targets, err := g.look(target, target)
+	targets, err := g.look(target, target, target)
 	changes, bringErr := g.bringAll(targets, false, true)
 	return changes, errors.Join(missing, err, bringErr)
 }
@@ -313,7 +313,7 @@ func (g *Guard) Judge(manifest string) error {
 	if err != nil {
 		return fmt.Errorf("parse the manifest: %w", err)
 	}
-	targets, err := g.look(nil, resources)
+	targets, err := g.look(nil, nil, resources)
 	if err == nil && g.RehearsesFirst {
 		_, err = g.bringAll(targets, true, true)
 	}

@@ -65,7 +65,7 @@ func (g *Guard) makeAll(resources kube.ResourceList) error {
 	if !exists && !apierrors.IsForbidden(err) {
 		return err
 	}
-	there, inTheWay := g.look(nil, resources)
+	there, inTheWay := g.look(nil, nil, resources)
 	if inTheWay != nil {
 		return g.takeBack(targets, inTheWay)
 	}

@@ -33,6 +33,61 @@ func Writer(live, wanted *unstructured.Unstructured) string {
 	return last.Manager
 }
 
+// Written is the part of wanted that the managed fields of live say the operator to have written last, nil if there
+// is none. It stands in for what nothing proves to have been applied.
+func Written(wanted, live *unstructured.Unstructured) *unstructured.Unstructured {
+	for _, entry := range live.GetManagedFields() {
+		if owned := managed(entry); entry.Manager == Manager && len(owned) > 0 {
+			written, _ := part(owned, wanted.Object).(map[string]any)
+			if written != nil {
+				written["apiVersion"], written["kind"] = wanted.GetAPIVersion(), wanted.GetKind()
+				return &unstructured.Unstructured{Object: written}
+			}
+		}
+	}
+	return nil
+}
+
+// part is what a manager owns of a value, nil if that is nothing. A list that is too long counts as owned as a
+// whole.
+func part(owned map[string]any, of any) any {
+	if len(owned) == 0 {
+		return of
+	}
+	switch of := of.(type) {
+	case map[string]any:
+		mine := map[string]any{}
+		for key, value := range of {
+			if inner, is := owned["f:"+key].(map[string]any); is {
+				if value = part(inner, value); value != nil {
+					mine[key] = value
+				}
+			}
+		}
+		if len(mine) > 0 {
+			return mine
+		}
+	case []any:
+		if max(len(of), len(owned)) > maxMoved {
+			return of
+		}
+		var mine []any
+		for _, one := range of {
+			for key, inner := range owned {
+				kind, name, _ := strings.Cut(key, ":")
+				inner, is := inner.(map[string]any)
+				if is && element([]any{one}, kind, name) != nil {
+					mine = append(mine, part(inner, one))
+				}
+			}
+		}
+		if len(mine) > 0 {
+			return mine
+		}
+	}
+	return nil
+}
+
 // managed are the fields of an entry of the managed fields. They are nil if that is one of the status, or not readable.
 func managed(entry metav1.ManagedFieldsEntry) (fields map[string]any) {
 	if entry.Subresource == "status" || entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {

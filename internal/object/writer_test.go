@@ -1,6 +1,9 @@
 package object
 
-import "testing"
+import (
+	"reflect"
+	"testing"
+)
 
 func TestWriter(t *testing.T) {
 	const wanted = `{spec: {ports: [{name: http, port: 80, protocol: TCP}], selector: {a: b}, list: [x]}, metadata: {annotations: {ours: "1"}}}`
@@ -49,6 +52,38 @@ func TestWriter(t *testing.T) {
 			live := parse(t, c.live+`, metadata: {annotations: {ours: "1"}, managedFields: [`+c.managers+`]}}`)
 			if got := Writer(live, parse(t, wanted)); got != c.want {
 				t.Errorf("it was %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// What of an object the operator has written, the API server knows.
+func TestWritten(t *testing.T) {
+	const wanted = `{apiVersion: v1, kind: ConfigMap, metadata: {name: it, labels: {a: x, b: x}}, data: {a: "1", b: "2"}, list: [{name: p, a: 1, b: 2}, {name: q}], set: [c, d], whole: {a: [1]}}`
+	for name, c := range map[string]struct{ managers, want string }{
+		"a part": {
+			`{manager: welcome-operator, fieldsV1: {"f:metadata": {"f:labels": {".": {}, "f:a": {}}}, "f:data": {"f:b": {}, "f:c": {}}, "f:whole": {}}}`,
+			`{apiVersion: v1, kind: ConfigMap, metadata: {labels: {a: x}}, data: {b: "2"}, whole: {a: [1]}}`,
+		},
+		"of lists": {
+			`{manager: welcome-operator, fieldsV1: {"f:list": {"k:{\"name\":\"p\"}": {".": {}, "f:name": {}, "f:b": {}}, "k:{\"name\":\"r\"}": {}}, "f:set": {"v:\"d\"": {}}}}`,
+			`{apiVersion: v1, kind: ConfigMap, list: [{name: p, b: 2}], set: [d]}`,
+		},
+		"of others":   {`{manager: kubectl, fieldsV1: {"f:data": {"f:a": {}}}}`, ""},
+		"of a status": {`{manager: welcome-operator, subresource: status, fieldsV1: {"f:data": {"f:a": {}}}}`, ""},
+		"nonsense":    {`{manager: welcome-operator, fieldsV1: {"f:data": {"f:a": {"f:b": {}}}, "f:list": {"k:{": {}, "v:": {}, "": {}}, "f:metadata": []}}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			live := parse(t, `{metadata: {managedFields: [`+c.managers+`]}}`)
+			got := Written(parse(t, wanted), live)
+			if c.want == "" {
+				if got != nil {
+					t.Errorf("got %v, want nothing", got)
+				}
+				return
+			}
+			if want := parse(t, c.want); got == nil || !reflect.DeepEqual(got.Object, want.Object) {
+				t.Errorf("got %v, want %v", got, want)
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -100,6 +101,54 @@ func TestKilledAfterTheRecord(t *testing.T) {
 				end(s)
 			})
 		}
+	}
+}
+
+// What an installation has written that did not complete goes with an edit that drops it, though nothing proves
+// what that was; what others have written there stays.
+func TestEditAfterABegunInstallation(t *testing.T) {
+	const notes = `
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}-notes
+  labels: {for-{{ .Values.name }}: "yes"}
+data:
+  {{ .Values.name }}: greeted
+  always: here`
+	for how, stop := range map[string]func(s *scene, only settings) (goOn func()){
+		"that was killed before its status": func(s *scene, only settings) func() {
+			operator := s.ownOperator(only)
+			s.killBeforeTheLastStatus(operator, func() { s.create("hello", kit.Greet("before")) })
+			return func() { s.ownOperator(only) }
+		},
+		"that was refused": func(s *scene, only settings) func() {
+			lift := s.refuse(admissionregistrationv1.Create, "apps", "deployments", "no more deployments", func() error {
+				return env.Client.Create(ctx, probeDeployment(s.namespace), client.DryRunAll)
+			})
+			s.ownOperator(only)
+			s.create("hello", kit.Greet("before"))
+			s.awaitCondition("hello", "ReleaseFailed", "True", "no more deployments")
+			return lift
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			s := newScene(t)
+			goOn := stop(s, settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, notes)})
+			s.changeConfigMap("hello-notes", func(data map[string]string) { data["theirs"] = "added" })
+			s.edit("hello", kit.Greet("after"))
+			goOn()
+			s.awaitGreeting("hello", "after")
+			s.awaitDeployed("hello")
+			made := &corev1.ConfigMap{}
+			s.get(made, "hello-notes")
+			if want := map[string]string{"always": "here", "after": "greeted", "theirs": "added"}; !maps.Equal(made.Data, want) {
+				t.Errorf("its data is %v, want %v", made.Data, want)
+			}
+			if _, is := made.Labels["for-before"]; is {
+				t.Errorf("its labels are %v", made.Labels)
+			}
+		})
 	}
 }
 
