@@ -60,7 +60,7 @@ func (g *Guard) apply(previous, before, desired kube.ResourceList, upgrade bool)
 	if err != nil && upgrade {
 		return nil, err
 	}
-	gone := before.Difference(desired)
+	gone := distinct(before.Difference(desired))
 	if upgrade {
 		if err := g.lookAtGone(gone); err != nil {
 			return nil, err
@@ -80,6 +80,16 @@ func (g *Guard) apply(previous, before, desired kube.ResourceList, upgrade bool)
 		return changes, err
 	}
 	return changes, g.removeAll(gone, false, object.IsHook) // hooks are spared: they come and go
+}
+
+// distinct has each object once.
+func distinct(resources kube.ResourceList) (each kube.ResourceList) {
+	for _, info := range resources {
+		if each.Get(info) == nil {
+			each.Append(info)
+		}
+	}
+	return each
 }
 
 // absent are targets of objects that do not exist, as far as is known.
@@ -138,14 +148,19 @@ func (g *Guard) lookAtGone(gone kube.ResourceList) error {
 	return nil
 }
 
-// begun is what an installation that did not complete has made of an object: nothing proves its manifest, but the
-// API server knows what the operator has written. Else what an edit then drops would stay in it.
+// begun is what attempts to install have made of an object without completing: nothing proves their manifests, but
+// the API server knows what the operator has written. Else what an edit then drops would stay in it.
 func (g *Guard) begun(t *target, before kube.ResourceList) *unstructured.Unstructured {
-	made := before.Get(t.info)
-	if !g.plan.Begins || made == nil || t.live == nil || !g.owns(t.live) {
+	if !g.plan.Begins || t.live == nil || !g.owns(t.live) {
 		return nil
 	}
-	return object.Written(g.shape(made), t.live)
+	var made []*unstructured.Unstructured
+	for _, info := range before {
+		if object.Named(content(info.Object)).Same(object.Named(t.desired)) {
+			made = append(made, g.shape(info))
+		}
+	}
+	return object.Written(t.live, made)
 }
 
 // intact is the object if it is still as it was applied, and the chart wants the same as then; else nil.

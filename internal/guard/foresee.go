@@ -38,7 +38,7 @@ func (g *Guard) Foresee(previous, before, desired string) ([]Outlook, error) {
 			outlooks = append(outlooks, *outlook)
 		}
 	}
-	for _, info := range lists[1].Difference(lists[2]) {
+	for _, info := range distinct(lists[1].Difference(lists[2])) {
 		if g.CheckPlace(info) != nil {
 			continue // left alone, whatever before names
 		}

@@ -256,7 +256,7 @@ func (g *Guard) Update(original, target kube.ResourceList, _ bool) (result *kube
 	if err != nil {
 		return result, err
 	}
-	_, err = g.apply(g.proven, append(original, left.Difference(original)...), target, true)
+	_, err = g.apply(g.proven, append(original, left...), target, true)
 	return result, err
 }
 
@@ -400,7 +400,7 @@ func (g *Guard) Remove(manifest string) error {
 	return g.removeAll(resources, false, object.IsHook)
 }
 
-// left are the objects of Plan.Left.
+// left are the objects of Plan.Left, each as often as it is there.
 func (g *Guard) left() (kube.ResourceList, error) {
 	var left kube.ResourceList
 	for _, manifest := range g.plan.Left {
@@ -408,11 +408,7 @@ func (g *Guard) left() (kube.ResourceList, error) {
 		if err != nil {
 			return nil, fmt.Errorf("parse the manifest of an interrupted or failed release: %w", err)
 		}
-		for _, info := range resources {
-			if left.Get(info) == nil {
-				left.Append(info)
-			}
-		}
+		left = append(left, resources...)
 	}
 	return left, nil
 }

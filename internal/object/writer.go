@@ -33,14 +33,17 @@ func Writer(live, wanted *unstructured.Unstructured) string {
 	return last.Manager
 }
 
-// Written is the part of wanted that the managed fields of live say the operator to have written last, nil if there
-// is none. It stands in for what nothing proves to have been applied.
-func Written(wanted, live *unstructured.Unstructured) *unstructured.Unstructured {
+// Written is what the managed fields of live say the operator to have written last of what is in made, nil if that
+// is nothing. It stands in for what nothing proves to have been applied.
+func Written(live *unstructured.Unstructured, made []*unstructured.Unstructured) *unstructured.Unstructured {
+	all := map[string]any{}
+	for _, one := range made {
+		all = dropsEmpty(false).mergeMap(nil, all, one.Object)
+	}
 	for _, entry := range live.GetManagedFields() {
 		if owned := managed(entry); entry.Manager == Manager && len(owned) > 0 {
-			written, _ := part(owned, wanted.Object).(map[string]any)
-			if written != nil {
-				written["apiVersion"], written["kind"] = wanted.GetAPIVersion(), wanted.GetKind()
+			if written, _ := part(owned, all).(map[string]any); written != nil {
+				written["apiVersion"], written["kind"] = all["apiVersion"], all["kind"]
 				return &unstructured.Unstructured{Object: written}
 			}
 		}

@@ -3,6 +3,8 @@ package object
 import (
 	"reflect"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 func TestWriter(t *testing.T) {
@@ -60,10 +62,11 @@ func TestWriter(t *testing.T) {
 // What of an object the operator has written, the API server knows.
 func TestWritten(t *testing.T) {
 	const wanted = `{apiVersion: v1, kind: ConfigMap, metadata: {name: it, labels: {a: x, b: x}}, data: {a: "1", b: "2"}, list: [{name: p, a: 1, b: 2}, {name: q}], set: [c, d], whole: {a: [1]}}`
+	const other = `{apiVersion: v1, kind: ConfigMap, metadata: {name: it}, data: {b: "0", d: "4", e: "5"}}`
 	for name, c := range map[string]struct{ managers, want string }{
 		"a part": {
-			`{manager: welcome-operator, fieldsV1: {"f:metadata": {"f:labels": {".": {}, "f:a": {}}}, "f:data": {"f:b": {}, "f:c": {}}, "f:whole": {}}}`,
-			`{apiVersion: v1, kind: ConfigMap, metadata: {labels: {a: x}}, data: {b: "2"}, whole: {a: [1]}}`,
+			`{manager: welcome-operator, fieldsV1: {"f:metadata": {"f:labels": {".": {}, "f:a": {}}}, "f:data": {"f:b": {}, "f:c": {}, "f:d": {}}, "f:whole": {}}}`,
+			`{apiVersion: v1, kind: ConfigMap, metadata: {labels: {a: x}}, data: {b: "2", d: "4"}, whole: {a: [1]}}`,
 		},
 		"of lists": {
 			`{manager: welcome-operator, fieldsV1: {"f:list": {"k:{\"name\":\"p\"}": {".": {}, "f:name": {}, "f:b": {}}, "k:{\"name\":\"r\"}": {}}, "f:set": {"v:\"d\"": {}}}}`,
@@ -75,7 +78,7 @@ func TestWritten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			live := parse(t, `{metadata: {managedFields: [`+c.managers+`]}}`)
-			got := Written(parse(t, wanted), live)
+			got := Written(live, []*unstructured.Unstructured{parse(t, other), parse(t, wanted)})
 			if c.want == "" {
 				if got != nil {
 					t.Errorf("got %v, want nothing", got)

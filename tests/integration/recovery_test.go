@@ -131,6 +131,21 @@ data:
 			s.awaitCondition("hello", "ReleaseFailed", "True", "no more deployments")
 			return lift
 		},
+		"that was killed, and of which an upgrade was refused": func(s *scene, only settings) func() {
+			asked, letGo := s.holdDeployments()
+			operator := s.ownOperator(only)
+			s.create("hello", kit.Greet("first"))
+			asked()
+			s.killWaiting(operator)
+			letGo()
+			lift := s.refuse(admissionregistrationv1.Create, "apps", "deployments", "no more deployments", func() error {
+				return env.Client.Create(ctx, probeDeployment(s.namespace), client.DryRunAll)
+			})
+			s.edit("hello", kit.Greet("before"))
+			s.ownOperator(only)
+			s.awaitCondition("hello", "ReleaseFailed", "True", "no more deployments")
+			return lift
+		},
 	} {
 		t.Run(how, func(t *testing.T) {
 			s := newScene(t)
