@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"demo.welcome.domain/welcome-operator/tests/controlplane"
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
@@ -461,6 +462,23 @@ func (s *scene) hasSetting(value string) error {
 		return fmt.Errorf("the setting is %q, not %q", got, value)
 	}
 	return nil
+}
+
+// An edit has what a chart looks up looked up by the upgrade, and after that no more before the next period.
+func TestLookupOfAnEdit(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withLookups)})
+	s.deploy("hello")
+	s.settled(operator)
+	before := s.record()
+	s.edit("hello", kit.Greet("friends"))
+	s.awaitGreeting("hello", "friends")
+	s.awaitDeployed("hello")
+	s.settled(operator)
+	asked := slices.DeleteFunc(before.of(operator), func(one controlplane.Request) bool { return one.ObjectRef.Name != "settings" })
+	if len(asked) != 1 {
+		t.Errorf("%d lookups, not 1: %s", len(asked), asked)
+	}
 }
 
 // What a chart looks up is looked up again at each period, and an upgrade follows if the chart makes
