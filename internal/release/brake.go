@@ -29,7 +29,7 @@ type churn struct {
 // upgraded counts a revision.
 func (c *churn) upgraded(now time.Time, generation int64, chart string) {
 	if c.generation != generation || c.chart != chart {
-		*c = churn{generation: generation, chart: chart}
+		c.generation, c.chart, c.revisions = generation, chart, nil
 		return // somebody edited the one or the other
 	}
 	c.revisions = append(c.revisions, now)

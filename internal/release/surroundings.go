@@ -73,23 +73,31 @@ func (g notingGetter) ToRESTConfig() (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
+	server, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("find out where the API server is: %w", err)
+	}
 	config = rest.CopyConfig(config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return notingTransport{next, g.lookups} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return notingTransport{next, g.lookups, strings.TrimSuffix(server.JoinPath().Path, "/")}
+	})
 	return config, nil
 }
 
 type notingTransport struct {
 	next    http.RoundTripper
 	lookups *lookups
+	base    string // of the paths of the API server, not empty where that is behind a proxy for several
 }
 
 // RoundTrip notes the answer to a lookup. Outside of the namespace of the custom resource nothing is found: its
 // author may choose what is looked up, without a right to see it.
 func (t notingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	if secret := secretPath.FindStringSubmatch(request.URL.Path); secret != nil {
+	path := strings.TrimPrefix(request.URL.Path, t.base)
+	if secret := secretPath.FindStringSubmatch(path); secret != nil {
 		return t.lookUpSecrets(request, secret[1], secret[2])
 	}
-	what, namespace, isObject := lookedUp(request.URL.Path)
+	what, namespace, isObject := lookedUp(path)
 	if isObject && namespace != t.lookups.owner.GetNamespace() {
 		return notFound(request)
 	}

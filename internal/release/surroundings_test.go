@@ -38,7 +38,7 @@ func TestLargeLookup(t *testing.T) {
 		t.Fatal(err)
 	}
 	for size, fits := range map[int]bool{maxLookup: true, maxLookup + 1: false} {
-		response, err := notingTransport{answer(size), &lookups{owner: owner}}.RoundTrip(request)
+		response, err := notingTransport{next: answer(size), lookups: &lookups{owner: owner}}.RoundTrip(request)
 		if fits != (err == nil) {
 			t.Errorf("an answer of %d bytes: %v", size, err)
 		}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httputil"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,8 +19,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"demo.welcome.domain/welcome-operator/tests/controlplane"
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
 
@@ -460,6 +464,23 @@ func (s *scene) hasSetting(value string) error {
 	return nil
 }
 
+// An edit has what a chart looks up looked up by the upgrade, and after that no more before the next period.
+func TestLookupOfAnEdit(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, withLookups)})
+	s.deploy("hello")
+	s.settled(operator)
+	before := s.record()
+	s.edit("hello", kit.Greet("friends"))
+	s.awaitGreeting("hello", "friends")
+	s.awaitDeployed("hello")
+	s.settled(operator)
+	asked := slices.DeleteFunc(before.of(operator), func(one controlplane.Request) bool { return one.ObjectRef.Name != "settings" })
+	if len(asked) != 1 {
+		t.Errorf("%d lookups, not 1: %s", len(asked), asked)
+	}
+}
+
 // What a chart looks up is looked up again at each period, and an upgrade follows if the chart makes
 // something else of it. What it finds of its own release is no reason, and what somebody changed there by
 // hand is put back.
@@ -566,14 +587,19 @@ metadata: {name: {{ .Release.Name }}-extra}
 }
 
 // Nothing is found outside of the namespace of the Welcome, whatever the operator may see: its author may say
-// what is looked up.
+// what is looked up. So it is where the API server is behind a path of a proxy, as those of Rancher are.
 func TestLookupOfOthers(t *testing.T) {
-	s := newScene(t)
-	other := s.newNamespace("other")
-	for _, namespace := range []string{s.namespace, other} {
-		s.must(env.Client.Create(ctx, &corev1.ConfigMap{ObjectMeta: objectMeta(namespace, "settings"), Data: map[string]string{"of": namespace}}))
-	}
-	s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: watchesWithMore(t, `
+	for name, path := range map[string]string{"at the root": "", "behind a path": "/clusters/one"} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			other := s.newNamespace("other")
+			for _, namespace := range []string{s.namespace, other} {
+				s.must(env.Client.Create(ctx, &corev1.ConfigMap{ObjectMeta: objectMeta(namespace, "settings"), Data: map[string]string{"of": namespace}}))
+			}
+			s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), through: func(login *rest.Config) {
+				s.through(login, func(forward *httputil.ReverseProxy) http.Handler { return http.StripPrefix(path, forward) })
+				login.Host += path
+			}, watches: watchesWithMore(t, `
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: {{ .Release.Name }}-found}
@@ -585,12 +611,14 @@ data:
   cluster: {{ lookup "v1" "Namespace" "" .Values.name | toJson | quote }}
   clusterList: {{ lookup "v1" "Node" "" "" | toJson | quote }}
 `)})
-	s.deploy("hello", kit.Greet(other))
-	found := &corev1.ConfigMap{}
-	s.get(found, "hello-found")
-	want := map[string]string{"own": s.namespace, "foreign": "{}", "foreignList": "{}", "all": "{}", "cluster": "{}", "clusterList": "{}"}
-	if !maps.Equal(found.Data, want) {
-		t.Errorf("the chart found %v, not %v", found.Data, want)
+			s.deploy("hello", kit.Greet(other))
+			found := &corev1.ConfigMap{}
+			s.get(found, "hello-found")
+			want := map[string]string{"own": s.namespace, "foreign": "{}", "foreignList": "{}", "all": "{}", "cluster": "{}", "clusterList": "{}"}
+			if !maps.Equal(found.Data, want) {
+				t.Errorf("the chart found %v, not %v", found.Data, want)
+			}
+		})
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/aymanbagabas/go-udiff"
 	"github.com/go-logr/logr"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -251,18 +252,21 @@ func TestDiffWithoutRights(t *testing.T) {
 	account := s.namespace
 	s.must(env.Client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: objectMeta(s.namespace, account)}))
 	subjects := []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: s.namespace, Name: account}}
-	grant := func(namespace, name string, rules ...rbacv1.PolicyRule) {
-		s.must(env.Client.Create(ctx, &rbacv1.Role{ObjectMeta: objectMeta(namespace, name), Rules: rules}))
-		s.must(env.Client.Create(ctx, &rbacv1.RoleBinding{ObjectMeta: objectMeta(namespace, name), Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}}))
+	grant := func(namespace string, rule rbacv1.PolicyRule) {
+		s.must(env.Client.Create(ctx, &rbacv1.Role{ObjectMeta: objectMeta(namespace, account), Rules: []rbacv1.PolicyRule{rule}}))
+		s.must(env.Client.Create(ctx, &rbacv1.RoleBinding{ObjectMeta: objectMeta(namespace, account), Subjects: subjects, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: account}}))
+		s.awaitRight(true, s.namespace, account, authorizationv1.ResourceAttributes{
+			Namespace: namespace, Verb: rule.Verbs[0], Group: rule.APIGroups[0], Resource: rule.Resources[0], Name: strings.Join(rule.ResourceNames, ""),
+		})
 	}
 	token, err := env.Token(ctx, s.namespace, account)
 	s.must(err)
 	as := func(args ...string) said {
 		return s.pluginAs(account, env.As(token), append([]string{"diff"}, args...)...)
 	}
-	grant(s.namespace, account, rbacv1.PolicyRule{APIGroups: []string{"webapp.demo.welcome.domain", "apps", ""}, Resources: []string{"welcomes", "deployments", "services", "configmaps"}, Verbs: []string{"get", "list"}})
+	grant(s.namespace, rbacv1.PolicyRule{APIGroups: []string{"webapp.demo.welcome.domain", "apps", ""}, Resources: []string{"welcomes", "deployments", "services", "configmaps"}, Verbs: []string{"get", "list"}})
 	s.expect(as(), 2, "kubectl create role published-reader -n "+operatorNamespace)
-	grant(operatorNamespace, account, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{published}, Verbs: []string{"get"}})
+	grant(operatorNamespace, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{published}, Verbs: []string{"get"}})
 	s.expect(as(), 0, "0 of 1 Welcome change.")
 	s.expect(as("--set", "name=you"), 2, "0 of 1 Welcome change; 1 unknown", "cannot patch resource")
 	edited := watchesWithChart(t, "apiVersion: apps/v1", "apiVersion: apps/v1 # edited")

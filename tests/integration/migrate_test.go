@@ -149,7 +149,7 @@ func (s *scene) load(kind string, names []string) (stop func()) {
 // awaitAllRun waits until each custom resource is Ready with its current spec, and its Service matches that.
 func (s *scene) awaitAllRun(kind string, names []string) {
 	s.Helper()
-	s.awaitWithin(time.Minute, "all are Ready", func() error {
+	s.await("all are Ready", func() error {
 		var errs []error
 		for _, name := range names {
 			object := s.of(kind, name)
@@ -209,7 +209,7 @@ func TestMoveFromAStockOperator(t *testing.T) {
 				s.createOf(kind, names[i], kit.Greet("world"))
 			}
 			s.awaitPods(len(names))
-			s.awaitWithin(time.Minute, "the stock operator has its finalizers", func() error {
+			s.await("the stock operator has its finalizers", func() error {
 				for _, name := range names {
 					if got := s.of(kind, name).GetFinalizers(); !slices.Equal(got, []string{stockOperators[stock].finalizer}) {
 						return fmt.Errorf("%s has %q", name, got)
@@ -218,9 +218,6 @@ func TestMoveFromAStockOperator(t *testing.T) {
 				return nil
 			})
 			before := s.identities()
-			stop := s.load(kind, names)
-			defer func() { stop() }()
-
 			own := settings{namespaces: []string{s.namespace}, account: s.accountForKinds(), watches: entryOf(kind, kit.File("helm-charts/welcome"), welcomePins)}
 			releases := stock == "operator-sdk" // for which the operator has to publish what it was started with, and only one can at once
 			if releases {
@@ -234,6 +231,9 @@ func TestMoveFromAStockOperator(t *testing.T) {
 					t.Errorf("%s was touched while the stock operator lives: %v", name, service)
 				}
 			}
+			// Not before: a stock operator that is busy with edits may not answer in the 10 s that it has.
+			stop := s.load(kind, names)
+			defer stop()
 			start := time.Now()
 			old.Stop()
 			s.awaitWithin(2*time.Minute, "all are taken over", func() error {
@@ -254,7 +254,7 @@ func TestMoveFromAStockOperator(t *testing.T) {
 			if stock == "operator-sdk" { // somebody starts it again
 				again := s.stockOperator(stock, kind, kit.File("helm-charts/welcome"), welcomePins)
 				for _, name := range names {
-					s.awaitWithin(time.Minute, "the stock operator has it back", func() error {
+					s.await("the stock operator has it back", func() error {
 						if operator, _, _ := unstructured.NestedString(s.of(kind, name).Object, "status", "operator"); operator != "" {
 							return fmt.Errorf("%s is of %q", name, operator)
 						}
@@ -288,7 +288,8 @@ func TestMoveFromAStockOperator(t *testing.T) {
 				t.Error("the case is broken: there were no records")
 			}
 			s.must(env.Client.Delete(ctx, s.of(kind, names[0])))
-			s.awaitWithin(90*time.Second, "the deletion is not left for ever to a stock operator that has answered", func() error { return s.isGone(kit.Object(kindsGroup+"/v1", kind), names[0]) })
+			// It is left a minute to an operator that has answered.
+			s.awaitWithin(time.Minute+patience, "the deletion is not left for ever to a stock operator that has answered", func() error { return s.isGone(kit.Object(kindsGroup+"/v1", kind), names[0]) })
 			s.await("the records of the stock operator are gone", func() error {
 				if left := secrets(); len(left) > 0 {
 					return fmt.Errorf("there are %q", left)
@@ -303,7 +304,7 @@ func TestMoveFromAStockOperator(t *testing.T) {
 				}
 				return nil
 			})
-			s.awaitWithin(time.Minute, "they are taken over for good", func() error {
+			s.await("they are taken over for good", func() error {
 				var errs []error
 				for _, name := range names[1:] {
 					if operator, _, _ := unstructured.NestedString(s.of(kind, name).Object, "status", "operator"); operator == "" {

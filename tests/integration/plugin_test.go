@@ -18,6 +18,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -407,7 +408,9 @@ func TestPluginWhenRequestsFail(t *testing.T) {
 	for _, name := range []string{"first", "deleted", "refused"} {
 		s.createOf("Failing", name)
 	}
-	token, err := env.Token(ctx, operatorNamespace, s.accountForCharts())
+	account := s.accountForCharts()
+	s.awaitRight(true, operatorNamespace, account, authorizationv1.ResourceAttributes{Namespace: s.namespace, Verb: "patch", Group: kindsGroup, Resource: "failings"})
+	token, err := env.Token(ctx, operatorNamespace, account)
 	s.must(err)
 	login := env.As(token)
 	var fails atomic.Pointer[func(method, path string) bool]

@@ -472,20 +472,25 @@ func (s *scene) noRightOnNetworkPolicies() (restore func()) {
 	return restore
 }
 
-// awaitNoRight waits until the API server, which learns of a change of rights some time after it, lets an account
-// of the operator's namespace no longer read a resource.
+// awaitNoRight waits until an account of the operator's namespace may no longer read a resource.
 func (s *scene) awaitNoRight(account, group, resource string) {
 	s.Helper()
-	s.await(account+" has no right to "+resource, func() error {
+	s.awaitRight(false, operatorNamespace, account, authorizationv1.ResourceAttributes{Namespace: s.namespace, Verb: "get", Group: group, Resource: resource})
+}
+
+// awaitRight waits until the API server, which learns of a change of rights some time after it, lets an account do
+// something or, with may false, no longer does.
+func (s *scene) awaitRight(may bool, namespace, account string, what authorizationv1.ResourceAttributes) {
+	s.Helper()
+	s.await(fmt.Sprintf("whether %s may %s %s is %t", account, what.Verb, what.Resource, may), func() error {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User:               "system:serviceaccount:" + operatorNamespace + ":" + account,
-			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: s.namespace, Verb: "get", Group: group, Resource: resource},
+			User: "system:serviceaccount:" + namespace + ":" + account, ResourceAttributes: &what,
 		}}
 		if err := env.Client.Create(ctx, review); err != nil {
 			return err
 		}
-		if review.Status.Allowed {
-			return errors.New(review.Status.Reason)
+		if review.Status.Allowed != may {
+			return fmt.Errorf("it is %+v", review.Status)
 		}
 		return nil
 	})
