@@ -84,6 +84,9 @@ func (c *cluster) find(ctx context.Context, s selection, args []string) ([]unstr
 		if name != "" || !strings.Contains(arg, "/") {
 			return nil, fmt.Errorf("%s: a name cannot be combined with -A, -l or KIND/ (all of a kind)", arg)
 		}
+		if resource == "" { // a script's variables that are not set, for example
+			return nil, fmt.Errorf("%q has no kind: write KIND/, or -A for all", arg)
+		}
 		kind, err := c.kind(ctx, resource)
 		if err != nil {
 			return nil, err
