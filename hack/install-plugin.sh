@@ -3,7 +3,7 @@
 set -euo pipefail
 program=$1 dir=$2
 if [ -z "$dir" ]; then
-  for dir in "$HOME/.local/bin" "$HOME/bin" "$HOME/go/bin" /usr/local/bin ''; do
+  for dir in "${HOME:-/nonexistent}"/{.local/bin,bin,go/bin} /usr/local/bin ''; do
     if [[ :$PATH: == *":$dir:"* && -d $dir && -w $dir ]]; then break; fi
   done
 fi

@@ -24,6 +24,22 @@ func TestMakeInADirectoryWithASpace(t *testing.T) {
 	}
 }
 
+// In a container without HOME, the plugin is installed where one says, and otherwise one is told to say it.
+func TestInstallPluginWithoutAHome(t *testing.T) {
+	install := func(dir string) string {
+		cmd := exec.Command("./install-plugin.sh", "makefile_test.go", dir)
+		cmd.Env = []string{"PATH=/usr/bin:/bin"}
+		out, _ := cmd.CombinedOutput() // which says whether it has failed
+		return string(out)
+	}
+	if out := install(""); !strings.Contains(out, "no usual directory of PATH is yours to write to: make install-plugin PLUGIN_DIR=one") {
+		t.Error(out)
+	}
+	if out := install(t.TempDir()); !strings.Contains(out, "Next: kubectl welcome status -A") {
+		t.Error(out)
+	}
+}
+
 // Where there is no cluster, make says how to get one, before it builds anything.
 func TestMakeWithoutACluster(t *testing.T) {
 	makefile, err := filepath.Abs("../Makefile")

@@ -149,6 +149,20 @@ func shared(answer, asked any) any {
 // mask hides the field at path in both objects. It still shows whether the field changes, unless the value is
 // unknown.
 func mask(before, after map[string]any, path []string, unknown bool) {
+	for i := range path {
+		were, are := elements(at(before, path[:i])), elements(at(after, path[:i]))
+		if were == nil || are == nil || len(were) == len(are) {
+			continue
+		}
+		// The path counts what is after: before, all that does not stay may be meant.
+		for n, element := range were {
+			if !slices.ContainsFunc(are, func(other any) bool { return reflect.DeepEqual(element, other) }) {
+				put(before, append(slices.Clone(path[:i]), strconv.Itoa(n)), hidden)
+			}
+		}
+		before = nil
+		break
+	}
 	was, is := at(before, path), at(after, path)
 	told := [2]string{hidden, hidden}
 	if was != nil && is != nil && !unknown && !reflect.DeepEqual(was, is) {
@@ -163,6 +177,19 @@ func mask(before, after map[string]any, path []string, unknown bool) {
 		put(before, path, hidden)
 		put(after, path, hidden)
 	}
+}
+
+// elements are those of a list, or the lines of a text; nil for other values.
+func elements(value any) (elements []any) {
+	switch value := value.(type) {
+	case []any:
+		return value
+	case string:
+		for line := range strings.SplitSeq(value, "\n") {
+			elements = append(elements, line)
+		}
+	}
+	return elements
 }
 
 // at is the value at a path, or nil. The last element may be the number of a line in a text.

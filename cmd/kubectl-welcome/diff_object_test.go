@@ -1,6 +1,7 @@
 package main
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -34,6 +35,23 @@ func TestChangeOfASecret(t *testing.T) {
 	}
 	if strings.Contains(c.text, "==") || strings.Contains(c.text, "YmVm") {
 		t.Errorf("it shows a value:\n%s", c.text)
+	}
+}
+
+// What a chart makes by chance is hidden where it was before, too, though lines and elements have come above it, and
+// what is there stays visible.
+func TestMaskOfWhatHasMoved(t *testing.T) {
+	content := func(text string, env ...any) map[string]any { return map[string]any{"text": text, "env": env} }
+	variable := func(name, value string) map[string]any { return map[string]any{"name": name, "value": value} }
+	before := content("a: 1\npassword: old\nb: 2", variable("A", "1"), variable("PASSWORD", "old"))
+	after := content("a: 1\nmore: 3\npassword: new\nb: 2", variable("MORE", "3"), variable("A", "1"), variable("PASSWORD", "new"))
+	mask(before, after, []string{"text", "2"}, false)
+	mask(before, after, []string{"env", "2", "value"}, false)
+	if want := content("a: 1\n(not shown)\nb: 2", variable("A", "1"), "(not shown)"); !reflect.DeepEqual(before, want) {
+		t.Errorf("before: %v", before)
+	}
+	if want := content("a: 1\nmore: 3\n(not shown)\nb: 2", variable("MORE", "3"), variable("A", "1"), variable("PASSWORD", "(not shown)")); !reflect.DeepEqual(after, want) {
+		t.Errorf("after: %v", after)
 	}
 }
 

@@ -55,8 +55,9 @@ func operatorsRun(ctx context.Context, p *patient) (string, []finding, error) {
 	}
 	var names []string
 	var found []finding
+	var unknown error
 	for _, o := range p.operators {
-		names = append(names, o.String())
+		names, unknown = append(names, o.String()), errors.Join(unknown, o.unread)
 		for _, condition := range o.Status.Conditions {
 			if condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue {
 				found = append(found, finding{o.String() + " gets no pods: " + condition.Message, "fix what the message names, then kubectl -n " + o.Namespace + " rollout restart deployment/" + o.Name})
@@ -80,7 +81,7 @@ func operatorsRun(ctx context.Context, p *patient) (string, []finding, error) {
 			}
 		}
 	}
-	return strings.Join(names, ", "), found, nil
+	return strings.Join(names, ", "), found, unknown
 }
 
 // pods are the pods of an operator.
@@ -434,20 +435,24 @@ func admissionLets(ctx context.Context, p *patient) (string, []finding, error) {
 		return "", nil, err
 	}
 	namespaces := slices.Sorted(maps.Keys(in))
-	refusals := make([]error, len(namespaces))
+	refusals, ending := make([]error, len(namespaces)), make([]bool, len(namespaces))
 	if err := each(ctx, len(namespaces), func(ctx context.Context, i int) error {
 		for _, object := range samples(namespaces[i]) {
 			err := p.Create(ctx, object, client.DryRunAll)
-			if err != nil && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) { // the operator makes nothing there either
-				refusals[i] = errors.Join(refusals[i], err)
+			if ending[i] = apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause); ending[i] { // the operator makes nothing there either
+				return nil
 			}
+			refusals[i] = errors.Join(refusals[i], err)
 		}
 		return nil
 	}); err != nil {
 		return "", nil, err
 	}
-	by := map[string][]string{}
+	pass, by := 0, map[string][]string{}
 	for i, refusal := range refusals {
+		if refusal == nil && !ending[i] {
+			pass++
+		}
 		if refusal != nil {
 			text := strings.ReplaceAll(refusal.Error(), namespaces[i], "NAMESPACE")
 			by[text] = append(by[text], namespaces[i])
@@ -457,7 +462,7 @@ func admissionLets(ctx context.Context, p *patient) (string, []finding, error) {
 		found = append(found, finding{fmt.Sprintf("in namespace %s, the API server refuses a dry run of what operators make: %s", few(by[refusal]), refusal),
 			"have whoever owns the policy, webhook or quota that is named let it pass; all there are: kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicies,resourcequotas -A"})
 	}
-	return "a ConfigMap, a Service and a Deployment pass in " + counted(len(namespaces), "namespace"), found, p.unlisted
+	return "a ConfigMap, a Service and a Deployment pass in " + counted(pass, "namespace"), found, p.unlisted
 }
 
 // samples are objects as the operator creates them, with a restricted pod that does nothing.

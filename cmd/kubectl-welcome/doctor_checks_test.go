@@ -44,13 +44,18 @@ func isReady(reason, message string) func(*unstructured.Unstructured) {
 	}
 }
 
-func watching(env ...corev1.EnvVar) operator {
+func watching(env ...corev1.EnvVar) operator { return configured(nil, env...) }
+
+// configured is an operator with an environment, beside which is the ConfigMap "settings".
+func configured(from []corev1.EnvFromSource, env ...corev1.EnvVar) operator {
 	deployment := appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "operators", Name: "op"}}
 	deployment.Spec.Template.Annotations = map[string]string{"olm.targetNamespaces": "team-a,team-b"}
 	deployment.Spec.Template.Spec.ServiceAccountName = "account"
 	deployment.Spec.Template.Spec.Containers = []corev1.Container{{Name: "proxy", Args: []string{"--upstream=x"}}, {Name: "manager", Args: []string{"--enable-leader-election=1", "--shard", "b"}, Env: env}}
+	deployment.Spec.Template.Spec.Containers[1].EnvFrom = from
 	deployment.Status.AvailableReplicas = 1
-	return newOperator(deployment)
+	api := fake.NewClientBuilder().WithObjects(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "operators", Name: "settings"}, Data: map[string]string{"NAMESPACE": "team-c"}}).Build()
+	return newOperator(context.Background(), api, deployment)
 }
 
 func TestDeletionsEnd(t *testing.T) {
@@ -245,7 +250,7 @@ func TestMeant(t *testing.T) {
 			return nil
 		}})
 		p := &patient{cluster: &cluster{}, Client: api, needs: rights, customResources: test.listed, unlisted: test.unlisted}
-		p.operators = p.meant([]appsv1.Deployment{deployment("other"), deployment("named")})
+		p.operators = p.meant(context.Background(), []appsv1.Deployment{deployment("other"), deployment("named")})
 		var got []string
 		for _, o := range p.operators {
 			got = append(got, o.String())
@@ -275,6 +280,15 @@ func TestNewOperator(t *testing.T) {
 		}
 		if o := o.options; !o.LeaderElect || o.LeaderElectionID != boot.LeaderElectionID+"-b" {
 			t.Errorf("%s: %v, %s", name, o.LeaderElect, o.LeaderElectionID)
+		}
+	}
+	settings := corev1.LocalObjectReference{Name: "settings"}
+	for name, o := range map[string]operator{
+		"one key":  watching(corev1.EnvVar{Name: "WATCH_NAMESPACE", ValueFrom: &corev1.EnvVarSource{ConfigMapKeyRef: &corev1.ConfigMapKeySelector{LocalObjectReference: settings, Key: "NAMESPACE"}}}),
+		"all keys": configured([]corev1.EnvFromSource{{Prefix: "WATCH_", ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: settings}}}),
+	} {
+		if got := o.options.WatchNamespaces; !slices.Equal(got, []string{"team-c"}) {
+			t.Errorf("%s of a ConfigMap: %q", name, got)
 		}
 	}
 	if o := watching(corev1.EnvVar{Name: "WATCH_NAMESPACE", Value: "A/b"}); o.refused == nil || !strings.Contains(o.refused.Error(), "WATCH_NAMESPACE") {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -59,19 +60,34 @@ type operator struct {
 	// refused is why the operator of this plugin's version would not start with these flags. One of another
 	// version might.
 	refused error
+	// unread is why its environment is not known.
+	unread error
 }
 
-// newOperator parses a Deployment's flags and environment variables as the operator does.
-func newOperator(deployment appsv1.Deployment) operator {
+// newOperator parses a Deployment's flags and environment variables as the operator does. What of these is in a
+// ConfigMap, it takes from there.
+func newOperator(ctx context.Context, api client.Reader, deployment appsv1.Deployment) operator {
 	o, template := operator{Deployment: deployment}, deployment.Spec.Template
 	manager := template.Spec.Containers[max(0, slices.IndexFunc(template.Spec.Containers, func(c corev1.Container) bool { return c.Name == "manager" }))]
+	read := func(configMap string) map[string]string {
+		read := &corev1.ConfigMap{}
+		o.unread = errors.Join(o.unread, client.IgnoreNotFound(api.Get(ctx, client.ObjectKey{Namespace: deployment.Namespace, Name: configMap}, read)))
+		return read.Data
+	}
 	o.options, o.refused = boot.ParseOptions(manager.Args, func(name string) (value string) {
+		for _, from := range manager.EnvFrom {
+			if key, found := strings.CutPrefix(name, from.Prefix); found && from.ConfigMapRef != nil {
+				value = cmp.Or(read(from.ConfigMapRef.Name)[key], value)
+			}
+		}
 		for _, variable := range manager.Env {
 			if variable.Name != name {
 				continue
 			}
 			value = variable.Value
 			switch from := variable.ValueFrom; {
+			case from != nil && from.ConfigMapKeyRef != nil:
+				value = read(from.ConfigMapKeyRef.Name)[from.ConfigMapKeyRef.Key]
 			case from == nil || from.FieldRef == nil:
 			case from.FieldRef.FieldPath == "metadata.namespace":
 				value = deployment.Namespace
@@ -126,14 +142,14 @@ func (c *cluster) examine(ctx context.Context, files []string) (*patient, error)
 		return nil, fmt.Errorf("look for operators: %w", err)
 	}
 	p.customResources, p.unlisted = c.find(ctx, selection{all: true, advice: wholeCluster}, nil)
-	p.operators = p.meant(deployments.Items)
+	p.operators = p.meant(ctx, deployments.Items)
 	return p, nil
 }
 
 // meant are the operators among the Deployments. Anybody may set the label, but not status.operator: if
 // custom resources name operators there, only those are meant. If some custom resources could not be listed,
 // they may name any, so that all are.
-func (p *patient) meant(deployments []appsv1.Deployment) (named []operator) {
+func (p *patient) meant(ctx context.Context, deployments []appsv1.Deployment) (named []operator) {
 	serving := map[string]sets.Set[schema.GroupKind]{} // by the namespace of the operator's lease
 	for i := range p.customResources {
 		namespace, _, _ := strings.Cut(release.ClaimedBy(&p.customResources[i]), "/")
@@ -144,7 +160,7 @@ func (p *patient) meant(deployments []appsv1.Deployment) (named []operator) {
 	}
 	var others []operator
 	for _, deployment := range deployments {
-		o := newOperator(deployment)
+		o := newOperator(ctx, p, deployment)
 		if o.serves = serving[o.leaseNamespace()]; len(o.serves) > 0 {
 			named = append(named, o)
 		} else {

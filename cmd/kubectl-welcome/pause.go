@@ -77,12 +77,14 @@ func newCmdPausing(c *cluster, pause bool, cmd *cobra.Command) *cobra.Command {
 		if err := errors.Join(append(failed, missing)...); err != nil {
 			return err
 		}
+		ctx, cancel := w.bounded(cmd.Context())
+		defer cancel()
 		for i := range found {
 			if !w.wanted {
 				break
 			}
-			if err := c.awaitPaused(cmd.Context(), w, &found[i], pause); err != nil {
-				return err
+			if err := c.awaitPaused(ctx, w, &found[i], pause); err != nil {
+				return fmt.Errorf("%s in %s: %w", label(&found[i]), found[i].GetNamespace(), err)
 			}
 		}
 		if len(found) == 1 {

@@ -43,11 +43,13 @@ StatefulSets and DaemonSets. New pods come before old ones go, as far as the wor
 					return err
 				}
 			}
+			ctx, cancel := w.bounded(cmd.Context())
+			defer cancel()
 			for i := range workloads {
 				if !w.wanted {
 					break
 				}
-				if err := c.awaitRollout(cmd.Context(), w, &workloads[i]); err != nil {
+				if err := c.awaitRollout(ctx, w, &workloads[i]); err != nil {
 					return err
 				}
 			}

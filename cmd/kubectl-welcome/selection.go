@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -83,6 +84,9 @@ func (c *cluster) find(ctx context.Context, s selection, args []string) ([]unstr
 		if name != "" || !strings.Contains(arg, "/") {
 			return nil, fmt.Errorf("%s: a name cannot be combined with -A, -l or KIND/ (all of a kind)", arg)
 		}
+		if resource == "" { // a script's variables that are not set, for example
+			return nil, fmt.Errorf("%q has no kind: write KIND/, or -A for all", arg)
+		}
 		kind, err := c.kind(ctx, resource)
 		if err != nil {
 			return nil, err
@@ -116,7 +120,16 @@ func (c *cluster) find(ctx context.Context, s selection, args []string) ([]unstr
 		last := &failed[len(failed)-1]
 		*last = fmt.Errorf("%w\n%s", *last, cmp.Or(s.advice, "Without rights in all namespaces, leave out -A and name yours by -n"))
 	}
+	if !s.all && len(found)+len(failed) == 0 && c.isNoNamespace(ctx, namespace) {
+		return nil, fmt.Errorf("there is no namespace %q", namespace)
+	}
 	return found, among(failed, len(kinds))
+}
+
+// isNoNamespace is whether a namespace does not exist, as far as the caller may know.
+func (c *cluster) isNoNamespace(ctx context.Context, name string) bool {
+	api, err := c.client()
+	return err == nil && apierrors.IsNotFound(api.Get(ctx, client.ObjectKey{Name: name}, object.Empty(corev1.SchemeGroupVersion.WithKind("Namespace"))))
 }
 
 // noneFound says that there is none of what was meant.
@@ -238,10 +251,12 @@ func (c *cluster) kind(ctx context.Context, word string) (*meta.RESTMapping, err
 	// Kinds that the operator serves come first: another operator may have a kind of the same name in another
 	// group.
 	served, _ := c.served(ctx)
-	for _, kind := range served {
-		if strings.EqualFold(word, kind.GroupVersionKind.Kind) || strings.EqualFold(word, kind.Resource.Resource) {
-			return kind, nil
-		}
+	switch called := calledSo(served, word); len(called) {
+	case 0:
+	case 1:
+		return called[0], nil
+	default:
+		return nil, fmt.Errorf("the operator serves several kinds called %q here: write %s/NAME or %s/NAME", word, called[0].Resource.GroupResource(), called[1].Resource.GroupResource())
 	}
 	full, resource := schema.ParseResourceArg(strings.ToLower(word))
 	if full == nil {
@@ -260,6 +275,16 @@ func (c *cluster) kind(ctx context.Context, word string) (*meta.RESTMapping, err
 		return nil, fmt.Errorf("%s: the operator serves no %s", word, gvk.Kind)
 	}
 	return mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+}
+
+// calledSo are the kinds with that kind or plural. Two may be in two groups.
+func calledSo(served []*meta.RESTMapping, word string) (called []*meta.RESTMapping) {
+	for _, kind := range served {
+		if strings.EqualFold(word, kind.GroupVersionKind.Kind) || strings.EqualFold(word, kind.Resource.Resource) {
+			called = append(called, kind)
+		}
+	}
+	return called
 }
 
 // defaultOf is the kind that a name without a kind means.

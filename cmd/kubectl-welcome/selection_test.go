@@ -41,6 +41,19 @@ func TestDefaultOf(t *testing.T) {
 	}
 }
 
+// Of two kinds of one name in two groups, none is acted on by chance.
+func TestCalledSo(t *testing.T) {
+	kind := func(group, name, plural string) *meta.RESTMapping {
+		return &meta.RESTMapping{GroupVersionKind: schema.GroupVersionKind{Group: group, Version: "v1", Kind: name}, Resource: schema.GroupVersionResource{Group: group, Version: "v1", Resource: plural}}
+	}
+	served := []*meta.RESTMapping{kind("a.example.com", "Cache", "caches"), kind("b.example.com", "Cache", "caches"), kind("a.example.com", "CronTab", "crontabs")}
+	for word, want := range map[string]int{"cache": 2, "caches": 2, "CronTabs": 1, "caches.a.example.com": 0} {
+		if got := calledSo(served, word); len(got) != want {
+			t.Errorf("%s: %v", word, got)
+		}
+	}
+}
+
 // knowing is a cluster that knows Welcomes, as far as discovery tells, and has what api says.
 func knowing(t *testing.T, streams genericiooptions.IOStreams, api interceptor.Funcs) *cluster {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

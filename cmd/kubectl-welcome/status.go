@@ -118,7 +118,7 @@ func (c *cluster) status(ctx context.Context, s selection, args []string, output
 func (c *cluster) watchStatus(ctx context.Context, s selection, args []string, output string) error {
 	file, isFile := c.Out.(*os.File)
 	clears := isFile && term.IsTerminal(int(file.Fd())) && output != "json" && output != "yaml"
-	before, ready := "", false
+	before, known, ready := "", "", false
 	var last error // the last error that was printed
 	end := func() error {
 		switch {
@@ -142,8 +142,10 @@ func (c *cluster) watchStatus(ctx context.Context, s selection, args []string, o
 		if text == "" && err == nil {
 			text = c.noneFound(s)
 		}
-		if text != "" && text != before {
-			before, last = text, nil
+		// Ages go on all the time: they alone are shown only where that takes no further lines.
+		content, _ := marshalled(reports, "json")
+		if text != "" && text != before && (clears || content != known) {
+			before, known, last = text, content, nil
 			if clears {
 				c.printf("\033[H\033[2J")
 			}

@@ -24,9 +24,14 @@ func (w *waiting) addTo(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&w.timeout, "timeout", 5*time.Minute, "How long --wait waits")
 }
 
+// bounded is ctx until all that a command waits for has to be done.
+func (w waiting) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, w.timeout)
+}
+
 // await calls check twice a second until it says that all is done, and prints each new step.
 func (c *cluster) await(ctx context.Context, w waiting, check func(context.Context) (step string, done bool, err error)) error {
-	ctx, cancel := context.WithTimeout(ctx, w.timeout)
+	ctx, cancel := w.bounded(ctx)
 	defer cancel()
 	told := ""
 	for {

@@ -121,13 +121,17 @@ type Plan struct {
 	IsDeleted func() bool
 	// Abandon is called when a hook is no longer awaited. It still runs until ended receives.
 	Abandon func(ended <-chan error)
-	// Waiting is told what an action waits for, once that takes long, and "" when the wait is over.
-	Waiting func(what string)
+	// Waiting is told what an action waits for, once that takes long, and again as long as it does, and nothing
+	// when the wait is over.
+	Waiting func(Awaited)
 	// Report is told which objects were left alone, and why.
 	Report func(message string)
 	// Versions are those in which the cluster serves an API group by now.
 	Versions func(group string) ([]string, error)
 }
+
+// Awaited is what an action waits for. Pods selects those of hooks.
+type Awaited struct{ What, Pods string }
 
 // New guards helm for an action on the release of owner, which holds one of slots.
 func New(ctx context.Context, helm *kube.Client, owner client.Object, slots *Slots, plan Plan) *Guard {

@@ -69,7 +69,7 @@ func TestPanicIsAnError(t *testing.T) {
 		"Delete":        func(g *Guard) error { return first(g.Delete(odd)) },
 		"WaitForDelete": func(g *Guard) error { return g.WaitForDelete(odd, time.Second) },
 		"await": func(g *Guard) error {
-			return g.await("it", func() bool { return false }, func() error { panic("a mistake") })
+			return g.await(func() Awaited { return Awaited{What: "it"} }, func() bool { return false }, func() error { panic("a mistake") })
 		},
 	} {
 		var log strings.Builder

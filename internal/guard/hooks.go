@@ -85,7 +85,8 @@ func (g *Guard) isLeftHook(info *resource.Info, live *unstructured.Unstructured)
 // WatchUntilReady waits for the end of a hook.
 func (g *Guard) WatchUntilReady(resources kube.ResourceList, timeout time.Duration) error {
 	hooks := awaited(resources)
-	return g.await("hook "+names(hooks)+" to end", g.plan.IsDeleted, func() error {
+	what := func() Awaited { return Awaited{"hook " + g.namesAndWhy(hooks) + " to end", podsOf(hooks)} }
+	return g.await(what, g.plan.IsDeleted, func() error {
 		err := g.Client.WatchUntilReady(resources, timeout)
 		if err == nil {
 			err = g.checkStay(hooks)
@@ -108,6 +109,33 @@ func names(resources kube.ResourceList) string {
 		names = append(names, describe(info))
 	}
 	return strings.Join(names, ", ")
+}
+
+// namesAndWhy are hooks, each with why it has not begun, if that is known.
+func (g *Guard) namesAndWhy(hooks kube.ResourceList) string {
+	var names []string
+	for _, info := range hooks {
+		name := describe(info)
+		if why := g.withoutLogs(info); why != "" {
+			name += ", " + why + ","
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// podsOf is the selector of the pods of Jobs, empty if there is no Job.
+func podsOf(hooks kube.ResourceList) string {
+	var jobs []string
+	for _, info := range hooks {
+		if info.Mapping.GroupVersionKind.GroupKind() == object.Job {
+			jobs = append(jobs, info.Name)
+		}
+	}
+	if len(jobs) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s in (%s)", batchv1.JobNameLabel, strings.Join(jobs, ","))
 }
 
 // checkStay fails if a hook is gone, which Helm counts as its success: somebody has deleted it before its end,
@@ -208,7 +236,8 @@ func (g *Guard) WaitForDelete(resources kube.ResourceList, timeout time.Duration
 	if len(owned) == 0 {
 		return nil
 	}
-	return g.await(names(owned)+" to be gone", g.plan.IsDeleted, func() error { return g.Client.WaitForDelete(owned, timeout) })
+	what := func() Awaited { return Awaited{What: names(owned) + " to be gone"} }
+	return g.await(what, g.plan.IsDeleted, func() error { return g.Client.WaitForDelete(owned, timeout) })
 }
 
 // GetPodList finds no pods, whose logs Helm would print for a hook that asks for that. The operator has no
@@ -220,8 +249,8 @@ func (g *Guard) GetPodList(string, metav1.ListOptions) (*corev1.PodList, error) 
 
 const (
 	// tellAfter is how long an action waits before the status says what for: most hooks have ended by then, and
-	// each such status is a write.
-	tellAfter = 2 * time.Second
+	// each such status is a write. It looks again this often at what is in the way.
+	tellAfter, tellAgain = 2 * time.Second, 15 * time.Second
 	// deletedPoll is how often the cache is asked whether the custom resource was deleted.
 	deletedPoll = time.Second
 )
@@ -229,7 +258,7 @@ const (
 // await calls wait, for a hook or a deletion, and lends the slot to others meanwhile. It returns early when the
 // operator ends, which Helm would not notice, and when abandon says so: a custom resource that was deleted
 // would otherwise stay as long as a hook that never ends.
-func (g *Guard) await(what string, abandon func() bool, wait func() error) error {
+func (g *Guard) await(what func() Awaited, abandon func() bool, wait func() error) error {
 	g.slots.Give(g.owner.GetNamespace())
 	defer func() { _ = g.slots.Take(context.Background(), g.owner.GetNamespace()) }() // which has no end
 	ended := make(chan error, 1)
@@ -238,18 +267,25 @@ func (g *Guard) await(what string, abandon func() bool, wait func() error) error
 	defer late.Stop()
 	poll := time.NewTicker(deletedPoll)
 	defer poll.Stop()
+	told := false
+	defer func() {
+		if told {
+			g.plan.Waiting(Awaited{})
+		}
+	}()
 	for {
 		select {
 		case err := <-ended:
 			return err
 		case <-late.C:
-			g.plan.Waiting(what)
-			defer g.plan.Waiting("") // at most once: the timer fires once
+			told = true
+			g.plan.Waiting(what())
+			late.Reset(tellAgain)
 		case <-poll.C:
 			if abandon() {
 				g.Abandoned = true
 				g.plan.Abandon(ended)
-				return fmt.Errorf("the custom resource is deleted, and no longer waits for %s", what)
+				return fmt.Errorf("the custom resource is deleted, and no longer waits for %s", what().What)
 			}
 		case <-g.ctx.Done():
 			return fmt.Errorf("wait: %w", g.ctx.Err())

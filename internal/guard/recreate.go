@@ -186,7 +186,8 @@ func (g *Guard) takeOut(t *target) error {
 			return err == nil && live.GetUID() != t.live.GetUID(), err
 		})
 	}
-	return g.await(describe(t.info)+" to be gone", func() bool { return false }, func() error {
+	what := func() Awaited { return Awaited{What: describe(t.info) + " to be gone"} }
+	return g.await(what, func() bool { return false }, func() error {
 		err := gone(soonGone)
 		if wait.Interrupted(err) && g.ctx.Err() == nil { // else the action has ended by now
 			if noPlace := g.plan.Wait(); noPlace == nil {

@@ -35,6 +35,8 @@ type State struct {
 	WaitFor string
 	// Waits is what the action under way waits for, empty if nothing.
 	Waits string
+	// HookPods selects the pods of the hooks that it waits for, empty if it waits for none.
+	HookPods string
 	// Children are the objects of the release.
 	Children []object.Child
 	// Brake is why there is no further revision for now although the rendering differs, empty if there may be

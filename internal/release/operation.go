@@ -221,12 +221,12 @@ func (op *operation) placeForHooks() error {
 }
 
 // waits has the status say what the action is waiting for. Tests do not show there.
-func (op *operation) waits(what string) {
+func (op *operation) waits(awaited guard.Awaited) {
 	if op.tests {
 		return
 	}
-	op.client.remember(func(n *note) { n.state.Waits = what })
-	if what != "" {
+	op.client.remember(func(n *note) { n.state.Waits, n.state.HookPods = awaited.What, awaited.Pods })
+	if awaited.What != "" {
 		op.Waits(op.client.ctx, op.client.owner)
 	}
 }

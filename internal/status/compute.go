@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -29,7 +30,7 @@ type observation struct {
 	state release.State
 	// objects of the release.
 	objects []childState
-	// pods of the workloads that are not healthy, if somebody looked.
+	// pods of the workloads that are not healthy, or of the hooks that are awaited, if somebody looked.
 	pods []corev1.Pod
 	now  metav1.Time
 }
@@ -194,6 +195,10 @@ func judge(previous Status, seen observation) verdict {
 func underWay(previous Status, seen observation) verdict {
 	const waitsFor = " It waits for "
 	waits, before := waitsFor+seen.state.Waits+".", previous.condition(Ready)
+	reason, trouble := podTrouble(seen.pods, seen.now.Time)
+	if trouble != "" {
+		waits += " " + trouble
+	}
 	of := func(v verdict) verdict {
 		v.reconciling = true
 		v.message, _, _ = strings.Cut(v.message, waitsFor)
@@ -211,7 +216,7 @@ func underWay(previous Status, seen observation) verdict {
 	case before.Status != "" && previous.Release != nil && previous.Release.Generation == seen.generation: // only the chart is new, and what was applied is as healthy as it was
 		return of(verdict{ready: before.Status, reason: before.Reason, message: before.Message})
 	}
-	return of(verdict{ready: metav1.ConditionFalse, reason: ReasonProgressing, message: NotApplied + "."})
+	return of(verdict{ready: metav1.ConditionFalse, reason: cmp.Or(reason, ReasonProgressing), message: NotApplied + "."})
 }
 
 // applied is whether the spec of this generation was applied. One that waits for its turn to get a new chart

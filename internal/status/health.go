@@ -145,7 +145,7 @@ type trouble struct {
 }
 
 func troubleOf(pod *corev1.Pod, now time.Time) *trouble {
-	if pod.DeletionTimestamp != nil {
+	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return nil
 	}
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
@@ -163,12 +163,19 @@ func troubleOf(pod *corev1.Pod, now time.Time) *trouble {
 		}
 	}
 	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable {
+		switch {
+		case c.Status != corev1.ConditionFalse:
+		case c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable:
 			return &trouble{3, ReasonUnschedulable, fmt.Sprintf("Pod %q finds no node: %s", pod.Name, c.Message)}
+		case c.Type == corev1.PodReadyToStartContainers && now.Sub(c.LastTransitionTime.Time) > longHeld: // events say why, which the operator may not read
+			return &trouble{2, ReasonContainerFailed, fmt.Sprintf("Pod %q lacks a volume, because of a Secret or ConfigMap that does not exist, say, or the network. What it is: kubectl -n %s describe pod %s", pod.Name, pod.Namespace, pod.Name)}
 		}
 	}
 	return nil
 }
+
+// longHeld is how long the kubelet waits for the volumes of a pod until it complains.
+const longHeld = 2 * time.Minute
 
 // longUp is how long a container runs until the kubelet no longer takes it for one that crashes.
 const longUp = 10 * time.Minute

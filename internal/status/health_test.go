@@ -35,6 +35,13 @@ func TestPodTrouble(t *testing.T) {
 	unschedulable.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/1 nodes are available: 1 Insufficient cpu."}}
 	going := pod("a", corev1.ContainerStatus{State: waiting("CrashLoopBackOff", "")})
 	going.DeletionTimestamp = &noon
+	evicted := pod("a", corev1.ContainerStatus{State: crashed, RestartCount: 2})
+	evicted.Status.Phase = corev1.PodFailed
+	held := func(since time.Duration) corev1.Pod {
+		pod := pod("a", corev1.ContainerStatus{State: waiting("ContainerCreating", "")})
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(noon.Add(-since))}}
+		return pod
+	}
 	for name, c := range map[string]struct {
 		pods   []corev1.Pod
 		reason string
@@ -45,6 +52,9 @@ func TestPodTrouble(t *testing.T) {
 		"a pod that goes":            {[]corev1.Pod{going}, "", nil},
 		"the image is not there":     {[]corev1.Pod{pod("a", corev1.ContainerStatus{State: waiting("ErrImagePull", "not found")})}, "ImagePullFailed", []string{`Pod "a"`, "example.com/welcome:v1: not found"}},
 		"it is still not there":      {[]corev1.Pod{pod("a", corev1.ContainerStatus{State: waiting("ImagePullBackOff", `Back-off pulling image "x": ErrImagePull: not found`)})}, "ImagePullFailed", []string{"example.com/welcome:v1: not found"}},
+		"a pod that has ended":       {[]corev1.Pod{evicted}, "", nil},
+		"its volumes are under way":  {[]corev1.Pod{held(time.Minute)}, "", nil},
+		"its volumes do not come":    {[]corev1.Pod{held(time.Hour)}, "ContainerFailed", []string{`Pod "a"`, "a Secret or ConfigMap that does not exist", "kubectl -n test describe pod a"}},
 		"it crashes":                 {[]corev1.Pod{pod("a", corev1.ContainerStatus{State: waiting("CrashLoopBackOff", ""), LastTerminationState: crashed})}, "CrashLooping", []string{"OOMKilled, exit code 137", "kubectl -n test logs a -c welcome --previous"}},
 		"it crashes again just now":  {[]corev1.Pod{pod("a", corev1.ContainerStatus{State: crashed, RestartCount: 2})}, "CrashLooping", []string{"OOMKilled"}},
 		"it ran into that long ago":  {[]corev1.Pod{pod("a", corev1.ContainerStatus{State: running(time.Hour), RestartCount: 2, LastTerminationState: crashed})}, "", nil},

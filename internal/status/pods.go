@@ -26,28 +26,31 @@ const (
 // keep all others waiting.
 var podPlaces = pace.NewPlaces(1, 4)
 
-// pods lists the pods of workloads that are not healthy. To watch all pods would take more memory than all
+// pods lists the pods of workloads that are not healthy, or of hooks that are awaited. To watch all pods would take more memory than all
 // else, for something that is only needed when things go wrong.
 func (r *Reporter) pods(ctx context.Context, seen observation) []corev1.Pod {
 	ctx, cancel := context.WithTimeout(ctx, podsPatience)
 	defer cancel()
+	if seen.state.HookPods != "" {
+		return r.podsOf(ctx, seen.namespace, seen.state.HookPods, seen.state.Waits)
+	}
 	var pods []corev1.Pod
 	for _, o := range seen.objects {
-		if o.live != nil && o.hasPods() && o.health() != nil {
-			pods = append(pods, r.podsOf(ctx, seen.namespace, o)...)
+		if o.live != nil && (o.hasPods() || o.isJob()) && o.health() != nil {
+			pods = append(pods, r.podsOf(ctx, seen.namespace, podSelector(o.live), o.String())...)
 		}
 	}
 	return pods
 }
 
 // podsOf lists the pods of a workload, with no more of each than is read.
-func (r *Reporter) podsOf(ctx context.Context, namespace string, o childState) (pods []corev1.Pod) {
+func (r *Reporter) podsOf(ctx context.Context, namespace, selector, workload string) (pods []corev1.Pod) {
 	list := &corev1.PodList{}
 	for more := true; more && len(pods) < mostPods; more = list.Continue != "" {
 		next := list.Continue
 		list = &corev1.PodList{}
-		if err := r.pageOfPods(ctx, list, namespace, podSelector(o.live), next); err != nil {
-			logf.FromContext(ctx).Error(err, "Cannot look at pods", "object", o.String())
+		if err := r.pageOfPods(ctx, list, namespace, selector, next); err != nil {
+			logf.FromContext(ctx).Error(err, "Cannot look at pods", "object", workload)
 			return pods
 		}
 		for i := range list.Items {

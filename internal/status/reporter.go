@@ -312,6 +312,9 @@ func (r *Reporter) status(ctx context.Context, owner *unstructured.Unstructured,
 		// The next attempt may be ten minutes away, or 17 if the controller schedules it.
 		r.releases.Requeue(owner, lastLook)
 	}
+	if seen.state.HookPods != "" {
+		seen.pods = r.pods(ctx, seen)
+	}
 	status, v := next(previous, seen)
 	if v.ready == metav1.ConditionTrue && !previous.wasReady(seen) && r.countEnding(ctx, seen) {
 		status, v = next(previous, seen)

@@ -399,10 +399,13 @@ func TestHookThatTakesLong(t *testing.T) {
 		s.awaitReason("hello", "Progressing", hook)
 		return s.another(hook, &batchv1.Job{})
 	}
-	s.endHook(waits("hello-pre-install"))
+	job := waits("hello-pre-install")
+	s.podOf(job.Spec.Template, "hello-pre-install-1", pending("hook", "ErrImagePull", "not found"))
+	s.awaitReason("hello", "ImagePullFailed", `waits for hook Job "hello-pre-install"`, `Pod "hello-pre-install-1" cannot pull the image example.com/missing:v1: not found`)
+	s.endHook(job)
 	s.awaitReady("hello")
 	s.edit("hello", kit.Greet("after"))
-	job := waits("hello-pre-upgrade")
+	job = waits("hello-pre-upgrade")
 	if observed, _, _ := unstructured.NestedInt64(s.welcome("hello").Object, "status", "observedGeneration"); observed != 1 {
 		t.Errorf("generation %d is said to be observed", observed)
 	}
@@ -428,6 +431,7 @@ func TestHookWithoutPods(t *testing.T) {
 	s.ownOperator(hooked)
 	s.create("hello")
 	job, look := s.another("hello-pre-install", &batchv1.Job{}), "kubectl -n "+s.namespace+" describe job/hello-pre-install, which "
+	s.awaitReason("hello", "Progressing", `waits for hook Job "hello-pre-install"`, "which has no pods, to end")
 	s.awaitReason("hello", "HookFailed", `hook Job "hello-pre-install"`, look+"has no pods")
 	s.await("it is told that a Job is suspended", func() error { // each attempt makes another one
 		suspended := env.Client.Patch(ctx, job, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":true}}`)))

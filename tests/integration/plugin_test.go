@@ -131,6 +131,8 @@ func TestPluginFindsCustomResources(t *testing.T) {
 	s.expect(s.plugin("status", "hello", "nobody", "--watch"), 1, `"nobody" not found`) // which would be waited for
 	s.expect(s.plugin("status", "nothing/hello"), 1, `the cluster has no kind "nothing"`, "kubectl api-resources --categories=welcome-operator")
 	s.expect(s.plugin("status", "deployment/hello"), 1, "the operator serves no Deployment")
+	s.expect(s.plugin("pause", "/"), 1, `"/" has no kind`)
+	s.expect(s.plugin("status", "-n", "misspelt"), 1, `there is no namespace "misspelt"`)
 	for _, command := range []string{"history", "restart", "reconcile", "release"} { // of a script whose variable is not set: there is one that could be meant
 		s.expect(s.plugin(command, "welcome/"), 1, `"welcome/" has no name: write NAME or KIND/NAME`)
 	}

@@ -13,6 +13,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -378,6 +379,44 @@ func TestCrashLoop(t *testing.T) {
 	s.bringUp("hello")
 }
 
+// What a pod needs and does not exist is told: as the kubelet says it of a container, and of a volume where to read it.
+func TestPodsThatLackSomething(t *testing.T) {
+	s := newScene(t)
+	s.operator()
+	deployment := &appsv1.Deployment{}
+	s.deploy("container")
+	s.get(deployment, "container")
+	s.podOf(deployment.Spec.Template, "container-1", pending("welcome", "CreateContainerConfigError", `secret "password" not found`))
+	s.deploy("volume")
+	s.get(deployment, "volume")
+	held := pending("welcome", "ContainerCreating", "")
+	held.Conditions = []corev1.PodCondition{{Type: corev1.PodReadyToStartContainers, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Hour))}}
+	s.podOf(deployment.Spec.Template, "volume-1", held)
+	for _, name := range []string{"container", "volume"} {
+		s.must(s.runs(name, 0))
+	}
+	s.awaitReason("container", "ContainerFailed", `Container "welcome" of Pod "container-1" does not start: CreateContainerConfigError: secret "password" not found`)
+	s.awaitReason("volume", "ContainerFailed", `Pod "volume-1" lacks a volume`, "a Secret or ConfigMap that does not exist", "kubectl -n "+s.namespace+" describe pod volume-1")
+}
+
+// A Job is healthy once a pod of it runs. One whose pods cannot pull their image says so, as a Deployment does.
+func TestJobWithoutItsImage(t *testing.T) {
+	s := newScene(t)
+	s.grantJobs()
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, fmt.Sprintf(migrateJob, ""))})
+	s.create("hello")
+	s.runsAll("hello")
+	job := &batchv1.Job{}
+	s.awaitExists(job, "hello-migrate")
+	s.podOf(job.Spec.Template, "hello-migrate-1", pending("migrate", "ErrImagePull", "not found"))
+	job.Status = batchv1.JobStatus{StartTime: new(metav1.Now()), Active: 1, Ready: new(int32(0))}
+	s.must(env.Client.Status().Update(ctx, job))
+	s.awaitReason("hello", "ImagePullFailed", `Pod "hello-migrate-1" cannot pull the image example.com/missing:v1: not found`)
+	job.Status.Ready = new(int32(1))
+	s.must(env.Client.Status().Update(ctx, job))
+	s.awaitReady("hello")
+}
+
 // awaitReady waits until a Welcome is Ready with its current spec.
 func (s *scene) awaitReady(name string) {
 	s.Helper()
@@ -529,15 +568,28 @@ func (s *scene) crashingPod(name string) {
 	s.Helper()
 	deployment := &appsv1.Deployment{}
 	s.get(deployment, "hello")
-	pod := &corev1.Pod{ObjectMeta: objectMeta(s.namespace, name), Spec: *deployment.Spec.Template.Spec.DeepCopy()}
-	pod.Labels = deployment.Spec.Template.Labels
-	s.must(env.Client.Create(ctx, pod))
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+	s.podOf(deployment.Spec.Template, name, corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{
 		Name: "welcome", Image: image, RestartCount: 4, Started: new(false),
 		State:                corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 40s restarting failed container"}},
 		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 3}},
-	}}
+	}}})
+}
+
+// podOf creates a pod of a workload, with the status that a kubelet writes.
+func (s *scene) podOf(template corev1.PodTemplateSpec, name string, status corev1.PodStatus) {
+	s.Helper()
+	pod := &corev1.Pod{ObjectMeta: objectMeta(s.namespace, name), Spec: *template.Spec.DeepCopy()}
+	pod.Labels = template.Labels
+	s.must(env.Client.Create(ctx, pod))
+	pod.Status = status
 	s.must(env.Client.Status().Update(ctx, pod))
+}
+
+// pending is the status of a pod whose only container waits.
+func pending(container, reason, message string) corev1.PodStatus {
+	return corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{
+		Name: container, Image: "example.com/missing:v1", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}},
+	}}}
 }
 
 // A Service that the chart calls otherwise cannot have the fixed port of the one before, which is deleted
