@@ -481,7 +481,7 @@ func (w wanted) entry(dir string, c *chart.Chart) (text, variables string, err e
 		path, value, _ := strings.Cut(pin, "=")
 		entry.OverrideValues[path] = value
 	}
-	if err := release.CheckSubcharts(c, entry.OverrideValues); err != nil {
+	if err := release.CheckChart(c, entry.OverrideValues); err != nil {
 		return "", "", err
 	}
 	t, err := infer.New(entry, c, nil)

@@ -648,6 +648,7 @@ func TestMakeKindLeavesNothing(t *testing.T) {
 		"a pin of a part that is not there": {wanted{chart: created, gvk: goodbyes, pins: []string{"image.tga=1"}}, `no value "image.tga"`},
 		"a field in what is not there":      {wanted{chart: created, gvk: goodbyes, allow: []string{"labels.name"}}, `no value "labels.name"`},
 		"a chart without its subchart":      {wanted{chart: chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0, dependencies: [{name: db, version: 1.0.0}]}", "values.yaml": "a: \"\"\n", "templates/x.yaml": `a: {{ required "set a" .Values.a }}`}), gvk: goodbyes}, "charts/ lacks db"},
+		"a schema that refers to a file":    {wanted{chart: chartAt(t, map[string]string{"Chart.yaml": plain["Chart.yaml"], "values.schema.json": `{"x-crd": {}, "$ref": "file:///dev/zero"}`}), gvk: goodbyes}, "refers to file:///dev/zero"},
 		"a template that is no YAML":        {wanted{chart: chartAt(t, map[string]string{"Chart.yaml": plain["Chart.yaml"], "values.yaml": "a: 1\n", "templates/x.yaml": "a:\n\tb: 1\n"}), gvk: goodbyes}, "with its defaults: correct it or"},
 		"a chart that asks for something":   {wanted{chart: chartAt(t, map[string]string{"Chart.yaml": plain["Chart.yaml"], "values.yaml": "a: \"\"\n", "templates/x.yaml": `a: {{ required "set a" .Values.a }}`}), gvk: goodbyes}, "PIN=path=value"},
 	} {
