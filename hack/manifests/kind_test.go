@@ -456,12 +456,12 @@ func TestVersionThatIsNone(t *testing.T) {
 }
 
 // Nor does it take an option or a text for what authors turn on by a number, a list or a map that is a field:
-// there are rights to make it, too.
+// there are rights to make it, too, and who mirrors images gets those that it runs.
 func TestWhatAFieldTurnsOn(t *testing.T) {
 	inCopy(t)
 	dir := chartAt(t, map[string]string{
-		"Chart.yaml": "{apiVersion: v2, name: goodbye, version: 0.1.0}", "values.yaml": "replicaCount: 1\nhosts: []\nbackup: {}\nextra: []\nkept: []\n",
-		"templates/x.yaml": `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: x}, spec: {replicas: {{ .Values.replicaCount }}}}
+		"Chart.yaml": "{apiVersion: v2, name: goodbye, version: 0.1.0}", "values.yaml": "replicaCount: 1\nstandby: 2\nhosts: []\nbackup: {}\nextra: []\nkept: []\n",
+		"templates/x.yaml": `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: x, annotations: {standby: {{ .Values.standby | quote }}}}, spec: {replicas: {{ .Values.replicaCount }}}}
 {{- if gt (int .Values.replicaCount) 1 }}
 ---
 {apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: x}}
@@ -482,7 +482,12 @@ func TestWhatAFieldTurnsOn(t *testing.T) {
 ---
 {{ toYaml . }}
 {{- end }}
+{{- if not .Values.standby }}
+---
+{apiVersion: v1, kind: LimitRange, metadata: {name: x}}
+{{- end }}
 `,
+		"templates/proxy.yaml": "{{ if gt (int .Values.replicaCount) 1 }}{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: proxy}, spec: {template: {spec: {containers: [{name: x, image: 'proxy:v1'}]}}}}{{ end }}",
 	})
 	if err := makeKind(wanted{chart: dir, gvk: goodbyes, allow: []string{"extra"}}); err != nil {
 		t.Fatal(err)
@@ -490,13 +495,14 @@ func TestWhatAFieldTurnsOn(t *testing.T) {
 	role := read(t, "config/rbac/role.yaml")
 	for what, may := range map[string]bool{
 		"# - Goodbye: x.yaml, with another replicaCount\n": true, "# - Goodbye: x.yaml, with another hosts\n": true, "# - Goodbye: x.yaml, with another backup\n": true,
-		"with another kept": false, "with another extra": false, "zq": false,
+		"# - Goodbye: x.yaml, with values that are 0\n": true,
+		"with another kept":                             false, "with another extra": false, "zq": false,
 	} {
 		if strings.Contains(role, what) != may {
 			t.Errorf("%q is in the role: %t\n%s", what, !may, role)
 		}
 	}
-	if images := read(t, imagesFile); !strings.HasSuffix(images, "env: []\n") {
+	if images := read(t, imagesFile); !strings.HasSuffix(images, "env:\n        - name: RELATED_IMAGE_GOODBYE_PROXY\n          value: proxy:v1\n") {
 		t.Errorf("the images are:\n%s", images)
 	}
 }
