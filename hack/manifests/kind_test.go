@@ -16,6 +16,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
 
 	"demo.welcome.domain/welcome-operator/hack/manifests/infer"
 	obj "demo.welcome.domain/welcome-operator/internal/object"
@@ -880,7 +881,7 @@ func TestRightsOfAStrangersChart(t *testing.T) {
 		apiVersion, kind, _ := strings.Cut(object, " ")
 		template += "---\n{apiVersion: " + apiVersion + ", kind: " + kind + ", metadata: {name: x}}\n"
 	}
-	dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "a: 1\n", "templates/x.yaml": template})
+	dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "\"a\\n- \\e[2J\": 1\n", "templates/x.yaml": template})
 	before := read(t, "config/rbac/role.yaml")
 	if err := makeKind(wanted{chart: dir, gvk: goodbyes}); err != nil {
 		t.Fatal(err)
@@ -893,6 +894,10 @@ func TestRightsOfAStrangersChart(t *testing.T) {
 	}
 	if want := []string{"- apiGroups: [batch]", "  resources: [cronjobs]"}; !cmp.Equal(want, got) {
 		t.Errorf("the operator may also %q, not only %q", got, want)
+	}
+	crd := read(t, "config/crd/bases/example.com_goodbyes.yaml")
+	if err := yaml.Unmarshal([]byte(crd), new(any)); err != nil || !strings.Contains(crd, "\n# - a - \ufffd[2J: ") {
+		t.Errorf("the CRD is no YAML, for what the chart calls a value: %v\n%.300s", err, crd)
 	}
 }
 
