@@ -68,6 +68,9 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 	if err != nil {
 		return nil, fmt.Errorf("chart %q of %s: %w", entry.ChartPath, entry.Kind, err)
 	}
+	if err := release.CheckChart(chrt, entry.OverrideValues); err != nil {
+		return nil, err
+	}
 	api := &API{
 		schemaFile: filepath.Join(entry.ChartPath, chartutil.SchemafileName),
 		chart:      chrt,
@@ -80,9 +83,6 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 		}
 	} else {
 		api.inferred, api.schemaFile = true, filepath.Join(entry.ChartPath, chartutil.ValuesfileName)
-	}
-	if err := release.CheckSubcharts(chrt, entry.OverrideValues); err != nil {
-		return nil, err
 	}
 	trial, err := infer.New(entry, chrt, samples)
 	if err != nil {

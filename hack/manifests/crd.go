@@ -22,6 +22,7 @@ import (
 	obj "demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/operator"
 	"demo.welcome.domain/welcome-operator/internal/status"
+	"demo.welcome.domain/welcome-operator/internal/terminal"
 )
 
 var vowelAndY = regexp.MustCompile(`[aeiou]y$`)
@@ -156,13 +157,13 @@ func writeCRD(file string, api *API, crd *apiextensionsv1.CustomResourceDefiniti
 		header += "# No fields, unless allow.values in watches.yaml lists them:\n"
 	}
 	for _, left := range api.left {
-		header += fmt.Sprintf("# - %s: %s\n", line(left.Path), line(left.Why))
+		header += fmt.Sprintf("# - %s: %s\n", terminal.Line(left.Path), terminal.Line(left.Why))
 	}
 	if len(api.broken) > 0 {
 		header += "# The chart can't be rendered with these, and nothing else:\n"
 	}
 	for _, broken := range api.broken {
-		header += fmt.Sprintf("# - %s: %s\n", line(broken.Path), line(broken.Why))
+		header += fmt.Sprintf("# - %s: %s\n", terminal.Line(broken.Path), terminal.Line(broken.Why))
 	}
 	return os.WriteFile(file, append([]byte(header), manifest...), 0o644)
 }

@@ -362,7 +362,7 @@ func (k kind) obstacles(onlyAlways bool) (all []string) {
 		}
 	}
 	if len(k.api.kinds) > 0 {
-		all = slices.Concat(all, k.podsBeyond(), k.secretsLookedUp(), k.hindrances())
+		all = slices.Concat(all, k.podsBeyond(), k.lookedUp(), k.hindrances())
 	}
 	if wants := k.api.chart.Metadata.KubeVersion; wants != "" && !chartutil.IsCompatibleRange(wants, infer.OldestKubernetes.Version) {
 		all = append(all, fmt.Sprintf("The chart is for Kubernetes %s, the operator for %s or newer: on a cluster for which it is not, no %s will be ready", wants, infer.OldestKubernetes.Version, k.entry.Kind))
@@ -392,14 +392,26 @@ func (k kind) podsBeyond() (all []string) {
 	return all
 }
 
-// secretsLookedUp is that the chart looks up Secrets for a custom resource that says nothing, and the entry does not let it.
-// Where it makes some, too, the right to that is told.
-func (k kind) secretsLookedUp() []string {
-	makesSome := slices.ContainsFunc(k.api.kinds, func(m infer.Made) bool { return groupVersionKind(m) == obj.Secret && m.When == "" })
-	if k.entry.Secrets || makesSome || !k.api.trial.LooksUp(obj.Secret) {
+// lookedUp is what the chart looks up for a custom resource that says nothing, and the entry gives no right to. Where
+// that is made, too, the right to make it is told.
+func (k kind) lookedUp() (all []string) {
+	elsewhere, err := k.api.trial.As(infer.OtherRelease) // a chart may look into the namespace that is the default
+	if err != nil {
 		return nil
 	}
-	return []string{fmt.Sprintf("The chart looks up a Secret, which takes secrets: true in %s: no %s will be ready", watchesFile, k.entry.Kind)}
+	for _, gvk := range elsewhere.LooksUp() {
+		isTold := slices.ContainsFunc(k.api.kinds, func(m infer.Made) bool {
+			return groupVersionKind(m).GroupKind() == gvk.GroupKind() && (m.When == "" || k.refusal(m) == "")
+		})
+		switch {
+		case isTold, gvk.GroupKind() == schema.GroupKind{Kind: "ConfigMap"}, k.inNoNamespace(gvk.GroupKind()), gvk == obj.Secret && k.entry.Secrets:
+		case gvk == obj.Secret:
+			all = append(all, fmt.Sprintf("The chart looks up a Secret, which takes secrets: true in %s: no %s will be ready", watchesFile, k.entry.Kind))
+		default:
+			all = append(all, fmt.Sprintf("The chart looks up a %s: if the operator makes none for another kind, and whoever writes a %s may see what is found, give its ServiceAccount the right to get and list them by hand, or no %[2]s will be ready", gvk.Kind, k.entry.Kind))
+		}
+	}
+	return all
 }
 
 // hindrances are what keeps a custom resource that says nothing from being applied, and no word of watches.yaml allows.
@@ -481,7 +493,7 @@ func (w wanted) entry(dir string, c *chart.Chart) (text, variables string, err e
 		path, value, _ := strings.Cut(pin, "=")
 		entry.OverrideValues[path] = value
 	}
-	if err := release.CheckSubcharts(c, entry.OverrideValues); err != nil {
+	if err := release.CheckChart(c, entry.OverrideValues); err != nil {
 		return "", "", err
 	}
 	t, err := infer.New(entry, c, nil)

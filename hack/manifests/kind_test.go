@@ -16,6 +16,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
 
 	"demo.welcome.domain/welcome-operator/hack/manifests/infer"
 	obj "demo.welcome.domain/welcome-operator/internal/object"
@@ -456,12 +457,12 @@ func TestVersionThatIsNone(t *testing.T) {
 }
 
 // Nor does it take an option or a text for what authors turn on by a number, a list or a map that is a field:
-// there are rights to make it, too.
+// there are rights to make it, too, and who mirrors images gets those that it runs.
 func TestWhatAFieldTurnsOn(t *testing.T) {
 	inCopy(t)
 	dir := chartAt(t, map[string]string{
-		"Chart.yaml": "{apiVersion: v2, name: goodbye, version: 0.1.0}", "values.yaml": "replicaCount: 1\nhosts: []\nbackup: {}\nextra: []\nkept: []\n",
-		"templates/x.yaml": `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: x}, spec: {replicas: {{ .Values.replicaCount }}}}
+		"Chart.yaml": "{apiVersion: v2, name: goodbye, version: 0.1.0}", "values.yaml": "replicaCount: 1\nstandby: 2\nhosts: []\nbackup: {}\nextra: []\nkept: []\n",
+		"templates/x.yaml": `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: x, annotations: {standby: {{ .Values.standby | quote }}}}, spec: {replicas: {{ .Values.replicaCount }}}}
 {{- if gt (int .Values.replicaCount) 1 }}
 ---
 {apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: x}}
@@ -482,7 +483,12 @@ func TestWhatAFieldTurnsOn(t *testing.T) {
 ---
 {{ toYaml . }}
 {{- end }}
+{{- if not .Values.standby }}
+---
+{apiVersion: v1, kind: LimitRange, metadata: {name: x}}
+{{- end }}
 `,
+		"templates/proxy.yaml": "{{ if gt (int .Values.replicaCount) 1 }}{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: proxy}, spec: {template: {spec: {containers: [{name: x, image: 'proxy:v1'}]}}}}{{ end }}",
 	})
 	if err := makeKind(wanted{chart: dir, gvk: goodbyes, allow: []string{"extra"}}); err != nil {
 		t.Fatal(err)
@@ -490,13 +496,14 @@ func TestWhatAFieldTurnsOn(t *testing.T) {
 	role := read(t, "config/rbac/role.yaml")
 	for what, may := range map[string]bool{
 		"# - Goodbye: x.yaml, with another replicaCount\n": true, "# - Goodbye: x.yaml, with another hosts\n": true, "# - Goodbye: x.yaml, with another backup\n": true,
-		"with another kept": false, "with another extra": false, "zq": false,
+		"# - Goodbye: x.yaml, with values that are 0\n": true,
+		"with another kept":                             false, "with another extra": false, "zq": false,
 	} {
 		if strings.Contains(role, what) != may {
 			t.Errorf("%q is in the role: %t\n%s", what, !may, role)
 		}
 	}
-	if images := read(t, imagesFile); !strings.HasSuffix(images, "env: []\n") {
+	if images := read(t, imagesFile); !strings.HasSuffix(images, "env:\n        - name: RELATED_IMAGE_GOODBYE_PROXY\n          value: proxy:v1\n") {
 		t.Errorf("the images are:\n%s", images)
 	}
 }
@@ -648,6 +655,7 @@ func TestMakeKindLeavesNothing(t *testing.T) {
 		"a pin of a part that is not there": {wanted{chart: created, gvk: goodbyes, pins: []string{"image.tga=1"}}, `no value "image.tga"`},
 		"a field in what is not there":      {wanted{chart: created, gvk: goodbyes, allow: []string{"labels.name"}}, `no value "labels.name"`},
 		"a chart without its subchart":      {wanted{chart: chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0, dependencies: [{name: db, version: 1.0.0}]}", "values.yaml": "a: \"\"\n", "templates/x.yaml": `a: {{ required "set a" .Values.a }}`}), gvk: goodbyes}, "charts/ lacks db"},
+		"a schema that refers to a file":    {wanted{chart: chartAt(t, map[string]string{"Chart.yaml": plain["Chart.yaml"], "values.schema.json": `{"x-crd": {}, "$ref": "file:///dev/zero"}`}), gvk: goodbyes}, "refers to file:///dev/zero"},
 		"a template that is no YAML":        {wanted{chart: chartAt(t, map[string]string{"Chart.yaml": plain["Chart.yaml"], "values.yaml": "a: 1\n", "templates/x.yaml": "a:\n\tb: 1\n"}), gvk: goodbyes}, "with its defaults: correct it or"},
 		"a chart that asks for something":   {wanted{chart: chartAt(t, map[string]string{"Chart.yaml": plain["Chart.yaml"], "values.yaml": "a: \"\"\n", "templates/x.yaml": `a: {{ required "set a" .Values.a }}`}), gvk: goodbyes}, "PIN=path=value"},
 	} {
@@ -873,7 +881,7 @@ func TestRightsOfAStrangersChart(t *testing.T) {
 		apiVersion, kind, _ := strings.Cut(object, " ")
 		template += "---\n{apiVersion: " + apiVersion + ", kind: " + kind + ", metadata: {name: x}}\n"
 	}
-	dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "a: 1\n", "templates/x.yaml": template})
+	dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "\"a\\n- \\e[2J\": 1\n", "templates/x.yaml": template})
 	before := read(t, "config/rbac/role.yaml")
 	if err := makeKind(wanted{chart: dir, gvk: goodbyes}); err != nil {
 		t.Fatal(err)
@@ -886,6 +894,10 @@ func TestRightsOfAStrangersChart(t *testing.T) {
 	}
 	if want := []string{"- apiGroups: [batch]", "  resources: [cronjobs]"}; !cmp.Equal(want, got) {
 		t.Errorf("the operator may also %q, not only %q", got, want)
+	}
+	crd := read(t, "config/crd/bases/example.com_goodbyes.yaml")
+	if err := yaml.Unmarshal([]byte(crd), new(any)); err != nil || !strings.Contains(crd, "\n# - a - \ufffd[2J: ") {
+		t.Errorf("the CRD is no YAML, for what the chart calls a value: %v\n%.300s", err, crd)
 	}
 }
 

@@ -219,17 +219,51 @@ func TestToldOfRolesThatAChartOnlyBinds(t *testing.T) {
 	}
 }
 
-// Nor is it found out only in the cluster that a chart looks up Secrets, whether it makes any or not.
-func TestToldOfSecretsThatAChartLooksUp(t *testing.T) {
-	for template, told := range map[string]bool{
-		`{{ lookup "v1" "Secret" .Release.Namespace .Release.Name }}`:              true,
-		`{{ (lookup "v1" "Secret" .Release.Namespace "").items }}`:                 true,
-		`{{ lookup "v1" "ConfigMap" .Release.Namespace .Release.Name }}`:           false,
-		`{{ if .Values.ask }}{{ lookup "v1" "Secret" "" .Release.Name }}{{ end }}`: false,
+// Nor does a number or a list turn on, unnoticed, a role or a binding of a kind that is made anyway.
+func TestToldOfRolesThatANumberTurnsOn(t *testing.T) {
+	const of = "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role%s, metadata: {name: %s}, "
+	var entry operator.Entry
+	entry.Kind, entry.Allow.Kinds = "Goodbye", []string{"Role.rbac.authorization.k8s.io", "RoleBinding.rbac.authorization.k8s.io"}
+	entry.ChartPath = chartAt(t, map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "replicas: 1\n",
+		"templates/x.yaml": fmt.Sprintf(of, "", "one") + "rules: [{apiGroups: [''], resources: [pods], verbs: [get]}]}\n---\n" + fmt.Sprintf(of, "Binding", "one") + "roleRef: {kind: Role, name: one}}\n",
+		"templates/y.yaml": "{{ if gt (int .Values.replicas) 1 }}\n" + fmt.Sprintf(of, "", "more") + "rules: [{apiGroups: [''], resources: [secrets], verbs: [get]}]}\n---\n" +
+			fmt.Sprintf(of, "Binding", "more") + "roleRef: {kind: ClusterRole, name: edit}}\n{{ end }}",
+	})
+	api, err := loadAPI(entry, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"The operator gets no right to hand out what Role more does (y.yaml, another replicas, which only overrideValues may set): get on secrets: it reaches Secrets, which takes secrets: true",
+		"The operator gets no right to hand out what ClusterRole edit does (y.yaml, another replicas, which only overrideValues may set), which the chart binds and does not make: " +
+			"bind it to the operator's ServiceAccount as well, by hand, if whoever writes a Goodbye may have all of it",
+	}
+	if diff := cmp.Diff(want, kind{entry, api, nil}.obstacles(false)); diff != "" {
+		t.Errorf("told is (-want +got):\n%s", diff)
+	}
+}
+
+// Nor is it found out only in the cluster that a chart looks up what the operator has no right to read. Outside of
+// the namespace of a custom resource it finds nothing, by any right.
+func TestToldOfWhatAChartLooksUp(t *testing.T) {
+	const (
+		secret  = "The chart looks up a Secret, which takes secrets: true in watches.yaml: no Goodbye will be ready"
+		service = "The chart looks up a Service: if the operator makes none for another kind, and whoever writes a Goodbye may see what is found, give its ServiceAccount the right to get and list them by hand, or no Goodbye will be ready"
+	)
+	for template, want := range map[string]string{
+		`{{ lookup "v1" "Secret" .Release.Namespace .Release.Name }}`:                                                 secret,
+		`{{ (lookup "v1" "Secret" .Release.Namespace "").items }}`:                                                    secret,
+		`{{ lookup "v1" "ConfigMap" .Release.Namespace .Release.Name }}`:                                              "",
+		`{{ lookup "v1" "Pod" .Release.Namespace .Release.Name }}`:                                                    "",
+		`{{ if .Values.ask }}{{ lookup "v1" "Secret" "" .Release.Name }}{{ end }}`:                                    "",
+		`{{ lookup "v1" "Service" .Release.Namespace "" }}`:                                                           service,
+		`{{ lookup "v1" "Service" "kube-system" "" }}{{ lookup "v1" "Service" "" "" }}{{ lookup "v1" "Node" "" "" }}`: "",
+		`{{ lookup "v1" "Secret" "" .Release.Name }}`:                                                                 secret, // which is refused, too
 	} {
 		dir := chartAt(t, map[string]string{
 			"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "ask: false\n",
-			"templates/x.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}'}\ndata: {found: '" + template + "'}\n",
+			"templates/x.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}'}\ndata: {found: '" + template + "'}\n---\n{apiVersion: v1, kind: Pod, metadata: {name: x}}",
 		})
 		for _, secrets := range []bool{false, true} {
 			var entry operator.Entry
@@ -238,11 +272,11 @@ func TestToldOfSecretsThatAChartLooksUp(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var want []string
-			if told && !secrets {
-				want = []string{"The chart looks up a Secret, which takes secrets: true in watches.yaml: no Goodbye will be ready"}
+			var told []string
+			if want != "" && (want != secret || !secrets) {
+				told = []string{want}
 			}
-			if diff := cmp.Diff(want, kind{entry, api, nil}.obstacles(true)); diff != "" {
+			if diff := cmp.Diff(told, kind{entry, api, nil}.obstacles(true)); diff != "" {
 				t.Errorf("%s, secrets: %t (-want +got):\n%s", template, secrets, diff)
 			}
 		}

@@ -129,7 +129,7 @@ func validateEntry(entry *Entry) error {
 	if err := entry.Chart.Validate(); err != nil {
 		return fmt.Errorf("chart %s: %w", entry.ChartPath, err)
 	}
-	if err := release.CheckSubcharts(entry.Chart, entry.OverrideValues); err != nil {
+	if err := release.CheckChart(entry.Chart, entry.OverrideValues); err != nil {
 		return err
 	}
 	var err error

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"regexp"
@@ -134,31 +135,61 @@ func (s chartSource) accepts(values map[string]any) bool {
 }
 
 // valuesSchema compiles the schema once, which Helm does for each rendering: 7 % of the CPU of an install. It
-// is nil without a schema, with subcharts, which may have their own, for a schema that refers to other places,
-// and for one that makes the compiler panic ({"multipleOf": 1e-9999999}), which would end the operator for all
-// kinds.
-func valuesSchema(c *chart.Chart) (schema *jsonschema.Schema) {
+// is nil without a schema, with subcharts, which may have their own, and for a schema that checkSchemas refuses.
+func valuesSchema(c *chart.Chart) *jsonschema.Schema {
 	if c.Schema == nil || len(c.Dependencies()) > 0 {
 		return nil
 	}
-	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(c.Schema))
+	schema, _ := compiled(c.Schema)
+	return schema
+}
+
+// checkSchemas fails if a chart or one of its subcharts has a schema that Helm can't compile, or only with what it
+// would read elsewhere at each rendering: a file of the machine, or a page.
+func checkSchemas(c *chart.Chart) error {
+	if c.Schema != nil {
+		_, err := compiled(c.Schema)
+		var elsewhere *jsonschema.LoadURLError
+		if errors.As(err, &elsewhere) {
+			return fmt.Errorf("chart %s: %s refers to %s, which Helm would read each time: copy what that says into the schema ($defs) and refer to it there (#/$defs/NAME), or remove the schema", c.Name(), chartutil.SchemafileName, elsewhere.URL)
+		}
+		if err != nil {
+			return fmt.Errorf("chart %s: %s is no schema: %w", c.Name(), chartutil.SchemafileName, err)
+		}
+	}
+	for _, subchart := range c.Dependencies() {
+		if err := checkSchemas(subchart); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compiled is a schema as Helm compiles it, but without what is elsewhere. On {"multipleOf": 1e-9999999}, the compiler
+// panics, which would end the operator for all kinds.
+func compiled(text []byte) (schema *jsonschema.Schema, err error) {
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	defer func() {
-		if recover() != nil {
-			schema = nil
+		if why := recover(); why != nil {
+			schema, err = nil, fmt.Errorf("%v", why)
 		}
 	}()
 	const place = "file:///values.schema.json" // as Helm has it, for references within
 	compiler := jsonschema.NewCompiler()
-	compiler.UseLoader(jsonschema.SchemeURLLoader{})
+	compiler.UseLoader(jsonschema.SchemeURLLoader{"urn": anything{}})
 	if err := compiler.AddResource(place, document); err != nil {
-		return nil
+		return nil, err
 	}
-	schema, _ = compiler.Compile(place)
-	return schema
+	return compiler.Compile(place)
 }
+
+// anything is what a name (urn:) stands for, as Helm has it: a schema of which every value is.
+type anything struct{}
+
+func (anything) Load(string) (any, error) { return true, nil }
 
 // hasDeleteHooks is whether the chart may have hooks that run when a custom resource with these values goes.
 func (s chartSource) hasDeleteHooks(values map[string]any) bool {

@@ -148,7 +148,6 @@ func TestAccepts(t *testing.T) {
 	}
 	for name, source := range map[string]chartSource{
 		"no schema": newChartSource(&chart.Chart{Metadata: &chart.Metadata{Name: "c"}}), "no JSON": of("{"), "no schema's": of(`{"type": 1}`),
-		"a file": of(`{"$ref": "file:///etc/hosts"}`), "a page": of(`{"$ref": "http://127.0.0.1:1/schema.json"}`),
 		"a subchart": of(small, &chart.Chart{Metadata: &chart.Metadata{Name: "d"}}),
 	} {
 		if source.accepts(fine) {
@@ -222,11 +221,29 @@ func TestPagePath(t *testing.T) {
 	}
 }
 
-// A schema on which the compiler panics is left to Helm, which tells what is wrong with it: it does not end
-// the operator, with all other kinds.
-func TestSchemaThatIsNone(t *testing.T) {
-	if schema := valuesSchema(&chart.Chart{Schema: []byte(`{"multipleOf": 1e-9999999}`)}); schema != nil {
-		t.Errorf("it is %v", schema)
+// A schema has Helm read no file of the machine, and no page, nor does one on which the compiler panics end the operator, with
+// all other kinds: a chart with such a one is refused, subcharts included.
+func TestCheckSchemas(t *testing.T) {
+	for schema, want := range map[string]string{
+		`{"$schema": "http://json-schema.org/draft-07/schema#", "$id": "https://example.com/x.json", "properties": {"a": {"$ref": "#/definitions/b"}}, "definitions": {"b": {}}}`: "",
+		`{"$ref": "file:///etc/hosts"}`: "chart c: values.schema.json refers to file:///etc/hosts, ",
+		`{"properties": {"a": {"items": {"$ref": "http://127.0.0.1:1/x.json#/definitions/b"}}}}`: "refers to http://127.0.0.1:1/x.json, ",
+		`{"$ref": "other.json"}`:                          "refers to file:///other.json, ",
+		`{"$schema": "https://127.0.0.1:1/x.json"}`:       "refers to https://127.0.0.1:1/x.json, ",
+		`{"$id": "https://127.0.0.1:1/", "$ref": "x#/a"}`: "refers to https://127.0.0.1:1/x, ",
+		`{"$ref": "urn:example:x"}`:                       "",
+		`{"type": 1}`:                                     "chart c: values.schema.json is no schema: ",
+		`{`:                                               "is no schema: unexpected EOF",
+		`{"multipleOf": 1e-9999999}`:                      "is no schema: ",
+	} {
+		c := &chart.Chart{Metadata: &chart.Metadata{Name: "c"}, Schema: []byte(schema)}
+		above := &chart.Chart{Metadata: &chart.Metadata{Name: "above"}}
+		above.AddDependency(c)
+		for _, c := range []*chart.Chart{c, above} {
+			if err := CheckChart(c, nil); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s, in %s: error is %v, without %q", schema, c.Name(), err, want)
+			}
+		}
 	}
 }
 

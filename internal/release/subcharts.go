@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CheckSubcharts fails if a chart lacks a subchart that is enabled with an empty spec.
-func CheckSubcharts(c *chart.Chart, overrides map[string]string) error {
-	return checkMissing(enabledBy(c, overrides))
+// CheckChart fails if a chart lacks a subchart that is enabled with an empty spec, or has a schema that is none by itself.
+func CheckChart(c *chart.Chart, overrides map[string]string) error {
+	return cmp.Or(checkSchemas(c), checkMissing(enabledBy(c, overrides)))
 }
 
 // checkSubcharts fails if a chart lacks a subchart that is enabled with the values, by its condition and tags.

@@ -51,7 +51,7 @@ func TestCheckSubcharts(t *testing.T) {
 			if !source.incomplete {
 				t.Error("the chart counts as complete")
 			}
-			err := CheckSubcharts(chrt, c.overrides)
+			err := CheckChart(chrt, c.overrides)
 			if got := ""; err != nil || c.want != "" {
 				if err != nil {
 					got = err.Error()

@@ -22,6 +22,7 @@ func TestBrokenEntries(t *testing.T) {
 	s := newScene(t)
 	chart := noteChart(t)
 	needy := chartOf(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: needy, version: 0.1.0, dependencies: [{name: absent, version: 1.0.0}]}"})
+	curious := chartOf(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: curious, version: 0.1.0}", "values.schema.json": `{"$ref": "file:///dev/zero"}`})
 	own := settings{
 		account: s.accountForKinds(), args: []string{"--leader-elect", "--leader-election-namespace=" + operatorNamespace, patientLease},
 		namespaces: []string{s.namespace},
@@ -33,7 +34,8 @@ func TestBrokenEntries(t *testing.T) {
 			entryOf("Needy", needy, "") +
 			entryOf("Late", chart, "") +
 			"- not an entry\n" +
-			"- {group: apiextensions.k8s.io, version: v1, kind: CustomResourceDefinition, chart: " + chart + "}\n",
+			"- {group: apiextensions.k8s.io, version: v1, kind: CustomResourceDefinition, chart: " + chart + "}\n" +
+			entryOf("Curious", curious, ""),
 	}
 	broken := map[string][]string{ // by number and kind
 		`entry 1 (kind "Nowhere")`:                  {chart + "-nowhere", "no such file"},
@@ -44,6 +46,7 @@ func TestBrokenEntries(t *testing.T) {
 		`entry 7 (kind "Late")`:                     {"install its CRD"},
 		`entry 8 (kind "")`:                         {"string"},
 		`entry 9 (kind "CustomResourceDefinition")`: {"may not see this kind", "cannot list resource"},
+		`entry 10 (kind "Curious")`:                 {"chart curious: values.schema.json refers to file:///dev/zero", "copy what that says into the schema"},
 	}
 	operator := s.ownOperator(own) // which awaits /readyz
 	s.deploy("hello")

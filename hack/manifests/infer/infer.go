@@ -41,6 +41,7 @@ type inference struct {
 	allowed       []string
 	left          []LeftOut
 	made          []Made
+	said          map[string]bool // by what is made
 	// count is how many values there are, and begun how many of them were tried.
 	count, begun int
 	// texts, names and numbers are the fields found so far that are tried with several values. Names are
@@ -74,13 +75,18 @@ type LeftOut struct {
 func (t *Trial) Fields(scenarios []Scenario, values map[string]any, allowed []string, made []Made) (fields *apiextensionsv1.JSONSchemaProps, left []LeftOut, all []Made) {
 	i := newInference(t, scenarios, allowed)
 	i.count, i.made = len(leaves(values, nil)), made
+	for _, m := range made {
+		for _, v := range m.Objects {
+			i.said[i.says(v.Rendered)] = true
+		}
+	}
 	fields = i.schema(nil, values)
 	return fields, i.left, i.made
 }
 
 // newInference tries the chart of an entry as it comes, with each sample, and with all options on.
 func newInference(t *Trial, scenarios []Scenario, allowed []string) *inference {
-	i := &inference{Trial: t, scenarios: scenarios, allowed: allowed, docs: docsOf(t.chart)}
+	i := &inference{Trial: t, scenarios: scenarios, allowed: allowed, docs: docsOf(t.chart), said: map[string]bool{}}
 	i.before = t.renderAll(scenarios)
 	for n, again := range t.renderAll(scenarios) {
 		i.facts = append(i.facts, factsOf(i.before[n].objects, again.objects))

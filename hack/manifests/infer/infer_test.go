@@ -997,6 +997,42 @@ a{{ $n }}: {{ printf "%s %s %s" .note .tls.secret .tls.issuer | quote }},
 	}
 }
 
+// A chart may set a variable of its own where there is a value, as GOMEMLIMIT to a limit of memory. What authors call one is no field,
+// nor is what has a Secret in one.
+func TestInferenceOfVariablesThatAValueTurnsOn(t *testing.T) {
+	_, left := infer(t, map[string]string{
+		"Chart.yaml":  "{apiVersion: v2, name: x, version: 0.1.0}",
+		"values.yaml": "resources: {}\nverbose: 0\ncalled: ''\nnumbered: 1\nsecret: 0\n",
+		"templates/x.yaml": `apiVersion: v1
+kind: Pod
+metadata: {name: x, annotations: {verbose: {{ .Values.verbose | quote }}, secret: {{ .Values.secret | quote }}}}
+spec:
+  containers:
+  - name: x
+    resources: {{ .Values.resources | toJson }}
+    env:
+    - {name: A, value: b}
+    {{- if (.Values.resources.limits).memory }}
+    - {name: GOMEMLIMIT, valueFrom: {resourceFieldRef: {resource: limits.memory, divisor: '1'}}}
+    {{- end }}
+    {{- if gt (int .Values.verbose) 2 }}
+    - {name: VERBOSE, value: "true"}
+    {{- end }}
+    {{- with .Values.called }}
+    - {name: {{ . | quote }}, value: b}
+    {{- end }}
+    - {name: A{{ .Values.numbered }}, value: b}
+    {{- if gt (int .Values.secret) 2 }}
+    - {name: PASSWORD, valueFrom: {secretKeyRef: {name: x, key: x}}}
+    {{- end }}
+`,
+	})
+	const environment = "reaches the environment, and so any Secret"
+	if diff := cmp.Diff(map[string]string{"called": environment, "numbered": environment, "secret": environment}, left); diff != "" {
+		t.Errorf("no fields are (-want +got):\n%s", diff)
+	}
+}
+
 // A number of which a chart makes that many objects is tried with one that is not too much, and is a field
 // unless it gets where it must not.
 func TestNumbersOfObjects(t *testing.T) {

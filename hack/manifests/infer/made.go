@@ -100,27 +100,53 @@ func workloadsIn(objects []Rendered) int {
 	return len(scalable)
 }
 
-// note adds what the chart makes with another value at the path that was tried last, a field, and made with no
-// option or text: authors turn it on by a number (gt .Values.replicas 1), a list or a map.
+// note adds what the chart makes with another value at the path that was tried last, a field: authors turn it on
+// by a number (gt .Values.replicas 1), a list or a map.
 func (i *inference) note(at []string) {
-	for n, s := range i.scenarios {
-		when := "another " + dotted(at)
-		if n > 0 {
-			when = cmp.Or(s.why, "several options") + " and " + when
-		}
+	for n := range i.scenarios {
 		for _, value := range slices.Sorted(maps.Keys(i.tried)) {
-			objects := i.tried[value][n].objects
-			i.Workloads = max(i.Workloads, workloadsIn(objects))
-			for _, r := range objects {
-				version, kind := r.Object.GetAPIVersion(), r.Object.GetKind()
-				if version == "" || kind == "" || IsTried(version+" "+kind) ||
-					slices.ContainsFunc(i.made, func(m Made) bool { return m.APIVersion == version && m.Kind == kind }) {
-					continue
-				}
-				i.made = append(i.made, Made{version, kind, path.Base(r.File), when, []Variant{{r, when}}})
-			}
+			i.noteIn(n, i.tried[value][n].objects, "another "+dotted(at))
 		}
 	}
+}
+
+// noteIn adds what of that which a scenario makes with fields as when says is made with no option or text: a kind, or
+// an object that runs another image, or hands out other rights.
+func (i *inference) noteIn(n int, objects []Rendered, when string) {
+	if n > 0 {
+		when = cmp.Or(i.scenarios[n].why, "several options") + " and " + when
+	}
+	i.Workloads = max(i.Workloads, workloadsIn(objects))
+	for _, r := range objects {
+		version, kind, says := r.Object.GetAPIVersion(), r.Object.GetKind(), i.says(r)
+		if version == "" || kind == "" || i.said[says] {
+			continue
+		}
+		i.said[says] = true
+		key := i.Key(r.Object)
+		at := slices.IndexFunc(i.made, func(m Made) bool { return i.Key(m.Objects[0].Object) == key })
+		switch {
+		case IsTried(key):
+		case at < 0:
+			i.made = append(i.made, Made{version, kind, path.Base(r.File), when, []Variant{{r, when}}})
+		case !IsTried(says):
+			i.made[at].Objects = append(i.made[at].Objects, Variant{r, when})
+		}
+	}
+}
+
+// says is the same for objects of which nothing else is to be judged: what they are, run and hand out.
+func (t *Trial) says(r Rendered) string {
+	says := t.Key(r.Object)
+	for _, l := range r.leaves {
+		switch handsOut := l.path[0] == "rules" || l.path[0] == "roleRef"; {
+		case handsOut:
+			says += " " + r.Object.GetName() + strings.Join(l.path, ".") + "=" + l.text
+		case l.path[len(l.path)-1] == "image":
+			says += " " + l.text
+		}
+	}
+	return says
 }
 
 // singles are a scenario, first, for what it has is not because of another option, and those in which a

@@ -117,6 +117,8 @@ func reachesInPods(p place, template []string) string {
 			return reachesFromEnv(p, append(slices.Clone(template), path[:2]...))
 		case !open && slices.Contains(harmlessInContainers, field):
 			return ""
+		case !open && !p.number && !IsTried(p.text) && isVariable.MatchString(field): // there or not, but as the chart has it
+			return ""
 		case within[0] == "env" || within[0] == "envFrom":
 			return "the environment, and so any Secret"
 		}
@@ -135,6 +137,8 @@ func reachesInPods(p place, template []string) string {
 var (
 	// named is the name of a variable that an author can choose.
 	named = regexp.MustCompile(`\$(\([^)]*)?` + markText)
+	// isVariable finds the name of a variable, and what of its own pod one may have (GOMEMLIMIT the limit of memory, say).
+	isVariable = regexp.MustCompile(`^env\.\[\]\.(name$|valueFrom\.(fieldRef|resourceFieldRef)\.)`)
 	// isCode is the name of a variable that interpreters run, or take for their arguments.
 	isCode = regexp.MustCompile(`^(PATH|LD_\w+|BASH_ENV|NODE_PATH|PYTHON(PATH|HOME|STARTUP)|PERL5LIB|RUBYLIB|DOTNET_STARTUP_HOOKS|CLASSPATH|LUA_INIT|PERL5DB|GIT_SSH|PROMPT_COMMAND)$|(^|_)(CMD|COMMAND)$|(OPTS?|OPTIONS|ARGS|EXTRA_FLAGS|JVM_?FLAGS|ERL_\w*FLAGS)$`)
 	// variable is one that Kubernetes expands.

@@ -21,6 +21,7 @@ func TestReaches(t *testing.T) {
 		{"Deployment", "spec.template.spec.nodeSelector.zqkey", true, ""},
 		{"Deployment", "spec.template.spec.containers.[].resources.zqkey", true, ""},
 		{"Deployment", "spec.template.spec.containers.[].env.[].value", false, ""},
+		{"Deployment", "spec.template.spec.containers.[].env.[].valueFrom.resourceFieldRef.resource", false, ""},
 		{"Deployment", "spec.template.spec.containers.[].livenessProbe.httpGet.path", false, ""},
 		{"Service", "spec.zqkey", true, ""},
 		{"Service", "spec.type", false, ""},

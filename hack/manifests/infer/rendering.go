@@ -103,7 +103,7 @@ func (t *Trial) renderAtAnyCost(s Scenario, leniently bool) ([]Rendered, error) 
 		return nil, err
 	}
 	render := engine.Engine{LintMode: leniently}.Render
-	if t.lookups.kinds != nil {
+	if t.lookups.asked != nil {
 		render = func(c *chart.Chart, values chartutil.Values) (map[string]string, error) {
 			return engine.RenderWithClientProvider(c, values, t.lookups)
 		}

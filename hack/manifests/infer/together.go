@@ -66,6 +66,10 @@ func (i *inference) allTogether(n int, settings *[]setting, values []any, schema
 			all, breaking = except(all, slices.Concat(powerful, broken)), append(except(breaking, powerful), broken...)
 		}
 		*settings = append(slices.Clone(all), breaking...)
+		if _, isNumber := value.(float64); isNumber { // of texts, judge notes those that are compared
+			objects, _ := i.renderedTogether(n, all, value)
+			i.noteIn(n, objects, fmt.Sprintf("values that are %v", value))
+		}
 		selected, reached := i.selected(n, all, value)
 		for _, s := range selected {
 			i.takeOut(schema, s, reached)
