@@ -151,12 +151,13 @@ func (g *Guard) lookAtGone(gone kube.ResourceList) error {
 // begun is what attempts to install have made of an object without completing: nothing proves their manifests, but
 // the API server knows what the operator has written. Else what an edit then drops would stay in it.
 func (g *Guard) begun(t *target, before kube.ResourceList) *unstructured.Unstructured {
-	if !g.plan.Begins || t.live == nil || !g.owns(t.live) {
+	if !g.plan.Begins || t.live == nil || !g.owns(t.live) || object.JustAdopted(t.live, g.owner, g.plan.Revision) {
 		return nil
 	}
 	var made []*unstructured.Unstructured
-	for _, info := range before {
-		if object.Named(content(info.Object)).Same(object.Named(t.desired)) {
+	named := object.Named(t.desired)
+	for _, info := range slices.Backward(before) { // the newest comes first
+		if listed := content(info.Object); info.Name == t.info.Name && named.Same(object.Named(listed)) && object.Check(listed) == nil {
 			made = append(made, g.shape(info))
 		}
 	}

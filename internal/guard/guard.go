@@ -349,7 +349,7 @@ func (g *Guard) Present(manifest string) ([]object.Child, error) {
 
 // leftIn is what is left to others in a live object.
 func (g *Guard) leftIn(previous, live, desired *unstructured.Unstructured) object.Left {
-	if g.rollsBack {
+	if g.rollsBack || g.plan.Begins { // what was begun says nothing of replicas that somebody has scaled since
 		previous = nil
 	}
 	wasScaled := slices.ContainsFunc(g.plan.Scaled, object.Named(desired).SameInAnyVersion)

@@ -20,8 +20,6 @@ import (
 //   - A PersistentVolumeClaim may wait for its first pod, which need not exist yet. A pod that does exist is
 //     not ready before its claim is bound.
 //   - A suspended Job has nothing to do.
-//   - A Job in progress is healthy once a pod of it has run. Before, its image may be missing, say. Later ones
-//     do not count: with many, it would be healthy and not by turns.
 //   - A Deployment whose rollout is paused tells of no progress; whether all of its pods are updated and
 //     available, it does tell.
 //   - Some kinds write their observed generation as a text (Argo Rollouts). If kstatus cannot read a kind that
@@ -67,13 +65,6 @@ func Health(live *unstructured.Unstructured) (*status.Result, error) {
 	case Job:
 		if suspended, _, _ := unstructured.NestedBool(live.Object, "spec", "suspend"); suspended {
 			return &status.Result{Status: status.CurrentStatus, Message: "it is suspended"}, nil
-		}
-		pods := func(how string) int64 {
-			number, _, _ := unstructured.NestedInt64(live.Object, "status", how)
-			return number
-		}
-		if pods("active") > 0 && pods("ready")+pods("succeeded")+pods("failed") == 0 {
-			return &status.Result{Status: status.InProgressStatus, Message: "none of its pods runs yet"}, nil
 		}
 	}
 	if observed, err := strconv.ParseInt(text("status", "observedGeneration"), 10, 64); err == nil {

@@ -34,7 +34,7 @@ func Writer(live, wanted *unstructured.Unstructured) string {
 }
 
 // Written is what the managed fields of live say the operator to have written last of what is in made, nil if that
-// is nothing. It stands in for what nothing proves to have been applied.
+// is nothing. It stands in for what nothing proves to have been applied. Of what is in made several times, the last counts.
 func Written(live *unstructured.Unstructured, made []*unstructured.Unstructured) *unstructured.Unstructured {
 	all := map[string]any{}
 	for _, one := range made {

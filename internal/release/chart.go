@@ -60,7 +60,7 @@ type chartSource struct {
 	valuesAsk bool
 	// runsValues is whether the chart may run values as templates, if only in its notes.
 	runsValues bool
-	// incomplete is whether charts/ lacks a subchart, which the values may enable.
+	// incomplete is whether the values may enable a subchart that charts/ lacks, or whose schema is none.
 	incomplete bool
 	// deleteHooks is whether the chart may have hooks that run when a custom resource goes, and hooking whether
 	// it may have any.
@@ -112,7 +112,7 @@ func newChartSource(c *chart.Chart) chartSource {
 	}
 	source := chartSource{
 		digest: ChartDigest(c), asks: questions{mentions(c, capable), mentions(c, looking)},
-		valuesAsk: mentions(c, tpl), runsValues: runs(running), incomplete: len(missing(c, "")) > 0,
+		valuesAsk: mentions(c, tpl), runsValues: runs(running), incomplete: len(missing(c, "")) > 0 || checkSchemas(c) != nil,
 		deleteHooks: says(c, deleteHook) || deleteHook.MatchString(read), hooking: says(c, hooking) || hooking.MatchString(read),
 		chancy: runs(chancy), timed: runs(timed), loops: runs(looping), costly: runs(costly), schema: valuesSchema(c),
 	}

@@ -244,6 +244,15 @@ func TestCheckSchemas(t *testing.T) {
 				t.Errorf("%s, in %s: error is %v, without %q", schema, c.Name(), err, want)
 			}
 		}
+		// Helm reads no schema of a subchart that is off. What a spec turns on is checked with the spec.
+		above.Metadata.Dependencies = []*chart.Dependency{{Name: "c", Condition: "c.enabled"}}
+		above.Values = map[string]any{"c": map[string]any{"enabled": false}}
+		if err := CheckChart(above, nil); err != nil || newChartSource(above).incomplete != (want != "") {
+			t.Errorf("%s, in a subchart that is off: %v", schema, err)
+		}
+		if err := checkSubcharts(above, map[string]any{"c": map[string]any{"enabled": true}}); (err == nil) != (want == "") {
+			t.Errorf("%s, in a subchart that a spec turns on: %v", schema, err)
+		}
 	}
 }
 

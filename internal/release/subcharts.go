@@ -1,7 +1,6 @@
 package release
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,19 +10,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CheckChart fails if a chart lacks a subchart that is enabled with an empty spec, or has a schema that is none by itself.
+// CheckChart fails if a chart lacks a subchart that is enabled with an empty spec, or it or one of these has a schema
+// that is none by itself.
 func CheckChart(c *chart.Chart, overrides map[string]string) error {
-	return cmp.Or(checkSchemas(c), checkMissing(enabledBy(c, overrides)))
+	return checkEnabled(enabledBy(c, overrides))
 }
 
-// checkSubcharts fails if a chart lacks a subchart that is enabled with the values, by its condition and tags.
-// Helm's actions leave it out without a word.
+// checkSubcharts is CheckChart for the subcharts that are enabled with the values, by their conditions and tags.
+// Helm's actions leave out a missing one without a word.
 func checkSubcharts(c *chart.Chart, values map[string]any) error {
-	return checkMissing(enabled(c, values))
+	return checkEnabled(enabled(c, values))
 }
 
-func checkMissing(enabled *chart.Chart, err error) error {
+func checkEnabled(enabled *chart.Chart, err error) error {
 	if err != nil {
+		return err
+	}
+	if err := checkSchemas(enabled); err != nil {
 		return err
 	}
 	if missing := missing(enabled, ""); len(missing) > 0 {

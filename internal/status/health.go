@@ -25,7 +25,7 @@ func health(previous Status, seen observation) verdict {
 	for _, o := range seen.objects {
 		v := o.health()
 		if v == nil && !previous.wasReady(seen) {
-			v = o.leaving(seen.now.Time)
+			v = cmp.Or(o.leaving(seen.now.Time), o.starting())
 		}
 		its := 0
 		switch {

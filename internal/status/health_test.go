@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
+	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 func pod(name string, container corev1.ContainerStatus) corev1.Pod {
@@ -117,5 +118,30 @@ func TestHealthNamesWhatKeepsAnObject(t *testing.T) {
 	going.SetFinalizers([]string{"example.com/a", "example.com/b"})
 	if v := o.health(); v == nil || v.message != `Service "hello": it is being deleted, and these finalizers keep it: example.com/a, example.com/b.` {
 		t.Errorf("it says %+v", v)
+	}
+}
+
+// A Job whose first pod does not run is not healthy. One that was, and whose pod is started again, stays so.
+func TestHealthOfAJobThatStarts(t *testing.T) {
+	for name, c := range map[string]struct {
+		status string
+		before metav1.ConditionStatus
+		ready  metav1.ConditionStatus
+	}{
+		"its first pod does not run":   {"{startTime: '2026-01-01T00:00:00Z', active: 1, ready: 0}", metav1.ConditionFalse, metav1.ConditionFalse},
+		"its first pod runs":           {"{startTime: '2026-01-01T00:00:00Z', active: 1, ready: 1}", metav1.ConditionFalse, metav1.ConditionTrue},
+		"it is between two pods":       {"{startTime: '2026-01-01T00:00:00Z', active: 1, ready: 0, succeeded: 1}", metav1.ConditionFalse, metav1.ConditionTrue},
+		"it is tried again":            {"{startTime: '2026-01-01T00:00:00Z', active: 1, ready: 0, failed: 1}", metav1.ConditionFalse, metav1.ConditionTrue},
+		"it is to have no pods":        {"{startTime: '2026-01-01T00:00:00Z', ready: 0}", metav1.ConditionFalse, metav1.ConditionTrue},
+		"its pod is started once more": {"{startTime: '2026-01-01T00:00:00Z', active: 1, ready: 0}", metav1.ConditionTrue, metav1.ConditionTrue},
+	} {
+		t.Run(name, func(t *testing.T) {
+			job := parse(t, "{apiVersion: batch/v1, kind: Job, metadata: {name: migrate, namespace: test}, status: "+c.status+"}")
+			previous := Status{Release: &Release{Revision: 1}, Conditions: []metav1.Condition{{Type: Ready, Status: c.before}}}
+			seen := observation{state: release.State{Revision: 1}, objects: []childState{{Child: object.Named(job), live: job}}}
+			if v := health(previous, seen); v.ready != c.ready {
+				t.Errorf("it says %+v", v)
+			}
+		})
 	}
 }

@@ -37,8 +37,16 @@ func (o childState) leaving(now time.Time) *verdict {
 	}
 }
 
+// starting is nil unless a Job goes on of which no pod has run: its image may be missing, say.
+func (o childState) starting() *verdict {
+	if !o.isStarting() {
+		return nil
+	}
+	return &verdict{ready: metav1.ConditionFalse, reason: ReasonProgressing, reconciling: true, unhealthy: true, message: fmt.Sprintf("%s: none of its pods runs yet.", o)}
+}
+
 // wasReady is whether this revision was Ready before. Pods that terminate since then are not old ones: somebody
-// has scaled down.
+// has scaled down. Nor does a Job start whose pod fails now and then and is started again.
 func (s Status) wasReady(seen observation) bool {
 	return s.condition(Ready).Status == metav1.ConditionTrue && s.Release != nil && s.Release.Revision == int64(seen.state.Revision)
 }

@@ -167,6 +167,33 @@ data:
 	}
 }
 
+// What is read of an installation that has failed, to find what an edit drops, hurts nobody: who may edit records can't
+// make the operator calculate for ever, and what an autoscaler has set meanwhile stays.
+func TestScaledAndForgedAfterAFailedInstallation(t *testing.T) {
+	s := newScene(t)
+	lift := s.refuseAutoscalers()
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: {{ .Release.Name }}-other}
+spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: other}, maxReplicas: 1}`)})
+	s.create("hello", kit.Greet("before"))
+	s.awaitCondition("hello", "ReleaseFailed", "True", "nothing scales here")
+	s.scale("autoscaler", 5)
+	s.forge("hello", func(_ *corev1.ConfigMap, rel *release.Release) {
+		forged := strings.Replace(rel.Manifest, "cpu: 100m", "cpu: 1e-999999999", 1)
+		if forged == rel.Manifest {
+			t.Fatal("the case is broken: there is nothing to forge")
+		}
+		rel.Manifest = forged
+	})
+	s.edit("hello", kit.Greet("after"))
+	s.awaitGreeting("hello", "after")
+	lift()
+	s.awaitDeployed("hello")
+	s.awaitReplicas(5)
+}
+
 // What is in the way is found by making the objects. Killed before that, the next operator finds a record,
 // and makes none of them either.
 func TestKilledBeforeAForeignObjectIsFound(t *testing.T) {
