@@ -173,22 +173,25 @@ data:
 func TestScaledAndForgedAfterAFailedInstallation(t *testing.T) {
 	s := newScene(t)
 	lift := s.refuseAutoscalers()
-	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+	only := settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
 apiVersion: autoscaling/v2
 kind: HorizontalPodAutoscaler
 metadata: {name: {{ .Release.Name }}-other}
-spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: other}, maxReplicas: 1}`)})
+spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: other}, maxReplicas: 1}`)}
+	first := s.ownOperator(only)
 	s.create("hello", kit.Greet("before"))
 	s.awaitCondition("hello", "ReleaseFailed", "True", "nothing scales here")
+	first.Stop()
 	s.scale("autoscaler", 5)
 	s.forge("hello", func(_ *corev1.ConfigMap, rel *release.Release) {
-		forged := regexp.MustCompile(`cpu: .*`).ReplaceAllString(rel.Manifest, "cpu: 1e-999999999")
+		forged := regexp.MustCompile(`cpu: .*`).ReplaceAllString(rel.Manifest, `cpu: "1e-999999999"`)
 		if forged == rel.Manifest {
 			t.Fatal("the case is broken: there is nothing to forge")
 		}
 		rel.Manifest = forged
 	})
 	s.edit("hello", kit.Greet("after"))
+	s.ownOperator(only)
 	s.awaitGreeting("hello", "after")
 	lift()
 	s.awaitDeployed("hello")
