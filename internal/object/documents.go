@@ -59,9 +59,6 @@ func Documents(stream io.Reader) (objects []*unstructured.Unstructured, err erro
 func itemsOf(list *unstructured.Unstructured) (items []*unstructured.Unstructured, err error) {
 	err = list.EachListItem(func(item runtime.Object) error {
 		one := item.(*unstructured.Unstructured) // it iterates over no other type
-		if one.IsList() {
-			return errors.New("a list in a list, which Helm cannot read: list what is in it")
-		}
 		if one.GetKind() == "" && one.GetAPIVersion() == "" {
 			one.SetKind(strings.TrimSuffix(list.GetKind(), "List"))
 			one.SetAPIVersion(list.GetAPIVersion())
