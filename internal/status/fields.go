@@ -64,11 +64,6 @@ func (o childState) isJob() bool {
 	return schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).GroupKind() == object.Job
 }
 
-// isStarting is whether an object is a Job that goes on, and of which no pod has run.
-func (o childState) isStarting() bool {
-	return o.isJob() && o.live != nil && count(o.live, "active") > 0 && count(o.live, "ready")+count(o.live, "succeeded")+count(o.live, "failed") == 0
-}
-
 func count(o *unstructured.Unstructured, field string) int32 {
 	n, _, _ := unstructured.NestedInt64(o.Object, "status", field)
 	return int32(n)

@@ -39,7 +39,7 @@ func (o childState) leaving(now time.Time) *verdict {
 
 // starting is nil unless a Job goes on of which no pod has run: its image may be missing, say.
 func (o childState) starting() *verdict {
-	if !o.isStarting() {
+	if !o.isJob() || o.live == nil || count(o.live, "active") == 0 || count(o.live, "ready")+count(o.live, "succeeded")+count(o.live, "failed") > 0 {
 		return nil
 	}
 	return &verdict{ready: metav1.ConditionFalse, reason: ReasonProgressing, reconciling: true, unhealthy: true, message: fmt.Sprintf("%s: none of its pods runs yet.", o)}

@@ -36,7 +36,7 @@ func (r *Reporter) pods(ctx context.Context, seen observation) []corev1.Pod {
 	}
 	var pods []corev1.Pod
 	for _, o := range seen.objects {
-		if o.live != nil && o.hasPods() && o.health() != nil || o.isStarting() {
+		if o.live != nil && o.hasPods() && o.health() != nil || o.starting() != nil {
 			pods = append(pods, r.podsOf(ctx, seen.namespace, podSelector(o.live), o.String())...)
 		}
 	}
