@@ -33,3 +33,26 @@ func TestPack(t *testing.T) {
 		t.Errorf("one that is whole is read as %v", got)
 	}
 }
+
+// Whoever writes the values of a custom resource has nobody look for a field that it does not have.
+func TestMayHave(t *testing.T) {
+	for _, c := range []struct {
+		status any
+		want   bool
+	}{
+		{map[string]any{"challenger": "other/lease"}, true},
+		{map[string]any{"operator": `"challenger":`, `\"challenger\"`: "challenger"}, false},
+		{nil, false},
+	} {
+		whole := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"challenger": ""}, "status": c.status}}
+		if !MayHave(whole, "challenger") {
+			t.Errorf("%v: not asked of one that is not packed", c.status)
+		}
+		if _, err := Pack(whole); err != nil {
+			t.Fatal(err)
+		}
+		if got := MayHave(whole, "challenger"); got != c.want {
+			t.Errorf("%v: got %v", c.status, got)
+		}
+	}
+}

@@ -325,7 +325,7 @@ func (c *claims) again(ctx context.Context, told <-chan struct{}) bool {
 // notice notes a question that has to be answered.
 func (c *claims) notice(obj any) {
 	asked, ok := obj.(*unstructured.Unstructured)
-	if !ok || challenger(object.Unpack(asked)) == "" {
+	if !ok || !object.MayHave(asked, "challenger") || challenger(object.Unpack(asked)) == "" {
 		return
 	}
 	c.mu.Lock()
