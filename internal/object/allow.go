@@ -64,7 +64,7 @@ const (
 
 var (
 	hostPattern       = regexp.MustCompile(`^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
-	annotationPattern = regexp.MustCompile(`^[-A-Za-z0-9_./]*\*?$`)
+	annotationPattern = regexp.MustCompile(`^([-A-Za-z0-9_./]*\*|[-A-Za-z0-9_./]*[A-Za-z0-9])$`)
 	kindPattern       = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*(\.[a-z0-9][-a-z0-9]*)+$`)
 	// freeKey matches keys of annotations that no controller obeys: controllers' keys have a prefix, or are
 	// names in a domain.
@@ -86,7 +86,7 @@ func (a Allow) Validate() error {
 		}
 	}
 	for _, key := range a.Annotations {
-		if key == "" || !annotationPattern.MatchString(key) {
+		if !annotationPattern.MatchString(key) {
 			return fmt.Errorf("allow.annotations: %q is no key of an annotation: write example.com/key, or example.com/* for every key that begins so", key)
 		}
 	}

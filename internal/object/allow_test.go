@@ -156,19 +156,20 @@ func TestRefusal(t *testing.T) {
 
 func TestAllowMistakes(t *testing.T) {
 	for want, allow := range map[string]Allow{
-		`"https://a.b"`:           {Hosts: []string{"https://a.b"}},
-		`"a.*.b"`:                 {Hosts: []string{"a.*.b"}},
-		`"*a.b"`:                  {Hosts: []string{"*a.b"}},
-		`"**.a.b"`:                {Hosts: []string{"**.a.b"}},
-		`"A.b"`:                   {Hosts: []string{"A.b"}},
-		`"*.{name}.b"`:            {Hosts: []string{"*.{name}.b"}},
-		`allow.hosts: ""`:         {Hosts: []string{""}},
-		`allow.annotations: ""`:   {Annotations: []string{""}},
-		`"a b/c"`:                 {Annotations: []string{"a b/c"}},
-		`"*/c"`:                   {Annotations: []string{"*/c"}},
-		`"VirtualService"`:        {Kinds: []string{"VirtualService"}},
-		`"privileged"`:            {Pods: []string{"privileged"}},
-		`"networking.istio.io/x"`: {Kinds: []string{"networking.istio.io/x"}},
+		`"https://a.b"`:                     {Hosts: []string{"https://a.b"}},
+		`"a.*.b"`:                           {Hosts: []string{"a.*.b"}},
+		`"*a.b"`:                            {Hosts: []string{"*a.b"}},
+		`"**.a.b"`:                          {Hosts: []string{"**.a.b"}},
+		`"A.b"`:                             {Hosts: []string{"A.b"}},
+		`"*.{name}.b"`:                      {Hosts: []string{"*.{name}.b"}},
+		`allow.hosts: ""`:                   {Hosts: []string{""}},
+		`allow.annotations: ""`:             {Annotations: []string{""}},
+		`allow.annotations: "example.com/"`: {Annotations: []string{"example.com/"}}, // which would match nothing
+		`"a b/c"`:                           {Annotations: []string{"a b/c"}},
+		`"*/c"`:                             {Annotations: []string{"*/c"}},
+		`"VirtualService"`:                  {Kinds: []string{"VirtualService"}},
+		`"privileged"`:                      {Pods: []string{"privileged"}},
+		`"networking.istio.io/x"`:           {Kinds: []string{"networking.istio.io/x"}},
 	} {
 		if err := allow.Validate(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v", allow, err)
