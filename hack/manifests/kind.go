@@ -316,8 +316,12 @@ func (k kind) report(into string) string {
 		say("%s", unknownHook(hook))
 	}
 	var crds []string
-	for _, file := range k.api.chart.CRDObjects() {
-		crds = append(crds, file.Name)
+	if enabled, err := release.EnabledBy(k.api.chart, k.entry.OverrideValues); err != nil {
+		say("%s", err)
+	} else {
+		for _, file := range enabled.CRDObjects() {
+			crds = append(crds, file.Name)
+		}
 	}
 	switch {
 	case len(crds) > 0 && k.entry.CRDs:

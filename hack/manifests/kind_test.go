@@ -287,6 +287,23 @@ func TestReportTellsOfCRDs(t *testing.T) {
 	}
 }
 
+// The CRDs of a subchart that is off are not told: the operator does not wait for them.
+func TestReportTellsOfNoCRDsOfASubchartThatIsOff(t *testing.T) {
+	subchart := &chart.Chart{Metadata: &chart.Metadata{Name: "crds", Version: "0.1.0"}, Files: []*chart.File{{Name: "crds/a.yaml"}}}
+	c := &chart.Chart{
+		Metadata: &chart.Metadata{Name: "x", Dependencies: []*chart.Dependency{{Name: "crds", Version: "0.1.0", Condition: "crds.enabled"}}},
+		Values:   map[string]any{"crds": map[string]any{"enabled": true}},
+	}
+	c.SetDependencies(subchart)
+	for pin, told := range map[string]bool{"true": true, "false": false} {
+		k := kind{api: &API{chart: c}}
+		k.entry.Tests, k.entry.OverrideValues = true, map[string]string{"crds.enabled": pin}
+		if report := k.report(""); strings.Contains(report, "crds/a.yaml") != told {
+			t.Errorf("with crds.enabled pinned to %s, the report is:\n%s", pin, report)
+		}
+	}
+}
+
 // Values in a file that Helm does not read are told of.
 func TestReportTellsOfAFileOfNoValues(t *testing.T) {
 	k := kind{api: &API{chart: &chart.Chart{Metadata: &chart.Metadata{}, Files: []*chart.File{{Name: "values.yml"}}}}}

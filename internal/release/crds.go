@@ -16,7 +16,7 @@ import (
 // operator of tenants' objects should have, so that here somebody else does it, unless the platform says
 // otherwise.
 func CRDs(c *chart.Chart, overrides map[string]string) ([]*unstructured.Unstructured, error) {
-	enabled, err := enabledBy(c, overrides)
+	enabled, err := EnabledBy(c, overrides)
 	if err != nil {
 		return nil, err
 	}

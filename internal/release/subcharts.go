@@ -13,7 +13,7 @@ import (
 // CheckChart fails if a chart lacks a subchart that is enabled with an empty spec, or it or one of these has a schema
 // that is none by itself.
 func CheckChart(c *chart.Chart, overrides map[string]string) error {
-	return checkEnabled(enabledBy(c, overrides))
+	return checkEnabled(EnabledBy(c, overrides))
 }
 
 // checkSubcharts is CheckChart for the subcharts that are enabled with the values, by their conditions and tags.
@@ -44,8 +44,8 @@ func enabled(c *chart.Chart, values map[string]any) (*chart.Chart, error) {
 	return processed, nil
 }
 
-// enabledBy is a chart with the subcharts that are enabled with an empty spec.
-func enabledBy(c *chart.Chart, overrides map[string]string) (*chart.Chart, error) {
+// EnabledBy is a chart with the subcharts that are enabled with an empty spec.
+func EnabledBy(c *chart.Chart, overrides map[string]string) (*chart.Chart, error) {
 	values := map[string]any{}
 	if err := Pin(&metav1.ObjectMeta{Namespace: "namespace", Name: "name"}, values, overrides); err != nil {
 		return nil, err
