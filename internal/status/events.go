@@ -21,7 +21,7 @@ func announce(before, after Status, deleting bool) []event {
 		events = append(events, event{corev1.EventTypeNormal, "Resumed", "The pause annotation was removed."})
 	}
 	if is.Status == metav1.ConditionFalse && is.Reason != ReasonProgressing && is.Reason != ReasonUninstalling &&
-		(was.Reason != is.Reason || was.Message != is.Message) {
+		(was.Reason != is.Reason || settled(was.Message) != settled(is.Message)) {
 		events = append(events, event{corev1.EventTypeWarning, is.Reason, is.Message})
 	}
 	return events
