@@ -94,7 +94,7 @@ func (r *Reporter) countEnding(ctx context.Context, seen observation) bool {
 		if _, counted := o.ending(); counted {
 			continue
 		}
-		for _, pod := range r.podsOf(ctx, seen.namespace, podSelector(o.live), o.String()) {
+		for _, pod := range r.podsOf(ctx, seen.namespace, ofWorkload(o.live), o.String()) {
 			if pod.DeletionTimestamp != nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
 				o.listed, found = o.listed+1, true
 			}
