@@ -132,7 +132,11 @@ func TestHealthOfAJobThatStarts(t *testing.T) {
 		"its first pod runs":           {"{startTime: '2026-01-01T00:00:00Z', active: 1, ready: 1}", metav1.ConditionFalse, metav1.ConditionTrue},
 		"it is between two pods":       {"{startTime: '2026-01-01T00:00:00Z', active: 1, ready: 0, succeeded: 1}", metav1.ConditionFalse, metav1.ConditionTrue},
 		"it is tried again":            {"{startTime: '2026-01-01T00:00:00Z', active: 1, ready: 0, failed: 1}", metav1.ConditionFalse, metav1.ConditionTrue},
-		"it is to have no pods":        {"{startTime: '2026-01-01T00:00:00Z', ready: 0}", metav1.ConditionFalse, metav1.ConditionTrue},
+		"its pods are refused":         {"{startTime: '2026-01-01T00:00:00Z', ready: 0}", metav1.ConditionFalse, metav1.ConditionFalse},
+		"its pods are refused anew":    {"{startTime: '2026-01-01T00:00:00Z', ready: 0}", metav1.ConditionTrue, metav1.ConditionTrue},
+		"it is to have no pods":        {"{startTime: '2026-01-01T00:00:00Z', ready: 0}, spec: {parallelism: 0}", metav1.ConditionFalse, metav1.ConditionTrue},
+		"it is suspended":              {"{startTime: '2026-01-01T00:00:00Z', ready: 0}, spec: {suspend: true}", metav1.ConditionFalse, metav1.ConditionTrue},
+		"it has ended without pods":    {"{startTime: '2026-01-01T00:00:00Z', conditions: [{type: Complete, status: 'True'}]}", metav1.ConditionFalse, metav1.ConditionTrue},
 		"its pod is started once more": {"{startTime: '2026-01-01T00:00:00Z', active: 1, ready: 0}", metav1.ConditionTrue, metav1.ConditionTrue},
 	} {
 		t.Run(name, func(t *testing.T) {

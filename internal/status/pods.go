@@ -27,8 +27,8 @@ const (
 // keep all others waiting.
 var podPlaces = pace.NewPlaces(1, 4)
 
-// pods lists the pods of workloads that are not healthy, or of hooks that are awaited. To watch all pods would take more memory than all
-// else, for something that is only needed when things go wrong.
+// pods lists the pods of workloads that are not healthy, or of hooks that are awaited. To watch all pods would take
+// more memory than all else, for something that is only needed when things go wrong.
 func (r *Reporter) pods(ctx context.Context, seen observation) []corev1.Pod {
 	ctx, cancel := context.WithTimeout(ctx, podsPatience)
 	defer cancel()
@@ -40,7 +40,7 @@ func (r *Reporter) pods(ctx context.Context, seen observation) []corev1.Pod {
 		return pods
 	}
 	for _, o := range seen.objects {
-		if o.live != nil && o.hasPods() && o.health() != nil || o.starting() != nil {
+		if o.live != nil && o.hasPods() && o.health() != nil || o.starting() != nil && count(o.live, "active") > 0 {
 			pods = append(pods, r.podsOf(ctx, seen.namespace, ofWorkload(o.live), o.String())...)
 		}
 	}
