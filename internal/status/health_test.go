@@ -34,6 +34,8 @@ func TestPodTrouble(t *testing.T) {
 	crashed := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}
 	unschedulable := pod("a", corev1.ContainerStatus{})
 	unschedulable.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/1 nodes are available: 1 Insufficient cpu."}}
+	gated := pod("a", corev1.ContainerStatus{})
+	gated.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated, Message: "Scheduling is blocked due to non-empty scheduling gates"}}
 	going := pod("a", corev1.ContainerStatus{State: waiting("CrashLoopBackOff", "")})
 	going.DeletionTimestamp = &noon
 	evicted := pod("a", corev1.ContainerStatus{State: crashed, RestartCount: 2})
@@ -63,6 +65,7 @@ func TestPodTrouble(t *testing.T) {
 		"it was restarted and works": {[]corev1.Pod{pod("a", corev1.ContainerStatus{Ready: true, RestartCount: 7})}, "", nil},
 		"it cannot be started":       {[]corev1.Pod{pod("a", corev1.ContainerStatus{State: waiting("CreateContainerConfigError", `secret "s" not found`)})}, "ContainerFailed", []string{`secret "s" not found`}},
 		"no node takes it":           {[]corev1.Pod{unschedulable}, "Unschedulable", []string{"Insufficient cpu"}},
+		"none may take it yet":       {[]corev1.Pod{gated}, "Unschedulable", []string{"scheduling gates"}},
 		"the worst counts": {[]corev1.Pod{unschedulable, pod("b", corev1.ContainerStatus{State: waiting("CrashLoopBackOff", "")}), pod("c", corev1.ContainerStatus{State: waiting("ErrImagePull", "")})},
 			"ImagePullFailed", []string{`Pod "c"`}},
 	} {
