@@ -105,8 +105,7 @@ func next(previous Status, seen observation) (Status, verdict) {
 			continue // where its finalizer stays, the library reports that it is uninstalled, and then only that it is not deployed
 		}
 		if c.Type == deployedType && c.Status == metav1.ConditionTrue {
-			s.set(seen, deployed(previous, seen))
-			continue
+			c = deployed(previous, seen)
 		}
 		s.set(seen, c)
 	}
