@@ -46,7 +46,8 @@ func (c *cluster) tellResults(results []result) error {
 	for _, g := range ordered(shown) {
 		c.printf("%s\n%s\n", g.title(), coloured(g.first.text))
 	}
-	for _, g := range ordered(refused) {
+	refusals := ordered(refused)
+	for _, g := range refusals {
 		c.printf("%s would be refused:\n%s\n\n", g.who(), c.here(indented(g.first.text)))
 	}
 	for _, g := range ordered(unknown) {
@@ -60,7 +61,7 @@ func (c *cluster) tellResults(results []result) error {
 		c.printf("No custom resource is meant.\n")
 	}
 	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
-		c.printf("%s\n", c.here(diffSummary(kind, kinds[kind])))
+		c.printf("%s\n", c.here(diffSummary(kind, kinds[kind], refusals)))
 	}
 	return exitOf(results)
 }
@@ -103,18 +104,14 @@ func (g *group) title() string {
 	return fmt.Sprintf("%s: %s %s", g.who(), g.first.kind.Kind, does)
 }
 
-// diffSummary is the summary line of a kind.
-func diffSummary(kind string, results []result) string {
+// diffSummary is the summary line of a kind. The first of its refusals is the most common one.
+func diffSummary(kind string, results []result, refusals []*group) string {
 	changing, refused, unknown := 0, 0, 0
-	reasons, said := map[string]int{}, map[string]string{} // without names, and one of those with them
 	objects := map[string]int{}
 	for _, r := range results {
 		switch {
 		case r.refused != nil:
 			refused++
-			reason := plainly(r.name, r.refused.Error())
-			reasons[reason]++
-			said[reason] = r.refused.Error()
 		case r.unknown != nil:
 			unknown++
 		case len(r.changes) > 0:
@@ -139,7 +136,8 @@ func diffSummary(kind string, results []result) string {
 		parts = append(parts, counted(objects[key], what)+" "+does)
 	}
 	if refused > 0 {
-		reason, _, _ := strings.Cut(said[mostCommon(reasons)[0]], "\n")
+		most := slices.IndexFunc(refusals, func(g *group) bool { return g.owner.GetKind() == kind })
+		reason, _, _ := strings.Cut(refusals[most].first.text, "\n")
 		reason = safe(reason)
 		if len(reason) > toldReason {
 			reason = strings.ToValidUTF8(reason[:toldReason], "") + "…"

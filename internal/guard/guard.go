@@ -130,8 +130,11 @@ type Plan struct {
 	Versions func(group string) ([]string, error)
 }
 
-// Awaited is what an action waits for. Pods selects those of hooks.
-type Awaited struct{ What, Pods string }
+// Awaited is what an action waits for. Pods select those of hooks.
+type Awaited struct {
+	What string
+	Pods []metav1.ListOptions
+}
 
 // New guards helm for an action on the release of owner, which holds one of slots.
 func New(ctx context.Context, helm *kube.Client, owner client.Object, slots *Slots, plan Plan) *Guard {

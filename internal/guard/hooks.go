@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/utils/ptr"
@@ -85,7 +87,7 @@ func (g *Guard) isLeftHook(info *resource.Info, live *unstructured.Unstructured)
 // WatchUntilReady waits for the end of a hook.
 func (g *Guard) WatchUntilReady(resources kube.ResourceList, timeout time.Duration) error {
 	hooks := awaited(resources)
-	what := func() Awaited { return Awaited{"hook " + g.namesAndWhy(hooks) + " to end", podsOf(hooks)} }
+	what := func() Awaited { return Awaited{"hook " + names(hooks, g.withoutLogs) + " to end", podsOf(hooks)} }
 	return g.await(what, g.plan.IsDeleted, func() error {
 		err := g.Client.WatchUntilReady(resources, timeout)
 		if err == nil {
@@ -103,20 +105,12 @@ func awaited(hooks kube.ResourceList) kube.ResourceList {
 	})
 }
 
-func names(resources kube.ResourceList) string {
+// names are objects, each with what why says of it.
+func names(resources kube.ResourceList, why func(*resource.Info) string) string {
 	var names []string
 	for _, info := range resources {
-		names = append(names, describe(info))
-	}
-	return strings.Join(names, ", ")
-}
-
-// namesAndWhy are hooks, each with why it has not begun, if that is known.
-func (g *Guard) namesAndWhy(hooks kube.ResourceList) string {
-	var names []string
-	for _, info := range hooks {
 		name := describe(info)
-		if why := g.withoutLogs(info); why != "" {
+		if why := why(info); why != "" {
 			name += ", " + why + ","
 		}
 		names = append(names, name)
@@ -124,18 +118,19 @@ func (g *Guard) namesAndWhy(hooks kube.ResourceList) string {
 	return strings.Join(names, ", ")
 }
 
-// podsOf is the selector of the pods of Jobs, empty if there is no Job.
-func podsOf(hooks kube.ResourceList) string {
-	var jobs []string
+// bare is for names without more.
+func bare(*resource.Info) string { return "" }
+
+// podsOf select the pods of hooks.
+func podsOf(hooks kube.ResourceList) (pods []metav1.ListOptions) {
 	for _, info := range hooks {
 		if info.Mapping.GroupVersionKind.GroupKind() == object.Job {
-			jobs = append(jobs, info.Name)
+			pods = append(pods, metav1.ListOptions{LabelSelector: labels.Set{batchv1.JobNameLabel: info.Name}.String()})
+		} else {
+			pods = append(pods, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, info.Name).String()})
 		}
 	}
-	if len(jobs) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%s in (%s)", batchv1.JobNameLabel, strings.Join(jobs, ","))
+	return pods
 }
 
 // checkStay fails if a hook is gone, which Helm counts as its success: somebody has deleted it before its end,
@@ -191,7 +186,7 @@ func hookFailed(hooks kube.ResourceList, timeout time.Duration, err error, witho
 	if first := errors.Unwrap(err); first != nil {
 		err = first // without Helm's count of errors, and on one line
 	}
-	return fmt.Errorf("hook %s"+ofAHook+"%s: %w: see %s", names(hooks), timeout, err, strings.Join(where, ", "))
+	return fmt.Errorf("hook %s"+ofAHook+"%s: %w: see %s", names(hooks, bare), timeout, err, strings.Join(where, ", "))
 }
 
 // ofAHook marks the error of a hook, which Helm turns into a string.
@@ -236,7 +231,7 @@ func (g *Guard) WaitForDelete(resources kube.ResourceList, timeout time.Duration
 	if len(owned) == 0 {
 		return nil
 	}
-	what := func() Awaited { return Awaited{What: names(owned) + " to be gone"} }
+	what := func() Awaited { return Awaited{What: names(owned, bare) + " to be gone"} }
 	return g.await(what, g.plan.IsDeleted, func() error { return g.Client.WaitForDelete(owned, timeout) })
 }
 

@@ -69,7 +69,8 @@ type chartSource struct {
 	chancy, timed bool
 	// loops is whether the chart has loops that numbers bound, and costly whether it has costly functions.
 	loops, costly bool
-	// schema of the values, nil where Helm is to look.
+	// schema of the values, nil where Helm is to look, which compiles it for each rendering: 7 % of the CPU of an
+	// install.
 	schema *jsonschema.Schema
 }
 
@@ -106,15 +107,19 @@ func ChartDigest(c *chart.Chart) string {
 
 func newChartSource(c *chart.Chart) chartSource {
 	read := readFiles(c)
+	schema, noSchema := checkSchemas(c)
+	if len(c.Dependencies()) > 0 {
+		schema = nil // these may have their own
+	}
 	// Code is in braces. Without that, every dashboard would have the word now.
 	runs := func(words *regexp.Regexp) bool {
 		return says(c, words) || regexp.MustCompile(`\{\{[^{}]*(?:`+words.String()+`)`).MatchString(read)
 	}
 	source := chartSource{
 		digest: ChartDigest(c), asks: questions{mentions(c, capable), mentions(c, looking)},
-		valuesAsk: mentions(c, tpl), runsValues: runs(running), incomplete: len(missing(c, "")) > 0 || checkSchemas(c) != nil,
+		valuesAsk: mentions(c, tpl), runsValues: runs(running), incomplete: len(missing(c, "")) > 0 || noSchema != nil,
 		deleteHooks: says(c, deleteHook) || deleteHook.MatchString(read), hooking: says(c, hooking) || hooking.MatchString(read),
-		chancy: runs(chancy), timed: runs(timed), loops: runs(looping), costly: runs(costly), schema: valuesSchema(c),
+		chancy: runs(chancy), timed: runs(timed), loops: runs(looping), costly: runs(costly), schema: schema,
 	}
 	source.asks = source.questions(defaults(c) + read)
 	return source
@@ -134,35 +139,26 @@ func (s chartSource) accepts(values map[string]any) bool {
 	return s.schema != nil && s.schema.Validate(values) == nil
 }
 
-// valuesSchema compiles the schema once, which Helm does for each rendering: 7 % of the CPU of an install. It
-// is nil without a schema, with subcharts, which may have their own, and for a schema that checkSchemas refuses.
-func valuesSchema(c *chart.Chart) *jsonschema.Schema {
-	if c.Schema == nil || len(c.Dependencies()) > 0 {
-		return nil
-	}
-	schema, _ := compiled(c.Schema)
-	return schema
-}
-
-// checkSchemas fails if a chart or one of its subcharts has a schema that Helm can't compile, or only with what it
-// would read elsewhere at each rendering: a file of the machine, or a page.
-func checkSchemas(c *chart.Chart) error {
+// checkSchemas returns the schema of a chart, nil if it has none. It fails if the chart or one of its subcharts has a
+// schema that Helm can't compile, or only with what it would read elsewhere at each rendering: a file of the machine, or
+// a page.
+func checkSchemas(c *chart.Chart) (schema *jsonschema.Schema, err error) {
 	if c.Schema != nil {
-		_, err := compiled(c.Schema)
+		schema, err = compiled(c.Schema)
 		var elsewhere *jsonschema.LoadURLError
 		if errors.As(err, &elsewhere) {
-			return fmt.Errorf("chart %s: %s refers to %s, which Helm would read each time: copy what that says into the schema ($defs) and refer to it there (#/$defs/NAME), or remove the schema", c.Name(), chartutil.SchemafileName, elsewhere.URL)
+			return nil, fmt.Errorf("chart %s: %s refers to %s, which Helm would read each time: copy what that says into the schema ($defs) and refer to it there (#/$defs/NAME), or remove the schema", c.Name(), chartutil.SchemafileName, elsewhere.URL)
 		}
 		if err != nil {
-			return fmt.Errorf("chart %s: %s is no schema: %w", c.Name(), chartutil.SchemafileName, err)
+			return nil, fmt.Errorf("chart %s: %s is no schema: %w", c.Name(), chartutil.SchemafileName, err)
 		}
 	}
 	for _, subchart := range c.Dependencies() {
-		if err := checkSchemas(subchart); err != nil {
-			return err
+		if _, err := checkSchemas(subchart); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return schema, nil
 }
 
 // compiled is a schema as Helm compiles it, but without what is elsewhere. On {"multipleOf": 1e-9999999}, the compiler

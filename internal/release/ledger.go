@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/release"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -35,8 +36,8 @@ type State struct {
 	WaitFor string
 	// Waits is what the action under way waits for, empty if nothing.
 	Waits string
-	// HookPods selects the pods of the hooks that it waits for, empty if it waits for none.
-	HookPods string
+	// HookPods select the pods of the hooks that it waits for, none if it waits for none.
+	HookPods []metav1.ListOptions
 	// Children are the objects of the release.
 	Children []object.Child
 	// Brake is why there is no further revision for now although the rendering differs, empty if there may be

@@ -26,7 +26,7 @@ func checkEnabled(enabled *chart.Chart, err error) error {
 	if err != nil {
 		return err
 	}
-	if err := checkSchemas(enabled); err != nil {
+	if _, err := checkSchemas(enabled); err != nil {
 		return err
 	}
 	if missing := missing(enabled, ""); len(missing) > 0 {

@@ -104,9 +104,8 @@ func next(previous Status, seen observation) (Status, verdict) {
 		if stored := previous.condition(deployedType); seen.deleting && c.Type == deployedType && c.Reason == "" && c.Status == stored.Status {
 			continue // where its finalizer stays, the library reports that it is uninstalled, and then only that it is not deployed
 		}
-		if c.Type == deployedType && c.Status == metav1.ConditionTrue && seen.state.Revision == 0 && previous.Release == nil {
-			// The library takes the record of a failed first install for a deployed release.
-			c.Status, c.Reason, c.Message = metav1.ConditionFalse, "InstallError", "No revision was deployed yet."
+		if c.Type == deployedType && c.Status == metav1.ConditionTrue {
+			c = deployed(previous, seen)
 		}
 		s.set(seen, c)
 	}
@@ -116,6 +115,23 @@ func next(previous Status, seen observation) (Status, verdict) {
 	s.describeRelease(seen)
 	s.describeObjects(seen)
 	return s, v
+}
+
+// deployed is the condition Deployed where the library has found a record. It takes that of a failed attempt for a
+// deployed release.
+func deployed(previous Status, seen observation) metav1.Condition {
+	revision := int64(seen.state.Revision)
+	if revision == 0 && previous.Release != nil {
+		revision = previous.Release.Revision
+	}
+	c := metav1.Condition{Type: deployedType, Status: metav1.ConditionTrue, Reason: "UpgradeSuccessful", Message: fmt.Sprintf("Revision %d is deployed.", revision)}
+	switch revision {
+	case 0:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, "InstallError", "No revision was deployed yet."
+	case 1:
+		c.Reason = "InstallSuccessful"
+	}
+	return c
 }
 
 // set keeps the time of the last transition where the status of the condition stays.
@@ -190,33 +206,34 @@ func judge(previous Status, seen observation) verdict {
 	return v
 }
 
+// waitsFor begins what the message of Ready says of that, at its end.
+const waitsFor = ". It waits for "
+
+// settled is a message of Ready without what is awaited, in the end or before the action under way could begin.
+func settled(message string) string {
+	message, _, _ = strings.Cut(message, waitsFor)
+	message, _, _ = strings.Cut(message, " "+release.Outdated)
+	return strings.TrimSuffix(message, ".")
+}
+
 // underWay is the verdict while an action waits for something. It keeps the failure of earlier attempts until
 // this one has ended.
 func underWay(previous Status, seen observation) verdict {
-	const waitsFor = " It waits for "
-	waits, before := waitsFor+seen.state.Waits+".", previous.condition(Ready)
+	v, before := verdict{ready: metav1.ConditionFalse, reconciling: true}, previous.condition(Ready)
 	reason, trouble := podTrouble(seen.pods, seen.now.Time)
-	if trouble != "" {
-		waits += " " + trouble
-	}
-	of := func(v verdict) verdict {
-		v.reconciling = true
-		v.message, _, _ = strings.Cut(v.message, waitsFor)
-		v.message += waits
-		return v
-	}
 	switch {
 	case seen.state.Err != nil && before.Status == metav1.ConditionFalse && before.ObservedGeneration == seen.generation:
-		return verdict{
-			ready: before.Status, reason: before.Reason, message: before.Message,
-			reconciling: meta.IsStatusConditionTrue(previous.Conditions, Reconciling), stalled: meta.IsStatusConditionTrue(previous.Conditions, Stalled),
-		}
+		v.reason, v.message = before.Reason, before.Message
+		v.reconciling, v.stalled = meta.IsStatusConditionTrue(previous.Conditions, Reconciling), meta.IsStatusConditionTrue(previous.Conditions, Stalled)
 	case seen.deleting:
-		return of(verdict{ready: metav1.ConditionFalse, reason: ReasonUninstalling, message: "The release is being uninstalled."})
+		v.reason, v.message = ReasonUninstalling, "The release is being uninstalled"
 	case before.Status != "" && previous.Release != nil && previous.Release.Generation == seen.generation: // only the chart is new, and what was applied is as healthy as it was
-		return of(verdict{ready: before.Status, reason: before.Reason, message: before.Message})
+		v.ready, v.reason, v.message = before.Status, before.Reason, before.Message
+	default:
+		v.reason, v.message = cmp.Or(reason, ReasonProgressing), NotApplied
 	}
-	return of(verdict{ready: metav1.ConditionFalse, reason: cmp.Or(reason, ReasonProgressing), message: NotApplied + "."})
+	v.message = strings.TrimSuffix(settled(v.message)+waitsFor+seen.state.Waits+". "+trouble, " ")
+	return v
 }
 
 // applied is whether the spec of this generation was applied. One that waits for its turn to get a new chart

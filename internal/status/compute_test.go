@@ -245,6 +245,24 @@ func TestNextKeepsWhatStays(t *testing.T) {
 			t.Errorf("Deployed is %+v", got)
 		}
 	})
+	t.Run("Deployed says which revision is, whatever the attempt after it has become", func(t *testing.T) {
+		failed := func(revision int) observation {
+			return observed(t, func(o *observation) {
+				o.state.Revision, o.state.Err = revision, errors.New("failed")
+				o.reported = []metav1.Condition{{Type: "Deployed", Status: metav1.ConditionTrue, Reason: "UpgradeSuccessful", Message: "release was successfully upgraded"}}
+			})
+		}
+		first, _ := next(before, failed(1))
+		if got := first.condition("Deployed"); got.Reason != "InstallSuccessful" || got.Message != "Revision 1 is deployed." {
+			t.Errorf("Deployed is %+v", got)
+		}
+		for _, revision := range []int{4, 0} { // which is not known after a restart, but from the status
+			after, _ := next(before, failed(revision))
+			if got := after.condition("Deployed"); got.Reason != "UpgradeSuccessful" || got.Message != "Revision 4 is deployed." {
+				t.Errorf("Deployed is %+v", got)
+			}
+		}
+	})
 	t.Run("the release and the fields of objects after a restart that finds it failing", func(t *testing.T) {
 		after, _ := next(before, observed(t, func(o *observation) { o.state, o.objects = release.State{}, nil }))
 		if after.Release == nil || after.Release.Revision != 4 || after.URL != before.URL || after.Replicas != 2 || after.Selector == "" {
@@ -256,6 +274,44 @@ func TestNextKeepsWhatStays(t *testing.T) {
 		next(before, observed(t, func(o *observation) { o.generation, o.now = 9, later }))
 		if !equality.Semantic.DeepEqual(copied, before) {
 			t.Error("next changed its argument")
+		}
+	})
+}
+
+// What an action under way waits for is added to what was said before, which stays until it has ended.
+func TestNextUnderWay(t *testing.T) {
+	waits := func(o *observation) {
+		o.reported, o.state.Waits = nil, `hook Job "m" to end`
+		o.pods = []corev1.Pod{pod("m-1", corev1.ContainerStatus{State: waiting("ErrImagePull", "not found")})}
+	}
+	const told = `It waits for hook Job "m" to end. Pod "m-1" cannot pull the image example.com/welcome:v1: not found`
+	t.Run("it was its turn to get a new chart", func(t *testing.T) {
+		before, _ := next(Status{}, observed(t, func(o *observation) { o.state.WaitFor = "waiting for others" }))
+		after, _ := next(before, observed(t, waits))
+		if got := after.condition(Ready); got.Status != metav1.ConditionTrue || got.Message != "The release is applied, and all of its objects are healthy. "+told {
+			t.Errorf("it is %+v", got)
+		}
+		if again, _ := next(after, observed(t, waits)); !equality.Semantic.DeepEqual(after, again) {
+			t.Errorf("it becomes %+v", again.condition(Ready))
+		}
+	})
+	t.Run("an attempt has failed before", func(t *testing.T) {
+		fails := func(o *observation) {
+			o.state.Err = errors.New("failed")
+			o.reported = []metav1.Condition{{Type: releaseFailed, Status: metav1.ConditionTrue, Reason: "UpgradeError", Message: "pre-upgrade hook m has not succeeded"}}
+		}
+		before, _ := next(Status{}, observed(t, fails))
+		after, _ := next(before, observed(t, func(o *observation) { fails(o); waits(o) }))
+		got := after.condition(Ready)
+		if got.Status != metav1.ConditionFalse || got.Reason != ReasonHookFailed || got.Message != "pre-upgrade hook m has not succeeded. "+told {
+			t.Errorf("it is %+v", got)
+		}
+		ended, _ := next(after, observed(t, fails))
+		if !equality.Semantic.DeepEqual(before, ended) {
+			t.Errorf("it becomes %+v", ended.condition(Ready))
+		}
+		if events := slices.Concat(announce(before, after, false), announce(after, ended, false)); len(events) > 0 {
+			t.Errorf("each attempt has these events: %v", events)
 		}
 	})
 }

@@ -18,10 +18,10 @@ func announce(before, after Status, deleting bool) []event {
 	case was.Reason != ReasonPaused && is.Reason == ReasonPaused:
 		events = append(events, event{corev1.EventTypeNormal, ReasonPaused, is.Message})
 	case was.Reason == ReasonPaused && is.Reason != ReasonPaused && !deleting:
-		events = append(events, event{corev1.EventTypeNormal, "Resumed", "The pause annotation was removed."})
+		events = append(events, event{corev1.EventTypeNormal, "Resumed", "The annotation that paused it was removed, or is no longer true."})
 	}
 	if is.Status == metav1.ConditionFalse && is.Reason != ReasonProgressing && is.Reason != ReasonUninstalling &&
-		(was.Reason != is.Reason || was.Message != is.Message) {
+		(was.Reason != is.Reason || settled(was.Message) != settled(is.Message)) {
 		events = append(events, event{corev1.EventTypeWarning, is.Reason, is.Message})
 	}
 	return events

@@ -296,7 +296,7 @@ func explain(libraryReason, message string) problem {
 			message = strings.TrimSpace(cause.pattern.ReplaceAllString(message, cause.message))
 		}
 		if cause.advice != "" {
-			message += ". " + cause.advice
+			message = strings.TrimRight(message, ".\n ") + ". " + cause.advice // webhooks end what they say as they like
 		}
 		return problem{reason: cause.reason, message: message, permanent: !cause.passes}
 	}

@@ -165,7 +165,7 @@ func troubleOf(pod *corev1.Pod, now time.Time) *trouble {
 	for _, c := range pod.Status.Conditions {
 		switch {
 		case c.Status != corev1.ConditionFalse:
-		case c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable:
+		case c.Type == corev1.PodScheduled && (c.Reason == corev1.PodReasonUnschedulable || c.Reason == corev1.PodReasonSchedulingGated):
 			return &trouble{3, ReasonUnschedulable, fmt.Sprintf("Pod %q finds no node: %s", pod.Name, c.Message)}
 		case c.Type == corev1.PodReadyToStartContainers && now.Sub(c.LastTransitionTime.Time) > longHeld: // events say why, which the operator may not read
 			return &trouble{2, ReasonContainerFailed, fmt.Sprintf("Pod %q lacks a volume, because of a Secret or ConfigMap that does not exist, say, or the network. What it is: kubectl -n %s describe pod %s", pod.Name, pod.Namespace, pod.Name)}

@@ -34,6 +34,8 @@ func TestPodTrouble(t *testing.T) {
 	crashed := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}}
 	unschedulable := pod("a", corev1.ContainerStatus{})
 	unschedulable.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/1 nodes are available: 1 Insufficient cpu."}}
+	gated := pod("a", corev1.ContainerStatus{})
+	gated.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonSchedulingGated, Message: "Scheduling is blocked due to non-empty scheduling gates"}}
 	going := pod("a", corev1.ContainerStatus{State: waiting("CrashLoopBackOff", "")})
 	going.DeletionTimestamp = &noon
 	evicted := pod("a", corev1.ContainerStatus{State: crashed, RestartCount: 2})
@@ -63,6 +65,7 @@ func TestPodTrouble(t *testing.T) {
 		"it was restarted and works": {[]corev1.Pod{pod("a", corev1.ContainerStatus{Ready: true, RestartCount: 7})}, "", nil},
 		"it cannot be started":       {[]corev1.Pod{pod("a", corev1.ContainerStatus{State: waiting("CreateContainerConfigError", `secret "s" not found`)})}, "ContainerFailed", []string{`secret "s" not found`}},
 		"no node takes it":           {[]corev1.Pod{unschedulable}, "Unschedulable", []string{"Insufficient cpu"}},
+		"none may take it yet":       {[]corev1.Pod{gated}, "Unschedulable", []string{"scheduling gates"}},
 		"the worst counts": {[]corev1.Pod{unschedulable, pod("b", corev1.ContainerStatus{State: waiting("CrashLoopBackOff", "")}), pod("c", corev1.ContainerStatus{State: waiting("ErrImagePull", "")})},
 			"ImagePullFailed", []string{`Pod "c"`}},
 	} {
@@ -132,7 +135,11 @@ func TestHealthOfAJobThatStarts(t *testing.T) {
 		"its first pod runs":           {"{startTime: '2026-01-01T00:00:00Z', active: 1, ready: 1}", metav1.ConditionFalse, metav1.ConditionTrue},
 		"it is between two pods":       {"{startTime: '2026-01-01T00:00:00Z', active: 1, ready: 0, succeeded: 1}", metav1.ConditionFalse, metav1.ConditionTrue},
 		"it is tried again":            {"{startTime: '2026-01-01T00:00:00Z', active: 1, ready: 0, failed: 1}", metav1.ConditionFalse, metav1.ConditionTrue},
-		"it is to have no pods":        {"{startTime: '2026-01-01T00:00:00Z', ready: 0}", metav1.ConditionFalse, metav1.ConditionTrue},
+		"its pods are refused":         {"{startTime: '2026-01-01T00:00:00Z', ready: 0}", metav1.ConditionFalse, metav1.ConditionFalse},
+		"its pods are refused anew":    {"{startTime: '2026-01-01T00:00:00Z', ready: 0}", metav1.ConditionTrue, metav1.ConditionTrue},
+		"it is to have no pods":        {"{startTime: '2026-01-01T00:00:00Z', ready: 0}, spec: {parallelism: 0}", metav1.ConditionFalse, metav1.ConditionTrue},
+		"it is suspended":              {"{startTime: '2026-01-01T00:00:00Z', ready: 0}, spec: {suspend: true}", metav1.ConditionFalse, metav1.ConditionTrue},
+		"it has ended without pods":    {"{startTime: '2026-01-01T00:00:00Z', conditions: [{type: Complete, status: 'True'}]}", metav1.ConditionFalse, metav1.ConditionTrue},
 		"its pod is started once more": {"{startTime: '2026-01-01T00:00:00Z', active: 1, ready: 0}", metav1.ConditionTrue, metav1.ConditionTrue},
 	} {
 		t.Run(name, func(t *testing.T) {

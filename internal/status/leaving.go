@@ -37,12 +37,23 @@ func (o childState) leaving(now time.Time) *verdict {
 	}
 }
 
-// starting is nil unless a Job goes on of which no pod has run: its image may be missing, say.
+// starting is nil unless a Job goes on of which no pod has run: its image may be missing, say, or a quota refuse its
+// pods, which only events say.
 func (o childState) starting() *verdict {
-	if !o.isJob() || o.live == nil || count(o.live, "active") == 0 || count(o.live, "ready")+count(o.live, "succeeded")+count(o.live, "failed") > 0 {
+	if !o.isJob() || o.live == nil || count(o.live, "ready")+count(o.live, "succeeded")+count(o.live, "failed") > 0 {
 		return nil
 	}
-	return &verdict{ready: metav1.ConditionFalse, reason: ReasonProgressing, reconciling: true, unhealthy: true, message: fmt.Sprintf("%s: none of its pods runs yet.", o)}
+	v := &verdict{ready: metav1.ConditionFalse, reason: ReasonProgressing, reconciling: true, unhealthy: true, message: fmt.Sprintf("%s: none of its pods runs yet.", o)}
+	if count(o.live, "active") > 0 {
+		return v
+	}
+	suspended, _, _ := unstructured.NestedBool(o.live.Object, "spec", "suspend")
+	conditions, _, _ := unstructured.NestedSlice(o.live.Object, "status", "conditions")
+	if parallelism, set, _ := unstructured.NestedInt64(o.live.Object, "spec", "parallelism"); suspended || len(conditions) > 0 || set && parallelism == 0 {
+		return nil
+	}
+	v.message = fmt.Sprintf("%s has no pods. If it stays so, see who refuses them: kubectl -n %s describe job/%s.", o, o.live.GetNamespace(), o.Name)
+	return v
 }
 
 // wasReady is whether this revision was Ready before. Pods that terminate since then are not old ones: somebody
@@ -94,7 +105,7 @@ func (r *Reporter) countEnding(ctx context.Context, seen observation) bool {
 		if _, counted := o.ending(); counted {
 			continue
 		}
-		for _, pod := range r.podsOf(ctx, seen.namespace, podSelector(o.live), o.String()) {
+		for _, pod := range r.podsOf(ctx, seen.namespace, ofWorkload(o.live), o.String()) {
 			if pod.DeletionTimestamp != nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
 				o.listed, found = o.listed+1, true
 			}

@@ -312,7 +312,7 @@ func (r *Reporter) status(ctx context.Context, owner *unstructured.Unstructured,
 		// The next attempt may be ten minutes away, or 17 if the controller schedules it.
 		r.releases.Requeue(owner, lastLook)
 	}
-	if seen.state.HookPods != "" {
+	if len(seen.state.HookPods) > 0 {
 		seen.pods = r.pods(ctx, seen)
 	}
 	status, v := next(previous, seen)

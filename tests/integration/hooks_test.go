@@ -423,6 +423,23 @@ func TestHookThatTakesLong(t *testing.T) {
 	s.awaitGone(cr, "hello")
 }
 
+// Of a hook that is a Pod itself it is told, too, why it does not end.
+func TestHookThatIsAPod(t *testing.T) {
+	s := newScene(t)
+	s.grant("", "pods")
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+apiVersion: v1
+kind: Pod
+metadata: {name: {{ .Release.Name }}-ask, annotations: {helm.sh/hook: pre-install}}
+spec: {restartPolicy: Never, containers: [{name: hook, image: example.com/missing:v1}]}`)})
+	s.create("hello")
+	pod := &corev1.Pod{}
+	s.awaitExists(pod, "hello-ask")
+	pod.Status = pending("hook", "ErrImagePull", "not found")
+	s.must(env.Client.Status().Update(ctx, pod))
+	s.awaitReason("hello", "ImagePullFailed", `waits for hook Pod "hello-ask"`, `Pod "hello-ask" cannot pull the image example.com/missing:v1: not found`)
+}
+
 // A hook without pods, for a policy refuses them or somebody holds it suspended, has no logs: it is said where to look.
 func TestHookWithoutPods(t *testing.T) {
 	s := newScene(t)

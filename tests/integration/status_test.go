@@ -408,8 +408,11 @@ func TestJobWithoutItsImage(t *testing.T) {
 	s.runsAll("hello")
 	job := &batchv1.Job{}
 	s.awaitExists(job, "hello-migrate")
+	job.Status = batchv1.JobStatus{StartTime: new(metav1.Now()), Ready: new(int32(0))} // a quota refuses its pods, say
+	s.must(env.Client.Status().Update(ctx, job))
+	s.awaitReason("hello", "Progressing", `Job "hello-migrate" has no pods`, "describe job/hello-migrate")
 	s.podOf(job.Spec.Template, "hello-migrate-1", pending("migrate", "ErrImagePull", "not found"))
-	job.Status = batchv1.JobStatus{StartTime: new(metav1.Now()), Active: 1, Ready: new(int32(0))}
+	job.Status.Active = 1
 	s.must(env.Client.Status().Update(ctx, job))
 	s.awaitReason("hello", "ImagePullFailed", `Pod "hello-migrate-1" cannot pull the image example.com/missing:v1: not found`)
 	job.Status.Ready = new(int32(1))
