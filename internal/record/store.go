@@ -307,7 +307,20 @@ func (r *Store) Create(ctx context.Context, record *corev1.ConfigMap, opts metav
 		}
 		return nil, fmt.Errorf("create release record %s: %w", record.Name, err)
 	}
+	if err := r.checkOwned(written); err != nil {
+		r.created = ""
+		return nil, errors.Join(err, r.remove(ctx, []corev1.ConfigMap{*written})) // or it would be in the way of the next attempt
+	}
 	return written, r.awaitCached(ctx, written)
+}
+
+// checkOwned fails if a record is not the owner's as it was written: it would not count at the next reconcile, which
+// would install again, and so would each one after it.
+func (r *Store) checkOwned(written *corev1.ConfigMap) error {
+	if r.isOwned(written) {
+		return nil
+	}
+	return fmt.Errorf("release record %s has lost its owner reference as it was written. Let the webhook or policy that removes it from the %ss with the label %s keep it", written.Name, r.kind, object.ManagedBy())
 }
 
 // removeHelms deletes a record of the release that nobody owns and that has Helm's labels: somebody has used
@@ -407,6 +420,9 @@ func (r *Store) Update(ctx context.Context, record *corev1.ConfigMap, opts metav
 		if r.created != "" && record.Name != r.created {
 			r.notSuperseded = err
 		}
+		return nil, err
+	}
+	if err := r.checkOwned(written); err != nil {
 		return nil, err
 	}
 	return written, r.awaitCached(ctx, written)

@@ -105,7 +105,7 @@ func TestNoSecondRevisionIsDeployed(t *testing.T) {
 	before.ResourceVersion, before.Labels["status"] = "1", "superseded"
 	outage := []error{errors.New("no"), errors.New("no"), errors.New("no"), errors.New("no")}
 	store := NewStore(context.Background(), everywhere{configMaps: &shaky{errs: outage}}, cached{record: before}, nil, owner(), Options{Names: NamesPlain})
-	store.created = "sh.helm.release.v1.new.v2"
+	store.created = "sh.helm.release.v1.hello.v4"
 	if _, err := store.Update(context.Background(), before, metav1.UpdateOptions{}); err == nil {
 		t.Fatal("the API server is there")
 	}

@@ -163,6 +163,12 @@ var causes = []cause{
 			"operator's ServiceAccount create, update and delete such records.",
 	},
 	{
+		pattern: regexp.MustCompile(`the operator's ServiceAccount only makes, changes and deletes what a custom resource of its kinds controls`), // config/policy
+		reason:  "Rejected",
+		advice: "This policy is the operator's own. If it names the kind of this custom resource, another webhook or policy removes " +
+			"the owner reference from the object: have it keep that. Otherwise renew it: make manifests images push deploy.",
+	},
+	{
 		pattern: regexp.MustCompile(object.Denial),
 		reason:  "Rejected",
 		advice:  "Correct the spec or the chart, or the policy that refuses the object.",

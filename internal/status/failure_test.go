@@ -34,6 +34,8 @@ func TestExplain(t *testing.T) {
 {APIGroups:[""], Resources:["secrets"], Verbs:["get"]}`, "Forbidden", "those on Secrets only with secrets: true in watches.yaml", true},
 		{`deployments.apps is forbidden: User "system:serviceaccount:o:m" cannot create resource "deployments" in API group "apps" in the namespace "a"`, "Forbidden", "make manifests INTO=DIR", true},
 		{"values don't meet the specifications of the schema(s) in the following chart(s):\nwelcome:\n- replicas: must be >= 0", "InvalidValues", "pins (overrideValues)", true},
+		{`create Service "x" in namespace "a": services "x" is forbidden: ValidatingAdmissionPolicy 'controller-manager' with binding 'controller-manager' denied request: the operator's ServiceAccount only makes, changes and deletes what a custom resource of its kinds controls`,
+			"Rejected", "controls. This policy is the operator's own. If it names the kind of this custom resource, another webhook or policy removes the owner reference", true},
 		{`spec not found`, "InvalidValues", "There is no spec. Write spec: {}, or have the CRD", true},
 		{`execution error at (welcome/templates/ingress.yaml:14:15): ingress.host must be set while ingress.enabled is true`, "InvalidValues", "ingress.host must be set while ingress.enabled is true. Correct", true},
 		{"execution error at (x/templates/NOTES.txt:9:4): \nPASSWORDS ERROR: provide your passwords\n", "InvalidValues", "PASSWORDS ERROR: provide your passwords. Correct", true},

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -262,6 +263,38 @@ func TestRecordOutOfSight(t *testing.T) {
 	lift()
 	s.awaitDeployed("hello")
 	s.must(s.hasRecords("hello", 1))
+}
+
+// A record from which a webhook or policy takes its owner is told of, and nothing is begun with it: it would not
+// count at the next reconcile, and each one would install again.
+func TestRecordWithoutItsOwner(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
+	s.deploy("hello", kit.Greet("before"))
+	s.settled(operator)
+	lift := s.mutate(`has(object.metadata.ownerReferences) ? [JSONPatch{op: "remove", path: "/metadata/ownerReferences"}] : []`, "configmaps", func() error {
+		probe := &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "probe")}
+		probe.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "other", UID: "other"}}
+		if err := env.Client.Create(ctx, probe, client.DryRunAll); err != nil || len(probe.OwnerReferences) > 0 {
+			return errors.Join(fmt.Errorf("it has the owners %v", probe.OwnerReferences), err)
+		}
+		return nil
+	}, admissionregistrationv1.Create, admissionregistrationv1.Update)
+	s.edit("hello", kit.Greet("after"))
+	s.create("new")
+	for _, name := range []string{"hello", "new"} {
+		s.awaitCondition(name, "Ready", "False", "has lost its owner reference", "webhook or policy", "ConfigMaps with the label "+kit.ManagedBy)
+		s.awaitCondition(name, "Irreconcilable", "True")
+	}
+	s.must(s.hasRecords("hello", 1))
+	s.awaitGreeting("hello", "before")
+	s.must(s.isGone(&appsv1.Deployment{}, "new"))
+	lift()
+	s.awaitGreeting("hello", "after")
+	s.awaitDeployed("hello")
+	s.awaitDeployed("new")
+	s.must(s.hasRecords("hello", 2))
+	s.must(s.hasRecords("new", 1))
 }
 
 // Whoever may edit ConfigMaps can have nobody change a record any more. The release goes on all the same,
