@@ -34,12 +34,12 @@ func (c *cluster) tellResults(results []result) error {
 		kind := r.name.GetKind()
 		switch {
 		case r.refused != nil:
-			add(refused, kind+plainly(r.name, r.refused.Error()), r, change{text: r.refused.Error()})
+			add(refused, kind+" "+plainly(r.name, r.refused.Error()), r, change{text: r.refused.Error()})
 		case r.unknown != nil:
-			add(unknown, kind+plainly(r.name, r.unknown.Error()), r, change{text: r.unknown.Error()})
+			add(unknown, kind+" "+plainly(r.name, r.unknown.Error()), r, change{text: r.unknown.Error()})
 		default:
 			for _, change := range r.changes {
-				add(shown, kind+change.alike, r, change)
+				add(shown, kind+" "+change.alike, r, change)
 			}
 		}
 	}

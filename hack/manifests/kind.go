@@ -316,7 +316,9 @@ func (k kind) report(into string) string {
 		say("%s", unknownHook(hook))
 	}
 	var crds []string
-	if enabled, err := release.EnabledBy(k.api.chart, k.entry.OverrideValues); err != nil {
+	possible := *k.api.chart
+	possible.Values = nil // what the chart itself has off, a custom resource may turn on
+	if enabled, err := release.EnabledBy(&possible, k.entry.OverrideValues); err != nil {
 		say("%s", err)
 	} else {
 		for _, file := range enabled.CRDObjects() {

@@ -287,19 +287,22 @@ func TestReportTellsOfCRDs(t *testing.T) {
 	}
 }
 
-// The CRDs of a subchart that is off are not told: the operator does not wait for them.
+// The CRDs of a subchart that is pinned off are not told: no custom resource can turn it on.
 func TestReportTellsOfNoCRDsOfASubchartThatIsOff(t *testing.T) {
-	subchart := &chart.Chart{Metadata: &chart.Metadata{Name: "crds", Version: "0.1.0"}, Files: []*chart.File{{Name: "crds/a.yaml"}}}
-	c := &chart.Chart{
-		Metadata: &chart.Metadata{Name: "x", Dependencies: []*chart.Dependency{{Name: "crds", Version: "0.1.0", Condition: "crds.enabled"}}},
-		Values:   map[string]any{"crds": map[string]any{"enabled": true}},
-	}
-	c.SetDependencies(subchart)
-	for pin, told := range map[string]bool{"true": true, "false": false} {
-		k := kind{api: &API{chart: c}}
-		k.entry.Tests, k.entry.OverrideValues = true, map[string]string{"crds.enabled": pin}
-		if report := k.report(""); strings.Contains(report, "crds/a.yaml") != told {
-			t.Errorf("with crds.enabled pinned to %s, the report is:\n%s", pin, report)
+	for _, c := range []struct {
+		defaults bool
+		pins     map[string]string
+		told     bool
+	}{{false, nil, true}, {false, map[string]string{"crds.enabled": "true"}, true}, {true, map[string]string{"crds.enabled": "false"}, false}} {
+		whole := &chart.Chart{
+			Metadata: &chart.Metadata{Name: "x", Dependencies: []*chart.Dependency{{Name: "crds", Version: "0.1.0", Condition: "crds.enabled"}}},
+			Values:   map[string]any{"crds": map[string]any{"enabled": c.defaults}},
+		}
+		whole.SetDependencies(&chart.Chart{Metadata: &chart.Metadata{Name: "crds", Version: "0.1.0"}, Files: []*chart.File{{Name: "crds/a.yaml"}}})
+		k := kind{api: &API{chart: whole}}
+		k.entry.Tests, k.entry.OverrideValues = true, c.pins
+		if report := k.report(""); strings.Contains(report, "crds/a.yaml") != c.told {
+			t.Errorf("%t by default, with the pins %v, the report is:\n%s", c.defaults, c.pins, report)
 		}
 	}
 }

@@ -151,6 +151,9 @@ func (r *Store) copyEarlier(ctx context.Context, name string, key object.Key) er
 	if apierrors.IsAlreadyExists(err) {
 		return r.inTheWay(ctx, name)
 	}
+	if err == nil {
+		err = r.withOwner(ctx, written)
+	}
 	if err != nil {
 		return err
 	}

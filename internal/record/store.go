@@ -165,7 +165,7 @@ func (r *Store) Created(ctx context.Context) (*corev1.ConfigMap, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the new release record %s: %w", r.created, err)
 	}
-	return created, nil
+	return created, r.checkOwned(created) // Helm tells nobody that its last write has failed
 }
 
 // labelled selects the records of the release by Helm's labels.
@@ -307,11 +307,20 @@ func (r *Store) Create(ctx context.Context, record *corev1.ConfigMap, opts metav
 		}
 		return nil, fmt.Errorf("create release record %s: %w", record.Name, err)
 	}
-	if err := r.checkOwned(written); err != nil {
+	if err := r.withOwner(ctx, written); err != nil {
 		r.created = ""
-		return nil, errors.Join(err, r.remove(ctx, []corev1.ConfigMap{*written})) // or it would be in the way of the next attempt
+		return nil, err
 	}
 	return written, r.awaitCached(ctx, written)
+}
+
+// withOwner deletes a new record that is not the owner's as it was written, and fails: it would be in the way of the
+// next attempt.
+func (r *Store) withOwner(ctx context.Context, written *corev1.ConfigMap) error {
+	if err := r.checkOwned(written); err != nil {
+		return errors.Join(err, r.remove(ctx, []corev1.ConfigMap{*written}))
+	}
+	return nil
 }
 
 // checkOwned fails if a record is not the owner's as it was written: it would not count at the next reconcile, which
@@ -420,9 +429,6 @@ func (r *Store) Update(ctx context.Context, record *corev1.ConfigMap, opts metav
 		if r.created != "" && record.Name != r.created {
 			r.notSuperseded = err
 		}
-		return nil, err
-	}
-	if err := r.checkOwned(written); err != nil {
 		return nil, err
 	}
 	return written, r.awaitCached(ctx, written)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/release"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 
@@ -17,14 +18,14 @@ import (
 
 // conclude stores how an action has ended, and reports what it has done.
 func (a *actionClient) conclude(op *operation, done string, rel *release.Release, err error) (*release.Release, error) {
+	var created *corev1.ConfigMap
+	if err == nil {
+		created, err = op.store.Created(a.ctx)
+	}
 	if err != nil {
 		err = a.worded(op, err)
 		a.failed(err)
 		return nil, a.failure().err
-	}
-	created, err := op.store.Created(a.ctx)
-	if err != nil {
-		return nil, err
 	}
 	children := op.guard.Children()
 	a.applied = children

@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -49,7 +50,8 @@ func (o childState) starting() *verdict {
 	}
 	suspended, _, _ := unstructured.NestedBool(o.live.Object, "spec", "suspend")
 	conditions, _, _ := unstructured.NestedSlice(o.live.Object, "status", "conditions")
-	if parallelism, set, _ := unstructured.NestedInt64(o.live.Object, "spec", "parallelism"); suspended || len(conditions) > 0 || set && parallelism == 0 {
+	isTrue := func(condition any) bool { return condition.(map[string]any)["status"] == "True" } // it was suspended, say
+	if parallelism, set, _ := unstructured.NestedInt64(o.live.Object, "spec", "parallelism"); suspended || slices.ContainsFunc(conditions, isTrue) || set && parallelism == 0 {
 		return nil
 	}
 	v.message = fmt.Sprintf("%s has no pods. If it stays so, see who refuses them: kubectl -n %s describe job/%s.", o, o.live.GetNamespace(), o.Name)

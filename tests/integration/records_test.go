@@ -272,14 +272,7 @@ func TestRecordWithoutItsOwner(t *testing.T) {
 	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
 	s.deploy("hello", kit.Greet("before"))
 	s.settled(operator)
-	lift := s.mutate(`has(object.metadata.ownerReferences) ? [JSONPatch{op: "remove", path: "/metadata/ownerReferences"}] : []`, "configmaps", func() error {
-		probe := &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "probe")}
-		probe.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "other", UID: "other"}}
-		if err := env.Client.Create(ctx, probe, client.DryRunAll); err != nil || len(probe.OwnerReferences) > 0 {
-			return errors.Join(fmt.Errorf("it has the owners %v", probe.OwnerReferences), err)
-		}
-		return nil
-	}, admissionregistrationv1.Create, admissionregistrationv1.Update)
+	lift := s.dropOwners(admissionregistrationv1.Create, admissionregistrationv1.Update)
 	s.edit("hello", kit.Greet("after"))
 	s.create("new")
 	for _, name := range []string{"hello", "new"} {
@@ -295,6 +288,34 @@ func TestRecordWithoutItsOwner(t *testing.T) {
 	s.awaitDeployed("new")
 	s.must(s.hasRecords("hello", 2))
 	s.must(s.hasRecords("new", 1))
+}
+
+// It is told, too, where only the last write loses the owner, after the objects have changed.
+func TestRecordThatLosesItsOwner(t *testing.T) {
+	s := newScene(t)
+	s.ownOperator(settings{namespaces: []string{s.namespace}})
+	s.deploy("hello", kit.Greet("before"))
+	lift := s.dropOwners(admissionregistrationv1.Update)
+	s.edit("hello", kit.Greet("after"))
+	s.awaitCondition("hello", "Ready", "False", "has lost its owner reference", "webhook or policy")
+	s.awaitCondition("hello", "Irreconcilable", "True")
+	lift()
+	s.awaitDeployed("hello")
+	s.awaitGreeting("hello", "after")
+}
+
+// dropOwners has a policy take the owner references off ConfigMaps, until lift is called. Updates are among operations.
+func (s *scene) dropOwners(operations ...admissionregistrationv1.OperationType) (lift func()) {
+	s.Helper()
+	probe := &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "probe")}
+	s.must(env.Client.Create(ctx, probe))
+	return s.mutate(`has(object.metadata.ownerReferences) ? [JSONPatch{op: "remove", path: "/metadata/ownerReferences"}] : []`, "configmaps", func() error {
+		probe.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "other", UID: "other"}}
+		if err := env.Client.Update(ctx, probe, client.DryRunAll); err != nil || len(probe.OwnerReferences) > 0 {
+			return errors.Join(fmt.Errorf("it has the owners %v", probe.OwnerReferences), err)
+		}
+		return nil
+	}, operations...)
 }
 
 // Whoever may edit ConfigMaps can have nobody change a record any more. The release goes on all the same,
