@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -160,10 +161,11 @@ func (g *Guard) withoutLogs(info *resource.Info) string {
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, job); err != nil {
 		return ""
 	}
+	isTrue := func(c batchv1.JobCondition) bool { return c.Status == corev1.ConditionTrue } // it was suspended, say
 	switch {
 	case ptr.Deref(job.Spec.Suspend, false):
 		return "which is suspended (spec.suspend: true)"
-	case len(job.Status.Conditions) == 0 && job.Status.Active+job.Status.Succeeded+job.Status.Failed == 0:
+	case !slices.ContainsFunc(job.Status.Conditions, isTrue) && job.Status.Active+job.Status.Succeeded+job.Status.Failed == 0:
 		return "which has no pods"
 	}
 	return ""

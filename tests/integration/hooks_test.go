@@ -455,6 +455,11 @@ func TestHookWithoutPods(t *testing.T) {
 		ready, err := s.condition("hello", "Ready")
 		return errors.Join(client.IgnoreNotFound(suspended), err, says(ready.Message, []string{look + "is suspended (spec.suspend: true)"}))
 	})
+	s.await("one that was suspended and gets no pods is told so", func() error {
+		resumed := env.Client.Status().Patch(ctx, job, client.RawPatch(types.MergePatchType, []byte(`{"status":{"conditions":[{"type":"Suspended","status":"False"}]}}`)))
+		ready, err := s.condition("hello", "Ready")
+		return errors.Join(client.IgnoreNotFound(resumed), err, says(ready.Message, []string{look + "has no pods"}))
+	})
 }
 
 // A custom resource can be deleted while a hook runs, which may have no end: of an installation or of an
