@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,9 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/resource"
-	"k8s.io/utils/ptr"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
@@ -157,15 +154,10 @@ func (g *Guard) withoutLogs(info *resource.Info) string {
 	if err != nil {
 		return ""
 	}
-	job := &batchv1.Job{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, job); err != nil {
-		return ""
-	}
-	isTrue := func(c batchv1.JobCondition) bool { return c.Status == corev1.ConditionTrue } // it was suspended, say
 	switch {
-	case ptr.Deref(job.Spec.Suspend, false):
+	case object.IsSuspended(live):
 		return "which is suspended (spec.suspend: true)"
-	case !slices.ContainsFunc(job.Status.Conditions, isTrue) && job.Status.Active+job.Status.Succeeded+job.Status.Failed == 0:
+	case object.HasNoPods(live):
 		return "which has no pods"
 	}
 	return ""

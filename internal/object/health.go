@@ -63,7 +63,7 @@ func Health(live *unstructured.Unstructured) (*status.Result, error) {
 			return &status.Result{Status: status.CurrentStatus, Message: "it waits for its first pod, or for its volume"}, nil
 		}
 	case Job:
-		if suspended, _, _ := unstructured.NestedBool(live.Object, "spec", "suspend"); suspended {
+		if IsSuspended(live) {
 			return &status.Result{Status: status.CurrentStatus, Message: "it is suspended"}, nil
 		}
 	}

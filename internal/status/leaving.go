@@ -3,12 +3,13 @@ package status
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 const (
@@ -44,17 +45,16 @@ func (o childState) starting() *verdict {
 	if !o.isJob() || o.live == nil || count(o.live, "ready")+count(o.live, "succeeded")+count(o.live, "failed") > 0 {
 		return nil
 	}
-	v := &verdict{ready: metav1.ConditionFalse, reason: ReasonProgressing, reconciling: true, unhealthy: true, message: fmt.Sprintf("%s: none of its pods runs yet.", o)}
-	if count(o.live, "active") > 0 {
-		return v
-	}
-	suspended, _, _ := unstructured.NestedBool(o.live.Object, "spec", "suspend")
-	conditions, _, _ := unstructured.NestedSlice(o.live.Object, "status", "conditions")
-	isTrue := func(condition any) bool { return condition.(map[string]any)["status"] == "True" } // it was suspended, say
-	if parallelism, set, _ := unstructured.NestedInt64(o.live.Object, "spec", "parallelism"); suspended || slices.ContainsFunc(conditions, isTrue) || set && parallelism == 0 {
+	v := &verdict{ready: metav1.ConditionFalse, reason: ReasonProgressing, reconciling: true, unhealthy: true}
+	parallelism, set, _ := unstructured.NestedInt64(o.live.Object, "spec", "parallelism")
+	switch {
+	case count(o.live, "active") > 0:
+		v.message = fmt.Sprintf("%s: none of its pods runs yet.", o)
+	case object.IsSuspended(o.live) || set && parallelism == 0 || !object.HasNoPods(o.live):
 		return nil
+	default:
+		v.message = fmt.Sprintf("%s has no pods. If it stays so, see who refuses them: kubectl -n %s describe job/%s.", o, o.live.GetNamespace(), o.Name)
 	}
-	v.message = fmt.Sprintf("%s has no pods. If it stays so, see who refuses them: kubectl -n %s describe job/%s.", o, o.live.GetNamespace(), o.Name)
 	return v
 }
 

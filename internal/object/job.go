@@ -1,0 +1,26 @@
+package object
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// IsSuspended is whether somebody holds a Job: it makes no pods until that is taken back.
+func IsSuspended(job *unstructured.Unstructured) bool {
+	suspended, _, _ := unstructured.NestedBool(job.Object, "spec", "suspend")
+	return suspended
+}
+
+// HasNoPods is whether a Job that has not ended has none, and had none: it may be held, or its pods be refused, which
+// only events say.
+func HasNoPods(job *unstructured.Unstructured) bool {
+	status := fields(job.Object["status"])
+	for _, pods := range []string{"active", "succeeded", "failed"} {
+		if count, _ := status[pods].(int64); count > 0 {
+			return false
+		}
+	}
+	isTrue := func(condition any) bool { return field(condition, "status") == "True" } // else it was suspended, say
+	return !slices.ContainsFunc(list(status["conditions"]), isTrue)
+}
