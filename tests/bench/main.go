@@ -77,7 +77,7 @@ func run(ctx context.Context, o options) error {
 }
 
 // serverMemory is GOMEMLIMIT of kube-apiserver where there are very many Welcomes.
-const serverMemory = "15GiB"
+const serverMemory = "16GiB"
 
 // onControlPlane calls a function with a new control plane. Its audit log has the requests of users, or of everybody
 // if none are named.
