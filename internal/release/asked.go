@@ -48,7 +48,7 @@ func (a Answer) String() string {
 // takeRequest takes up what the annotation AskReconcile asks for, unless that is done already or comes too soon
 // after the last time. The request changes nothing about who may do what, and whose turn in a rollout it is.
 func (a *actionClient) takeRequest() {
-	asked := a.owner.GetAnnotations()[AskReconcile]
+	asked := object.Cut(a.owner.GetAnnotations()[AskReconcile], MaxRequest) // the cache cuts it, an answer to a write does not
 	if asked == "" {
 		return
 	}

@@ -60,6 +60,7 @@ func TestHeed(t *testing.T) {
 	}
 	is("after a restart", asks("3"), "", false)
 	is("another after a restart", asks("4"), "4", false)
+	is("one that the cache does not show", asks(strings.Repeat("x", 5000)), strings.Repeat("x", MaxRequest), false)
 }
 
 func TestAnswer(t *testing.T) {

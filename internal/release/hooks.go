@@ -113,7 +113,7 @@ func (a *actionClient) deleteHooks(op *operation) ([]*release.Hook, error) {
 		return !slices.Contains(hook.Events, release.HookPreDelete) && !slices.Contains(hook.Events, release.HookPostDelete)
 	})
 	if err := op.judgeHooks(hooks); err != nil {
-		return nil, a.unlessTerminating(err)
+		return nil, a.unlessTerminating(fmt.Errorf("%w (to delete without hooks, annotate with %s=true)", err, WithoutHooks))
 	}
 	return hooks, nil
 }

@@ -105,8 +105,8 @@ type KindOptions struct {
 	// Acted is told of each action on a release: which (Install, Upgrade, Uninstall or
 	// DriftCorrection), how long it took, and why it failed.
 	Acted func(action string, took time.Duration, err error)
-	// Waits is told of a custom resource whose action waits for something, as its State says: its status is
-	// written by then only when the action has ended.
+	// Waits is told of a custom resource whose action waits for something, as its State says, or whose tests begin:
+	// its status is written by then only when that has ended.
 	Waits func(ctx context.Context, owner *unstructured.Unstructured)
 	// RolloutStopped is told when the rollout of a new chart version has stopped, so that custom resources wait
 	// for broken ones, and when it goes on.

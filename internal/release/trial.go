@@ -46,6 +46,9 @@ const (
 	maxNumber, maxElements, maxText = 70_000, 500, 16 << 10
 	// maxTimes bounds the iterations, and maxMade the output in bytes, of what is rendered without a trial.
 	maxTimes, maxMade = 1_000_000, 16 << 20
+	// maxAliases bounds the YAML aliases in texts that have anchors as well: what a chart writes unquoted, or reads
+	// itself, is YAML, of which 16 KiB can stand for a gigabyte. With no more, a text stands for at most eight times itself.
+	maxAliases = 3
 	// maxCostly bounds elements, and maxCostlyNumber numbers, if the chart has functions that take tenths of a
 	// second.
 	maxCostly, maxCostlyNumber = 50, 1000
@@ -107,8 +110,8 @@ func (a *actionClient) try(spec map[string]any, whole string, upgrades ...bool) 
 			return noPlace{fmt.Errorf("not begun: the trial of this spec did not finish: %w", failed)}
 		}
 		if ended {
-			err = notAllowed{fmt.Errorf("not allowed: to render the chart with this spec takes more than %d MiB of memory, or %s of a processor: its largest number, or longest list or map, is %.100s (%.0f), its longest text has %d bytes; change that",
-				trialMemory>>20, trialTime, m.most, m.size, m.longest)}
+			err = notAllowed{fmt.Errorf("not allowed: to render the chart with this spec takes more than %d MiB of memory, or %s of a processor: its largest number, or longest list or map, is %.100s (%.0f), its longest text has %d bytes, and its texts %d YAML aliases (*); change that",
+				trialMemory>>20, trialTime, m.most, m.size, m.longest, m.aliases)}
 			break
 		}
 	}
@@ -206,6 +209,8 @@ type measure struct {
 	elements        int     // of its lists and maps, together
 	longest         int     // of its texts, in bytes
 	templates       bool    // whether there are any among these
+	anchors         int     // of YAML, in all of these
+	aliases         int     // likewise
 	most            string  // the path of the largest number, or of the longest list or map
 	size            float64 // and how large that is
 }
@@ -216,7 +221,7 @@ func (m *measure) look(value any, path string) {
 	case map[string]any:
 		m.has(len(value), path)
 		for key, element := range value {
-			m.longest, m.templates = max(m.longest, len(key)), m.templates || strings.Contains(key, "{{")
+			m.reads(key)
 			m.look(element, below(path, key))
 		}
 	case []any:
@@ -225,11 +230,16 @@ func (m *measure) look(value any, path string) {
 			m.look(element, path)
 		}
 	case string:
-		m.longest, m.templates = max(m.longest, len(value)), m.templates || strings.Contains(value, "{{")
+		m.reads(value)
 		m.counts(math.Abs(number(value)), path)
 	default:
 		m.counts(math.Abs(number(value)), path)
 	}
+}
+
+func (m *measure) reads(text string) {
+	m.longest, m.templates = max(m.longest, len(text)), m.templates || strings.Contains(text, "{{")
+	m.anchors, m.aliases = m.anchors+strings.Count(text, "&"), m.aliases+strings.Count(text, "*")
 }
 
 func (m *measure) has(elements int, path string) {
@@ -256,7 +266,7 @@ func (m *measure) isMuch(loops, costly bool) bool {
 	elements := float64(m.elements)
 	times, within := max(m.largest, elements), min(m.largest, elements)
 	return m.largest > maxNumber || m.elements > maxElements || m.longest > maxText || times*max(within, float64(m.longest)) > maxMade ||
-		loops && times*times*max(m.second, within, 1) > maxTimes || costly && (m.elements > maxCostly || m.largest > maxCostlyNumber)
+		m.anchors > 0 && m.aliases > maxAliases || loops && times*times*max(m.second, within, 1) > maxTimes || costly && (m.elements > maxCostly || m.largest > maxCostlyNumber)
 }
 
 // number is what Helm's functions convert a value to, which may be a text.

@@ -39,6 +39,8 @@ func TestMuch(t *testing.T) {
 		"a long text, alone":  {map[string]any{"text": strings.Repeat("x", 20_000)}, true, true, "the spec (1)"},
 		"a long key":          {map[string]any{strings.Repeat("x", 20_000): int64(17)}, true, true, strings.Repeat("x", 20_000) + " (17)"},
 		"a text":              {map[string]any{"text": strings.Repeat("x", 10_000)}, false, false, "the spec (1)"},
+		"anchors and aliases": {map[string]any{"a": "&a [x, x]", "b": "[*a, *a, *a, *a, *a, *a]", "*c": "[*b, *b, *b, *b]"}, true, true, "the spec (3)"},
+		"only aliases":        {map[string]any{"schedules": "*/5 * * * *", "glob": "**/*, *.*, *"}, false, false, "the spec (2)"},
 	} {
 		m := measure{}
 		m.look(c.spec, "")

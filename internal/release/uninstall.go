@@ -79,12 +79,15 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 // the first record is deleted.
 func (a *actionClient) hooksBefore(op *operation) error {
 	hooks, err := a.deleteHooks(op)
-	if err != nil || len(hooks) == 0 {
-		return err
+	if err == nil && len(hooks) > 0 {
+		err = op.placeForHooks()
 	}
-	if err := op.placeForHooks(); err != nil {
+	if err != nil {
 		a.wanted = a.deleteHookInputs()
 		return err
+	}
+	if len(hooks) == 0 {
+		return nil
 	}
 	op.beforePurge = func() error {
 		if err := a.runDeleteHooks(op, hooks, release.HookPostDelete); err != nil {

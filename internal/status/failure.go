@@ -227,9 +227,9 @@ var causes = []cause{
 		advice:  "Correct the spec.",
 	},
 	{
-		pattern: regexp.MustCompile(`(?s)^.*?no matches for (kind "[^"]*" in version "[^"]*").*$`),
+		pattern: regexp.MustCompile(`(?s)^.*?no matches for (kind "[^"]*" in version "[^"]*").*?( \(to delete without hooks, [^)]*\))?$`),
 		reason:  "ChartError",
-		message: "The cluster does not know $1",
+		message: "The cluster does not know $1$2",
 		advice:  "Install its CRD or, if the chart is older or newer than this Kubernetes, serve a version of it that is not, or switch off in the spec what makes it.",
 	},
 	{

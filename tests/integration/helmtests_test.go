@@ -112,6 +112,26 @@ func TestTestsOfAChart(t *testing.T) {
 	s.awaitTested(kind, "hello", "three", "True", "TestsSucceeded")
 }
 
+// Tests begin once all objects are healthy: the custom resource is Ready then, however long they take.
+func TestReadyWhileTestsRun(t *testing.T) {
+	s := newScene(t)
+	kind := "Examined"
+	s.serveKind(kind)
+	s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: entryOf(kind, chartOf(t, map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: examined, version: 0.1.0}",
+		"templates/it.yaml": "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: '{{ .Release.Name }}'}\nspec:\n  selector: {matchLabels: {app: '{{ .Release.Name }}'}}\n" +
+			"  template: {metadata: {labels: {app: '{{ .Release.Name }}'}}, spec: {containers: [{name: it, image: example.com/it:1}]}}\n",
+		"templates/test.yaml": "apiVersion: batch/v1\nkind: Job\nmetadata: {name: '{{ .Release.Name }}-test', annotations: {helm.sh/hook: test}}\n" +
+			"spec: {template: {spec: {restartPolicy: Never, containers: [{name: test, image: example.com/test:1}]}}}\n",
+	}), "  tests: true\n")})
+	s.createOf(kind, "hello", kit.Annotate(runTests, "one"))
+	s.runsAll("hello")
+	job := s.another("hello-test", &batchv1.Job{})
+	s.awaitOf(kind, "hello", "Ready")
+	s.endHook(job)
+	s.awaitTested(kind, "hello", "one", "True", "TestsSucceeded")
+}
+
 // Tests wait for their release, and for nothing but the tests of their namespace; who hangs holds up nobody else.
 func TestTestsHoldUpNobody(t *testing.T) {
 	s := newScene(t)

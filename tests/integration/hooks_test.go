@@ -215,6 +215,22 @@ func TestFailingDeletionHook(t *testing.T) {
 	s.must(s.isGone(&corev1.ConfigMap{}, "hello-post-delete"))
 }
 
+// A deletion hook that may not be made, or of a kind that is gone, holds the deletion up, and says how to do without.
+func TestRefusedDeletionHook(t *testing.T) {
+	s := newScene(t)
+	before := s.ownOperator(settings{namespaces: []string{s.namespace}})
+	cr := s.deploy("hello")
+	before.Stop()
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, "apiVersion: example.com/v1\nkind: Backup\nmetadata: {name: '{{ .Release.Name }}', annotations: {helm.sh/hook: pre-delete}}")})
+	_, err := s.kubectl("", "delete", "welcome", "hello", "--wait=false")
+	s.must(err)
+	s.awaitCondition("hello", "Ready", "False", "Backup", "to delete without hooks, annotate with "+withoutHooks+"=true")
+	s.get(&appsv1.Deployment{}, "hello")
+	s.edit("hello", kit.Annotate(withoutHooks, "true"))
+	s.awaitGone(cr, "hello")
+	s.awaitGone(&appsv1.Deployment{}, "hello")
+}
+
 // Hooks that could not do their work do not hold up what is deleted.
 func TestDeletionHooksAreSkipped(t *testing.T) {
 	for name, remove := range map[string]func(s *scene){

@@ -63,24 +63,28 @@ func TestSpecsThatMakeTooMuch(t *testing.T) {
 	s.serveKind("Counter")
 	chart := chartOf(t, map[string]string{
 		"Chart.yaml":  "{apiVersion: v2, name: counter, version: 0.1.0}",
-		"values.yaml": "{count: 1, list: [], users: [], text: x, noted: 1, first: 1}",
+		"values.yaml": "{count: 1, list: [], users: [], text: x, noted: 1, first: 1, labels: '{}'}",
 		"templates/it.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}-it'}\ndata:\n{{- $root := . }}{{- $count := int $root.Values.count }}{{- range until $count }}\n  key-{{ . }}: x\n{{- end }}" +
-			"{{- if .Release.IsInstall }}{{ range until (int .Values.first) }}\n  first-{{ . }}: x\n{{- end }}{{ end }}{{- range $root.Values.list }}\n  of-list: {{ $root.Values.text }}\n{{- end }}{{- range $i, $name := .Values.users }}\n  user-{{ $i }}: {{ htpasswd $name \"secret\" }}\n{{- end }}\n",
+			"{{- if .Release.IsInstall }}{{ range until (int .Values.first) }}\n  first-{{ . }}: x\n{{- end }}{{ end }}{{- range $root.Values.list }}\n  of-list: {{ $root.Values.text }}\n{{- end }}{{- range $i, $name := .Values.users }}\n  user-{{ $i }}: {{ htpasswd $name \"secret\" }}\n{{- end }}\n  labels: '{{ len (fromYaml $root.Values.labels) }}'\n",
 		"templates/NOTES.txt": "{{ range until (int .Values.noted) }}{{ . }} {{ end }}",
 	})
 	only := settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: entryOf("Counter", chart, "  allow: {values: [count]}\n")}
 	operator := s.ownOperator(only)
 	text := strings.Repeat("x", 500_000)
+	// 16 KiB of YAML that stand for a gigabyte: few enough aliases for the parser.
+	bomb := fmt.Sprintf("{f: [%s], a: &a %s, b: &b [%s], c: [%s]}", strings.Repeat("0,", 4000), strings.Repeat("x", 5500), strings.Repeat("*a,", 490), strings.Repeat("*b,", 395))
 	for name, c := range map[string]struct {
 		edits []kit.Edit
 		want  string
 	}{
-		"number": {[]kit.Edit{kit.Set("count", 500_000_000)}, "largest number, or longest list or map, is count (500000000)"},
-		"list":   {[]kit.Edit{kit.Set("list", 500_000_000)}, "list (500000000)"}, // templates range over numbers, too
-		"long":   {[]kit.Edit{kit.Set("list", slices.Repeat([]any{"x"}, 300_000)), kit.Set("text", strings.Repeat("x", 1000))}, "list (300000)"},
-		"text":   {[]kit.Edit{kit.Set("list", slices.Repeat([]any{"x"}, 400)), kit.Set("text", text)}, "its longest text has 500000 bytes"},
-		"costly": {[]kit.Edit{kit.Set("users", slices.Repeat([]any{"somebody"}, 300))}, "users (300)"},
-		"noted":  {[]kit.Edit{kit.Set("noted", 500_000_000)}, "noted (500000000)"}, // Helm renders notes, too
+		"number":   {[]kit.Edit{kit.Set("count", 500_000_000)}, "largest number, or longest list or map, is count (500000000)"},
+		"list":     {[]kit.Edit{kit.Set("list", 500_000_000)}, "list (500000000)"}, // templates range over numbers, too
+		"long":     {[]kit.Edit{kit.Set("list", slices.Repeat([]any{"x"}, 300_000)), kit.Set("text", strings.Repeat("x", 1000))}, "list (300000)"},
+		"text":     {[]kit.Edit{kit.Set("list", slices.Repeat([]any{"x"}, 400)), kit.Set("text", text)}, "its longest text has 500000 bytes"},
+		"costly":   {[]kit.Edit{kit.Set("users", slices.Repeat([]any{"somebody"}, 300))}, "users (300)"},
+		"unquoted": {[]kit.Edit{kit.Set("list", []any{"x"}), kit.Set("text", bomb)}, "885 YAML aliases"},
+		"read":     {[]kit.Edit{kit.Set("labels", bomb)}, "885 YAML aliases"},
+		"noted":    {[]kit.Edit{kit.Set("noted", 500_000_000)}, "noted (500000000)"}, // Helm renders notes, too
 	} {
 		s.createOf("Counter", name, c.edits...)
 		s.awaitOf("Counter", name, "Stalled", "NotAllowed", "more than 48 MiB of memory, or 5s of a processor", c.want)
@@ -95,7 +99,7 @@ func TestSpecsThatMakeTooMuch(t *testing.T) {
 	s.editOf("Counter", "mended", kit.Set("count", "2"))
 	s.awaitOf("Counter", "mended", "Ready")
 	config := &corev1.ConfigMap{}
-	if s.get(config, "mended-it"); len(config.Data) != 3 {
+	if s.get(config, "mended-it"); len(config.Data) != 4 {
 		t.Errorf("it has %d", len(config.Data))
 	}
 	if operator.HasEnded() {
