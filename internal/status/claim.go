@@ -156,7 +156,7 @@ func (c *claims) letGo(ctx context.Context, holder string, obj *unstructured.Uns
 	err := c.update(ctx, free)
 	// Else the change causes the next reconcile.
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("let go of what is no longer selected: %w", err)
+		return unwritten{fmt.Errorf("let go of what is no longer selected: %w", err), itsStatus}
 	}
 	c.releases.Forget(obj)
 	return nil
@@ -254,7 +254,7 @@ func (c *claims) takeOver(ctx context.Context, holder string, obj *unstructured.
 		return false, nil // the change brings the next reconcile
 	}
 	if err != nil {
-		return false, fmt.Errorf("take over from operator %q: %w", holder, err)
+		return false, unwritten{fmt.Errorf("take over from operator %q: %w", holder, err), itsStatus}
 	}
 	c.mu.Lock()
 	delete(c.free, obj.GetUID())
@@ -395,30 +395,39 @@ func (c *claims) ask(ctx context.Context, now time.Time) {
 		}
 		if err != nil {
 			c.concerning(at, func(there *other) { there.question = "" }) // the next one may be in another custom resource, which is not refused
-			c.log.Error(err, "Could not take over from an operator that does not answer; trying again", "other", at.operator, "custom resource", client.ObjectKeyFromObject(obj))
+			c.fails(at, obj, err, "Could not take over from an operator that does not answer; trying again")
 			continue
 		}
 		c.concerning(at, func(there *other) { there.gone, there.asked = true, now })
 		c.log.Info("Taking over from an operator that does not answer", "other", at.operator, "this", c.self, "namespace", at.namespace)
 	}
 	for at, obj := range ask {
-		err := error(nil)
+		asked, err := obj, error(nil)
 		if challenger(obj) == "" {
-			obj, err = c.write(ctx, obj, release.ClaimedBy(obj), c.self)
+			asked, err = c.write(ctx, obj, release.ClaimedBy(obj), c.self)
 		}
 		// With many places that may be long after now, and the last ones get as long to answer as the first.
 		written := now.Add(time.Since(began).Truncate(lookPeriod))
 		if err == nil {
 			c.concerning(at, func(there *other) {
-				there.question, there.version, there.asked = obj.GetName(), obj.GetResourceVersion(), written
+				there.question, there.version, there.asked = asked.GetName(), asked.GetResourceVersion(), written
 				if now.Sub(c.told[at.operator]) >= TellPeriod {
-					c.tell(at.operator, obj)
+					c.tell(at.operator, asked)
 				}
 			})
 		} else if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			c.concerning(at, func(there *other) { there.asked = written })
-			c.log.Error(err, "Could not ask another operator whether it lives; trying again", "other", at.operator, "namespace", at.namespace)
+			c.fails(at, obj, err, "Could not ask another operator whether it lives; trying again")
 		}
+	}
+}
+
+// fails logs why a question, or a claim after one, is not written, and has the custom resource say so if that is
+// refused: nothing that is asked of it is done meanwhile.
+func (c *claims) fails(at place, obj *unstructured.Unstructured, err error, what string) {
+	c.log.Error(err, what, "other", at.operator, "custom resource", client.ObjectKeyFromObject(obj))
+	if isRefusal(err) {
+		c.events.Event(obj, corev1.EventTypeWarning, WriteRefused, refusedBecause(itsStatus, err))
 	}
 }
 

@@ -54,6 +54,14 @@ type refusal struct {
 	until time.Time // when it may be tried again
 }
 
+// unwritten is an error of a write that has to precede a reconcile, with what was to be written.
+type unwritten struct {
+	error
+	what string
+}
+
+func (u unwritten) Unwrap() error { return u.error }
+
 // rests is the last refusal of a write that is not to be tried again yet, and has the custom resource reconciled when
 // it is. The controller does not retry it by itself.
 func (r *Reporter) rests(owner client.Object, what string) error {

@@ -12,12 +12,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/record"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
@@ -48,6 +50,27 @@ func libraryWrites(do func() error) (err error) {
 		}
 	}
 	return err
+}
+
+// A policy that refuses to have a custom resource let go, or taken over, is told of, too.
+func TestClaimIsRefused(t *testing.T) {
+	s := newStage(t)
+	s.report(s.read())
+	s.refuseWrites()
+	s.claims.Client = s.Client
+	s.claims.serves = labels.Nothing()
+	for range atOnce {
+		if err := s.Get(t.Context(), client.ObjectKey{Namespace: "test", Name: "hello"}, object.Empty(welcomeKind)); !apierrors.IsForbidden(err) {
+			t.Errorf("error is %v", err)
+		}
+	}
+	var events []string
+	for range len(s.events.(*record.FakeRecorder).Events) {
+		events = append(events, <-s.events.(*record.FakeRecorder).Events)
+	}
+	if told := strings.Join(events, "\n"); strings.Count(told, WriteRefused) != 1 || !strings.Contains(told, "cannot write the status of this custom resource: let go of what is no longer selected") {
+		t.Errorf("the events are\n%s", told)
+	}
 }
 
 // What a policy refuses is written a few times a minute at most, however often something happens, and an event

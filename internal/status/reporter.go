@@ -33,6 +33,9 @@ const (
 	// cacheLag is how long to wait until the cache shows an object as it was just applied.
 	// Within milliseconds it does; a release whose object it does not show is not ready.
 	cacheLag = 2 * time.Second
+	// readLimit is how long the objects of a release that nobody watches may take in all: each is read from the
+	// API server.
+	readLimit = 30 * time.Second
 	// goneCheck is how often the API server is asked meanwhile whether somebody has deleted the object: to wait
 	// for it would hold up its repair. Objects that nobody watches are read as often.
 	goneCheck = 200 * time.Millisecond
@@ -139,6 +142,9 @@ func (r *Reporter) Get(ctx context.Context, key client.ObjectKey, obj client.Obj
 			served, err = r.stocks.admit(ctx, owner)
 		}
 		if err != nil {
+			if write, is := errors.AsType[unwritten](err); is {
+				r.wrote(owner, write.what, err)
+			}
 			r.releases.Requeue(owner, lastLook)
 			return err
 		}
@@ -178,8 +184,8 @@ func (r *Reporter) Update(ctx context.Context, obj client.Object, _ ...client.Up
 	return nil
 }
 
-// Waits writes into the status what the action under way waits for. If that fails, it is logged, and the action
-// goes on.
+// Waits writes the status before a reconcile has ended, with what its action waits for. If that fails, it is logged,
+// and the reconcile goes on.
 func (r *Reporter) Waits(ctx context.Context, owner *unstructured.Unstructured) {
 	if err := r.Status().Update(ctx, owner); err != nil {
 		logf.FromContext(ctx).Error(err, "The status does not say what the action waits for")
@@ -404,8 +410,10 @@ func (r *Reporter) forget(uid types.UID) {
 }
 
 func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured, reported []metav1.Condition) observation {
-	ctx, cancel := context.WithTimeout(ctx, cacheLag)
+	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
+	lag, endLag := context.WithTimeout(ctx, cacheLag)
+	defer endLag()
 	state := r.releases.State(owner)
 	seen := observation{
 		name:       owner.GetName(),
@@ -433,8 +441,8 @@ func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured
 		} else if failed {
 			o.live, o.gone = r.find(ctx, owner, child) // half an upgrade may have been applied since
 		} else {
-			if o.live, o.gone, o.unlabelled = r.await(ctx, owner, child); o.gone {
-				cancel() // the next reconcile, which its deletion brings, waits for the others
+			if o.live, o.gone, o.unlabelled = r.await(ctx, lag, owner, child); o.gone {
+				endLag() // the next reconcile, which its deletion brings, waits for the others
 			}
 		}
 		if o.live != nil {
@@ -445,12 +453,12 @@ func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured
 	return seen
 }
 
-// await reads an object once the cache shows it as it was applied, or newer; nil if it does not in time, or the
-// object is gone. The cache never shows one that has lost the label by which it selects.
-func (r *Reporter) await(ctx context.Context, owner client.Object, child object.Child) (live *unstructured.Unstructured, gone, unlabelled bool) {
+// await reads an object once the cache shows it as it was applied, or newer; nil if it does not before lag ends, or
+// the object is gone. The cache never shows one that has lost the label by which it selects.
+func (r *Reporter) await(ctx, lag context.Context, owner client.Object, child object.Child) (live *unstructured.Unstructured, gone, unlabelled bool) {
 	asked, watched := time.Now(), true
-	err := object.AwaitCached(ctx, func(ctx context.Context) (bool, error) {
-		var err error
+	err := object.AwaitCached(lag, func(lag context.Context) (bool, error) {
+		within, err := lag, error(nil)
 		if watched {
 			live, err = get(ctx, r.Client, owner, child, client.UnsafeDisableDeepCopy)
 			if object.IsUncached(err) {
@@ -462,8 +470,10 @@ func (r *Reporter) await(ctx context.Context, owner client.Object, child object.
 		if time.Since(asked) <= goneCheck {
 			return false, nil
 		}
-		asked = time.Now()
-		live, err = get(ctx, r.live, owner, child)
+		if asked = time.Now(); !watched {
+			within = ctx
+		}
+		live, err = get(within, r.live, owner, child)
 		gone = apierrors.IsNotFound(err)
 		if !watched {
 			return gone || err == nil && child.ShownBy(live), nil

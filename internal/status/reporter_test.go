@@ -3,6 +3,7 @@ package status
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -237,6 +239,42 @@ func TestReporterIsAskedAgain(t *testing.T) {
 				t.Errorf("it says %s", got)
 			}
 		})
+	})
+}
+
+// Objects that nobody watches are read from the API server, however long all of them take.
+func TestReporterReadsWhatNobodyWatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStage(t)
+		for n := range 60 {
+			config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "test", Name: fmt.Sprint("config-", n)}}
+			if err := s.server.Create(t.Context(), config); err != nil {
+				t.Fatal(err)
+			}
+			s.state.Children = append(s.state.Children, object.Child{APIVersion: "v1", Kind: "ConfigMap", Name: config.Name, ResourceVersion: "1"})
+		}
+		s.Client = interceptor.NewClient(s.server, interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+				if obj.GetObjectKind().GroupVersionKind().Kind == "ConfigMap" {
+					return &cache.ErrResourceNotCached{}
+				}
+				return c.Get(ctx, key, obj, opts...)
+			},
+		})
+		s.live = interceptor.NewClient(s.server, interceptor.Funcs{
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+				select {
+				case <-ctx.Done():
+					return ctx.Err()
+				case <-time.After(100 * time.Millisecond):
+					return c.Get(ctx, key, obj, opts...)
+				}
+			},
+		})
+		s.report(s.read())
+		if ready := s.stored().condition(Ready); ready.Status != metav1.ConditionTrue {
+			t.Errorf("it is %s: %s", ready.Status, ready.Message)
+		}
 	})
 }
 

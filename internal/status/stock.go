@@ -139,7 +139,7 @@ func (s *stocks) admit(ctx context.Context, obj *unstructured.Unstructured) (boo
 		return false, nil // the change brings the next reconcile
 	}
 	if err != nil {
-		return false, fmt.Errorf("ask whether a stock Helm operator serves the custom resource: %w", err)
+		return false, unwritten{fmt.Errorf("ask whether a stock Helm operator serves the custom resource: %w", err), itsFinalizers}
 	}
 	return false, nil // nor does this one come without one
 }

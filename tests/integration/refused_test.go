@@ -66,6 +66,24 @@ func TestStatusIsRefused(t *testing.T) {
 	s.awaitDeployed("hello")
 }
 
+// A policy that refuses another operator's writes is told of by what that one is to take over.
+func TestTakeoverIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	one, two := s.installation("one"), s.installation("two")
+	first := s.ownOperator(one.settings)
+	s.deploy("hello")
+	first.Kill()
+	lift := s.refuse(admissionregistrationv1.Update, kit.Group, "welcomes/status", "not today", func() error {
+		return env.Client.Status().Update(ctx, s.welcome("hello"), client.DryRunAll)
+	})
+	s.ownOperator(two.settings)
+	s.awaitEvent("hello", "WriteRefused", "the status", "not today", "The spec is not the cause")
+	lift()
+	s.edit("hello", kit.Greet("after"))
+	s.afterTakeover("the second has taken over", func() error { return errors.Join(s.claimed(two, "hello"), s.greets("hello", "after")) })
+}
+
 // While a policy refuses the finalizers, nothing is begun, and what is deleted stays. An event says so, and the
 // status of what stays, and neither costs much.
 func TestFinalizersAreRefused(t *testing.T) {
