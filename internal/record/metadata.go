@@ -32,6 +32,9 @@ const (
 	// maxShort bounds the other texts that are kept in memory: the API server bounds neither annotations nor
 	// the texts of owner references.
 	maxShort = 256
+	// maxOperator bounds the name of the operator: that of a namespace or a machine, and that of a lease, of at
+	// most 253 each.
+	maxOperator = 512
 
 	// operatorAnnotation and generationAnnotation of a release record name the operator that made it, and the
 	// metadata.generation of the custom resource that it was made from.
@@ -157,7 +160,7 @@ var longest = map[string]int{
 	madeFromAnnotation:     maxShort,
 	capabilitiesAnnotation: maxShort,
 	lookupsAnnotation:      maxShort,
-	operatorAnnotation:     maxShort,
+	operatorAnnotation:     maxOperator,
 	generationAnnotation:   maxShort,
 	unmadeAnnotation:       maxShort,
 	childrenAnnotation:     object.MaxChildren,

@@ -574,8 +574,11 @@ func (r *Store) awaitCached(ctx context.Context, written *corev1.ConfigMap) erro
 // by which the cache selects.
 func (r *Store) checkStays(ctx context.Context, written *corev1.ConfigMap) error {
 	live, err := r.live(ctx, written.Name)
-	if apierrors.IsNotFound(err) || err == nil && (live.UID != written.UID || !object.ManagedBy().Matches(labels.Set(live.Labels))) {
-		return errors.New("somebody has deleted it, or taken its labels off")
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && live.UID != written.UID:
+		return errors.New("somebody has deleted it")
+	case err == nil && !object.ManagedBy().Matches(labels.Set(live.Labels)):
+		return fmt.Errorf("it has lost its label %s. Let the webhook or policy that takes it off %ss leave it there", object.ManagedBy(), r.kind)
 	}
 	return nil // else it is asked again
 }

@@ -259,7 +259,7 @@ func TestRecordOutOfSight(t *testing.T) {
 	}, admissionregistrationv1.Create)
 	s.ownOperator(settings{namespaces: []string{s.namespace}})
 	s.create("hello")
-	s.awaitCondition("hello", "Ready", "False", "somebody has deleted it, or taken its labels off")
+	s.awaitCondition("hello", "Ready", "False", "it has lost its label ", "Let the webhook or policy that takes it off ConfigMaps leave it there")
 	lift()
 	s.awaitDeployed("hello")
 	s.must(s.hasRecords("hello", 1))
