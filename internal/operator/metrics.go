@@ -15,6 +15,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -144,6 +145,13 @@ type resources struct {
 
 	mu        sync.Mutex
 	workloads map[string]*tally[workload] // by kind, for the kinds that the cache watches
+	renewals  map[string]renewal          // of the leases of other operators
+}
+
+// renewal is when the holder of a lease says that it has renewed it, and since when it says so.
+type renewal struct {
+	said  metav1.MicroTime
+	since time.Time
 }
 
 // informed is the part of the cache that is used.
@@ -176,7 +184,7 @@ type workload struct {
 
 // newResources starts the tallies of the entries' custom resources.
 func newResources(ctx context.Context, cache informed, live client.Reader, elected <-chan struct{}, entries []Entry, operator string, perResource bool) (*resources, error) {
-	r := &resources{cache: cache, live: live, elected: elected, operator: operator, perResource: perResource, workloads: map[string]*tally[workload]{}}
+	r := &resources{cache: cache, live: live, elected: elected, operator: operator, perResource: perResource, workloads: map[string]*tally[workload]{}, renewals: map[string]renewal{}}
 	for _, entry := range entries {
 		informer, err := cache.GetInformer(ctx, object.Empty(entry.GroupVersionKind))
 		if err != nil {
@@ -284,8 +292,8 @@ type ownerKey struct {
 	types.NamespacedName
 }
 
-// lapsedAfter is how long nobody has renewed a lease that counts as lapsed. It is longer than a change of the
-// holder takes, and than clocks differ.
+// lapsedAfter is how long this operator has seen nobody renew a lease that counts as lapsed: longer than a change
+// of the holder takes.
 const lapsedAfter = time.Minute
 
 func (r *resources) collectUnserved(ctx context.Context, out chan<- prometheus.Metric, kind *servedKind, unselected map[ownerKey]bool) {
@@ -323,8 +331,8 @@ func (r *resources) collectUnserved(ctx context.Context, out chan<- prometheus.M
 	}
 }
 
-// hasLapsed is whether nobody renews the lease of an operator. A lease that this operator may not read, for
-// example in another namespace, counts as renewed.
+// hasLapsed is whether nobody renews the lease of an operator, by this operator's clock: the other one's may be
+// another. A lease that this operator may not read, for example in another namespace, counts as renewed.
 func (r *resources) hasLapsed(ctx context.Context, operator string) bool {
 	namespace, name, _ := strings.Cut(operator, "/")
 	lease := &coordinationv1.Lease{}
@@ -332,7 +340,14 @@ func (r *resources) hasLapsed(ctx context.Context, operator string) bool {
 	if err != nil || lease.Spec.RenewTime == nil {
 		return apierrors.IsNotFound(err)
 	}
-	return time.Since(lease.Spec.RenewTime.Time) > lapsedAfter
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last, known := r.renewals[operator]
+	if !known || !last.said.Equal(lease.Spec.RenewTime) {
+		last = renewal{*lease.Spec.RenewTime, time.Now()}
+		r.renewals[operator] = last
+	}
+	return time.Since(last.since) > lapsedAfter
 }
 
 // owners are the custom resources of one kind in one namespace; usage is what their pods request.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/operator-framework/helm-operator-plugins/pkg/watches"
@@ -212,21 +213,29 @@ func TestResourcesOfAShard(t *testing.T) {
 	lease := func(name string, age time.Duration) coordinationv1.Lease {
 		return coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name}, Spec: coordinationv1.LeaseSpec{RenewTime: &metav1.MicroTime{Time: time.Now().Add(-age)}}}
 	}
-	r := testResources(t, false, []unstructured.Unstructured{
-		thing("a", "mine", "True"), other("new", "", false), other("served", "n/lives", false), other("left", "n/lapsed", false), other("lost", "n/none", false),
-		other("going", "n/lives", true), other("hanging", "", true), other("at-work", "n/self", false), other("uninstalled", "n/self", true), // by this one, for as long as a hook takes
-	}, []unstructured.Unstructured{deploymentFor(t, "a", "Thing", "mine", 2, "500m", "32Mi"), deploymentFor(t, "a", "Thing", "served", 5, "500m", "32Mi")})
-	r.operator = "n/self"
-	r.live = leases{lease("lives", time.Second), lease("lapsed", time.Hour)}
-	got := gather(t, r)
-	for sample, want := range map[string]float64{
-		"resources{Ready,Thing,True}": 1, "resources{Ready,Thing,Unknown}": 0, "namespace_resources{Thing,a}": 1, "namespace_replicas{Thing,a}": 2, "left_to_others{Thing}": 0,
-		"unserved{Thing,unclaimed}": 1, "unserved{Thing,lapsed}": 2, "unserved{Thing,deleted}": 1,
-	} {
-		if value, ok := got[sample]; !ok || value != want {
-			t.Errorf("%s is %v (there: %v), not %v", sample, value, ok, want)
+	synctest.Test(t, func(t *testing.T) {
+		r := testResources(t, false, []unstructured.Unstructured{
+			thing("a", "mine", "True"), other("new", "", false), other("served", "n/lives", false), other("left", "n/lapsed", false), other("lost", "n/none", false),
+			other("going", "n/lives", true), other("hanging", "", true), other("at-work", "n/self", false), other("uninstalled", "n/self", true), // by this one, for as long as a hook takes
+		}, []unstructured.Unstructured{deploymentFor(t, "a", "Thing", "mine", 2, "500m", "32Mi"), deploymentFor(t, "a", "Thing", "served", 5, "500m", "32Mi")})
+		r.operator = "n/self"
+		lapsed := lease("lapsed", 0)
+		r.live = leases{lease("lives", time.Hour), lapsed} // an hour behind: it is by changes that a lease shows that it is renewed
+		if got := gather(t, r); got["unserved{Thing,lapsed}"] != 1 {
+			t.Errorf("%v have lapsed, at once", got["unserved{Thing,lapsed}"])
 		}
-	}
+		time.Sleep(lapsedAfter + time.Second)
+		r.live = leases{lease("lives", time.Hour), lapsed}
+		got := gather(t, r)
+		for sample, want := range map[string]float64{
+			"resources{Ready,Thing,True}": 1, "resources{Ready,Thing,Unknown}": 0, "namespace_resources{Thing,a}": 1, "namespace_replicas{Thing,a}": 2, "left_to_others{Thing}": 0,
+			"unserved{Thing,unclaimed}": 1, "unserved{Thing,lapsed}": 2, "unserved{Thing,deleted}": 1,
+		} {
+			if value, ok := got[sample]; !ok || value != want {
+				t.Errorf("%s is %v (there: %v), not %v", sample, value, ok, want)
+			}
+		}
+	})
 }
 
 // leases answers for what operators hold.
