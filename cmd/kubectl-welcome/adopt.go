@@ -350,7 +350,7 @@ func (a *adoption) command() string {
 	}
 	for _, flag := range [][2]string{{"--name", as}, {"--kind", a.ofKind}, {"--operator", a.operator}, {"--chart", a.chart}} {
 		if flag[1] != "" {
-			command += " " + flag[0] + " " + flag[1]
+			command += " " + flag[0] + " " + quotedForShell(flag[1])
 		}
 	}
 	return command

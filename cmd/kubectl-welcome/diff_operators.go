@@ -230,7 +230,7 @@ func (all *servers) published(ctx context.Context, name string) (*boot.Published
 	err := all.readOnly.Get(ctx, client.ObjectKey{Namespace: namespace, Name: lease}, from)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("operator %s has published nothing: it is older, or not there, or may not (its log says so)", name)
+		return nil, fmt.Errorf("operator %s has published nothing: it is older, or not there, or may not (its log says so), or its lease has another name (as that of an operator of your own: --operator NAMESPACE/NAME)", name)
 	case apierrors.IsForbidden(err):
 		return nil, fmt.Errorf("%w. To know how the operator renders, you need that right, which shows no secret: kubectl create role published-reader -n %s --verb=get --resource=configmaps --resource-name=%s, and a rolebinding for you", err, namespace, lease)
 	case err != nil:

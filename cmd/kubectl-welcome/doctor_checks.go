@@ -134,6 +134,9 @@ func crdsFit(ctx context.Context, p *patient) (string, []finding, error) {
 	if err != nil {
 		return "", nil, err
 	}
+	if len(p.operators) > 0 && len(p.files) == 0 && len(p.serving(crds)) == 0 { // Welcome's CRD would be one that nobody serves
+		return "", nil, p.noneServes()
+	}
 	apply := "make install, or kubectl apply --server-side -f config/crd/bases"
 	if len(p.files) > 0 {
 		apply = p.deploys(operator{})
@@ -196,14 +199,9 @@ func differing(path string, a, b *apiextensionsv1.JSONSchemaProps) (paths []stri
 	return paths
 }
 
-// rightsSuffice asks the API server whether the operator has each right of config/rbac.
-func rightsSuffice(ctx context.Context, p *patient) (string, []finding, error) {
-	asked, served := 0, false
-	var found []finding
-	crds, err := p.crds()
-	if err != nil {
-		return "", nil, err
-	}
+// serving are the operators of the kinds of these CRDs, or, if none is known to be one, those of which it is not
+// known what they serve. They are all if there are no CRDs.
+func (p *patient) serving(crds []*apiextensionsv1.CustomResourceDefinition) (serving []operator) {
 	kinds := sets.New[schema.GroupKind]()
 	for _, crd := range crds {
 		kinds.Insert(schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind})
@@ -211,10 +209,34 @@ func rightsSuffice(ctx context.Context, p *patient) (string, []finding, error) {
 	serves := func(o operator) bool { return kinds.HasAny(o.serves.UnsortedList()...) }
 	known := slices.ContainsFunc(p.operators, serves)
 	for _, o := range p.operators {
-		if len(kinds) > 0 && !serves(o) && (known || len(o.serves) > 0) {
-			continue // an operator of other kinds
+		if len(kinds) == 0 || serves(o) || !known && len(o.serves) == 0 {
+			serving = append(serving, o)
 		}
-		served = true
+	}
+	return serving
+}
+
+// noneServes is the error of checks that need an operator of the kinds in question.
+func (p *patient) noneServes() error {
+	if len(p.operators) > 0 && len(p.files) == 0 {
+		return errors.New("the operators here serve other kinds: name the file with the CRDs and rights of these, as --files ../myapp-operator/operator.yaml")
+	}
+	return errNoOperator
+}
+
+// rightsSuffice asks the API server whether the operator has each right of config/rbac.
+func rightsSuffice(ctx context.Context, p *patient) (string, []finding, error) {
+	asked := 0
+	var found []finding
+	crds, err := p.crds()
+	if err != nil {
+		return "", nil, err
+	}
+	serving := p.serving(crds)
+	if len(serving) == 0 {
+		return "", nil, p.noneServes()
+	}
+	for _, o := range serving {
 		var all []authorizationv1.SubjectAccessReview
 		for _, need := range p.needs {
 			all = append(all, questions(need, p.needs, o)...)
@@ -243,9 +265,6 @@ func rightsSuffice(ctx context.Context, p *patient) (string, []finding, error) {
 				fmt.Sprintf("%s puts it back; under OLM: kubectl -n %s describe csv; which rights it has: kubectl auth can-i --list --as=%s", p.deploys(o), o.Namespace, o.account()),
 			})
 		}
-	}
-	if !served {
-		return "", nil, errNoOperator
 	}
 	return fmt.Sprintf("%d asked for", asked), found, nil
 }

@@ -19,6 +19,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -381,6 +383,20 @@ roleRef: {kind: Role, name: publish}
 	}
 	if !strings.HasPrefix(found[0].remedy, "hack/deployment.sh IMG OPERAND_IMG config/shards | kubectl apply --server-side -f -") {
 		t.Errorf("of a shard: %s", found[0].remedy)
+	}
+}
+
+// Where the operators serve other kinds than Welcome, nothing about Welcome's CRD and rights is wrong.
+func TestOperatorsOfOtherKinds(t *testing.T) {
+	rights, err := needs(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := operator{serves: sets.New(schema.GroupKind{Group: "apps.example.com", Kind: "MyApp"})}
+	for _, look := range []func(context.Context, *patient) (string, []finding, error){crdsFit, rightsSuffice} {
+		if _, found, err := look(t.Context(), &patient{cluster: &cluster{}, needs: rights, operators: []operator{other}}); len(found) > 0 || err == nil || !strings.Contains(err.Error(), "--files ../myapp-operator/operator.yaml") {
+			t.Errorf("%v, %v", found, err)
+		}
 	}
 }
 

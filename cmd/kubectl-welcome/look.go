@@ -262,6 +262,9 @@ func (l *onlooker) jobs(ctx context.Context, cronJob *unstructured.Unstructured)
 // pods are the pods that a workload selects.
 func (l *onlooker) pods(ctx context.Context, workload *unstructured.Unstructured) ([]*node, error) {
 	content, _, _ := unstructured.NestedMap(workload.Object, "spec", "selector")
+	if workload.GetKind() == "ReplicationController" { // older than label selectors
+		content = map[string]any{"matchLabels": content}
+	}
 	selector := &metav1.LabelSelector{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, selector); err != nil {
 		return nil, err

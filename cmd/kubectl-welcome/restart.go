@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/kubectl/pkg/polymorphichelpers"
@@ -91,6 +92,9 @@ func (c *cluster) workloads(ctx context.Context, obj *unstructured.Unstructured)
 		}
 		if paused, _, _ := unstructured.NestedBool(workload.Object, "spec", "paused"); paused {
 			return nil, fmt.Errorf("somebody has paused the rollout of %s: kubectl rollout resume %s -n %s", label(workload), label(workload), obj.GetNamespace())
+		}
+		if strategy, _, _ := unstructured.NestedString(workload.Object, "spec", "updateStrategy", "type"); strategy == string(appsv1.OnDeleteStatefulSetStrategyType) { // as a DaemonSet calls it
+			return nil, fmt.Errorf("%s replaces a pod only when somebody deletes that (updateStrategy: OnDelete): kubectl delete pod NAME -n %s, one after the other; which there are: kubectl welcome status %s -n %[2]s", label(workload), obj.GetNamespace(), typed(obj))
 		}
 		workloads = append(workloads, *workload)
 	}

@@ -23,6 +23,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -279,7 +280,7 @@ func TestPluginForTenants(t *testing.T) {
 // What a revision has changed is told of a spec and of objects; pods that somebody restarts stay as they are then.
 func TestPluginHistoryAndRestart(t *testing.T) {
 	s := newScene(t)
-	operator := s.operator()
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
 	s.deploy("hello", kit.Greet("before"))
 	s.edit("hello", kit.Greet("after"))
 	s.awaitGreeting("hello", "after")
@@ -314,6 +315,23 @@ func TestPluginHistoryAndRestart(t *testing.T) {
 	s.expect(s.plugin("restart", "hello"), 0, "deployment/hello in "+s.namespace+" restarted")
 	if s.get(theirs, "theirs"); theirs.Generation != 1 {
 		t.Error("the Deployment of somebody else was restarted")
+	}
+
+	// Nor does one restart that would replace no pod.
+	operator.Stop()
+	onDelete := &appsv1.StatefulSet{ObjectMeta: objectMeta(s.namespace, "hello"), Spec: appsv1.StatefulSetSpec{
+		Selector: deployment.Spec.Selector, Template: deployment.Spec.Template, UpdateStrategy: appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
+	}}
+	onDelete.OwnerReferences = deployment.OwnerReferences
+	s.must(env.Client.Create(ctx, onDelete))
+	s.get(deployment, "hello")
+	before := deployment.Generation
+	welcome := s.welcome("hello")
+	s.must(unstructured.SetNestedField(welcome.Object, `[{"apiVersion":"apps/v1","kind":"Deployment","name":"hello"},{"apiVersion":"apps/v1","kind":"StatefulSet","name":"hello"}]`, "status", "release", "children"))
+	s.must(env.Client.Status().Update(ctx, welcome))
+	s.expect(s.plugin("restart", "hello"), 1, "statefulset/hello replaces a pod only when somebody deletes that (updateStrategy: OnDelete): kubectl delete pod NAME -n "+s.namespace)
+	if s.get(deployment, "hello"); deployment.Generation != before {
+		t.Error("the Deployment beside it was restarted")
 	}
 }
 
