@@ -3,6 +3,7 @@ package hack
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -202,6 +203,17 @@ func TestImagesAreOfTheVersion(t *testing.T) {
 	}
 	if want := []string{"demo.welcome.domain/welcome-operator:v" + makefileVersion(t), "demo.welcome.domain/welcome:v" + makefileVersion(t)}; !slices.Equal(images, want) {
 		t.Errorf("config/manager/manager.yaml has the images %q, not %q", images, want)
+	}
+	for _, file := range []string{"CONTRIBUTING.md", "examples/README.md"} { // what make manifests makes names these images
+		text, err := os.ReadFile("../" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tag := range regexp.MustCompile(`demo\.welcome\.domain/[a-z-]+:v([0-9.]+[0-9])`).FindAllSubmatch(text, -1) {
+			if string(tag[1]) != makefileVersion(t) {
+				t.Errorf("%s has the image %s, and the Makefile version %s", file, tag[0], makefileVersion(t))
+			}
+		}
 	}
 }
 

@@ -25,14 +25,20 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/terminal"
 )
 
-var vowelAndY = regexp.MustCompile(`[aeiou]y$`)
+var (
+	vowelAndY = regexp.MustCompile(`[aeiou]y$`)
+	hisses    = regexp.MustCompile(`(ch|sh|x)$`)
+)
 
-// resourceOf is what the API calls the objects of a kind: networkpolicies, ingresses, gateways. Of these, the
-// library guesses gatewaies.
+// resourceOf is what the API calls the objects of a kind: networkpolicies, ingresses, gateways, meshes. Of
+// these, the library guesses gatewaies and meshs.
 func resourceOf(gvk schema.GroupVersionKind) string {
 	resource, singular := meta.UnsafeGuessKindToResource(gvk)
-	if vowelAndY.MatchString(singular.Resource) {
+	switch {
+	case vowelAndY.MatchString(singular.Resource):
 		return singular.Resource + "s"
+	case hisses.MatchString(singular.Resource):
+		return singular.Resource + "es"
 	}
 	return resource.Resource
 }

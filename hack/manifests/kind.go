@@ -22,11 +22,15 @@ import (
 	"demo.welcome.domain/welcome-operator/hack/manifests/infer"
 	obj "demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/operator"
+	"demo.welcome.domain/welcome-operator/internal/record"
 	"demo.welcome.domain/welcome-operator/internal/release"
 	"demo.welcome.domain/welcome-operator/internal/terminal"
 )
 
 const managerFile = "config/manager/manager.yaml"
+
+// leastName is how long the names of custom resources of a kind have to be allowed to be.
+const leastName = 10
 
 // wanted is a kind that somebody asks for.
 type wanted struct {
@@ -70,6 +74,8 @@ func parseWanted(args []string) (wanted, error) {
 		return w, fmt.Errorf("VERSION is %q: write v1, or v1alpha1", w.gvk.Version)
 	case !kindPattern.MatchString(w.gvk.Kind):
 		return w, fmt.Errorf("KIND is %q: write MyApp", w.gvk.Kind)
+	case record.NamesKind.MaxLength(w.gvk.Kind) < leastName:
+		return w, fmt.Errorf("KIND has %d letters: names of Helm releases have at most 53 characters, the kind among them, and would leave too few for the name of a %s", len(w.gvk.Kind), w.gvk.Kind)
 	}
 	for _, pin := range w.pins {
 		if path, _, ok := strings.Cut(pin, "="); !ok || path == "" {
@@ -132,7 +138,7 @@ func makeKind(w wanted) (err error) {
 	former, replaces := dir+".former", !isNew && !inPlace
 	if replaces {
 		if err := os.Rename(dir, former); err != nil {
-			return err
+			return fmt.Errorf("put the chart aside (is %s what a make kind has left that was killed? Remove %[2]s, and move it there): %[3]w", former, dir, err)
 		}
 		if _, err := os.Stat(w.chart); err != nil {
 			return errors.Join(fmt.Errorf("CHART is %s, in the chart that it is to replace: move it elsewhere", w.chart), os.Rename(former, dir))
@@ -152,9 +158,10 @@ func makeKind(w wanted) (err error) {
 			err = errors.Join(err, os.Rename(former, dir))
 		}
 		err = errors.Join(err, os.WriteFile(watchesFile, watches, 0o644), os.WriteFile(managerFile, manager, 0o644))
-		if errors.As(err, &infer.TooMuch{}) { // and still does. So far, nothing was made of the chart
+		if errors.As(err, &infer.TooMuch{}) && !errors.Is(err, infer.ErrInterrupted) { // and still does. So far, nothing was made of the chart
 			return
 		}
+		infer.Ended = nil // who presses ctrl-C again waits for what undoes the first time
 		if again := run(); again != nil {
 			err = errors.Join(err, fmt.Errorf("and what was there before can't be made again: %w", again))
 		}
@@ -173,6 +180,11 @@ func makeKind(w wanted) (err error) {
 	kinds, err := generate()
 	if err != nil {
 		return err
+	}
+	select {
+	case <-infer.Ended: // after the last rendering
+		return infer.ErrInterrupted
+	default:
 	}
 	fmt.Print(kinds[at].report(w.into))
 	return nil
@@ -327,7 +339,7 @@ func (k kind) report(into string) string {
 	}
 	switch {
 	case len(crds) > 0 && k.entry.CRDs:
-		say("The operator installs %s where the cluster lacks them, and changes none that is there: for what this version changes in them, helm show crds %s | kubectl replace -f -", strings.Join(crds, ", "), k.entry.ChartPath)
+		say("The operator installs %s where the cluster lacks them, and changes none that is there: for what this version changes in them, helm show crds %s | kubectl replace -f -", strings.Join(crds, ", "), filepath.Join(into, k.entry.ChartPath))
 	case len(crds) > 0:
 		say("The operator does not install %s: do so before, or have it do so by crds: true in %s", strings.Join(crds, ", "), watchesFile)
 	}

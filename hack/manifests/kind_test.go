@@ -692,6 +692,44 @@ func TestMakeKindLeavesNothing(t *testing.T) {
 	}
 }
 
+// A sample has a name that its CRD lets it have; a kind that leaves too few letters for names is refused.
+func TestKindWithALongName(t *testing.T) {
+	inCopy(t)
+	dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "a: 1\n", "templates/x.yaml": ""})
+	long := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "PrometheusBlackboxExporter"}
+	if err := makeKind(wanted{chart: dir, gvk: long}); err != nil {
+		t.Fatal(err)
+	}
+	if sample := read(t, filepath.Join(samplesDir, "example_v1_prometheusblackboxexporter.yaml")); !strings.Contains(sample, "  name: sample\n") {
+		t.Errorf("the sample is\n%s", sample)
+	}
+	if _, err := parseWanted([]string{"-chart=" + dir, "-group=example.com", "-version=v1", "-kind=" + strings.Repeat("Long", 11)}); err == nil || !strings.Contains(err.Error(), "KIND has 44 letters") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+// ctrl-C leaves nothing behind either, of a new kind as of another version of a chart.
+func TestMakeKindIsInterrupted(t *testing.T) {
+	inCopy(t)
+	version := func(number string) string {
+		return chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: goodbye, version: " + number + "}", "values.yaml": "text: hello\n", "templates/" + number + ".yaml": ""})
+	}
+	for _, number := range []string{"1.0.0", "2.0.0"} {
+		w, before, ended := wanted{chart: version(number), gvk: goodbyes}, files(t), make(chan struct{})
+		close(ended)
+		infer.Ended = ended
+		if err := makeKind(w); !errors.Is(err, infer.ErrInterrupted) {
+			t.Errorf("error is %v", err)
+		}
+		if diff := cmp.Diff(before, files(t)); diff != "" {
+			t.Errorf("%s left something:\n%s", number, diff)
+		}
+		if err := makeKind(w); err != nil { // so that 2.0.0 is another version
+			t.Fatal(err)
+		}
+	}
+}
+
 // A kind that is there gets another version of its chart by the same command: what people have written stays,
 // what the version no longer has is not rendered, and one of which nothing can be made changes nothing.
 func TestAnotherVersionOfAChart(t *testing.T) {

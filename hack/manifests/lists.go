@@ -161,8 +161,12 @@ func (k kind) writeSample() error {
 		}
 		spec = string(text)
 	}
-	text := fmt.Sprintf("# A %s as its chart has it. What may be set: kubectl explain %s.spec\napiVersion: %s\nkind: %[1]s\nmetadata:\n  name: %[2]s-sample\n%[4]s",
-		k.entry.Kind, k.crd.Spec.Names.Singular, k.entry.GroupVersion(), spec)
+	name := k.crd.Spec.Names.Singular + "-sample"
+	if len(name) > k.entry.ReleaseName.MaxLength(k.entry.Kind) {
+		name = "sample"
+	}
+	text := fmt.Sprintf("# A %s as its chart has it. What may be set: kubectl explain %s.spec\napiVersion: %s\nkind: %[1]s\nmetadata:\n  name: %[4]s\n%[5]s",
+		k.entry.Kind, k.crd.Spec.Names.Singular, k.entry.GroupVersion(), name, spec)
 	return os.WriteFile(file, []byte(text), 0o644)
 }
 

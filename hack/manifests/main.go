@@ -14,10 +14,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"helm.sh/helm/v3/pkg/chart"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -33,6 +36,9 @@ const watchesFile = "watches.yaml"
 
 func main() {
 	var err error
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	infer.Ended = ctx.Done()
 	switch args := os.Args[1:]; {
 	case len(args) > 0 && args[0] == "kind":
 		var w wanted

@@ -72,7 +72,7 @@ func describe(schema *apiextensionsv1.JSONSchemaProps) {
 	for name, property := range schema.Properties {
 		describe(&property)
 		if property.Minimum != nil && property.Maximum != nil {
-			property.Description += fmt.Sprintf(" From %.0f to %.0f.", *property.Minimum, *property.Maximum)
+			property.Description += fmt.Sprintf(" From %s to %s.", number(*property.Minimum), number(*property.Maximum))
 		}
 		if property.Default != nil {
 			property.Description += fmt.Sprintf(" Default: %s.", strings.Trim(string(property.Default.Raw), `"`))

@@ -10,7 +10,7 @@ func statusSchema() apiextensionsv1.JSONSchemaProps {
 	status := object("What the operator sees; only it writes here.", nil, map[string]apiextensionsv1.JSONSchemaProps{
 		"observedGeneration": {Description: "The metadata.generation that this status is about, -1 before there is any.", Type: "integer", Format: "int64", Minimum: new(-1.0)},
 		"conditions": {
-			Description:  "State in detail. Ready sums it up. Reconciling is True while the operator works on it, Stalled while somebody has to change something first; Initialized, Deployed, ReleaseFailed, Irreconcilable and Paused tell of the release. Tested tells of the tests of the chart that somebody has asked for last. Drifted and DriftLoop are there only while they are True: an object is not as the chart wants it, and is left so, or others undo each repair. So is IgnoredAnnotations: annotations have no effect.",
+			Description:  "State in detail. Ready sums it up. Reconciling is True while the operator works on it, Stalled while somebody has to change something first; Initialized, Deployed, ReleaseFailed, Irreconcilable and Paused tell of the release. Tested tells of the tests of the chart that somebody has asked for last, Reconciled of the reconcile. Drifted and DriftLoop are there only while they are True: an object is not as the chart wants it, and is left so, or others undo each repair. So is IgnoredAnnotations: annotations have no effect.",
 			Type:         "array",
 			XListType:    new("map"),
 			XListMapKeys: []string{"type"},

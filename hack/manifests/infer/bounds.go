@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -29,6 +30,16 @@ var (
 
 // TooMuch is that a rendering takes more. Nothing can end it but the end of the process.
 type TooMuch struct{ error }
+
+// Unwrap returns why it does.
+func (t TooMuch) Unwrap() error { return t.error }
+
+// Ended is closed when somebody presses ctrl-C: each rendering is TooMuch from then on, for ErrInterrupted, so that
+// who waits for it can undo what was done before. Nobody can while it is nil.
+var Ended <-chan struct{}
+
+// ErrInterrupted is that somebody has pressed ctrl-C.
+var ErrInterrupted = errors.New("interrupted")
 
 // Caught has a function return that a rendering took too much.
 func Caught(err *error) {
@@ -63,6 +74,8 @@ func bounded(chart, why string, render func()) {
 		select {
 		case <-done:
 			return
+		case <-Ended:
+			panic(TooMuch{ErrInterrupted})
 		case <-time.After(50 * time.Millisecond):
 			now := processorTime()
 			spent, last = spent+(now-last)/time.Duration(max(len(processors), 1)), now
