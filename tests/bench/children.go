@@ -91,7 +91,7 @@ func (b *births) add(name string) {
 const driftPause = 50 * time.Millisecond
 
 // drift changes that many Deployments, one after the other, and returns how long each change lasted.
-func (b *bench) drift(ctx context.Context, c contender, count int) ([]time.Duration, error) {
+func (b *bench) drift(ctx context.Context, c contender, first, count int) ([]time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(count)*driftPause+time.Minute)
 	defer cancel()
 	list := &appsv1.DeploymentList{}
@@ -110,7 +110,7 @@ func (b *bench) drift(ctx context.Context, c contender, count int) ([]time.Durat
 	// The change is noted before it is made, for its event may come before the answer.
 	changes, failed := make(chan change, count), make(chan error, 1)
 	go func() {
-		for number := range count {
+		for number := first; number < first+count; number++ {
 			deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace(number), Name: nameOf(number)}}
 			patch := `{"spec":{"template":{"spec":{"containers":[{"name":"welcome","env":[{"name":"NAME","value":"an intruder"}]}]}}}}`
 			changes <- change{deployment.Name, time.Now()}

@@ -25,8 +25,9 @@ type result struct {
 	idleRequests int
 	idleCPU      time.Duration
 	// How long single changes of Deployments lasted until they were repaired, the shortest first, and how many were made.
-	drifts   []time.Duration
-	drifting int
+	drifts     []time.Duration
+	drifting   int
+	driftFirst int // the first that is changed
 	// A restart with all Welcomes, until each was reconciled.
 	restart         time.Duration
 	restartRequests int
@@ -214,7 +215,7 @@ const drifts = 200
 func (b *bench) measureDrift(ctx context.Context, r *result, o *operator) (err error) {
 	start := time.Now()
 	r.drifting = min(drifts, r.pokes)
-	if r.drifts, err = b.drift(ctx, r.contender, r.drifting); err != nil {
+	if r.drifts, err = b.drift(ctx, r.contender, r.driftFirst, r.drifting); err != nil {
 		return err
 	}
 	slices.Sort(r.drifts)

@@ -433,7 +433,7 @@ func (m *scaling) look(ctx context.Context, r *rung) (err error) {
 		return err
 	}
 	r.reconciles, r.idleRequests, r.idleCPU = idle.reconciles, idle.idleRequests, idle.idleCPU
-	r.drifts = result{contender: idle.contender}
+	r.drifts = result{contender: idle.contender, driftFirst: r.welcomes - idle.pokes} // others each time, or it is a fight
 	if err := m.measureDrift(ctx, &r.drifts, m.operator); err != nil {
 		return err
 	}
