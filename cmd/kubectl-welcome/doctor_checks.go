@@ -45,6 +45,9 @@ const clocksDiffer = 30 * time.Second
 // errNoOperator is returned by checks of operators if there is none to look at.
 var errNoOperator = errors.New("there is no operator that serves these kinds as a Deployment")
 
+// errOtherKinds is returned by checks of Welcome's CRD and rights where all operators are of other kinds.
+var errOtherKinds = errors.New("the operators here serve other kinds: name the file with the CRDs and rights of these, as --files ../myapp-operator/operator.yaml")
+
 // operatorsRun checks that there is an operator, and that all of its pods are ready.
 func operatorsRun(ctx context.Context, p *patient) (string, []finding, error) {
 	if len(p.operators) == 0 {
@@ -134,8 +137,8 @@ func crdsFit(ctx context.Context, p *patient) (string, []finding, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	if len(p.operators) > 0 && len(p.files) == 0 && len(p.serving(crds)) == 0 { // Welcome's CRD would be one that nobody serves
-		return "", nil, p.noneServes()
+	if _, err := p.serving(crds); errors.Is(err, errOtherKinds) { // Welcome's CRD would be one that nobody serves
+		return "", nil, err
 	}
 	apply := "make install, or kubectl apply --server-side -f config/crd/bases"
 	if len(p.files) > 0 {
@@ -200,8 +203,8 @@ func differing(path string, a, b *apiextensionsv1.JSONSchemaProps) (paths []stri
 }
 
 // serving are the operators of the kinds of these CRDs, or, if none is known to be one, those of which it is not
-// known what they serve. They are all if there are no CRDs.
-func (p *patient) serving(crds []*apiextensionsv1.CustomResourceDefinition) (serving []operator) {
+// known what they serve. They are all if there are no CRDs. The error is that there are none.
+func (p *patient) serving(crds []*apiextensionsv1.CustomResourceDefinition) (serving []operator, err error) {
 	kinds := sets.New[schema.GroupKind]()
 	for _, crd := range crds {
 		kinds.Insert(schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind})
@@ -213,15 +216,13 @@ func (p *patient) serving(crds []*apiextensionsv1.CustomResourceDefinition) (ser
 			serving = append(serving, o)
 		}
 	}
-	return serving
-}
-
-// noneServes is the error of checks that need an operator of the kinds in question.
-func (p *patient) noneServes() error {
-	if len(p.operators) > 0 && len(p.files) == 0 {
-		return errors.New("the operators here serve other kinds: name the file with the CRDs and rights of these, as --files ../myapp-operator/operator.yaml")
+	switch {
+	case len(serving) > 0:
+		return serving, nil
+	case len(p.operators) > 0 && len(p.files) == 0:
+		return nil, errOtherKinds
 	}
-	return errNoOperator
+	return nil, errNoOperator
 }
 
 // rightsSuffice asks the API server whether the operator has each right of config/rbac.
@@ -232,9 +233,9 @@ func rightsSuffice(ctx context.Context, p *patient) (string, []finding, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	serving := p.serving(crds)
-	if len(serving) == 0 {
-		return "", nil, p.noneServes()
+	serving, err := p.serving(crds)
+	if err != nil {
+		return "", nil, err
 	}
 	for _, o := range serving {
 		var all []authorizationv1.SubjectAccessReview

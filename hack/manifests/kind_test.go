@@ -284,6 +284,9 @@ func TestReportTellsOfCRDs(t *testing.T) {
 		if report := k.report(""); !strings.Contains(report, want) || strings.Count(report, "crds/a.yaml") != 1 {
 			t.Errorf("with crds: %t, the report is:\n%s", installs, report)
 		}
+		if report := k.report("../my"); installs && !strings.Contains(report, "helm show crds ../my/helm-charts/x | kubectl replace") {
+			t.Errorf("of an operator of its own, the report is:\n%s", report)
+		}
 	}
 }
 

@@ -43,6 +43,7 @@ func TestSlimKeepsWhatIsReadOfARecord(t *testing.T) {
 	record := recordOf(t, &release.Release{})
 	record.ResourceVersion, record.CreationTimestamp = "5", metav1.Now()
 	record.Annotations[inputsAnnotation] = strings.Repeat("0", 32)
+	record.Annotations[operatorAnnotation] = strings.Repeat("n", 63) + "/" + strings.Repeat("l", 253) // a namespace, and a lease
 	want := parseRecord(record, 3)
 	for range 2 { // a resync does it again
 		kept, err := Slim(record)

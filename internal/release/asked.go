@@ -45,10 +45,15 @@ func (a Answer) String() string {
 	return done
 }
 
+// askedBy is what an annotation asks for, as far as it counts: the cache cuts it, an answer to a write does not.
+func (a *actionClient) askedBy(annotation string) string {
+	return object.Cut(a.owner.GetAnnotations()[annotation], MaxRequest)
+}
+
 // takeRequest takes up what the annotation AskReconcile asks for, unless that is done already or comes too soon
 // after the last time. The request changes nothing about who may do what, and whose turn in a rollout it is.
 func (a *actionClient) takeRequest() {
-	asked := object.Cut(a.owner.GetAnnotations()[AskReconcile], MaxRequest) // the cache cuts it, an answer to a write does not
+	asked := a.askedBy(AskReconcile)
 	if asked == "" {
 		return
 	}

@@ -113,7 +113,7 @@ func (a *actionClient) deleteHooks(op *operation) ([]*release.Hook, error) {
 		return !slices.Contains(hook.Events, release.HookPreDelete) && !slices.Contains(hook.Events, release.HookPostDelete)
 	})
 	if err := op.judgeHooks(hooks); err != nil {
-		return nil, a.unlessTerminating(fmt.Errorf("%w (to delete without hooks, annotate with %s=true)", err, WithoutHooks))
+		return nil, a.unlessTerminating(orWithoutHooks(err))
 	}
 	return hooks, nil
 }
@@ -127,9 +127,14 @@ func (a *actionClient) runDeleteHooks(op *operation, hooks []*release.Hook, even
 	}
 	if err != nil {
 		a.wanted = a.deleteHookInputs()
-		return fmt.Errorf("%w (to delete without hooks, annotate with %s=true)", err, WithoutHooks)
+		return orWithoutHooks(err)
 	}
 	return nil
+}
+
+// orWithoutHooks adds to why hooks of a deletion cannot be run how to do without.
+func orWithoutHooks(err error) error {
+	return fmt.Errorf("%w (to delete without hooks, annotate with %s=true)", err, WithoutHooks)
 }
 
 // deleteHookInputs stand for the inputs of deletion hooks in the failure of an action, so that failed hooks are

@@ -10,8 +10,6 @@ import (
 
 	"helm.sh/helm/v3/pkg/release"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
-
-	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // RunTests is the annotation of a custom resource that asks for the tests of its chart (helm.sh/hook: test).
@@ -47,7 +45,7 @@ func (t Tests) String() string {
 // test runs the tests of a release that is as the chart and the spec have it, once all of its objects are
 // healthy, if somebody asks for that. What becomes of them changes nothing else.
 func (a *actionClient) test() {
-	asked := object.Cut(a.owner.GetAnnotations()[RunTests], MaxRequest) // the cache cuts it, an answer to a write does not
+	asked := a.askedBy(RunTests)
 	if ran := cmp.Or(a.state().Tests.Asked, textInStatus(a.owner, "tested")); asked == "" || asked == ran || a.current.Status != release.StatusDeployed {
 		return
 	}

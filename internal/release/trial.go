@@ -209,8 +209,8 @@ type measure struct {
 	elements        int     // of its lists and maps, together
 	longest         int     // of its texts, in bytes
 	templates       bool    // whether there are any among these
-	anchors         int     // of YAML, in all of these
-	aliases         int     // likewise
+	anchors         bool    // whether there are any of YAML
+	aliases         int     // of YAML, in all texts
 	most            string  // the path of the largest number, or of the longest list or map
 	size            float64 // and how large that is
 }
@@ -239,7 +239,7 @@ func (m *measure) look(value any, path string) {
 
 func (m *measure) reads(text string) {
 	m.longest, m.templates = max(m.longest, len(text)), m.templates || strings.Contains(text, "{{")
-	m.anchors, m.aliases = m.anchors+strings.Count(text, "&"), m.aliases+strings.Count(text, "*")
+	m.anchors, m.aliases = m.anchors || strings.Contains(text, "&"), m.aliases+strings.Count(text, "*")
 }
 
 func (m *measure) has(elements int, path string) {
@@ -266,7 +266,7 @@ func (m *measure) isMuch(loops, costly bool) bool {
 	elements := float64(m.elements)
 	times, within := max(m.largest, elements), min(m.largest, elements)
 	return m.largest > maxNumber || m.elements > maxElements || m.longest > maxText || times*max(within, float64(m.longest)) > maxMade ||
-		m.anchors > 0 && m.aliases > maxAliases || loops && times*times*max(m.second, within, 1) > maxTimes || costly && (m.elements > maxCostly || m.largest > maxCostlyNumber)
+		m.anchors && m.aliases > maxAliases || loops && times*times*max(m.second, within, 1) > maxTimes || costly && (m.elements > maxCostly || m.largest > maxCostlyNumber)
 }
 
 // number is what Helm's functions convert a value to, which may be a text.

@@ -456,13 +456,13 @@ func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured
 // await reads an object once the cache shows it as it was applied, or newer; nil if it does not before lag ends, or
 // the object is gone. The cache never shows one that has lost the label by which it selects.
 func (r *Reporter) await(ctx, lag context.Context, owner client.Object, child object.Child) (live *unstructured.Unstructured, gone, unlabelled bool) {
-	asked, watched := time.Now(), true
-	err := object.AwaitCached(lag, func(lag context.Context) (bool, error) {
-		within, err := lag, error(nil)
+	asked, watched, within := time.Now(), true, lag
+	err := object.AwaitCached(lag, func(context.Context) (bool, error) {
+		var err error
 		if watched {
-			live, err = get(ctx, r.Client, owner, child, client.UnsafeDisableDeepCopy)
+			live, err = get(within, r.Client, owner, child, client.UnsafeDisableDeepCopy)
 			if object.IsUncached(err) {
-				watched, asked = false, time.Time{}
+				watched, asked, within = false, time.Time{}, ctx
 			} else if !apierrors.IsNotFound(err) {
 				return err == nil && child.ShownBy(live), nil
 			}
@@ -470,9 +470,7 @@ func (r *Reporter) await(ctx, lag context.Context, owner client.Object, child ob
 		if time.Since(asked) <= goneCheck {
 			return false, nil
 		}
-		if asked = time.Now(); !watched {
-			within = ctx
-		}
+		asked = time.Now()
 		live, err = get(within, r.live, owner, child)
 		gone = apierrors.IsNotFound(err)
 		if !watched {
