@@ -125,6 +125,7 @@ func TestReadyWhileTestsRun(t *testing.T) {
 			"spec: {template: {spec: {restartPolicy: Never, containers: [{name: test, image: example.com/test:1}]}}}\n",
 	}), "  tests: true\n")})
 	s.createOf(kind, "hello", kit.Annotate(runTests, "one"))
+	s.awaitOf(kind, "hello", "Reconciling") // its first status is written, and says that it is not ready
 	s.runsAll("hello")
 	job := s.another("hello-test", &batchv1.Job{})
 	s.awaitOf(kind, "hello", "Ready")
