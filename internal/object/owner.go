@@ -48,10 +48,11 @@ const (
 	Keep = "keep"
 	// hook is Helm's annotation of hooks, which come and go.
 	hook = "helm.sh/hook"
-	// stockOwner and stockOwnerKind are how the stock Helm operators know objects without an owner reference
+	// StockOwnerKind is the annotation by which the stock Helm operators know the kind that an object without an owner
+	// reference belongs to, as in Welcome.webapp.demo.welcome.domain, and stockOwner that with NAMESPACE/NAME
 	// (operator-lib, handler/enqueue_annotation.go).
+	StockOwnerKind = "operator-sdk/primary-resource-type"
 	stockOwner     = "operator-sdk/primary-resource"
-	stockOwnerKind = "operator-sdk/primary-resource-type"
 	// CustomResource is the annotation of an object without an owner reference that names the kind of its
 	// custom resource, as in Welcome.webapp.demo.welcome.domain: custom resources of two kinds may have the
 	// same name, which is all that Helm's annotations tell.
@@ -193,7 +194,7 @@ func MarkedFor(obj metav1.Object, owner client.Object) bool {
 // write ours.
 func stockMadeFor(obj metav1.Object, owner client.Object) bool {
 	return obj.GetAnnotations()[stockOwner] == owner.GetNamespace()+"/"+owner.GetName() &&
-		obj.GetAnnotations()[stockOwnerKind] == owner.GetObjectKind().GroupVersionKind().GroupKind().String()
+		obj.GetAnnotations()[StockOwnerKind] == owner.GetObjectKind().GroupVersionKind().GroupKind().String()
 }
 
 // Inherit makes an inheritable object owner's.

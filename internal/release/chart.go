@@ -34,6 +34,10 @@ var (
 	chancy = regexp.MustCompile(`\b(rand[A-Z]\w*|gen[A-Z]\w*|uuidv4|htpasswd|bcrypt|encryptAES|shuffle|now)\b`)
 	// timed finds what tells the time.
 	timed = regexp.MustCompile(`\bnow\b`)
+	// clocks finds functions that tell the time where they are given none, and unordered those whose results come in
+	// another order each time: their names are words of other things, too.
+	clocks    = regexp.MustCompile(`^(date|dateInZone|date_in_zone|htmlDate|htmlDateInZone|ago)$`)
+	unordered = regexp.MustCompile(`^(keys|values)$`)
 	// reading finds what reads files of the chart.
 	reading = regexp.MustCompile(`\.Files\b`)
 	// hooking finds hooks.
@@ -115,11 +119,12 @@ func newChartSource(c *chart.Chart) chartSource {
 	runs := func(words *regexp.Regexp) bool {
 		return says(c, words) || regexp.MustCompile(`\{\{[^{}]*(?:`+words.String()+`)`).MatchString(read)
 	}
+	tells := mentions(c, clocks)
 	source := chartSource{
 		digest: ChartDigest(c), asks: questions{mentions(c, capable), mentions(c, looking)},
 		valuesAsk: mentions(c, tpl), runsValues: runs(running), incomplete: len(missing(c, "")) > 0 || noSchema != nil,
 		deleteHooks: says(c, deleteHook) || deleteHook.MatchString(read), hooking: says(c, hooking) || hooking.MatchString(read),
-		chancy: runs(chancy), timed: runs(timed), loops: runs(looping), costly: runs(costly), schema: schema,
+		chancy: runs(chancy) || tells || mentions(c, unordered), timed: runs(timed) || tells, loops: runs(looping), costly: runs(costly), schema: schema,
 	}
 	source.asks = source.questions(defaults(c) + read)
 	return source

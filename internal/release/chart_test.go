@@ -112,6 +112,25 @@ func TestFilesThatTemplatesRead(t *testing.T) {
 	}
 }
 
+// Functions that take the time for what is none, or lose the order of a map, render something else each time.
+func TestFunctionsOfChance(t *testing.T) {
+	for template, want := range map[string]struct{ chancy, timed bool }{
+		`{{ date "2006-01-02T15:04:05" "" }}`:                                             {true, true},
+		`{{ htmlDateInZone .Values.none "UTC" }}`:                                         {true, true},
+		`{{ ago .Values.since }}`:                                                         {true, true},
+		`{{ if true }}{{ keys .Values.labels | join "," }}{{ end }}`:                      {true, false},
+		`{{ values .Values.labels | first }}`:                                             {true, false},
+		`{{ shuffle "abc" }}`:                                                             {true, false},
+		`{{ now | unixEpoch }}`:                                                           {true, true},
+		"# keys, values and their date\na: {{ .Values.keys }}{{ .date }}{{ dateModify }}": {false, false},
+	} {
+		source := newChartSource(&chart.Chart{Metadata: &chart.Metadata{Name: "c"}, Templates: []*chart.File{{Name: "templates/a.yaml", Data: []byte(template)}}})
+		if source.chancy != want.chancy || source.timed != want.timed {
+			t.Errorf("%s: chancy %t, timed %t", template, source.chancy, source.timed)
+		}
+	}
+}
+
 // What a template gives to tpl may ask as well.
 func TestValuesThatAsk(t *testing.T) {
 	of := func(template, defaults string) chartSource {

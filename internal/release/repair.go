@@ -328,7 +328,7 @@ func (a *actionClient) restorable(op *operation) (manifest string, err error) {
 		return "", fmt.Errorf("the cache is behind: it has release record %s as %q, and that is %q", a.current.Name, a.current.Status, recorded.Info.Status)
 	}
 	if a.key.Proves(cmp.Or(a.manifestProof, a.appliedDigest()), recorded.Manifest) {
-		if a.waitFor == "" && !a.isAlike() {
+		if a.waitFor == "" && a.isOfWanted() {
 			return recorded.Manifest, nil // judged when it was applied, with the same inputs
 		}
 		return recorded.Manifest, op.judge(recorded.Manifest)

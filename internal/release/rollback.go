@@ -25,6 +25,16 @@ func (a *actionClient) rollBack(op *operation, failed *release.Release) error {
 		logf.FromContext(a.ctx).Info("Not rolling back: the record of the last good revision is not what was applied", "revision", previous.Version)
 		return nil
 	}
+	refused := op.refused // else that of the former revision would be told as why this one has failed
+	err = op.judge(previous.Manifest)
+	op.refused = refused
+	if errors.As(err, &notAllowed{}) {
+		logf.FromContext(a.ctx).Info("Not rolling back: the platform no longer allows the last good revision", "revision", previous.Version, "reason", err.Error())
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("roll back: %w", err)
+	}
 	hooks := failed.Hooks
 	if a.skipsHooks() { // and has no place to wait for them
 		hooks = nil

@@ -213,6 +213,9 @@ func (a *actionClient) repairWhatIsLookedUp() error {
 	}
 	a.resting = nil
 	_, err := a.repair()
+	if errors.As(err, &notAllowed{}) {
+		return nil // what is there may not come back, and what is wanted now is judged by itself
+	}
 	return unlessInTheWay(err)
 }
 

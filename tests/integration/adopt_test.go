@@ -3,8 +3,6 @@ package integration
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -27,25 +25,10 @@ const (
 	adopts   = "  allow: {adopt: true}\n"
 )
 
-// adopter returns an operator whose Welcomes may take over what is given to them, with the policy that make
-// manifests writes for that.
+// adopter returns an operator whose Welcomes may take over what is given to them.
 func (s *scene) adopter(more string) *process {
 	s.Helper()
-	dir := inCopyOfRepository(s)
-	text, err := os.ReadFile(filepath.Join(dir, "watches.yaml"))
-	s.must(err)
-	s.must(os.WriteFile(filepath.Join(dir, "watches.yaml"), append(text, adopts...), 0o600))
-	makeManifests(s, dir)
-	text, err = os.ReadFile(filepath.Join(dir, "config/policy/policy.yaml"))
-	s.must(err)
-	account := s.accountForKinds()
-	objects, err := kit.Objects([]byte(strings.NewReplacer("system:controller-manager:", "system:"+account+":", "controller-manager", "adopter-"+account).Replace(string(text))))
-	s.must(err)
-	for _, object := range objects {
-		s.must(env.Client.Create(ctx, object))
-		s.Cleanup(func() { s.must(env.Client.Delete(ctx, object)) })
-	}
-	return s.ownOperator(settings{namespaces: []string{s.namespace}, account: account, watches: watchesWith(adopts + more)})
+	return s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForKinds(), watches: watchesWith(adopts + more)})
 }
 
 // installByHelm installs the chart with helm as a plain release, and returns its Deployment and Service.

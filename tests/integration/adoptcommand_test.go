@@ -123,7 +123,7 @@ func TestAdoptCommand(t *testing.T) {
 	s.helmInstall("hello")
 	s.awaitPods(1)
 	before := s.objectsOf("hello")
-	account := s.accountForKinds() // which the policy for Welcomes that may not does not bound
+	account := s.accountForKinds()
 	forbidding := s.publisher(settings{watches: watchesWith("")})
 	s.expect(adopt("hello", "--yes"), 1, "allow: {adopt: true}", "in the entry of Welcome")
 	forbidding.Stop()

@@ -13,6 +13,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
@@ -198,14 +199,57 @@ func TestHostsThatNobodyAllowsAnyLonger(t *testing.T) {
 	if err := s.find(ingress, "with-1"); !apierrors.IsNotFound(err) {
 		t.Errorf("it is there again: %v", err)
 	}
+	// Nor by the rollback of an edit that asks for no host, and fails.
+	mine := &policyv1.PodDisruptionBudget{ObjectMeta: objectMeta(s.namespace, "with-0"), Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(1))}}
+	s.must(env.Client.Create(ctx, mine))
+	s.edit("with-0", kit.Set("ingress.enabled", false), kit.Set("podDisruptionBudget", map[string]any{"enabled": true, "maxUnavailable": int64(1)}))
+	s.awaitReason("with-0", "ObjectInTheWay", `PodDisruptionBudget "with-0"`)
+	s.await("it is tried again", func() error {
+		return atLeast(int(second.metric(t, "welcome_operator_release_actions_total", `action="upgrade".*reason="ObjectInTheWay".*result="failure"`)), 3)
+	})
+	if err := s.find(ingress, "with-0"); !apierrors.IsNotFound(err) {
+		t.Errorf("it is there again: %v", err)
+	}
+	s.must(env.Client.Delete(ctx, mine))
+	s.edit("with-0", kit.Set("podDisruptionBudget", map[string]any{}))
+	s.awaitDeployed("with-0")
 	second.Stop()
 	s.edit("with-1", kit.Greet("mended"))
+	s.edit("with-0", kit.Set("ingress.enabled", true))
 
 	s.ownOperator(allowing)
 	for i := range 3 {
 		s.awaitDeployed(fmt.Sprintf("with-%d", i))
 		s.awaitExists(&networkingv1.Ingress{}, fmt.Sprintf("with-%d", i))
 	}
+}
+
+// A chart that looks something up is repaired before an upgrade, but not to what the platform no longer allows.
+func TestHostThatNobodyAllowsAnyLongerWithLookup(t *testing.T) {
+	s := newScene(t)
+	watches := watchesWithMore(t, `{{ $found := lookup "v1" "ConfigMap" .Release.Namespace "settings" }}`)
+	first := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watches + "  allow: {hosts: ['*.example.com']}\n"})
+	s.deploy("hello", asksFor("hello.example.com"))
+	s.bringUp("hello")
+	s.settled(first)
+	first.Stop()
+
+	second := s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watches})
+	s.awaitReason("hello", "NotAllowed", `host "hello.example.com"`)
+	ingress := &networkingv1.Ingress{ObjectMeta: objectMeta(s.namespace, "hello")}
+	s.must(env.Client.Delete(ctx, ingress))
+	failed := func() int {
+		return int(second.metric(t, "welcome_operator_release_actions_total", `action="upgrade".*result="failure"`))
+	}
+	before := failed()
+	s.edit("hello", kit.Greet("after"))
+	s.await("the edit is refused, too", func() error { return atLeast(failed()-before, 1) })
+	s.awaitReason("hello", "NotAllowed", `host "hello.example.com"`)
+	if err := s.find(ingress, "hello"); !apierrors.IsNotFound(err) {
+		t.Errorf("it is there again: %v", err)
+	}
+	s.edit("hello", kit.Set("ingress.enabled", false))
+	s.awaitDeployed("hello")
 }
 
 // What the chart asks for itself, the same for everybody, is the platform's. What becomes of an author's text

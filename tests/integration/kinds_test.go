@@ -58,8 +58,7 @@ func (s *scene) awaitServed(apiVersion, kind string) {
 	s.await(kind+" is served", func() error { return env.Client.List(ctx, kit.List(apiVersion, kind)) })
 }
 
-// accountForKinds is an account that may serve all of kindsGroup. The admission policy of config/policy is
-// made from watches.yaml, which has only Welcomes, and does not bound this account.
+// accountForKinds is an account that may serve all of kindsGroup, within the bounds of its operator's policy.
 func (s *scene) accountForKinds() string {
 	s.Helper()
 	name := s.namespace

@@ -21,9 +21,9 @@ import (
 // markOfPublished is the label of the ConfigMap that an operator publishes.
 const markOfPublished = "webapp.demo.welcome.domain/published"
 
-// Whoever has the operator's token makes, changes and deletes with it no more than the operator does. The
-// policy holds during all tests here, so that each of them shows that it forbids the operator nothing that it
-// needs.
+// Whoever has the operator's token makes, changes and deletes with it no more than the operator does. Such a
+// policy holds for each operator of all tests here, so that each of them shows that it forbids the operator nothing that
+// it needs.
 func TestPolicyBoundsTheOperatorsToken(t *testing.T) {
 	s := newScene(t)
 	s.grantJobs()

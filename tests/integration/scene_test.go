@@ -20,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"demo.welcome.domain/welcome-operator/hack/manifests/policy"
+	"demo.welcome.domain/welcome-operator/internal/operator"
 	"demo.welcome.domain/welcome-operator/tests/kit"
 	"demo.welcome.domain/welcome-operator/tests/waiting"
 )
@@ -99,11 +101,44 @@ func stopShared() {
 func (s *scene) launch(settings settings) *process {
 	s.Helper()
 	stopShared()
+	if settings.account != "" {
+		s.bound(settings)
+	}
 	p, err := launch(settings)
 	s.must(err)
 	s.Cleanup(p.Stop)
 	s.operators = append(s.operators, p)
 	return p
+}
+
+// bound has the account of an operator bounded by the policy that make manifests writes for its watches.yaml, in place of
+// that for an earlier operator: the deployed one is, too.
+func (s *scene) bound(settings settings) {
+	s.Helper()
+	if settings.watches == "" {
+		text, err := os.ReadFile(kit.File("watches.yaml"))
+		s.must(err)
+		settings.watches = string(text)
+	}
+	var entries []operator.Entry
+	if yaml.UnmarshalStrict([]byte(settings.watches), &entries) != nil {
+		return // the test is about that
+	}
+	bounds, binding := policy.New(entries)
+	bounds.Name, binding.Name, binding.Spec.PolicyName = settings.account, settings.account, settings.account
+	account := &bounds.Spec.MatchConditions[0].Expression
+	*account = strings.Replace(*account, policy.Account, "system:serviceaccount:"+operatorNamespace+":"+settings.account+":", 1)
+	for _, object := range []client.Object{bounds, binding} {
+		if err := env.Client.Create(ctx, object); !apierrors.IsAlreadyExists(err) {
+			s.must(err)
+			s.Cleanup(func() { s.must(env.Client.Delete(ctx, object)) })
+			continue
+		}
+		live := object.DeepCopyObject().(client.Object)
+		s.must(env.Client.Get(ctx, client.ObjectKeyFromObject(live), live))
+		object.SetResourceVersion(live.GetResourceVersion())
+		s.must(env.Client.Update(ctx, object))
+	}
 }
 
 func (s *scene) must(err error) {

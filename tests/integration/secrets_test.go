@@ -69,7 +69,7 @@ func watchesWithSecret(t *testing.T, manifest string) string {
 	return watches
 }
 
-// accountForSecrets is an account with the rights and policies that make manifests writes for a watches.yaml
+// accountForSecrets is an account with the rights that make manifests writes for a watches.yaml
 // in which Welcomes may have Secrets.
 func (s *scene) accountForSecrets() string {
 	s.Helper()
@@ -95,14 +95,6 @@ func (s *scene) accountForSecrets() string {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: operatorNamespace, Name: name}},
 	}))
-	text, err = os.ReadFile(filepath.Join(dir, "config/policy/policy.yaml"))
-	s.must(err)
-	policy, err := kit.Objects([]byte(strings.ReplaceAll(string(text), operatorAccount, name)))
-	s.must(err)
-	for _, object := range policy {
-		s.must(env.Client.Create(ctx, object))
-		s.Cleanup(func() { s.must(env.Client.Delete(ctx, object)) })
-	}
 	return name
 }
 

@@ -1,10 +1,9 @@
-package main
+package policy
 
 import (
 	"strings"
 	"testing"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"sigs.k8s.io/yaml"
 
 	obj "demo.welcome.domain/welcome-operator/internal/object"
@@ -15,31 +14,24 @@ import (
 
 // A kind may have the pods that its entry allows, and no other kind may.
 func TestPolicyForbidsNothingThatAnEntryAllows(t *testing.T) {
-	inCopy(t)
-	write(t, "watches.yaml", "- {group: example.com, version: v1, kind: One, chart: x, allow: {pods: [secrets]}}\n"+
+	var entries []operator.Entry
+	if err := yaml.UnmarshalStrict([]byte("- {group: example.com, version: v1, kind: One, chart: x, allow: {pods: [secrets], kinds: [Three.example.com, Other.example.org]}}\n"+
 		"- {group: example.com, version: v2, kind: Two, chart: x, allow: {pods: [secrets, host]}}\n"+
 		"- {group: example.com, version: v1, kind: Three, chart: x}\n"+
-		"- {group: example.com, version: v1, kind: Four, chart: x, secrets: true, allow: {pods: [serviceAccounts]}}\n")
-	entries, err := readEntries()
-	if err != nil {
+		"- {group: example.com, version: v1, kind: Four, chart: x, secrets: true, allow: {pods: [serviceAccounts]}}\n"), &entries); err != nil {
 		t.Fatal(err)
 	}
-	if err := writePolicy(entries); err != nil {
-		t.Fatal(err)
-	}
-	var policy admissionregistrationv1.ValidatingAdmissionPolicy
-	if err := yaml.UnmarshalStrict([]byte(strings.Split(read(t, policyFile), "\n---\n")[0]), &policy); err != nil {
-		t.Fatal(err)
-	}
+	policy, _ := New(entries)
 	rules := policy.Spec.Validations[1:] // after that about subresources, which is of no kind
-	if want := `["example.com/v1/One", "example.com/v2/Two", "example.com/v1/Three", "example.com/v1/Four"]`; !strings.Contains(rules[0].Expression, want) {
+	if want := `["One.example.com", "Two.example.com", "Three.example.com", "Four.example.com"]`; !strings.Contains(rules[0].Expression, want) {
 		t.Errorf("the kinds are not %s in %s", want, rules[0].Expression)
 	}
 	for i, want := range map[int]string{
-		2: `variables.after.exists(o, o in ["example.com/v1/One", "example.com/v2/Two", "example.com/v1/Four"]) || variables.keptFor in ["One.example.com", "Two.example.com", "Four.example.com"] || (!has(variables.pod.imagePullSecrets)`,
-		3: `variables.after.exists(o, o in ["example.com/v1/Four"]) || variables.keptFor in ["Four.example.com"] || (!has(variables.pod.serviceAccountName)`,
-		4: `variables.after.exists(o, o in ["example.com/v2/Two"]) || variables.keptFor in ["Two.example.com"] || (!has(variables.pod.hostNetwork)`,
-		5: `variables.resource != "/secrets" || variables.record || (request.operation == "DELETE" ? variables.before : variables.after).exists(o, o in ["example.com/v1/Four"]) || variables.keptFor in ["Four.example.com"] || false`,
+		1: `!variables.served || variables.untouched || request.kind.kind + "." + request.kind.group in ["Three.example.com"] && ("One.example.com" in variables.controllers || variables.keptFor == "One.example.com")`,
+		2: `variables.controllers.exists(o, o in ["One.example.com", "Two.example.com", "Four.example.com"]) || variables.keptFor in ["One.example.com", "Two.example.com", "Four.example.com"] || (!has(variables.pod.imagePullSecrets)`,
+		3: `variables.controllers.exists(o, o in ["Four.example.com"]) || variables.keptFor in ["Four.example.com"] || (!has(variables.pod.serviceAccountName)`,
+		4: `variables.controllers.exists(o, o in ["Two.example.com"]) || variables.keptFor in ["Two.example.com"] || (!has(variables.pod.hostNetwork)`,
+		5: `variables.resource != "/secrets" || variables.record || variables.controllers.exists(o, o in ["Four.example.com"]) || variables.keptFor in ["Four.example.com"] || false`,
 	} {
 		if !strings.HasPrefix(rules[i].Expression, want) {
 			t.Errorf("%s: %s does not begin with %s", rules[i].Message, rules[i].Expression, want)
