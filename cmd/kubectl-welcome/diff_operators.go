@@ -239,6 +239,9 @@ func (all *servers) published(ctx context.Context, name string) (*boot.Published
 	if all.known[name], err = boot.ReadPublished(from); err != nil {
 		return nil, err
 	}
+	if other := otherVersion(name, all.known[name].Version); other != "" {
+		all.notef("What it does may differ from what is shown: %s\n", other)
+	}
 	for _, entry := range all.known[name].Entries {
 		all.offered[entry.Chart.Name] = true
 	}

@@ -32,15 +32,15 @@ func (c *cluster) tellResults(results []result) error {
 	}
 	for _, r := range results {
 		kind := r.name.GetKind()
-		switch {
-		case r.refused != nil:
+		if r.refused != nil { // then nothing is done
 			add(refused, kind+" "+plainly(r.name, r.refused.Error()), r, change{text: r.refused.Error()})
-		case r.unknown != nil:
+			continue
+		}
+		if r.unknown != nil {
 			add(unknown, kind+" "+plainly(r.name, r.unknown.Error()), r, change{text: r.unknown.Error()})
-		default:
-			for _, change := range r.changes {
-				add(shown, kind+" "+change.alike, r, change)
-			}
+		}
+		for _, change := range r.changes {
+			add(shown, kind+" "+change.alike, r, change)
 		}
 	}
 	for _, g := range ordered(shown) {
@@ -69,7 +69,7 @@ func (c *cluster) tellResults(results []result) error {
 func exitOf(results []result) error {
 	unknown := 0
 	for _, r := range results {
-		if r.refused != nil || r.unknown == nil && len(r.changes) > 0 {
+		if r.refused != nil || len(r.changes) > 0 {
 			return &exitError{code: 1}
 		}
 		if r.unknown != nil {
@@ -106,16 +106,19 @@ func (g *group) title() string {
 
 // diffSummary is the summary line of a kind. The first of its refusals is the most common one.
 func diffSummary(kind string, results []result, refusals []*group) string {
-	changing, refused, unknown := 0, 0, 0
+	changing, refused, partly, unknown := 0, 0, 0, 0
 	objects := map[string]int{}
 	for _, r := range results {
 		switch {
 		case r.refused != nil:
 			refused++
-		case r.unknown != nil:
+		case r.unknown != nil && len(r.changes) == 0:
 			unknown++
 		case len(r.changes) > 0:
 			changing++
+			if r.unknown != nil {
+				partly++
+			}
 			for _, change := range r.changes {
 				objects[change.kind.Kind+"\x00"+string(change.action)]++
 			}
@@ -143,6 +146,9 @@ func diffSummary(kind string, results []result, refusals []*group) string {
 			reason = strings.ToValidUTF8(reason[:toldReason], "") + "…"
 		}
 		parts = append(parts, fmt.Sprintf("%d would be refused: %s", refused, reason))
+	}
+	if partly > 0 {
+		parts = append(parts, fmt.Sprintf("%d partly unknown", partly))
 	}
 	if unknown > 0 {
 		parts = append(parts, fmt.Sprintf("%d unknown", unknown))

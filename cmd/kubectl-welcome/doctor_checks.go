@@ -137,16 +137,18 @@ func crdsFit(ctx context.Context, p *patient) (string, []finding, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	if _, err := p.serving(crds); errors.Is(err, errOtherKinds) { // Welcome's CRD would be one that nobody serves
+	serving, err := p.serving(crds)
+	if errors.Is(err, errOtherKinds) { // Welcome's CRD would be one that nobody serves
 		return "", nil, err
 	}
 	apply := "make install, or kubectl apply --server-side -f config/crd/bases"
 	if len(p.files) > 0 {
 		apply = p.deploys(operator{})
 	}
-	remedy := apply + "; under OLM: upgrade the operator"
+	remedy, other := apply+"; under OLM: upgrade the operator", p.otherVersion(serving...)
 	var names []string
 	var found []finding
+	var unknown error
 	for _, want := range crds {
 		is := &apiextensionsv1.CustomResourceDefinition{}
 		names = append(names, want.Name)
@@ -169,15 +171,19 @@ func crdsFit(ctx context.Context, p *patient) (string, []finding, error) {
 		}
 		for _, wanted := range want.Spec.Versions {
 			i := slices.IndexFunc(is.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == wanted.Name })
-			if i < 0 {
+			switch {
+			case i >= 0 && equality.Semantic.DeepEqual(wanted.Schema, is.Spec.Versions[i].Schema):
+			case other != nil:
+				unknown = other
+			case i < 0:
 				found = append(found, finding{fmt.Sprintf("%s has no version %s", want.Name, wanted.Name), remedy})
-			} else if !equality.Semantic.DeepEqual(wanted.Schema, is.Spec.Versions[i].Schema) {
+			default:
 				found = append(found, finding{fmt.Sprintf("%s has another schema than this plugin (%s) was built with, in: %s", want.Name, version, few(differing("", wanted.Schema.OpenAPIV3Schema, is.Spec.Versions[i].Schema.OpenAPIV3Schema))),
 					"if the operator has the plugin's version, " + remedy + "; else use the plugin of the operator's version"})
 			}
 		}
 	}
-	return strings.Join(names, ", "), found, nil
+	return strings.Join(names, ", "), found, unknown
 }
 
 // differing are the paths of the fields in which two schemas differ, or that only one of them has.
@@ -229,6 +235,7 @@ func (p *patient) serving(crds []*apiextensionsv1.CustomResourceDefinition) (ser
 func rightsSuffice(ctx context.Context, p *patient) (string, []finding, error) {
 	asked := 0
 	var found []finding
+	var unknown error
 	crds, err := p.crds()
 	if err != nil {
 		return "", nil, err
@@ -260,6 +267,10 @@ func rightsSuffice(ctx context.Context, p *patient) (string, []finding, error) {
 				missing[what] = append(missing[what], right.Verb)
 			}
 		}
+		if other := p.otherVersion(o); other != nil && len(missing) > 0 {
+			unknown = errors.Join(unknown, other)
+			continue
+		}
 		for _, what := range slices.Sorted(maps.Keys(missing)) {
 			found = append(found, finding{
 				fmt.Sprintf("%s may not %s %s", o.account(), strings.Join(missing[what], ", "), what),
@@ -267,7 +278,7 @@ func rightsSuffice(ctx context.Context, p *patient) (string, []finding, error) {
 			})
 		}
 	}
-	return fmt.Sprintf("%d asked for", asked), found, nil
+	return fmt.Sprintf("%d asked for", asked), found, unknown
 }
 
 // rightsIn are the rules of a role. Other objects have none.

@@ -57,6 +57,8 @@ type operator struct {
 	options boot.Options
 	// serves are the kinds of the custom resources whose status names this operator.
 	serves sets.Set[schema.GroupKind]
+	// version that it has published, empty if it has not, or the caller may not read that.
+	version string
 	// refused is why the operator of this plugin's version would not start with these flags. One of another
 	// version might.
 	refused error
@@ -98,7 +100,24 @@ func newOperator(ctx context.Context, api client.Reader, deployment appsv1.Deplo
 		}
 		return value
 	})
+	from := &corev1.ConfigMap{}
+	if err := api.Get(ctx, client.ObjectKey{Namespace: o.leaseNamespace(), Name: o.options.LeaderElectionID}, from); err == nil {
+		if published, err := boot.ReadPublished(from); err == nil {
+			o.version = published.Version
+		}
+	}
 	return o
+}
+
+// otherVersion is that one of these operators has another version than the plugin, which knows what its own one needs. Files
+// may be those of any.
+func (p *patient) otherVersion(operators ...operator) error {
+	for _, o := range operators {
+		if other := otherVersion(o.String(), o.version); other != "" && len(p.files) == 0 {
+			return errors.New(other)
+		}
+	}
+	return nil
 }
 
 // leaseNamespace is the namespace of the operator's lease, by which the status of custom resources names the

@@ -61,8 +61,11 @@ const (
 )
 
 // unhealthy are reasons of Ready for which people have to act: the cause is the image, the spec, the nodes,
-// what a hook needs, a quota or a webhook.
-var unhealthy = []string{status.ReasonImagePullFailed, status.ReasonCrashLooping, status.ReasonContainerFailed, status.ReasonUnschedulable, status.ReasonPodsRejected, status.ReasonHookFailed, status.ReasonWebhookFailed, "QuotaExceeded"}
+// what a hook needs, a quota, a webhook, or what somebody has paused or deleted.
+var unhealthy = []string{
+	status.ReasonImagePullFailed, status.ReasonCrashLooping, status.ReasonContainerFailed, status.ReasonUnschedulable, status.ReasonPodsRejected,
+	status.ReasonRolloutPaused, status.ReasonObjectDeleted, status.ReasonJobHasNoPods, status.ReasonHookHasNoPods, status.ReasonHookFailed, status.ReasonWebhookFailed, "QuotaExceeded",
+}
 
 // notSeen is the reason if the condition Ready says nothing about the current spec.
 const notSeen = "NotSeen"

@@ -65,19 +65,23 @@ func TestReportOf(t *testing.T) {
 		rank    int
 		message string
 	}{
-		"healthy":     {seen("a", healthy), "True", nobodys, 7, "all of its objects are healthy."},
-		"bad image":   {seen("a", pulling, "Reconciling=True:ImagePullFailed:x"), "False", yours, 0, "cannot pull"},
-		"stalled":     {seen("a", "Ready=False:NotAllowed:no", "Stalled=True:NotAllowed:no"), "False", yours, 0, "no"},
-		"retried":     {seen("a", "Ready=False:Conflict:somebody else writes"), "False", operators, 1, "somebody else"},
-		"progressing": {seen("a", "Ready=False:Progressing:Deployment \"a\": Available: 0/1."), "False", clusters, 2, "0/1"},
-		"not applied": {seen("a", "Ready=False:Progressing:The release of this generation is not applied yet."), "False", operators, 2, "not applied"},
-		"edited":      {with(seen("a", healthy), func(o *unstructured.Unstructured) { o.SetGeneration(3) }), "Unknown", operators, 3, "has not looked at its spec"},
-		"new":         {kit.Welcome("shop", "a"), "Unknown", operators, 3, "is one running"},
-		"paused":      {with(seen("a", "Ready=Unknown:Paused:Nothing is applied"), kit.Pause(true)), "Unknown", yours, 4, "kubectl welcome resume a -n shop"},
-		"resumed":     {seen("a", "Ready=Unknown:Paused:Nothing is applied"), "Unknown", operators, 4, ""},
-		"fight":       {seen("a", healthy, "DriftLoop=True:DriftLoop:x"), "True", yours, 5, ""},
-		"rollout":     {seen("a", waits), "True", rollouts, 6, ""},
-		"quota":       {seen("a", `Ready=False:QuotaExceeded:Deployment "a": its pods are forbidden: exceeded quota: q. Raise the quota of the namespace, or ask for less.`), "False", yours, 0, "Raise"},
+		"healthy":                   {seen("a", healthy), "True", nobodys, 7, "all of its objects are healthy."},
+		"bad image":                 {seen("a", pulling, "Reconciling=True:ImagePullFailed:x"), "False", yours, 0, "cannot pull"},
+		"stalled":                   {seen("a", "Ready=False:NotAllowed:no", "Stalled=True:NotAllowed:no"), "False", yours, 0, "no"},
+		"retried":                   {seen("a", "Ready=False:Conflict:somebody else writes"), "False", operators, 1, "somebody else"},
+		"progressing":               {seen("a", "Ready=False:Progressing:Deployment \"a\": Available: 0/1."), "False", clusters, 2, "0/1"},
+		"paused rollout":            {seen("a", `Ready=False:RolloutPaused:Deployment "a": Updated: 0/1. Somebody has paused its rollout: kubectl -n shop rollout resume deployment/a.`, "Reconciling=True:RolloutPaused:x"), "False", yours, 0, "rollout resume"},
+		"deleted, and not put back": {seen("a", `Ready=False:ObjectDeleted:Service "a" was deleted.`), "False", yours, 0, "was deleted"},
+		"job without pods":          {seen("a", `Ready=False:JobHasNoPods:Job "a" has no pods.`), "False", yours, 0, "has no pods"},
+		"hook without pods":         {seen("a", "Ready=False:HookHasNoPods:"+status.NotApplied+`. It waits for hook Job "a", which is suspended (spec.suspend: true), to end.`), "False", yours, 0, "is suspended"},
+		"not applied":               {seen("a", "Ready=False:Progressing:The release of this generation is not applied yet."), "False", operators, 2, "not applied"},
+		"edited":                    {with(seen("a", healthy), func(o *unstructured.Unstructured) { o.SetGeneration(3) }), "Unknown", operators, 3, "has not looked at its spec"},
+		"new":                       {kit.Welcome("shop", "a"), "Unknown", operators, 3, "is one running"},
+		"paused":                    {with(seen("a", "Ready=Unknown:Paused:Nothing is applied"), kit.Pause(true)), "Unknown", yours, 4, "kubectl welcome resume a -n shop"},
+		"resumed":                   {seen("a", "Ready=Unknown:Paused:Nothing is applied"), "Unknown", operators, 4, ""},
+		"fight":                     {seen("a", healthy, "DriftLoop=True:DriftLoop:x"), "True", yours, 5, ""},
+		"rollout":                   {seen("a", waits), "True", rollouts, 6, ""},
+		"quota":                     {seen("a", `Ready=False:QuotaExceeded:Deployment "a": its pods are forbidden: exceeded quota: q. Raise the quota of the namespace, or ask for less.`), "False", yours, 0, "Raise"},
 		"deleted, and nobody looks": {with(seen("a", healthy), func(o *unstructured.Unstructured) {
 			o.SetDeletionTimestamp(&metav1.Time{Time: start})
 			o.SetGeneration(3) // as the API server does

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -10,6 +11,15 @@ import (
 
 // version is set by the Makefile.
 var version = "dev"
+
+// otherVersion says which plugin to use for an operator of another version than this one: empty if it is the same, or one
+// of the two was not built by the Makefile, and has none.
+func otherVersion(operator, its string) string {
+	if its == version || !strings.HasPrefix(its, "v") || !strings.HasPrefix(version, "v") {
+		return ""
+	}
+	return fmt.Sprintf("operator %s was %s when it began to lead, and this plugin is %s: use the plugin of the operator's version", operator, safe(its), version)
+}
 
 // newCmdWelcome returns the plugin, with all of its commands.
 func newCmdWelcome(c *cluster) *cobra.Command {

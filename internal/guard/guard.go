@@ -130,10 +130,11 @@ type Plan struct {
 	Versions func(group string) ([]string, error)
 }
 
-// Awaited is what an action waits for. Pods select those of hooks.
+// Awaited is what an action waits for. Pods select those of hooks. HasNoPods is whether a hook is a Job without any.
 type Awaited struct {
-	What string
-	Pods []metav1.ListOptions
+	What      string
+	Pods      []metav1.ListOptions
+	HasNoPods bool
 }
 
 // New guards helm for an action on the release of owner, which holds one of slots.

@@ -85,7 +85,18 @@ func (g *Guard) isLeftHook(info *resource.Info, live *unstructured.Unstructured)
 // WatchUntilReady waits for the end of a hook.
 func (g *Guard) WatchUntilReady(resources kube.ResourceList, timeout time.Duration) error {
 	hooks := awaited(resources)
-	what := func() Awaited { return Awaited{"hook " + names(hooks, g.withoutLogs) + " to end", podsOf(hooks)} }
+	what := func() Awaited {
+		awaited := Awaited{Pods: podsOf(hooks)}
+		awaited.What = "hook " + names(hooks, func(info *resource.Info) string {
+			why := g.withoutLogs(info)
+			if why != "" {
+				awaited.HasNoPods = true
+				why += fmt.Sprintf(" (kubectl -n %s describe job/%s)", info.Namespace, info.Name)
+			}
+			return why
+		}) + " to end"
+		return awaited
+	}
 	return g.await(what, g.plan.IsDeleted, func() error {
 		err := g.Client.WatchUntilReady(resources, timeout)
 		if err == nil {

@@ -45,6 +45,8 @@ const (
 // Published says how an operator was started. It is in a ConfigMap beside the lease, with the same name:
 // whoever may read that can render as the operator does. It holds no secrets.
 type Published struct {
+	// Version of the operator, as its metric has it.
+	Version string `json:"version,omitempty"`
 	// Namespaces that it watches, none for all.
 	Namespaces []string         `json:"namespaces,omitempty"`
 	Entries    []PublishedEntry `json:"entries"`
@@ -87,7 +89,7 @@ func (e PublishedEntry) GroupVersionKind() schema.GroupVersionKind {
 
 // publish makes the Published of entries.
 func publish(entries []Entry, options Options) (*Published, error) {
-	p := &Published{Namespaces: options.WatchNamespaces, charts: map[string][]byte{}}
+	p := &Published{Version: version, Namespaces: options.WatchNamespaces, charts: map[string][]byte{}}
 	size := 0
 	for _, entry := range entries {
 		said := PublishedEntry{

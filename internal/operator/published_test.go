@@ -19,6 +19,9 @@ func TestPublished(t *testing.T) {
 	t.Chdir(filepath.Join("..", ".."))
 	t.Setenv("RELATED_IMAGE_WELCOME", "example.com/welcome:1")
 	t.Setenv("PASSWORD", "sesame")
+	before := version
+	version = "v1.2.3"
+	t.Cleanup(func() { version = before })
 	file := filepath.Join(t.TempDir(), "watches.yaml")
 	if err := os.WriteFile(file, []byte(`
 - group: example.com
@@ -54,6 +57,9 @@ func TestPublished(t *testing.T) {
 	read, err := ReadPublished(&corev1.ConfigMap{Data: map[string]string{publishedKey: string(text)}, BinaryData: p.charts})
 	if err != nil {
 		t.Fatal(err)
+	}
+	if read.Version != version {
+		t.Errorf("it is of version %q", read.Version)
 	}
 	entry, ok := read.Of(entries[0].GroupKind())
 	if !ok {

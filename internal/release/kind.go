@@ -223,6 +223,7 @@ func waits(obj *unstructured.Unstructured) bool {
 func (k *Kind) State(owner client.Object) State {
 	state := k.clients.ledger.state(owner.GetUID())
 	state.Ignored = k.ignored(owner)
+	state.LeavesDrift = k.DriftDetection.Mode != DriftEnabled
 	return state
 }
 

@@ -38,11 +38,15 @@ type State struct {
 	Waits string
 	// HookPods select the pods of the hooks that it waits for, none if it waits for none.
 	HookPods []metav1.ListOptions
+	// HookHasNoPods is whether one of these is a Job without pods.
+	HookHasNoPods bool
 	// Children are the objects of the release.
 	Children []object.Child
 	// Brake is why there is no further revision for now although the rendering differs, empty if there may be
 	// one.
 	Brake string
+	// LeavesDrift is whether objects that others change or delete stay so.
+	LeavesDrift bool
 	// Drift is what of these objects differs from what the chart wants, and stays so for now.
 	Drift Drift
 	// Ignored says which annotations of the custom resource have no effect, empty if all have.

@@ -225,7 +225,9 @@ func (op *operation) waits(awaited guard.Awaited) {
 	if op.tests {
 		return
 	}
-	op.client.remember(func(n *note) { n.state.Waits, n.state.HookPods = awaited.What, awaited.Pods })
+	op.client.remember(func(n *note) {
+		n.state.Waits, n.state.HookPods, n.state.HookHasNoPods = awaited.What, awaited.Pods, awaited.HasNoPods
+	})
 	if awaited.What != "" {
 		op.Waits(op.client.ctx, op.client.owner)
 	}

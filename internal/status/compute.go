@@ -42,13 +42,14 @@ func (o observation) called() string {
 
 // childState is an object of a release. live is nil while the object is not seen as it was applied; gone is
 // whether that is because it does not exist, unlabelled whether because it lacks the label by which the cache
-// selects. called is how the custom resource is named on the command line, and listed how many ending pods of
-// the object were counted.
+// selects. left is whether nobody puts it back, called how the custom resource is named on the command line,
+// and listed how many ending pods of the object were counted.
 type childState struct {
 	object.Child
 	called           string
 	live             *unstructured.Unstructured
 	gone, unlabelled bool
+	left             bool
 	listed           int64
 }
 
@@ -221,6 +222,9 @@ func settled(message string) string {
 func underWay(previous Status, seen observation) verdict {
 	v, before := verdict{ready: metav1.ConditionFalse, reconciling: true}, previous.condition(Ready)
 	reason, trouble := podTrouble(seen.pods, seen.now.Time)
+	if reason == "" && seen.state.HookHasNoPods {
+		reason = ReasonHookHasNoPods
+	}
 	switch {
 	case seen.state.Err != nil && before.Status == metav1.ConditionFalse && before.ObservedGeneration == seen.generation:
 		v.reason, v.message = before.Reason, before.Message

@@ -109,6 +109,22 @@ func TestNext(t *testing.T) {
 			metav1.ConditionFalse, "Progressing", `Service "hello" is not seen yet`, kstatus.InProgressStatus},
 		"an object that was deleted": {func(_ *testing.T, o *observation) { o.objects[1].live, o.objects[1].gone = nil, true },
 			metav1.ConditionFalse, "Progressing", `Service "hello" was deleted`, kstatus.InProgressStatus},
+		"an object that was deleted, and drift is left": {func(_ *testing.T, o *observation) {
+			o.objects[1].live, o.objects[1].gone, o.objects[1].left = nil, true, true
+		},
+			metav1.ConditionFalse, "ObjectDeleted", `Service "hello" was deleted`, kstatus.InProgressStatus},
+		"a rollout that somebody has paused": {func(t *testing.T, o *observation) {
+			set(t, o.deployment(), true, "spec", "paused")
+			set(t, o.deployment(), int64(0), "status", "updatedReplicas")
+		}, metav1.ConditionFalse, "RolloutPaused", "kubectl -n test rollout resume deployment/hello", kstatus.InProgressStatus},
+		"a rollout that somebody has paused before its last pod of before has gone": {func(t *testing.T, o *observation) {
+			set(t, o.deployment(), true, "spec", "paused")
+			set(t, o.deployment(), int64(3), "status", "replicas")
+		}, metav1.ConditionFalse, "RolloutPaused", "kubectl -n test rollout resume deployment/hello", kstatus.InProgressStatus},
+		"a pod that starts, where nothing new is to be rolled out but somebody has paused that": {func(t *testing.T, o *observation) {
+			set(t, o.deployment(), true, "spec", "paused")
+			set(t, o.deployment(), int64(1), "status", "availableReplicas")
+		}, metav1.ConditionFalse, "Progressing", `Deployment "hello": Available: 1/2`, kstatus.InProgressStatus},
 		"a Deployment that its controller has not seen": {func(t *testing.T, o *observation) { set(t, o.deployment(), int64(3), "metadata", "generation") },
 			metav1.ConditionFalse, "Progressing", `Deployment "hello"`, kstatus.InProgressStatus},
 		"a rollout": {func(t *testing.T, o *observation) { set(t, o.deployment(), int64(1), "status", "updatedReplicas") },
@@ -293,6 +309,17 @@ func TestNextUnderWay(t *testing.T) {
 		}
 		if again, _ := next(after, observed(t, waits)); !equality.Semantic.DeepEqual(after, again) {
 			t.Errorf("it becomes %+v", again.condition(Ready))
+		}
+	})
+	t.Run("its hook gets no pods", func(t *testing.T) {
+		for pods, want := range map[int]string{0: "HookHasNoPods", 1: "ImagePullFailed"} {
+			first, _ := next(Status{}, observed(t, func(o *observation) {
+				waits(o)
+				o.state.HookHasNoPods, o.pods = true, o.pods[:pods]
+			}))
+			if got := first.condition(Ready); got.Reason != want || !strings.Contains(got.Message, `It waits for hook Job "m" to end`) {
+				t.Errorf("with %d pods it is %+v", pods, got)
+			}
 		}
 	})
 	t.Run("an attempt has failed before", func(t *testing.T) {

@@ -25,7 +25,7 @@ func health(previous Status, seen observation) verdict {
 	for _, o := range seen.objects {
 		v := o.health()
 		if v == nil && !previous.wasReady(seen) {
-			v = cmp.Or(o.leaving(seen.now.Time), o.starting())
+			v = cmp.Or(o.leaving(seen.now.Time), o.starting(seen.now.Time))
 		}
 		its := 0
 		switch {
@@ -59,6 +59,9 @@ func (o childState) health() *verdict {
 		return v
 	}
 	if o.gone { // with drift repair, it is created again at once
+		if o.left {
+			v.reason = ReasonObjectDeleted
+		}
 		v.message = fmt.Sprintf("%s was deleted. If drift is not repaired, have it created again by: kubectl welcome reconcile --force %s", o, o.called)
 		return v
 	}
@@ -86,13 +89,21 @@ func (o childState) health() *verdict {
 		}
 	}
 	v.message = fmt.Sprintf("%s: %s.", o, cmp.Or(object.Going(o.live), result.Message, string(result.Status)))
-	if paused, _, _ := unstructured.NestedBool(o.live.Object, "spec", "paused"); paused && o.isWorkload() {
+	if o.isHeld() {
+		v.reason = ReasonRolloutPaused
 		v.message += fmt.Sprintf(" Somebody has paused its rollout: kubectl -n %s rollout resume %s/%s.", o.live.GetNamespace(), strings.ToLower(o.Kind), o.Name)
 	}
 	if reason, message := o.replicaFailure(); reason != "" {
 		v.reason, v.message = reason, fmt.Sprintf("%s: %s", o, message)
 	}
 	return v
+}
+
+// isHeld is whether a workload has pods of before because somebody has paused its rollout.
+func (o childState) isHeld() bool {
+	paused, _, _ := unstructured.NestedBool(o.live.Object, "spec", "paused")
+	replicas, _, _ := unstructured.NestedInt64(o.live.Object, "spec", "replicas")
+	return paused && o.isWorkload() && count(o.live, "updatedReplicas") < max(int32(replicas), count(o.live, "replicas"))
 }
 
 // replicaFailure is why the pods of a workload are not even created.

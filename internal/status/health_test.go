@@ -130,23 +130,26 @@ func TestHealthOfAJobThatStarts(t *testing.T) {
 		status string
 		before metav1.ConditionStatus
 		ready  metav1.ConditionStatus
+		reason string
 	}{
-		"its first pod does not run":   {"{startTime: '2026-01-01T00:00:00Z', active: 1, ready: 0}", metav1.ConditionFalse, metav1.ConditionFalse},
-		"its first pod runs":           {"{startTime: '2026-01-01T00:00:00Z', active: 1, ready: 1}", metav1.ConditionFalse, metav1.ConditionTrue},
-		"it is between two pods":       {"{startTime: '2026-01-01T00:00:00Z', active: 1, ready: 0, succeeded: 1}", metav1.ConditionFalse, metav1.ConditionTrue},
-		"it is tried again":            {"{startTime: '2026-01-01T00:00:00Z', active: 1, ready: 0, failed: 1}", metav1.ConditionFalse, metav1.ConditionTrue},
-		"its pods are refused":         {"{startTime: '2026-01-01T00:00:00Z', ready: 0}", metav1.ConditionFalse, metav1.ConditionFalse},
-		"its pods are refused anew":    {"{startTime: '2026-01-01T00:00:00Z', ready: 0}", metav1.ConditionTrue, metav1.ConditionTrue},
-		"it is to have no pods":        {"{startTime: '2026-01-01T00:00:00Z', ready: 0}, spec: {parallelism: 0}", metav1.ConditionFalse, metav1.ConditionTrue},
-		"it is suspended":              {"{startTime: '2026-01-01T00:00:00Z', ready: 0}, spec: {suspend: true}", metav1.ConditionFalse, metav1.ConditionTrue},
-		"it has ended without pods":    {"{startTime: '2026-01-01T00:00:00Z', conditions: [{type: Complete, status: 'True'}]}", metav1.ConditionFalse, metav1.ConditionTrue},
-		"its pod is started once more": {"{startTime: '2026-01-01T00:00:00Z', active: 1, ready: 0}", metav1.ConditionTrue, metav1.ConditionTrue},
+		"its first pod does not run":   {"{startTime: '2026-01-01T00:00:00Z', active: 1, ready: 0}", metav1.ConditionFalse, metav1.ConditionFalse, "Progressing"},
+		"its first pod runs":           {"{startTime: '2026-01-01T00:00:00Z', active: 1, ready: 1}", metav1.ConditionFalse, metav1.ConditionTrue, "Healthy"},
+		"it is between two pods":       {"{startTime: '2026-01-01T00:00:00Z', active: 1, ready: 0, succeeded: 1}", metav1.ConditionFalse, metav1.ConditionTrue, "Healthy"},
+		"it is tried again":            {"{startTime: '2026-01-01T00:00:00Z', active: 1, ready: 0, failed: 1}", metav1.ConditionFalse, metav1.ConditionTrue, "Healthy"},
+		"its pods are refused":         {"{startTime: '2026-01-01T00:00:00Z', ready: 0}", metav1.ConditionFalse, metav1.ConditionFalse, "JobHasNoPods"},
+		"it has just begun":            {"{startTime: '2030-05-04T11:59:59Z', ready: 0}", metav1.ConditionFalse, metav1.ConditionFalse, "Progressing"},
+		"nobody has seen it yet":       {"{}", metav1.ConditionFalse, metav1.ConditionFalse, "Progressing"},
+		"its pods are refused anew":    {"{startTime: '2026-01-01T00:00:00Z', ready: 0}", metav1.ConditionTrue, metav1.ConditionTrue, "Healthy"},
+		"it is to have no pods":        {"{startTime: '2026-01-01T00:00:00Z', ready: 0}, spec: {parallelism: 0}", metav1.ConditionFalse, metav1.ConditionTrue, "Healthy"},
+		"it is suspended":              {"{startTime: '2026-01-01T00:00:00Z', ready: 0}, spec: {suspend: true}", metav1.ConditionFalse, metav1.ConditionTrue, "Healthy"},
+		"it has ended without pods":    {"{startTime: '2026-01-01T00:00:00Z', conditions: [{type: Complete, status: 'True'}]}", metav1.ConditionFalse, metav1.ConditionTrue, "Healthy"},
+		"its pod is started once more": {"{startTime: '2026-01-01T00:00:00Z', active: 1, ready: 0}", metav1.ConditionTrue, metav1.ConditionTrue, "Healthy"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			job := parse(t, "{apiVersion: batch/v1, kind: Job, metadata: {name: migrate, namespace: test}, status: "+c.status+"}")
 			previous := Status{Release: &Release{Revision: 1}, Conditions: []metav1.Condition{{Type: Ready, Status: c.before}}}
-			seen := observation{state: release.State{Revision: 1}, objects: []childState{{Child: object.Named(job), live: job}}}
-			if v := health(previous, seen); v.ready != c.ready {
+			seen := observation{now: noon, state: release.State{Revision: 1}, objects: []childState{{Child: object.Named(job), live: job}}}
+			if v := health(previous, seen); v.ready != c.ready || v.reason != c.reason {
 				t.Errorf("it says %+v", v)
 			}
 		})

@@ -19,6 +19,8 @@ const (
 	// leavingCheck is how often pods are listed until then, where Deployments do not count those that are
 	// terminating.
 	leavingCheck = time.Second
+	// podsDue is how long a Job may have no pods until somebody has to look: its controller makes them at once.
+	podsDue = 5 * time.Second
 )
 
 // leaving is nil unless old pods of a healthy Deployment are still terminating. They still answer requests:
@@ -41,7 +43,7 @@ func (o childState) leaving(now time.Time) *verdict {
 
 // starting is nil unless a Job goes on of which no pod has run: its image may be missing, say, or a quota refuse its
 // pods, which only events say.
-func (o childState) starting() *verdict {
+func (o childState) starting(now time.Time) *verdict {
 	if !o.isJob() || o.live == nil || count(o.live, "ready")+count(o.live, "succeeded")+count(o.live, "failed") > 0 {
 		return nil
 	}
@@ -54,6 +56,10 @@ func (o childState) starting() *verdict {
 		return nil
 	default:
 		v.message = fmt.Sprintf("%s has no pods. If it stays so, see who refuses them: kubectl -n %s describe job/%s.", o, o.live.GetNamespace(), o.Name)
+		text, _, _ := unstructured.NestedString(o.live.Object, "status", "startTime")
+		if begun, err := time.Parse(time.RFC3339, text); err == nil && now.Sub(begun) > podsDue {
+			v.reason = ReasonJobHasNoPods
+		}
 	}
 	return v
 }

@@ -40,7 +40,7 @@ func (r *Reporter) pods(ctx context.Context, seen observation) []corev1.Pod {
 		return pods
 	}
 	for _, o := range seen.objects {
-		if o.live != nil && o.hasPods() && o.health() != nil || o.starting() != nil && count(o.live, "active") > 0 {
+		if o.live != nil && o.hasPods() && o.health() != nil || o.starting(seen.now.Time) != nil && count(o.live, "active") > 0 {
 			pods = append(pods, r.podsOf(ctx, seen.namespace, ofWorkload(o.live), o.String())...)
 		}
 	}

@@ -435,7 +435,7 @@ func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured
 		if child.Expired && !child.Failed {
 			continue
 		}
-		o := childState{Child: child, called: called}
+		o := childState{Child: child, called: called, left: state.LeavesDrift}
 		if child.Expired {
 			o.gone = true
 		} else if failed {

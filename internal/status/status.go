@@ -55,13 +55,17 @@ const (
 // reasonNoEffect is of IgnoredAnnotations.
 const reasonNoEffect = "NoEffect"
 
-// Reasons of Ready where pods, hooks or webhooks fail.
+// Reasons of Ready where pods, hooks or webhooks fail, or what somebody has done keeps objects from being healthy.
 const (
 	ReasonImagePullFailed = "ImagePullFailed"
 	ReasonCrashLooping    = "CrashLooping"
 	ReasonContainerFailed = "ContainerFailed"
 	ReasonUnschedulable   = "Unschedulable"
 	ReasonPodsRejected    = "PodsRejected"
+	ReasonRolloutPaused   = "RolloutPaused"
+	ReasonObjectDeleted   = "ObjectDeleted"
+	ReasonJobHasNoPods    = "JobHasNoPods"
+	ReasonHookHasNoPods   = "HookHasNoPods"
 	ReasonHookFailed      = "HookFailed"
 	ReasonWebhookFailed   = "WebhookFailed"
 )

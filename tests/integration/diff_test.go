@@ -21,6 +21,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -271,6 +272,9 @@ func TestDiffWithoutRights(t *testing.T) {
 	s.expect(as("--set", "name=you"), 2, "0 of 1 Welcome change; 1 unknown", "cannot patch resource")
 	edited := watchesWithChart(t, "apiVersion: apps/v1", "apiVersion: apps/v1 # edited")
 	s.expect(as("--chart", chartIn(edited)), 2, "0 of 1 Welcome change; 1 unknown", "cannot patch resource")
+	s.must(env.Client.Patch(ctx, &rbacv1.Role{ObjectMeta: objectMeta(s.namespace, account)}, client.RawPatch(types.JSONPatchType, []byte(`[{"op":"add","path":"/rules/-","value":{"apiGroups":[""],"resources":["services"],"verbs":["patch"]}}]`))))
+	s.awaitRight(true, s.namespace, account, authorizationv1.ResourceAttributes{Namespace: s.namespace, Verb: "patch", Resource: "services"})
+	s.expect(as("--chart", chartIn(edited)), 1, "1 of 1 Welcome changes; 1 Service changes, 1 partly unknown", "cannot patch resource")
 }
 
 // Neither Secrets nor what the operator has from its environment are shown by anything.

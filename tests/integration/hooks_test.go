@@ -412,7 +412,7 @@ func TestHookThatTakesLong(t *testing.T) {
 	waits := func(hook string) *batchv1.Job {
 		t.Helper()
 		s.awaitCondition("hello", "Reconciling", "True", `waits for hook Job "`+hook+`"`)
-		s.awaitReason("hello", "Progressing", hook)
+		s.awaitReason("hello", "HookHasNoPods", hook)
 		return s.another(hook, &batchv1.Job{})
 	}
 	job := waits("hello-pre-install")
@@ -464,7 +464,7 @@ func TestHookWithoutPods(t *testing.T) {
 	s.ownOperator(hooked)
 	s.create("hello")
 	job, look := s.another("hello-pre-install", &batchv1.Job{}), "kubectl -n "+s.namespace+" describe job/hello-pre-install, which "
-	s.awaitReason("hello", "Progressing", `waits for hook Job "hello-pre-install"`, "which has no pods, to end")
+	s.awaitReason("hello", "HookHasNoPods", `waits for hook Job "hello-pre-install"`, "which has no pods (kubectl -n "+s.namespace+" describe job/hello-pre-install), to end")
 	s.awaitReason("hello", "HookFailed", `hook Job "hello-pre-install"`, look+"has no pods")
 	s.await("it is told that a Job is suspended", func() error { // each attempt makes another one
 		suspended := env.Client.Patch(ctx, job, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"suspend":true}}`)))

@@ -61,7 +61,7 @@ func TestPauseAgainMidAction(t *testing.T) {
 	s.edit("hello", kit.Pause(false))
 	job := &batchv1.Job{}
 	s.ran(job, "post-upgrade", "after")
-	s.awaitReason("hello", "Progressing")
+	s.awaitReason("hello", "HookHasNoPods")
 	s.awaitCondition("hello", "Paused", "False")
 	s.awaitEvent("hello", "Resumed", "")
 

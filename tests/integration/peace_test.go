@@ -975,7 +975,7 @@ func TestDriftDetectionWarns(t *testing.T) {
 	}
 	s.deleteService("hello")
 	s.awaitCondition("hello", "Drifted", "True", "Service", "deleted")
-	s.awaitCondition("hello", "Ready", "False", `Service "hello" was deleted`, "kubectl welcome reconcile --force")
+	s.awaitReason("hello", "ObjectDeleted", `Service "hello" was deleted`, "kubectl welcome reconcile --force")
 	s.edit("hello", kit.Greet("after")) // an upgrade does what it always does
 	s.awaitExists(service, "hello")
 	s.await("there is no drift", func() error {

@@ -410,7 +410,7 @@ func TestJobWithoutItsImage(t *testing.T) {
 	s.awaitExists(job, "hello-migrate")
 	job.Status = batchv1.JobStatus{StartTime: new(metav1.Now()), Ready: new(int32(0))} // a quota refuses its pods, say
 	s.must(env.Client.Status().Update(ctx, job))
-	s.awaitReason("hello", "Progressing", `Job "hello-migrate" has no pods`, "describe job/hello-migrate")
+	s.awaitReason("hello", "JobHasNoPods", `Job "hello-migrate" has no pods`, "describe job/hello-migrate")
 	s.podOf(job.Spec.Template, "hello-migrate-1", pending("migrate", "ErrImagePull", "not found"))
 	job.Status.Active = 1
 	s.must(env.Client.Status().Update(ctx, job))
