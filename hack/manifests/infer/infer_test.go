@@ -830,8 +830,42 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"example.com/v1"}; !slices.Equal(trial.asked, want) {
+	if want := "example.com/v1"; !slices.Contains(trial.asked, want) {
 		t.Errorf("it asks for %q, not %q", trial.asked, want)
+	}
+}
+
+// What a chart makes only where the cluster has an API is seen, however it asks for that.
+func TestAPIsThatAreAskedForByAHelper(t *testing.T) {
+	files := map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: asks, version: 0.1.0}",
+		"templates/_api.tpl": `{{ define "has" }}{{ if .context.Capabilities.APIVersions.Has .version }}true{{ end }}{{ end }}
+{{ define "hasKind" }}{{ if .context.Capabilities.APIVersions.Has (printf "policy.example.com/v1/%s" .kind) }}true{{ end }}{{ end }}`,
+	}
+	for file, condition := range map[string]string{
+		"group": `include "has" (dict "version" "monitoring.example.com/v1" "context" .)`, "kind": `include "has" (dict "version" "keda.sh/v1alpha1/ScaledObject" "context" .)`,
+		"printed": `include "hasKind" (dict "kind" "Budget" "context" .)`, "backquoted": "has `cert.example.com/v2` .Capabilities.APIVersions", "literal": `.Capabilities.APIVersions.Has "example.com/v1"`,
+	} {
+		files["templates/"+file+".yaml"] = "{{ if " + condition + " }}\n{apiVersion: example.com/v1, kind: Of" + file + ", metadata: {name: x}}\n{{ end }}"
+	}
+	trial, err := New(operator.Entry{}, chartOf(t, files), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scenarios, err := trial.Scenarios()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds, err := trial.Kinds(scenarios)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made []string
+	for _, m := range kinds {
+		made = append(made, m.Kind)
+	}
+	if want := []string{"Ofbackquoted", "Ofgroup", "Ofkind", "Ofliteral", "Ofprinted"}; !slices.Equal(made, want) {
+		t.Errorf("it makes %q, not %q", made, want)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
@@ -29,7 +30,7 @@ type Trial struct {
 	pins      map[string]any
 	// samples are the specs that it is tried with, too.
 	samples []map[string]any
-	// asked are the APIs that the chart looks for: what it would make where they are counts, too.
+	// asked are the APIs that the chart looks for, or might: what it would make where they are counts, too.
 	asked []string
 	// words are all that templates might take for the name of a value.
 	words []string
@@ -102,9 +103,9 @@ func New(entry operator.Entry, c *chart.Chart, samples []map[string]any) (*Trial
 	if err != nil {
 		return nil, err
 	}
-	words, all := sets.New[string](), sources(c)
+	apis, words, all := sets.New[string](), sets.New[string](), sources(c)
 	for _, source := range all {
-		t.asked = append(t.asked, groups(askedAPI, source)...)
+		apis.Insert(groups(askedAPI, source)...).Insert(groups(quotedAPI, source)...)
 		words.Insert(groups(fieldOf, source)...).Insert(groups(quotedName, source)...)
 		for _, match := range separator.FindAllStringSubmatch(source, -1) {
 			if separator := match[1] + match[2]; !slices.Contains(t.separators, separator) {
@@ -120,6 +121,14 @@ func New(entry operator.Entry, c *chart.Chart, samples []map[string]any) (*Trial
 		t.chart = withoutFiles(t.chart)
 	}
 	t.alternatives, t.words = alternativesIn(all), sets.List(words)
+	for _, api := range sets.List(apis) { // a helper may be given a version, and put it together with a kind
+		t.asked = append(t.asked, api)
+		for _, word := range t.words {
+			if strings.Count(api, "/") == 1 && unicode.IsUpper(rune(word[0])) {
+				t.asked = append(t.asked, api+"/"+word)
+			}
+		}
+	}
 	t.compared, t.limits = comparedIn(all, t.loops)
 	return t, nil
 }
