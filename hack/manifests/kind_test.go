@@ -431,6 +431,23 @@ spec:
 	}
 }
 
+// So can what only Chart.yaml names, and turns a subchart off by.
+func TestPinsOfWhatTurnsASubchartOff(t *testing.T) {
+	dir := chartAt(t, map[string]string{
+		"Chart.yaml":                  "{apiVersion: v2, name: x, version: 0.1.0, dependencies: [{name: sub, version: 0.1.0, condition: 'sub.install,global.install', tags: [backend, late]}]}",
+		"charts/sub/Chart.yaml":       "{apiVersion: v2, name: sub, version: 0.1.0}",
+		"charts/sub/templates/x.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}\n",
+	})
+	for pin, may := range map[string]bool{"tags.backend": true, "tags.late": true, "sub.install": true, "global.install": true, "tags.frontend": false} {
+		var entry operator.Entry
+		entry.ChartPath, entry.OverrideValues = dir, map[string]string{pin: "false"}
+		api, err := loadAPI(entry, nil)
+		if !may && (err == nil || !strings.Contains(err.Error(), fmt.Sprintf("has no value %q", pin))) || may && (err != nil || len(api.kinds) > 0) {
+			t.Errorf("%s may be pinned: %t, %v", pin, err == nil, err)
+		}
+	}
+}
+
 // What only a text turns on is tried: there are rights to make it, and what is said beside that text is a field.
 func TestWhatATextTurnsOn(t *testing.T) {
 	var entry operator.Entry

@@ -917,6 +917,62 @@ func TestAliases(t *testing.T) {
 	}
 }
 
+// What turns subcharts off, and what is imported from them, are values, too, where only Chart.yaml has them. That they are
+// changes nothing of what is made by default.
+func TestValuesThatOnlyChartYAMLNames(t *testing.T) {
+	files := map[string]string{
+		"Chart.yaml": `
+apiVersion: v2
+name: umbrella
+version: 0.1.0
+dependencies:
+- {name: sub, version: 0.1.0, alias: tagged, tags: [backend, late]}
+- {name: sub, version: 0.1.0, alias: asked, condition: "asked.install,global.install"}
+- {name: sub, version: 0.1.0, alias: elsewhere, condition: "elsewhere.install,global.elsewhere"}
+- {name: sub, version: 0.1.0, alias: "off", tags: [front, shared]}
+- {name: sub, version: 0.1.0, alias: sharing, tags: [shared]}
+- {name: sub, version: 0.1.0, alias: imported, import-values: [settings, {child: inner, parent: outer}]}
+`,
+		"values.yaml":                     "tags: {front: false}\nglobal: {elsewhere: true}\n",
+		"templates/x.yaml":                "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {color: {{ .Values.color | quote }}, size: '{{ .Values.outer.size }}'}}\n",
+		"charts/sub/Chart.yaml":           "{apiVersion: v2, name: sub, version: 0.1.0}",
+		"charts/sub/values.yaml":          "exports: {settings: {color: red}}\ninner: {size: 1}\n",
+		"charts/sub/templates/quota.yaml": "{apiVersion: v1, kind: LimitRange, metadata: {name: {{ .Chart.Name }}}}\n",
+	}
+	schema, _ := infer(t, files)
+	fields := map[string]string{}
+	var note func(schema apiextensionsv1.JSONSchemaProps, path ...string)
+	note = func(schema apiextensionsv1.JSONSchemaProps, path ...string) {
+		if schema.Default != nil {
+			fields[dotted(path)] = string(schema.Default.Raw)
+		}
+		for key, below := range schema.Properties {
+			note(below, append(path, key)...)
+		}
+	}
+	note(*schema)
+	if diff := cmp.Diff(map[string]string{
+		"tags.front": "false", "tags.backend": "true", "asked.install": "true", "global.elsewhere": "true", "color": `"red"`, "outer.size": "1",
+	}, fields); diff != "" {
+		t.Errorf("the fields are (-want +got):\n%s", diff)
+	}
+	trial, err := New(operator.Entry{}, chartOf(t, files), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := trial.ByDefault()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made []string
+	for _, r := range objects {
+		made = append(made, r.Object.GetName())
+	}
+	if want := []string{"asked", "elsewhere", "imported", "sharing", "tagged", "x"}; !slices.Equal(made, want) {
+		t.Errorf("by default, it makes %q, not %q", made, want)
+	}
+}
+
 // A number may be what Kubernetes takes for one, and what the chart says.
 func TestNumbers(t *testing.T) {
 	schema, _ := infer(t, map[string]string{

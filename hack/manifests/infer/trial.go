@@ -1,7 +1,6 @@
 package infer
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -117,6 +116,9 @@ func New(entry operator.Entry, c *chart.Chart, samples []map[string]any) (*Trial
 		t.decodesText = t.decodesText || decodeFunction.MatchString(source)
 		t.loops = t.loops || loopFunction.MatchString(source)
 	}
+	for _, paths := range switches(c, nil) {
+		words.Insert(slices.Concat(paths...)...)
+	}
 	if !slices.ContainsFunc(append(all, Compact(entry.OverrideValues), Compact(samples)), filesName.MatchString) {
 		t.chart = withoutFiles(t.chart)
 	}
@@ -183,12 +185,21 @@ func (t *Trial) With(values map[string]any) ([]Rendered, error) {
 	return t.render(Scenario{values: values}, false)
 }
 
-// Values are those of the chart and its subcharts, with what is pinned.
+// Values are those of the chart and its subcharts, with what is pinned, and what only Chart.yaml says of values: what
+// is imported from subcharts, and what turns them off.
 func (t *Trial) Values() (map[string]any, error) {
 	c := release.Private(t.chart)
 	nameSubcharts(c)
 	values, err := chartutil.CoalesceValues(c, runtime.DeepCopyJSON(t.pins))
-	return values, err
+	if err != nil {
+		return nil, err
+	}
+	addSwitches(values, switches(c, nil))
+	importing, err := t.enabled(values)
+	if err != nil {
+		return nil, err
+	}
+	return chartutil.MergeTables(values, importing.Values), nil
 }
 
 // Unpinned are the values without what is pinned.
@@ -231,26 +242,4 @@ func (t *Trial) alternativesOf(path []string, value any) (texts []any) {
 		}
 	}
 	return texts
-}
-
-// nameSubcharts gives the subcharts of a chart the names that Chart.yaml has for them (alias). Helm does so,
-// too, when it renders, but then leaves out those that are off.
-func nameSubcharts(c *chart.Chart) {
-	var all []*chart.Chart
-	for _, subchart := range c.Dependencies() {
-		nameSubcharts(subchart)
-		named := false
-		for _, d := range c.Metadata.Dependencies {
-			if d.Name == subchart.Name() && chartutil.IsCompatibleRange(d.Version, subchart.Metadata.Version) {
-				copied, metadata := *subchart, *subchart.Metadata
-				metadata.Name = cmp.Or(d.Alias, d.Name)
-				copied.Metadata = &metadata
-				all, named = append(all, &copied), true
-			}
-		}
-		if !named { // Chart.yaml does not have it
-			all = append(all, subchart)
-		}
-	}
-	c.SetDependencies(all...)
 }
