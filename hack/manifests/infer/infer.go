@@ -86,7 +86,7 @@ func (t *Trial) Fields(scenarios []Scenario, values map[string]any, allowed []st
 
 // newInference tries the chart of an entry as it comes, with each sample, and with all options on.
 func newInference(t *Trial, scenarios []Scenario, allowed []string) *inference {
-	i := &inference{Trial: t, scenarios: scenarios, allowed: allowed, docs: docsOf(t.chart), said: map[string]bool{}}
+	i := &inference{Trial: t, scenarios: scenarios, allowed: allowed, docs: docsOf(t.named()), said: map[string]bool{}}
 	i.before = t.renderAll(scenarios)
 	for n, again := range t.renderAll(scenarios) {
 		i.facts = append(i.facts, factsOf(i.before[n].objects, again.objects))

@@ -917,6 +917,34 @@ func TestAliases(t *testing.T) {
 	}
 }
 
+// What a subchart says of its values is said of them by the name that it has, unless the chart itself says something.
+func TestWhatSubchartsSayOfTheirValues(t *testing.T) {
+	schema, _ := infer(t, map[string]string{
+		"Chart.yaml":                                "{apiVersion: v2, name: umbrella, version: 0.1.0, dependencies: [{name: sub, version: 0.1.0, alias: db}]}",
+		"values.yaml":                               "db:\n  # Who comes in.\n  user: me\n",
+		"values.schema.json":                        `{"properties": {"db": {"type": "object", "properties": {"size": {"minimum": 2}}}}}`,
+		"charts/sub/Chart.yaml":                     "{apiVersion: v2, name: sub, version: 0.1.0, dependencies: [{name: leaf, version: 0.1.0}]}",
+		"charts/sub/values.yaml":                    "# The user.\nuser: root\n# How it answers.\nmode: fast\nsize: 3\n",
+		"charts/sub/templates/x.yaml":               "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {user: {{ .Values.user | quote }}, mode: {{ .Values.mode | quote }}, size: '{{ .Values.size }}'}}",
+		"charts/sub/values.schema.json":             `{"properties": {"mode": {"enum": ["fast", "slow"]}, "size": {"minimum": 1, "maximum": 9}}}`,
+		"charts/sub/charts/leaf/Chart.yaml":         "{apiVersion: v2, name: leaf, version: 0.1.0}",
+		"charts/sub/charts/leaf/values.yaml":        "port: 80\n",
+		"charts/sub/charts/leaf/values.schema.json": `{"$defs": {"text": {"type": "string"}}, "properties": {"port": {"description": "Where it is", "anyOf": [{"type": "integer"}, {"$ref": "#/$defs/text"}]}}}`,
+		"charts/sub/charts/leaf/templates/x.yaml":   "{apiVersion: v1, kind: ConfigMap, metadata: {name: y}, data: {port: {{ .Values.port | quote }}}}",
+	})
+	db := schema.Properties["db"].Properties
+	port := db["leaf"].Properties["port"]
+	if user, mode := db["user"], db["mode"]; user.Description != "Who comes in." || mode.Description != "How it answers." || len(mode.Enum) != 2 {
+		t.Errorf("user is %+v, mode %+v", user, mode)
+	}
+	if size := db["size"]; size.Minimum == nil || *size.Minimum != 2 || size.Maximum != nil {
+		t.Errorf("size is %+v", size)
+	}
+	if port.Description != "Where it is." || !port.XIntOrString {
+		t.Errorf("port is %+v", port)
+	}
+}
+
 // What turns subcharts off, and what is imported from them, are values, too, where only Chart.yaml has them. That they are
 // changes nothing of what is made by default.
 func TestValuesThatOnlyChartYAMLNames(t *testing.T) {

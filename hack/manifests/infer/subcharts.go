@@ -18,6 +18,13 @@ func (t *Trial) enabled(values map[string]any) (*chart.Chart, error) {
 	return c, chartutil.ProcessDependenciesWithMerge(c, values)
 }
 
+// named is the chart with all of its subcharts, by the names that they have for it.
+func (t *Trial) named() *chart.Chart {
+	c := release.Private(t.chart)
+	nameSubcharts(c)
+	return c
+}
+
 // nameSubcharts gives the subcharts of a chart the names that Chart.yaml has for them (alias). Helm does so,
 // too, when it renders, but then leaves out those that are off.
 func nameSubcharts(c *chart.Chart) {

@@ -188,8 +188,7 @@ func (t *Trial) With(values map[string]any) ([]Rendered, error) {
 // Values are those of the chart and its subcharts, with what is pinned, and what only Chart.yaml says of values: what
 // is imported from subcharts, and what turns them off.
 func (t *Trial) Values() (map[string]any, error) {
-	c := release.Private(t.chart)
-	nameSubcharts(c)
+	c := t.named()
 	values, err := chartutil.CoalesceValues(c, runtime.DeepCopyJSON(t.pins))
 	if err != nil {
 		return nil, err
