@@ -666,6 +666,25 @@ spec:
 	}
 }
 
+// Who is trusted with a value may take out its default: what null does to others is not tried.
+func TestNullOfWhatIsAllowed(t *testing.T) {
+	schema, _ := infer(t, map[string]string{
+		"Chart.yaml":  "{apiVersion: v2, name: x, version: 0.1.0}",
+		"values.yaml": "resources: {limits: {cpu: 1}}\nlist: [{a: b}]\nempty: ''\ntext: hello\n",
+		"templates/x.yaml": `
+{apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {text: {{ .Values.text | quote }}, empty: {{ .Values.empty | quote }}, a: {{ (first .Values.list).a | quote }}}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {containers: [{name: x, image: x, resources: {{ toJson .Values.resources }}}]}}`,
+	}, "resources", "list", "empty")
+	limits := schema.Properties["resources"].Properties["limits"]
+	if !schema.Properties["resources"].Nullable || !limits.Nullable || !limits.Properties["cpu"].Nullable || !schema.Properties["list"].Nullable {
+		t.Errorf("null takes out no default of %+v", schema.Properties)
+	}
+	if schema.Properties["text"].Nullable || schema.Properties["empty"].Nullable || schema.Properties["list"].Items.Schema.Properties["a"].Nullable {
+		t.Errorf("null may be said of what has no default, or nobody is trusted with, in %+v", schema.Properties)
+	}
+}
+
 // A text is no file, whatever number it is: what a file writes is compared with nothing.
 func TestAlternativesOfNumbers(t *testing.T) {
 	const file = `{{ .Values.written }}{{ range list "0" "1" }}{{ if eq . $.Values.compared "text" }}{{ end }}{{ end }}`
