@@ -44,7 +44,7 @@ type API struct {
 	values apiextensionsv1.JSONSchemaProps
 	// pinned are the paths that watches.yaml pins, for example "image".
 	pinned []string
-	// unlisted are those of them that values.yaml lacks, and only templates name or hand on, if that: one may be misspelt.
+	// unlisted are those of them that values.yaml lacks, and only templates or Chart.yaml name, or templates hand on: one may be misspelt.
 	unlisted []string
 	crd      crdExtras
 	// examples are values that somebody might give.

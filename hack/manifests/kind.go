@@ -286,7 +286,7 @@ func (k kind) report(into string) string {
 		say("Helm does not read values.yml: call it values.yaml, in %s, and then %s", k.entry.ChartPath, regenerate)
 	}
 	if len(k.api.unlisted) > 0 {
-		say("These are pinned, and values.yaml lacks them: see that each is spelt as the templates have it: %s", strings.Join(k.api.unlisted, ", "))
+		say("These are pinned, and values.yaml lacks them: see that each is spelt as the chart has it: %s", strings.Join(k.api.unlisted, ", "))
 	}
 	if len(k.api.left) > 0 {
 		say("These values are no fields of it, unless allow.values in %s lists them:", watchesFile)
@@ -435,8 +435,8 @@ func (k kind) lookedUp() (all []string) {
 // hindrances are what keeps a custom resource that says nothing from being applied, and no word of watches.yaml allows.
 func (k kind) hindrances() (all []string) {
 	never := "No " + k.entry.Kind + " will be ready"
-	if err := k.api.trial.CheckDefaults(); err != nil {
-		all = append(all, never+": "+err.Error())
+	if err := k.api.trial.CheckSamples(); err != nil {
+		all = append(all, fmt.Sprintf("A %s that says nothing will not be ready: %s: write what it wants into its sample, or pin it (overrideValues) if it is no field", k.entry.Kind, strings.TrimSpace(err.Error())))
 	}
 	elsewhere, err := k.api.trial.As(infer.OtherRelease) // which some charts have for default
 	if err != nil {

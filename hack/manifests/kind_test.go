@@ -216,7 +216,7 @@ func TestReportTellsWhatIsNeverApplied(t *testing.T) {
 	const never = "\nNo Goodbye will be ready"
 	got := report(`{"properties": {"policy": {"type": "string"}}}`, "hook-succeeded", "default")
 	for _, want := range []string{
-		never + ": values don't meet the specifications of the schema",
+		"\nA Goodbye that says nothing will not be ready: values don't meet the specifications of the schema",
 		never + " (x.yaml): cluster-scoped ClusterRole \"elsewhere-other\" is a hook that would stay: the operator's watches.yaml allows such only with helm.sh/hook-delete-policy: hook-succeeded,hook-failed; pinned in overrideValues, patch: \"false\" leaves it out\n",
 		never + " (y.yaml): ConfigMap \"why\" in namespace \"default\" is outside of its namespace: take metadata.namespace out of the chart, or pin what it is made from to \"{namespace}\"\n",
 	} {
@@ -226,6 +226,29 @@ func TestReportTellsWhatIsNeverApplied(t *testing.T) {
 	}
 	if got := report("{}", "hook-succeeded,hook-failed", "{{ .Release.Namespace }}"); strings.Contains(got, never) {
 		t.Errorf("the report is:\n%s", got)
+	}
+}
+
+// Where the chart's schema only wants a value from everybody, a sample that has it says enough.
+func TestReportTellsOfWhatEverybodyHasToSay(t *testing.T) {
+	var entry operator.Entry
+	entry.Kind, entry.ChartPath = "Goodbye", chartAt(t, map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "domain: ''\n", "values.schema.json": `{"properties": {"domain": {"minLength": 1}}}`,
+		"templates/x.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {domain: {{ .Values.domain | quote }}}}\n",
+	})
+	for domain, told := range map[string]bool{"": true, "example.com": false} {
+		api, err := loadAPI(entry, []map[string]any{{}, {"domain": domain}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := kind{entry, api, nil}.obstacles(true)
+		says := func(text string) bool {
+			return strings.HasPrefix(text, "A Goodbye that says nothing will not be ready: ") && strings.Contains(text, "at '/domain'") &&
+				strings.HasSuffix(text, ": write what it wants into its sample, or pin it (overrideValues) if it is no field")
+		}
+		if slices.ContainsFunc(all, says) != told || !told && len(all) > 0 || strings.Contains(strings.Join(all, ""), "No Goodbye") {
+			t.Errorf("with a sample that says %q, told is %q", domain, all)
+		}
 	}
 }
 
@@ -426,6 +449,23 @@ spec:
 		entry.ChartPath, entry.OverrideValues = dir, map[string]string{pin: "pinned"}
 		api, err := loadAPI(entry, nil)
 		if !may && (err == nil || !strings.Contains(err.Error(), fmt.Sprintf("has no value %q", pin))) || may && (err != nil || !slices.Equal(api.unlisted, []string{pin})) {
+			t.Errorf("%s may be pinned: %t, %v", pin, err == nil, err)
+		}
+	}
+}
+
+// So can what only Chart.yaml names, and turns a subchart off by.
+func TestPinsOfWhatTurnsASubchartOff(t *testing.T) {
+	dir := chartAt(t, map[string]string{
+		"Chart.yaml":                  "{apiVersion: v2, name: x, version: 0.1.0, dependencies: [{name: sub, version: 0.1.0, condition: 'sub.install,global.install', tags: [backend, late]}]}",
+		"charts/sub/Chart.yaml":       "{apiVersion: v2, name: sub, version: 0.1.0}",
+		"charts/sub/templates/x.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}\n",
+	})
+	for pin, may := range map[string]bool{"tags.backend": true, "tags.late": true, "sub.install": true, "global.install": true, "tags.frontend": false} {
+		var entry operator.Entry
+		entry.ChartPath, entry.OverrideValues = dir, map[string]string{pin: "false"}
+		api, err := loadAPI(entry, nil)
+		if !may && (err == nil || !strings.Contains(err.Error(), fmt.Sprintf("has no value %q", pin))) || may && (err != nil || len(api.kinds) > 0) {
 			t.Errorf("%s may be pinned: %t, %v", pin, err == nil, err)
 		}
 	}

@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"demo.welcome.domain/welcome-operator/internal/operator"
 )
 
 var memos = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Memo"}
@@ -270,5 +272,18 @@ func TestAllowInList(t *testing.T) {
 	}, "pods[].image")
 	if !strings.Contains(crd, "image:\n") {
 		t.Errorf("pods[].image is no field:\n%s", crd)
+	}
+}
+
+// Without the [] of a list, a path is none: what the elements are by default is not lost by it.
+func TestAllowInListWithoutBrackets(t *testing.T) {
+	var entry operator.Entry
+	entry.ChartPath, entry.Allow.Values = chartAt(t, map[string]string{
+		"Chart.yaml":       "{apiVersion: v2, name: lists, version: 0.1.0}",
+		"values.yaml":      "env: [{name: a, value: b}]\n",
+		"templates/x.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}, data: {env: {{ tpl (toJson .Values.env) . | quote }}}}\n{{/* .value */}}",
+	}), []string{"env.value"}
+	if _, err := loadAPI(entry, nil); err == nil || !strings.Contains(err.Error(), `has no value "env.value"`) {
+		t.Errorf("error is %v", err)
 	}
 }

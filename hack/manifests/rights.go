@@ -343,10 +343,13 @@ func (k kind) handedOut(role string) (text string, err error) {
 	return text, nil
 }
 
-// rulesOf are the rules of a Role or a ClusterRole.
+// rulesOf are the rules of a Role or a ClusterRole. One that gathers those of others has all, for the API server.
 func rulesOf(r infer.Rendered) ([]rbacv1.PolicyRule, error) {
 	var role rbacv1.ClusterRole // a Role's rules are the same
-	err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"rules": r.Object.Object["rules"]}, &role)
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"rules": r.Object.Object["rules"], "aggregationRule": r.Object.Object["aggregationRule"]}, &role)
+	if gathers := role.AggregationRule; gathers != nil && len(gathers.ClusterRoleSelectors) > 0 {
+		role.Rules = append(role.Rules, rbacv1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"whatever its aggregationRule gathers"}})
+	}
 	return role.Rules, err
 }
 

@@ -219,6 +219,32 @@ func TestToldOfRolesThatAChartOnlyBinds(t *testing.T) {
 	}
 }
 
+// So is who has a chart make a role that gathers the rules of others: the API server lets nobody make one who may not do everything.
+func TestToldOfRolesThatGatherOthers(t *testing.T) {
+	dir := chartAt(t, map[string]string{
+		"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "gather: true\n",
+		"templates/x.yaml": "{{ if .Values.gather }}\n{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: '{{ .Release.Namespace }}-{{ .Release.Name }}'}, rules: [], " +
+			"aggregationRule: {clusterRoleSelectors: [{matchLabels: {a: b}}]}}\n{{ end }}",
+	})
+	var entry operator.Entry
+	entry.ChartPath, entry.Kind = dir, "Goodbye"
+	entry.Allow.Cluster = []obj.ClusterKind{{Kind: "ClusterRole.rbac.authorization.k8s.io", Name: "{namespace}-{name}"}}
+	api, err := loadAPI(entry, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := kind{entry, api, nil}
+	want := []string{"The operator gets no right to hand out what ClusterRole default-sample does (x.yaml, always: no Goodbye will be ready): " +
+		"* on whatever its aggregationRule gathers: it gives the right to give rights, which no word of watches.yaml allows; pinned in overrideValues, gather: \"false\" leaves it out"}
+	if diff := cmp.Diff(want, k.obstacles(true)); diff != "" {
+		t.Errorf("told is (-want +got):\n%s", diff)
+	}
+	const comment = "# No right to hand out what ClusterRole default-sample of each Goodbye may (by x.yaml): it gives the right to give rights, which no word of watches.yaml allows\n"
+	if handed, err := k.handedOut("ClusterRole"); err != nil || handed != comment {
+		t.Errorf("error is %v, and in the role is:\n%s", err, handed)
+	}
+}
+
 // Nor does a number or a list turn on, unnoticed, a role or a binding of a kind that is made anyway.
 func TestToldOfRolesThatANumberTurnsOn(t *testing.T) {
 	const of = "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role%s, metadata: {name: %s}, "

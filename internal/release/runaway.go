@@ -98,7 +98,7 @@ func checkLines(value any, path string, pinned sets.Set[string]) error {
 		}
 	case []any:
 		for _, element := range value {
-			if err := checkLines(element, path, pinned); err != nil {
+			if err := checkLines(element, path+"[]", pinned); err != nil {
 				return err
 			}
 		}
@@ -135,17 +135,20 @@ func (t *templates) look(value any, path string) {
 		}
 	case []any:
 		for _, element := range value {
-			t.look(element, path)
+			t.look(element, path+"[]")
 		}
 	case string:
 		t.judge(value, path)
 	}
 }
 
-// below is the path of a key of a value. A dot within a key is escaped, as in overrideValues.
+// below is the path of a key of a value, as the CRD's head spells it: each element of a list is []. What could be taken for
+// that, and a dot, is escaped within a key, as in overrideValues.
 func below(path, key string) string {
-	return strings.TrimPrefix(path+"."+strings.ReplaceAll(key, ".", `\.`), ".")
+	return strings.TrimPrefix(path+"."+inKey.Replace(key), ".")
 }
+
+var inKey = strings.NewReplacer(".", `\.`, "[", `\[`, "]", `\]`)
 
 // judge judges a text. What can't be parsed could be a part of what can: charts put texts together.
 func (t *templates) judge(text, path string) {

@@ -21,7 +21,7 @@ func TestRunaway(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		kind := &Kind{source: chartSource{runsValues: true}, KindOptions: KindOptions{Allow: object.Allow{Values: []string{"config", "image.tag"}}, Overrides: map[string]string{"pinned": "x"}}}
+		kind := &Kind{source: chartSource{runsValues: true}, KindOptions: KindOptions{Allow: object.Allow{Values: []string{"config", "image.tag", "env[].value"}}, Overrides: map[string]string{"pinned": "x"}}}
 		return kind.checkTexts(spec, string(whole))
 	}
 	for text, want := range map[string]string{
@@ -57,6 +57,9 @@ func TestRunaway(t *testing.T) {
 		"allowed":                       {map[string]any{"config": map[string]any{"rules": []any{"x", loop}}, "image": map[string]any{"tag": loop}}, true},
 		"pinned":                        {map[string]any{"pinned": loop}, true},
 		"in a list":                     {map[string]any{"rules": []any{"x", loop}}, false},
+		"allowed in a list":             {map[string]any{"env": []any{map[string]any{"value": loop}}}, true},
+		"beside that":                   {map[string]any{"env": []any{map[string]any{"name": loop}}}, false},
+		"a key like a list":             {map[string]any{"env[]": map[string]any{"value": loop}}, false},
 		"a key":                         {map[string]any{"a": map[string]any{"{{ tpl .a . }}": "x"}}, false},
 		"a key like an allowed path":    {map[string]any{"image.tag": loop}, false},
 		"much of little":                {map[string]any{"big": strings.Repeat("x", 500_000), "text": strings.Repeat("{{ .Values.big }}", 1000)}, false},
@@ -68,6 +71,10 @@ func TestRunaway(t *testing.T) {
 		if err := check(c.spec); (err == nil) != c.want {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	const named = "in env[].name has {{range"
+	if err := check(map[string]any{"env": []any{map[string]any{"name": "{{ range .Values.list }}{{ end }}"}}}); err == nil || !strings.Contains(err.Error(), named) {
+		t.Errorf("the path as allow.values would have it, %q, is not in: %v", named, err)
 	}
 	if err := (&Kind{}).checkTexts(map[string]any{"text": loop}, loop); err != nil {
 		t.Errorf("a chart that runs no values: %v", err)

@@ -12,17 +12,21 @@ import (
 )
 
 // docs are what a chart says of its values: the comments of values.yaml, and a values.schema.json that was
-// not written for a CRD.
+// not written for a CRD. Where it says nothing, its subcharts may, by the names that they have there.
 type docs struct {
-	comments map[string]string
-	root     map[string]any
+	comments  map[string]string
+	root      map[string]any
+	subcharts map[string]docs
 }
 
 // paramLine is how charts of Bitnami describe a value.
 var paramLine = regexp.MustCompile(`(?m)^\s*##? @param (\S+)\s+(?:\[[^\]]*\]\s+)?(.+)$`)
 
 func docsOf(c *chart.Chart) docs {
-	d := docs{comments: map[string]string{}}
+	d := docs{comments: map[string]string{}, subcharts: map[string]docs{}}
+	for _, subchart := range c.Dependencies() {
+		d.subcharts[subchart.Name()] = docsOf(subchart)
+	}
 	_ = json.Unmarshal(c.Schema, &d.root) // Helm has read it before
 	for _, file := range c.Raw {
 		if file.Name != chartutil.ValuesfileName {
@@ -82,11 +86,17 @@ func (d docs) comment(path []string) string {
 	if len(path) == 0 {
 		return ""
 	}
-	return d.comments[dotted(path)]
+	return cmp.Or(d.comments[dotted(path)], d.subcharts[path[0]].comment(path[1:]))
 }
 
 // schema is what values.schema.json says of a value, empty if it says nothing.
 func (d docs) schema(path []string) map[string]any {
+	said, _ := d.said(path)
+	return said
+}
+
+// said is schema, and whose it is.
+func (d docs) said(path []string) (map[string]any, docs) {
 	at := d.resolve(d.root)
 	for _, key := range path {
 		below, _ := at["properties"].(map[string]any)
@@ -96,12 +106,15 @@ func (d docs) schema(path []string) map[string]any {
 		}
 		at = d.resolve(next)
 	}
-	return at
+	if len(at) == 0 && len(path) > 0 {
+		return d.subcharts[path[0]].said(path[1:])
+	}
+	return at, d
 }
 
 // types are those that values.schema.json says of a value, none if it says nothing.
 func (d docs) types(path []string) (all []string) {
-	said := d.schema(path)
+	said, d := d.said(path)
 	either := []any{said}
 	for _, word := range []string{"anyOf", "oneOf"} {
 		more, _ := said[word].([]any)

@@ -3,8 +3,8 @@
 // value: where that gets to, whether it arrives as it was written, and whether anything that it reaches makes its
 // author more powerful.
 //
-// A Trial renders, in some Scenarios. Of the files, trial.go, scenarios.go, rendering.go and made.go are about
-// that; infer.go goes through the values, outcome.go through what one of them does, places.go and reach.go say
+// A Trial renders, in some Scenarios. Of the files, trial.go, subcharts.go, scenarios.go, rendering.go and made.go
+// are about that; infer.go goes through the values, outcome.go through what one of them does, places.go and reach.go say
 // what it has reached, together.go tries several at once. questions.go is what people are told of a chart.
 package infer
 
@@ -86,7 +86,7 @@ func (t *Trial) Fields(scenarios []Scenario, values map[string]any, allowed []st
 
 // newInference tries the chart of an entry as it comes, with each sample, and with all options on.
 func newInference(t *Trial, scenarios []Scenario, allowed []string) *inference {
-	i := &inference{Trial: t, scenarios: scenarios, allowed: allowed, docs: docsOf(t.chart), said: map[string]bool{}}
+	i := &inference{Trial: t, scenarios: scenarios, allowed: allowed, docs: docsOf(t.named()), said: map[string]bool{}}
 	i.before = t.renderAll(scenarios)
 	for n, again := range t.renderAll(scenarios) {
 		i.facts = append(i.facts, factsOf(i.before[n].objects, again.objects))
@@ -361,9 +361,12 @@ func (i *inference) object(path []string, value map[string]any) *apiextensionsv1
 			i.progress.begin("last of 3 steps, who may set what, value %d of %d, %s", i.begun, i.count, dotted(below))
 		}
 		if property := i.schema(below, value[key]); property != nil {
-			if property.Properties == nil && !IsEmpty(value[key]) && !slices.Contains(below, "[]") {
+			hasDefault := !IsEmpty(value[key]) && !slices.Contains(below, "[]")
+			if hasDefault && property.Properties == nil {
 				property.Default = &apiextensionsv1.JSON{Raw: []byte(Compact(value[key]))}
 			}
+			// Null takes a default out, and what that does is not tried. An enum would have to have it.
+			property.Nullable = hasDefault && i.isAllowed(below) && len(property.Enum) == 0
 			schema.Properties[key] = *property
 		}
 	}

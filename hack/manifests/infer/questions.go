@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,12 +14,17 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
-// CheckDefaults fails if a custom resource that says nothing can't be released, as it can't where the chart's
-// own schema asks for a value.
-func (t *Trial) CheckDefaults() error {
+// CheckSamples fails if the chart's own schema neither takes what a custom resource has that says nothing, nor what one of the samples has.
+func (t *Trial) CheckSamples() (err error) {
 	checked := *t
 	checked.checked = true
-	_, err := checked.ByDefault()
+	for _, spec := range append([]map[string]any{{}}, t.samples...) {
+		_, refused := checked.With(spec)
+		if refused == nil {
+			return nil
+		}
+		err = cmp.Or(err, refused)
+	}
 	return err
 }
 

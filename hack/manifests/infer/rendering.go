@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	obj "demo.welcome.domain/welcome-operator/internal/object"
-	"demo.welcome.domain/welcome-operator/internal/release"
 )
 
 // Rendered is an object that a chart makes, and the template it is from. Nobody may change one: where a
@@ -85,9 +84,9 @@ func (t *Trial) renderAll(scenarios []Scenario) []rendering {
 var errNoYAML = errors.New("is no YAML")
 
 func (t *Trial) renderAtAnyCost(s Scenario, leniently bool) ([]Rendered, error) {
-	c := release.Private(t.chart)
 	values := chartutil.CoalesceTables(runtime.DeepCopyJSON(t.pins), runtime.DeepCopyJSON(s.values))
-	if err := chartutil.ProcessDependenciesWithMerge(c, values); err != nil {
+	c, err := t.enabled(values)
+	if err != nil {
 		return nil, err
 	}
 	capabilities := chartutil.Capabilities{KubeVersion: OldestKubernetes, APIVersions: stableAPIs, HelmVersion: chartutil.DefaultCapabilities.HelmVersion}

@@ -12,6 +12,7 @@ import (
 var (
 	stable         = regexp.MustCompile(`^v[0-9]+$`)
 	askedAPI       = regexp.MustCompile(`APIVersions\.Has\s+"([^"]+)"`)
+	quotedAPI      = regexp.MustCompile("[\"`]([a-z0-9][-a-z0-9.]*\\.[a-z]+/v[0-9]\\w*(?:/[A-Z]\\w*)?)(?:/%s)?[\"`]")
 	fieldOf        = regexp.MustCompile(`\.([A-Za-z_]\w*)`)
 	quotedName     = regexp.MustCompile(`"([A-Za-z][-\w]{0,40})"`)
 	tplFunction    = regexp.MustCompile(`\btpl\b`)

@@ -1,11 +1,11 @@
 package infer
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
@@ -29,7 +29,7 @@ type Trial struct {
 	pins      map[string]any
 	// samples are the specs that it is tried with, too.
 	samples []map[string]any
-	// asked are the APIs that the chart looks for: what it would make where they are counts, too.
+	// asked are the APIs that the chart looks for, or might: what it would make where they are counts, too.
 	asked []string
 	// words are all that templates might take for the name of a value.
 	words []string
@@ -102,9 +102,9 @@ func New(entry operator.Entry, c *chart.Chart, samples []map[string]any) (*Trial
 	if err != nil {
 		return nil, err
 	}
-	words, all := sets.New[string](), sources(c)
+	apis, words, all := sets.New[string](), sets.New[string](), sources(c)
 	for _, source := range all {
-		t.asked = append(t.asked, groups(askedAPI, source)...)
+		apis.Insert(groups(askedAPI, source)...).Insert(groups(quotedAPI, source)...)
 		words.Insert(groups(fieldOf, source)...).Insert(groups(quotedName, source)...)
 		for _, match := range separator.FindAllStringSubmatch(source, -1) {
 			if separator := match[1] + match[2]; !slices.Contains(t.separators, separator) {
@@ -116,10 +116,21 @@ func New(entry operator.Entry, c *chart.Chart, samples []map[string]any) (*Trial
 		t.decodesText = t.decodesText || decodeFunction.MatchString(source)
 		t.loops = t.loops || loopFunction.MatchString(source)
 	}
+	for _, paths := range switches(c, nil) {
+		words.Insert(slices.Concat(paths...)...)
+	}
 	if !slices.ContainsFunc(append(all, Compact(entry.OverrideValues), Compact(samples)), filesName.MatchString) {
 		t.chart = withoutFiles(t.chart)
 	}
 	t.alternatives, t.words = alternativesIn(all), sets.List(words)
+	for _, api := range sets.List(apis) { // a helper may be given a version, and put it together with a kind
+		t.asked = append(t.asked, api)
+		for _, word := range t.words {
+			if strings.Count(api, "/") == 1 && unicode.IsUpper(rune(word[0])) {
+				t.asked = append(t.asked, api+"/"+word)
+			}
+		}
+	}
 	t.compared, t.limits = comparedIn(all, t.loops)
 	return t, nil
 }
@@ -174,12 +185,20 @@ func (t *Trial) With(values map[string]any) ([]Rendered, error) {
 	return t.render(Scenario{values: values}, false)
 }
 
-// Values are those of the chart and its subcharts, with what is pinned.
+// Values are those of the chart and its subcharts, with what is pinned, and what only Chart.yaml says of values: what
+// is imported from subcharts, and what turns them off.
 func (t *Trial) Values() (map[string]any, error) {
-	c := release.Private(t.chart)
-	nameSubcharts(c)
+	c := t.named()
 	values, err := chartutil.CoalesceValues(c, runtime.DeepCopyJSON(t.pins))
-	return values, err
+	if err != nil {
+		return nil, err
+	}
+	addSwitches(values, switches(c, nil))
+	importing, err := t.enabled(values)
+	if err != nil {
+		return nil, err
+	}
+	return chartutil.MergeTables(values, importing.Values), nil
 }
 
 // Unpinned are the values without what is pinned.
@@ -222,26 +241,4 @@ func (t *Trial) alternativesOf(path []string, value any) (texts []any) {
 		}
 	}
 	return texts
-}
-
-// nameSubcharts gives the subcharts of a chart the names that Chart.yaml has for them (alias). Helm does so,
-// too, when it renders, but then leaves out those that are off.
-func nameSubcharts(c *chart.Chart) {
-	var all []*chart.Chart
-	for _, subchart := range c.Dependencies() {
-		nameSubcharts(subchart)
-		named := false
-		for _, d := range c.Metadata.Dependencies {
-			if d.Name == subchart.Name() && chartutil.IsCompatibleRange(d.Version, subchart.Metadata.Version) {
-				copied, metadata := *subchart, *subchart.Metadata
-				metadata.Name = cmp.Or(d.Alias, d.Name)
-				copied.Metadata = &metadata
-				all, named = append(all, &copied), true
-			}
-		}
-		if !named { // Chart.yaml does not have it
-			all = append(all, subchart)
-		}
-	}
-	c.SetDependencies(all...)
 }

@@ -20,6 +20,9 @@ func Put(in any, path []string, value any) bool {
 		}
 		return Put(in[path[0]], path[1:], value)
 	case []any:
+		if path[0] != "[]" { // in a path that people have written
+			return false
+		}
 		found := false
 		for n := range in {
 			if len(path) == 1 {
