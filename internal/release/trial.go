@@ -227,7 +227,7 @@ func (m *measure) look(value any, path string) {
 	case []any:
 		m.has(len(value), path)
 		for _, element := range value {
-			m.look(element, path)
+			m.look(element, path+"[]")
 		}
 	case string:
 		m.reads(value)
