@@ -115,7 +115,7 @@ func unready(pod corev1.Pod) string {
 		return "" // evicted from a node, for example: another pod is in its place
 	}
 	for _, container := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		if waiting := container.State.Waiting; waiting != nil && waiting.Reason != "PodInitializing" && waiting.Reason != "ContainerCreating" {
+		if waiting := container.State.Waiting; waiting != nil && !isStarting(waiting) {
 			return strings.TrimSuffix(fmt.Sprintf("has no running container %q (image %s): %s: %s", container.Name, container.Image, waiting.Reason, waiting.Message), ": ")
 		}
 	}
