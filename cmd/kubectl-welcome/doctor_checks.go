@@ -455,34 +455,55 @@ func admissionLets(ctx context.Context, p *patient) (string, []finding, error) {
 		return "", nil, err
 	}
 	namespaces := slices.Sorted(maps.Keys(in))
-	refusals, ending := make([]error, len(namespaces)), make([]bool, len(namespaces))
+	refusals, unasked, ending := make([]error, len(namespaces)), make([]error, len(namespaces)), make([]bool, len(namespaces))
 	if err := each(ctx, len(namespaces), func(ctx context.Context, i int) error {
 		for _, object := range samples(namespaces[i]) {
 			err := p.Create(ctx, object, client.DryRunAll)
 			if ending[i] = apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause); ending[i] { // the operator makes nothing there either
 				return nil
 			}
-			refusals[i] = errors.Join(refusals[i], err)
+			if isNoRight(err) || isTemporary(err) && !isOfWebhook(err) {
+				unasked[i] = errors.Join(unasked[i], err)
+			} else {
+				refusals[i] = errors.Join(refusals[i], err)
+			}
 		}
 		return nil
 	}); err != nil {
 		return "", nil, err
 	}
-	pass, by := 0, map[string][]string{}
-	for i, refusal := range refusals {
-		if refusal == nil && !ending[i] {
+	pass := 0
+	for i := range namespaces {
+		if refusals[i] == nil && unasked[i] == nil && !ending[i] {
 			pass++
 		}
-		if refusal != nil {
-			text := strings.ReplaceAll(refusal.Error(), namespaces[i], "NAMESPACE")
-			by[text] = append(by[text], namespaces[i])
-		}
 	}
+	by := byText(refusals, namespaces)
 	for _, refusal := range slices.Sorted(maps.Keys(by)) {
 		found = append(found, finding{fmt.Sprintf("in namespace %s, the API server refuses a dry run of what operators make: %s", few(by[refusal]), refusal),
 			"have whoever owns the policy, webhook or quota that is named let it pass; all there are: kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicies,resourcequotas -A"})
 	}
-	return "a ConfigMap, a Service and a Deployment pass in " + counted(pass, "namespace"), found, p.unlisted
+	unknown := p.unlisted
+	by = byText(unasked, namespaces)
+	for _, why := range slices.Sorted(maps.Keys(by)) {
+		unknown = errors.Join(unknown, fmt.Errorf("in namespace %s, no dry run of what operators make could be made: %s", few(by[why]), why))
+	}
+	return "a ConfigMap, a Service and a Deployment pass in " + counted(pass, "namespace"), found, unknown
+}
+
+// isOfWebhook is whether an answer is that of a webhook, or that it does not answer: it hits the operator, too.
+func isOfWebhook(err error) bool { return strings.Contains(err.Error(), `webhook "`) }
+
+// byText are the namespaces of errors that differ in nothing but the namespace.
+func byText(errs []error, namespaces []string) map[string][]string {
+	by := map[string][]string{}
+	for i, err := range errs {
+		if err != nil {
+			text := strings.ReplaceAll(err.Error(), namespaces[i], "NAMESPACE")
+			by[text] = append(by[text], namespaces[i])
+		}
+	}
+	return by
 }
 
 // samples are objects as the operator creates them, with a restricted pod that does nothing.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -214,6 +216,42 @@ func TestChecksOfWhatIsListed(t *testing.T) {
 		_, found, err := look(context.Background(), p)
 		if len(found) == 0 || !strings.Contains(found[0].problem, name) || !errors.Is(err, p.unlisted) {
 			t.Errorf("%s: %v, %v", name, found, err)
+		}
+	}
+}
+
+// That the caller may not create, or the API server does not answer, says nothing about what the operator may. What
+// refuses it, does.
+func TestAdmissionLets(t *testing.T) {
+	configMaps := schema.GroupResource{Resource: "configmaps"}
+	for name, test := range map[string]struct {
+		refuses          error
+		problem, unknown string
+	}{
+		"it passes":          {nil, "", ""},
+		"by a policy":        {apierrors.NewForbidden(configMaps, "", errors.New(`ValidatingAdmissionPolicy "strict" denied request`)), `in namespace team-a, team-b, the API server refuses a dry run of what operators make: configmaps is forbidden: ValidatingAdmissionPolicy "strict"`, ""},
+		"by a webhook":       {apierrors.NewInternalError(errors.New(`failed calling webhook "judge.example.com": no endpoints`)), `in namespace team-a, team-b, the API server refuses a dry run of what operators make: Internal error occurred: failed calling webhook "judge`, ""},
+		"for the caller":     {apierrors.NewForbidden(configMaps, "", errors.New(`User "x" cannot create resource "configmaps" in API group ""`)), "", `in namespace team-a, team-b, no dry run of what operators make could be made: configmaps is forbidden: User "x" cannot create`},
+		"it does not answer": {&url.Error{Op: "Post", URL: "https://x", Err: errors.New("connection refused")}, "", `in namespace team-a, team-b, no dry run of what operators make could be made: Post "https://x": connection refused`},
+		"it is busy":         {apierrors.NewTooManyRequestsError("slow down"), "", "in namespace team-a, team-b, no dry run of what operators make could be made: Too many requests: slow down"},
+	} {
+		api := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{Create: func(_ context.Context, _ client.WithWatch, obj client.Object, _ ...client.CreateOption) error {
+			if _, is := obj.(*corev1.ConfigMap); is {
+				return test.refuses
+			}
+			return nil
+		}})
+		there := welcome("b", func(obj *unstructured.Unstructured) { obj.SetNamespace("team-b") })
+		_, found, err := admissionLets(t.Context(), &patient{cluster: &cluster{}, Client: api, customResources: []unstructured.Unstructured{welcome("a", nil), there}})
+		if (len(found) > 0) != (test.problem != "") || (err != nil) != (test.unknown != "") {
+			t.Errorf("%s: %v, %v", name, found, err)
+			continue
+		}
+		if test.problem != "" && (len(found) != 1 || !strings.HasPrefix(found[0].problem, test.problem)) {
+			t.Errorf("%s: %v", name, found)
+		}
+		if test.unknown != "" && !strings.Contains(err.Error(), test.unknown) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
