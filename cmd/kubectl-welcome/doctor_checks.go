@@ -22,11 +22,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -457,7 +459,7 @@ func admissionLets(ctx context.Context, p *patient) (string, []finding, error) {
 	namespaces := slices.Sorted(maps.Keys(in))
 	refusals, unasked, ending := make([]error, len(namespaces)), make([]error, len(namespaces)), make([]bool, len(namespaces))
 	if err := each(ctx, len(namespaces), func(ctx context.Context, i int) error {
-		for _, object := range samples(namespaces[i]) {
+		for _, object := range samples(namespaces[i], p.image()) {
 			err := p.Create(ctx, object, client.DryRunAll)
 			if ending[i] = apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause); ending[i] { // the operator makes nothing there either
 				return nil
@@ -506,19 +508,48 @@ func byText(errs []error, namespaces []string) map[string][]string {
 	return by
 }
 
-// samples are objects as the operator creates them, with a restricted pod that does nothing.
-func samples(namespace string) []client.Object {
-	name := metav1.ObjectMeta{Namespace: namespace, GenerateName: "welcome-doctor-"}
-	labels := map[string]string{"app.kubernetes.io/name": "welcome-doctor"}
+// image is one that an operator deploys or, where its Deployment names none, its own: policies may name the
+// registries that images come from.
+func (p *patient) image() string {
+	image := "welcome-doctor:v1"
+	for _, o := range p.operators {
+		image = cmp.Or(o.manager().Image, image)
+		for _, variable := range o.manager().Env {
+			if strings.HasPrefix(variable.Name, "RELATED_IMAGE_") && variable.Value != "" {
+				return variable.Value
+			}
+		}
+	}
+	return image
+}
+
+// samples are objects as the operator creates them: a Deployment has what the chart's has, as policies ask for limits,
+// probes and the like.
+func samples(namespace, image string) []client.Object {
+	labels := map[string]string{"app.kubernetes.io/name": "welcome-doctor", "app.kubernetes.io/instance": "welcome-doctor"}
+	name, selector := metav1.ObjectMeta{Namespace: namespace, GenerateName: "welcome-doctor-", Labels: labels}, &metav1.LabelSelector{MatchLabels: labels}
+	probe := func(path string, period, failures int32) *corev1.Probe {
+		return &corev1.Probe{PeriodSeconds: period, FailureThreshold: failures, ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("http")}}}
+	}
 	return []client.Object{
 		&corev1.ConfigMap{ObjectMeta: name},
 		&corev1.Service{ObjectMeta: name, Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 8080}}}},
-		&appsv1.Deployment{ObjectMeta: name, Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+		&appsv1.Deployment{ObjectMeta: name, Spec: appsv1.DeploymentSpec{Selector: selector, Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: labels},
 			Spec: corev1.PodSpec{
-				SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
-				Containers: []corev1.Container{{Name: "doctor", Image: "welcome-doctor", SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false),
-					Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}}},
+				AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false),
+				SecurityContext:           &corev1.PodSecurityContext{RunAsNonRoot: new(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+				TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: selector}},
+				Containers: []corev1.Container{{
+					Name: "doctor", Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
+					Ports:        []corev1.ContainerPort{{Name: "http", ContainerPort: 8080, Protocol: corev1.ProtocolTCP}},
+					StartupProbe: probe("/healthz", 1, 60), ReadinessProbe: probe("/readyz", 5, 0), LivenessProbe: probe("/healthz", 10, 0),
+					Resources: corev1.ResourceRequirements{
+						Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
+						Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")},
+					},
+					SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
+				}},
 			},
 		}}},
 	}

@@ -13,6 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -26,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/yaml"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 	boot "demo.welcome.domain/welcome-operator/internal/operator"
@@ -252,6 +257,61 @@ func TestAdmissionLets(t *testing.T) {
 		}
 		if test.unknown != "" && !strings.Contains(err.Error(), test.unknown) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Policies ask for probes, limits, tags of images and the like: they judge the sample as what the chart makes.
+func TestSampleIsLikeTheCharts(t *testing.T) {
+	welcome, err := loader.LoadDir("../../helm-charts/welcome")
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, err := chartutil.ToRenderValues(welcome, nil, chartutil.ReleaseOptions{Name: "hello", Namespace: "team-a"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := engine.Render(welcome, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := &appsv1.Deployment{}
+	if err := yaml.Unmarshal([]byte(files["welcome/templates/deployment.yaml"]), made); err != nil {
+		t.Fatal(err)
+	}
+	var sample *appsv1.Deployment
+	for _, object := range samples("team-a", "example.com/page:v1") {
+		if object.GetLabels()["app.kubernetes.io/name"] == "" || object.GetLabels()["app.kubernetes.io/instance"] == "" {
+			t.Errorf("%T has the labels %v", object, object.GetLabels())
+		}
+		if deployment, is := object.(*appsv1.Deployment); is {
+			sample = deployment
+		}
+	}
+	want, got := made.Spec.Template.Spec, sample.Spec.Template.Spec
+	if image := got.Containers[0].Image; image != "example.com/page:v1" {
+		t.Errorf("its image is %s", image)
+	}
+	// What is the page's own.
+	want.TerminationGracePeriodSeconds = nil
+	want.Containers[0].Env, want.Containers[0].Name, want.Containers[0].Image = nil, got.Containers[0].Name, got.Containers[0].Image
+	want.TopologySpreadConstraints[0].LabelSelector = sample.Spec.Selector
+	if difference := cmp.Diff(want, got); difference != "" {
+		t.Errorf("the sample differs from the pods of the chart:\n%s", difference)
+	}
+}
+
+// The image is one that operators deploy, for policies name the registries that images may come from.
+func TestImageOfSamples(t *testing.T) {
+	own := watching()
+	own.Spec.Template.Spec.Containers[1].Image = "example.com/operator:v1"
+	for want, operators := range map[string][]operator{
+		"example.com/page:v1":     {watching(corev1.EnvVar{Name: "WATCH_NAMESPACE"}, corev1.EnvVar{Name: "RELATED_IMAGE_WELCOME", Value: "example.com/page:v1"})},
+		"example.com/operator:v1": {own}, // one of make kind INTO= has its images in watches.yaml
+		"welcome-doctor:v1":       nil,
+	} {
+		if got := (&patient{operators: operators}).image(); got != want {
+			t.Errorf("%s, not %s", got, want)
 		}
 	}
 }

@@ -68,7 +68,7 @@ type operator struct {
 // ConfigMap, it takes from there.
 func newOperator(ctx context.Context, api client.Reader, deployment appsv1.Deployment) operator {
 	o, template := operator{Deployment: deployment}, deployment.Spec.Template
-	manager := template.Spec.Containers[max(0, slices.IndexFunc(template.Spec.Containers, func(c corev1.Container) bool { return c.Name == "manager" }))]
+	manager := o.manager()
 	read := func(configMap string) map[string]string {
 		read := &corev1.ConfigMap{}
 		o.unread = errors.Join(o.unread, client.IgnoreNotFound(api.Get(ctx, client.ObjectKey{Namespace: deployment.Namespace, Name: configMap}, read)))
@@ -99,6 +99,12 @@ func newOperator(ctx context.Context, api client.Reader, deployment appsv1.Deplo
 		return value
 	})
 	return o
+}
+
+// manager is the container that is the operator.
+func (o operator) manager() corev1.Container {
+	containers := o.Spec.Template.Spec.Containers
+	return containers[max(0, slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == "manager" }))]
 }
 
 // leaseNamespace is the namespace of the operator's lease, by which the status of custom resources names the
