@@ -386,10 +386,8 @@ func operatorsAreAlone(ctx context.Context, p *patient) (string, []finding, erro
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(served)) {
-		namespace, lease, _ := strings.Cut(name, "/")
-		if !slices.ContainsFunc(p.operators, func(o operator) bool {
-			return o.leaseNamespace() == namespace && o.Status.AvailableReplicas > 0 && o.options.LeaderElectionID == lease
-		}) {
+		if !slices.ContainsFunc(p.operators, func(o operator) bool { return o.claim() == name && o.Status.AvailableReplicas > 0 }) {
+			namespace, _, _ := strings.Cut(name, "/")
 			found = append(found, finding{
 				fmt.Sprintf("%s served by operator %q, of which no Deployment runs in namespace %s", counted(served[name], "custom resource"), name, namespace),
 				"start it again. If it is gone for good, another one that watches them takes them over within a minute; where it was a shard, once one of the others selects them (docs/shards.md). One that runs elsewhere (make run) is no problem",
@@ -673,7 +671,7 @@ func deletionsEnd(_ context.Context, p *patient) (string, []finding, error) {
 			problem += ": " + ready.Message
 		}
 		waits := slices.Contains(obj.GetFinalizers(), status.Finalizer)
-		if waits && !slices.ContainsFunc(p.operators, func(o operator) bool { return o.watches(obj.GetNamespace()) && o.Status.AvailableReplicas > 0 }) {
+		if waits && !slices.ContainsFunc(p.operators, func(o operator) bool { return o.endsDeletionOf(obj) }) {
 			others := slices.DeleteFunc(obj.GetFinalizers(), func(finalizer string) bool { return finalizer == status.Finalizer })
 			becomes := "Kubernetes deletes what it has made in its namespace, its data too, without hooks; what is in none stays"
 			if slices.Contains(others, metav1.FinalizerOrphanDependents) {
@@ -683,7 +681,7 @@ func deletionsEnd(_ context.Context, p *patient) (string, []finding, error) {
 			if err != nil {
 				return "", nil, err
 			}
-			remedy = fmt.Sprintf("no operator that runs watches it: start one. Or give it up, and %s: kubectl -n %s patch %s --type=merge -p '{\"metadata\":{\"finalizers\":%s}}'", becomes, obj.GetNamespace(), fullName(obj), left)
+			remedy = fmt.Sprintf("no operator that runs serves it: start one. Or give it up, and %s: kubectl -n %s patch %s --type=merge -p '{\"metadata\":{\"finalizers\":%s}}'", becomes, obj.GetNamespace(), fullName(obj), left)
 		}
 		found = append(found, finding{problem, remedy})
 	}

@@ -82,7 +82,7 @@ func TestDeletionsEnd(t *testing.T) {
 	}{
 		"an operator runs": {[]operator{watching()}, "kubectl welcome status welcome/stuck -n team-a says why"},
 		"none watches it":  {[]operator{watching(corev1.EnvVar{Name: "WATCH_NAMESPACE", Value: "team-b"})}, `Kubernetes deletes what it has made in its namespace, its data too, without hooks; what is in none stays: kubectl -n team-a patch welcome.webapp.demo.welcome.domain/stuck --type=merge -p '{"metadata":{"finalizers":[]}}'`},
-		"there is none":    {nil, "no operator that runs watches it"},
+		"there is none":    {nil, "no operator that runs serves it"},
 	} {
 		p.operators = test.operators
 		looked, found, err := deletionsEnd(context.Background(), p)
@@ -94,6 +94,42 @@ func TestDeletionsEnd(t *testing.T) {
 		}
 		if !strings.Contains(found[0].remedy, test.remedy) {
 			t.Errorf("%s: %s", name, found[0].remedy)
+		}
+	}
+}
+
+// An operator of other kinds, or another shard, never takes the finalizer off: the remedy is not to read the status, which
+// says no more than that the operator has yet to see it.
+func TestDeletionsThatNobodyEnds(t *testing.T) {
+	gone := welcome("stuck", func(obj *unstructured.Unstructured) {
+		obj.Object["status"] = map[string]any{"operator": "operators/" + boot.LeaderElectionID + "-b"}
+		obj.SetDeletionTimestamp(&metav1.Time{Time: time.Now().Add(-time.Hour)})
+		obj.SetFinalizers([]string{"uninstall-helm-release"})
+	})
+	unclaimed := *gone.DeepCopy()
+	delete(unclaimed.Object, "status")
+	of := func(kind, shard string) operator {
+		o := operator{options: boot.Options{LeaderElectionID: boot.LeaderElectionID, Shard: shard}, serves: sets.New(schema.GroupKind{Group: welcomes.Group, Kind: kind})}
+		o.Namespace, o.Status.AvailableReplicas = "elsewhere", 1
+		return o
+	}
+	for name, test := range map[string]struct {
+		obj  unstructured.Unstructured
+		by   operator
+		ends bool
+	}{
+		"its own":                             {gone, watching(), true},
+		"one of other kinds":                  {gone, of("CronTab", ""), false},
+		"another shard":                       {gone, of("Welcome", "a"), false},
+		"one that takes over":                 {gone, of("Welcome", ""), true},
+		"of nobody, one of other kinds":       {unclaimed, of("CronTab", ""), false},
+		"of nobody, one of the kind":          {unclaimed, of("Welcome", ""), true},
+		"of nobody, one of unknown kinds":     {unclaimed, watching(), true},
+		"of nobody, one of the kind's shards": {unclaimed, of("Welcome", "a"), true},
+	} {
+		_, found, err := deletionsEnd(t.Context(), &patient{cluster: &cluster{}, customResources: []unstructured.Unstructured{test.obj}, operators: []operator{test.by}})
+		if err != nil || len(found) != 1 || strings.Contains(found[0].remedy, "kubectl welcome status") != test.ends || strings.Contains(found[0].remedy, "no operator that runs") == test.ends {
+			t.Errorf("%s: %v, %v", name, found, err)
 		}
 	}
 }
