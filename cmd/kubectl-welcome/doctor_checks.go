@@ -38,9 +38,6 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
-// mostNamespaces bounds in how many of the watched namespaces the operator's rights are checked.
-const mostNamespaces = 20
-
 // clocksDiffer is the tolerated difference between the clocks of the caller and of the cluster.
 const clocksDiffer = 30 * time.Second
 
@@ -245,26 +242,31 @@ func rightsSuffice(ctx context.Context, p *patient) (string, []finding, error) {
 			all = append(all, questions(need, p.needs, o)...)
 		}
 		asked += len(all)
-		missing := map[string][]string{}
 		err := each(ctx, len(all), func(ctx context.Context, i int) error { return p.Create(ctx, &all[i]) })
 		if err != nil {
 			return "", nil, err
 		}
+		type place struct{ what, namespace string }
+		missing := map[place][]string{}
 		for _, review := range all {
 			if right := review.Spec.ResourceAttributes; !review.Status.Allowed {
 				what := strings.TrimSuffix(strings.TrimSuffix(right.Resource+"/"+right.Subresource, "/")+"."+right.Group, ".")
 				what = strings.TrimSuffix(what+" "+right.Name, " ")
-				if right.Namespace == "" {
-					what += " in all namespaces"
-				} else {
-					what += " in namespace " + right.Namespace
-				}
-				missing[what] = append(missing[what], right.Verb)
+				missing[place{what, right.Namespace}] = append(missing[place{what, right.Namespace}], right.Verb)
 			}
 		}
-		for _, what := range slices.Sorted(maps.Keys(missing)) {
+		in := map[string][]string{} // namespaces, by what may not be done there
+		for at, verbs := range missing {
+			what := strings.Join(verbs, ", ") + " " + at.what
+			in[what] = append(in[what], at.namespace)
+		}
+		for _, what := range slices.Sorted(maps.Keys(in)) {
+			where := " in all namespaces"
+			if namespaces := slices.Sorted(slices.Values(in[what])); namespaces[0] != metav1.NamespaceAll {
+				where = " in namespace " + few(namespaces)
+			}
 			found = append(found, finding{
-				fmt.Sprintf("%s may not %s %s", o.account(), strings.Join(missing[what], ", "), what),
+				fmt.Sprintf("%s may not %s%s", o.account(), what, where),
 				fmt.Sprintf("%s puts it back; under OLM: kubectl -n %s describe csv; which rights it has: kubectl auth can-i --list --as=%s", p.deploys(o), o.Namespace, o.account()),
 			})
 		}
@@ -293,7 +295,6 @@ func questions(role *unstructured.Unstructured, needs []*unstructured.Unstructur
 		return nil
 	}
 	namespaces := o.options.WatchNamespaces
-	namespaces = namespaces[:min(len(namespaces), mostNamespaces)]
 	if role.GetKind() == "Role" {
 		namespaces = []string{o.Namespace}
 	}

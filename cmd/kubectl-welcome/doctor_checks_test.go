@@ -520,6 +520,50 @@ roleRef: {kind: Role, name: publish}
 	}
 }
 
+// Each watched namespace is asked about, and one right that is missing in many is one problem.
+func TestRightsInManyNamespaces(t *testing.T) {
+	objects, err := object.Documents(strings.NewReader(`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: manager}
+rules: [{apiGroups: ["", apps], resources: [services, deployments], verbs: [list, create]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: manager}
+roleRef: {kind: ClusterRole, name: manager}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var watched []string
+	for i := range 30 {
+		watched = append(watched, fmt.Sprint("team-", i))
+	}
+	for name, test := range map[string]struct {
+		lacks func(*authorizationv1.ResourceAttributes) bool
+		want  string
+	}{
+		"the last": {func(right *authorizationv1.ResourceAttributes) bool {
+			return right.Namespace == "team-29" && right.Resource == "services" && right.Group == ""
+		}, "account may not list, create services in namespace team-29"},
+		"all": {func(right *authorizationv1.ResourceAttributes) bool {
+			return right.Verb == "list" && right.Group == "apps" && right.Resource == "deployments"
+		}, "account may not list deployments.apps in namespace team-0, team-1, team-10, team-11, team-12, 25 more"},
+	} {
+		api := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{Create: func(_ context.Context, _ client.WithWatch, obj client.Object, _ ...client.CreateOption) error {
+			review := obj.(*authorizationv1.SubjectAccessReview)
+			review.Status.Allowed = !test.lacks(review.Spec.ResourceAttributes)
+			return nil
+		}})
+		o := watching(corev1.EnvVar{Name: "WATCH_NAMESPACE", Value: strings.Join(watched, ",")})
+		_, found, err := rightsSuffice(t.Context(), &patient{cluster: &cluster{}, Client: api, needs: objects, operators: []operator{o}})
+		if err != nil || len(found) != 1 || !strings.HasSuffix(found[0].problem, test.want) {
+			t.Errorf("%s: %v, %v", name, found, err)
+		}
+	}
+}
+
 // Where the operators serve other kinds than Welcome, nothing about Welcome's CRD and rights is wrong.
 func TestOperatorsOfOtherKinds(t *testing.T) {
 	rights, err := needs(nil)
