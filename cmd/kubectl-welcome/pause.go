@@ -120,9 +120,14 @@ func (c *cluster) awaitPaused(ctx context.Context, w waiting, pause bool, all ..
 	steps, ended, failed := make([]string, len(all)), make([]bool, len(all)), make([]error, len(all))
 	err := c.await(ctx, w, func(ctx context.Context) (string, bool, error) {
 		_ = each(ctx, len(all), func(ctx context.Context, i int) error {
-			if !ended[i] {
-				steps[i], ended[i], failed[i] = c.isPaused(ctx, all[i], pause)
+			if ended[i] {
+				return nil
 			}
+			step, done, err := c.isPaused(ctx, all[i], pause)
+			if err != nil && (isTemporary(err) || ctx.Err() != nil) {
+				step, err = noAnswer(err), nil
+			}
+			steps[i], ended[i], failed[i] = step, done || err != nil, err
 			return nil
 		})
 		var left []string
@@ -140,22 +145,17 @@ func (c *cluster) awaitPaused(ctx context.Context, w waiting, pause bool, all ..
 	return errors.Join(append(failed, err)...)
 }
 
-// isPaused is whether nothing more is to be awaited of a custom resource: the operator leaves it alone or, after a resume,
-// it is Ready, or does not become so before somebody acts, which is the error.
-func (c *cluster) isPaused(ctx context.Context, obj *unstructured.Unstructured, pause bool) (step string, ended bool, err error) {
+// isPaused is whether the operator leaves a custom resource alone or, after a resume, it is Ready. It fails if it does not
+// become so before somebody acts.
+func (c *cluster) isPaused(ctx context.Context, obj *unstructured.Unstructured, pause bool) (step string, done bool, err error) {
 	switch err := c.reread(ctx, obj); {
-	case ctx.Err() != nil:
-		return "", false, nil
 	case apierrors.IsNotFound(err):
 		return "", true, nil // deletions go through
-	case err != nil && isTemporary(err):
-		return noAnswer(err), false, nil
 	case err != nil:
-		return "", true, fmt.Errorf("%s in %s: %w", label(obj), obj.GetNamespace(), err)
+		return "", false, fmt.Errorf("%s in %s: %w", label(obj), obj.GetNamespace(), err)
 	case pause:
 		ready := meta.FindStatusCondition(status.Of(obj).Conditions, status.Ready)
 		return "Waiting for the operator to see it. " + elseDoctor, ready != nil && ready.Reason == status.ReasonPaused, nil
 	}
-	step, ready, err := readiness(obj)
-	return step, ready || err != nil, err
+	return readiness(obj)
 }
