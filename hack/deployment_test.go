@@ -2,7 +2,9 @@ package hack
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -85,6 +87,21 @@ func TestPortOfTheAPIServer(t *testing.T) {
 	}
 	if out, err := deployment("API_SERVER_PORT=https"); err == nil || !strings.Contains(out, "API_SERVER_PORT is https, which is no number") {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// Who has only install.yaml is told a policy of their own, which is about the operator's pods, too.
+func TestPortOfTheAPIServerOfARelease(t *testing.T) {
+	text, err := os.ReadFile("../docs/release.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, applied, _ := strings.Cut(string(text), "<<'YAML'\n")
+	applied, _, _ = strings.Cut(applied, "\nYAML\n")
+	told := objects[networkingv1.NetworkPolicy](t, applied, "NetworkPolicy")
+	policy := deployed[networkingv1.NetworkPolicy](t, "NetworkPolicy")
+	if len(told) != 1 || told[0].Namespace != policy.Namespace || told[0].Name == policy.Name || !reflect.DeepEqual(told[0].Spec.PodSelector, policy.Spec.PodSelector) || told[0].Spec.Egress[0].Ports[0].Port.IntValue() != 16443 {
+		t.Errorf("docs/release.md has %+v, and the operator %+v", told, policy)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -37,6 +38,34 @@ func TestInstallPluginWithoutAHome(t *testing.T) {
 	}
 	if out := install(t.TempDir()); !strings.Contains(out, "Next: kubectl welcome status -A") {
 		t.Error(out)
+	}
+}
+
+// Who has only the plugin of a release is told to make the completion that make install-plugin makes.
+func TestCompletionWithoutGo(t *testing.T) {
+	text, err := os.ReadFile("../docs/kubectl-welcome.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const usual = "/usr/local/bin"
+	told, installed := t.TempDir(), t.TempDir()
+	for _, command := range []*exec.Cmd{
+		exec.Command("sh", "-ec", strings.ReplaceAll(regexp.MustCompile("printf [^`]*").FindString(string(text)), usual, told)), exec.Command("./install-plugin.sh", "makefile_test.go", installed),
+	} {
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	const file = "kubectl_complete-welcome"
+	want, err := os.ReadFile(filepath.Join(installed, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(told, file)); err != nil || string(got) != string(want) {
+		t.Errorf("%v: %q, not %q", err, got, want)
+	}
+	if info, err := os.Stat(filepath.Join(told, file)); err != nil || info.Mode()&0o111 == 0 {
+		t.Errorf("kubectl does not run it: %v, %v", info, err)
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 	helmrelease "helm.sh/helm/v3/pkg/release"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,7 +24,6 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 	boot "demo.welcome.domain/welcome-operator/internal/operator"
 	"demo.welcome.domain/welcome-operator/internal/release"
-	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
 // adopts is the annotation by which a custom resource names the Helm record that it was made from, as
@@ -403,10 +401,6 @@ func (a *adoption) awaitReady(ctx context.Context) error {
 		if err := a.reread(ctx, a.obj); err != nil {
 			return "", false, err
 		}
-		r := reportOf(a.obj)
-		if r.Reason != notSeen && meta.IsStatusConditionTrue(r.Conditions, status.Stalled) {
-			return "", false, fmt.Errorf("%s: %s: %s", label(a.obj), r.Reason, safe(r.Message))
-		}
-		return label(a.obj) + ": " + r.Message, r.Ready == metav1.ConditionTrue, nil
+		return readiness(a.obj)
 	})
 }

@@ -245,6 +245,32 @@ func TestTellIsText(t *testing.T) {
 	}
 }
 
+// What hooks have left is in the way only of those that the operator runs: helm test leaves its pods, and no custom
+// resource is held up by them.
+func TestCheckHooks(t *testing.T) {
+	a := &adoption{namespace: "team-a", name: "hello", cluster: knowing(t, genericiooptions.NewTestIOStreamsDiscard(), interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
+			obj.SetName(key.Name)
+			obj.SetAnnotations(map[string]string{helmrelease.HookAnnotation: "of some event"})
+			return nil
+		},
+	})}
+	for _, test := range []struct {
+		events []helmrelease.HookEvent
+		says   string
+	}{
+		{[]helmrelease.HookEvent{helmrelease.HookTest}, ""},
+		{[]helmrelease.HookEvent{helmrelease.HookPostInstall}, "kubectl delete -n team-a welcome.webapp.demo.welcome.domain/left"},
+		{[]helmrelease.HookEvent{helmrelease.HookTest, helmrelease.HookPreUpgrade}, "kubectl delete -n team-a welcome.webapp.demo.welcome.domain/left"},
+	} {
+		hook := &helmrelease.Hook{Events: test.events, Manifest: "{apiVersion: webapp.demo.welcome.domain/v1, kind: Welcome, metadata: {name: left}}"} // a kind that the cluster knows
+		err := a.checkHooks(t.Context(), &helmrelease.Release{Hooks: []*helmrelease.Hook{hook}})
+		if (err == nil) != (test.says == "") || err != nil && !strings.Contains(err.Error(), test.says) {
+			t.Errorf("%v: %v", test.events, err)
+		}
+	}
+}
+
 // Only objects with Helm's marks of the release, and without an owner, may be given away.
 func TestOfRelease(t *testing.T) {
 	live := func(edits ...func(*unstructured.Unstructured)) *unstructured.Unstructured {

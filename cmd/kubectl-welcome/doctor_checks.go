@@ -22,11 +22,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -35,9 +37,6 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/release"
 	"demo.welcome.domain/welcome-operator/internal/status"
 )
-
-// mostNamespaces bounds in how many of the watched namespaces the operator's rights are checked.
-const mostNamespaces = 20
 
 // clocksDiffer is the tolerated difference between the clocks of the caller and of the cluster.
 const clocksDiffer = 30 * time.Second
@@ -115,7 +114,7 @@ func unready(pod corev1.Pod) string {
 		return "" // evicted from a node, for example: another pod is in its place
 	}
 	for _, container := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		if waiting := container.State.Waiting; waiting != nil && waiting.Reason != "PodInitializing" && waiting.Reason != "ContainerCreating" {
+		if waiting := container.State.Waiting; waiting != nil && !isStarting(waiting) {
 			return strings.TrimSuffix(fmt.Sprintf("has no running container %q (image %s): %s: %s", container.Name, container.Image, waiting.Reason, waiting.Message), ": ")
 		}
 	}
@@ -250,30 +249,35 @@ func rightsSuffice(ctx context.Context, p *patient) (string, []finding, error) {
 			all = append(all, questions(need, p.needs, o)...)
 		}
 		asked += len(all)
-		missing := map[string][]string{}
 		err := each(ctx, len(all), func(ctx context.Context, i int) error { return p.Create(ctx, &all[i]) })
 		if err != nil {
 			return "", nil, err
 		}
+		type place struct{ what, namespace string }
+		missing := map[place][]string{}
 		for _, review := range all {
 			if right := review.Spec.ResourceAttributes; !review.Status.Allowed {
 				what := strings.TrimSuffix(strings.TrimSuffix(right.Resource+"/"+right.Subresource, "/")+"."+right.Group, ".")
 				what = strings.TrimSuffix(what+" "+right.Name, " ")
-				if right.Namespace == "" {
-					what += " in all namespaces"
-				} else {
-					what += " in namespace " + right.Namespace
-				}
-				missing[what] = append(missing[what], right.Verb)
+				missing[place{what, right.Namespace}] = append(missing[place{what, right.Namespace}], right.Verb)
 			}
 		}
 		if other := p.otherVersion(o); other != nil && len(missing) > 0 {
 			unknown = errors.Join(unknown, other)
 			continue
 		}
-		for _, what := range slices.Sorted(maps.Keys(missing)) {
+		in := map[string][]string{} // namespaces, by what may not be done there
+		for at, verbs := range missing {
+			what := strings.Join(verbs, ", ") + " " + at.what
+			in[what] = append(in[what], at.namespace)
+		}
+		for _, what := range slices.Sorted(maps.Keys(in)) {
+			where := " in all namespaces"
+			if namespaces := slices.Sorted(slices.Values(in[what])); namespaces[0] != metav1.NamespaceAll {
+				where = " in namespace " + few(namespaces)
+			}
 			found = append(found, finding{
-				fmt.Sprintf("%s may not %s %s", o.account(), strings.Join(missing[what], ", "), what),
+				fmt.Sprintf("%s may not %s%s", o.account(), what, where),
 				fmt.Sprintf("%s puts it back; under OLM: kubectl -n %s describe csv; which rights it has: kubectl auth can-i --list --as=%s", p.deploys(o), o.Namespace, o.account()),
 			})
 		}
@@ -302,7 +306,6 @@ func questions(role *unstructured.Unstructured, needs []*unstructured.Unstructur
 		return nil
 	}
 	namespaces := o.options.WatchNamespaces
-	namespaces = namespaces[:min(len(namespaces), mostNamespaces)]
 	if role.GetKind() == "Role" {
 		namespaces = []string{o.Namespace}
 	}
@@ -395,10 +398,8 @@ func operatorsAreAlone(ctx context.Context, p *patient) (string, []finding, erro
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(served)) {
-		namespace, lease, _ := strings.Cut(name, "/")
-		if !slices.ContainsFunc(p.operators, func(o operator) bool {
-			return o.leaseNamespace() == namespace && o.Status.AvailableReplicas > 0 && o.options.LeaderElectionID == lease
-		}) {
+		if !slices.ContainsFunc(p.operators, func(o operator) bool { return o.claim() == name && o.Status.AvailableReplicas > 0 }) {
+			namespace, _, _ := strings.Cut(name, "/")
 			found = append(found, finding{
 				fmt.Sprintf("%s served by operator %q, of which no Deployment runs in namespace %s", counted(served[name], "custom resource"), name, namespace),
 				"start it again. If it is gone for good, another one that watches them takes them over within a minute; where it was a shard, once one of the others selects them (docs/shards.md). One that runs elsewhere (make run) is no problem",
@@ -466,49 +467,99 @@ func admissionLets(ctx context.Context, p *patient) (string, []finding, error) {
 		return "", nil, err
 	}
 	namespaces := slices.Sorted(maps.Keys(in))
-	refusals, ending := make([]error, len(namespaces)), make([]bool, len(namespaces))
+	refusals, unasked, ending := make([]error, len(namespaces)), make([]error, len(namespaces)), make([]bool, len(namespaces))
 	if err := each(ctx, len(namespaces), func(ctx context.Context, i int) error {
-		for _, object := range samples(namespaces[i]) {
+		for _, object := range samples(namespaces[i], p.image()) {
 			err := p.Create(ctx, object, client.DryRunAll)
 			if ending[i] = apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause); ending[i] { // the operator makes nothing there either
 				return nil
 			}
-			refusals[i] = errors.Join(refusals[i], err)
+			if isNoRight(err) || isTemporary(err) && !isOfWebhook(err) {
+				unasked[i] = errors.Join(unasked[i], err)
+			} else {
+				refusals[i] = errors.Join(refusals[i], err)
+			}
 		}
 		return nil
 	}); err != nil {
 		return "", nil, err
 	}
-	pass, by := 0, map[string][]string{}
-	for i, refusal := range refusals {
-		if refusal == nil && !ending[i] {
+	pass := 0
+	for i := range namespaces {
+		if refusals[i] == nil && unasked[i] == nil && !ending[i] {
 			pass++
 		}
-		if refusal != nil {
-			text := strings.ReplaceAll(refusal.Error(), namespaces[i], "NAMESPACE")
-			by[text] = append(by[text], namespaces[i])
-		}
 	}
+	by := byText(refusals, namespaces)
 	for _, refusal := range slices.Sorted(maps.Keys(by)) {
 		found = append(found, finding{fmt.Sprintf("in namespace %s, the API server refuses a dry run of what operators make: %s", few(by[refusal]), refusal),
 			"have whoever owns the policy, webhook or quota that is named let it pass; all there are: kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations,validatingadmissionpolicies,resourcequotas -A"})
 	}
-	return "a ConfigMap, a Service and a Deployment pass in " + counted(pass, "namespace"), found, p.unlisted
+	unknown := p.unlisted
+	by = byText(unasked, namespaces)
+	for _, why := range slices.Sorted(maps.Keys(by)) {
+		unknown = errors.Join(unknown, fmt.Errorf("in namespace %s, no dry run of what operators make could be made: %s", few(by[why]), why))
+	}
+	return "a ConfigMap, a Service and a Deployment pass in " + counted(pass, "namespace"), found, unknown
 }
 
-// samples are objects as the operator creates them, with a restricted pod that does nothing.
-func samples(namespace string) []client.Object {
-	name := metav1.ObjectMeta{Namespace: namespace, GenerateName: "welcome-doctor-"}
-	labels := map[string]string{"app.kubernetes.io/name": "welcome-doctor"}
+// isOfWebhook is whether an answer is that of a webhook, or that it does not answer: it hits the operator, too.
+func isOfWebhook(err error) bool { return strings.Contains(err.Error(), `webhook "`) }
+
+// byText are the namespaces of errors that differ in nothing but the namespace.
+func byText(errs []error, namespaces []string) map[string][]string {
+	by := map[string][]string{}
+	for i, err := range errs {
+		if err != nil {
+			text := strings.ReplaceAll(err.Error(), namespaces[i], "NAMESPACE")
+			by[text] = append(by[text], namespaces[i])
+		}
+	}
+	return by
+}
+
+// image is one that an operator deploys or, where its Deployment names none, its own: policies may name the
+// registries that images come from.
+func (p *patient) image() string {
+	image := "welcome-doctor:v1"
+	for _, o := range p.operators {
+		image = cmp.Or(o.manager().Image, image)
+		for _, variable := range o.manager().Env {
+			if strings.HasPrefix(variable.Name, "RELATED_IMAGE_") && variable.Value != "" {
+				return variable.Value
+			}
+		}
+	}
+	return image
+}
+
+// samples are objects as the operator creates them: a Deployment has what the chart's has, as policies ask for limits,
+// probes and the like.
+func samples(namespace, image string) []client.Object {
+	labels := map[string]string{"app.kubernetes.io/name": "welcome-doctor", "app.kubernetes.io/instance": "welcome-doctor"}
+	name, selector := metav1.ObjectMeta{Namespace: namespace, GenerateName: "welcome-doctor-", Labels: labels}, &metav1.LabelSelector{MatchLabels: labels}
+	probe := func(path string, period, failures int32) *corev1.Probe {
+		return &corev1.Probe{PeriodSeconds: period, FailureThreshold: failures, ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("http")}}}
+	}
 	return []client.Object{
 		&corev1.ConfigMap{ObjectMeta: name},
 		&corev1.Service{ObjectMeta: name, Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 8080}}}},
-		&appsv1.Deployment{ObjectMeta: name, Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{
+		&appsv1.Deployment{ObjectMeta: name, Spec: appsv1.DeploymentSpec{Selector: selector, Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: labels},
 			Spec: corev1.PodSpec{
-				SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
-				Containers: []corev1.Container{{Name: "doctor", Image: "welcome-doctor", SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false),
-					Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}}},
+				AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false),
+				SecurityContext:           &corev1.PodSecurityContext{RunAsNonRoot: new(true), SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+				TopologySpreadConstraints: []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelHostname, WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: selector}},
+				Containers: []corev1.Container{{
+					Name: "doctor", Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
+					Ports:        []corev1.ContainerPort{{Name: "http", ContainerPort: 8080, Protocol: corev1.ProtocolTCP}},
+					StartupProbe: probe("/healthz", 1, 60), ReadinessProbe: probe("/readyz", 5, 0), LivenessProbe: probe("/healthz", 10, 0),
+					Resources: corev1.ResourceRequirements{
+						Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
+						Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")},
+					},
+					SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: new(false), ReadOnlyRootFilesystem: new(true), Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
+				}},
 			},
 		}}},
 	}
@@ -632,7 +683,7 @@ func deletionsEnd(_ context.Context, p *patient) (string, []finding, error) {
 			problem += ": " + ready.Message
 		}
 		waits := slices.Contains(obj.GetFinalizers(), status.Finalizer)
-		if waits && !slices.ContainsFunc(p.operators, func(o operator) bool { return o.watches(obj.GetNamespace()) && o.Status.AvailableReplicas > 0 }) {
+		if waits && !slices.ContainsFunc(p.operators, func(o operator) bool { return o.endsDeletionOf(obj) }) {
 			others := slices.DeleteFunc(obj.GetFinalizers(), func(finalizer string) bool { return finalizer == status.Finalizer })
 			becomes := "Kubernetes deletes what it has made in its namespace, its data too, without hooks; what is in none stays"
 			if slices.Contains(others, metav1.FinalizerOrphanDependents) {
@@ -642,7 +693,7 @@ func deletionsEnd(_ context.Context, p *patient) (string, []finding, error) {
 			if err != nil {
 				return "", nil, err
 			}
-			remedy = fmt.Sprintf("no operator that runs watches it: start one. Or give it up, and %s: kubectl -n %s patch %s --type=merge -p '{\"metadata\":{\"finalizers\":%s}}'", becomes, obj.GetNamespace(), fullName(obj), left)
+			remedy = fmt.Sprintf("no operator that runs serves it: start one. Or give it up, and %s: kubectl -n %s patch %s --type=merge -p '{\"metadata\":{\"finalizers\":%s}}'", becomes, obj.GetNamespace(), fullName(obj), left)
 		}
 		found = append(found, finding{problem, remedy})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,11 +13,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/yaml"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 	boot "demo.welcome.domain/welcome-operator/internal/operator"
@@ -75,7 +82,7 @@ func TestDeletionsEnd(t *testing.T) {
 	}{
 		"an operator runs": {[]operator{watching()}, "kubectl welcome status welcome/stuck -n team-a says why"},
 		"none watches it":  {[]operator{watching(corev1.EnvVar{Name: "WATCH_NAMESPACE", Value: "team-b"})}, `Kubernetes deletes what it has made in its namespace, its data too, without hooks; what is in none stays: kubectl -n team-a patch welcome.webapp.demo.welcome.domain/stuck --type=merge -p '{"metadata":{"finalizers":[]}}'`},
-		"there is none":    {nil, "no operator that runs watches it"},
+		"there is none":    {nil, "no operator that runs serves it"},
 	} {
 		p.operators = test.operators
 		looked, found, err := deletionsEnd(context.Background(), p)
@@ -87,6 +94,42 @@ func TestDeletionsEnd(t *testing.T) {
 		}
 		if !strings.Contains(found[0].remedy, test.remedy) {
 			t.Errorf("%s: %s", name, found[0].remedy)
+		}
+	}
+}
+
+// An operator of other kinds, or another shard, never takes the finalizer off: the remedy is not to read the status, which
+// says no more than that the operator has yet to see it.
+func TestDeletionsThatNobodyEnds(t *testing.T) {
+	gone := welcome("stuck", func(obj *unstructured.Unstructured) {
+		obj.Object["status"] = map[string]any{"operator": "operators/" + boot.LeaderElectionID + "-b"}
+		obj.SetDeletionTimestamp(&metav1.Time{Time: time.Now().Add(-time.Hour)})
+		obj.SetFinalizers([]string{"uninstall-helm-release"})
+	})
+	unclaimed := *gone.DeepCopy()
+	delete(unclaimed.Object, "status")
+	of := func(kind, shard string) operator {
+		o := operator{options: boot.Options{LeaderElectionID: boot.LeaderElectionID, Shard: shard}, serves: sets.New(schema.GroupKind{Group: welcomes.Group, Kind: kind})}
+		o.Namespace, o.Status.AvailableReplicas = "elsewhere", 1
+		return o
+	}
+	for name, test := range map[string]struct {
+		obj  unstructured.Unstructured
+		by   operator
+		ends bool
+	}{
+		"its own":                             {gone, watching(), true},
+		"one of other kinds":                  {gone, of("CronTab", ""), false},
+		"another shard":                       {gone, of("Welcome", "a"), false},
+		"one that takes over":                 {gone, of("Welcome", ""), true},
+		"of nobody, one of other kinds":       {unclaimed, of("CronTab", ""), false},
+		"of nobody, one of the kind":          {unclaimed, of("Welcome", ""), true},
+		"of nobody, one of unknown kinds":     {unclaimed, watching(), true},
+		"of nobody, one of the kind's shards": {unclaimed, of("Welcome", "a"), true},
+	} {
+		_, found, err := deletionsEnd(t.Context(), &patient{cluster: &cluster{}, customResources: []unstructured.Unstructured{test.obj}, operators: []operator{test.by}})
+		if err != nil || len(found) != 1 || strings.Contains(found[0].remedy, "kubectl welcome status") != test.ends || strings.Contains(found[0].remedy, "no operator that runs") == test.ends {
+			t.Errorf("%s: %v, %v", name, found, err)
 		}
 	}
 }
@@ -214,6 +257,97 @@ func TestChecksOfWhatIsListed(t *testing.T) {
 		_, found, err := look(context.Background(), p)
 		if len(found) == 0 || !strings.Contains(found[0].problem, name) || !errors.Is(err, p.unlisted) {
 			t.Errorf("%s: %v, %v", name, found, err)
+		}
+	}
+}
+
+// That the caller may not create, or the API server does not answer, says nothing about what the operator may. What
+// refuses it, does.
+func TestAdmissionLets(t *testing.T) {
+	configMaps := schema.GroupResource{Resource: "configmaps"}
+	for name, test := range map[string]struct {
+		refuses          error
+		problem, unknown string
+	}{
+		"it passes":          {nil, "", ""},
+		"by a policy":        {apierrors.NewForbidden(configMaps, "", errors.New(`ValidatingAdmissionPolicy "strict" denied request`)), `in namespace team-a, team-b, the API server refuses a dry run of what operators make: configmaps is forbidden: ValidatingAdmissionPolicy "strict"`, ""},
+		"by a webhook":       {apierrors.NewInternalError(errors.New(`failed calling webhook "judge.example.com": no endpoints`)), `in namespace team-a, team-b, the API server refuses a dry run of what operators make: Internal error occurred: failed calling webhook "judge`, ""},
+		"for the caller":     {apierrors.NewForbidden(configMaps, "", errors.New(`User "x" cannot create resource "configmaps" in API group ""`)), "", `in namespace team-a, team-b, no dry run of what operators make could be made: configmaps is forbidden: User "x" cannot create`},
+		"it does not answer": {&url.Error{Op: "Post", URL: "https://x", Err: errors.New("connection refused")}, "", `in namespace team-a, team-b, no dry run of what operators make could be made: Post "https://x": connection refused`},
+		"it is busy":         {apierrors.NewTooManyRequestsError("slow down"), "", "in namespace team-a, team-b, no dry run of what operators make could be made: Too many requests: slow down"},
+	} {
+		api := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{Create: func(_ context.Context, _ client.WithWatch, obj client.Object, _ ...client.CreateOption) error {
+			if _, is := obj.(*corev1.ConfigMap); is {
+				return test.refuses
+			}
+			return nil
+		}})
+		there := welcome("b", func(obj *unstructured.Unstructured) { obj.SetNamespace("team-b") })
+		_, found, err := admissionLets(t.Context(), &patient{cluster: &cluster{}, Client: api, customResources: []unstructured.Unstructured{welcome("a", nil), there}})
+		if (len(found) > 0) != (test.problem != "") || (err != nil) != (test.unknown != "") {
+			t.Errorf("%s: %v, %v", name, found, err)
+			continue
+		}
+		if test.problem != "" && (len(found) != 1 || !strings.HasPrefix(found[0].problem, test.problem)) {
+			t.Errorf("%s: %v", name, found)
+		}
+		if test.unknown != "" && !strings.Contains(err.Error(), test.unknown) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Policies ask for probes, limits, tags of images and the like: they judge the sample as what the chart makes.
+func TestSampleIsLikeTheCharts(t *testing.T) {
+	welcome, err := loader.LoadDir("../../helm-charts/welcome")
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, err := chartutil.ToRenderValues(welcome, nil, chartutil.ReleaseOptions{Name: "hello", Namespace: "team-a"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := engine.Render(welcome, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := &appsv1.Deployment{}
+	if err := yaml.Unmarshal([]byte(files["welcome/templates/deployment.yaml"]), made); err != nil {
+		t.Fatal(err)
+	}
+	var sample *appsv1.Deployment
+	for _, object := range samples("team-a", "example.com/page:v1") {
+		if object.GetLabels()["app.kubernetes.io/name"] == "" || object.GetLabels()["app.kubernetes.io/instance"] == "" {
+			t.Errorf("%T has the labels %v", object, object.GetLabels())
+		}
+		if deployment, is := object.(*appsv1.Deployment); is {
+			sample = deployment
+		}
+	}
+	want, got := made.Spec.Template.Spec, sample.Spec.Template.Spec
+	if image := got.Containers[0].Image; image != "example.com/page:v1" {
+		t.Errorf("its image is %s", image)
+	}
+	// What is the page's own.
+	want.TerminationGracePeriodSeconds = nil
+	want.Containers[0].Env, want.Containers[0].Name, want.Containers[0].Image = nil, got.Containers[0].Name, got.Containers[0].Image
+	want.TopologySpreadConstraints[0].LabelSelector = sample.Spec.Selector
+	if difference := cmp.Diff(want, got); difference != "" {
+		t.Errorf("the sample differs from the pods of the chart:\n%s", difference)
+	}
+}
+
+// The image is one that operators deploy, for policies name the registries that images may come from.
+func TestImageOfSamples(t *testing.T) {
+	own := watching()
+	own.Spec.Template.Spec.Containers[1].Image = "example.com/operator:v1"
+	for want, operators := range map[string][]operator{
+		"example.com/page:v1":     {watching(corev1.EnvVar{Name: "WATCH_NAMESPACE"}, corev1.EnvVar{Name: "RELATED_IMAGE_WELCOME", Value: "example.com/page:v1"})},
+		"example.com/operator:v1": {own}, // one of make kind INTO= has its images in watches.yaml
+		"welcome-doctor:v1":       nil,
+	} {
+		if got := (&patient{operators: operators}).image(); got != want {
+			t.Errorf("%s, not %s", got, want)
 		}
 	}
 }
@@ -383,6 +517,50 @@ roleRef: {kind: Role, name: publish}
 	}
 	if !strings.HasPrefix(found[0].remedy, "hack/deployment.sh IMG OPERAND_IMG config/shards | kubectl apply --server-side -f -") {
 		t.Errorf("of a shard: %s", found[0].remedy)
+	}
+}
+
+// Each watched namespace is asked about, and one right that is missing in many is one problem.
+func TestRightsInManyNamespaces(t *testing.T) {
+	objects, err := object.Documents(strings.NewReader(`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: manager}
+rules: [{apiGroups: ["", apps], resources: [services, deployments], verbs: [list, create]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: manager}
+roleRef: {kind: ClusterRole, name: manager}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var watched []string
+	for i := range 30 {
+		watched = append(watched, fmt.Sprint("team-", i))
+	}
+	for name, test := range map[string]struct {
+		lacks func(*authorizationv1.ResourceAttributes) bool
+		want  string
+	}{
+		"the last": {func(right *authorizationv1.ResourceAttributes) bool {
+			return right.Namespace == "team-29" && right.Resource == "services" && right.Group == ""
+		}, "account may not list, create services in namespace team-29"},
+		"all": {func(right *authorizationv1.ResourceAttributes) bool {
+			return right.Verb == "list" && right.Group == "apps" && right.Resource == "deployments"
+		}, "account may not list deployments.apps in namespace team-0, team-1, team-10, team-11, team-12, 25 more"},
+	} {
+		api := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{Create: func(_ context.Context, _ client.WithWatch, obj client.Object, _ ...client.CreateOption) error {
+			review := obj.(*authorizationv1.SubjectAccessReview)
+			review.Status.Allowed = !test.lacks(review.Spec.ResourceAttributes)
+			return nil
+		}})
+		o := watching(corev1.EnvVar{Name: "WATCH_NAMESPACE", Value: strings.Join(watched, ",")})
+		_, found, err := rightsSuffice(t.Context(), &patient{cluster: &cluster{}, Client: api, needs: objects, operators: []operator{o}})
+		if err != nil || len(found) != 1 || !strings.HasSuffix(found[0].problem, test.want) {
+			t.Errorf("%s: %v, %v", name, found, err)
+		}
 	}
 }
 

@@ -70,7 +70,7 @@ type operator struct {
 // ConfigMap, it takes from there.
 func newOperator(ctx context.Context, api client.Reader, deployment appsv1.Deployment) operator {
 	o, template := operator{Deployment: deployment}, deployment.Spec.Template
-	manager := template.Spec.Containers[max(0, slices.IndexFunc(template.Spec.Containers, func(c corev1.Container) bool { return c.Name == "manager" }))]
+	manager := o.manager()
 	read := func(configMap string) map[string]string {
 		read := &corev1.ConfigMap{}
 		o.unread = errors.Join(o.unread, client.IgnoreNotFound(api.Get(ctx, client.ObjectKey{Namespace: deployment.Namespace, Name: configMap}, read)))
@@ -120,11 +120,19 @@ func (p *patient) otherVersion(operators ...operator) error {
 	return nil
 }
 
-// leaseNamespace is the namespace of the operator's lease, by which the status of custom resources names the
-// operator.
+// manager is the container that is the operator.
+func (o operator) manager() corev1.Container {
+	containers := o.Spec.Template.Spec.Containers
+	return containers[max(0, slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == "manager" }))]
+}
+
+// leaseNamespace is the namespace of the operator's lease.
 func (o operator) leaseNamespace() string {
 	return cmp.Or(o.options.LeaderElectionNamespace, o.Namespace)
 }
+
+// claim is how the status of custom resources names the operator.
+func (o operator) claim() string { return o.leaseNamespace() + "/" + o.options.LeaderElectionID }
 
 func (o operator) String() string { return o.Namespace + "/" + o.Name }
 
@@ -141,6 +149,20 @@ func (o operator) logs() string {
 // watches is whether the operator watches a namespace.
 func (o operator) watches(namespace string) bool {
 	return len(o.options.WatchNamespaces) == 0 || slices.Contains(o.options.WatchNamespaces, namespace)
+}
+
+// endsDeletionOf is whether the operator runs and serves a custom resource: it has claimed it, or takes it over where
+// the one that has is gone. A shard takes over only what it selects, which is not known here.
+func (o operator) endsDeletionOf(obj *unstructured.Unstructured) bool {
+	serves := o.serves.Has(obj.GroupVersionKind().GroupKind())
+	switch claimed := release.ClaimedBy(obj); {
+	case o.Status.AvailableReplicas == 0 || !o.watches(obj.GetNamespace()):
+		return false
+	case claimed == "":
+		return serves || len(o.serves) == 0
+	default:
+		return o.claim() == claimed || serves && o.options.Shard == ""
+	}
 }
 
 // examine reads what all checks need.

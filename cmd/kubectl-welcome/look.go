@@ -284,12 +284,14 @@ func (l *onlooker) pods(ctx context.Context, workload *unstructured.Unstructured
 	return nodes, nil
 }
 
-// nodeOfPod says whether a pod is ready, how often its containers were restarted, and why the last time.
+// nodeOfPod says whether a pod is ready, how often its containers were restarted, and why the last time, and what
+// has failed and is not restarted yet.
 func nodeOfPod(pod *corev1.Pod) *node {
 	n := &node{Kind: "Pod", Name: pod.Name, Health: string(kstatus.CurrentStatus)}
-	words := []string{string(pod.Status.Phase)}
+	phase := string(pod.Status.Phase)
+	words := []string{phase}
 	var ready, restarts int32
-	var last *corev1.ContainerStateTerminated
+	var last, failed *corev1.ContainerStateTerminated
 	containers := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
 	for i := range containers {
 		c := &containers[i]
@@ -297,8 +299,13 @@ func nodeOfPod(pod *corev1.Pod) *node {
 		if ended := c.LastTerminationState.Terminated; ended != nil && (last == nil || last.FinishedAt.Before(&ended.FinishedAt)) {
 			last = ended
 		}
+		if ended := c.State.Terminated; ended != nil && ended.ExitCode != 0 && (failed == nil || ended.FinishedAt.Before(&failed.FinishedAt)) {
+			failed = ended // the first: the kubelet then ends the sidecars, too
+		}
 		if waiting := c.State.Waiting; waiting != nil && waiting.Reason != "" {
-			words[0] = waiting.Reason
+			if words[0] == phase || !isStarting(waiting) { // else it waits for the one that has a reason
+				words[0] = waiting.Reason
+			}
 			n.Health = string(kstatus.InProgressStatus)
 		}
 	}
@@ -322,7 +329,7 @@ func nodeOfPod(pod *corev1.Pod) *node {
 	case pod.DeletionTimestamp != nil:
 		words[0], n.Health = "Terminating", string(kstatus.TerminatingStatus)
 	case pod.Status.Phase == corev1.PodFailed:
-		n.Health = string(kstatus.FailedStatus)
+		words[0], n.Health = phase, string(kstatus.FailedStatus) // what waits never starts
 		if pod.Status.Reason != "" {
 			words = append(words, strings.TrimSuffix(pod.Status.Reason+": "+pod.Status.Message, ": "))
 		}
@@ -331,10 +338,27 @@ func nodeOfPod(pod *corev1.Pod) *node {
 		words = append(words, counted(int(restarts), "restart"))
 	}
 	if last != nil {
-		words = append(words, fmt.Sprintf("the last after %s, exit code %d, at %s", last.Reason, last.ExitCode, last.FinishedAt.UTC().Format(time.RFC3339)))
+		words = append(words, "the last after "+endOf(last))
+	}
+	if failed != nil && pod.Status.Phase != corev1.PodSucceeded {
+		words = append(words, "ended with "+endOf(failed))
 	}
 	n.Message = strings.Join(words, ", ")
 	return n
+}
+
+// isStarting is whether a container only waits to be started, for which the kubelet has these two reasons.
+func isStarting(waiting *corev1.ContainerStateWaiting) bool {
+	return waiting.Reason == "PodInitializing" || waiting.Reason == "ContainerCreating"
+}
+
+// endOf says how a container has ended. The kubelet may have lost when.
+func endOf(ended *corev1.ContainerStateTerminated) string {
+	end := fmt.Sprintf("%s, exit code %d", ended.Reason, ended.ExitCode)
+	if !ended.FinishedAt.IsZero() {
+		end += ", at " + ended.FinishedAt.UTC().Format(time.RFC3339)
+	}
+	return end
 }
 
 // events are the events of the custom resource, and of those of its pods that are not healthy.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"demo.welcome.domain/welcome-operator/internal/release"
@@ -77,14 +77,13 @@ func newCmdPausing(c *cluster, pause bool, cmd *cobra.Command) *cobra.Command {
 		if err := errors.Join(append(failed, missing)...); err != nil {
 			return err
 		}
-		ctx, cancel := w.bounded(cmd.Context())
-		defer cancel()
-		for i := range found {
-			if !w.wanted {
-				break
+		if w.wanted {
+			all := make([]*unstructured.Unstructured, len(found))
+			for i := range found {
+				all[i] = &found[i]
 			}
-			if err := c.awaitPaused(ctx, w, &found[i], pause); err != nil {
-				return fmt.Errorf("%s in %s: %w", label(&found[i]), found[i].GetNamespace(), err)
+			if err := c.awaitPaused(cmd.Context(), w, pause, all...); err != nil {
+				return err
 			}
 		}
 		if len(found) == 1 {
@@ -115,19 +114,48 @@ func (c *cluster) pause(ctx context.Context, obj *unstructured.Unstructured, pau
 	return true, nil
 }
 
-// awaitPaused waits until the operator says that it leaves obj alone or, after a resume, that obj is Ready.
-func (c *cluster) awaitPaused(ctx context.Context, w waiting, obj *unstructured.Unstructured, pause bool) error {
-	return c.await(ctx, w, func(ctx context.Context) (string, bool, error) {
-		if err := c.reread(ctx, obj); apierrors.IsNotFound(err) {
-			return "", true, nil // deletions go through
-		} else if err != nil {
-			return "", false, err
+// awaitPaused waits until the operator says of all custom resources that it leaves them alone or, after a resume, that
+// they are Ready. One that does not get there keeps nobody from hearing of the others.
+func (c *cluster) awaitPaused(ctx context.Context, w waiting, pause bool, all ...*unstructured.Unstructured) error {
+	steps, ended, failed := make([]string, len(all)), make([]bool, len(all)), make([]error, len(all))
+	err := c.await(ctx, w, func(ctx context.Context) (string, bool, error) {
+		_ = each(ctx, len(all), func(ctx context.Context, i int) error {
+			if ended[i] {
+				return nil
+			}
+			step, done, err := c.isPaused(ctx, all[i], pause)
+			if err != nil && (isTemporary(err) || ctx.Err() != nil) {
+				step, err = noAnswer(err), nil
+			}
+			steps[i], ended[i], failed[i] = step, done || err != nil, err
+			return nil
+		})
+		var left []string
+		step := ""
+		for i, obj := range all {
+			if !ended[i] {
+				left, step = append(left, fmt.Sprintf("%s in %s", label(obj), obj.GetNamespace())), cmp.Or(step, steps[i])
+			}
 		}
-		r := reportOf(obj)
-		if pause {
-			ready := meta.FindStatusCondition(r.Conditions, status.Ready)
-			return "Waiting for the operator to see it. " + elseDoctor, ready != nil && ready.Reason == status.ReasonPaused, nil
+		if len(all) > 1 && len(left) > 0 {
+			step = fmt.Sprintf("Left: %s. %s", few(left), step)
 		}
-		return label(obj) + ": " + r.Message, r.Ready == metav1.ConditionTrue, nil
+		return step, len(left) == 0, nil
 	})
+	return errors.Join(append(failed, err)...)
+}
+
+// isPaused is whether the operator leaves a custom resource alone or, after a resume, it is Ready. It fails if it does not
+// become so before somebody acts.
+func (c *cluster) isPaused(ctx context.Context, obj *unstructured.Unstructured, pause bool) (step string, done bool, err error) {
+	switch err := c.reread(ctx, obj); {
+	case apierrors.IsNotFound(err):
+		return "", true, nil // deletions go through
+	case err != nil:
+		return "", false, fmt.Errorf("%s in %s: %w", label(obj), obj.GetNamespace(), err)
+	case pause:
+		ready := meta.FindStatusCondition(status.Of(obj).Conditions, status.Ready)
+		return "Waiting for the operator to see it. " + elseDoctor, ready != nil && ready.Reason == status.ReasonPaused, nil
+	}
+	return readiness(obj)
 }

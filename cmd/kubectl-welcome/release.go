@@ -234,7 +234,7 @@ func recorded(secret *corev1.Secret) (*helmrelease.Release, []*unstructured.Unst
 
 // handOverPaused does what comes between the pause and the deletion.
 func (c *cluster) handOverPaused(ctx context.Context, o releaseOptions, secrets corev1client.SecretInterface, obj *unstructured.Unstructured) error {
-	if err := c.awaitPaused(ctx, o.wait, obj, true); err != nil {
+	if err := c.awaitPaused(ctx, o.wait, true, obj); err != nil {
 		return fmt.Errorf("the operator does not say that it has paused %s: %w", label(obj), err)
 	}
 	if err := c.recordFor(ctx, o, secrets, obj); err != nil {

@@ -148,6 +148,32 @@ func TestNodeOfPod(t *testing.T) {
 	if n := nodeOfPod(pod); n.Message != "Running, 1 of 1 ready" || n.Health != "Current" {
 		t.Errorf("%+v", n)
 	}
+
+	waiting := func(reason string) corev1.ContainerStatus {
+		return corev1.ContainerStatus{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}
+	}
+	ended := func(reason string, code int32, at time.Time) corev1.ContainerStatus {
+		return corev1.ContainerStatus{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: reason, ExitCode: code, FinishedAt: metav1.NewTime(at)}}}
+	}
+	for name, test := range map[string]struct {
+		phase       corev1.PodPhase
+		init, main  []corev1.ContainerStatus
+		says, looks string
+	}{
+		"it initializes":                {corev1.PodPending, []corev1.ContainerStatus{{}}, []corev1.ContainerStatus{waiting("PodInitializing")}, "PodInitializing, 0 of 1 ready", "InProgress"},
+		"an init container crashes":     {corev1.PodPending, []corev1.ContainerStatus{waiting("CrashLoopBackOff")}, []corev1.ContainerStatus{waiting("PodInitializing")}, "CrashLoopBackOff, 0 of 1 ready", "InProgress"},
+		"it has crashed a moment ago":   {corev1.PodRunning, nil, []corev1.ContainerStatus{ended("OOMKilled", 137, start)}, "Running, 0 of 1 ready, ended with OOMKilled, exit code 137, at 2026-11-22T12:00:00Z", "InProgress"},
+		"its init container has failed": {corev1.PodFailed, []corev1.ContainerStatus{ended("Error", 3, start)}, []corev1.ContainerStatus{waiting("PodInitializing")}, "Failed, 0 of 1 ready, ended with Error, exit code 3, at 2026-11-22T12:00:00Z", "Failed"},
+		"a failed Job's, with a sidecar that is ended then": {corev1.PodFailed, []corev1.ContainerStatus{ended("Error", 143, start.Add(time.Second))}, []corev1.ContainerStatus{ended("Error", 1, start)},
+			"Failed, 0 of 1 ready, ended with Error, exit code 1, at 2026-11-22T12:00:00Z", "Failed"},
+		"a done Job's":                {corev1.PodSucceeded, []corev1.ContainerStatus{ended("Error", 143, start)}, []corev1.ContainerStatus{ended("Completed", 0, start)}, "Succeeded", "Current"},
+		"its node does not know when": {corev1.PodFailed, nil, []corev1.ContainerStatus{ended("ContainerStatusUnknown", 137, time.Time{})}, "Failed, 0 of 1 ready, ended with ContainerStatusUnknown, exit code 137", "Failed"},
+	} {
+		pod.Status = corev1.PodStatus{Phase: test.phase, InitContainerStatuses: test.init, ContainerStatuses: test.main}
+		if n := nodeOfPod(pod); n.Message != test.says || n.Health != test.looks {
+			t.Errorf("%s: %+v", name, n)
+		}
+	}
 }
 
 func TestDriftIn(t *testing.T) {

@@ -8,9 +8,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"demo.welcome.domain/welcome-operator/internal/status"
 )
 
 // waiting is whether a command waits until what it asked for is done, and for how long.
@@ -39,7 +43,7 @@ func (c *cluster) await(ctx context.Context, w waiting, check func(context.Conte
 		if ctx.Err() != nil {
 			err = ctx.Err()
 		} else if err != nil && isTemporary(err) {
-			step, done, err = "Waiting for the API server: "+err.Error(), false, nil
+			step, done, err = noAnswer(err), false, nil
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
 			return fmt.Errorf("not done after %s (--timeout): %s", w.timeout, cmp.Or(told, "the API server has not answered"))
@@ -62,6 +66,19 @@ func (c *cluster) await(ctx context.Context, w waiting, check func(context.Conte
 		case <-time.After(500 * time.Millisecond):
 		}
 	}
+}
+
+// noAnswer is the step while an API server is replaced, for example.
+func noAnswer(err error) string { return "Waiting for the API server: " + err.Error() }
+
+// readiness says how far a custom resource is, and whether it is Ready. It fails if the operator says that somebody has
+// to act first.
+func readiness(obj *unstructured.Unstructured) (step string, ready bool, err error) {
+	r := reportOf(obj)
+	if r.Reason != notSeen && meta.IsStatusConditionTrue(r.Conditions, status.Stalled) {
+		return "", false, fmt.Errorf("%s in %s: %s: %s", label(obj), obj.GetNamespace(), r.Reason, safe(r.Message))
+	}
+	return label(obj) + ": " + r.Message, r.Ready == metav1.ConditionTrue, nil
 }
 
 // reread reads an object anew.

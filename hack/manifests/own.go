@@ -44,6 +44,10 @@ replacements:
   - select: {kind: ValidatingAdmissionPolicy, name: %[3]s-controller-manager}
     fieldPaths: [spec.matchConditions.0.expression]
     options: {delimiter: ":", index: 3}
+# Where network policies are enforced and the API server listens on neither 443 nor 6443 (kubectl get endpointslices -n default -l kubernetes.io/service-name=kubernetes), with its port:
+# patches:
+# - target: {kind: NetworkPolicy, name: %[3]s-controller-manager}
+#   patch: '- {op: add, path: /spec/egress/0/ports/-, value: {port: 16443}}'
 `
 	ownManifest = generated + `.
 #

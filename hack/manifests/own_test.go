@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -94,6 +95,16 @@ func TestOwnOperator(t *testing.T) {
 	}
 	if text, err := built.AsYaml(); err != nil || !strings.Contains(string(text), "system:serviceaccount:elsewhere:my-notes-operator-controller-manager:") {
 		t.Errorf("%v: the policy bounds nobody:\n%s", err, text)
+	}
+
+	// Where the API server listens elsewhere, what stands there needs no more than to be uncommented.
+	commented := regexp.MustCompile(`(?m)^# (patches:|- target:|  patch:)`)
+	write(t, filepath.Join(dir, "kustomization.yaml"), commented.ReplaceAllString(own["kustomization.yaml"], "$1"))
+	if built, err = krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := built.AsYaml(); err != nil || !strings.Contains(string(text), "    - port: 443\n    - port: 6443\n    - port: 16443\n") {
+		t.Errorf("%v: the operator does not reach port 16443", err)
 	}
 
 	// It may have more kinds, what is somebody's stays, and nothing else follows from the same.

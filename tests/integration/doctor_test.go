@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -137,6 +138,24 @@ func TestDoctor(t *testing.T) {
 		token, err := env.Token(ctx, operatorNamespace, operatorAccount)
 		s.must(err)
 		s.expect(s.pluginAs("operator", env.As(token), "doctor"), 1, "UNKNOWN")
+
+		// Who may read all, and create nothing.
+		reader := &rbacv1.ClusterRole{ObjectMeta: objectMeta("", s.namespace+"-reader"), Rules: []rbacv1.PolicyRule{
+			{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"get", "list"}},
+		}}
+		s.must(env.Client.Create(ctx, reader))
+		s.must(env.Client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: objectMeta(s.namespace, "reader")}))
+		s.must(env.Client.Create(ctx, &rbacv1.ClusterRoleBinding{
+			ObjectMeta: objectMeta("", reader.Name),
+			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: reader.Name},
+			Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: s.namespace, Name: "reader"}},
+		}))
+		if token, err = env.Token(ctx, s.namespace, "reader"); err != nil {
+			t.Fatal(err)
+		}
+		s.await("the reader may read all", func() error {
+			return says(s.pluginAs("reader", env.As(token), "doctor").out, []string{"UNKNOWN  admission: in namespace " + s.namespace + ", no dry run of what operators make could be made: configmaps is forbidden: User "})
+		})
 
 		s.editor()
 		for _, args := range [][]string{
