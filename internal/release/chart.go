@@ -34,6 +34,8 @@ var (
 	chancy = regexp.MustCompile(`\b(rand[A-Z]\w*|gen[A-Z]\w*|uuidv4|htpasswd|bcrypt|encryptAES|shuffle|now)\b`)
 	// timed finds what tells the time.
 	timed = regexp.MustCompile(`\bnow\b`)
+	// revising finds what tells an upgrade, or a revision, from another.
+	revising = regexp.MustCompile(`\b(Revision|IsUpgrade|IsInstall)\b`)
 	// reading finds what reads files of the chart.
 	reading = regexp.MustCompile(`\.Files\b`)
 	// hooking finds hooks.
@@ -67,6 +69,8 @@ type chartSource struct {
 	deleteHooks, hooking bool
 	// chancy is whether the chart may render something else each time, and timed whether it may each second.
 	chancy, timed bool
+	// revised is whether the chart may render something else at an upgrade than at an installation, or at each revision.
+	revised bool
 	// loops is whether the chart has loops that numbers bound, and costly whether it has costly functions.
 	loops, costly bool
 	// schema of the values, nil where Helm is to look, which compiles it for each rendering: 7 % of the CPU of an
@@ -120,6 +124,7 @@ func newChartSource(c *chart.Chart) chartSource {
 		valuesAsk: mentions(c, tpl), runsValues: runs(running), incomplete: len(missing(c, "")) > 0 || noSchema != nil,
 		deleteHooks: says(c, deleteHook) || deleteHook.MatchString(read), hooking: says(c, hooking) || hooking.MatchString(read),
 		chancy: runs(chancy), timed: runs(timed), loops: runs(looping), costly: runs(costly), schema: schema,
+		revised: runs(revising),
 	}
 	source.asks = source.questions(defaults(c) + read)
 	return source
