@@ -120,12 +120,6 @@ type Ask struct {
 	key, value string
 }
 
-// Same is whether two objects of one kind ask for the same, whatever their names: a chart may generate names.
-func (a Ask) Same(other Ask) bool {
-	a.name = other.name
-	return a == other
-}
-
 func (a Ask) String() string {
 	object := fmt.Sprintf("%s %q", a.kind, a.name)
 	if a.what == "content" {

@@ -220,24 +220,30 @@ func namesake(ref metav1.OwnerReference, owner client.Object) bool {
 	return err == nil && group.Group == gvk.Group && ref.Kind == gvk.Kind && ref.Name == owner.GetName() && ref.UID != owner.GetUID()
 }
 
-// ofVersion are labels that change with the version of a chart.
-var ofVersion = []string{"helm.sh/chart", "app.kubernetes.io/version"}
+var (
+	// ofVersion are labels that change with the version of a chart.
+	ofVersion = []string{"helm.sh/chart", "app.kubernetes.io/version"}
+	// ofUpgrade are those, what charts of old call the first of them, and what changes with each revision.
+	ofUpgrade = append([]string{"chart", "helm.sh/revision"}, ofVersion...)
+)
 
 // Unmarked lists the labels and annotations by which an object is known as of owner's release, and that live
-// lacks.
+// lacks. The chart's labels tell it from what another kind's custom resource of the same name has left. They need
+// not be there where live names the kind: chart and values may be others by now.
 func Unmarked(live, desired metav1.Object, owner client.Object) (missing []string) {
-	ofStock := stockMadeFor(live, owner)
+	_, says := live.GetAnnotations()[CustomResource]
+	ofStock, ofKind := stockMadeFor(live, owner), says && SaysReleasedFrom(live, owner)
 	for _, key := range slices.Sorted(maps.Keys(desired.GetLabels())) {
-		if ofStock && key == managedByLabel {
+		if ofStock && key == managedByLabel || ofKind && key != managedByLabel {
 			continue
 		}
 		value, labelled := live.GetLabels()[key]
-		if want := desired.GetLabels()[key]; !labelled || value != want && !slices.Contains(ofVersion, key) {
+		if want := desired.GetLabels()[key]; !labelled || value != want && !slices.Contains(ofUpgrade, key) {
 			missing = append(missing, fmt.Sprintf("label %s=%s", key, want))
 		}
 	}
 	wanted := map[string]string{ReleaseName: desired.GetAnnotations()[ReleaseName], ReleaseNamespace: desired.GetAnnotations()[ReleaseNamespace]}
-	if _, says := live.GetAnnotations()[CustomResource]; says || !ofStock && (Kept(live) || Kept(desired) || InNoNamespace(desired)) {
+	if says || !ofStock && (Kept(live) || Kept(desired) || InNoNamespace(desired)) {
 		wanted[CustomResource] = owner.GetObjectKind().GroupVersionKind().GroupKind().String()
 	}
 	for _, key := range slices.Sorted(maps.Keys(wanted)) {

@@ -144,7 +144,7 @@ func TestOwned(t *testing.T) {
 func TestUnmarked(t *testing.T) {
 	desired := &metav1.ObjectMeta{
 		Namespace:   "team-a",
-		Labels:      map[string]string{"app": "hello", "helm.sh/chart": "hello-2"},
+		Labels:      map[string]string{"app": "hello", "helm.sh/chart": "hello-2", "helm.sh/revision": "3", "chart": "hello-2", managedByLabel: managedByValue},
 		Annotations: map[string]string{ReleaseName: "hello", ReleaseNamespace: "team-a", "more": "x"},
 	}
 	marked := func(change func(*metav1.ObjectMeta)) *metav1.ObjectMeta {
@@ -158,16 +158,30 @@ func TestUnmarked(t *testing.T) {
 		want []string
 	}{
 		"all":                          {marked(func(*metav1.ObjectMeta) {}), nil},
-		"of another version":           {marked(func(o *metav1.ObjectMeta) { o.Labels["helm.sh/chart"] = "hello-1" }), nil},
+		"of another version":           {marked(func(o *metav1.ObjectMeta) { o.Labels["helm.sh/chart"], o.Labels["chart"] = "hello-1", "hello-1" }), nil},
+		"of another revision":          {marked(func(o *metav1.ObjectMeta) { o.Labels["helm.sh/revision"] = "2" }), nil},
 		"without another annotation":   {marked(func(o *metav1.ObjectMeta) { delete(o.Annotations, "more") }), nil},
 		"no version":                   {marked(func(o *metav1.ObjectMeta) { delete(o.Labels, "helm.sh/chart") }), []string{"label helm.sh/chart=hello-2"}},
 		"another's label":              {marked(func(o *metav1.ObjectMeta) { o.Labels["app"] = "bye" }), []string{"label app=hello"}},
 		"of a release of another name": {marked(func(o *metav1.ObjectMeta) { o.Annotations[ReleaseName] = "bye" }), []string{"annotation " + ReleaseName + "=hello"}},
 		"kept for this kind":           {marked(func(o *metav1.ObjectMeta) { o.Annotations[CustomResource] = "Greeting.example.com" }), nil},
-		"kept for another kind":        {marked(func(o *metav1.ObjectMeta) { o.Annotations[CustomResource] = "Other.example.com" }), []string{"annotation " + CustomResource + "=Greeting.example.com"}},
-		"kept for whatever kind":       {marked(func(o *metav1.ObjectMeta) { o.Annotations[Policy] = Keep }), []string{"annotation " + CustomResource + "=Greeting.example.com"}},
+		"kept for this kind by another chart, with other values": {marked(func(o *metav1.ObjectMeta) {
+			o.Annotations[CustomResource], o.Labels = "Greeting.example.com", ManagedByLabels()
+		}), nil},
+		"kept for this kind, of a release of another name": {marked(func(o *metav1.ObjectMeta) {
+			o.Annotations[CustomResource], o.Annotations[ReleaseName], o.Labels["app"] = "Greeting.example.com", "bye", "bye"
+		}), []string{"label app=hello", "annotation " + ReleaseName + "=hello"}},
+		"kept for another kind, by its chart": {marked(func(o *metav1.ObjectMeta) {
+			o.Annotations[CustomResource], o.Labels["app"] = "Other.example.com", "bye"
+		}), []string{"label app=hello", "annotation " + CustomResource + "=Greeting.example.com"}},
+		"kept for this kind, unmarked": {marked(func(o *metav1.ObjectMeta) {
+			o.Annotations[CustomResource], o.Labels = "Greeting.example.com", nil
+		}), []string{"label " + managedByLabel + "=" + managedByValue}},
+		"kept for another kind":  {marked(func(o *metav1.ObjectMeta) { o.Annotations[CustomResource] = "Other.example.com" }), []string{"annotation " + CustomResource + "=Greeting.example.com"}},
+		"kept for whatever kind": {marked(func(o *metav1.ObjectMeta) { o.Annotations[Policy] = Keep }), []string{"annotation " + CustomResource + "=Greeting.example.com"}},
 		"nothing": {&metav1.ObjectMeta{}, []string{
-			"label app=hello", "label helm.sh/chart=hello-2", "annotation " + ReleaseName + "=hello", "annotation " + ReleaseNamespace + "=team-a",
+			"label app=hello", "label chart=hello-2", "label helm.sh/chart=hello-2", "label helm.sh/revision=3", "label " + managedByLabel + "=" + managedByValue,
+			"annotation " + ReleaseName + "=hello", "annotation " + ReleaseNamespace + "=team-a",
 		}},
 	} {
 		if got := Unmarked(c.live, desired, greeting()); !slices.Equal(got, c.want) {

@@ -41,7 +41,11 @@ func tellAllowances(log logr.Logger, mapper meta.RESTMapper, entries []Entry, ca
 			defer func() { _ = recover() }() // each custom resource shows it
 			objects, err := capabilities.Made(mapper, anybody, entry.Chart, entry.OverrideValues, map[string]any{})
 			if err != nil {
-				return // nobody can say what it makes
+				if entry.Secrets {
+					err = object.DiscreetRendering(err)
+				}
+				log.Info(release.NothingOwn, "why", err.Error())
+				return
 			}
 			lines, more := entry.allowances(objects)
 			for _, line := range lines {

@@ -130,27 +130,45 @@ func TestAllowancesOfHelmsChart(t *testing.T) {
 	}
 }
 
-// A chart whose rendering panics keeps nobody from being told of the others.
+// What an entry lacks is told, and why that can't be said of a chart that needs a value. A chart whose rendering panics keeps
+// nobody from being told of the others.
 func TestTellAllowances(t *testing.T) {
-	workDir(t, entry)
-	if err := os.WriteFile(filepath.Join("chart", "templates", "more.yaml"), []byte("{apiVersion: v1, kind: Secret, metadata: {name: a}}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	entries, _, err := loadWatches("watches.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	told := make(chan string, 10)
-	log := funcr.New(func(_, args string) { told <- args }, funcr.Options{})
-	tellAllowances(log, mapper(), append([]Entry{{}}, entries...), capabilitiesOf(t)) // the first has no chart
-	select {
-	case line := <-told:
-		for _, part := range []string{`"entry"=1`, `"kind"="Welcome"`, `"line"="secrets: true"`} {
-			if !strings.Contains(line, part) {
-				t.Errorf("%q is missing in %s", part, line)
+	for name, c := range map[string]struct {
+		template, settings string
+		want               []string
+		never              string
+	}{
+		"a line":       {"{apiVersion: v1, kind: Secret, metadata: {name: a}}", "", []string{`"entry"=1`, `"kind"="Welcome"`, `"line"="secrets: true"`}, "default"},
+		"no rendering": {`{{ required "say a name" .Values.name }}`, "", []string{`"entry"=1`, "can't be rendered for a custom resource that says nothing", "say a name", "overrideValues"}, `"line"`},
+		"no rendering that may be quoted": {
+			`{{ mustToDate "2006" .Values.date }}`, "  secrets: true\n  overrideValues: {date: hidden}\n", []string{"can't be rendered for a custom resource that says nothing"}, "hidden",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			workDir(t, entry+c.settings)
+			if err := os.WriteFile(filepath.Join("chart", "templates", "more.yaml"), []byte(c.template), 0o600); err != nil {
+				t.Fatal(err)
 			}
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("nobody is told")
+			entries, _, err := loadWatches("watches.yaml")
+			if err != nil {
+				t.Fatal(err)
+			}
+			told := make(chan string, 10)
+			log := funcr.New(func(_, args string) { told <- args }, funcr.Options{})
+			tellAllowances(log, mapper(), append([]Entry{{}}, entries...), capabilitiesOf(t)) // the first has no chart
+			select {
+			case line := <-told:
+				for _, part := range c.want {
+					if !strings.Contains(line, part) {
+						t.Errorf("%q is missing in %s", part, line)
+					}
+				}
+				if strings.Contains(line, c.never) {
+					t.Errorf("%q is in %s", c.never, line)
+				}
+			case <-time.After(10 * time.Second):
+				t.Error("nobody is told")
+			}
+		})
 	}
 }

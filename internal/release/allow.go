@@ -2,6 +2,7 @@ package release
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -105,24 +106,31 @@ func (op *operation) judgeAll(manifest string, resources kube.ResourceList) erro
 		}
 	}
 	namespace := op.client.owner.GetNamespace()
-	refused := op.Allow.Refused(namespace, asksOf(resources))
+	refused, err := op.withoutOwn(op.Allow.Refused(namespace, asksOf(resources)))
 	if len(refused) == 0 {
 		return nil
 	}
-	own := op.own()
-	refused = slices.DeleteFunc(refused, func(ask object.Ask) bool { return slices.ContainsFunc(own, ask.Same) })
-	if len(refused) == 0 {
-		return nil
+	refusal := op.Allow.Refusal(namespace, refused)
+	if err != nil {
+		refusal = fmt.Errorf("%w. %s: %w", refusal, NothingOwn, err)
 	}
-	return notAllowed{op.Allow.Refusal(namespace, refused)}
+	return notAllowed{refusal}
 }
+
+// NothingOwn says, before an error, why what a chart asks for is not its own.
+const NothingOwn = "Nothing counts as the chart's own, for it can't be rendered for a custom resource that says nothing. " +
+	"Give what it lacks a default in its values.yaml, or pin that (overrideValues)"
 
 // refuseLines fails if a rendering has characters that end a line for YAML but not for templates, and that the
 // chart does not have by itself. checkTexts only knows the spec, and not what a template in it makes or lookup
 // finds.
 func (op *operation) refuseLines(manifest string) error {
 	end := lineEnd(manifest)
-	if end == "" || slices.ContainsFunc(op.alone(), func(own string) bool { return lineEnd(own) != "" }) {
+	if end == "" {
+		return nil
+	}
+	own, _ := op.alone(1) // if that fails, there is none
+	if slices.ContainsFunc(own, func(own string) bool { return lineEnd(own) != "" }) {
 		return nil
 	}
 	return notAllowed{fmt.Errorf("not allowed: what the chart makes of this spec has %U, at which a line ends for YAML, and not for templates: write \\n", []rune(end)[0])}
@@ -212,28 +220,42 @@ func noSecrets(what string) error {
 	return notAllowed{fmt.Errorf("not allowed: %s: without secrets: true, the operator's watches.yaml allows this kind no Secrets", what)}
 }
 
-// own is what the chart asks for by itself, with an empty spec.
-func (op *operation) own() (own []object.Ask) {
-	for _, manifest := range op.alone() {
-		if resources, err := op.guard.Peek(manifest); err == nil {
-			own = append(own, asksOf(resources)...)
-		}
+// withoutOwn are those of asks that the chart does not ask for by itself, with an empty spec: as an installation or,
+// where it may tell the two apart, as an upgrade. The error is why it could not be rendered so.
+func (op *operation) withoutOwn(asks []object.Ask) (rest []object.Ask, err error) {
+	revisions := []int{1}
+	if op.source.revised {
+		revisions = append(revisions, object.AnyRevision)
 	}
-	return own
+	for _, revision := range revisions {
+		if len(asks) == 0 {
+			return nil, nil
+		}
+		manifests, failed := op.alone(revision)
+		err = cmp.Or(err, failed)
+		var own []object.Ask
+		for _, manifest := range manifests {
+			if resources, err := op.guard.Peek(manifest); err == nil {
+				own = append(own, asksOf(resources)...)
+			}
+		}
+		asks = slices.DeleteFunc(asks, func(ask object.Ask) bool { return slices.ContainsFunc(own, ask.Same) })
+	}
+	return asks, err
 }
 
-// alone are the manifests, hooks last, that the chart renders for this custom resource with an empty spec, none
-// if that fails.
-func (op *operation) alone() (manifests []string) {
-	rel, err := op.renderAlone(map[string]any{})
+// alone are the manifests, hooks last, that the chart renders as a revision for this custom resource with an empty
+// spec.
+func (op *operation) alone(revision int) (manifests []string, err error) {
+	rel, err := op.renderAlone(map[string]any{}, revision)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	manifests = []string{rel.Manifest}
 	for _, hook := range rel.Hooks {
 		manifests = append(manifests, hook.Manifest)
 	}
-	return manifests
+	return manifests, nil
 }
 
 // judgeHooks fails if hooks may not be made.

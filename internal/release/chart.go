@@ -38,6 +38,8 @@ var (
 	// another order each time: their names are words of other things, too.
 	clocks    = regexp.MustCompile(`^(date|dateInZone|date_in_zone|htmlDate|htmlDateInZone|ago)$`)
 	unordered = regexp.MustCompile(`^(keys|values)$`)
+	// revising finds what tells an upgrade, or a revision, from another.
+	revising = regexp.MustCompile(`\b(Revision|IsUpgrade|IsInstall)\b`)
 	// reading finds what reads files of the chart.
 	reading = regexp.MustCompile(`\.Files\b`)
 	// hooking finds hooks.
@@ -71,6 +73,8 @@ type chartSource struct {
 	deleteHooks, hooking bool
 	// chancy is whether the chart may render something else each time, and timed whether it may each second.
 	chancy, timed bool
+	// revised is whether the chart may render something else at an upgrade than at an installation, or at each revision.
+	revised bool
 	// loops is whether the chart has loops that numbers bound, and costly whether it has costly functions.
 	loops, costly bool
 	// schema of the values, nil where Helm is to look, which compiles it for each rendering: 7 % of the CPU of an
@@ -125,6 +129,7 @@ func newChartSource(c *chart.Chart) chartSource {
 		valuesAsk: mentions(c, tpl), runsValues: runs(running), incomplete: len(missing(c, "")) > 0 || noSchema != nil,
 		deleteHooks: says(c, deleteHook) || deleteHook.MatchString(read), hooking: says(c, hooking) || hooking.MatchString(read),
 		chancy: runs(chancy) || tells || mentions(c, unordered), timed: runs(timed) || tells, loops: runs(looping), costly: runs(costly), schema: schema,
+		revised: runs(revising),
 	}
 	source.asks = source.questions(defaults(c) + read)
 	return source

@@ -222,6 +222,13 @@ func TestWhatIsNotRepeated(t *testing.T) {
 			t.Errorf("%s: %v, %v", template, source.chances(values), source.hooks(values))
 		}
 	}
+	for template, want := range map[string]bool{
+		`name: {{ .Release.Name }}`: false, `{{ if .Release.IsUpgrade }}`: true, `{{ if not $.Release.IsInstall }}`: true, `revision: {{ .context.Release.Revision }}`: true, `{{ .Values.revisionHistoryLimit }}`: false,
+	} {
+		if got := of(template).revised; got != want {
+			t.Errorf("%s: another revision may make another thing of it is %t", template, got)
+		}
+	}
 	source, annotated := of(`annotations: {{ toJson .Values.annotations }}`), map[string]any{"annotations": map[string]any{"helm.sh/hook": "pre-install,post-delete"}}
 	if !source.hooks(annotated) || !source.hasDeleteHooks(annotated) || source.hooks(nil) || source.hasDeleteHooks(nil) {
 		t.Errorf("with values %v, %v, without %v, %v", source.hooks(annotated), source.hasDeleteHooks(annotated), source.hooks(nil), source.hasDeleteHooks(nil))

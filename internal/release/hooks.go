@@ -105,7 +105,7 @@ func (a *actionClient) deleteHooks(op *operation) ([]*release.Hook, error) {
 	if err != nil {
 		return nil, err
 	}
-	rel, err := op.renderAlone(values)
+	rel, err := op.renderAlone(values, 1)
 	if err != nil {
 		return nil, a.unlessTerminating(fmt.Errorf("render the hooks of the deletion (mend the spec, or annotate with %s=true): %w", WithoutHooks, err))
 	}

@@ -150,10 +150,10 @@ func (a *actionClient) owned() ([]object.Child, error) {
 	return slices.DeleteFunc(owned, record.Is), err
 }
 
-// renderAlone renders the chart, in its present version, with a spec and the overrides. It asks the cluster
-// nothing: lookup finds nothing.
-func (op *operation) renderAlone(spec map[string]any) (*release.Release, error) {
-	rel, err := op.clients.capabilities.render(op.client.owner, op.Chart, op.Overrides, spec)
+// renderAlone renders the chart, in its present version, as a revision with a spec and the overrides. It asks the
+// cluster nothing: lookup finds nothing.
+func (op *operation) renderAlone(spec map[string]any, revision int) (*release.Release, error) {
+	rel, err := op.clients.capabilities.render(op.client.owner, op.Chart, op.Overrides, spec, revision)
 	return rel, op.told(err)
 }
 

@@ -172,8 +172,12 @@ func serveTrial(input io.Reader) {
 	if err != nil {
 		return
 	}
+	revision := 1
+	if t.IsUpgrade {
+		revision = 2
+	}
 	render := func(spec map[string]any) {
-		_, _ = renderWith(&metav1.ObjectMeta{Name: t.Name, Namespace: t.Namespace}, c, spec, &t.KubeVersion, t.APIVersions, t.IsUpgrade)
+		_, _ = renderWith(&metav1.ObjectMeta{Name: t.Name, Namespace: t.Namespace}, c, spec, &t.KubeVersion, t.APIVersions, revision)
 	}
 	render(map[string]any{}) // what the chart takes by itself does not count
 	bound()

@@ -327,6 +327,107 @@ spec:
 	}
 }
 
+// revisedChart is a chart that asks for something else by itself at each revision, at an upgrade and at each time. It makes a
+// ClusterRole, a Role at an upgrade only, and a ConfigMap with annotations, of which an author may set one.
+func revisedChart(t *testing.T) string {
+	t.Helper()
+	return chartOf(t, map[string]string{
+		"Chart.yaml":  "{apiVersion: v2, name: revised, version: 0.1.0}",
+		"values.yaml": "{note: hello, key: \"\", extraRules: []}",
+		"templates/all.yaml": `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: {{ .Release.Namespace }}.{{ .Release.Name }}
+  labels: {helm.sh/revision: {{ .Release.Revision | quote }}}
+rules: [{apiGroups: [""], resources: [nodes], verbs: [get]}]
+{{- if .Release.IsUpgrade }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: {{ .Release.Name }}}
+rules:
+- {apiGroups: [coordination.k8s.io], resources: [leases], resourceNames: [r{{ .Release.Revision }}], verbs: [get]}
+{{- range .Values.extraRules }}
+- {{ toJson . }}
+{{- end }}
+{{- end }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}
+  annotations:
+    deployment.kubernetes.io/revision: {{ .Values.key | default .Release.Revision | quote }}
+    kubectl.kubernetes.io/restartedAt: {{ now | quote }}
+data: {note: {{ .Values.note }}}
+`,
+	})
+}
+
+// What a chart asks for by itself stays its own at an upgrade, whatever it says of the revision and the time there, and
+// what an author adds then does not become so.
+func TestChartAsksByRevisionAndTime(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Revised")
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: entryOf("Revised", revisedChart(t), `
+  allow:
+    kinds: [Role.rbac.authorization.k8s.io]
+    cluster: [{kind: ClusterRole.rbac.authorization.k8s.io, name: "{namespace}.{name}"}]
+`)})
+	s.createOf("Revised", "hello")
+	s.awaitOf("Revised", "hello", "Ready")
+	for _, note := range []string{"second", "third"} {
+		s.editOf("Revised", "hello", kit.Set("note", note))
+		s.awaitOf("Revised", "hello", "Ready")
+	}
+	role, inCluster := &rbacv1.Role{}, &rbacv1.ClusterRole{}
+	s.get(role, "hello")
+	s.get(inCluster, s.namespace+".hello")
+	if role.Rules[0].ResourceNames[0] != "r3" || inCluster.Labels["helm.sh/revision"] != "3" {
+		t.Errorf("the Role has %+v, the ClusterRole %v", role.Rules, inCluster.Labels)
+	}
+	s.costsNothing(operator, "Revised")
+	s.comesBack(role)
+	s.comesBack(inCluster)
+	for name, edit := range map[string]kit.Edit{
+		"rules":              kit.Set("extraRules", []any{map[string]any{"apiGroups": []any{""}, "resources": []any{"pods"}, "verbs": []any{"get"}}}),
+		"an annotation":      kit.Set("key", "evil"),
+		"more than a number": kit.Set("key", "4; evil"),
+	} {
+		spec := s.of("Revised", "hello").Object["spec"]
+		s.editOf("Revised", "hello", edit, kit.Set("note", name))
+		s.awaitOf("Revised", "hello", "Stalled", "NotAllowed")
+		now := &rbacv1.Role{}
+		if s.get(now, "hello"); now.ResourceVersion != role.ResourceVersion {
+			t.Errorf("%s: the Role is %+v", name, now)
+		}
+		s.editOf("Revised", "hello", func(cr *unstructured.Unstructured) { cr.Object["spec"] = spec })
+		s.awaitOf("Revised", "hello", "Ready")
+		s.get(role, "hello") // the former spec may be another revision
+	}
+	s.delete(s.of("Revised", "hello"))
+}
+
+// Where a chart can't be rendered without what its author sets, nothing can be its own. Who is refused is told why, and what
+// helps does.
+func TestChartThatNeedsAValueAsksForNothingByItself(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Needy")
+	chart := chartOf(t, map[string]string{
+		"Chart.yaml":          "{apiVersion: v2, name: needy, version: 0.1.0}",
+		"templates/role.yaml": "apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: {{ .Release.Name }}, labels: {domain: {{ required \"say a domain\" .Values.domain }}}}\nrules: []\n",
+	})
+	account, watches := s.accountForCharts(), entryOf("Needy", chart, "  allow: {kinds: [Role.rbac.authorization.k8s.io]}\n")
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, account: account, watches: watches})
+	s.createOf("Needy", "hello", kit.Set("domain", "mine"))
+	s.awaitOf("Needy", "hello", "Stalled", "NotAllowed", `Role "hello"`, "Nothing counts as the chart's own", "say a domain", "pin that (overrideValues)", "platform team")
+	operator.Stop()
+	s.ownOperator(settings{namespaces: []string{s.namespace}, account: account, watches: watches + "  overrideValues: {domain: ours}\n"})
+	s.awaitOf("Needy", "hello", "Ready")
+	s.delete(s.of("Needy", "hello"))
+}
+
 // Hooks are judged before the first of them runs.
 func TestHooksAskForNothing(t *testing.T) {
 	s := newScene(t)

@@ -14,6 +14,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
@@ -390,6 +391,57 @@ func TestKeptObjectOfSomebodyElse(t *testing.T) {
 	s.awaitReason("hello", "ObjectInTheWay", `ConfigMap "hello-kept"`)
 	s.delete(cr)
 	s.unharmed(foreign)
+}
+
+// Many charts write into labels which version of theirs, which revision or which value an object is of. The labels of what is there
+// are then others than the chart wants, when a Welcome is made again: what is kept is known by its marks, and what was orphaned by
+// the other labels.
+func TestTakingBackWhatHasOtherLabelsByNow(t *testing.T) {
+	s := newScene(t)
+	s.collectGarbage()
+	const labels = `
+  labels: {app: {{ .Release.Name }}, helm.sh/revision: {{ .Release.Revision | quote }}, chart: {{ .Chart.Name }}-{{ .Release.Revision }}`
+	s.ownOperator(settings{namespaces: []string{s.namespace}, watches: watchesWithMore(t, `
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}-kept
+  annotations: {helm.sh/resource-policy: keep}`+labels+`, greets: {{ .Values.name }}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}-more`+labels+`}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}-hook
+  annotations: {helm.sh/hook: "post-install,post-upgrade"}`+labels+`}`)})
+	uids := func() (uids []types.UID) {
+		s.Helper()
+		for _, name := range []string{"hello-kept", "hello-more"} {
+			config := &corev1.ConfigMap{}
+			s.get(config, name)
+			uids = append(uids, config.UID)
+		}
+		return uids
+	}
+	cr := s.deploy("hello", kit.Greet("before"))
+	s.call("after")
+	s.awaitCollected()
+	before := uids()
+	_, err := s.kubectl("", "delete", "welcome", "hello", "--cascade=orphan")
+	s.must(err)
+	s.awaitGone(cr, "hello")
+	s.deploy("hello", kit.Greet("again"))
+	if after := uids(); !slices.Equal(after, before) {
+		t.Errorf("objects %v became %v", before, after)
+	}
+	kept := &corev1.ConfigMap{}
+	if s.get(kept, "hello-kept"); kept.Labels["greets"] != "again" || kept.Labels["helm.sh/revision"] != "1" {
+		t.Errorf("what is kept has the labels %v", kept.Labels)
+	}
 }
 
 // Two kinds have custom resources of one name, one after the other. What the chart of the first keeps is not the second's.
