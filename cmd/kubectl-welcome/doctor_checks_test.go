@@ -134,6 +134,25 @@ func TestDeletionsThatNobodyEnds(t *testing.T) {
 	}
 }
 
+// Which kinds an operator serves, its lease tells, and not the namespace that it shares with another.
+func TestServesByLease(t *testing.T) {
+	of := func(lease string) appsv1.Deployment {
+		d := appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "operators", Name: lease}}
+		d.Spec.Template.Spec.Containers = []corev1.Container{{Name: "manager", Args: []string{"--leader-elect", "--leader-election-id=" + lease}}}
+		return d
+	}
+	p := &patient{cluster: &cluster{}, Client: fake.NewClientBuilder().Build(), customResources: []unstructured.Unstructured{
+		welcome("hello", func(obj *unstructured.Unstructured) {
+			obj.Object["status"] = map[string]any{"operator": "operators/first"}
+		}),
+	}}
+	for _, o := range p.meant(t.Context(), []appsv1.Deployment{of("first"), of("second")}) {
+		if got, want := o.serves.Len(), map[string]int{"first": 1, "second": 0}[o.Name]; got != want {
+			t.Errorf("%s serves %v", o, o.serves)
+		}
+	}
+}
+
 // The status of before a deletion does not say what keeps the custom resource.
 func TestDeletionNotSeenYet(t *testing.T) {
 	p := &patient{cluster: &cluster{}, customResources: []unstructured.Unstructured{welcome("stuck", func(obj *unstructured.Unstructured) {
@@ -360,7 +379,9 @@ func TestMeant(t *testing.T) {
 		o.Namespace = namespace
 		return o.Deployment
 	}
-	served := welcome("served", func(obj *unstructured.Unstructured) { obj.Object["status"] = map[string]any{"operator": "named/x"} })
+	served := welcome("served", func(obj *unstructured.Unstructured) {
+		obj.Object["status"] = map[string]any{"operator": "named/" + boot.LeaderElectionID + "-b"}
+	})
 	rights, err := needs(nil)
 	if err != nil {
 		t.Fatal(err)

@@ -191,18 +191,20 @@ func (c *cluster) examine(ctx context.Context, files []string) (*patient, error)
 // custom resources name operators there, only those are meant. If some custom resources could not be listed,
 // they may name any, so that all are.
 func (p *patient) meant(ctx context.Context, deployments []appsv1.Deployment) (named []operator) {
-	serving := map[string]sets.Set[schema.GroupKind]{} // by the namespace of the operator's lease
+	serving, beside := map[string]sets.Set[schema.GroupKind]{}, sets.New[string]() // by the operator's lease, and the namespaces of these
 	for i := range p.customResources {
-		namespace, _, _ := strings.Cut(release.ClaimedBy(&p.customResources[i]), "/")
-		if serving[namespace] == nil {
-			serving[namespace] = sets.New[schema.GroupKind]()
+		claimed := release.ClaimedBy(&p.customResources[i])
+		if serving[claimed] == nil {
+			serving[claimed] = sets.New[schema.GroupKind]()
 		}
-		serving[namespace].Insert(p.customResources[i].GroupVersionKind().GroupKind())
+		serving[claimed].Insert(p.customResources[i].GroupVersionKind().GroupKind())
+		namespace, _, _ := strings.Cut(claimed, "/")
+		beside.Insert(namespace)
 	}
 	var others []operator
 	for _, deployment := range deployments {
 		o := newOperator(ctx, p, deployment)
-		if o.serves = serving[o.leaseNamespace()]; len(o.serves) > 0 {
+		if o.serves = serving[o.claim()]; beside.Has(o.leaseNamespace()) {
 			named = append(named, o)
 		} else {
 			others = append(others, o)

@@ -84,13 +84,13 @@ func (g *Guard) isLeftHook(info *resource.Info, live *unstructured.Unstructured)
 
 // WatchUntilReady waits for the end of a hook.
 func (g *Guard) WatchUntilReady(resources kube.ResourceList, timeout time.Duration) error {
-	hooks := awaited(resources)
+	hooks, begun := awaited(resources), time.Now()
 	what := func() Awaited {
 		awaited := Awaited{Pods: podsOf(hooks)}
 		awaited.What = "hook " + names(hooks, func(info *resource.Info) string {
 			why := g.withoutLogs(info)
 			if why != "" {
-				awaited.HasNoPods = true
+				awaited.HasNoPods = time.Since(begun) > podsDue
 				why += fmt.Sprintf(" (kubectl -n %s describe job/%s)", info.Namespace, info.Name)
 			}
 			return why
@@ -251,6 +251,9 @@ const (
 	// tellAfter is how long an action waits before the status says what for: most hooks have ended by then, and
 	// each such status is a write. It looks again this often at what is in the way.
 	tellAfter, tellAgain = 2 * time.Second, 15 * time.Second
+	// podsDue is how long a Job may have no pods until somebody has to look: its controller makes them at once, and a
+	// queue resumes it within seconds.
+	podsDue = 5 * time.Second
 	// deletedPoll is how often the cache is asked whether the custom resource was deleted.
 	deletedPoll = time.Second
 )
@@ -267,7 +270,7 @@ func (g *Guard) await(what func() Awaited, abandon func() bool, wait func() erro
 	defer late.Stop()
 	poll := time.NewTicker(deletedPoll)
 	defer poll.Stop()
-	told := false
+	told, again := false, podsDue
 	defer func() {
 		if told {
 			g.plan.Waiting(Awaited{})
@@ -280,7 +283,8 @@ func (g *Guard) await(what func() Awaited, abandon func() bool, wait func() erro
 		case <-late.C:
 			told = true
 			g.plan.Waiting(what())
-			late.Reset(tellAgain)
+			late.Reset(again)
+			again = tellAgain
 		case <-poll.C:
 			if abandon() {
 				g.Abandoned = true

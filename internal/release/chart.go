@@ -36,7 +36,7 @@ var (
 	timed = regexp.MustCompile(`\bnow\b`)
 	// clocks finds functions that tell the time where they are given none, and unordered those whose results come in
 	// another order each time: their names are words of other things, too.
-	clocks    = regexp.MustCompile(`^(date|dateInZone|date_in_zone|htmlDate|htmlDateInZone|ago)$`)
+	clocks    = regexp.MustCompile(`^(date|dateInZone|date_in_zone|htmlDate|htmlDateInZone|ago|durationRound)$`)
 	unordered = regexp.MustCompile(`^(keys|values)$`)
 	// revising finds what tells an upgrade, or a revision, from another.
 	revising = regexp.MustCompile(`\b(Revision|IsUpgrade|IsInstall)\b`)
@@ -52,6 +52,7 @@ var (
 
 	capableText = regexp.MustCompile(`\{\{[^{}]*\.Capabilities\b`)
 	lookingText = regexp.MustCompile(`\{\{[^{}]*\blookup\b`)
+	chancyText  = regexp.MustCompile(`\{\{[^{}]*\b(date|dateInZone|date_in_zone|htmlDate|htmlDateInZone|ago|durationRound|keys|values)\b`)
 )
 
 // pagePathAnnotation in a Chart.yaml tells the path of the URL at which people see what the chart
@@ -128,7 +129,7 @@ func newChartSource(c *chart.Chart) chartSource {
 		digest: ChartDigest(c), asks: questions{mentions(c, capable), mentions(c, looking)},
 		valuesAsk: mentions(c, tpl), runsValues: runs(running), incomplete: len(missing(c, "")) > 0 || noSchema != nil,
 		deleteHooks: says(c, deleteHook) || deleteHook.MatchString(read), hooking: says(c, hooking) || hooking.MatchString(read),
-		chancy: runs(chancy) || tells || mentions(c, unordered), timed: runs(timed) || tells, loops: runs(looping), costly: runs(costly), schema: schema,
+		chancy: runs(chancy) || tells || mentions(c, unordered) || chancyText.MatchString(read), timed: runs(timed) || tells, loops: runs(looping), costly: runs(costly), schema: schema,
 		revised: runs(revising),
 	}
 	source.asks = source.questions(defaults(c) + read)
@@ -207,7 +208,7 @@ func (s chartSource) hooks(values map[string]any) bool { return s.hooking || say
 
 // chances is whether the chart may render something else each time. It may run these values as templates.
 func (s chartSource) chances(values map[string]any) bool {
-	return s.chancy || s.valuesAsk && say(values, chancy)
+	return s.chancy || s.valuesAsk && (say(values, chancy) || say(values, chancyText))
 }
 
 // UnknownHooks are hooks of a chart, with their places, whose event Helm does not know, as a misspelt one: it

@@ -123,10 +123,21 @@ func TestFunctionsOfChance(t *testing.T) {
 		`{{ shuffle "abc" }}`:                                                             {true, false},
 		`{{ now | unixEpoch }}`:                                                           {true, true},
 		"# keys, values and their date\na: {{ .Values.keys }}{{ .date }}{{ dateModify }}": {false, false},
+		`{{ durationRound .Values.since }}`:                                               {true, true},
 	} {
 		source := newChartSource(&chart.Chart{Metadata: &chart.Metadata{Name: "c"}, Templates: []*chart.File{{Name: "templates/a.yaml", Data: []byte(template)}}})
 		if source.chancy != want.chancy || source.timed != want.timed {
 			t.Errorf("%s: chancy %t, timed %t", template, source.chancy, source.timed)
+		}
+	}
+}
+
+// So does what a template gives to tpl.
+func TestValuesOfChance(t *testing.T) {
+	source := newChartSource(&chart.Chart{Metadata: &chart.Metadata{Name: "c"}, Templates: []*chart.File{{Name: "templates/a.yaml", Data: []byte("{{ tpl .Values.text . }}")}}})
+	for text, want := range map[string]bool{"{{ keys .Values.labels }}": true, "{{ randAlpha 3 }}": true, "a date, and {{ .Values.name }}": false} {
+		if got := source.chances(map[string]any{"text": text}); got != want {
+			t.Errorf("%s: %t", text, got)
 		}
 	}
 }

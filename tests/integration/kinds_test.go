@@ -457,11 +457,12 @@ spec: {note: "{{ .Values.note }}", inner: {{ sub .Values.inner 1 }}}
 {{- end }}
 `,
 	})
+	account := s.accountForCharts()
 	operator := s.ownOperator(settings{
-		namespaces: []string{s.namespace}, account: s.accountForCharts(),
+		namespaces: []string{s.namespace}, account: account,
 		watches: entryOf("Suite", suite, "  allow: {kinds: [Suite.kinds.example.com, Room.kinds.example.com]}\n") + entryOf("Room", noteChart(t), ""),
 	})
-	s.createOf("Suite", "hello", kit.Set("note", "one"), kit.Set("kept", true))
+	owner := s.createOf("Suite", "hello", kit.Set("note", "one"), kit.Set("kept", true))
 	s.awaitOf("Suite", "hello", "Ready")
 	s.awaitExists(&networkingv1.NetworkPolicy{}, "hello-kept-one")
 	s.costsNothing(operator, "Suite")
@@ -494,6 +495,37 @@ spec: {note: "{{ .Values.note }}", inner: {{ sub .Values.inner 1 }}}
 	s.awaitOf("Suite", "hello", "Ready")
 	s.awaitOf("Suite", "hello-in-in", "Ready")
 	s.awaitExists(&networkingv1.NetworkPolicy{}, "hello-in-in-1-two")
+
+	// The operator's token is no good for those of others.
+	token, err := env.Token(ctx, operatorNamespace, account)
+	s.must(err)
+	thief, err := client.New(env.As(token), client.Options{Scheme: env.Client.Scheme()})
+	s.must(err)
+	s.createOf("Room", "mine", kit.Set("note", "mine"))
+	s.awaitOf("Room", "mine", "Ready")
+	patch := func(edit kit.Edit) error {
+		room := s.of("Room", "mine")
+		before := client.MergeFrom(room.DeepCopy())
+		edit(room)
+		return thief.Patch(ctx, room, before)
+	}
+	for what, err := range map[string]error{
+		"mark it": patch(func(room *unstructured.Unstructured) { room.SetLabels(map[string]string{kit.ManagedBy: "welcome-operator"}) }),
+		"take it": patch(func(room *unstructured.Unstructured) {
+			room.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(owner, owner.GroupVersionKind())})
+		}),
+		"take and edit it": patch(func(room *unstructured.Unstructured) {
+			room.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(owner, owner.GroupVersionKind())})
+			kit.Set("note", "theirs")(room)
+		}),
+		"edit it":   patch(kit.Set("note", "theirs")),
+		"delete it": thief.Delete(ctx, s.of("Room", "mine")),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	s.delete(s.of("Room", "mine"))
 
 	s.must(env.Client.Delete(ctx, s.of("Suite", "hello")))
 	for _, kind := range []string{"Suite", "Room"} {

@@ -221,6 +221,17 @@ func TestPolicyBoundsTheOperatorsToken(t *testing.T) {
 		return operator.Patch(ctx, welcome, before)
 	}
 	denied("edit a Welcome", patch(kit.Greet("intruders")), "the spec of custom resources")
+	for what, edit := range map[string]kit.Edit{
+		"label": func(welcome *unstructured.Unstructured) {
+			welcome.SetLabels(map[string]string{kit.ManagedBy: "welcome-operator"})
+		},
+		"annotate": kit.Annotate(madeForKind, "Welcome."+kit.Group),
+		"give an owner to": func(welcome *unstructured.Unstructured) {
+			welcome.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "none", UID: "none"}})
+		},
+	} {
+		denied(what+" a Welcome", patch(edit), noOwner)
+	}
 	s.must(patch(func(welcome *unstructured.Unstructured) { welcome.SetFinalizers([]string{"example.com/test"}) }))
 	s.must(patch(func(welcome *unstructured.Unstructured) { welcome.SetFinalizers(nil) }))
 }

@@ -19,6 +19,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"demo.welcome.domain/welcome-operator/internal/operator"
 	"demo.welcome.domain/welcome-operator/tests/controlplane"
 	"demo.welcome.domain/welcome-operator/tests/kit"
 	"demo.welcome.domain/welcome-operator/tests/waiting"
@@ -29,6 +30,7 @@ type settings struct {
 	namespaces []string // of WATCH_NAMESPACE
 	watches    string   // the text of watches.yaml
 	account    string   // a ServiceAccount in the operator's namespace
+	bounded    bool     // by a policy that the test has made
 	args       []string
 	program    string                   // runs the operator, if that is not run directly
 	env        []string                 // additional environment variables
@@ -39,6 +41,8 @@ type settings struct {
 type process struct {
 	*controlplane.Operator
 	credential string // its ID in the audit log
+	account    string
+	entries    []operator.Entry // for which the account is bounded
 }
 
 var processes atomic.Int32

@@ -2,16 +2,19 @@ package integration
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -101,33 +104,50 @@ func stopShared() {
 func (s *scene) launch(settings settings) *process {
 	s.Helper()
 	stopShared()
-	if settings.account != "" {
-		s.bound(settings)
+	var entries []operator.Entry
+	if settings.account != "" && !settings.bounded {
+		entries = s.bound(settings)
 	}
 	p, err := launch(settings)
 	s.must(err)
+	p.account, p.entries = settings.account, entries
 	s.Cleanup(p.Stop)
 	s.operators = append(s.operators, p)
 	return p
 }
 
-// bound has the account of an operator bounded by the policy that make manifests writes for its watches.yaml, in place of
-// that for an earlier operator: the deployed one is, too.
-func (s *scene) bound(settings settings) {
+// bound has the account of an operator bounded by the policy that make manifests writes for its watches.yaml, as the
+// deployed one is. It returns the entries: where others of the account run beside it, theirs count, too.
+func (s *scene) bound(settings settings) (entries []operator.Entry) {
 	s.Helper()
 	if settings.watches == "" {
 		text, err := os.ReadFile(kit.File("watches.yaml"))
 		s.must(err)
 		settings.watches = string(text)
 	}
-	var entries []operator.Entry
-	if yaml.UnmarshalStrict([]byte(settings.watches), &entries) != nil {
-		return // the test is about that
+	var list []json.RawMessage
+	if yaml.UnmarshalStrict([]byte(settings.watches), &list) != nil {
+		return nil // the test is about that, as it is of an entry that is none
 	}
-	bounds, binding := policy.New(entries)
+	for _, text := range list {
+		var entry operator.Entry
+		if yaml.UnmarshalStrict(text, &entry) == nil {
+			entries = append(entries, entry)
+		}
+	}
+	all := entries
+	for _, p := range s.operators {
+		if p.account == settings.account && !p.HasEnded() {
+			all = append(all, p.entries...)
+		}
+	}
+	bounds, binding := policy.New(all)
 	bounds.Name, binding.Name, binding.Spec.PolicyName = settings.account, settings.account, settings.account
 	account := &bounds.Spec.MatchConditions[0].Expression
 	*account = strings.Replace(*account, policy.Account, "system:serviceaccount:"+operatorNamespace+":"+settings.account+":", 1)
+	probe := fmt.Sprintf("bounds-%d", processes.Load())
+	bounds.Spec.Validations = slices.Insert(bounds.Spec.Validations, 0, admissionregistrationv1.Validation{Expression: fmt.Sprintf("request.name != %q", probe), Message: probe})
+	replaced := false
 	for _, object := range []client.Object{bounds, binding} {
 		if err := env.Client.Create(ctx, object); !apierrors.IsAlreadyExists(err) {
 			s.must(err)
@@ -138,7 +158,22 @@ func (s *scene) bound(settings settings) {
 		s.must(env.Client.Get(ctx, client.ObjectKeyFromObject(live), live))
 		object.SetResourceVersion(live.GetResourceVersion())
 		s.must(env.Client.Update(ctx, object))
+		replaced = true
 	}
+	if replaced { // the API server looks for policies once in a second, and the one before may allow less
+		token, err := env.Token(ctx, operatorNamespace, settings.account)
+		s.must(err)
+		as, err := client.New(env.As(token), client.Options{Scheme: env.Client.Scheme()})
+		s.must(err)
+		s.await("the policy holds", func() error {
+			err := as.Create(ctx, &corev1.ConfigMap{ObjectMeta: objectMeta(operatorNamespace, probe)}, client.DryRunAll)
+			if err != nil && strings.Contains(err.Error(), probe) {
+				return nil
+			}
+			return fmt.Errorf("the API server says: %w", err)
+		})
+	}
+	return entries
 }
 
 func (s *scene) must(err error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -15,8 +16,6 @@ import (
 )
 
 const (
-	// Name is what the policy and its binding are called before kustomize gives them their final names.
-	Name = "controller-manager"
 	// Account is the operator's ServiceAccount, as in system:serviceaccount:NAMESPACE:NAME:, before kustomize gives it
 	// its final names: config/default replaces the parts.
 	Account = "system:serviceaccount:system:controller-manager:"
@@ -24,7 +23,7 @@ const (
 
 // New is the policy for an operator that serves these entries, with its binding.
 func New(entries []operator.Entry) (*admissionregistrationv1.ValidatingAdmissionPolicy, *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
-	meta := metav1.ObjectMeta{Name: Name}
+	meta := metav1.ObjectMeta{Name: "controller-manager"} // before kustomize gives them their final names
 	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingAdmissionPolicy"},
 		ObjectMeta: meta,
@@ -91,7 +90,8 @@ func variables(entries []operator.Entry) []admissionregistrationv1.Variable {
 		// What a stock operator has kept, or made in no namespace, says so by another annotation, and has no label.
 		{Name: "wasKeptFor", Expression: `request.operation == "CREATE" ? "" : ` + annotation("oldObject", obj.CustomResource) + ` != "" ? ` + annotation("oldObject", obj.CustomResource) + ` : ` + annotation("oldObject", obj.StockOwnerKind)},
 		{Name: "served", Expression: served(entries)},
-		{Name: "untouched", Expression: `variables.served && request.operation == "UPDATE" && variables.before == variables.after && has(object.spec) == has(oldObject.spec) && (!has(object.spec) || object.spec == oldObject.spec)`},
+		// But for its finalizers. With a mark, it could be taken for one that a chart has made, and with an owner, be collected as garbage.
+		{Name: "untouched", Expression: `variables.served && request.operation == "UPDATE" && ` + equal("spec", "metadata.labels", "metadata.annotations", "metadata.ownerReferences")},
 		{Name: "inNoNamespace", Expression: inNoNamespace(entries, annotation("object", obj.CustomResource))},
 		// A record that lost its owner is the operator's all the same: kubectl delete --cascade=orphan takes the owner away.
 		{Name: "record", Expression: `variables.resource in ` + records(entries) + ` && request.name.startsWith("sh.helm.release.v1.") && variables.marked`},
@@ -111,10 +111,19 @@ dyn({})`},
 	}
 }
 
+// equal is in CEL whether fields are as before.
+func equal(fields ...string) string {
+	each := make([]string, len(fields))
+	for i, field := range fields {
+		each[i] = fmt.Sprintf("has(object.%[1]s) == has(oldObject.%[1]s) && (!has(object.%[1]s) || object.%[1]s == oldObject.%[1]s)", field)
+	}
+	return strings.Join(each, " && ")
+}
+
 // given is in CEL whether an object is given to a custom resource of its namespace by the annotation for
 // that, of a kind that may adopt; "" where there is none.
 func given(entries []operator.Entry, of string) string {
-	adopters := quoted(entries, func(e operator.Entry) (string, bool) { return e.GroupKind().String(), e.Allow.Adopt })
+	adopters := kindsOf(entries, func(e operator.Entry) bool { return e.Allow.Adopt })
 	if adopters == "[]" {
 		return ""
 	}
@@ -131,10 +140,10 @@ func validations(entries []operator.Entry) []admissionregistrationv1.Validation 
 	if given := given(entries, "oldObject"); given != "" {
 		taken = " || " + given
 	}
-	kinds := quoted(entries, func(e operator.Entry) (string, bool) { return e.GroupKind().String(), true })
+	kinds := kindsOf(entries, func(operator.Entry) bool { return true })
 	// unless the kind that controls the object, or that it is kept for, is one that may.
 	unless := func(may func(operator.Entry) bool, expression string) string {
-		those := quoted(entries, func(e operator.Entry) (string, bool) { return e.GroupKind().String(), may(e) })
+		those := kindsOf(entries, may)
 		if those == "[]" {
 			return expression
 		}
@@ -195,9 +204,7 @@ func validations(entries []operator.Entry) []admissionregistrationv1.Validation 
 // another makes.
 func madeByCharts(entries []operator.Entry) (others string) {
 	for _, entry := range entries {
-		made := quoted(entries, func(e operator.Entry) (string, bool) {
-			return e.GroupKind().String(), slices.Contains(entry.Allow.Kinds, e.GroupKind().String())
-		})
+		made := kindsOf(entries, func(e operator.Entry) bool { return slices.Contains(entry.Allow.Kinds, e.GroupKind().String()) })
 		if made != "[]" {
 			others += fmt.Sprintf(` || request.kind.kind + "." + request.kind.group in %s && (%q in variables.controllers || variables.keptFor == %[2]q)`, made, entry.GroupKind())
 		}
@@ -230,7 +237,7 @@ func inNoNamespace(entries []operator.Entry, mark string) string {
 
 // served is in CEL whether a request is about a custom resource of a served kind.
 func served(entries []operator.Entry) string {
-	return `request.kind.kind + "." + request.kind.group in ` + quoted(entries, func(e operator.Entry) (string, bool) { return e.Kind + "." + e.Group, true })
+	return `request.kind.kind + "." + request.kind.group in ` + kindsOf(entries, func(operator.Entry) bool { return true })
 }
 
 // records is a CEL list of the kinds that release records have.
@@ -241,12 +248,12 @@ func records(entries []operator.Entry) string {
 	return `["/configmaps"]`
 }
 
-// quoted is a CEL list of what is said of some entries.
-func quoted(entries []operator.Entry, say func(operator.Entry) (string, bool)) string {
+// kindsOf is a CEL list of the kinds of some entries, each with its group.
+func kindsOf(entries []operator.Entry, which func(operator.Entry) bool) string {
 	var all []string
 	for _, entry := range entries {
-		if text, ok := say(entry); ok {
-			all = append(all, fmt.Sprintf("%q", text))
+		if which(entry) {
+			all = append(all, strconv.Quote(entry.GroupKind().String()))
 		}
 	}
 	return "[" + strings.Join(all, ", ") + "]"
