@@ -109,6 +109,10 @@ func isRefusal(err error) bool {
 
 func refusedBecause(what string, err error) string {
 	advice := "The spec is not the cause: the policy, webhook or role that refuses this has to let the operator's ServiceAccount do so"
+	if strings.Contains(err.Error(), "does not make, delete or change the spec of custom resources") { // config/policy
+		advice = "This policy is the operator's own, and the operator has not changed more: have the webhook or policy that changes this custom resource " +
+			"meanwhile leave what the operator's ServiceAccount writes alone"
+	}
 	if isAboutSpec(err) {
 		advice = "Correct the spec: its CRD has changed since it was written, or the policy or webhook that the message names refuses it"
 	}

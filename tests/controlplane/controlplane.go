@@ -80,6 +80,7 @@ func Start(users ...string) (*ControlPlane, error) {
 		return c, err
 	}
 	server.Configure().
+		Disable("disable-admission-plugins"). // what ServiceAccounts add to pods counts
 		Set("audit-policy-file", policy).
 		Set("audit-log-path", c.auditLog()).
 		Set("audit-log-maxsize", "1000000").            // megabytes; by default, the log is rotated at 100, and tests would miss its beginning

@@ -99,7 +99,7 @@ func TestAnyState(t *testing.T) {
 	s.serveKind("Zoo")
 	settings := settings{
 		namespaces: []string{s.namespace}, account: s.accountForCharts(),
-		watches: entryOf("Zoo", "tests/charts/zoo", "  maxConcurrentReconciles: 8\n  recreate: [ConfigMap, Job.batch]\n"),
+		watches: entryOf("Zoo", "tests/charts/zoo", "  maxConcurrentReconciles: 8\n  recreate: [ConfigMap, Job.batch]\n  allow: {pods: [secrets, serviceAccounts]}\n"),
 	}
 	operator := s.ownOperator(settings)
 	for i := range zoos {

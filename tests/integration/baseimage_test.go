@@ -48,7 +48,7 @@ func (s *scene) fromBaseImage() (own settings) {
 			}
 		}
 	}
-	own.namespaces, own.account = []string{s.namespace}, "myapp-operator"
+	own.namespaces, own.account, own.noPolicy = []string{s.namespace}, "myapp-operator", true // as the page has it
 	// The rest of what config/manager of a stock operator has, and no image that watches.yaml does not speak of.
 	own.args = append(own.args, "--leader-election-namespace="+operatorNamespace, patientLease, "--metrics-secure", "--metrics-require-rbac")
 	own.program = filepath.Join(s.TempDir(), "operator")

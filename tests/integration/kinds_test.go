@@ -510,7 +510,9 @@ spec: {note: "{{ .Values.note }}", inner: {{ sub .Values.inner 1 }}}
 		return thief.Patch(ctx, room, before)
 	}
 	for what, err := range map[string]error{
-		"mark it": patch(func(room *unstructured.Unstructured) { room.SetLabels(map[string]string{kit.ManagedBy: "welcome-operator"}) }),
+		"mark it": patch(func(room *unstructured.Unstructured) {
+			room.SetLabels(map[string]string{kit.ManagedBy: "welcome-operator"})
+		}),
 		"take it": patch(func(room *unstructured.Unstructured) {
 			room.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(owner, owner.GroupVersionKind())})
 		}),

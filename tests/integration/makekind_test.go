@@ -139,7 +139,7 @@ func (s *scene) operatorOf(dir string) {
 	watches, err := os.ReadFile(filepath.Join(dir, "watches.yaml"))
 	s.must(err)
 	s.ownOperator(settings{
-		namespaces: []string{s.namespace}, account: account, bounded: true,
+		namespaces: []string{s.namespace}, account: account, noPolicy: true,
 		watches: strings.ReplaceAll(string(watches), "chart: helm-charts/", "chart: "+dir+"/helm-charts/"),
 	})
 }

@@ -230,7 +230,7 @@ func TestPolicyBoundsTheOperatorsToken(t *testing.T) {
 			welcome.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "none", UID: "none"}})
 		},
 	} {
-		denied(what+" a Welcome", patch(edit), noOwner)
+		denied(what+" a Welcome", patch(edit), "the spec of custom resources")
 	}
 	s.must(patch(func(welcome *unstructured.Unstructured) { welcome.SetFinalizers([]string{"example.com/test"}) }))
 	s.must(patch(func(welcome *unstructured.Unstructured) { welcome.SetFinalizers(nil) }))

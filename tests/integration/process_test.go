@@ -30,7 +30,7 @@ type settings struct {
 	namespaces []string // of WATCH_NAMESPACE
 	watches    string   // the text of watches.yaml
 	account    string   // a ServiceAccount in the operator's namespace
-	bounded    bool     // by a policy that the test has made
+	noPolicy   bool     // bounds the account, or one that the test has made
 	args       []string
 	program    string                   // runs the operator, if that is not run directly
 	env        []string                 // additional environment variables

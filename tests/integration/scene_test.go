@@ -66,6 +66,7 @@ func (s *scene) newNamespace(prefix string) string {
 	name := kit.NameOf(s.Name())
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: prefix + name[:min(len(name), 30)] + "-"}}
 	s.must(env.Client.Create(ctx, namespace))
+	s.must(env.Client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: objectMeta(namespace.Name, "default")})) // as a controller would
 	return namespace.Name
 }
 
@@ -105,7 +106,7 @@ func (s *scene) launch(settings settings) *process {
 	s.Helper()
 	stopShared()
 	var entries []operator.Entry
-	if settings.account != "" && !settings.bounded {
+	if settings.account != "" && !settings.noPolicy {
 		entries = s.bound(settings)
 	}
 	p, err := launch(settings)
@@ -142,10 +143,11 @@ func (s *scene) bound(settings settings) (entries []operator.Entry) {
 		}
 	}
 	bounds, binding := policy.New(all)
-	bounds.Name, binding.Name, binding.Spec.PolicyName = settings.account, settings.account, settings.account
+	bounds.Name = "bounds-" + settings.account
+	binding.Name, binding.Spec.PolicyName = bounds.Name, bounds.Name
 	account := &bounds.Spec.MatchConditions[0].Expression
 	*account = strings.Replace(*account, policy.Account, "system:serviceaccount:"+operatorNamespace+":"+settings.account+":", 1)
-	probe := fmt.Sprintf("bounds-%d", processes.Load())
+	probe := fmt.Sprintf("probe-of-policy-%d", processes.Load())
 	bounds.Spec.Validations = slices.Insert(bounds.Spec.Validations, 0, admissionregistrationv1.Validation{Expression: fmt.Sprintf("request.name != %q", probe), Message: probe})
 	replaced := false
 	for _, object := range []client.Object{bounds, binding} {

@@ -90,8 +90,13 @@ func variables(entries []operator.Entry) []admissionregistrationv1.Variable {
 		// What a stock operator has kept, or made in no namespace, says so by another annotation, and has no label.
 		{Name: "wasKeptFor", Expression: `request.operation == "CREATE" ? "" : ` + annotation("oldObject", obj.CustomResource) + ` != "" ? ` + annotation("oldObject", obj.CustomResource) + ` : ` + annotation("oldObject", obj.StockOwnerKind)},
 		{Name: "served", Expression: served(entries)},
-		// But for its finalizers. With a mark, it could be taken for one that a chart has made, and with an owner, be collected as garbage.
-		{Name: "untouched", Expression: `variables.served && request.operation == "UPDATE" && ` + equal("spec", "metadata.labels", "metadata.annotations", "metadata.ownerReferences")},
+		{Name: "marks", Expression: marks("object", `request.operation == "DELETE"`)},
+		{Name: "marksBefore", Expression: marks("oldObject", `request.operation == "CREATE"`)},
+		// With a mark, it could be taken for one that a chart has made, and with an owner, be collected as garbage. Other
+		// labels and annotations, and the spec of what is being deleted, may differ: a webhook may change them in the
+		// operator's write of the finalizers.
+		{Name: "untouched", Expression: `variables.served && request.operation == "UPDATE" && (has(oldObject.metadata.deletionTimestamp) || ` + equal("spec") + `) && ` + equal("metadata.ownerReferences") +
+			` && variables.marks.all(m, m in variables.marksBefore) && variables.marksBefore.all(m, m in variables.marks)`},
 		{Name: "inNoNamespace", Expression: inNoNamespace(entries, annotation("object", obj.CustomResource))},
 		// A record that lost its owner is the operator's all the same: kubectl delete --cascade=orphan takes the owner away.
 		{Name: "record", Expression: `variables.resource in ` + records(entries) + ` && request.name.startsWith("sh.helm.release.v1.") && variables.marked`},
@@ -106,18 +111,24 @@ variables.resource == "/podtemplates" ? object.template.spec :
 variables.resource == "batch/cronjobs" ? object.spec.jobTemplate.spec.template.spec :
 variables.resource in ["apps/deployments", "apps/statefulsets", "apps/daemonsets", "apps/replicasets", "batch/jobs", "/replicationcontrollers"] ? object.spec.template.spec :
 dyn({})`},
-		{Name: "volumes", Expression: list("volumes", "variables.pod")},
+		// To a pod, the API server adds the token of its ServiceAccount, and the Secrets with which that pulls images: so it
+		// does to those of a Deployment, which are somebody else's to make.
+		{Name: "volumes", Expression: "(" + list("volumes", "variables.pod") + `).filter(v, variables.resource != "/pods" || !v.name.startsWith("kube-api-access-"))`},
 		{Name: "containers", Expression: "(" + list("containers", "variables.pod") + ") + (" + list("initContainers", "variables.pod") + ")"},
 	}
 }
 
-// equal is in CEL whether fields are as before.
-func equal(fields ...string) string {
-	each := make([]string, len(fields))
-	for i, field := range fields {
-		each[i] = fmt.Sprintf("has(object.%[1]s) == has(oldObject.%[1]s) && (!has(object.%[1]s) || object.%[1]s == oldObject.%[1]s)", field)
+// equal is in CEL whether a field is as before.
+func equal(field string) string {
+	return fmt.Sprintf("has(object.%[1]s) == has(oldObject.%[1]s) && (!has(object.%[1]s) || object.%[1]s == oldObject.%[1]s)", field)
+}
+
+// marks is in CEL a list of the labels and annotations of an object that mean something to operators and to Helm.
+func marks(of, absent string) string {
+	in := func(field string) string {
+		return fmt.Sprintf(`(has(%s.metadata.%s) ? %[1]s.metadata.%[2]s.filter(k, k.matches(r"^(webapp\.demo\.welcome\.domain|(meta\.)?helm\.sh|helm\.sdk\.operatorframework\.io|operator-sdk)/")).map(k, k + "=" + %[1]s.metadata.%[2]s[k]) : [])`, of, field)
 	}
-	return strings.Join(each, " && ")
+	return absent + " ? [] : " + in("labels") + " + " + in("annotations")
 }
 
 // given is in CEL whether an object is given to a custom resource of its namespace by the annotation for
@@ -164,15 +175,15 @@ func validations(entries []operator.Entry) []admissionregistrationv1.Validation 
 		// What a chart's roles hand out, the operator has to have: to run commands in pods, and to make
 		// tokens of ServiceAccounts, too.
 		rule("the operator's ServiceAccount uses no subresource but the status of its custom resources", `!has(request.subResource) || request.subResource == ""`),
+		rule("the operator's ServiceAccount does not make, delete or change the spec of custom resources, but of kinds in allow.kinds of that whose chart makes them (make manifests images push deploy)",
+			`!variables.served || variables.untouched`+madeByCharts(entries)),
 		rule("the operator's ServiceAccount only makes, changes and deletes what a custom resource of its kinds controls",
 			`(variables.untouched || variables.record || variables.published || variables.inNoNamespace || request.operation == "DELETE" || variables.after.exists(o, o in `+kinds+`) || variables.keptFor in `+kinds+`)`,
 			// What a backup restored has the label, and no owner, as what is kept, which may have lost the
 			// label. It is never deleted.
 			`(variables.untouched || variables.record || variables.published || variables.inNoNamespace || request.operation == "CREATE" || variables.before.exists(o, o in `+kinds+`) || request.operation == "UPDATE" && variables.before.size() == 0 && (variables.marked || variables.wasKeptFor in `+kinds+taken+`))`),
-		rule("the operator's ServiceAccount does not make, delete or change the spec of custom resources, but of kinds in allow.kinds of that whose chart makes them (make manifests images push deploy)",
-			`!variables.served || variables.untouched`+madeByCharts(entries)),
 		pods(obj.PodSecrets, "pods use no Secret",
-			`(!has(variables.pod.imagePullSecrets) || variables.pod.imagePullSecrets.size() == 0)`,
+			`(variables.resource == "/pods" || !has(variables.pod.imagePullSecrets) || variables.pod.imagePullSecrets.size() == 0)`,
 			`variables.volumes.all(v, !has(v.secret) && (!has(v.projected) || !has(v.projected.sources) || v.projected.sources.all(s, !has(s.secret))))`,
 			`variables.containers.all(c, (!has(c.envFrom) || c.envFrom.all(e, !has(e.secretRef))) && (!has(c.env) || c.env.all(e, !has(e.valueFrom) || !has(e.valueFrom.secretKeyRef))))`),
 		pods(obj.PodServiceAccounts, "pods have no ServiceAccount",
