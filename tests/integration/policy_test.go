@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -234,4 +235,28 @@ func TestPolicyBoundsTheOperatorsToken(t *testing.T) {
 	}
 	s.must(patch(func(welcome *unstructured.Unstructured) { welcome.SetFinalizers([]string{"example.com/test"}) }))
 	s.must(patch(func(welcome *unstructured.Unstructured) { welcome.SetFinalizers(nil) }))
+}
+
+// A webhook or policy that changes custom resources changes them in the operator's own writes, too: of the finalizers of
+// one that is new, and of one that goes.
+func TestWelcomesThatAdmissionChanges(t *testing.T) {
+	s := newScene(t)
+	s.operator()
+	s.deploy("before")
+	by := func() error {
+		welcome := s.welcome("before")
+		err := env.Client.Update(ctx, welcome, client.DryRunAll)
+		if err == nil && welcome.GetAnnotations()["example.com/by"] == "" {
+			err = errors.New("it does not say who has changed it")
+		}
+		return err
+	}
+	s.mutate(`(has(object.metadata.annotations) ? [] : [JSONPatch{op: "add", path: "/metadata/annotations", value: {"example.com/seen": "yes"}}]) +
+[JSONPatch{op: "add", path: "/metadata/annotations/example.com~1by", value: request.userInfo.username}] +
+(has(object.metadata.deletionTimestamp) ? [JSONPatch{op: "add", path: "/spec/name", value: "gone"}] : [])`, "welcomes", by, admissionregistrationv1.Update)
+	s.deploy("after")
+	for _, name := range []string{"before", "after"} {
+		s.delete(s.welcome(name))
+		s.awaitGone(kit.Welcome(s.namespace, name), name)
+	}
 }
