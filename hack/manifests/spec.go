@@ -30,6 +30,13 @@ func (a *API) spec() (spec, checked apiextensionsv1.JSONSchemaProps, err error) 
 			infer.Remove(&spec, release.PathOf(value), true)
 		}
 	}
+	values, err := a.trial.Values()
+	if err != nil {
+		return spec, checked, err
+	}
+	if err := resolveDefaults(&spec, values, "values"); err != nil {
+		return spec, checked, fmt.Errorf("%s:\n%w", a.schemaFile, err)
+	}
 	describe(&spec)
 	checked = *spec.DeepCopy()
 	dropDefaults(&spec, ".spec")
