@@ -117,6 +117,8 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 	api.scalable = trial.Workloads == 1 || trial.Workloads == 0 && slices.ContainsFunc(api.kinds, func(m infer.Made) bool { return m.Kind == "CronJob" })
 	if api.inferred {
 		api.values, api.pinned = *fields, nil
+	} else { // the author of the schema has thought of the others
+		api.left = slices.DeleteFunc(api.left, func(l infer.LeftOut) bool { return !l.Powerful })
 	}
 	return api, nil
 }

@@ -166,8 +166,12 @@ func TestRulesKnowThePins(t *testing.T) {
 	if err := run(); err != nil {
 		t.Fatal(err)
 	}
+	made := read(t, "config/crd/bases/webapp.demo.welcome.domain_welcomes.yaml")
+	if strings.Contains(made, "# No fields") { // externalTrafficPolicy is one, although no ClusterIP has any
+		t.Errorf("it says of a field that it is none:\n%s", made)
+	}
 	var crd apiextensionsv1.CustomResourceDefinition
-	if err := yaml.UnmarshalStrict([]byte(read(t, "config/crd/bases/webapp.demo.welcome.domain_welcomes.yaml")), &crd); err != nil {
+	if err := yaml.UnmarshalStrict([]byte(made), &crd); err != nil {
 		t.Fatal(err)
 	}
 	spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
