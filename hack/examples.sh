@@ -3,8 +3,16 @@
 # `make manifests`, and so by `make verify` in a copy, which fails where that is not what is committed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-sed -n 's/^make kind .*INTO=//p' examples/README.md | while read -r dir; do # another operator there is somebody's
-  find "$dir" -mindepth 1 -maxdepth 1 ! -name helm-charts -exec rm -r {} +
+new=$(mktemp -d) # what can't be made anew stays as it is
+trap 'rm -rf "$new"' EXIT
+dirs=$(sed -n 's/^make kind .*INTO=//p' examples/README.md) # another operator there is somebody's
+for dir in $dirs; do
+  mkdir -p "$new/$dir"
+  cp -Rp "$dir/helm-charts" "$new/$dir"
 done
-sed -n '/^make kind /s/^make/& --no-print-directory/p' examples/README.md | bash -euo pipefail >/dev/null
+sed -n "/^make kind /{s/^make/& --no-print-directory/; s|=examples/|=$new/examples/|g; p; }" examples/README.md | bash -euo pipefail >/dev/null
+for dir in $dirs; do
+  rm -rf "$dir"
+  mv "$new/$dir" "$dir"
+done
 echo "examples/README.md → examples/*-operator"

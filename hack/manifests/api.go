@@ -117,6 +117,8 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 	api.scalable = trial.Workloads == 1 || trial.Workloads == 0 && slices.ContainsFunc(api.kinds, func(m infer.Made) bool { return m.Kind == "CronJob" })
 	if api.inferred {
 		api.values, api.pinned = *fields, nil
+	} else { // the author of the schema has thought of the others
+		api.left = slices.DeleteFunc(api.left, func(l infer.LeftOut) bool { return !l.Powerful })
 	}
 	return api, nil
 }
@@ -254,8 +256,8 @@ func closeObjects(schema *apiextensionsv1.JSONSchemaProps, path string) error {
 	return errors.Join(problems...)
 }
 
-// addDefaults sets the default of every property that is not an object from values, and writes it into the
-// rules that ask for it. "", {} and [] mean "not set" and are not defaults.
+// addDefaults sets the default of every property that is not an object from values. "", {} and [] mean "not set"
+// and are not defaults.
 func addDefaults(schema *apiextensionsv1.JSONSchemaProps, value any, path string) error {
 	if schema.Default != nil {
 		return fmt.Errorf("%s: remove \"default\": defaults are in values.yaml", path)
@@ -267,7 +269,7 @@ func addDefaults(schema *apiextensionsv1.JSONSchemaProps, value any, path string
 		return nil
 	}
 	values, _ := value.(map[string]any)
-	problems := []error{resolveDefaults(schema.XValidations, values, path)}
+	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if _, ok := schema.Properties[name]; !ok {
 			problems = append(problems, fmt.Errorf("%s.%s: not in the schema: describe it there, or remove it from values.yaml", path, name))
@@ -286,21 +288,29 @@ func addDefaults(schema *apiextensionsv1.JSONSchemaProps, value any, path string
 	return errors.Join(problems...)
 }
 
-// orDefault is how a rule asks for what becomes of a field that may be left out: orDefault(self.service.port).
-var orDefault = regexp.MustCompile(`\borDefault\(((?:self|oldSelf)(?:\.\w+)+)\)`)
+var (
+	// orDefault is how a rule asks for what becomes of a field that may be left out: orDefault(self.service.port).
+	orDefault = regexp.MustCompile(`\borDefault\(((?:self|oldSelf)(?:\.\w+)+)\)`)
+	ruleField = regexp.MustCompile(`\b(?:self|oldSelf)(?:\.\w+)+`)
+)
 
-// resolveDefaults writes the rules of an object in CEL, which knows no chart and so no orDefault: with the
-// defaults in values. Not with CEL's orValue, which the API server takes for text without end, and so for a
-// rule that costs too much.
-func resolveDefaults(rules apiextensionsv1.ValidationRules, values map[string]any, path string) error {
+// resolveDefaults writes the rules of the objects in schema in CEL, which knows no chart and so no orDefault:
+// with the defaults in values, and where there is no such field for anybody to set, with the value that it
+// always has. Not with CEL's orValue, which the API server takes for text without end, and so for a rule that
+// costs too much.
+func resolveDefaults(schema *apiextensionsv1.JSONSchemaProps, values map[string]any, path string) error {
 	var problems []error
-	for i := range rules {
-		rules[i].Rule = orDefault.ReplaceAllStringFunc(rules[i].Rule, func(asked string) string {
+	for i := range schema.XValidations {
+		rule := &schema.XValidations[i]
+		rule.Rule = orDefault.ReplaceAllStringFunc(rule.Rule, func(asked string) string {
 			field := orDefault.FindStringSubmatch(asked)[1]
 			elements := strings.Split(field, ".")
 			value, found, err := unstructured.NestedFieldNoCopy(values, elements[1:]...)
 			if !found || err != nil {
 				problems = append(problems, fmt.Errorf("%s: %s in a rule: not in values.yaml", path, asked))
+			}
+			if !hasField(schema, elements[1:]) {
+				return infer.Compact(value)
 			}
 			var set []string
 			for i := range elements[1:] {
@@ -308,6 +318,35 @@ func resolveDefaults(rules apiextensionsv1.ValidationRules, values map[string]an
 			}
 			return fmt.Sprintf("(%s ? %s : %s)", strings.Join(set, " && "), field, infer.Compact(value))
 		})
+		for _, field := range ruleField.FindAllString(rule.Rule, -1) {
+			elements := strings.Split(field, ".")
+			for n := 2; n <= len(elements); n++ { // the last may be a function
+				if _, found, _ := unstructured.NestedFieldNoCopy(values, elements[1:n]...); found && !hasField(schema, elements[1:n]) {
+					asked := strings.Join(elements[:n], ".")
+					problems = append(problems, fmt.Errorf("%s: %s in a rule is no field (is it in overrideValues?): write orDefault(%[2]s)", path, asked))
+					break
+				}
+			}
+		}
+		// Where an error is shown, which has to be a field.
+		if shown, _, _ := strings.Cut(rule.FieldPath, "["); shown != "" && !hasField(schema, strings.Split(shown, ".")[1:]) {
+			rule.FieldPath = ""
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+		property := schema.Properties[name]
+		within, _ := values[name].(map[string]any)
+		problems = append(problems, resolveDefaults(&property, within, path+"."+name))
+		schema.Properties[name] = property
 	}
 	return errors.Join(problems...)
+}
+
+// hasField is whether somebody may set what is at a path.
+func hasField(schema *apiextensionsv1.JSONSchemaProps, path []string) bool {
+	if len(path) == 0 || schema.Properties == nil {
+		return true
+	}
+	property, ok := schema.Properties[path[0]]
+	return ok && hasField(&property, path[1:])
 }

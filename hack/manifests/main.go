@@ -89,7 +89,7 @@ func generate() (kinds []kind, err error) {
 		}
 		spec, checked, err := api.spec()
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", watchesFile, err)
+			return nil, fmt.Errorf("%s, entry %s: %w", watchesFile, entry.Kind, err)
 		}
 		crd := newCRD(entry, api, spec)
 		candidates := []*apiextensionsv1.CustomResourceDefinition{crd}
@@ -98,7 +98,7 @@ func generate() (kinds []kind, err error) {
 		}
 		for _, crd := range candidates {
 			if err := validate(crd); err != nil {
-				return nil, fmt.Errorf("%s becomes no valid CRD; correct the schema:\n%w", api.schemaFile, err)
+				return nil, fmt.Errorf("%s becomes no valid CRD; correct the schema, or overrideValues in watches.yaml:\n%w", api.schemaFile, err)
 			}
 		}
 		k := kind{entry, api, crd}

@@ -147,14 +147,42 @@ func TestOnlyReplicasAreDefaulted(t *testing.T) {
 
 // Rules compare what a field is, set or not.
 func TestRulesKnowTheDefaults(t *testing.T) {
-	rules := apiextensionsv1.ValidationRules{{Rule: "orDefault(self.a.b) != orDefault(oldSelf.text) && orDefault(self.n) > 0 && self.n < 9"}}
+	schema := apiextensionsv1.JSONSchemaProps{XValidations: apiextensionsv1.ValidationRules{{Rule: "orDefault(self.a.b) != orDefault(oldSelf.text) && orDefault(self.n) > 0 && self.n < 9"}}}
 	values := map[string]any{"a": map[string]any{"b": "it's"}, "text": "", "n": 3}
-	if err := resolveDefaults(rules, values, ""); err != nil {
+	if err := resolveDefaults(&schema, values, ""); err != nil {
 		t.Fatal(err)
 	}
 	want := `(has(self.a) && has(self.a.b) ? self.a.b : "it's") != (has(oldSelf.text) ? oldSelf.text : "") && (has(self.n) ? self.n : 3) > 0 && self.n < 9`
-	if rules[0].Rule != want {
-		t.Errorf("the rule is\n%s, want\n%s", rules[0].Rule, want)
+	if rule := schema.XValidations[0].Rule; rule != want {
+		t.Errorf("the rule is\n%s, want\n%s", rule, want)
+	}
+}
+
+// A field that is pinned is none any more, and rules go on with what it is pinned to.
+func TestRulesKnowThePins(t *testing.T) {
+	inCopy(t)
+	write(t, "watches.yaml", strings.Replace(read(t, "watches.yaml"), "  overrideValues:\n",
+		"  overrideValues:\n    service.type: ClusterIP\n    service.loadBalancerClass: \"\"\n    ingress.enabled: \"true\"\n    ingress.host: \"{name}.{namespace}.apps.example.com\"\n", 1))
+	if err := run(); err != nil {
+		t.Fatal(err)
+	}
+	made := read(t, "config/crd/bases/webapp.demo.welcome.domain_welcomes.yaml")
+	if strings.Contains(made, "# No fields") { // externalTrafficPolicy is one, although no ClusterIP has any
+		t.Errorf("it says of a field that it is none:\n%s", made)
+	}
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict([]byte(made), &crd); err != nil {
+		t.Fatal(err)
+	}
+	spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
+	for rule, want := range map[string]string{
+		spec.XValidations[0].Rule:                       `"ClusterIP" != 'LoadBalancer' || "ClusterIP" != 'LoadBalancer' || "" == ""`,
+		spec.Properties["service"].XValidations[0].Rule: `"ClusterIP" != 'ClusterIP' || (has(self.externalTrafficPolicy) ? self.externalTrafficPolicy : "Cluster") == 'Cluster'`,
+		spec.Properties["ingress"].XValidations[0].Rule: `!true || "sample.default.apps.example.com" != ''`,
+	} {
+		if rule != want {
+			t.Errorf("the rule is\n%s, want\n%s", rule, want)
+		}
 	}
 }
 
@@ -180,6 +208,8 @@ func TestMistakes(t *testing.T) {
 		"such a keyword within a list":     {schema, `"maximum": 31536000`, `"maximum": 31536000, "const": 1`, []string{schema, "tolerationSeconds.const"}},
 		"rule that does not compile":       {schema, "orDefault(self.minReplicas) <=", "self.min <=", []string{schema, "properties[autoscaling]", "undefined field 'min'"}},
 		"rule about a default of nothing":  {schema, "orDefault(self.minReplicas) <=", "orDefault(self.min) <=", []string{schema, ".autoscaling", "orDefault(self.min)", "not in values.yaml"}},
+		"rule about a pinned field":        {schema, "orDefault(self.service.type) !=", "self.imagePullPolicy !=", []string{schema, "values: ", "write orDefault(self.imagePullPolicy)"}},
+		"pin that breaks a rule":           {"watches.yaml", "  overrideValues:", "  overrideValues:\n    autoscaling.minReplicas: \"9\"", []string{schema, "or overrideValues", "lower minReplicas"}},
 		"text without maximum in a rule":   {schema, `"maxLength": 253,`, "", []string{schema, "exceeds budget"}},
 		"misspelt x-crd":                   {schema, `"shortNames"`, `"shortName"`, []string{schema, "x-crd", ".shortName"}},
 		"template that is broken":          {"helm-charts/welcome/templates/pdb.yaml", "{{- if", "{{- iff", []string{"watches.yaml", "Welcome", "can't be rendered", "pdb.yaml"}},

@@ -49,6 +49,22 @@ replacements:
 # - target: {kind: NetworkPolicy, name: %[3]s-controller-manager}
 #   patch: '- {op: add, path: /spec/egress/0/ports/-, value: {port: 16443}}'
 `
+	// What Welcome's operator is told in config/ is not for this one, which would watch other namespaces without a word.
+	ownOverlay = `resources: [../default]
+patches:
+- target: {kind: Deployment}
+  patch: |-
+    apiVersion: apps/v1
+    kind: Deployment
+    metadata: {name: manager}
+    spec:
+      template:
+        spec:
+          containers:
+          - name: manager
+            args: [--leader-elect, --leader-election-id=%s]
+            env: [{name: WATCH_NAMESPACE, value: "", valueFrom: null}]
+`
 	ownManifest = generated + `.
 #
 # The operator %s, with its kinds, its rights, and the policy that bounds them.
@@ -125,15 +141,10 @@ func (o *own) read() error {
 	if found == nil {
 		return fmt.Errorf("%s: expected the operator's image", managerFile)
 	}
-	const leads = "--leader-elect"
-	if strings.Count(string(manager), leads) != 1 {
-		return fmt.Errorf("%s: expected %s once: the lease is called by the operator", managerFile, leads)
-	}
 	o.base, o.image, o.tag = found[1]+"welcome-operator:"+found[2], found[1]+o.name, found[2]
 	for _, edit := range []struct{ file, pattern, text string }{
 		{"config/default/kustomization.yaml", "welcome-operator", o.name},
 		{managerFile, regexp.QuoteMeta(o.base), o.image + ":" + o.tag},
-		{managerFile, leads, leads + ", --leader-election-id=" + o.name},
 		{managerFile, ownLabel, "app.kubernetes.io/name: " + o.name},
 		{"config/manager/disruption_budget.yaml", ownLabel, "app.kubernetes.io/name: " + o.name},
 		{"config/manager/metrics_service.yaml", ownLabel, "app.kubernetes.io/name: " + o.name},
@@ -176,7 +187,7 @@ func (o *own) read() error {
 
 // write brings what was made in the working directory to the operator's.
 func (o *own) write() error {
-	manifest, err := ownObjects()
+	manifest, err := o.objects()
 	if err != nil {
 		return err
 	}
@@ -216,10 +227,14 @@ func (o *own) write() error {
 // ownSamples are those in the working directory.
 func ownSamples() ([]string, error) { return filepath.Glob(filepath.Join(samplesDir, "*_*.yaml")) }
 
-// ownObjects are all of the operator in the working directory. Kustomize drops comments: those that say why
+// objects are all of the operator in the working directory. Kustomize drops comments: those that say why
 // there is a right, and why a value is no field, are put back.
-func ownObjects() (string, error) {
-	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "config/default")
+func (o *own) objects() (string, error) {
+	const overlay = "config/own"
+	if err := errors.Join(os.Mkdir(overlay, 0o755), os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), fmt.Appendf(nil, ownOverlay, o.name), 0o644)); err != nil {
+		return "", err
+	}
+	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), overlay)
 	if err != nil {
 		return "", err
 	}

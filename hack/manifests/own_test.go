@@ -138,6 +138,35 @@ func TestOwnOperator(t *testing.T) {
 	}
 }
 
+// What Welcome's operator was told is not for another one, which has a kustomization of its own for that.
+func TestOwnOperatorIsToldNothingOfAnother(t *testing.T) {
+	inCopy(t)
+	manager := read(t, managerFile)
+	for old, more := range map[string]string{
+		"        args: [--leader-elect]\n":                                                 "        args:\n        - --leader-elect\n        - --leader-election-lease-duration=15s\n",
+		"        - name: WATCH_NAMESPACE # empty: all namespaces\n          value: \"\"\n": "        - name: WATCH_NAMESPACE\n          valueFrom: {fieldRef: {fieldPath: metadata.namespace}}\n",
+	} {
+		if !strings.Contains(manager, old) {
+			t.Fatalf("%s has no %q", managerFile, old)
+		}
+		manager = strings.Replace(manager, old, more, 1)
+	}
+	write(t, managerFile, manager)
+	dir := filepath.Join(t.TempDir(), "notes-operator")
+	if err := (wanted{chart: plainChart(t), gvk: goodbyes, into: dir}).make(); err != nil {
+		t.Fatal(err)
+	}
+	made := read(t, filepath.Join(dir, "operator.yaml"))
+	for _, want := range []string{
+		"      - args:\n        - --leader-elect\n        - --leader-election-id=notes-operator\n        env:\n",
+		"        - name: WATCH_NAMESPACE\n          value: \"\"\n        - name: GOGC\n",
+	} {
+		if !strings.Contains(made, want) {
+			t.Errorf("it has no\n%s in\n%s", want, made[strings.Index(made, "kind: Deployment"):])
+		}
+	}
+}
+
 // What can't be made leaves nothing behind, and takes nothing away.
 func TestOwnOperatorThatCannotBe(t *testing.T) {
 	inCopy(t)

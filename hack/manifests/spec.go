@@ -25,10 +25,18 @@ func (a *API) spec() (spec, checked apiextensionsv1.JSONSchemaProps, err error) 
 			return spec, checked, fmt.Errorf("overrideValues pins %q, which %s does not have: correct the path in watches.yaml", path, a.schemaFile)
 		}
 	}
-	for _, left := range a.left {
-		if value, _, _ := strings.Cut(left.Path, "[]"); left.Powerful && !a.inferred {
+	if !a.inferred {
+		for _, left := range a.left {
+			value, _, _ := strings.Cut(left.Path, "[]")
 			infer.Remove(&spec, release.PathOf(value), true)
 		}
+	}
+	values, err := a.trial.Values()
+	if err != nil {
+		return spec, checked, err
+	}
+	if err := resolveDefaults(&spec, values, "values"); err != nil {
+		return spec, checked, fmt.Errorf("%s:\n%w", a.schemaFile, err)
 	}
 	describe(&spec)
 	checked = *spec.DeepCopy()
