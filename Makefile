@@ -7,6 +7,10 @@ MAKEFLAGS += --no-builtin-rules
 ifneq ($(words $(CURDIR)),1)
 $(error make knows no names with spaces, as in $(CURDIR): clone or move the repository to a directory without any)
 endif
+# The recipes and hack/*.sh take these for granted, and fail half-way with those of macOS.
+ifneq ($(filter-out 3.%,$(MAKE_VERSION)) $(shell { shopt -s inherit_errexit && sed --version && date --version && xargs --version; } >/dev/null 2>&1 && echo newer),$(MAKE_VERSION) newer)
+$(error this needs make 4, bash 4.4 and the sed, coreutils and findutils of GNU: CONTRIBUTING.md says how to get them on macOS)
+endif
 
 # ---- Versions: one block. Tool versions live in tools/*/go.mod, library versions in go.mod. ----
 VERSION            ?= 0.1.0

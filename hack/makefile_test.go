@@ -29,6 +29,21 @@ func TestMakeInADirectoryWithASpace(t *testing.T) {
 	}
 }
 
+// With the tools that macOS has, make says at once what is missing: something would else fail half-way, in words of a shell.
+func TestMakeWithToolsOfMacOS(t *testing.T) {
+	for _, tool := range []string{"bash", "sed", "date", "xargs"} {
+		c := tree{T: t, dir: t.TempDir()}
+		c.write(tool, "#!/bin/sh\necho \"$0: illegal option\" >&2; exit 1\n")
+		c.must(os.Chmod(filepath.Join(c.dir, tool), 0o755))
+		cmd := exec.Command("make", "help")
+		cmd.Dir, cmd.Env = "..", append(os.Environ(), "PATH="+c.dir+":"+os.Getenv("PATH"))
+		out, err := cmd.CombinedOutput()
+		if want := "this needs make 4, bash 4.4 and the sed, coreutils and findutils of GNU: CONTRIBUTING.md says how to get them on macOS"; err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("without a GNU %s: %v\n%s", tool, err, out)
+		}
+	}
+}
+
 // In a container without HOME, the plugin is installed where one says, and otherwise one is told to say it.
 func TestInstallPluginWithoutAHome(t *testing.T) {
 	install := func(dir string) string {
