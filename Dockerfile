@@ -7,8 +7,9 @@ LABEL org.opencontainers.image.title="welcome-operator" \
 # Where the Dockerfiles of stock Helm operators put theirs, some of them without saying where that is.
 ENV HOME=/opt/helm
 WORKDIR ${HOME}
-COPY watches.yaml ${HOME}/watches.yaml
-COPY helm-charts ${HOME}/helm-charts
+# With modes of its own: what was checked out with a strict umask only root could read.
+COPY --chmod=644 watches.yaml ${HOME}/watches.yaml
+COPY --chmod=755 helm-charts ${HOME}/helm-charts
 USER 65532:65532
 ENTRYPOINT ["/welcome-operator"]
 
@@ -16,7 +17,7 @@ FROM image AS dist
 # Set by docker and buildah for the wanted platform; a default here would win over that.
 ARG TARGETOS
 ARG TARGETARCH
-COPY dist/${TARGETOS}-${TARGETARCH}/welcome-operator /welcome-operator
+COPY --chmod=755 dist/${TARGETOS}-${TARGETARCH}/welcome-operator /welcome-operator
 
 # On the machine's own platform, for Go compiles for any other.
 FROM --platform=$BUILDPLATFORM golang:1.26 AS build

@@ -7,6 +7,10 @@ MAKEFLAGS += --no-builtin-rules
 ifneq ($(words $(CURDIR)),1)
 $(error make knows no names with spaces, as in $(CURDIR): clone or move the repository to a directory without any)
 endif
+# The recipes and hack/*.sh take these for granted, and fail half-way with those of macOS.
+ifneq ($(filter-out 3.%,$(MAKE_VERSION)) $(shell { shopt -s inherit_errexit && sed --version && date --version && xargs --version; } >/dev/null 2>&1 && echo newer),$(MAKE_VERSION) newer)
+$(error this needs make 4, bash 4.4 and the sed, coreutils and findutils of GNU: CONTRIBUTING.md says how to get them on macOS)
+endif
 
 # ---- Versions: one block. Tool versions live in tools/*/go.mod, library versions in go.mod. ----
 VERSION            ?= 0.1.0
@@ -297,9 +301,10 @@ some-cluster:
 	@if [ '$(KUBECONFIG)' = '$(ROOT)/.cluster/kubeconfig' ] && [ ! -e '$(KUBECONFIG)' ]; then \
 		echo 'There is no cluster. Make a local one by `make cluster`, or set KUBECONFIG' >&2; exit 1; fi
 
+# By force, as deploy: what kubectl create has made would else conflict once the CRD has changed.
 .PHONY: install
 install: some-cluster $(BIN)/kubectl $(BIN)/kustomize ## Install the CRDs
-	kustomize build config/crd | kubectl apply --server-side -f -
+	kustomize build config/crd | kubectl apply --server-side --force-conflicts -f -
 	@echo 'Next: make run (outside of the cluster) or make deploy (inside)'
 
 .PHONY: uninstall
@@ -313,6 +318,8 @@ run: some-cluster ## Run the operator on this machine against the cluster (stop 
 
 # Where the API server listens, if that is not 443 or 6443 (README says how to find out): the operator's NetworkPolicy lets it go there.
 export API_SERVER_PORT ?=
+# The manifests: config/shards for several operators (docs/shards.md). Not by the environment, where somebody else's BASE may be.
+BASE := config/default
 
 .PHONY: diff
 diff: some-cluster ## Show what the charts of the working tree would change in the cluster (changes nothing)
@@ -321,16 +328,16 @@ diff: some-cluster ## Show what the charts of the working tree would change in t
 
 # By force: what somebody set by hand (kubectl set image, kubectl scale) would else make the next deploy fail.
 .PHONY: deploy
-deploy: some-cluster $(BIN)/kubectl $(BIN)/kustomize ## Deploy the operator with IMG and OPERAND_IMG [API_SERVER_PORT=16443]
-	@hack/deployment.sh "$$(hack/image.sh ref $(IMG))" "$$(hack/image.sh ref $(OPERAND_IMG))" | hack/permitted.sh apply | kubectl apply --server-side --force-conflicts -f -
-	kubectl -n welcome-operator-system rollout status deployment/welcome-operator-controller-manager --timeout=180s
+deploy: some-cluster $(BIN)/kubectl $(BIN)/kustomize ## Deploy the operator with IMG and OPERAND_IMG [API_SERVER_PORT=16443] [BASE=config/shards]
+	@hack/deployment.sh "$$(hack/image.sh ref $(IMG))" "$$(hack/image.sh ref $(OPERAND_IMG))" $(BASE) | hack/permitted.sh apply | kubectl apply --server-side --force-conflicts -f -
+	kubectl -n welcome-operator-system rollout status deployment --selector=app.kubernetes.io/part-of=welcome-operator --timeout=180s
 	@echo 'Next: KUBECONFIG=$(KUBECONFIG) bin/kubectl apply -k config/samples'
 
 .PHONY: undeploy
-undeploy: some-cluster $(BIN)/kubectl $(BIN)/kustomize ## Delete all custom resources, then the operator and its CRDs
+undeploy: some-cluster $(BIN)/kubectl $(BIN)/kustomize ## Delete all custom resources, then the operator and its CRDs [BASE=config/shards]
 	@crds=$$(kustomize build config/crd | sed -n 's/^  name: //p'); for crd in $$crds; do \
 		found=$$(kubectl get crd $$crd --ignore-not-found --output=name); if [ -n "$$found" ]; then kubectl delete $$crd --all --all-namespaces --timeout=120s; fi; done
-	@hack/deployment.sh '$(IMG)' '$(OPERAND_IMG)' | hack/permitted.sh delete | kubectl delete --ignore-not-found --timeout=120s -f -
+	@hack/deployment.sh '$(IMG)' '$(OPERAND_IMG)' $(BASE) | hack/permitted.sh delete | kubectl delete --ignore-not-found --timeout=120s -f -
 
 ##@ Packaging for OLM (images for several architectures, bundle, catalog)
 

@@ -16,9 +16,9 @@ LABEL operators.operatorframework.io.test.mediatype.v1=scorecard+v1
 LABEL operators.operatorframework.io.test.config.v1=tests/scorecard/
 
 # Copy files to locations specified by labels.
-COPY bundle/manifests /manifests/
-COPY bundle/metadata /metadata/
-COPY bundle/tests/scorecard /tests/scorecard/
+COPY --chmod=755 bundle/manifests /manifests/
+COPY --chmod=755 bundle/metadata /metadata/
+COPY --chmod=755 bundle/tests/scorecard /tests/scorecard/
 
 # What people and scanners look for in any image.
 LABEL org.opencontainers.image.title="welcome-operator-bundle"

@@ -19,7 +19,7 @@ image() {
 cp /bin/busybox $context/cron
 image demo.welcome.domain/my-awesome-cron-image:v1 $context/cron <<'DOCKERFILE'
 FROM scratch
-COPY busybox /busybox
+COPY --chmod=755 busybox /busybox
 ENTRYPOINT ["/busybox", "date"]
 DOCKERFILE
 
@@ -28,7 +28,7 @@ DOCKERFILE
 cp --parents --dereference /usr/bin/memcached $(ldd /usr/bin/memcached | grep -o '/[^ ]*') $context/memcached/root
 image demo.welcome.domain/memcached:v1 $context/memcached <<'DOCKERFILE'
 FROM scratch
-COPY root /
+COPY --chmod=755 root /
 ENTRYPOINT ["/usr/bin/memcached"]
 DOCKERFILE
 

@@ -34,6 +34,7 @@ fi
 
 if [ "${BUNDLE_NETWORK_POLICY:-}" != true ]; then rm "$work"/bundle/manifests/*_networkpolicy.yaml; fi
 
+sed -i 's|^COPY |&--chmod=755 |' "$work/bundle.Dockerfile" # whatever the umask is, OLM can read it
 cat >> "$work/bundle.Dockerfile" <<'DOCKERFILE'
 
 # What people and scanners look for in any image.

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // What the documents tell a reader to run or to open exists.
@@ -92,6 +95,29 @@ func TestDocumentsLinkToWhatExists(t *testing.T) {
 			} else if anchor != "" && !slices.Contains(anchors(texts[target]), anchor) {
 				t.Errorf("%s links to %s, which has no such heading", file, match[1])
 			}
+		}
+	}
+}
+
+// OLM leaves the roles of a bundle behind: whoever uninstalls deletes those of every kind, also of one that make kind has added.
+func TestUninstallFromOLMDeletesTheRoles(t *testing.T) {
+	text, err := os.ReadFile("../docs/olm.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := regexp.MustCompile(`(?m)^kubectl delete clusterrole.*`).FindString(string(text))
+	_, selected, _ := strings.Cut(command, " -l ")
+	selected, _, _ = strings.Cut(selected, " ")
+	selector, err := labels.Parse(selected)
+	roles, _ := filepath.Glob("../bundle/manifests/*_clusterrole.yaml")
+	if err != nil || selector.Empty() || len(roles) == 0 {
+		t.Fatalf("%q selects nothing of %v: %v", command, roles, err)
+	}
+	for _, file := range roles {
+		var role rbacv1.ClusterRole
+		read(t, strings.TrimPrefix(file, "../"), &role)
+		if !selector.Matches(labels.Set(role.Labels)) {
+			t.Errorf("%s stays after %s: it has the labels %v", role.Name, command, role.Labels)
 		}
 	}
 }

@@ -21,7 +21,7 @@ while read -r chart port image; do
 	kind=$(tr -d - <<<"${chart#prometheus-}") kind=${kind^}
 	start=$(date +%s)
 	# The arguments of the chart are words that the shell does not look at.
-	printf 'FROM scratch\nCOPY busybox /bin/busybox\nCOPY www /www\nENTRYPOINT ["/bin/busybox", "sh", "-c", "exec /bin/busybox httpd -f -p %s -h /www"]\n' "$port" > dist/standin/Dockerfile
+	printf 'FROM scratch\nCOPY --chmod=755 busybox /bin/busybox\nCOPY --chmod=755 www /www\nENTRYPOINT ["/bin/busybox", "sh", "-c", "exec /bin/busybox httpd -f -p %s -h /www"]\n' "$port" > dist/standin/Dockerfile
 	hack/image.sh build "demo.welcome.domain/standin:v$port" dist/standin/Dockerfile "$(go env GOARCH)" dist/standin
 	hack/image.sh push "demo.welcome.domain/standin:v$port"
 	git add --all && git -c user.name=x -c user.email=x@example.com -c commit.gpgsign=false -c core.hooksPath=/dev/null commit --quiet --allow-empty --message before

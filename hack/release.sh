@@ -22,9 +22,6 @@ case $cosign_key in
        exit 1
      fi ;;
 esac
-# The modes of what was checked out are by somebody's umask, and go into images.
-umask 022
-chmod -R u=rwX,go=rX dist/linux-* watches.yaml helm-charts
 rm -rf $out
 mkdir -p $out/images $out/sbom
 work=$(mktemp -d)
@@ -64,7 +61,7 @@ cp -r helm-charts/welcome "$work"
 sed -i "s|^image: .*|image: $operand|" "$work/welcome/values.yaml"
 sed -i "s|^version: .*|version: $version|; s|^appVersion: .*|appVersion: $version|" "$work/welcome/Chart.yaml"
 grep -q "^image: $operand\$" "$work/welcome/values.yaml"
-tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --directory="$work" --create welcome | gzip --no-name --best > "$out/welcome-$version.tgz"
+tar --sort=name --mode=u=rwX,go=rX --mtime=@0 --owner=0 --group=0 --numeric-owner --directory="$work" --create welcome | gzip --no-name --best > "$out/welcome-$version.tgz"
 cp $PLUGINS $out
 sbom() { go run ./hack/sbom "$1" "v$version" > "$out/sbom/$2.cdx.json"; }
 for plugin in $PLUGINS; do sbom "$plugin" "${plugin##*/}"; done

@@ -536,7 +536,7 @@ roleRef: {kind: Role, name: publish}
 	if err != nil || len(found) != 1 || found[0].problem != `system:serviceaccount:operators:account may not create, patch configmaps second in namespace operators` {
 		t.Errorf("%v, %v", found, err)
 	}
-	if !strings.HasPrefix(found[0].remedy, "hack/deployment.sh IMG OPERAND_IMG config/shards | kubectl apply --server-side -f -") {
+	if !strings.HasPrefix(found[0].remedy, "make deploy BASE=config/shards (with IMG and OPERAND_IMG as before)") {
 		t.Errorf("of a shard: %s", found[0].remedy)
 	}
 }

@@ -223,8 +223,8 @@ func (p *patient) deploys(o operator) string {
 		return "kubectl apply --server-side --kustomize " + filepath.Dir(p.files[0])
 	case len(p.files) > 0:
 		return "kubectl apply --server-side -f " + strings.Join(p.files, " -f ")
-	case o.options.Shard != "": // make deploy would add an operator that is not a shard
-		return "hack/deployment.sh IMG OPERAND_IMG config/shards | kubectl apply --server-side -f - (docs/shards.md)"
+	case o.options.Shard != "": // without BASE, it would add an operator that is not a shard
+		return "make deploy BASE=config/shards (with IMG and OPERAND_IMG as before)"
 	default:
 		return "make deploy (with IMG and OPERAND_IMG as before)"
 	}

@@ -22,8 +22,8 @@ import (
 const (
 	ownDockerfile = `# %s: the operator that serves the kinds of watches.yaml.
 FROM %s
-COPY watches.yaml ./
-COPY helm-charts helm-charts/
+COPY --chmod=644 watches.yaml ./
+COPY --chmod=755 helm-charts helm-charts/
 `
 	ownKustomization = `# What goes to the cluster: kubectl apply --server-side --kustomize . Write what you want to be different here: operator.yaml is generated.
 resources:
