@@ -108,8 +108,9 @@ type Plan struct {
 	Ignored object.Ignored
 	// Scaled are the objects whose replicas were left to whoever scales them.
 	Scaled []object.Child
-	// Scalable is whether the custom resource leaves the replicas of a workload to whoever scales that.
-	Scalable func(desired *unstructured.Unstructured) bool
+	// Scalable is whether the custom resource leaves the replicas of a workload to whoever scales that. another is
+	// whether that is to have another number than before.
+	Scalable func(desired *unstructured.Unstructured, another bool) bool
 	// Recreate are the kinds whose objects may be deleted and made anew where a field cannot be changed.
 	Recreate object.Kinds
 	// Recreated is told of each object that was made anew.
@@ -353,8 +354,11 @@ func (g *Guard) Present(manifest string) ([]object.Child, error) {
 
 // leftIn is what is left to others in a live object.
 func (g *Guard) leftIn(previous, live, desired *unstructured.Unstructured) object.Left {
-	if g.rollsBack || g.plan.Begins { // what was begun says nothing of replicas that somebody has scaled since
+	switch { // what was begun says nothing of replicas that somebody has scaled since
+	case g.plan.Begins:
 		previous = nil
+	case g.rollsBack:
+		previous = desired
 	}
 	wasScaled := slices.ContainsFunc(g.plan.Scaled, object.Named(desired).SameInAnyVersion)
 	return object.LeftTo(previous, live, desired, g.plan.Ignored, wasScaled, g.plan.Scalable)

@@ -139,10 +139,31 @@ func TestScaledInAnotherVersion(t *testing.T) {
 	for apiVersion, want := range map[string]int{"example.com/v1": 1, "example.com/v1beta1": 1, "example.org/v1": 0} {
 		g := &Guard{plan: Plan{
 			Scaled:   []object.Child{{APIVersion: apiVersion, Kind: "Rollout", Name: "a"}},
-			Scalable: func(*unstructured.Unstructured) bool { return true },
+			Scalable: func(*unstructured.Unstructured, bool) bool { return true },
 		}}
 		if left := g.leftIn(nil, live, desired); len(left) != want {
 			t.Errorf("scaled as %s, %d fields are left to others, not %d", apiVersion, len(left), want)
+		}
+	}
+}
+
+// A rollback leaves the replicas that were left, also where the chart by now has another default than what it brings
+// back; that a lost release had left them tells nothing of what is wanted by now.
+func TestScaledAtARollback(t *testing.T) {
+	desired := kit.Object("apps/v1", "Deployment")
+	desired.SetName("a")
+	desired.Object["spec"] = map[string]any{"replicas": int64(1)}
+	failed, live := desired.DeepCopy(), desired.DeepCopy()
+	failed.Object["spec"] = map[string]any{"replicas": int64(2)}
+	live.SetManagedFields([]metav1.ManagedFieldsEntry{{Subresource: "scale", FieldsV1: metav1.NewFieldsV1(`{"f:spec": {"f:replicas": {}}}`)}})
+	for begins, want := range map[bool]int{false: 1, true: 0} {
+		g := &Guard{rollsBack: true, plan: Plan{
+			Begins:   begins,
+			Scaled:   []object.Child{{APIVersion: "apps/v1", Kind: "Deployment", Name: "a"}},
+			Scalable: func(*unstructured.Unstructured, bool) bool { return false },
+		}}
+		if left := g.leftIn(failed, live, desired); len(left) != want {
+			t.Errorf("with begins %t, %d fields are left to others, not %d", begins, len(left), want)
 		}
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Replicas belong to who scales where the custom resource does not set them, until it asks for another number.
+// Replicas belong to who scales where the custom resource does not set them, until it asks for another number. That the
+// chart has another default, whether or not the custom resource has the former one, asks for nothing.
 func TestLeftToWhoScales(t *testing.T) {
 	const scaled = `{apiVersion: apps/v1, kind: Deployment, metadata: {managedFields: [{manager: kube-controller-manager, operation: Update, subresource: scale, fieldsType: FieldsV1, fieldsV1: {"f:spec": {"f:replicas": {}}}}]}, spec: {replicas: 4}}`
 	const edited = `{apiVersion: apps/v1, kind: Deployment, metadata: {managedFields: [{manager: kubectl-edit, operation: Update, fieldsType: FieldsV1, fieldsV1: {"f:spec": {"f:replicas": {}}}}]}, spec: {replicas: 4}}`
@@ -18,28 +19,34 @@ func TestLeftToWhoScales(t *testing.T) {
 	const upgraded = `{apiVersion: apps/v1, kind: Deployment, metadata: {managedFields: [{manager: welcome-operator, operation: Update, fieldsType: FieldsV1, fieldsV1: {"f:spec": {"f:replicas": {}}}}]}, spec: {replicas: 10}}`
 	const one, two = "{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 1}}", "{apiVersion: apps/v1, kind: Deployment, spec: {replicas: 2}}"
 	for name, c := range map[string]struct {
-		previous, live            string
-		wasScaled, scalable, left bool
+		previous, live                   string
+		wasScaled, scalable, asked, left bool // asked is whether somebody asks for another number, where one is wanted
 	}{
-		"scaled":                       {one, scaled, false, true, true},
-		"scaled, and set":              {one, scaled, false, false, false},
-		"scaled to none":               {one, stopped, false, true, true}, // of which nothing tells
-		"edited":                       {one, edited, false, true, false},
-		"edited after it was scaled":   {one, edited, true, true, true},
-		"cleared after it was scaled":  {one, cleared, true, true, true}, // its managed fields
-		"cleared":                      {one, cleared, false, true, false},
-		"set anew after that":          {two, edited, true, true, false},
-		"upgraded after it was scaled": {one, upgraded, true, true, false}, // and rolled back, say
-		"edited to none":               {one, zeroed, false, true, false},
-		"scaled, and then set anew":    {two, scaled, false, true, false},
-		"scaled, with an unknown past": {"", scaled, false, true, true},
+		"scaled":                         {one, scaled, false, true, true, true},
+		"scaled, and set":                {one, scaled, false, false, true, false},
+		"scaled to none":                 {one, stopped, false, true, true, true}, // of which nothing tells
+		"edited":                         {one, edited, false, true, true, false},
+		"edited after it was scaled":     {one, edited, true, true, true, true},
+		"cleared after it was scaled":    {one, cleared, true, true, true, true}, // its managed fields
+		"cleared":                        {one, cleared, false, true, true, false},
+		"set anew after that":            {two, edited, true, true, true, false},
+		"upgraded after it was scaled":   {one, upgraded, true, true, true, false}, // and rolled back, say
+		"edited to none":                 {one, zeroed, false, true, true, false},
+		"scaled, and then set anew":      {two, scaled, false, true, true, false},
+		"scaled, with an unknown past":   {"", scaled, false, true, true, true},
+		"scaled, with a new default":     {two, scaled, false, true, false, true},
+		"scaled, with the former one":    {one, scaled, true, false, true, true}, // as the API server has stored it
+		"edited, with the former one":    {one, edited, true, false, true, true},
+		"scaled, and then set":           {two, scaled, true, false, true, false},
+		"scaled, and set in the unknown": {"", scaled, true, false, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var previous *unstructured.Unstructured
 			if c.previous != "" {
 				previous = parse(t, c.previous)
 			}
-			if left := LeftTo(previous, parse(t, c.live), parse(t, one), nil, c.wasScaled, func(*unstructured.Unstructured) bool { return c.scalable }); len(left) == 1 != c.left {
+			scalable := func(_ *unstructured.Unstructured, another bool) bool { return c.scalable && (!another || !c.asked) }
+			if left := LeftTo(previous, parse(t, c.live), parse(t, one), nil, c.wasScaled, scalable); len(left) == 1 != c.left {
 				t.Errorf("left are %v", left)
 			}
 		})

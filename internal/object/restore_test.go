@@ -341,7 +341,7 @@ func TestRestoreLeavesWhatIsIgnored(t *testing.T) {
 				t.Fatal(err)
 			}
 			live, desired := whole(c.live), whole(c.desired)
-			left := LeftTo(desired, live, desired, rules, false, func(*unstructured.Unstructured) bool { return false })
+			left := LeftTo(desired, live, desired, rules, false, func(*unstructured.Unstructured, bool) bool { return false })
 			restored := Restore(nil, live, desired, left)
 			if want := whole(c.want); !reflect.DeepEqual(restored.Object, want.Object) {
 				t.Errorf("got  %v\nwant %v", restored.Object, want.Object)
@@ -436,7 +436,7 @@ func TestAnyShapes(t *testing.T) {
 				name := fmt.Sprintf("%s with %v: %v", kind, path, shape)
 				t.Run(name, func(t *testing.T) {
 					canonical := Canonical(desired)
-					left := LeftTo(live, live, canonical, nil, false, func(*unstructured.Unstructured) bool { return true })
+					left := LeftTo(live, live, canonical, nil, false, func(*unstructured.Unstructured, bool) bool { return true })
 					restored := Restore(live, live, canonical, left)
 					Reset(live, live, canonical, left)
 					Anew(live, live, canonical, left)

@@ -3,6 +3,7 @@ package release
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -273,12 +274,18 @@ func (a *actionClient) describe(child object.Child) string {
 // or as many as the chart does by default. Only a rendering tells which value sets the replicas of which
 // workload. So the chart is rendered with no spec and, where that makes no such workload or fails, with the
 // spec without the values that equal its number of replicas.
-func (a *actionClient) scalable(desired *unstructured.Unstructured) bool {
+//
+// Where the workload is to have another number than before, as many as by default may be what somebody asks for: if
+// the custom resource was edited, and says that number somewhere. Else the chart has another default.
+func (a *actionClient) scalable(desired *unstructured.Unstructured, another bool) bool {
 	if a.chart == nil {
 		return false
 	}
 	wanted, set, _ := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas")
 	spec, _ := without(wanted, a.values).(map[string]any)
+	if another && a.appliedGeneration() != a.owner.GetGeneration() && !reflect.DeepEqual(spec, a.values) {
+		return false
+	}
 	for _, spec := range []map[string]any{{}, spec} {
 		made, err := a.clients.capabilities.Made(a.clients.mapper, a.owner, a.chart, a.Overrides, spec)
 		i := slices.IndexFunc(made, func(obj *unstructured.Unstructured) bool {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -657,7 +659,25 @@ func TestReplicasThatWereScaledAndEditedWithAWarning(t *testing.T) {
 func TestReplicasByAnotherValue(t *testing.T) {
 	s := newScene(t)
 	s.serveKind("Counted")
-	chart := chartOf(t, map[string]string{
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: entryOf("Counted", countedChart(t), "")})
+	s.createOf("Counted", "hello", kit.Set("server.count", 3))
+	s.awaitReplicas(3)
+	s.awaitOf("Counted", "hello", "Deployed")
+	s.scale("kubectl", 5)
+	s.awaitReplicas(3)
+	s.editOf("Counted", "hello", kit.Set("server.count", 1)) // as many as the chart has by default
+	s.awaitReplicas(1)
+	s.awaitOf("Counted", "hello", "Deployed")
+	s.settled(operator)
+	s.scale("kube-controller-manager", 4)
+	s.seenOf(operator, "Counted")
+	s.must(s.hasReplicas("hello", 4))
+}
+
+// countedChart is a chart with the number of replicas at server.count.
+func countedChart(t *testing.T) string {
+	t.Helper()
+	return chartOf(t, map[string]string{
 		"Chart.yaml":  "{apiVersion: v2, name: counted, version: 1.0.0}",
 		"values.yaml": "server: {count: 1}",
 		"templates/all.yaml": `
@@ -671,19 +691,42 @@ spec:
     metadata: {labels: {app: {{ .Release.Name }}}}
     spec: {containers: [{name: main, image: "example.com/main:1"}]}
 `})
-	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: entryOf("Counted", chart, "")})
-	s.createOf("Counted", "hello", kit.Set("server.count", 3))
-	s.awaitReplicas(3)
-	s.awaitOf("Counted", "hello", "Deployed")
-	s.scale("kubectl", 5)
-	s.awaitReplicas(3)
-	s.editOf("Counted", "hello", kit.Set("server.count", 1)) // as many as the chart has by default
-	s.awaitReplicas(1)
-	s.awaitOf("Counted", "hello", "Deployed")
+}
+
+// Replicas that were scaled stay when a new chart has another default, also where the API server has stored the
+// former one in the Welcome; and a number that somebody then asks for comes.
+func TestReplicasWithANewDefault(t *testing.T) {
+	s := newScene(t)
+	s.serveKind("Recounted")
+	chart := countedChart(t)
+	entry := entryOf("Recounted", chart, "")
+	own := settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: watchesWith("") + entry}
+	operator := s.ownOperator(own)
+	s.deploy("hello")
+	s.createOf("Recounted", "counted")
+	s.awaitOf("Recounted", "counted", "Deployed")
 	s.settled(operator)
-	s.scale("kube-controller-manager", 4)
-	s.seenOf(operator, "Counted")
-	s.must(s.hasReplicas("hello", 4))
+	for _, name := range []string{"hello", "counted"} {
+		s.scaleOf(name, "kube-controller-manager", 5)
+	}
+	s.seen(operator)
+	operator.Stop()
+
+	own.watches = watchesWithFile(t, "values.yaml", "\nreplicas: 1\n", "\nreplicas: 2\n") + entry
+	s.must(os.WriteFile(filepath.Join(chart, "values.yaml"), []byte("server: {count: 2}"), 0o600))
+	operator = s.ownOperator(own)
+	for _, name := range []string{"hello", "counted"} {
+		s.await("the new chart is applied", func() error { return s.hasRecords(name, 2) })
+	}
+	s.settled(operator)
+	s.must(errors.Join(s.hasReplicas("hello", 5), s.hasReplicas("counted", 5)))
+	s.scale("kube-controller-manager", 6)
+	s.seen(operator)
+	s.must(s.hasReplicas("hello", 6))
+	s.edit("hello", kit.Set("replicas", 2)) // the new default, and not what it has asked for so far
+	s.awaitReplicas(2)
+	s.editOf("Recounted", "counted", kit.Set("server.count", 3))
+	s.awaitReplicasOf("counted", 3)
 }
 
 // A value replicas is that of one workload, and says nothing of another one.
