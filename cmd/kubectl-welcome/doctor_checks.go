@@ -207,8 +207,8 @@ func differing(path string, a, b *apiextensionsv1.JSONSchemaProps) (paths []stri
 	return paths
 }
 
-// serving are the operators of the kinds of these CRDs, or, if none is known to be one, those of which it is not
-// known what they serve. They are all if there are no CRDs. The error is that there are none.
+// serving are the operators of the kinds of these CRDs, with new shards beside these, or, if none is known to be one, those
+// of which it is not known what they serve. They are all if there are no CRDs. The error is that there are none.
 func (p *patient) serving(crds []*apiextensionsv1.CustomResourceDefinition) (serving []operator, err error) {
 	kinds := sets.New[schema.GroupKind]()
 	for _, crd := range crds {
@@ -216,8 +216,11 @@ func (p *patient) serving(crds []*apiextensionsv1.CustomResourceDefinition) (ser
 	}
 	serves := func(o operator) bool { return kinds.HasAny(o.serves.UnsortedList()...) }
 	known := slices.ContainsFunc(p.operators, serves)
+	isNewShard := func(o operator) bool { // which has claimed nothing yet
+		return o.options.Shard != "" && slices.ContainsFunc(p.operators, func(other operator) bool { return serves(other) && other.leaseNamespace() == o.leaseNamespace() })
+	}
 	for _, o := range p.operators {
-		if len(kinds) == 0 || serves(o) || !known && len(o.serves) == 0 {
+		if len(kinds) == 0 || serves(o) || len(o.serves) == 0 && (!known || isNewShard(o)) {
 			serving = append(serving, o)
 		}
 	}

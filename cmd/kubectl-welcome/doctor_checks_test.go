@@ -153,6 +153,19 @@ func TestServesByLease(t *testing.T) {
 	}
 }
 
+// A shard that has claimed nothing yet serves what the others do, as far as is known.
+func TestShardThatServesNothingYet(t *testing.T) {
+	kind := schema.GroupKind{Group: welcomes.Group, Kind: "Welcome"}
+	crd := &apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{Group: kind.Group, Names: apiextensionsv1.CustomResourceDefinitionNames{Kind: kind.Kind}}}
+	p := &patient{operators: []operator{
+		{options: boot.Options{Shard: "a"}, serves: sets.New(kind)}, {options: boot.Options{Shard: "b"}}, {options: boot.Options{}},
+	}}
+	serving, err := p.serving([]*apiextensionsv1.CustomResourceDefinition{crd})
+	if err != nil || len(serving) != 2 || serving[1].options.Shard != "b" {
+		t.Errorf("%v, %v", serving, err)
+	}
+}
+
 // The status of before a deletion does not say what keeps the custom resource.
 func TestDeletionNotSeenYet(t *testing.T) {
 	p := &patient{cluster: &cluster{}, customResources: []unstructured.Unstructured{welcome("stuck", func(obj *unstructured.Unstructured) {

@@ -16,13 +16,13 @@ type Left []pointer
 // LeftTo returns the fields of live that are left to others: those that rules ignore; replicas set by the scale
 // subresource, as autoscalers and kubectl scale do, or left so when the object was last applied (wasScaled), if
 // the custom resource does not set them (scalable, which is told whether another number is wanted than before) or
-// they were left when the same number was wanted; and the size of a claim that somebody has made grow, since it
+// they were left when the same number was wanted, but not where the chart asked for none before; and the size of a claim that somebody has made grow, since it
 // cannot shrink.
 func LeftTo(previous, live, desired *unstructured.Unstructured, rules Ignored, wasScaled bool, scalable func(_ *unstructured.Unstructured, another bool) bool) Left {
 	left := rules.of(desired)
 	asked := func(object *unstructured.Unstructured) any { return field(object.Object["spec"], "replicas") }
 	same := previous != nil && reflect.DeepEqual(asked(previous), asked(desired))
-	if live != nil && isScaled(live, wasScaled) && (wasScaled && same || scalable(desired, previous != nil && !same)) {
+	if live != nil && isScaled(live, wasScaled) && (wasScaled && same || (previous == nil || same || asked(previous) != nil) && scalable(desired, previous != nil && !same)) {
 		left = append(left, replicas)
 	}
 	if live != nil && desired.GroupVersionKind().GroupKind() == Claim && isGrown(previous, live, desired) {

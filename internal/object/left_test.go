@@ -23,6 +23,7 @@ func TestLeftToWhoScales(t *testing.T) {
 		wasScaled, scalable, asked, left bool // asked is whether somebody asks for another number, where one is wanted
 	}{
 		"scaled":                         {one, scaled, false, true, true, true},
+		"autoscaling is switched off":    {"{apiVersion: apps/v1, kind: Deployment, spec: {}}", scaled, false, true, false, false},
 		"scaled, and set":                {one, scaled, false, false, true, false},
 		"scaled to none":                 {one, stopped, false, true, true, true}, // of which nothing tells
 		"edited":                         {one, edited, false, true, true, false},

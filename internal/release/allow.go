@@ -221,18 +221,19 @@ func noSecrets(what string) error {
 }
 
 // withoutOwn are those of asks that the chart does not ask for by itself, with an empty spec: as an installation or,
-// where it may tell the two apart, as an upgrade. The error is why it could not be rendered so.
+// where it may tell the two apart, as an upgrade. The error is why it could be rendered as neither.
 func (op *operation) withoutOwn(asks []object.Ask) (rest []object.Ask, err error) {
 	revisions := []int{1}
 	if op.source.revised {
 		revisions = append(revisions, object.AnyRevision)
 	}
+	made := false
 	for _, revision := range revisions {
 		if len(asks) == 0 {
 			return nil, nil
 		}
 		manifests, failed := op.alone(revision)
-		err = cmp.Or(err, failed)
+		made, err = made || failed == nil, cmp.Or(err, failed)
 		var own []object.Ask
 		for _, manifest := range manifests {
 			if resources, err := op.guard.Peek(manifest); err == nil {
@@ -240,6 +241,9 @@ func (op *operation) withoutOwn(asks []object.Ask) (rest []object.Ask, err error
 			}
 		}
 		asks = slices.DeleteFunc(asks, func(ask object.Ask) bool { return slices.ContainsFunc(own, ask.Same) })
+	}
+	if made {
+		return asks, nil
 	}
 	return asks, err
 }

@@ -28,7 +28,7 @@ const markOfPublished = "webapp.demo.welcome.domain/published"
 func TestPolicyBoundsTheOperatorsToken(t *testing.T) {
 	s := newScene(t)
 	s.grantJobs()
-	s.grant("", "serviceaccounts", "serviceaccounts/token", "pods/exec") // as a chart's role may hand out
+	s.grant("", "serviceaccounts", "serviceaccounts/token", "pods", "pods/exec") // as a chart's role may hand out
 	token, err := env.Token(ctx, operatorNamespace, operatorAccount)
 	s.must(err)
 	operator, err := client.New(env.As(token), client.Options{Scheme: env.Client.Scheme()})
@@ -50,6 +50,12 @@ func TestPolicyBoundsTheOperatorsToken(t *testing.T) {
 	}
 	container := func(change func(*corev1.Container)) *appsv1.Deployment {
 		return pod(func(p *corev1.PodSpec) { change(&p.Containers[0]) })
+	}
+	// bare is a pod with a volume that the API server takes for the one which it adds.
+	bare := func(source corev1.VolumeSource) *corev1.Pod {
+		p := &corev1.Pod{ObjectMeta: objectMeta(s.namespace, "bare"), Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: image}}}}
+		p.OwnerReferences, p.Spec.Volumes = []metav1.OwnerReference{reference}, []corev1.Volume{{Name: "kube-api-access-x", VolumeSource: source}}
+		return p
 	}
 	configMap := func(name string, change func(*corev1.ConfigMap)) *corev1.ConfigMap {
 		c := &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, name)}
@@ -97,13 +103,16 @@ func TestPolicyBoundsTheOperatorsToken(t *testing.T) {
 		"Secret to pull images":     {pod(func(p *corev1.PodSpec) { p.ImagePullSecrets = []corev1.LocalObjectReference{secret} }), noSecret},
 		"ServiceAccount":            {pod(func(p *corev1.PodSpec) { p.ServiceAccountName = "admin" }), noAccount},
 		"token of a ServiceAccount": {volume(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "t"}}}}}), noAccount},
-		"a Job's pods":              {&batchv1.Job{ObjectMeta: controlled, Spec: job}, noHost},
-		"a CronJob's pods":          {&batchv1.CronJob{ObjectMeta: controlled, Spec: batchv1.CronJobSpec{Schedule: "@daily", JobTemplate: batchv1.JobTemplateSpec{Spec: job}}}, noHost},
-		"ConfigMap":                 {configMap("x", func(*corev1.ConfigMap) {}), noOwner},
-		"ConfigMap with our label":  {configMap("x", func(c *corev1.ConfigMap) { c.Labels = map[string]string{kit.ManagedBy: "welcome-operator"} }), noOwner},
-		"published elsewhere":       {configMap("x", func(c *corev1.ConfigMap) { c.Labels = map[string]string{markOfPublished: "entries"} }), noOwner},
-		"record without our label":  {configMap("sh.helm.release.v1.x.v1", func(*corev1.ConfigMap) {}), noOwner},
-		"Service":                   {&corev1.Service{ObjectMeta: objectMeta(s.namespace, "x"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, noOwner},
+		"a pod with a volume that is called as the API server's, of the node":   {bare(corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}), noHost},
+		"a pod with a volume that is called as the API server's, of a Secret":   {bare(corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "x"}}), noSecret},
+		"a pod with a volume that is called as the API server's, with a Secret": {bare(corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{Secret: &corev1.SecretProjection{LocalObjectReference: secret}}}}}), noSecret},
+		"a Job's pods":             {&batchv1.Job{ObjectMeta: controlled, Spec: job}, noHost},
+		"a CronJob's pods":         {&batchv1.CronJob{ObjectMeta: controlled, Spec: batchv1.CronJobSpec{Schedule: "@daily", JobTemplate: batchv1.JobTemplateSpec{Spec: job}}}, noHost},
+		"ConfigMap":                {configMap("x", func(*corev1.ConfigMap) {}), noOwner},
+		"ConfigMap with our label": {configMap("x", func(c *corev1.ConfigMap) { c.Labels = map[string]string{kit.ManagedBy: "welcome-operator"} }), noOwner},
+		"published elsewhere":      {configMap("x", func(c *corev1.ConfigMap) { c.Labels = map[string]string{markOfPublished: "entries"} }), noOwner},
+		"record without our label": {configMap("sh.helm.release.v1.x.v1", func(*corev1.ConfigMap) {}), noOwner},
+		"Service":                  {&corev1.Service{ObjectMeta: objectMeta(s.namespace, "x"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, noOwner},
 	}
 	forbiddenKept := map[string]func(*corev1.ConfigMap){
 		"without our label": func(c *corev1.ConfigMap) { c.Labels = nil },
@@ -136,6 +145,9 @@ func TestPolicyBoundsTheOperatorsToken(t *testing.T) {
 	s.await("the policy holds, and the operator has its rights", func() error {
 		return because(operator.Create(ctx, &batchv1.Job{ObjectMeta: controlled, Spec: job}, client.DryRunAll), noHost)
 	})
+	ordinary := bare(corev1.VolumeSource{})
+	ordinary.Spec.Volumes = nil
+	s.must(operator.Create(ctx, ordinary, client.DryRunAll))
 	for name, c := range forbidden {
 		denied("create: "+name, operator.Create(ctx, c.object, client.DryRunAll), c.says)
 	}
@@ -253,8 +265,10 @@ func TestWelcomesThatAdmissionChanges(t *testing.T) {
 	}
 	s.mutate(`(has(object.metadata.annotations) ? [] : [JSONPatch{op: "add", path: "/metadata/annotations", value: {"example.com/seen": "yes"}}]) +
 [JSONPatch{op: "add", path: "/metadata/annotations/example.com~1by", value: request.userInfo.username}] +
-(has(object.metadata.deletionTimestamp) ? [JSONPatch{op: "add", path: "/spec/name", value: "gone"}] : [])`, "welcomes", by, admissionregistrationv1.Update)
+(has(object.metadata.deletionTimestamp) || object.metadata.name == "never" ? [JSONPatch{op: "add", path: "/spec/name", value: request.userInfo.username}] : [])`, "welcomes", by, admissionregistrationv1.Update)
 	s.deploy("after")
+	s.create("never")
+	s.awaitEvent("never", "WriteRefused", "have the webhook or policy that changes this custom resource")
 	for _, name := range []string{"before", "after"} {
 		s.delete(s.welcome(name))
 		s.awaitGone(kit.Welcome(s.namespace, name), name)

@@ -18,7 +18,7 @@ func TestReadyWhenCachesAreFilled(t *testing.T) {
 	s := newScene(t)
 	s.must(env.Client.Create(ctx, &corev1.ServiceAccount{ObjectMeta: objectMeta(operatorNamespace, "late")}))
 	operator := s.launch(settings{account: "late"})
-	told := s.launch(settings{account: "late"})
+	told := s.launch(settings{account: "late", noPolicy: true}) // that for the first is its, too
 	s.await("the operator says why it is not ready", func() error {
 		err := operator.ready()
 		if err == nil {

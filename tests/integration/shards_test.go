@@ -60,7 +60,7 @@ func (s *scene) shards() map[string]installation {
 		one := installation{base.settings, base.name + "-" + shard}
 		args := deployment.Spec.Template.Spec.Containers[0].Args
 		one.args = append(slices.Clone(base.args), slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return strings.HasPrefix(arg, "--watches-file=") })...)
-		if one.watches = watches[shard]; len(args) != 3 || one.watches == "" {
+		if one.watches = watches[shard]; !slices.Contains(args, "--shard="+shard) || one.watches == "" {
 			s.Fatalf("shard %q of config/shards has the arguments %q and the watches %q", shard, args, one.watches)
 		}
 		shards[shard] = one

@@ -15,11 +15,9 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/operator"
 )
 
-const (
-	// Account is the operator's ServiceAccount, as in system:serviceaccount:NAMESPACE:NAME:, before kustomize gives it
-	// its final names: config/default replaces the parts.
-	Account = "system:serviceaccount:system:controller-manager:"
-)
+// Account is the operator's ServiceAccount, as in system:serviceaccount:NAMESPACE:NAME:, before kustomize gives it
+// its final names: config/default replaces the parts.
+const Account = "system:serviceaccount:system:controller-manager:"
 
 // New is the policy for an operator that serves these entries, with its binding.
 func New(entries []operator.Entry) (*admissionregistrationv1.ValidatingAdmissionPolicy, *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
@@ -111,9 +109,7 @@ variables.resource == "/podtemplates" ? object.template.spec :
 variables.resource == "batch/cronjobs" ? object.spec.jobTemplate.spec.template.spec :
 variables.resource in ["apps/deployments", "apps/statefulsets", "apps/daemonsets", "apps/replicasets", "batch/jobs", "/replicationcontrollers"] ? object.spec.template.spec :
 dyn({})`},
-		// To a pod, the API server adds the token of its ServiceAccount, and the Secrets with which that pulls images: so it
-		// does to those of a Deployment, which are somebody else's to make.
-		{Name: "volumes", Expression: "(" + list("volumes", "variables.pod") + `).filter(v, variables.resource != "/pods" || !v.name.startsWith("kube-api-access-"))`},
+		{Name: "volumes", Expression: list("volumes", "variables.pod")},
 		{Name: "containers", Expression: "(" + list("containers", "variables.pod") + ") + (" + list("initContainers", "variables.pod") + ")"},
 	}
 }
@@ -126,7 +122,7 @@ func equal(field string) string {
 // marks is in CEL a list of the labels and annotations of an object that mean something to operators and to Helm.
 func marks(of, absent string) string {
 	in := func(field string) string {
-		return fmt.Sprintf(`(has(%s.metadata.%s) ? %[1]s.metadata.%[2]s.filter(k, k.matches(r"^(webapp\.demo\.welcome\.domain|(meta\.)?helm\.sh|helm\.sdk\.operatorframework\.io|operator-sdk)/")).map(k, k + "=" + %[1]s.metadata.%[2]s[k]) : [])`, of, field)
+		return fmt.Sprintf(`(has(%s.metadata.%s) ? %[1]s.metadata.%[2]s.filter(k, k.matches(r"^(webapp\.demo\.welcome\.domain|(meta\.)?helm\.sh|helm\.sdk\.operatorframework\.io|operator-sdk)/")).map(k, "%[2]s " + k + "=" + %[1]s.metadata.%[2]s[k]) : [])`, of, field)
 	}
 	return absent + " ? [] : " + in("labels") + " + " + in("annotations")
 }
@@ -165,7 +161,9 @@ func validations(entries []operator.Entry) []admissionregistrationv1.Validation 
 	}
 	pods := func(word, message string, expression ...string) admissionregistrationv1.Validation {
 		v := rule(message+": only a kind that has "+word+" in allow.pods of watches.yaml may (make manifests images push deploy)", expression...)
-		// Who may make Secrets has them made for pods: what the token can read anyway, its pods may.
+		// Who may make Secrets has them made for pods: what the token can read anyway, its pods may. To a bare pod, the API
+		// server adds the token of its ServiceAccount and the Secrets with which that pulls images, as to those of a
+		// Deployment, which are somebody else's to make.
 		v.Expression = unless(func(e operator.Entry) bool {
 			return slices.Contains(e.Allow.Pods, word) || word == obj.PodSecrets && e.Secrets
 		}, v.Expression)
@@ -189,7 +187,7 @@ func validations(entries []operator.Entry) []admissionregistrationv1.Validation 
 		pods(obj.PodServiceAccounts, "pods have no ServiceAccount",
 			`(!has(variables.pod.serviceAccountName) || variables.pod.serviceAccountName in ["", "default"])`,
 			`(!has(variables.pod.serviceAccount) || variables.pod.serviceAccount in ["", "default"])`,
-			`variables.volumes.all(v, !has(v.projected) || !has(v.projected.sources) || v.projected.sources.all(s, !has(s.serviceAccountToken)))`),
+			`variables.volumes.all(v, variables.resource == "/pods" && v.name.startsWith("kube-api-access-") || !has(v.projected) || !has(v.projected.sources) || v.projected.sources.all(s, !has(s.serviceAccountToken)))`),
 		pods(obj.PodHost, "pods have nothing of their node, and no volumes but those that everybody may have",
 			`(!has(variables.pod.hostNetwork) || !variables.pod.hostNetwork)`,
 			`(!has(variables.pod.hostPID) || !variables.pod.hostPID)`,
