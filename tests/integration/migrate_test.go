@@ -100,6 +100,7 @@ func (s *scene) identities() map[string]types.UID {
 			found[object.GetKind()+"/"+object.GetName()] = object.GetUID()
 		}
 	}
+	delete(found, "ServiceAccount/default") // each namespace has it
 	return found
 }
 
