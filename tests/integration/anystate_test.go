@@ -97,9 +97,11 @@ func TestAnyState(t *testing.T) {
 	t.Logf("seed: go test ./tests/integration -run TestAnyState -state-cases=%d -state-seed=%d", *stateCases, seed)
 	s.random = rand.New(rand.NewPCG(seed, 0))
 	s.serveKind("Zoo")
+	entry, err := kit.EntryOf(kit.File("tests/charts/zoo"))
+	s.must(err)
 	settings := settings{
 		namespaces: []string{s.namespace}, account: s.accountForCharts(),
-		watches: entryOf("Zoo", "tests/charts/zoo", "  maxConcurrentReconciles: 8\n  recreate: [ConfigMap, Job.batch]\n  allow: {pods: [secrets, serviceAccounts]}\n"),
+		watches: entryOf("Zoo", "tests/charts/zoo", "  maxConcurrentReconciles: 8\n  recreate: [ConfigMap, Job.batch]\n"+entry),
 	}
 	operator := s.ownOperator(settings)
 	for i := range zoos {

@@ -836,7 +836,9 @@ func TestForgedRecordSecret(t *testing.T) {
 // resources, and none that are tokens.
 func TestPolicyBoundsSecrets(t *testing.T) {
 	s := newScene(t)
-	token, err := env.Token(ctx, operatorNamespace, s.accountForSecrets())
+	account := s.accountForSecrets()
+	s.bound(settings{account: account, watches: watchesWith(secrets)})
+	token, err := env.Token(ctx, operatorNamespace, account)
 	s.must(err)
 	operator, err := client.New(env.As(token), client.Options{Scheme: env.Client.Scheme()})
 	s.must(err)
