@@ -90,7 +90,7 @@ func (g *Guard) WatchUntilReady(resources kube.ResourceList, timeout time.Durati
 		awaited.What = "hook " + names(hooks, func(info *resource.Info) string {
 			why := g.withoutLogs(info)
 			if why != "" {
-				awaited.HasNoPods = time.Since(begun) > podsDue
+				awaited.HasNoPods = time.Since(begun) > object.PodsDue
 				why += fmt.Sprintf(" (kubectl -n %s describe job/%s)", info.Namespace, info.Name)
 			}
 			return why
@@ -251,9 +251,6 @@ const (
 	// tellAfter is how long an action waits before the status says what for: most hooks have ended by then, and
 	// each such status is a write. It looks again this often at what is in the way.
 	tellAfter, tellAgain = 2 * time.Second, 15 * time.Second
-	// podsDue is how long a Job may have no pods until somebody has to look: its controller makes them at once, and a
-	// queue resumes it within seconds.
-	podsDue = 5 * time.Second
 	// deletedPoll is how often the cache is asked whether the custom resource was deleted.
 	deletedPoll = time.Second
 )
@@ -270,7 +267,7 @@ func (g *Guard) await(what func() Awaited, abandon func() bool, wait func() erro
 	defer late.Stop()
 	poll := time.NewTicker(deletedPoll)
 	defer poll.Stop()
-	told, again := false, podsDue
+	told, again := false, object.PodsDue
 	defer func() {
 		if told {
 			g.plan.Waiting(Awaited{})

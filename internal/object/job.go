@@ -2,6 +2,7 @@ package object
 
 import (
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -11,6 +12,10 @@ func IsSuspended(job *unstructured.Unstructured) bool {
 	suspended, _, _ := unstructured.NestedBool(job.Object, "spec", "suspend")
 	return suspended
 }
+
+// PodsDue is how long a Job may have no pods until somebody has to look: its controller makes them at once, and a queue
+// resumes it within seconds.
+const PodsDue = 5 * time.Second
 
 // HasNoPods is whether a Job that has not ended has none, and had none: it may be held, or its pods be refused, which
 // only events say.

@@ -19,8 +19,6 @@ const (
 	// leavingCheck is how often pods are listed until then, where Deployments do not count those that are
 	// terminating.
 	leavingCheck = time.Second
-	// podsDue is how long a Job may have no pods until somebody has to look: its controller makes them at once.
-	podsDue = 5 * time.Second
 )
 
 // leaving is nil unless old pods of a healthy Deployment are still terminating. They still answer requests:
@@ -57,7 +55,7 @@ func (o childState) starting(now time.Time) *verdict {
 	default:
 		v.message = fmt.Sprintf("%s has no pods. If it stays so, see who refuses them: kubectl -n %s describe job/%s.", o, o.live.GetNamespace(), o.Name)
 		text, _, _ := unstructured.NestedString(o.live.Object, "status", "startTime")
-		if begun, err := time.Parse(time.RFC3339, text); err == nil && now.Sub(begun) > podsDue {
+		if begun, err := time.Parse(time.RFC3339, text); err == nil && now.Sub(begun) > object.PodsDue {
 			v.reason = ReasonJobHasNoPods
 		}
 	}

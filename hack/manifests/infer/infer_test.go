@@ -867,18 +867,7 @@ func TestAPIsThatAreAskedForByAHelper(t *testing.T) {
 	} {
 		files["templates/"+file+".yaml"] = "{{ if " + condition + " }}\n{apiVersion: example.com/v1, kind: Of" + file + ", metadata: {name: x}}\n{{ end }}"
 	}
-	trial, err := New(operator.Entry{}, chartOf(t, files), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	scenarios, err := trial.Scenarios()
-	if err != nil {
-		t.Fatal(err)
-	}
-	kinds, err := trial.Kinds(scenarios)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kinds := kindsOf(t, files)
 	var made []string
 	for _, m := range kinds {
 		made = append(made, m.Kind)
@@ -1194,13 +1183,10 @@ func TestNumbersOfObjects(t *testing.T) {
 	}
 }
 
-// Of thousands of renderings, what is the same is kept once.
-func TestKindsKeepNothingTwice(t *testing.T) {
-	trial, err := New(operator.Entry{}, chartOf(t, map[string]string{
-		"Chart.yaml":         "{apiVersion: v2, name: twice, version: 0.1.0}",
-		"values.yaml":        "a: false\nb: false\nc: false\n",
-		"templates/all.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: y}, data: {a: {{ .Values.a | quote }}}}\n",
-	}), nil)
+// kindsOf is what a chart of these files may make.
+func kindsOf(t *testing.T, files map[string]string) []Made {
+	t.Helper()
+	trial, err := New(operator.Entry{}, chartOf(t, files), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -1212,6 +1198,16 @@ func TestKindsKeepNothingTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return kinds
+}
+
+// Of thousands of renderings, what is the same is kept once.
+func TestKindsKeepNothingTwice(t *testing.T) {
+	kinds := kindsOf(t, map[string]string{
+		"Chart.yaml":         "{apiVersion: v2, name: twice, version: 0.1.0}",
+		"values.yaml":        "a: false\nb: false\nc: false\n",
+		"templates/all.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}\n---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: y}, data: {a: {{ .Values.a | quote }}}}\n",
+	})
 	if len(kinds) != 1 || len(kinds[0].Objects) != 3 {
 		t.Errorf("kept are %+v, not x and two of y", kinds)
 	}
