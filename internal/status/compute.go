@@ -230,7 +230,7 @@ func underWay(previous Status, seen observation) verdict {
 		v.reason, v.message = before.Reason, before.Message
 		v.reconciling, v.stalled = meta.IsStatusConditionTrue(previous.Conditions, Reconciling), meta.IsStatusConditionTrue(previous.Conditions, Stalled)
 	case seen.deleting:
-		v.reason, v.message = ReasonUninstalling, "The release is being uninstalled"
+		v.reason, v.message = cmp.Or(reason, ReasonUninstalling), "The release is being uninstalled"
 	case before.Status != "" && previous.Release != nil && previous.Release.Generation == seen.generation: // only the chart is new, and what was applied is as healthy as it was
 		v.ready, v.reason, v.message = before.Status, before.Reason, before.Message
 	default:

@@ -121,6 +121,12 @@ func TestNext(t *testing.T) {
 			set(t, o.deployment(), true, "spec", "paused")
 			set(t, o.deployment(), int64(3), "status", "replicas")
 		}, metav1.ConditionFalse, "RolloutPaused", "kubectl -n test rollout resume deployment/hello", kstatus.InProgressStatus},
+		"a paused rollout, after an object that goes on by itself": {func(t *testing.T, o *observation) {
+			set(t, o.deployment(), true, "spec", "paused")
+			set(t, o.deployment(), int64(0), "status", "updatedReplicas")
+			o.objects[1].live = nil
+			slices.Reverse(o.objects)
+		}, metav1.ConditionFalse, "RolloutPaused", "kubectl -n test rollout resume deployment/hello", kstatus.InProgressStatus},
 		"a pod that starts, where nothing new is to be rolled out but somebody has paused that": {func(t *testing.T, o *observation) {
 			set(t, o.deployment(), true, "spec", "paused")
 			set(t, o.deployment(), int64(1), "status", "availableReplicas")
@@ -313,12 +319,14 @@ func TestNextUnderWay(t *testing.T) {
 	})
 	t.Run("its hook gets no pods", func(t *testing.T) {
 		for pods, want := range map[int]string{0: "HookHasNoPods", 1: "ImagePullFailed"} {
-			first, _ := next(Status{}, observed(t, func(o *observation) {
-				waits(o)
-				o.state.HookHasNoPods, o.pods = true, o.pods[:pods]
-			}))
-			if got := first.condition(Ready); got.Reason != want || !strings.Contains(got.Message, `It waits for hook Job "m" to end`) {
-				t.Errorf("with %d pods it is %+v", pods, got)
+			for _, deleting := range []bool{false, true} {
+				first, _ := next(Status{}, observed(t, func(o *observation) {
+					waits(o)
+					o.state.HookHasNoPods, o.pods, o.deleting = true, o.pods[:pods], deleting
+				}))
+				if got := first.condition(Ready); got.Reason != want || !strings.Contains(got.Message, `waits for hook Job "m" to end`) {
+					t.Errorf("with %d pods it is %+v, where it is deleted: %t", pods, got, deleting)
+				}
 			}
 		}
 	})

@@ -16,10 +16,11 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// health judges the objects of a release: the first that has failed counts, otherwise the first that is
-// progressing. A Job that has failed comes before all others: it was to migrate the database of pods that crash now, say.
+// health judges the objects of a release: the first that has failed counts, otherwise the first that waits for a person,
+// otherwise the first that is progressing. A Job that has failed comes before all others: it was to migrate the database
+// of pods that crash now, say.
 func health(previous Status, seen observation) verdict {
-	const goesOn, failed, mayBeWhy = 1, 2, 3
+	const goesOn, waits, failed, mayBeWhy = 1, 2, 3, 4
 	var worst *verdict
 	rank := 0
 	for _, o := range seen.objects {
@@ -30,8 +31,10 @@ func health(previous Status, seen observation) verdict {
 		its := 0
 		switch {
 		case v == nil:
-		case !v.stalled:
+		case v.reason == ReasonProgressing:
 			its = goesOn
+		case !v.stalled:
+			its = waits
 		case o.isJob():
 			its = mayBeWhy
 		default:
