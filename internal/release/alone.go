@@ -81,3 +81,10 @@ func inNoNamespace(gvk schema.GroupVersionKind, mapper meta.RESTMapper) bool {
 	namespaced, err := apiutil.IsGVKNamespaced(gvk, mapper)
 	return err == nil && !namespaced
 }
+
+// renderAlone renders the chart, in its present version, as a revision with a spec and the overrides. It asks the
+// cluster nothing: lookup finds nothing.
+func (op *operation) renderAlone(spec map[string]any, revision int) (*release.Release, error) {
+	rel, err := op.clients.capabilities.render(op.client.owner, op.Chart, op.Overrides, spec, revision)
+	return rel, op.told(err)
+}

@@ -150,13 +150,6 @@ func (a *actionClient) owned() ([]object.Child, error) {
 	return slices.DeleteFunc(owned, record.Is), err
 }
 
-// renderAlone renders the chart, in its present version, as a revision with a spec and the overrides. It asks the
-// cluster nothing: lookup finds nothing.
-func (op *operation) renderAlone(spec map[string]any, revision int) (*release.Release, error) {
-	rel, err := op.clients.capabilities.render(op.client.owner, op.Chart, op.Overrides, spec, revision)
-	return rel, op.told(err)
-}
-
 // upToDate fails if the newest record was made from a later generation of the custom resource than the cache
 // has, as at the start of a leader that reads from an API server that is behind: to go on would undo what was
 // edited since. Since a record can be forged, the API server is asked, which costs a request only in this case.
