@@ -44,7 +44,8 @@ type API struct {
 	values apiextensionsv1.JSONSchemaProps
 	// pinned are the paths that watches.yaml pins, for example "image".
 	pinned []string
-	// unlisted are those of them that values.yaml lacks, and only templates or Chart.yaml name, or templates hand on: one may be misspelt.
+	// unlisted are the pinned ones that values.yaml lacks. Only templates or Chart.yaml name them, or templates hand them
+	// on, so that one may be misspelt.
 	unlisted []string
 	crd      crdExtras
 	// examples are values that somebody might give.
@@ -123,8 +124,8 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 	return api, nil
 }
 
-// checkNamed fails if overrideValues or allow.values name a value that the chart does not have. What its
-// templates ask for, values.yaml may lack: values get it, unless it is pinned. So may it what is pinned in a map that they hand on.
+// checkNamed fails if overrideValues or allow.values name a value that the chart does not have. values.yaml may lack what
+// templates ask for (values get it, unless it is pinned), and pins within a map that templates hand on.
 func (a *API) checkNamed(entry operator.Entry, t *infer.Trial, scenarios []infer.Scenario, values map[string]any) error {
 	unpinned, err := t.Unpinned()
 	if err != nil {

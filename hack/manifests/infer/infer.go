@@ -84,7 +84,7 @@ func (t *Trial) Fields(scenarios []Scenario, values map[string]any, allowed []st
 	return fields, i.left, i.made
 }
 
-// newInference tries the chart of an entry as it comes, with each sample, and with all options on.
+// newInference renders the scenarios without any trial, twice: what differs between the two is left to chance.
 func newInference(t *Trial, scenarios []Scenario, allowed []string) *inference {
 	i := &inference{Trial: t, scenarios: scenarios, allowed: allowed, docs: docsOf(t.named()), said: map[string]bool{}}
 	i.before = t.renderAll(scenarios)
