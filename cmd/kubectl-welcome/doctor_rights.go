@@ -102,8 +102,9 @@ func differing(path string, a, b *apiextensionsv1.JSONSchemaProps) (paths []stri
 	return paths
 }
 
-// serving are the operators of the kinds of these CRDs, with new shards beside these, or, if none is known to be one, those
-// of which it is not known what they serve. They are all if there are no CRDs. The error is that there are none.
+// serving are the operators of the kinds of these CRDs, with new shards beside them. If no operator is known to serve
+// these kinds, they are those of which it is not known what they serve; if there are no CRDs, they are all operators. The
+// error says that there is none.
 func (p *patient) serving(crds []*apiextensionsv1.CustomResourceDefinition) (serving []operator, err error) {
 	kinds := sets.New[schema.GroupKind]()
 	for _, crd := range crds {

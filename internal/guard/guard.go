@@ -35,10 +35,9 @@ type Guard struct {
 	*kube.Client
 	// Rehearsed is called when a rehearsal has succeeded, before the first change.
 	Rehearsed func()
-	// Unasked is whether Helm finds no existing object when it looks before it hands the objects over: the
+	// Unasked is whether Helm, which looks for existing objects before it hands them over, is to find none: the
 	// guard looks itself.
 	Unasked bool
-
 	// RehearsesFirst is whether Judge asks the API server by dry runs whether it would take every object.
 	RehearsesFirst bool
 
@@ -171,7 +170,7 @@ func (g *Guard) Create(resources kube.ResourceList) (result *kube.Result, err er
 	if hooks {
 		return g.createHooks(resources)
 	}
-	if len(g.plan.Left) > 0 {
+	if len(g.plan.Leftovers) > 0 {
 		return g.Update(nil, resources, false)
 	}
 	return &kube.Result{Created: resources}, g.makeAll(resources)
@@ -200,7 +199,7 @@ func (g *Guard) Update(original, target kube.ResourceList, _ bool) (result *kube
 	defer g.caught(&err)
 	ask(original)
 	ask(target)
-	left, err := g.left()
+	left, err := g.leftovers()
 	if err != nil {
 		return result, err
 	}
@@ -331,10 +330,10 @@ func (g *Guard) Keep(manifest string) error {
 	return g.removeAll(kept, false, func(*unstructured.Unstructured) bool { return true })
 }
 
-// DeleteLeft deletes the objects of Plan.Left before an uninstallation, which itself deletes those of the
+// DeleteLeftovers deletes the objects of Plan.Leftovers before an uninstallation, which itself deletes those of the
 // newest revision.
-func (g *Guard) DeleteLeft() error {
-	left, err := g.left()
+func (g *Guard) DeleteLeftovers() error {
+	left, err := g.leftovers()
 	if err != nil {
 		return err
 	}
@@ -351,10 +350,10 @@ func (g *Guard) Remove(manifest string) error {
 	return g.removeAll(resources, false, object.IsHook)
 }
 
-// left are the objects of Plan.Left, each as often as it is there.
-func (g *Guard) left() (kube.ResourceList, error) {
+// leftovers are the objects of Plan.Leftovers, each as often as it is there.
+func (g *Guard) leftovers() (kube.ResourceList, error) {
 	var left kube.ResourceList
-	for _, manifest := range g.plan.Left {
+	for _, manifest := range g.plan.Leftovers {
 		resources, err := g.build(manifest)
 		if err != nil {
 			return nil, fmt.Errorf("parse the manifest of an interrupted or failed release: %w", err)

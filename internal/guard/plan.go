@@ -18,9 +18,9 @@ type Plan struct {
 	// Intact are the objects that are still as this process has applied them. They are not looked at where the
 	// new manifest wants the same.
 	Intact []object.Child
-	// Left are manifests of objects that may exist besides those of the last revision. They are deleted if they
+	// Leftovers are manifests of objects that may exist besides those of the last revision. They are deleted if they
 	// are the owner's and the new manifest lacks them.
-	Left []string
+	Leftovers []string
 	// Rehearse is whether the API server is first asked, by dry runs, if it would take every object.
 	Rehearse bool
 	// Unowned are the owner's objects that carry no owner reference.

@@ -35,7 +35,7 @@ var (
 	}, []string{"kind", "action"})
 	entryBroken = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "welcome_operator_entry_broken",
-		Help: "1 for an entry of watches.yaml that is not served, which the message says why.",
+		Help: "1 for an entry of watches.yaml that is not served; the message says why.",
 	}, []string{"entry", "kind", "message"})
 	rolloutStopped = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "welcome_operator_rollout_stopped",

@@ -20,8 +20,10 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// render renders a revision of a chart for owner with a spec and the overrides. It asks the cluster nothing: lookup
-// finds nothing.
+// A chart is rendered alone if the cluster is asked nothing: lookup finds nothing, and the capabilities are those that
+// are known.
+
+// render renders a revision of a chart for owner, alone, with a spec and the overrides.
 func (c *Capabilities) render(owner metav1.Object, chrt *chart.Chart, overrides map[string]string, spec map[string]any, revision int) (*release.Release, error) {
 	if err := Pin(owner, spec, overrides); err != nil {
 		return nil, err
@@ -82,8 +84,7 @@ func inNoNamespace(gvk schema.GroupVersionKind, mapper meta.RESTMapper) bool {
 	return err == nil && !namespaced
 }
 
-// renderAlone renders the chart, in its present version, as a revision with a spec and the overrides. It asks the
-// cluster nothing: lookup finds nothing.
+// renderAlone renders the kind's chart for the owner.
 func (op *operation) renderAlone(spec map[string]any, revision int) (*release.Release, error) {
 	rel, err := op.clients.capabilities.render(op.client.owner, op.Chart, op.Overrides, spec, revision)
 	return rel, op.told(err)

@@ -14,12 +14,13 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
+// What the children, which are the objects of the release, are like now.
+
 // health of the objects of the release, read from the API server where their kind is not watched.
 func (a *actionClient) health() health {
 	worst := healthy
-	// there are more than the status lists, and nobody has looked at them since the operator started
 	if a.proven && a.current.Children == nil {
-		worst = progressing
+		worst = progressing // there are more than the status lists, and nobody has looked at them since the operator started
 	}
 	for _, child := range a.current.Children {
 		if child.Expired && child.Failed {

@@ -150,7 +150,8 @@ func (f *fight) heals(now time.Time) time.Duration {
 	return max(f.last.Add(fightWindow).Sub(now), f.put.Add(f.slow).Sub(now))
 }
 
-// forgets is whether nothing of it has to be remembered, once it has healed. What may be the beginning of a slow fight is.
+// forgets is whether nothing of a fight that has healed has to be remembered. Otherwise, it keeps what may be the
+// beginning of a slow fight.
 func (f *fight) forgets(now time.Time) bool {
 	if f.fought || f.slow > 0 || now.Sub(f.put) > slowGap {
 		return true

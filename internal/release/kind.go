@@ -25,13 +25,12 @@ import (
 // those that are acted on.
 const HookWaits = 32
 
-// Hooks and tests may take as long as they like, and must not keep the operator from other custom resources.
-// So, of a kind, one custom resource in each namespace may run tests, and maxTests in all; and maxHooks in each
-// may wait for hooks, and allHooks in all. Together they are the workers that exist for waiting.
+// Hooks and tests may take as long as they like, and must not keep the operator from other custom resources. So
+// there are this many places of a kind for those that wait. Together they are the workers that exist for waiting.
 const (
-	maxTests = 8
-	maxHooks = 8
-	allHooks = HookWaits - maxTests
+	maxTests = 8                    // run tests, one in each namespace
+	maxHooks = 8                    // wait for hooks in one namespace
+	allHooks = HookWaits - maxTests // wait for hooks in all namespaces
 )
 
 // Kind is a kind of custom resources, and how its releases are kept.
@@ -85,14 +84,14 @@ type KindOptions struct {
 	Namespaces []string
 	// WatchDependents is whether a change of a child causes a reconcile.
 	WatchDependents bool
-	// Changing is told when the operator begins to change a release, and whether that is because it has failed
-	// before, and by done when that has ended.
+	// Changing is called when the operator begins to change a release. retry is whether it has failed before; done is
+	// called when the change has ended.
 	Changing func(retry bool) (done func())
 	// Acted is told of each action on a release: which (Install, Upgrade, Uninstall or
 	// DriftCorrection), how long it took, and why it failed.
 	Acted func(action string, took time.Duration, err error)
-	// Waits is told of a custom resource whose action waits for something, as its State says, or whose tests begin:
-	// its status is written by then only when that has ended.
+	// Waits is called when an action begins to wait for something (State says for what), or when tests begin. It writes
+	// the status, which the library does only at the end of a reconcile.
 	Waits func(ctx context.Context, owner *unstructured.Unstructured)
 	// RolloutStopped is told when the rollout of a new chart version has stopped, so that custom resources wait
 	// for broken ones, and when it goes on.

@@ -58,8 +58,8 @@ func (a *actionClient) prepare(steps ...func() error) error {
 }
 
 // begin waits for a slot and sets up the operation, which may make a revision from the wanted inputs. Its end
-// gives the slot to another. left and rehearse are as in guard.Plan.
-func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
+// gives the slot to another. leftovers and rehearse are as in guard.Plan.
+func (a *actionClient) begin(leftovers []string, rehearse bool) (*operation, error) {
 	if err := a.upToDate(); err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 		Applied:    a.isApplied,
 		Key:        a.key,
 		Intact:     slices.Concat(a.expired(), a.untouched(), a.resting),
-		Left:       left,
+		Leftovers:  leftovers,
 		Rehearse:   rehearse,
 		Unowned:    unowned,
 		Allow:      a.Allow,
@@ -103,10 +103,10 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 	return op, nil
 }
 
-// left are manifests of objects that may exist besides those that the newest record names: where that is lost,
-// not proven or of an action that did not complete, they are what the owner is known to have, and what
-// unfinished releases have made.
-func (a *actionClient) left() (left []string, err error) {
+// leftovers are manifests of objects that may exist besides those that the newest record names: what another operator
+// has applied and, where the record is lost, not proven or of an action that did not complete, what the owner is known
+// to have, and what unfinished releases have made.
+func (a *actionClient) leftovers() (left []string, err error) {
 	// Objects of kinds that the cluster no longer serves are dropped, or nothing could be deleted.
 	name := func(manifest string) error {
 		named, err := a.store.Named(manifest)

@@ -1,10 +1,8 @@
 package release
 
-import (
-	"sigs.k8s.io/controller-runtime/pkg/client"
-)
+import "sigs.k8s.io/controller-runtime/pkg/client"
 
-// Pause is the annotation that stops, when it is true, the reconciling of a custom resource.
+// Pause is the annotation that pauses a custom resource while it is true.
 const Pause = "webapp.demo.welcome.domain/paused"
 
 // IsPaused is whether somebody has paused a custom resource. It is false during a deletion: the library would

@@ -310,7 +310,7 @@ func (a *actionClient) foresee(op *operation, verdict verdict, preview *Preview)
 	if err != nil {
 		return "", err
 	}
-	left, err := a.left()
+	left, err := a.leftovers()
 	if err != nil {
 		return "", err
 	}

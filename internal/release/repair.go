@@ -131,7 +131,7 @@ func (a *actionClient) repair() ([]guard.Change, error) {
 	if err != nil || manifest == "" {
 		return nil, err
 	}
-	left, err := a.left()
+	left, err := a.leftovers()
 	if err != nil {
 		return nil, err
 	}

@@ -53,8 +53,8 @@ type claims struct {
 
 	mu     sync.Mutex
 	others map[place]*other
-	// Custom resources left for a while to another operator: unclaimed ones, since when, or ones that it may
-	// let go, since they were seen.
+	// Custom resources that are left to another operator for headStart, and since when: unclaimed ones, and those that
+	// it may be about to let go.
 	free      map[types.UID]time.Time
 	questions map[client.ObjectKey]bool // to this operator
 	told      map[string]time.Time      // when an event was last written, by the operator that something is left to
