@@ -295,10 +295,10 @@ var (
 	ruleField = regexp.MustCompile(`\b(?:self|oldSelf)(?:\.\w+)+`)
 )
 
-// resolveDefaults writes the rules of the objects in schema in CEL, which knows no chart and so no orDefault:
-// with the defaults in values, and where there is no such field for anybody to set, with the value that it
-// always has. Not with CEL's orValue, which the API server takes for text without end, and so for a rule that
-// costs too much.
+// resolveDefaults writes the rules of the objects in schema in CEL, which knows no chart and so no orDefault. A
+// field that may be set stands for itself or, where it is left out, its default in values; any other one stands for
+// that value. CEL's orValue will not do: the API server takes its result for text of any length, and the rule for
+// too costly.
 func resolveDefaults(schema *apiextensionsv1.JSONSchemaProps, values map[string]any, path string) error {
 	var problems []error
 	for i := range schema.XValidations {

@@ -162,8 +162,8 @@ func (k kind) tooMuchIn(m infer.Made) (all []string) {
 	return all
 }
 
-// boundIn says of each binding of a kind which role it binds that the chart does not make: what that hands out
-// nobody can read from the chart, and the API server refuses the binding to an operator that has less.
+// boundIn says of each binding which role it binds that the chart does not make. The chart does not show what such
+// a role hands out, and the API server refuses the binding unless the operator has all of that.
 func (k kind) boundIn(m infer.Made) (all []string) {
 	if !obj.HandsOut(groupVersionKind(m).GroupKind()) {
 		return nil

@@ -56,9 +56,9 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// Who makes a kind of a chart that gives objects one name, whatever the custom resource's, is told which, and
-// of a value that gives each its own, and does not only move it out of the namespace: a second custom
-// resource in a namespace would find them in its way.
+// A chart may give objects one name, whatever the custom resource's: a second custom resource in a namespace would find
+// them in its way. make kind tells which, and a value that gives each its own name, and does not only move it out of
+// the namespace.
 func TestReportTellsOfFixedNames(t *testing.T) {
 	report := func(wired string) string {
 		dir := chartAt(t, map[string]string{"Chart.yaml": "{apiVersion: v2, name: x, version: 0.1.0}", "values.yaml": "account: {name: fixed-sa}\naNamespace: ''\nnickname: a\ntext: b\n",

@@ -160,8 +160,8 @@ func (k kind) refusal(m infer.Made) string {
 // list and watch find drift, which a patch repairs.
 func childVerbs() []string { return []string{"get", "list", "watch", "create", "patch", "delete"} }
 
-// secretRule has each verb for one of these: get, create, patch and delete are for what charts make and for
-// records, list and watch find drift and tell of the newest record, update is how Helm writes one.
+// secretRule is for what charts make, and for release records: get, create, patch and delete are for both, list and
+// watch find drift and the newest record, and Helm writes a record by an update.
 const secretRule = `# Make Secrets (secrets: true), and keep release records in some: all of the namespaces that are watched, for no rule can name those that are to be made.
 - apiGroups: [""]
   resources: [secrets]

@@ -8,13 +8,16 @@ import (
 )
 
 // AnyRevision is the revision as which a chart is rendered to find what it asks for by itself, whatever the revision
-// is. It is so large that hardly a release gets there, so odd that hardly a chart has it for another reason (what it asks
-// for would be refused), and so small that a chart can count up to it.
+// is. It is
+//
+//   - so large that hardly a release gets there
+//   - so odd that hardly a chart has it for another reason: what that asks for would be refused
+//   - so small that a chart can count up to it
 const AnyRevision = 98765
 
-// Same is whether a is own, which the chart asks for by itself: in an object of the same kind, whatever its name, for a
-// chart may generate names; at any revision, if own is of AnyRevision; and at any time before, if own is an annotation
-// that is nothing but the time.
+// Same is whether a is own, which the chart asks for by itself. The two objects have to be of one kind, but may have
+// different names, for a chart may generate these. If own is of AnyRevision, a may be of any. If own is an annotation
+// that is nothing but the time, a may have any time before.
 func (a Ask) Same(own Ask) bool {
 	a.name, own.value = own.name, atRevisionOf(a.value, own.value)
 	if a.what == "annotation" && isTimeUntil(own.value, a.value) {

@@ -103,9 +103,9 @@ func (a *actionClient) begin(leftovers []string, rehearse bool) (*operation, err
 	return op, nil
 }
 
-// leftovers are manifests of objects that may exist besides those that the newest record names: what another operator
-// has applied and, where the record is lost, not proven or of an action that did not complete, what the owner is known
-// to have, and what unfinished releases have made.
+// leftovers are manifests of objects that may exist besides those that the newest record names: what another
+// operator has applied and, if the record is lost, not proven or of an action that did not complete, the objects
+// that the owner is known to have and those of unfinished releases.
 func (a *actionClient) leftovers() (left []string, err error) {
 	// Objects of kinds that the cluster no longer serves are dropped, or nothing could be deleted.
 	name := func(manifest string) error {
@@ -150,9 +150,9 @@ func (a *actionClient) owned() ([]object.Child, error) {
 	return slices.DeleteFunc(owned, record.Is), err
 }
 
-// upToDate fails if the newest record was made from a later generation of the custom resource than the cache
-// has, as at the start of a leader that reads from an API server that is behind: to go on would undo what was
-// edited since. Since a record can be forged, the API server is asked, which costs a request only in this case.
+// upToDate fails if the newest record was made from a later generation of the custom resource than the cache has. A
+// leader that has just started may read from an API server that is behind: to go on would undo what was edited
+// since. A record can be forged, so the API server is asked, which costs a request only in this case.
 func (a *actionClient) upToDate() error {
 	if a.current == nil || a.current.Generation <= a.owner.GetGeneration() || a.owner.GetDeletionTimestamp() != nil {
 		return nil // a deletion brings nothing back

@@ -88,8 +88,8 @@ func (a *actionClient) lastApplied() (string, error) {
 	return rel.Manifest, nil
 }
 
-// isOfTheApplied is whether the record is the one of what was applied last, by its creation time, and not one
-// that has the same number because records were lost and the release was begun anew.
+// isOfTheApplied is whether the record is that of what was applied last. Its creation time tells: another one has
+// the same number if records were lost and the release was begun anew.
 func (a *actionClient) isOfTheApplied() bool {
 	applied := a.inStatus("lastApplied")
 	if known := a.state().LastApplied; !known.IsZero() {

@@ -14,8 +14,8 @@ import (
 // workload. So the chart is rendered with no spec and, where that makes no such workload or fails, with the
 // spec without the values that equal its number of replicas.
 //
-// Where the workload is to have another number than before, as many as by default may be what somebody asks for: if
-// the custom resource was edited, and says that number somewhere. Else the chart has another default.
+// another is whether the workload is to have another number than before. If the custom resource was edited, and
+// names the default number somewhere, then somebody asks for it. Else the chart has another default.
 func (a *actionClient) scalable(desired *unstructured.Unstructured, another bool) bool {
 	if a.chart == nil {
 		return false
