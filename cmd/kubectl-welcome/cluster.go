@@ -63,8 +63,8 @@ func (c *cluster) notef(format string, args ...any) {
 // typeable are commands in a text. kubectl takes the flags of a plugin behind its name.
 var typeable = regexp.MustCompile(`\b(kubectl welcome|kubectl|helm) ([-a-z])`)
 
-// here is a text whose commands are for the cluster of --context and --kubeconfig: the caller may type them, and has a
-// namesake of the custom resource in another cluster.
+// here adds --context and --kubeconfig to the commands in a text: whoever types them may have a namesake of the custom
+// resource in another cluster.
 func (c *cluster) here(text string) string {
 	return typeable.ReplaceAllStringFunc(text, func(command string) string {
 		program, begins := command[:len(command)-2], command[len(command)-2:]

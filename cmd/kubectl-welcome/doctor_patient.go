@@ -109,8 +109,8 @@ func newOperator(ctx context.Context, api client.Reader, deployment appsv1.Deplo
 	return o
 }
 
-// otherVersion is that one of these operators has another version than the plugin, which knows what its own one needs. Files
-// may be those of any.
+// otherVersion says that one of these operators has another version than the plugin, which only knows what an operator of
+// its own version needs. It is nil with files, which may be those of any version.
 func (p *patient) otherVersion(operators ...operator) error {
 	for _, o := range operators {
 		if other := otherVersion(o.String(), o.version); other != "" && len(p.files) == 0 {

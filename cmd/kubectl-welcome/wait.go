@@ -93,8 +93,8 @@ func (c *cluster) reread(ctx context.Context, obj *unstructured.Unstructured) er
 // fieldOwner is the manager of the fields that the plugin writes, but for those of askOwner.
 const fieldOwner = client.FieldOwner("kubectl-welcome")
 
-// askOwner is the manager of the annotations by which the plugin asks for something. They are in nobody's repository, and
-// Flux takes away at its next look what a manager whose name begins with "kubectl" has set: a pause would end.
+// askOwner is the manager of the annotations by which the plugin asks for something. It must not begin with "kubectl":
+// Flux removes what such a manager has set and the repository lacks, so that a pause would end.
 const askOwner = client.FieldOwner("welcome-plugin")
 
 // annotate sets an annotation of a custom resource, or removes it if value is empty.

@@ -44,7 +44,8 @@ type API struct {
 	values apiextensionsv1.JSONSchemaProps
 	// pinned are the paths that watches.yaml pins, for example "image".
 	pinned []string
-	// unlisted are those of them that values.yaml lacks, and only templates or Chart.yaml name, or templates hand on: one may be misspelt.
+	// unlisted are the pinned ones that values.yaml lacks. Only templates or Chart.yaml name them, or templates hand them
+	// on, so that one may be misspelt.
 	unlisted []string
 	crd      crdExtras
 	// examples are values that somebody might give.
@@ -123,8 +124,8 @@ func loadAPI(entry operator.Entry, samples []map[string]any) (*API, error) {
 	return api, nil
 }
 
-// checkNamed fails if overrideValues or allow.values name a value that the chart does not have. What its
-// templates ask for, values.yaml may lack: values get it, unless it is pinned. So may it what is pinned in a map that they hand on.
+// checkNamed fails if overrideValues or allow.values name a value that the chart does not have. values.yaml may lack what
+// templates ask for (values get it, unless it is pinned), and pins within a map that templates hand on.
 func (a *API) checkNamed(entry operator.Entry, t *infer.Trial, scenarios []infer.Scenario, values map[string]any) error {
 	unpinned, err := t.Unpinned()
 	if err != nil {
@@ -294,10 +295,10 @@ var (
 	ruleField = regexp.MustCompile(`\b(?:self|oldSelf)(?:\.\w+)+`)
 )
 
-// resolveDefaults writes the rules of the objects in schema in CEL, which knows no chart and so no orDefault:
-// with the defaults in values, and where there is no such field for anybody to set, with the value that it
-// always has. Not with CEL's orValue, which the API server takes for text without end, and so for a rule that
-// costs too much.
+// resolveDefaults writes the rules of the objects in schema in CEL, which knows no chart and so no orDefault. A
+// field that may be set stands for itself or, where it is left out, its default in values; any other one stands for
+// that value. CEL's orValue will not do: the API server takes its result for text of any length, and the rule for
+// too costly.
 func resolveDefaults(schema *apiextensionsv1.JSONSchemaProps, values map[string]any, path string) error {
 	var problems []error
 	for i := range schema.XValidations {

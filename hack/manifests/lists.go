@@ -146,7 +146,7 @@ func replace(file string, pattern *regexp.Regexp, text string) error {
 	return os.WriteFile(file, pattern.ReplaceAllLiteral(before, []byte(text)), 0o644)
 }
 
-// writeSample writes one if there is none: what it shows is for people to say.
+// writeSample writes a sample of a kind that has none. What it shows is then people's to change.
 func (k kind) writeSample() error {
 	if specs, err := samplesOf(k.entry); err != nil || len(specs) > 0 {
 		return err
@@ -305,7 +305,7 @@ func relatedImages() (map[string]bool, error) {
 	return names, nil
 }
 
-// unused is a name, with a number behind it if it is among names, to which it is added.
+// unused is a name, with a number appended if it is among names. It is added to these.
 func unused(name string, names map[string]bool) string {
 	free := name
 	for n := 2; names[free]; n++ {
@@ -315,12 +315,12 @@ func unused(name string, names map[string]bool) string {
 	return free
 }
 
-// imageReference is that of an image. One of an entry's variables is none.
+// imageReference matches the reference of an image. A variable of an entry (${NAME}) is none.
 var imageReference = regexp.MustCompile(`^[a-z0-9][-A-Za-z0-9._/:@]*$`)
 
 var notInVariables = regexp.MustCompile(`[^A-Za-z0-9]+`)
 
-// baseOf is the last element of that of an image, without tag and digest.
+// baseOf is the last element of an image reference, without tag and digest.
 func baseOf(image string) string {
 	base := image[strings.LastIndex(image, "/")+1:]
 	base, _, _ = strings.Cut(base, "@")
@@ -328,7 +328,7 @@ func baseOf(image string) string {
 	return base
 }
 
-// images are those of the pods of a chart, but what a variable says, or a trial.
+// images are those of the pods of a chart, except those that a variable or a trial has set.
 func (k kind) images() []string {
 	found := map[string]bool{}
 	for _, m := range k.api.kinds {

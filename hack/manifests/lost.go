@@ -27,9 +27,8 @@ type offered struct {
 	resources map[string]bool
 }
 
-// telling does something, and tells then what the manifests of this operator, or of that of its own in into,
-// offer no longer. So it does where that fails, too: by then, a CRD may be written, and the next run would
-// not know what it was.
+// telling calls do, and then tells what the manifests of this operator, or of the one in into, no longer offer. It does so
+// even if do fails: by then, a CRD may be written, and the next run would not know what it was before.
 func telling(out io.Writer, into string, do func() error) error {
 	before, err := offeredBy(into)
 	if err != nil {

@@ -1,16 +1,19 @@
-// Command manifests makes all that follows from watches.yaml and the charts: the CustomResourceDefinition of
-// every entry, the table of values in the chart's README, what the operator and people may do, the policy
-// that bounds the operator's ServiceAccount, a first sample, and the places where kinds and images are listed
-// (PROJECT, kustomizations, ClusterServiceVersion). It refuses a chart that has changed since its release
-// without a new version, and tells which fields and rights of before a kind has no longer. Run it from the
-// root of the repository with `make manifests`. With the argument kind, it adds an entry first (`make kind`),
-// here or to an operator of its own (own.go), of which it makes all anew if its directory is the argument.
+// Command manifests makes all that follows from watches.yaml and the charts. Run it from the root of the
+// repository:
 //
-// The chart is the one source of an API: values.schema.json has the fields, their descriptions and bounds,
-// values.yaml the defaults, of which the CRD only tells: the operator fills them in. Of a chart that was not
-// written for this operator (its values.schema.json has no "x-crd"), package infer finds the fields by
-// rendering it with another one of each value. What watches.yaml pins with overrideValues is not a field, nor
-// is what makes its author more powerful, unless allow.values has it.
+//   - `make manifests` makes the CustomResourceDefinition of every entry, the table of values in the chart's README,
+//     what the operator and people may do, the policy that bounds the operator's ServiceAccount, a first sample, and
+//     the places where kinds and images are listed (PROJECT, kustomizations, ClusterServiceVersion). It refuses a
+//     chart that has changed since its release without a new version, and tells which fields and rights of before
+//     a kind has no longer.
+//   - `make kind` (the argument kind) adds an entry first, here or to an operator of its own (own.go).
+//   - With the directory of such an operator as the argument, it makes all of that one anew.
+//
+// The chart is the one source of an API: values.schema.json has the fields, their descriptions and bounds, and
+// values.yaml the defaults. The CRD only tells of these; the operator fills them in. If a chart was not written for
+// this operator (its values.schema.json has no "x-crd"), package infer finds the fields by rendering it. What
+// watches.yaml pins with overrideValues is not a field, nor is what makes its author more powerful, unless
+// allow.values has it.
 package main
 
 import (

@@ -87,8 +87,8 @@ var (
 	deploys  = regexp.MustCompile(`\(make\s+manifests\s+(images\s+push\s+)?deploy\)`) // in messages, which YAML folds
 )
 
-// inOwn does something in a copy of this repository that has other kinds: those of the operator in dir. What
-// was made of that goes there.
+// inOwn calls do in a copy of this repository that has the kinds of the operator in dir instead, and writes the result to
+// dir.
 func inOwn(dir string, do func() error) (err error) {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err

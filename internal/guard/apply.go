@@ -148,8 +148,8 @@ func (g *Guard) lookAtGone(gone kube.ResourceList) error {
 	return nil
 }
 
-// begun is what attempts to install have made of an object without completing: nothing proves their manifests, but
-// the API server knows what the operator has written. Else what an edit then drops would stay in it.
+// begun is what installations that did not complete have made of an object: nothing proves their manifests, but the
+// API server knows what the operator has written. Without it, what an edit drops would stay in the object.
 func (g *Guard) begun(t *target, before kube.ResourceList) *unstructured.Unstructured {
 	if !g.plan.Begins || t.live == nil || !g.owns(t.live) || object.JustAdopted(t.live, g.owner, g.plan.Revision) {
 		return nil
@@ -280,7 +280,7 @@ func (g *Guard) remove(info *resource.Info, dryRun bool, spare func(*unstructure
 		}
 		keep := g.keeps(info, live)
 		switch {
-		case keep && g.isMarked(live), g.isGiven(live) && !g.owns(live): // the latter was given back already
+		case keep && g.isMarked(live), g.isGiven(live) && !g.owns(live): // one that is given was given back already
 			g.noteKept(live)
 			return nil
 		case !spare(live) && g.isLeftHook(info, live): // nothing is deleted that is not the owner's

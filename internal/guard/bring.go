@@ -24,8 +24,8 @@ import (
 // attempts bounds how often bringing one object starts again because somebody else has changed it meanwhile.
 const attempts = 6
 
-// insists is how many of them are only for the object as it was seen, where they write lists. After that, the status of a
-// busy object must not hold them up.
+// insists is how many of these attempts, where they write lists, fail if the object has changed since it was seen. After
+// that, the status of a busy object must not hold them up.
 const insists = 3
 
 // approach brings one object to what the chart wants, attempt by attempt. The first keeps what others have set in

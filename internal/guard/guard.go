@@ -35,10 +35,9 @@ type Guard struct {
 	*kube.Client
 	// Rehearsed is called when a rehearsal has succeeded, before the first change.
 	Rehearsed func()
-	// Unasked is whether Helm finds no existing object when it looks before it hands the objects over: the
+	// Unasked is whether Helm, which looks for existing objects before it hands them over, is to find none: the
 	// guard looks itself.
 	Unasked bool
-
 	// RehearsesFirst is whether Judge asks the API server by dry runs whether it would take every object.
 	RehearsesFirst bool
 
@@ -75,67 +74,6 @@ type Guard struct {
 	// rollsBack is whether this is a rollback. What the failed upgrade has set then counts as set by others, so
 	// that it stays where such fields are left to others: a claim that it has enlarged cannot shrink again.
 	rollsBack bool
-}
-
-// Plan is what is known before an action begins.
-type Plan struct {
-	// Applied is whether a manifest is known to be the one that was applied last, and not forged. What that
-	// sets and a new one no longer sets is removed from objects.
-	Applied func(manifest string) bool
-	// Key of the fingerprints of Secrets, empty if the release can have none.
-	Key object.Key
-	// Intact are the objects that are still as this process has applied them. They are not looked at where the
-	// new manifest wants the same.
-	Intact []object.Child
-	// Left are manifests of objects that may exist besides those of the last revision. They are deleted if they
-	// are the owner's and the new manifest lacks them.
-	Left []string
-	// Rehearse is whether the API server is first asked, by dry runs, if it would take every object.
-	Rehearse bool
-	// Unowned are the owner's objects that carry no owner reference.
-	Unowned []types.UID
-	// Allow is what the platform allows, such as cluster-scoped objects, and taking over what is given.
-	Allow object.Allow
-	// Begins is whether nothing of the owner was deployed yet. Objects that nobody owns and that are marked as
-	// of its release may be taken over then, but kept ones at any time.
-	Begins bool
-	// MayInherit fails if the owner may not take over what a custom resource of the same name has left. It is
-	// called before an object is taken over.
-	MayInherit func() error
-	// Revision is the one that was applied last, 0 if none is known.
-	Revision int
-	// Ignored is what is left to others, whatever the manifest says.
-	Ignored object.Ignored
-	// Scaled are the objects whose replicas were left to whoever scales them.
-	Scaled []object.Child
-	// Scalable is whether the custom resource leaves the replicas of a workload to whoever scales that. another is
-	// whether that is to have another number than before.
-	Scalable func(desired *unstructured.Unstructured, another bool) bool
-	// Recreate are the kinds whose objects may be deleted and made anew where a field cannot be changed.
-	Recreate object.Kinds
-	// Recreated is told of each object that was made anew.
-	Recreated func(message string)
-	// Wait takes a place for an action that waits for long, and fails if there is none: a namespace must not
-	// occupy all workers.
-	Wait func() error
-	// IsDeleted is whether the owner was deleted since the action began.
-	IsDeleted func() bool
-	// Abandon is called when a hook is no longer awaited. It still runs until ended receives.
-	Abandon func(ended <-chan error)
-	// Waiting is told what an action waits for, once that takes long, and again as long as it does, and nothing
-	// when the wait is over.
-	Waiting func(Awaited)
-	// Report is told which objects were left alone, and why.
-	Report func(message string)
-	// Versions are those in which the cluster serves an API group by now.
-	Versions func(group string) ([]string, error)
-}
-
-// Awaited is what an action waits for. Pods select those of hooks. HasNoPods is whether a hook is a Job without any.
-type Awaited struct {
-	What      string
-	Pods      []metav1.ListOptions
-	HasNoPods bool
 }
 
 // New guards helm for an action on the release of owner, which holds one of slots.
@@ -232,7 +170,7 @@ func (g *Guard) Create(resources kube.ResourceList) (result *kube.Result, err er
 	if hooks {
 		return g.createHooks(resources)
 	}
-	if len(g.plan.Left) > 0 {
+	if len(g.plan.Leftovers) > 0 {
 		return g.Update(nil, resources, false)
 	}
 	return &kube.Result{Created: resources}, g.makeAll(resources)
@@ -261,7 +199,7 @@ func (g *Guard) Update(original, target kube.ResourceList, _ bool) (result *kube
 	defer g.caught(&err)
 	ask(original)
 	ask(target)
-	left, err := g.left()
+	left, err := g.leftovers()
 	if err != nil {
 		return result, err
 	}
@@ -392,10 +330,10 @@ func (g *Guard) Keep(manifest string) error {
 	return g.removeAll(kept, false, func(*unstructured.Unstructured) bool { return true })
 }
 
-// DeleteLeft deletes the objects of Plan.Left before an uninstallation, which itself deletes those of the
+// DeleteLeftovers deletes the objects of Plan.Leftovers before an uninstallation, which itself deletes those of the
 // newest revision.
-func (g *Guard) DeleteLeft() error {
-	left, err := g.left()
+func (g *Guard) DeleteLeftovers() error {
+	left, err := g.leftovers()
 	if err != nil {
 		return err
 	}
@@ -412,10 +350,10 @@ func (g *Guard) Remove(manifest string) error {
 	return g.removeAll(resources, false, object.IsHook)
 }
 
-// left are the objects of Plan.Left, each as often as it is there.
-func (g *Guard) left() (kube.ResourceList, error) {
+// leftovers are the objects of Plan.Leftovers, each as often as it is there.
+func (g *Guard) leftovers() (kube.ResourceList, error) {
 	var left kube.ResourceList
-	for _, manifest := range g.plan.Left {
+	for _, manifest := range g.plan.Leftovers {
 		resources, err := g.build(manifest)
 		if err != nil {
 			return nil, fmt.Errorf("parse the manifest of an interrupted or failed release: %w", err)

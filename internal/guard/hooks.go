@@ -156,7 +156,8 @@ func (g *Guard) checkStay(hooks kube.ResourceList) error {
 	return nil
 }
 
-// withoutLogs is why a hook has none, empty if it may have some. Somebody may hold a Job, or refuse its pods.
+// withoutLogs is why a hook has no logs to look at, empty if it may have some: somebody may hold a Job, or refuse its
+// pods.
 func (g *Guard) withoutLogs(info *resource.Info) string {
 	if info.Mapping.GroupVersionKind.GroupKind() != object.Job {
 		return ""

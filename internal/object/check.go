@@ -32,8 +32,8 @@ func quantityOf(text string) (float64, bool) {
 	return quantity.AsApproximateFloat64(), err == nil
 }
 
-// Check is why an object is not to be made as a chart has it, nil if it may be: for what the API server
-// refuses, and would not be told, and for what nobody should have to read.
+// Check is why an object must not be made as a chart has it, or nil: because the API server would refuse it, or
+// because nobody should have to read it.
 func Check(o *unstructured.Unstructured) error {
 	if name := field(o.Object["metadata"], "name"); name != nil && o.GetName() == "" && name != "" {
 		return fmt.Errorf("%s \"%v\": its name is not a string", o.GetKind(), name)

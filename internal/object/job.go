@@ -17,7 +17,7 @@ func IsSuspended(job *unstructured.Unstructured) bool {
 // resumes it within seconds.
 const PodsDue = 5 * time.Second
 
-// HasNoPods is whether a Job that has not ended has none, and had none: it may be held, or its pods be refused, which
+// HasNoPods is whether a Job that has not ended has no pods and had none: somebody holds it, or refuses its pods, which
 // only events say.
 func HasNoPods(job *unstructured.Unstructured) bool {
 	status := fields(job.Object["status"])

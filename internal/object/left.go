@@ -13,11 +13,12 @@ import (
 // Left are the fields of an object that are left to others, whatever the chart wants there.
 type Left []pointer
 
-// LeftTo returns the fields of live that are left to others: those that rules ignore; replicas set by the scale
-// subresource, as autoscalers and kubectl scale do, or left so when the object was last applied (wasScaled), if
-// the custom resource does not set them (scalable, which is told whether another number is wanted than before) or
-// they were left when the same number was wanted, but not where the chart asked for none before; and the size of a claim that somebody has made grow, since it
-// cannot shrink.
+// LeftTo returns the fields of live that are left to others:
+//   - those that rules ignore
+//   - the replicas, once somebody has scaled the object (isScaled): if they were left when it was last applied
+//     (wasScaled) and the same number is wanted; else if the custom resource leaves them (scalable, which is told
+//     whether another number is wanted than before), unless the chart sets them now and did not before
+//   - the size of a claim that somebody has made grow, since it cannot shrink
 func LeftTo(previous, live, desired *unstructured.Unstructured, rules Ignored, wasScaled bool, scalable func(_ *unstructured.Unstructured, another bool) bool) Left {
 	left := rules.of(desired)
 	asked := func(object *unstructured.Unstructured) any { return field(object.Object["spec"], "replicas") }

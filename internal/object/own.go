@@ -8,13 +8,16 @@ import (
 )
 
 // AnyRevision is the revision as which a chart is rendered to find what it asks for by itself, whatever the revision
-// is. Hardly a release gets so far, a chart has this number for hardly another reason, which would have it refused, and
-// one that counts up to its revision can.
+// is. It is
+//
+//   - so large that hardly a release gets there
+//   - so odd that hardly a chart has it for another reason: what that asks for would be refused
+//   - so small that a chart can count up to it
 const AnyRevision = 98765
 
-// Same is whether a is what the chart asks for by itself, own, in an object of that kind: whatever its name, for a
-// chart may generate names; at any revision, where own is of AnyRevision; and at any time before, where all that an
-// annotation says is the time.
+// Same is whether a is own, which the chart asks for by itself. The two objects have to be of one kind, but may have
+// different names, for a chart may generate these. If own is of AnyRevision, a may be of any. If own is an annotation
+// that is nothing but the time, a may have any time before.
 func (a Ask) Same(own Ask) bool {
 	a.name, own.value = own.name, atRevisionOf(a.value, own.value)
 	if a.what == "annotation" && isTimeUntil(own.value, a.value) {
@@ -61,7 +64,7 @@ func isTimeUntil(own, text string) bool {
 	return false
 }
 
-// timeIn is the time that is all of a text. What time.Parse takes besides is none.
+// timeIn is the time that a text is, false if the text is anything else or more, or written in another way.
 func timeIn(layout, text string) (time.Time, bool) {
 	if layout == unixSeconds {
 		seconds, err := strconv.ParseInt(text, 10, 64)

@@ -175,8 +175,8 @@ func Disown(obj metav1.Object) {
 	obj.SetAnnotations(annotations)
 }
 
-// Inheritable is whether nobody else owns obj: it has no owner, as after a restore from a backup or an orphaning
-// deletion, or only one that has the name of owner and so is gone, or owner itself, but not as its controller.
+// Inheritable is whether nobody else owns obj. It has no owner (after a restore from a backup, or an orphaning
+// deletion), or only one that has the name of owner and so is gone, or owner itself, but not as its controller.
 func Inheritable(obj metav1.Object, owner client.Object) bool {
 	return obj.GetDeletionTimestamp() == nil && len(withoutNamesakes(obj, owner)) == 0
 }

@@ -33,8 +33,8 @@ func Writer(live, wanted *unstructured.Unstructured) string {
 	return last.Manager
 }
 
-// Written is what the managed fields of live say the operator to have written last of what is in made, nil if that
-// is nothing. It stands in for what nothing proves to have been applied. Of what is in made several times, the last counts.
+// Written is the part of made that the operator was the last to write, as the managed fields of live say; nil if that is
+// nothing. It stands in for what was applied, where nothing proves that. Of what is in made several times, the last counts.
 func Written(live *unstructured.Unstructured, made []*unstructured.Unstructured) *unstructured.Unstructured {
 	all := map[string]any{}
 	for _, one := range made {

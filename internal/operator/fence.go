@@ -29,15 +29,15 @@ func renewDeadline(lease time.Duration) time.Duration { return lease * 4 / 5 }
 // retryPeriod is how often a leader renews its lease, by a write. A standby reads it after 1 to 2.2 times that.
 func retryPeriod(lease time.Duration) time.Duration { return lease * 2 / 25 }
 
-// fence keeps a leader from writing that has not renewed its lease in time: it was frozen or without a
-// processor, and another one may be at work. It also does so from a refused renewal, since somebody else has
-// written or deleted the lease, until a renewal succeeds. Leader election ends the process as well, but only after some
-// seconds in which it tries to get the lease back while everything goes on. A lapsed lease is not renewed even
-// if nobody has taken it: what was under way when the process was frozen works from outdated facts.
+// fence keeps a leader from writing if it has not renewed its lease in time: it was frozen or without a
+// processor, and another one may be at work. It also does so after a refused renewal, until one succeeds: somebody
+// else has written or deleted the lease. Leader election ends the process as well, but only after some seconds, in
+// which it tries to get the lease back while everything goes on. A lapsed lease is not renewed even if nobody has
+// taken it: what was under way when the process was frozen works from outdated facts.
 //
-// Nor does anybody write, a standby included, once etcd was restored from a backup: what the caches hold has never
-// happened, and their watches tell nothing until the cluster has come as far as before. The lease shows it, which is
-// written all the time, and the process ends, to start with other caches.
+// Once etcd was restored from a backup, nobody writes, not even a standby: what the caches hold has never happened,
+// and their watches tell nothing until the cluster has come as far as before. The lease, which is written all the
+// time, shows that, and the process ends, to start with other caches.
 type fence struct {
 	name     string // of the lease
 	lease    time.Duration

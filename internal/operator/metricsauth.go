@@ -29,9 +29,9 @@ import (
 const (
 	// How long an answer of the API server counts, as in the filter of controller-runtime.
 	tokenTTL, allowedTTL, deniedTTL = time.Minute, 5 * time.Minute, 30 * time.Second
-	// goodTTL is for how long a reader is remembered after a successful read. During that time, the API
-	// server may always be asked again about the reader's token, however many questions others cause, and
-	// about other tokens from the reader's address without regard to the limit for all: tokens are renewed.
+	// goodTTL is for how long a reader is remembered after a successful read. During that time, the API server
+	// may always be asked again about the reader's token, however many questions others cause. Nor does the limit
+	// for all hold for other tokens from the reader's address: tokens are renewed.
 	goodTTL = time.Hour
 	// maxAnswers bounds how many answers are remembered. Fewer new ones come in a minute.
 	maxAnswers = 4096

@@ -173,7 +173,7 @@ func (o *Options) validate() error {
 		return fmt.Errorf("--leader-election-id is %q, which is no name of a lease: %s", o.LeaderElectionID, strings.Join(problems, ", "))
 	}
 	// The lease itself has whole seconds. With more than these, other operators would take one that fails over
-	// for gone (patience in internal/status/claim.go).
+	// for gone (patience in internal/status/challenge.go).
 	if o.LeaseDuration < 2*time.Second || o.LeaseDuration > 15*time.Second || o.LeaseDuration%time.Second != 0 {
 		return fmt.Errorf("--leader-election-lease-duration must be whole seconds from 2s to 15s, not %s", o.LeaseDuration)
 	}

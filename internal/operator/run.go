@@ -44,8 +44,8 @@ func Run(ctx context.Context, options Options) error {
 	}
 	// The user agent, which becomes the field manager of clients that name none: it would be "Go-http-client".
 	cluster.UserAgent = object.Manager + "/" + version
-	// Since Kubernetes 1.37, a watch that begins with a list is compressed for as long as it lives, message by message,
-	// which costs both sides more than the bytes do beside each other. Kubernetes' own controllers ask for none either.
+	// Since Kubernetes 1.37, a watch that begins with a list is compressed for as long as it lives, message by message.
+	// Within a cluster, that costs both sides more than it saves. Kubernetes' own controllers ask for none either.
 	cluster.DisableCompression = true
 	servable, err := newServable(cluster, options.WatchNamespaces)
 	if err != nil {
@@ -83,9 +83,9 @@ func Run(ctx context.Context, options Options) error {
 	return start(ctx, mgr)
 }
 
-// start runs the manager until ctx ends. It does not wait for a manager whose caches are not filled, as where
-// rights are missing: that of controller-runtime v0.25 goes on after the end, and uses up a processor
-// (kubernetes-sigs/controller-runtime#3440), with nothing to bring to an end.
+// start runs the manager until ctx ends. It does not wait for the end of a manager whose caches are not filled, for
+// example because rights are missing: such a manager has nothing to bring to an end, but that of controller-runtime v0.25
+// goes on and uses up a processor (kubernetes-sigs/controller-runtime#3440).
 func start(ctx context.Context, mgr ctrl.Manager) error {
 	running, ended := make(filled), make(chan error, 1)
 	if err := mgr.Add(running); err != nil {

@@ -24,8 +24,8 @@ import (
 
 // actionClient acts on the release of one custom resource during one reconcile. The library's reconciler calls, in
 // this order, Get, Upgrade as a dry run and, depending on their answers, Install, Upgrade or Reconcile. While nothing
-// has to be done, all answers come from the metadata of the newest record. Each of these methods has a file of its own
-// (Reconcile is in repair.go); Get is here.
+// has to be done, all answers come from the metadata of the newest record. Get is here; the others are in install.go,
+// upgrade.go and repair.go (Reconcile).
 //
 // The fields below are filled in by the steps of that sequence, in the order in which they stand here.
 type actionClient struct {
@@ -318,3 +318,6 @@ func (a *actionClient) History(name string, _ ...helmclient.HistoryOption) ([]*r
 
 // Config is nil: each action has one of its own, and nobody asks for another in a reconcile.
 func (a *actionClient) Config() *action.Configuration { return nil }
+
+// isOfWanted is whether the record is known to be of what is wanted still.
+func (a *actionClient) isOfWanted() bool { return a.inputsProven && a.current.Inputs == a.wanted }

@@ -20,8 +20,10 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
-// render renders a revision of a chart for owner with a spec and the overrides. It asks the cluster nothing: lookup
-// finds nothing.
+// A chart is rendered alone if the cluster is asked nothing: lookup finds nothing, and the capabilities are those that
+// are known.
+
+// render renders a revision of a chart for owner, alone, with a spec and the overrides.
 func (c *Capabilities) render(owner metav1.Object, chrt *chart.Chart, overrides map[string]string, spec map[string]any, revision int) (*release.Release, error) {
 	if err := Pin(owner, spec, overrides); err != nil {
 		return nil, err
@@ -80,4 +82,10 @@ func (c *Capabilities) Made(mapper meta.RESTMapper, owner metav1.Object, chrt *c
 func inNoNamespace(gvk schema.GroupVersionKind, mapper meta.RESTMapper) bool {
 	namespaced, err := apiutil.IsGVKNamespaced(gvk, mapper)
 	return err == nil && !namespaced
+}
+
+// renderAlone renders the kind's chart for the owner.
+func (op *operation) renderAlone(spec map[string]any, revision int) (*release.Release, error) {
+	rel, err := op.clients.capabilities.render(op.client.owner, op.Chart, op.Overrides, spec, revision)
+	return rel, op.told(err)
 }

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// A release that gets so many revisions within this time, though neither its custom resource nor its chart
-	// was edited, gets no further one until what the chart asks the cluster has not changed for as long.
+	// A release may get so many revisions within this time, though neither its custom resource nor its chart was
+	// edited. The next one waits until what the chart asks the cluster has not changed for as long.
 	mostRevisions = 3
 	brakeWindow   = 10 * time.Minute
 )

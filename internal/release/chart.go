@@ -19,11 +19,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// capable and looking find what makes the output of a template depend on the cluster: on its version and APIs,
-// or its objects. What a template passes to tpl may come from the values, and have either in it.
 var (
+	// capable and looking find what makes the output of a template depend on the cluster: on its version and APIs,
+	// or its objects.
 	capable = regexp.MustCompile(`\.Capabilities\b`)
 	looking = regexp.MustCompile(`^lookup$`)
+	// tpl and running find what runs values as templates, which may ask the cluster themselves: running also in notes
+	// and files, which are not parsed.
 	tpl     = regexp.MustCompile(`^tpl$`)
 	running = regexp.MustCompile(`\btpl\b`)
 
@@ -67,7 +69,7 @@ type chartSource struct {
 	valuesAsk bool
 	// runsValues is whether the chart may run values as templates, if only in its notes.
 	runsValues bool
-	// incomplete is whether the values may enable a subchart that charts/ lacks, or whose schema is none.
+	// incomplete is whether the values may enable a subchart that charts/ lacks, or that has a broken schema.
 	incomplete bool
 	// deleteHooks is whether the chart may have hooks that run when a custom resource goes, and hooking whether
 	// it may have any.
@@ -172,8 +174,8 @@ func checkSchemas(c *chart.Chart) (schema *jsonschema.Schema, err error) {
 	return schema, nil
 }
 
-// compiled is a schema as Helm compiles it, but without what is elsewhere. On {"multipleOf": 1e-9999999}, the compiler
-// panics, which would end the operator for all kinds.
+// compiled is a schema as Helm compiles it, except that it may not refer to files or pages. A panic of the compiler, as on
+// {"multipleOf": 1e-9999999}, is an error: it would end the operator for all kinds.
 func compiled(text []byte) (schema *jsonschema.Schema, err error) {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
@@ -193,7 +195,7 @@ func compiled(text []byte) (schema *jsonschema.Schema, err error) {
 	return compiler.Compile(place)
 }
 
-// anything is what a name (urn:) stands for, as Helm has it: a schema of which every value is.
+// anything is the schema that a name (urn:) stands for, as in Helm: every value is valid.
 type anything struct{}
 
 func (anything) Load(string) (any, error) { return true, nil }

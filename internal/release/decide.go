@@ -32,16 +32,15 @@ type observation struct {
 	recorded, wanted string
 	// alike is whether these differ in nothing that is known to make another rendering.
 	alike bool
-	// proven is whether that the record has these inputs is known, and not only what it says.
+	// proven is whether it is certain that the release was made from recorded, and not only what the record says.
 	proven bool
 	// outdated is whether these inputs are known to render something else than what was applied.
 	outdated bool
 	// asks is whether what the chart asks the cluster has, or may have, another answer.
 	asks bool
-	// failed is the digest of the inputs that failed last, until when to leave them alone.
-	failed string
-	until  time.Time
-	now    time.Time
+	// failed is the digest of the inputs that failed last. They are left alone until until.
+	failed     string
+	until, now time.Time
 }
 
 // decide has no side effects and asks nobody.

@@ -3,13 +3,10 @@ package release
 import (
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -259,69 +256,4 @@ func writtenBy(change guard.Change) string {
 		return ""
 	}
 	return fmt.Sprintf(" by field manager %q", change.Writer)
-}
-
-// describe names a child as the guard does.
-func (a *actionClient) describe(child object.Child) string {
-	namespace := a.owner.GetNamespace()
-	if inNoNamespace(schema.FromAPIVersionAndKind(child.APIVersion, child.Kind), a.clients.mapper) {
-		namespace = ""
-	}
-	return object.Describe(child.Kind, namespace, child.Name)
-}
-
-// scalable is whether the custom resource leaves the replicas of a workload to whoever scales it: it sets none,
-// or as many as the chart does by default. Only a rendering tells which value sets the replicas of which
-// workload. So the chart is rendered with no spec and, where that makes no such workload or fails, with the
-// spec without the values that equal its number of replicas.
-//
-// Where the workload is to have another number than before, as many as by default may be what somebody asks for: if
-// the custom resource was edited, and says that number somewhere. Else the chart has another default.
-func (a *actionClient) scalable(desired *unstructured.Unstructured, another bool) bool {
-	if a.chart == nil {
-		return false
-	}
-	wanted, set, _ := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas")
-	spec, _ := without(wanted, a.values).(map[string]any)
-	if another && a.appliedGeneration() != a.owner.GetGeneration() && !reflect.DeepEqual(spec, a.values) {
-		return false
-	}
-	for _, spec := range []map[string]any{{}, spec} {
-		made, err := a.clients.capabilities.Made(a.clients.mapper, a.owner, a.chart, a.Overrides, spec)
-		i := slices.IndexFunc(made, func(obj *unstructured.Unstructured) bool {
-			return obj.GetKind() == desired.GetKind() && obj.GetName() == desired.GetName()
-		})
-		if err == nil && i >= 0 {
-			usual, usuallySet, _ := unstructured.NestedFieldNoCopy(made[i].Object, "spec", "replicas")
-			return set == usuallySet && fmt.Sprint(wanted) == fmt.Sprint(usual)
-		}
-	}
-	return false
-}
-
-// without is a copy of value without what equals number, as a number or a text. It has no templates either:
-// those of the spec were tried and are known to end, those of another one need not.
-func without(number, value any) any {
-	switch value := value.(type) {
-	case map[string]any:
-		rest := map[string]any{}
-		for key, inner := range value {
-			if inner = without(number, inner); inner != nil && !strings.Contains(key, "{{") {
-				rest[key] = inner
-			}
-		}
-		return rest
-	case []any:
-		rest := []any{}
-		for _, inner := range value {
-			if inner = without(number, inner); inner != nil {
-				rest = append(rest, inner)
-			}
-		}
-		return rest
-	}
-	if text := fmt.Sprint(value); text == fmt.Sprint(number) || strings.Contains(text, "{{") {
-		return nil
-	}
-	return value
 }

@@ -37,9 +37,9 @@ const (
 	DriftCorrection = "drift-correction"
 )
 
-// maxEvent is how long the message of an event may be, in bytes. Kubernetes bounds the notes of the newer
-// events.k8s.io so, and these by their size only, while client-go keeps some thousand messages in memory, and
-// what others have written may be quoted in them.
+// maxEvent is how long the message of an event may be, in bytes: as long as Kubernetes lets a note of an event of
+// events.k8s.io be. It bounds these older ones only by their size, but messages quote what others have written, and
+// client-go keeps some thousand of them in memory.
 const maxEvent = 1024
 
 // events records events, and cuts their messages to maxEvent bytes.

@@ -81,7 +81,7 @@ func (f *fight) repaired(now time.Time, change guard.Change) {
 			}
 		}
 		again = f.often(same, fightRepairs) || f.often(times, anyRepairs)
-		if quiet := slowly(same); quiet > 0 {
+		if quiet := slowFight(same); quiet > 0 {
 			f.slow = quiet
 		} else {
 			besides = f.slow > 0 && !again
@@ -113,9 +113,9 @@ func (f *fight) often(times []time.Time, most int) bool {
 	return len(times) >= most && times[len(times)-1].Sub(times[len(times)-most]) < within
 }
 
-// slowly is how long a field has to stay as it is, which was put back at these times, for a slow fight over it to
-// be over: twice as long as it has stayed at most between the last of them. It is 0 if there is no fight.
-func slowly(times []time.Time) (quiet time.Duration) {
+// slowFight is for a field that was put back at these times: how long nobody must change it for a slow fight over
+// it to be over. That is twice the longest time between the last of these, or 0 if there is no fight.
+func slowFight(times []time.Time) (quiet time.Duration) {
 	if len(times) < slowRepairs {
 		return 0
 	}
@@ -150,7 +150,8 @@ func (f *fight) heals(now time.Time) time.Duration {
 	return max(f.last.Add(fightWindow).Sub(now), f.put.Add(f.slow).Sub(now))
 }
 
-// forgets is whether nothing of it has to be remembered, once it has healed. What may be the beginning of a slow fight is.
+// forgets is whether nothing of a fight that has healed has to be remembered. Otherwise, it keeps what may be the
+// beginning of a slow fight.
 func (f *fight) forgets(now time.Time) bool {
 	if f.fought || f.slow > 0 || now.Sub(f.put) > slowGap {
 		return true

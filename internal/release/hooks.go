@@ -132,7 +132,7 @@ func (a *actionClient) runDeleteHooks(op *operation, hooks []*release.Hook, even
 	return nil
 }
 
-// orWithoutHooks adds to why hooks of a deletion cannot be run how to do without.
+// orWithoutHooks adds to an error of deletion hooks how to delete without them.
 func orWithoutHooks(err error) error {
 	return fmt.Errorf("%w (to delete without hooks, annotate with %s=true)", err, WithoutHooks)
 }

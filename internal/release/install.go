@@ -21,7 +21,7 @@ func (a *actionClient) Install(name, namespace string, _ *chart.Chart, values ma
 	if err := a.prepare(a.checkRecords, a.checkLost, a.tryWanted); err != nil {
 		return nil, err
 	}
-	left, err := a.left()
+	left, err := a.leftovers()
 	if err != nil {
 		return nil, err
 	}
@@ -37,8 +37,8 @@ func (a *actionClient) Install(name, namespace string, _ *chart.Chart, values ma
 	// Objects are created without a look first, unless some are likely to exist, or hooks would have run before
 	// one is found in the way.
 	op.guard.Unasked = !a.retries() && a.appliedDigest() == "" && len(left) == 0 && !a.source.hooks(a.coalesced)
-	// Not where objects may be taken over: if the installation was interrupted, a record that says too early
-	// that it has succeeded would have them deleted.
+	// Not where objects may be taken over: if the installation is interrupted, a record that has said too early
+	// that it succeeded would have them deleted.
 	op.once = op.guard.Unasked && a.asks == (questions{}) && !a.source.chances(a.coalesced) && !a.Allow.Adopt
 	// Else hooks would run, at each attempt, for what cannot be made.
 	op.looks = a.source.hooks(a.coalesced) || a.Allow.Adopt && !op.guard.Unasked

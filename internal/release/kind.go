@@ -14,11 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
-	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"demo.welcome.domain/welcome-operator/internal/guard"
 	"demo.welcome.domain/welcome-operator/internal/object"
@@ -26,26 +21,16 @@ import (
 	"demo.welcome.domain/welcome-operator/internal/record"
 )
 
-// Pause is the annotation that stops, when it is true, the reconciling of a custom resource.
-const Pause = "webapp.demo.welcome.domain/paused"
-
-// IsPaused is whether somebody has paused a custom resource. It is false during a deletion: the library would
-// not reconcile it, and the finalizer would stay for ever.
-func IsPaused(owner client.Object) bool {
-	return isOn(owner, Pause) && owner.GetDeletionTimestamp() == nil
-}
-
 // HookWaits is how many custom resources of a kind may wait for the hooks and tests of their charts, besides
 // those that are acted on.
 const HookWaits = 32
 
-// Hooks and tests may take as long as they like, and must not keep the operator from other custom resources.
-// So, of a kind, one custom resource in each namespace may run tests, and maxTests in all; and maxHooks in each
-// may wait for hooks, and allHooks in all. Together they are the workers that exist for waiting.
+// Hooks and tests may take as long as they like, and must not keep the operator from other custom resources. So
+// there are this many places of a kind for those that wait. Together they are the workers that exist for waiting.
 const (
-	maxTests = 8
-	maxHooks = 8
-	allHooks = HookWaits - maxTests
+	maxTests = 8                    // run tests, one in each namespace
+	maxHooks = 8                    // wait for hooks in one namespace
+	allHooks = HookWaits - maxTests // wait for hooks in all namespaces
 )
 
 // Kind is a kind of custom resources, and how its releases are kept.
@@ -99,14 +84,14 @@ type KindOptions struct {
 	Namespaces []string
 	// WatchDependents is whether a change of a child causes a reconcile.
 	WatchDependents bool
-	// Changing is told when the operator begins to change a release, and whether that is because it has failed
-	// before, and by done when that has ended.
+	// Changing is called when the operator begins to change a release. retry is whether it has failed before; done is
+	// called when the change has ended.
 	Changing func(retry bool) (done func())
 	// Acted is told of each action on a release: which (Install, Upgrade, Uninstall or
 	// DriftCorrection), how long it took, and why it failed.
 	Acted func(action string, took time.Duration, err error)
-	// Waits is told of a custom resource whose action waits for something, as its State says, or whose tests begin:
-	// its status is written by then only when that has ended.
+	// Waits is called when an action begins to wait for something (State says for what), or when tests begin. It writes
+	// the status, which the library does only at the end of a reconcile.
 	Waits func(ctx context.Context, owner *unstructured.Unstructured)
 	// RolloutStopped is told when the rollout of a new chart version has stopped, so that custom resources wait
 	// for broken ones, and when it goes on.
@@ -145,77 +130,6 @@ func (k *Kind) SetUp(c reconciler.ControllerSetup) error {
 		return err
 	}
 	return k.watchOwners(c)
-}
-
-// watchOwners watches the custom resources for what the library's own watch does not do. A deleted one is
-// buried: nobody else would forget it. One that the selector no longer matches is reconciled once more, to be
-// let go, if it may be this operator's. One with an unseen edit from before this process led goes before all
-// those that only have to be looked at: with thousands, that takes longer than to replace a leader.
-func (k *Kind) watchOwners(c reconciler.ControllerSetup) error {
-	selects := func(obj *unstructured.Unstructured) bool { return k.Selector.Matches(labels.Set(obj.GetLabels())) }
-	request := func(obj *unstructured.Unstructured) reconcile.Request {
-		return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)}
-	}
-	mine := func(obj *unstructured.Unstructured) bool {
-		operator, told, _ := unstructured.NestedString(object.Unpack(obj).Object, "status", "operator")
-		return !told || operator == k.clients.operator
-	}
-	// With before, since another operator may just have taken it over.
-	leave := func(before, obj *unstructured.Unstructured, q queue) {
-		if !selects(obj) && (mine(obj) || mine(before)) {
-			q.Add(request(obj))
-		}
-	}
-	turn := func(obj *unstructured.Unstructured, q queue) { // the library adds it, too
-		if selects(obj) && waits(obj) {
-			k.turns.add(q, request(obj))
-		}
-	}
-	orphan := func(obj *unstructured.Unstructured) {
-		if orphans(obj) { // the garbage collector may have finished before a reconcile sees that
-			k.clients.ledger.write(obj.GetUID(), func(n *note) { n.orphaned = true })
-		}
-	}
-	bury := func(obj *unstructured.Unstructured, q queue) {
-		k.vanished.add(lost{Unstructured: obj, since: time.Now()})
-		q.Add(request(obj))
-	}
-	return c.Watch(source.Kind(k.clients.mgr.GetCache(), object.Empty(k.GroupVersionKind), handler.TypedFuncs[*unstructured.Unstructured, reconcile.Request]{
-		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*unstructured.Unstructured], q queue) {
-			orphan(e.Object)
-			if !e.IsInInitialList {
-				turn(e.Object, q)
-				return
-			}
-			leave(e.Object, e.Object, q)
-			if prior, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok && selects(e.Object) && waits(e.Object) {
-				prior.AddWithOpts(priorityqueue.AddOpts{Priority: new(0)}, request(e.Object))
-			}
-		},
-		UpdateFunc: func(_ context.Context, e event.TypedUpdateEvent[*unstructured.Unstructured], q queue) {
-			another := e.ObjectOld.GetUID() != e.ObjectNew.GetUID()
-			if another {
-				bury(e.ObjectOld, q)
-			}
-			orphan(e.ObjectNew)
-			if another || e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() { // else it may be our own finalizer
-				turn(e.ObjectNew, q)
-			}
-			leave(e.ObjectOld, e.ObjectNew, q)
-		},
-		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*unstructured.Unstructured], q queue) {
-			bury(e.Object, q)
-		},
-	}))
-}
-
-// waits is whether a custom resource has an edit or a deletion that no operator has seen yet.
-func waits(obj *unstructured.Unstructured) bool {
-	if obj.GetDeletionTimestamp() != nil {
-		return true
-	}
-	observed, _, _ := unstructured.NestedInt64(object.Unpack(obj).Object, "status", "observedGeneration")
-	return observed != obj.GetGeneration()
 }
 
 // State is what is known of the release of owner, the zero value if it was not reconciled since

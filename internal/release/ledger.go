@@ -98,8 +98,7 @@ type failure struct {
 	count  int
 	until  time.Time // when to try the same inputs again
 	err    error
-	// blocking are the objects that people have to delete, see guard.Blocking, and those that they have deleted, see
-	// actionClient.away.
+	// blocking are the objects that people have to delete (guard.Blocking), or have deleted since (actionClient.away).
 	blocking []object.Child
 }
 

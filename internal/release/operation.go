@@ -58,8 +58,8 @@ func (a *actionClient) prepare(steps ...func() error) error {
 }
 
 // begin waits for a slot and sets up the operation, which may make a revision from the wanted inputs. Its end
-// gives the slot to another. left and rehearse are as in guard.Plan.
-func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
+// gives the slot to another. leftovers and rehearse are as in guard.Plan.
+func (a *actionClient) begin(leftovers []string, rehearse bool) (*operation, error) {
 	if err := a.upToDate(); err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 		Applied:    a.isApplied,
 		Key:        a.key,
 		Intact:     slices.Concat(a.expired(), a.untouched(), a.resting),
-		Left:       left,
+		Leftovers:  leftovers,
 		Rehearse:   rehearse,
 		Unowned:    unowned,
 		Allow:      a.Allow,
@@ -103,10 +103,10 @@ func (a *actionClient) begin(left []string, rehearse bool) (*operation, error) {
 	return op, nil
 }
 
-// left are manifests of objects that may exist besides those that the newest record names: where that is lost,
-// not proven or of an action that did not complete, they are what the owner is known to have, and what
-// unfinished releases have made.
-func (a *actionClient) left() (left []string, err error) {
+// leftovers are manifests of objects that may exist besides those that the newest record names: what another
+// operator has applied and, if the record is lost, not proven or of an action that did not complete, the objects
+// that the owner is known to have and those of unfinished releases.
+func (a *actionClient) leftovers() (left []string, err error) {
 	// Objects of kinds that the cluster no longer serves are dropped, or nothing could be deleted.
 	name := func(manifest string) error {
 		named, err := a.store.Named(manifest)
@@ -150,16 +150,9 @@ func (a *actionClient) owned() ([]object.Child, error) {
 	return slices.DeleteFunc(owned, record.Is), err
 }
 
-// renderAlone renders the chart, in its present version, as a revision with a spec and the overrides. It asks the
-// cluster nothing: lookup finds nothing.
-func (op *operation) renderAlone(spec map[string]any, revision int) (*release.Release, error) {
-	rel, err := op.clients.capabilities.render(op.client.owner, op.Chart, op.Overrides, spec, revision)
-	return rel, op.told(err)
-}
-
-// upToDate fails if the newest record was made from a later generation of the custom resource than the cache
-// has, as at the start of a leader that reads from an API server that is behind: to go on would undo what was
-// edited since. Since a record can be forged, the API server is asked, which costs a request only in this case.
+// upToDate fails if the newest record was made from a later generation of the custom resource than the cache has. A
+// leader that has just started may read from an API server that is behind: to go on would undo what was edited
+// since. A record can be forged, so the API server is asked, which costs a request only in this case.
 func (a *actionClient) upToDate() error {
 	if a.current == nil || a.current.Generation <= a.owner.GetGeneration() || a.owner.GetDeletionTimestamp() != nil {
 		return nil // a deletion brings nothing back

@@ -281,9 +281,6 @@ func (a *actionClient) pinUnknown(unknown []string, preview *Preview) error {
 
 // foresee asks the API server, by dry runs, what the action of verdict would do.
 func (a *actionClient) foresee(op *operation, verdict verdict, preview *Preview) (string, error) {
-	if a.current == nil {
-		return a.foreseeInstall(op, preview)
-	}
 	if verdict == isUnchanged && preview != nil {
 		children := a.provenChildren()
 		if a.DriftDetection.Mode != DriftEnabled || children != nil && !slices.ContainsFunc(children, func(child object.Child) bool { return !a.intact(child) }) {
@@ -296,7 +293,7 @@ func (a *actionClient) foresee(op *operation, verdict verdict, preview *Preview)
 			return manifest, err
 		}
 	}
-	rendered, err := a.render(op)
+	rendered, err := a.renderNext(op)
 	if err != nil {
 		return "", err
 	}
@@ -306,11 +303,15 @@ func (a *actionClient) foresee(op *operation, verdict verdict, preview *Preview)
 	if err := op.judgeHooks(rendered.Hooks); err != nil {
 		return "", err
 	}
+	if a.current == nil {
+		preview.Objects, err = op.guard.Foresee("", "", rendered.Manifest)
+		return rendered.Manifest, err
+	}
 	recorded, err := a.recorded()
 	if err != nil {
 		return "", err
 	}
-	left, err := a.left()
+	left, err := a.leftovers()
 	if err != nil {
 		return "", err
 	}
@@ -322,20 +323,13 @@ func (a *actionClient) foresee(op *operation, verdict verdict, preview *Preview)
 	return rendered.Manifest, err
 }
 
-func (a *actionClient) foreseeInstall(op *operation, preview *Preview) (string, error) {
-	rendered, err := op.helm.Install(a.owner.GetName(), a.owner.GetNamespace(), a.chart, a.values, a.installing(op), func(install *action.Install) error {
+// renderNext is a dry run of the installation, if there is no release, or else of an upgrade.
+func (a *actionClient) renderNext(op *operation) (*release.Release, error) {
+	if a.current != nil {
+		return a.render(op)
+	}
+	return op.helm.Install(a.owner.GetName(), a.owner.GetNamespace(), a.chart, a.values, a.installing(op), func(install *action.Install) error {
 		install.DryRun, install.DryRunOption = true, "server"
 		return nil
 	})
-	if err != nil {
-		return "", err
-	}
-	if preview == nil {
-		return rendered.Manifest, nil
-	}
-	if err := op.judgeHooks(rendered.Hooks); err != nil {
-		return "", err
-	}
-	preview.Objects, err = op.guard.Foresee("", "", rendered.Manifest)
-	return rendered.Manifest, err
 }

@@ -12,7 +12,6 @@ import (
 	"helm.sh/helm/v3/pkg/storage/driver"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 	"demo.welcome.domain/welcome-operator/internal/record"
@@ -89,8 +88,8 @@ func (a *actionClient) lastApplied() (string, error) {
 	return rel.Manifest, nil
 }
 
-// isOfTheApplied is whether the record is the one of what was applied last, by its creation time, and not one
-// that has the same number because records were lost and the release was begun anew.
+// isOfTheApplied is whether the record is that of what was applied last. Its creation time tells: another one has
+// the same number if records were lost and the release was begun anew.
 func (a *actionClient) isOfTheApplied() bool {
 	applied := a.inStatus("lastApplied")
 	if known := a.state().LastApplied; !known.IsZero() {
@@ -211,52 +210,4 @@ func (a *actionClient) lost() bool { return a.current == nil && a.appliedRevisio
 func (a *actionClient) numberInStatus(field string) int64 {
 	number, _, _ := unstructured.NestedInt64(a.owner.Object, "status", "release", field)
 	return number
-}
-
-// expired are the objects that have gone by themselves, as their TTL says.
-func (a *actionClient) expired() (gone []object.Child) {
-	children := a.knownChildren()
-	if children == nil {
-		children = object.Children(a.inStatus("expiring"))
-	}
-	for _, child := range children {
-		if child.Expires && !child.Expired {
-			child.Expired = a.isGone(child)
-		}
-		if child.Expired && (!child.Failed || !a.forced()) {
-			gone = append(gone, child)
-		}
-	}
-	return gone
-}
-
-// expire marks the expired objects as such, so that they are not looked for again, and those that have failed
-// before they expire.
-func (a *actionClient) expire() {
-	if !slices.ContainsFunc(a.provenChildren(), func(child object.Child) bool { return child.Expires && !child.Expired }) {
-		return
-	}
-	gone, children := a.expired(), slices.Clone(a.current.Children) // others read them
-	for i := range children {
-		child := &children[i]
-		child.Expired = child.Expired || slices.ContainsFunc(gone, child.Same)
-		if !child.Expires || child.Expired {
-			continue
-		}
-		if live, err := a.cachedChild(*child); err == nil {
-			result, err := object.Health(object.Unpack(live))
-			child.Failed = err == nil && result.Status == status.FailedStatus
-		}
-	}
-	a.current.Children = children
-}
-
-// untouched are the objects that the cache still shows as this process has applied them. After a failed
-// attempt, the cache may be behind, and a record could be forged.
-func (a *actionClient) untouched() []object.Child {
-	if a.current == nil || a.current.Status != release.StatusDeployed || a.forced() {
-		return nil
-	}
-	applied := a.state().applied
-	return slices.DeleteFunc(slices.Clone(applied), func(child object.Child) bool { return !a.intact(child) })
 }

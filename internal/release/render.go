@@ -69,9 +69,6 @@ func (a *actionClient) compare(opts []helmclient.UpgradeOption) (same bool, err 
 	return true, nil
 }
 
-// isOfWanted is whether the record is known to be of what is wanted still.
-func (a *actionClient) isOfWanted() bool { return a.inputsProven && a.current.Inputs == a.wanted }
-
 // noticed notes for the brake what a rendering has found in the cluster.
 func (a *actionClient) noticed(op *operation) {
 	if a.asks == (questions{}) {

@@ -2,7 +2,6 @@ package release
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,11 +9,7 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/release"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	"demo.welcome.domain/welcome-operator/internal/guard"
@@ -125,68 +120,6 @@ func (a *actionClient) restamp() error {
 // observed tells the rollout how the release fares, and wakes those that it lets go on.
 func (a *actionClient) observed(h health) { a.wake(a.rollout.observe(a.owner, h)) }
 
-// health of the objects of the release, read from the API server where their kind is not watched.
-func (a *actionClient) health() health {
-	worst := healthy
-	// there are more than the status lists, and nobody has looked at them since the operator started
-	if a.proven && a.current.Children == nil {
-		worst = progressing
-	}
-	for _, child := range a.current.Children {
-		if child.Expired && child.Failed {
-			return broken
-		}
-		if child.Expired {
-			continue
-		}
-		live, err := a.cachedChild(child)
-		if object.IsUncached(err) {
-			live, err = a.liveChild(child)
-		}
-		if err != nil || !child.ShownBy(live) {
-			return progressing
-		}
-		result, err := object.Health(object.Unpack(live))
-		switch {
-		case err != nil || result.Status == status.FailedStatus:
-			return broken
-		case result.Status != status.CurrentStatus:
-			worst = progressing
-		}
-	}
-	return worst
-}
-
-// cachedChild reads an object from the cache, and liveChild from the API server.
-func (a *actionClient) cachedChild(child object.Child) (*unstructured.Unstructured, error) {
-	return a.readChild(a.ctx, a.clients.cached, child, client.UnsafeDisableDeepCopy)
-}
-
-func (a *actionClient) liveChild(child object.Child) (*unstructured.Unstructured, error) {
-	return a.readChild(object.Quietly(a.ctx), a.clients.live, child)
-}
-
-func (a *actionClient) readChild(ctx context.Context, from client.Reader, child object.Child, opts ...client.GetOption) (*unstructured.Unstructured, error) {
-	read := child.Empty()
-	return read, from.Get(ctx, client.ObjectKey{Namespace: a.owner.GetNamespace(), Name: child.Name}, read, opts...)
-}
-
-// isGone is whether an object does not exist. The cache alone cannot tell: it lacks objects without the
-// operator's label.
-func (a *actionClient) isGone(child object.Child) bool {
-	_, err := a.cachedChild(child)
-	if err != nil {
-		_, err = a.liveChild(child)
-	}
-	return apierrors.IsNotFound(err)
-}
-
-// intact is whether the cache shows an object as it was right after it was applied.
-func (a *actionClient) intact(child object.Child) bool {
-	cached, err := a.cachedChild(child)
-	return child.Expired || err == nil && child.Intact(cached, a.owner, a.key)
-}
-
 // repair puts the objects back to what was applied, and reports each change.
 func (a *actionClient) repair() ([]guard.Change, error) {
 	op, err := a.begin(nil, false)
@@ -198,7 +131,7 @@ func (a *actionClient) repair() ([]guard.Change, error) {
 	if err != nil || manifest == "" {
 		return nil, err
 	}
-	left, err := a.left()
+	left, err := a.leftovers()
 	if err != nil {
 		return nil, err
 	}

@@ -59,8 +59,9 @@ func (t notingTransport) lookUpSecrets(request *http.Request, namespace, name st
 	return answer(request, http.StatusOK, found)
 }
 
-// isHidden is whether a Secret is neither of the release nor one that the guard would take over, as from a
-// backup or one that is given to the owner: a chart that does not find that would make another password.
+// isHidden is whether templates are not to find a Secret. They find those of the release, and those that the
+// guard would take over, such as one from a backup, or given to the owner: without it, a chart would make another
+// password.
 func (l *lookups) isHidden(content any) bool {
 	fields, _ := content.(map[string]any)
 	found := &unstructured.Unstructured{Object: fields}

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CheckChart fails if a chart lacks a subchart that is enabled with an empty spec, or it or one of these has a schema
-// that is none by itself.
+// CheckChart fails if a chart lacks a subchart that is enabled with an empty spec, or if the schema of the chart or of
+// an enabled subchart is broken, or refers to something outside of the chart.
 func CheckChart(c *chart.Chart, overrides map[string]string) error {
 	return checkEnabled(EnabledBy(c, overrides))
 }

@@ -36,8 +36,8 @@ const (
 	// trialMemory is what that process may take besides what the chart takes with an empty spec, in bytes. A
 	// release has 2 MiB at most. The memory of maxTrials of them is part of limits.memory.
 	trialMemory = 48 << 20
-	// trialTime is the CPU time that it may take, and trialPatience how long that may last: a busy machine has
-	// it tried again.
+	// trialTime is the CPU time that it may take. On a busy machine that may last up to trialPatience; after that,
+	// the trial is made again later.
 	trialTime, trialPatience = 5 * time.Second, time.Minute
 	// maxTrials is how many trials run at once, one in each namespace.
 	maxTrials = 2
@@ -46,8 +46,8 @@ const (
 	maxNumber, maxElements, maxText = 70_000, 500, 16 << 10
 	// maxTimes bounds the iterations, and maxMade the output in bytes, of what is rendered without a trial.
 	maxTimes, maxMade = 1_000_000, 16 << 20
-	// maxAliases bounds the YAML aliases in texts that have anchors as well: what a chart writes unquoted, or reads
-	// itself, is YAML, of which 16 KiB can stand for a gigabyte. With no more, a text stands for at most eight times itself.
+	// maxAliases bounds the YAML aliases in texts that have anchors as well. A chart may write a text unquoted, or read
+	// it as YAML, of which 16 KiB can stand for a gigabyte. With three aliases, it stands for at most eight times itself.
 	maxAliases = 3
 	// maxCostly bounds elements, and maxCostlyNumber numbers, if the chart has functions that take tenths of a
 	// second.

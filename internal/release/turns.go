@@ -11,7 +11,7 @@ const (
 	// turnsPerSecond is how many events of a namespace go before what waits in the queue, and turnsAtOnce how
 	// many after a pause.
 	turnsPerSecond, turnsAtOnce = 5, 10
-	// first is the priority of these: all else that happens has 0.
+	// first is the priority of these turns. Whatever else happens has 0.
 	first = 1
 )
 

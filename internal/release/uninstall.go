@@ -38,7 +38,7 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 		a.failed(err)
 		return nil, err
 	}
-	left, err := a.left()
+	left, err := a.leftovers()
 	if err != nil {
 		a.failed(err)
 		return nil, err
@@ -54,7 +54,7 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 		err = a.hooksBefore(op)
 	}
 	if err == nil {
-		err = op.guard.DeleteLeft()
+		err = op.guard.DeleteLeftovers()
 	}
 	if err == nil {
 		response, err = a.uninstall(op, name, opts)
@@ -127,7 +127,7 @@ func (a *actionClient) uninstall(op *operation, name string, opts []helmclient.U
 	if err != nil {
 		return nil, err
 	}
-	// somebody has edited it, and what it does not name, or says is kept, would stay if it is cluster-scoped.
+	// Somebody has edited it: cluster-scoped objects that it no longer names, or calls kept, would stay.
 	if !a.isApplied(recorded.Manifest) {
 		if err := a.deleteUnowned(op); err != nil {
 			return nil, err

@@ -174,7 +174,7 @@ func (a *actionClient) upgrade(name, namespace string, opts []helmclient.Upgrade
 
 // beginUpgrade sets up the operation of an upgrade.
 func (a *actionClient) beginUpgrade(opts []helmclient.UpgradeOption) (*operation, error) {
-	left, err := a.left()
+	left, err := a.leftovers()
 	if err != nil {
 		return nil, err
 	}

@@ -40,17 +40,15 @@ func (o observation) called() string {
 	return strings.ToLower(o.kind) + "/" + o.name + " -n " + o.namespace
 }
 
-// childState is an object of a release. live is nil while the object is not seen as it was applied; gone is
-// whether that is because it does not exist, unlabelled whether because it lacks the label by which the cache
-// selects. left is whether nobody puts it back, called how the custom resource is named on the command line,
-// and listed how many ending pods of the object were counted.
+// childState is an object of a release.
 type childState struct {
 	object.Child
-	called           string
-	live             *unstructured.Unstructured
-	gone, unlabelled bool
-	left             bool
-	listed           int64
+	called     string                     // how the custom resource is named on the command line
+	live       *unstructured.Unstructured // nil while the object is not seen as it was applied
+	gone       bool                       // whether it does not exist
+	unlabelled bool                       // whether it lacks the label by which the cache selects
+	left       bool                       // whether nobody puts back what others change or delete
+	listed     int64                      // how many of its ending pods were counted
 }
 
 func (o childState) String() string { return fmt.Sprintf("%s %q", o.Kind, o.Name) }

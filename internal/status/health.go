@@ -194,7 +194,7 @@ const longHeld = 2 * time.Minute
 // longUp is how long a container runs until the kubelet no longer takes it for one that crashes.
 const longUp = 10 * time.Minute
 
-// isLongUp is whether a container has run for long since it has ended last: that is not why it is not ready.
+// isLongUp is whether a container runs for so long that earlier crashes are not why it is not ready.
 func isLongUp(c corev1.ContainerStatus, now time.Time) bool {
 	return c.State.Running != nil && now.Sub(c.State.Running.StartedAt.Time) > longUp
 }

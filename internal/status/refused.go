@@ -119,8 +119,8 @@ func refusedBecause(what string, err error) string {
 	return fmt.Sprintf("The operator cannot write %s of this custom resource: %v. %s", what, err, advice)
 }
 
-// isAboutSpec is whether a write is refused for what the spec has, which no write of the operator changes. Mostly the API
-// server lets that be, but not within a list of which it cannot tell what was there before.
+// isAboutSpec is whether a write is refused for what the spec has, which the operator does not change. Mostly the API
+// server does not mind what was invalid before, but in a list it cannot always tell what was.
 func isAboutSpec(err error) bool {
 	return slices.ContainsFunc(object.Causes(err), func(cause metav1.StatusCause) bool {
 		return cause.Field == "spec" || strings.HasPrefix(cause.Field, "spec.")

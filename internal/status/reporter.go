@@ -8,11 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -33,19 +31,6 @@ const (
 	// cacheLag is how long to wait until the cache shows an object as it was just applied.
 	// Within milliseconds it does; a release whose object it does not show is not ready.
 	cacheLag = 2 * time.Second
-	// readLimit is how long the objects of a release that nobody watches may take in all: each is read from the
-	// API server.
-	readLimit = 30 * time.Second
-	// goneCheck is how often the API server is asked meanwhile whether somebody has deleted the object: to wait
-	// for it would hold up its repair. Objects that nobody watches are read as often.
-	goneCheck = 200 * time.Millisecond
-	// An unhealthy release is looked at again, pods included, after as long as its outage lasts,
-	// within these bounds. With a shorter first one, a rollout of six minutes whose reason changes
-	// at every look would cost more than 10 writes.
-	firstLook = 8 * time.Second
-	lastLook  = time.Minute
-	// lastDetails bounds for how long counts and messages are not written for the same reason.
-	lastDetails = 5 * time.Minute
 )
 
 // Reporter is the client that the library's reconciler of one kind is given. It turns the conditions that the
@@ -61,16 +46,6 @@ type Reporter struct {
 
 	mu      sync.Mutex
 	outages map[types.UID]outage
-}
-
-// outage is the time in which objects of a release are not healthy. An edit begins a new one, lest its outcome
-// is reported late because the outage before has lasted long. Another reason does not: with a tight quota, a
-// rollout changes it with every pod.
-type outage struct {
-	generation int64
-	since      time.Time
-	look       time.Time // when to look again
-	details    time.Time // when changes of mere counts and messages may be written next
 }
 
 // releases is a *release.Kind, except in tests.
@@ -309,199 +284,4 @@ func (r *Reporter) shown(ctx context.Context, version *unstructured.Unstructured
 		return order >= 0, err
 	})
 	return shown, order, err
-}
-
-// status computes the status that follows previous, and whether to write it.
-func (r *Reporter) status(ctx context.Context, owner *unstructured.Unstructured, previous Status, reported []metav1.Condition) (Status, bool) {
-	seen := r.observe(ctx, owner, reported)
-	if _, failed := failure(reported); failed {
-		// The next attempt may be ten minutes away, or 17 if the controller schedules it.
-		r.releases.Requeue(owner, lastLook)
-	}
-	if len(seen.state.HookPods) > 0 {
-		seen.pods = r.pods(ctx, seen)
-	}
-	status, v := next(previous, seen)
-	if v.ready == metav1.ConditionTrue && !previous.wasReady(seen) && r.countEnding(ctx, seen) {
-		status, v = next(previous, seen)
-	}
-	if !v.unhealthy {
-		r.forget(owner.GetUID())
-		return status, !equality.Semantic.DeepEqual(previous, status)
-	}
-	now, same := seen.now.Time, sameButForDetails(previous, status)
-	o, known := r.outage(owner.GetUID())
-	if o.generation != seen.generation {
-		o = outage{generation: seen.generation, since: now}
-	}
-	requeue := func(wait time.Duration) {
-		if v.again > 0 {
-			wait = min(wait, v.again)
-		}
-		r.releases.Requeue(owner, wait)
-	}
-	if wait := o.look.Sub(now); same && wait > 0 {
-		requeue(wait)
-		return status, false
-	}
-	// Most rollouts are over before the first look: what was healthy until now costs no list.
-	if known || same {
-		seen.pods = r.pods(ctx, seen)
-		status, _ = next(previous, seen)
-	}
-	lasts := max(now.Sub(o.since), firstLook)
-	// A rollout changes its counts and messages all the time: they are written ever more rarely.
-	changed := !same || previous.condition(Ready).Reason != status.condition(Ready).Reason ||
-		!now.Before(o.details) && !equality.Semantic.DeepEqual(previous, status)
-	if changed {
-		o.details = now.Add(min(lasts, lastDetails))
-	}
-	o.look = now.Add(min(lasts, lastLook))
-	r.remember(owner.GetUID(), o)
-	requeue(o.look.Sub(now))
-	return status, changed
-}
-
-// sameButForDetails is whether two statuses differ only in what a rollout keeps changing.
-func sameButForDetails(a, b Status) bool {
-	return equality.Semantic.DeepEqual(withoutDetails(a), withoutDetails(b))
-}
-
-func withoutDetails(s Status) Status {
-	s = s.clone()
-	s.Replicas, s.ReadyReplicas = 0, 0
-	for i := range s.Conditions {
-		switch s.Conditions[i].Type {
-		case Ready, Reconciling, Stalled:
-			s.Conditions[i].Reason, s.Conditions[i].Message = "", ""
-		}
-	}
-	return s
-}
-
-func (r *Reporter) outage(uid types.UID) (o outage, known bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	o, known = r.outages[uid]
-	return o, known
-}
-
-func (r *Reporter) remember(uid types.UID, o outage) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.outages[uid] = o
-}
-
-// lookAgain makes the next status of an outage be computed and written at once, since the last one could not
-// be.
-func (r *Reporter) lookAgain(uid types.UID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if o, known := r.outages[uid]; known {
-		o.look, o.details = time.Time{}, time.Time{}
-		r.outages[uid] = o
-	}
-}
-
-func (r *Reporter) forget(uid types.UID) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.outages, uid)
-}
-
-func (r *Reporter) observe(ctx context.Context, owner *unstructured.Unstructured, reported []metav1.Condition) observation {
-	ctx, cancel := context.WithTimeout(ctx, readLimit)
-	defer cancel()
-	lag, endLag := context.WithTimeout(ctx, cacheLag)
-	defer endLag()
-	state := r.releases.State(owner)
-	seen := observation{
-		name:       owner.GetName(),
-		namespace:  owner.GetNamespace(),
-		kind:       owner.GetKind(),
-		operator:   r.claims.self,
-		generation: owner.GetGeneration(),
-		deleting:   owner.GetDeletionTimestamp() != nil,
-		reported:   reported,
-		state:      state,
-		now:        metav1.Now(),
-	}
-	if last := r.refused.get(owner, itsFinalizers); seen.deleting && last.count > atOnce { // a pause later, too: a webhook may be away for a moment
-		seen.stuck = last.err
-	}
-	called := seen.called()
-	_, failed := failure(reported)
-	for _, child := range state.Children {
-		if child.Expired && !child.Failed {
-			continue
-		}
-		o := childState{Child: child, called: called, left: state.LeavesDrift}
-		if child.Expired {
-			o.gone = true
-		} else if failed {
-			o.live, o.gone = r.find(ctx, owner, child) // half an upgrade may have been applied since
-		} else {
-			if o.live, o.gone, o.unlabelled = r.await(ctx, lag, owner, child); o.gone {
-				endLag() // the next reconcile, which its deletion brings, waits for the others
-			}
-		}
-		if o.live != nil {
-			o.live = object.Unpack(o.live)
-		}
-		seen.objects = append(seen.objects, o)
-	}
-	return seen
-}
-
-// await reads an object once the cache shows it as it was applied, or newer; nil if it does not before lag ends, or
-// the object is gone. The cache never shows one that has lost the label by which it selects.
-func (r *Reporter) await(ctx, lag context.Context, owner client.Object, child object.Child) (live *unstructured.Unstructured, gone, unlabelled bool) {
-	asked, watched, within := time.Now(), true, lag
-	err := object.AwaitCached(lag, func(context.Context) (bool, error) {
-		var err error
-		if watched {
-			live, err = get(within, r.Client, owner, child, client.UnsafeDisableDeepCopy)
-			if object.IsUncached(err) {
-				watched, asked, within = false, time.Time{}, ctx
-			} else if !apierrors.IsNotFound(err) {
-				return err == nil && child.ShownBy(live), nil
-			}
-		}
-		if time.Since(asked) <= goneCheck {
-			return false, nil
-		}
-		asked = time.Now()
-		live, err = get(within, r.live, owner, child)
-		gone = apierrors.IsNotFound(err)
-		if !watched {
-			return gone || err == nil && child.ShownBy(live), nil
-		}
-		unlabelled = err == nil && !object.ManagedBy().Matches(labels.Set(live.GetLabels()))
-		return gone || unlabelled, nil
-	})
-	if err != nil {
-		return nil, false, false
-	}
-	return live, gone, unlabelled
-}
-
-// find reads an object that may not exist. It may be missing in the cache only because it has lost the label by
-// which that selects.
-func (r *Reporter) find(ctx context.Context, owner client.Object, child object.Child) (live *unstructured.Unstructured, gone bool) {
-	live, err := get(ctx, r.Client, owner, child, client.UnsafeDisableDeepCopy)
-	if apierrors.IsNotFound(err) || object.IsUncached(err) {
-		live, err = get(ctx, r.live, owner, child)
-	}
-	return live, apierrors.IsNotFound(err)
-}
-
-func get(ctx context.Context, from client.Reader, owner client.Object, child object.Child, opts ...client.GetOption) (*unstructured.Unstructured, error) {
-	live := child.Empty()
-	if object.IsSecret(live) {
-		ctx = object.Quietly(ctx)
-	}
-	if err := from.Get(ctx, client.ObjectKey{Namespace: owner.GetNamespace(), Name: child.Name}, live, opts...); err != nil {
-		return nil, err
-	}
-	return live, nil
 }

@@ -50,7 +50,8 @@ type stocks struct {
 
 	mu    sync.Mutex
 	moves map[client.ObjectKey]*move // of the custom resources that are there
-	// By namespace: whoever may write a custom resource there can pose as one, but hold up nobody else.
+	// The stock operators that live, by namespace: whoever may write a custom resource there can pose as one, but hold
+	// up nobody else.
 	live  map[string]stock
 	drops *bool // whether the CRD drops the fields that tell our status from theirs; nil if that is not known
 }

@@ -157,9 +157,9 @@ func runMachine(c *cluster) error {
 	return supervise(c)
 }
 
-// isolate gives the machine its own view of the file system, so that what has a
-// fixed path, such as kubelet's and containerd's state, CNI's address leases and
-// the iptables lock, is neither shared with the host nor left behind on it.
+// isolate gives the machine its own view of the file system: nothing with a fixed path
+// (the state of kubelet and containerd, CNI's address leases, the iptables lock) is
+// shared with the host or left behind on it.
 func (c *cluster) isolate() error {
 	if err := unix.Sethostname([]byte(c.Name)); err != nil {
 		return fmt.Errorf("set the host name: %w", err)

@@ -21,9 +21,9 @@ func (s *scene) record() recording {
 	return recording{s, from}
 }
 
-// of returns the requests of an operator since the recording began, in the namespace of the test or in none,
-// without access reviews for readers of its metrics, and without events, which are sent some time after their
-// cause: that may have been before.
+// of returns the requests of an operator since the recording began, in the namespace of the test or in none. It
+// leaves out access reviews for readers of its metrics, and events: these are sent some time after their cause, which
+// may have been before.
 func (r recording) of(operator *process) controlplane.Requests {
 	r.Helper()
 	return slices.DeleteFunc(r.anywhere(operator), func(one controlplane.Request) bool {

@@ -277,9 +277,9 @@ data:
 	}
 }
 
-// A release that has come to its end is not made again, with other passwords and with its hooks, if the
-// operator is killed before the status says so, or the record cannot be written as deployed, of which Helm
-// tells nobody.
+// A release that has come to its end is not made again, with other passwords and with its hooks, even if the
+// operator is killed before the status says so, or if the record cannot be written as deployed, which Helm tells
+// nobody.
 func TestChanceAtTheEnd(t *testing.T) {
 	chart := withPassword + "\n---\n" + fmt.Sprintf(hookNote, "post-install") + "\n---\n" + fmt.Sprintf(hookNote, "post-upgrade")
 	same := func(s *scene, before string) {

@@ -475,8 +475,8 @@ spec:
 	s.awaitOf("Stored", "hello", "Deployed")
 }
 
-// What admission has made of an immutable field when the object was made, as a webhook does that has images
-// come from a mirror, stays, and is in the way of no upgrade that wants of it what the chart wanted before.
+// Admission may change an immutable field when the object is made: a webhook has images come from a mirror, say.
+// That stays, and no upgrade fails for it, as long as the chart wants the same of the field as before.
 func TestImmutableFieldThatAdmissionHasChanged(t *testing.T) {
 	s := newScene(t)
 	s.grantJobs()

@@ -105,7 +105,7 @@ var ourMetrics = regexp.MustCompile(`welcome_operator_[a-z_]+`)
 
 // Rules, dashboard and documents name only metrics that the operator has.
 func TestMetricNames(t *testing.T) {
-	code := read(t, "../../internal/operator/metrics.go")
+	code := read(t, "../../internal/operator/metrics.go") + read(t, "../../internal/operator/resources.go")
 	known := ourMetrics.FindAllString(code, -1)
 	for _, file := range []string{rulesFile, runbook, "../../config/prometheus/dashboard.json", "../../docs/metrics.md"} {
 		for _, name := range ourMetrics.FindAllString(read(t, file), -1) {

@@ -1,11 +1,14 @@
 // Package infer finds out from a chart that nobody wrote for this operator what it makes (Made), and what the
-// authors of custom resources may set of it (Trial.Fields), by rendering it over and over with another one of each
-// value: where that gets to, whether it arrives as it was written, and whether anything that it reaches makes its
-// author more powerful.
+// authors of custom resources may set of it (Trial.Fields). It renders the chart over and over, each time with
+// another value changed, and looks where that gets to, whether it arrives as it was written, and whether anything
+// that it reaches makes its author more powerful.
 //
-// A Trial renders, in some Scenarios. Of the files, trial.go, subcharts.go, scenarios.go, rendering.go and made.go
-// are about that; infer.go goes through the values, outcome.go through what one of them does, places.go and reach.go say
-// what it has reached, together.go tries several at once. questions.go is what people are told of a chart.
+// Its files:
+//
+//   - trial.go, subcharts.go, scenarios.go, rendering.go, made.go: a Trial renders the chart, in some Scenarios
+//   - infer.go goes through the values, together.go tries several at once
+//   - outcome.go is what a value does; places.go and reach.go say what it has reached
+//   - questions.go is what people are told of a chart
 package infer
 
 import (
@@ -84,7 +87,7 @@ func (t *Trial) Fields(scenarios []Scenario, values map[string]any, allowed []st
 	return fields, i.left, i.made
 }
 
-// newInference tries the chart of an entry as it comes, with each sample, and with all options on.
+// newInference renders the scenarios without any trial, twice: what differs between the two is left to chance.
 func newInference(t *Trial, scenarios []Scenario, allowed []string) *inference {
 	i := &inference{Trial: t, scenarios: scenarios, allowed: allowed, docs: docsOf(t.named()), said: map[string]bool{}}
 	i.before = t.renderAll(scenarios)
@@ -299,9 +302,8 @@ func (i *inference) number(path []string, value any) *apiextensionsv1.JSONSchema
 	return judged
 }
 
-// tryNumber tries one that is in no chart. If the chart makes that many objects, to render them takes too
-// long: what it does is what few makes different, and what one more does where there are as many, for it is
-// in other texts, too.
+// tryNumber tries a number that is in no chart. A chart that makes as many objects would take too long to render:
+// then it tries few, and what one more makes of that, since few may be in other texts, too.
 func (i *inference) tryNumber(path []string) outcome {
 	var small []Scenario
 	many := false

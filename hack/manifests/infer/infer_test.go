@@ -544,8 +544,8 @@ func TestInferenceOfWhatATextTurnsOnElsewhere(t *testing.T) {
 	}
 }
 
-// A text that is harmless as the chart comes is no field where it reaches a command with a text that a
-// template compares another one with, whatever it is by default, and with options as they are.
+// A text that is harmless as the chart comes is no field if it reaches a command once another text is one that a
+// template compares it with, whatever that is by default, and with options as they are.
 func TestInferenceOfWhatATextTurnsOnForAnother(t *testing.T) {
 	argIf := func(condition string) string {
 		return `{apiVersion: v1, kind: Pod, metadata: {name: x, annotations: {all: {{ list .Values.text .Values.mode .Values.level .Values.one | join " " | quote }}}}, spec: {containers: [{name: x, image: x, args: ["run"{{ if ` + condition + ` }}, {{ .Values.text | quote }}{{ end }}]}]}}`

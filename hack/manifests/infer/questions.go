@@ -28,9 +28,10 @@ func (t *Trial) CheckSamples() (err error) {
 	return err
 }
 
-// FixedNames are the objects that the chart makes in a namespace by default, by names that are the same for
-// another custom resource there, and a value that gives each its own as long as that is the name of the custom
-// resource, empty if none does so alone. goesInto is whether a custom resource may have an object in its namespace.
+// FixedNames are the objects that the chart makes in a namespace by default, and whose names another custom
+// resource there would use, too. freedBy is the value that makes all of these differ, if it is set to the name of the
+// custom resource, or empty if no single value does. goesInto is whether a custom resource may have an object in
+// its namespace.
 func (t *Trial) FixedNames(goesInto func(o *unstructured.Unstructured, namespace string) bool) (fixed []string, freedBy string) {
 	values, err := t.Values()
 	if err != nil {

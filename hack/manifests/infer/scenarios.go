@@ -26,12 +26,17 @@ type Scenario struct {
 	why string
 }
 
-// Scenarios are the chart as it comes, as its samples have it, and each of these with all options on and with
-// all off, where the cluster has all APIs, and is of a later version, with a text for each that is empty, and at
-// an upgrade, if that makes something else of it. Those with one option turned are among them if a template makes
-// another kind of objects then, for it may do so only where other options are as they come. So are those with a
-// text that templates compare a value with (architecture: high-availability), if a template makes another kind of
-// objects then, or writes something new that is not that text.
+// Scenarios start from the chart as it comes, and as its samples have it. From each of these come more, if they make
+// something else:
+//
+//   - all options on, and all off
+//   - a cluster that has all APIs, and one of a later version
+//   - a text for each one that is empty
+//   - an upgrade
+//   - one option turned, if a template makes another kind of objects then: it may do so only where other options
+//     are as they come
+//   - a text that templates compare a value with (architecture: high-availability), if a template makes another
+//     kind of objects then, or writes something new that is not that text
 func (t *Trial) Scenarios() ([]Scenario, error) {
 	t.progress.begin("1st of 3 steps, its options")
 	values, err := t.Values()

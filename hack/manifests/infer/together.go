@@ -144,10 +144,9 @@ func (i *inference) powerfulIn(other Scenario, texts []setting) (powerful []sett
 	return powerful, reached
 }
 
-// allTurned leaves out those values that a template writes to where they are powerful only with one option,
-// or one text that templates compare, turned in a scenario, and all other values as they are there. Among
-// those others may be texts that templates compare, too, so where a text is turned, all is tried once more
-// without marks in such texts.
+// allTurned leaves out values that a template writes to where they are powerful only if a scenario turns one option,
+// or one text that templates compare, and leaves all other values as they are. The others may include such texts, too.
+// So where a text is turned, all is tried once more without marks in these.
 func (i *inference) allTurned(schema *apiextensionsv1.JSONSchemaProps) {
 	compared := slices.DeleteFunc(slices.Concat(i.texts, i.names), func(s setting) bool { return len(i.alternativesOf(s.path, nil)) == 0 })
 	for _, turn := range i.turns {
