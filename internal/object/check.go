@@ -32,6 +32,26 @@ func quantityOf(text string) (float64, bool) {
 	return quantity.AsApproximateFloat64(), err == nil
 }
 
+// MaxPath bounds how long the path of a field may be, in a spec and in an object of a chart. Who names fields by
+// their paths has those of all levels at once, or makes one for each of ten thousands of fields: of half a megabyte
+// that is nested thousands of levels deep, or below one long name, these would be gigabytes.
+const MaxPath = 2048
+
+// LongestPath is how long the longest path of a field in a value is, as in .a.b[].
+func LongestPath(value any) (longest int) {
+	switch value := value.(type) {
+	case map[string]any:
+		for key, element := range value {
+			longest = max(longest, 1+len(key)+LongestPath(element))
+		}
+	case []any:
+		for _, element := range value {
+			longest = max(longest, 2+LongestPath(element))
+		}
+	}
+	return longest
+}
+
 // Check is why an object must not be made as a chart has it, or nil: because the API server would refuse it, or
 // because nobody should have to read it.
 func Check(o *unstructured.Unstructured) error {
@@ -56,6 +76,9 @@ func Check(o *unstructured.Unstructured) error {
 				return fmt.Errorf("%s %q: the value %v of the %s %s is not a string", o.GetKind(), o.GetName(), value, strings.TrimSuffix(in, "s"), key)
 			}
 		}
+	}
+	if length := LongestPath(o.Object); length > MaxPath {
+		return fmt.Errorf("%s %q: a field has a path (as .a.b[]) of %d characters, and may have one of %d", o.GetKind(), o.GetName(), length, MaxPath)
 	}
 	if kind := o.GetKind(); kind == "ConfigMap" || kind == "Secret" {
 		return nil // what is in their data is no quantity, and perhaps nobody's to see

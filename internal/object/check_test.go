@@ -27,6 +27,9 @@ func TestCheck(t *testing.T) {
 		deployment + "c}}, spec: {template: {spec: {containers: [{resources: {requests: {cpu: 123456789012345678901e300000000}}}]}}}}": `Deployment "a": 123456789012345678901e300000000 is not a valid number`,
 		"{apiVersion: v1, kind: Secret, metadata: {name: a}, stringData: {b: '1e-300000000'}}":                                         "",
 		deployment + "c}}, spec: {a: '1e-300000000'}}":                                                                                 `Deployment "a": 1e-300000000 is not a valid number`,
+		deployment + "c}}, spec: " + strings.Repeat("[", 1021) + "x" + strings.Repeat("]", 1021) + "}":                                 "",
+		deployment + "c}}, spec: " + strings.Repeat("[", 1022) + "x" + strings.Repeat("]", 1022) + "}":                                 `Deployment "a": a field has a path (as .a.b[]) of 2049 characters, and may have one of 2048`,
+		"{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {? " + strings.Repeat("a", 2048) + " : b}}":                      `ConfigMap "a": a field has a path (as .a.b[]) of 2054 characters`,
 		deployment + "c}}, spec: {image: 'a:1234567e89', b: 1e-10, c: e-1234567}}":                                                     "",
 	} {
 		err := Check(parse(t, text))

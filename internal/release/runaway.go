@@ -10,6 +10,8 @@ import (
 	"text/template/parse"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 // Helm bounds neither how long a template runs nor how much it makes, and nothing can stop one, or keep it from
@@ -43,10 +45,13 @@ const (
 	sizeOfCall, sizeOfNames, sizeOfFacts, sizeOfFiles = 100, 1 << 10, 64 << 10, 1 << 20
 )
 
-// checkTexts fails if a text of a spec could end a line in what the chart writes, or is a template that the
-// chart may run and that could take too much time or memory. whole are all values as JSON: without a template
+// checkTexts fails if a field of a spec has too long a path, or a text could end a line in what the chart writes, or is a
+// template that the chart may run and that could take too much time or memory. whole are all values as JSON: without a template
 // in it, this costs nothing more.
 func (k *Kind) checkTexts(spec map[string]any, whole string) error {
+	if length := object.LongestPath(spec); length > object.MaxPath { // before anything takes paths of it
+		return notAllowed{fmt.Errorf("not allowed: a field of the spec has a path (as .a.b[]) of %d characters, and may have one of %d: write shorter names, or fewer levels", length, object.MaxPath)}
+	}
 	pinned := sets.KeySet(k.Overrides)
 	if err := checkLines(spec, "", pinned); err != nil {
 		return err

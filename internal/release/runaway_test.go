@@ -2,8 +2,10 @@ package release
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"demo.welcome.domain/welcome-operator/internal/object"
 )
@@ -78,6 +80,30 @@ func TestRunaway(t *testing.T) {
 	}
 	if err := (&Kind{}).checkTexts(map[string]any{"text": loop}, loop); err != nil {
 		t.Errorf("a chart that runs no values: %v", err)
+	}
+}
+
+// Each path has the names above it in it, so that the paths of a deep spec, or below a long name, would take gigabytes.
+func TestLongPaths(t *testing.T) {
+	wide := map[string]any{}
+	for i := range 30_000 {
+		wide[fmt.Sprint(i)] = "x"
+	}
+	start := time.Now()
+	for name, c := range map[string]struct {
+		value any
+		want  bool
+	}{
+		"deep": {nested(1020), true}, "deeper": {nested(1023), false}, "far deeper": {nested(100_000), false},
+		"wide": {wide, true}, "a long name": {map[string]any{strings.Repeat("x", 2040): wide}, false}, "a longer name": {map[string]any{strings.Repeat("x", 300_000): wide}, false},
+	} {
+		err := (&Kind{}).checkTexts(map[string]any{"any": c.value}, "")
+		if (err == nil) != c.want || err != nil && !strings.Contains(err.Error(), "of 2048") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if took := time.Since(start); took > time.Second {
+		t.Errorf("it takes %s", took)
 	}
 }
 

@@ -41,7 +41,7 @@ var causes = []cause{
 			"tests, for this kind).",
 	},
 	{
-		pattern: regexp.MustCompile(`(?s)^.*?(not allowed: (?:to render the chart with this spec|a text in|what the chart makes of this spec) .*)$`),
+		pattern: regexp.MustCompile(`(?s)^.*?(not allowed: (?:to render the chart with this spec|a text in|a field of the spec|what the chart makes of this spec) .*)$`),
 		reason:  "NotAllowed",
 		message: "$1",
 	},
@@ -221,7 +221,7 @@ var causes = []cause{
 		message: "$1",
 	},
 	{
-		pattern: regexp.MustCompile(`(?s)^.*?(\w+ "[^"]*": .* is not a valid number)$`),
+		pattern: regexp.MustCompile(`(?s)^.*?(\w+ "[^"]*": (?:.* is not a valid number|a field has a path .*))$`),
 		reason:  "InvalidValues",
 		message: "$1",
 		advice:  "Correct the spec.",

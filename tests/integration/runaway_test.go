@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -116,6 +117,50 @@ func TestSpecsThatMakeTooMuch(t *testing.T) {
 	if operator.HasEnded() {
 		t.Errorf("the operator has ended:\n%s", operator.LastLines(20))
 	}
+}
+
+// Who may write custom resources does not end the operator, or keep it busy, with half a megabyte that is nested
+// thousands of levels deep, or that is below one long name, where a field of the CRD takes anything, or a text becomes
+// YAML: all paths together would be gigabytes.
+func TestSpecsOfLongPaths(t *testing.T) {
+	const limit = 150 // MiB; without a bound, the deep value alone takes 1,100
+	s := newScene(t)
+	s.serveKind("Deep")
+	chart := chartOf(t, map[string]string{
+		"Chart.yaml":        "{apiVersion: v2, name: deep, version: 0.1.0}",
+		"values.yaml":       "{any: {}, text: '{}'}",
+		"templates/it.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}-it'}\ndata: {any: {{ toJson .Values.any | quote }}}\nrest: {{ .Values.text }}\n",
+	})
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, account: s.accountForCharts(), watches: entryOf("Deep", chart, "")})
+	nested := func(levels, long int) any {
+		var value any = "x"
+		for level := range levels {
+			value = map[string]any{fmt.Sprintf("a%0*d", long, level): value}
+		}
+		return value
+	}
+	s.createOf("Deep", "fine", kit.Set("any", nested(15, 100)))
+	s.awaitOf("Deep", "fine", "Ready")
+	before := s.peak(operator)
+	deep, wide := nested(4000, 120), map[string]any{}
+	for i := range 30_000 {
+		wide[fmt.Sprint(i)] = ""
+	}
+	text, err := json.Marshal(deep)
+	s.must(err)
+	for name, set := range map[string]kit.Edit{"deep": kit.Set("any", deep), "wide": kit.Set("any", map[string]any{strings.Repeat("x", 300_000): wide})} {
+		s.createOf("Deep", name, set)
+		s.awaitOf("Deep", name, "Stalled", "NotAllowed", "a field of the spec has a path", "of 2048")
+	}
+	s.createOf("Deep", "text", kit.Set("text", string(text)))
+	s.awaitOf("Deep", "text", "Stalled", "InvalidValues", `ConfigMap "text-it": a field has a path`, "of 2048")
+	if cost := s.peak(operator) - before; cost >= limit {
+		t.Errorf("they cost %d MiB over %d", cost, before)
+	} else {
+		t.Logf("they cost %d MiB over %d", cost, before)
+	}
+	s.editOf("Deep", "deep", kit.Set("any", nested(15, 100)))
+	s.awaitOf("Deep", "deep", "Ready")
 }
 
 // What is released and waits for a trial, as much does after a restart, is as ready as before.
