@@ -240,10 +240,12 @@ func (a *actionClient) compareObjects(d *drift) error {
 	return missing
 }
 
+const wasDeleted = "it was deleted"
+
 // describe says what others did to an object.
 func describe(change guard.Change) string {
 	if change.Created {
-		return "it was deleted"
+		return wasDeleted
 	}
 	return fields(change) + " was changed" + writtenBy(change)
 }
