@@ -65,8 +65,11 @@ var restarts = pointers(
 	"/spec/template/metadata/annotations/kubectl.kubernetes.io~1restartedAt",
 	"/spec/template/metadata/annotations/openshift.openshift.io~1restartedAt",       // OpenShift's console
 	"/spec/template/metadata/annotations/cattle.io~1timestamp",                      // Rancher
+	"/spec/template/metadata/annotations/kubesphere.io~1restartedAt",                // KubeSphere's console
 	"/spec/template/metadata/annotations/vso.secrets.hashicorp.com~1restartedAt",    // Vault Secrets Operator
+	"/spec/template/metadata/annotations/operator.1password.io~1last-restarted",     // 1Password's operator
 	"/spec/template/metadata/annotations/reloader.stakater.com~1last-reloaded-from", // Reloader, see reload.go
+	"/spec/template/metadata/annotations/wave.pusher.com~1config-hash",              // Wave, a digest of what pods read
 )
 
 func pointers(texts ...string) []pointer {

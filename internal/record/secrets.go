@@ -152,7 +152,7 @@ func (r *Store) copyEarlier(ctx context.Context, name string, key object.Key) er
 		return r.inTheWay(ctx, name)
 	}
 	if err == nil {
-		err = r.withOwner(ctx, written)
+		err = r.removeUnless(ctx, r.checkOwned, written)
 	}
 	if err != nil {
 		return err

@@ -153,7 +153,7 @@ func (r *Store) Created(ctx context.Context) (*corev1.ConfigMap, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the new release record %s: %w", r.created, err)
 	}
-	return created, r.checkOwned(created) // Helm tells nobody that its last write has failed
+	return created, r.checkFound(created) // Helm tells nobody that its last write has failed
 }
 
 // labelled selects the records of the release by Helm's labels.
@@ -247,7 +247,15 @@ func (r *Store) Create(ctx context.Context, record *corev1.ConfigMap, opts metav
 		// Helm operator made it, and it would be in the way for ever. With its labels, it is of another
 		// operator or leader, who was faster, or of an attempt before, and only the cache does not show it:
 		// nothing was changed yet, and nothing will be.
-		return r.Update(ctx, record, metav1.UpdateOptions{})
+		written, err := r.Update(ctx, record, metav1.UpdateOptions{})
+		if err != nil {
+			return nil, err
+		}
+		if err := r.checkFound(written); err != nil {
+			r.created = ""
+			return nil, err
+		}
+		return written, nil
 	}
 	if err != nil {
 		r.created = ""
@@ -256,20 +264,30 @@ func (r *Store) Create(ctx context.Context, record *corev1.ConfigMap, opts metav
 		}
 		return nil, fmt.Errorf("create release record %s: %w", record.Name, err)
 	}
-	if err := r.withOwner(ctx, written); err != nil {
+	if err := r.removeUnless(ctx, r.checkFound, written); err != nil {
 		r.created = ""
 		return nil, err
 	}
 	return written, r.awaitCached(ctx, written)
 }
 
-// withOwner deletes a new record that is not the owner's as it was written, and fails: it would be in the way of the
-// next attempt.
-func (r *Store) withOwner(ctx context.Context, written *corev1.ConfigMap) error {
-	if err := r.checkOwned(written); err != nil {
+// removeUnless deletes a new record that is not good as it was written, and fails: it would be in the way of the next
+// attempt.
+func (r *Store) removeUnless(ctx context.Context, good func(*corev1.ConfigMap) error, written *corev1.ConfigMap) error {
+	if err := good(written); err != nil {
 		return errors.Join(err, r.remove(ctx, []corev1.ConfigMap{*written}))
 	}
 	return nil
+}
+
+// checkFound fails if a record, as it was written, is none that the next reconcile finds. Companies have policies that
+// put a label "owner" on everything.
+func (r *Store) checkFound(written *corev1.ConfigMap) error {
+	if err := r.checkOwned(written); err != nil || r.labelled().Matches(labels.Set(written.Labels)) {
+		return err
+	}
+	return fmt.Errorf("release record %s has lost the labels %s, by which Helm finds it, as it was written. Let the webhook or policy that changes them on the %ss with the label %s leave them there",
+		written.Name, r.labelled(), r.kind, object.ManagedBy())
 }
 
 // checkOwned fails if a record is not the owner's as it was written: it would not count at the next reconcile, which

@@ -58,6 +58,7 @@ func (c cached) Get(_ context.Context, _ client.ObjectKey, into client.Object, _
 // after it leaves it to the next one.
 func TestNewRecordIsStamped(t *testing.T) {
 	record := recordOf(t, nil)
+	record.Labels["name"], record.Labels["owner"] = "hello", "helm"
 	there := record.DeepCopy()
 	there.ResourceVersion = "1"
 	store := NewStore(context.Background(), everywhere{configMaps: &shaky{}}, cached{record: there}, nil, owner(), Options{Names: NamesPlain}).

@@ -237,10 +237,12 @@ func (a *actionClient) compareObjects(d *drift) error {
 	return missing
 }
 
+const wasDeleted = "it was deleted"
+
 // describe says what others did to an object.
 func describe(change guard.Change) string {
 	if change.Created {
-		return "it was deleted"
+		return wasDeleted
 	}
 	return fields(change) + " was changed" + writtenBy(change)
 }
@@ -250,10 +252,14 @@ func fields(change guard.Change) string {
 	return strings.Join(object.Few(change.Fields, 5), ", ")
 }
 
-// writtenBy names the field manager that has changed an object, if known.
+// writtenBy names the field manager that has changed an object, if known. What admission changes, in whosever request,
+// goes on as written by who wrote it before.
 func writtenBy(change guard.Change) string {
-	if change.Writer == "" {
+	switch change.Writer {
+	case "":
 		return ""
+	case object.Manager:
+		return " by nobody besides the operator, say its managed fields (a webhook or policy leaves no trace there)"
 	}
 	return fmt.Sprintf(" by field manager %q", change.Writer)
 }

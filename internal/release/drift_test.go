@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"demo.welcome.domain/welcome-operator/internal/guard"
+	"demo.welcome.domain/welcome-operator/internal/object"
 )
 
 func TestDescribeChange(t *testing.T) {
@@ -12,7 +13,8 @@ func TestDescribeChange(t *testing.T) {
 		"it was deleted":                       {Created: true},
 		"a, b was changed":                     {Fields: []string{"a", "b"}},
 		`a was changed by field manager "x\n"`: {Fields: []string{"a"}, Writer: "x\n"},
-		"a, b, c, d, e, 2 more was changed":    {Fields: []string{"a", "b", "c", "d", "e", "f", "g"}},
+		"a was changed by nobody besides the operator, say its managed fields (a webhook or policy leaves no trace there)": {Fields: []string{"a"}, Writer: object.Manager},
+		"a, b, c, d, e, 2 more was changed": {Fields: []string{"a", "b", "c", "d", "e", "f", "g"}},
 	} {
 		if got := describe(change); got != want {
 			t.Errorf("%q, want %q", got, want)

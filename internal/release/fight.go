@@ -23,7 +23,8 @@ const (
 	// It also begins after so many deletions: people delete an object several times to see it come back.
 	fightDeletions = 20
 	// A fight is slow when the same field had to be put back slowRepairs times, each within slowGap of the one
-	// before, as by a tool that applies its own version every few minutes. It is told, and repaired each time.
+	// before, as by a tool that applies its own version every few minutes. It is told, and repaired each time. So it is
+	// when the object was created again that often; of deletions, only those fightWindow apart count, for people.
 	slowRepairs = 5
 	slowGap     = 2 * time.Hour // intervals of an hour are a little longer now and then
 	// During a fight, the first pause before the next repair is firstPause. It doubles each time, up to
@@ -39,6 +40,7 @@ const (
 type fight struct {
 	changed []putBack     // the last times
 	deleted []time.Time   // when it was created again the last times
+	apart   []time.Time   // likewise, at least fightWindow apart
 	looked  []time.Time   // when it was looked at the last times, and nothing was put back
 	last    time.Time     // of these
 	put     time.Time     // when it was put back or created again last
@@ -65,8 +67,16 @@ func (f *fight) repaired(now time.Time, change guard.Change) {
 	var again, besides bool // besides is whether there is a fight, and that is over something else
 	if change.Created {
 		f.deleted = latest(append(f.deleted, now), fightDeletions)
+		if len(f.apart) == 0 || now.Sub(f.apart[len(f.apart)-1]) >= fightWindow {
+			f.apart = latest(append(f.apart, now), slowRepairs)
+		}
 		f.gone = f.gone || f.often(f.deleted, fightDeletions)
-		again, besides = f.gone, !f.gone && (f.fought || f.slow > 0)
+		if quiet := slowFight(f.apart); quiet > 0 && !f.fought {
+			f.slow = quiet
+		} else {
+			besides = !f.gone && (f.fought || f.slow > 0)
+		}
+		again = f.gone
 	} else {
 		repair := putBack{at: now}
 		for _, field := range change.Fields[:min(len(change.Fields), toldApart)] {
@@ -156,14 +166,14 @@ func (f *fight) forgets(now time.Time) bool {
 	if f.fought || f.slow > 0 || now.Sub(f.put) > slowGap {
 		return true
 	}
-	*f = fight{changed: f.changed, put: f.put}
+	*f = fight{changed: f.changed, apart: f.apart, put: f.put}
 	return false
 }
 
 // tell sets what the custom resource says about fights.
 func (d *drift) tell() {
 	var lost []string
-	rarely, advice := "", ""
+	rarely, advice, audit := "", "", ""
 	for name, f := range d.fights {
 		switch {
 		case f.lost:
@@ -174,6 +184,9 @@ func (d *drift) tell() {
 		default:
 			continue
 		}
+		if f.change == wasDeleted { // nothing in the cluster keeps that
+			audit = " The audit log of the API server says who deletes it."
+		}
 		if f.scaled { // what its author can do, who cannot edit watches.yaml
 			advice = " An autoscaler, or kubectl scale, has its way where the spec of the custom resource leaves the number of replicas out."
 		}
@@ -182,6 +195,6 @@ func (d *drift) tell() {
 	if len(lost) > 0 {
 		slices.Sort(lost)
 		d.told = Drift{Type: DriftLoop, Reason: DriftLoop, Message: strings.Join(lost, "; ") + "." + rarely +
-			" End the other writer, or have the field ignored: driftDetection in watches.yaml." + advice}
+			" End the other writer, or have the field ignored: driftDetection in watches.yaml." + audit + advice}
 	}
 }

@@ -115,6 +115,38 @@ func TestSlowFight(t *testing.T) {
 	}
 }
 
+// Who deletes an object every few minutes, or every few seconds and not fast enough for a fight, is told of, too. People
+// who delete it several times in a row, to see it come back, are not.
+func TestSlowDeletions(t *testing.T) {
+	for name, c := range map[string]struct {
+		every, apart, want time.Duration
+		times              int
+	}{
+		"once less":                    {every: 10 * time.Minute, times: 4},
+		"every ten minutes":            {every: 10 * time.Minute, times: 5, want: 20 * time.Minute},
+		"every hour":                   {every: time.Hour, times: 5, want: 2 * time.Hour},
+		"every three hours":            {every: 3 * time.Hour, times: 10},
+		"every ten seconds":            {every: 10 * time.Second, times: 25, want: 2 * time.Minute},
+		"to see it come back":          {every: 5 * time.Second, times: 10},
+		"to see it come back, again":   {every: 5 * time.Second, times: 15},
+		"every ten minutes, forgotten": {every: 10 * time.Minute, apart: 5 * time.Minute, times: 5, want: 20 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, start := &fight{}, time.Now()
+			for i := range c.times {
+				at := start.Add(time.Duration(i) * c.every)
+				f.repaired(at, guard.Change{Created: true})
+				if c.apart > 0 && i < c.times-1 && f.forgets(at.Add(c.apart)) {
+					t.Fatal("it was forgotten")
+				}
+			}
+			if f.slow != c.want || f.fought || f.change != "it was deleted" {
+				t.Errorf("a slow fight over %q, over after %s, want %s; a fast one: %t", f.change, f.slow, c.want, f.fought)
+			}
+		})
+	}
+}
+
 // A deletion in a fight over a field is not what the fight is over, until there are too many.
 func TestDeletionsInAFight(t *testing.T) {
 	start := time.Now()

@@ -185,7 +185,8 @@ func TestKeysOfTheChartComeBack(t *testing.T) {
 // What Kubernetes' own tools and well-known controllers write stays, costs nothing, and survives an upgrade.
 func TestOrdinaryWorkOfOthersStays(t *testing.T) {
 	const restarted = "kubectl.kubernetes.io/restartedAt"
-	restarts := []string{"reloader.stakater.com/last-reloaded-from", "vso.secrets.hashicorp.com/restartedAt", "openshift.openshift.io/restartedAt", "cattle.io/timestamp"}
+	restarts := []string{"reloader.stakater.com/last-reloaded-from", "vso.secrets.hashicorp.com/restartedAt", "openshift.openshift.io/restartedAt", "cattle.io/timestamp",
+		"kubesphere.io/restartedAt", "operator.1password.io/last-restarted", "wave.pusher.com/config-hash"}
 	host := "hello.example.com"
 	challenge := networkingv1.HTTPIngressPath{
 		Path: "/.well-known/acme-challenge/token", PathType: new(networkingv1.PathTypeImplementationSpecific),

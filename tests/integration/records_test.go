@@ -304,6 +304,52 @@ func TestRecordThatLosesItsOwner(t *testing.T) {
 	s.awaitGreeting("hello", "after")
 }
 
+// A policy that puts a label "owner" on everything writes over Helm's: nobody would find the record again, and each
+// reconcile would install, with its hooks, and other passwords. Nothing is begun then.
+func TestRecordWithALabelOfAPolicy(t *testing.T) {
+	for name, operations := range map[string][]admissionregistrationv1.OperationType{
+		"always":     {admissionregistrationv1.Create, admissionregistrationv1.Update},
+		"at updates": {admissionregistrationv1.Update},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
+			s.deploy("hello", kit.Greet("before"))
+			s.settled(operator)
+			probe := &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "probe")}
+			s.must(env.Client.Create(ctx, probe))
+			lift := s.mutate(`[JSONPatch{op: "add", path: "/metadata/labels/owner", value: "team-a"}]`, "configmaps", func() error {
+				probe.Labels = map[string]string{"owner": "helm"}
+				if err := env.Client.Update(ctx, probe, client.DryRunAll); err != nil || probe.Labels["owner"] == "helm" {
+					return errors.Join(fmt.Errorf("it has the labels %v", probe.Labels), err)
+				}
+				return nil
+			}, operations...)
+			s.edit("hello", kit.Greet("after"))
+			s.create("new")
+			welcomes := []string{"hello", "new"}
+			if len(operations) == 1 {
+				welcomes = welcomes[:1] // what can be repeated is recorded once
+			}
+			for _, name := range welcomes {
+				s.awaitCondition(name, "Ready", "False", "has lost the labels name="+name+",owner=helm", "webhook or policy", "ConfigMaps with the label "+kit.ManagedBy)
+				s.awaitCondition(name, "Irreconcilable", "True")
+			}
+			if len(operations) > 1 {
+				s.must(s.hasRecords("hello", 1))
+				s.awaitGreeting("hello", "before")
+				s.must(s.isGone(&appsv1.Deployment{}, "new"))
+			}
+			lift()
+			s.awaitGreeting("hello", "after")
+			for _, name := range []string{"hello", "new"} {
+				s.awaitDeployed(name)
+			}
+			s.must(s.hasRecords("new", 1))
+		})
+	}
+}
+
 // dropOwners has a policy take the owner references off ConfigMaps, until lift is called. Updates are among operations.
 func (s *scene) dropOwners(operations ...admissionregistrationv1.OperationType) (lift func()) {
 	s.Helper()
