@@ -1201,6 +1201,31 @@ func kindsOf(t *testing.T, files map[string]string) []Made {
 	return kinds
 }
 
+// What has no default and is written without quotes is no mere number because the object that it is in takes an option
+// (scheme: https of a ServiceMonitor): that a text breaks no other rendering says nothing.
+func TestWithoutDefaultInAnOption(t *testing.T) {
+	schema, left := infer(t, map[string]string{
+		"Chart.yaml":  "{apiVersion: v2, name: x, version: 0.1.0}",
+		"values.yaml": "enabled: false\nscheme:\nport:\n",
+		"templates/x.yaml": `{{ if .Values.enabled }}
+apiVersion: monitoring.coreos.com/v1
+kind: ServiceMonitor
+metadata: {name: x}
+spec:
+  {{- with .Values.scheme }}
+  scheme: {{ . }}
+  {{- end }}
+  port: {{ int .Values.port }}
+{{ end }}`,
+	})
+	if scheme := schema.Properties["scheme"]; !scheme.XIntOrString || scheme.Pattern != oneWord {
+		t.Errorf("scheme is %+v: %s", scheme, left["scheme"])
+	}
+	if port := schema.Properties["port"]; port.Type != "integer" {
+		t.Errorf("port is %+v: %s", port, left["port"])
+	}
+}
+
 // What is left to chance is nothing that a text brings: else there would be a scenario for each text that templates
 // compare a value with, and all values would be tried in all of them.
 func TestScenariosAreNotLeftToChance(t *testing.T) {
