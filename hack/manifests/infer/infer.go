@@ -482,7 +482,8 @@ func (i *inference) unknown(path []string, kind string) *apiextensionsv1.JSONSch
 		fields.reached = cmp.Or(i.try(path, of(i.more(markKey, template))).templated(), fields.reached)
 		text.reached = cmp.Or(i.try(path, of(template)).templated(), text.reached)
 	}
-	if kind == "" && len(text.places)+len(fields.places) == 0 {
+	// Where it takes an option to have it, a rendering without has taken the others above, and says nothing.
+	if kind == "" && len(text.places)+len(fields.places) == 0 && len(i.try(path, markText).places) == 0 {
 		if number := i.tryNumber(path); len(number.places) > 0 {
 			return i.number(path, nil)
 		}

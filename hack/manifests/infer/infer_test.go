@@ -1201,6 +1201,55 @@ func kindsOf(t *testing.T, files map[string]string) []Made {
 	return kinds
 }
 
+// What has no default and is written without quotes is no mere number because the object that it is in takes an option
+// (scheme: https of a ServiceMonitor): that a text breaks no other rendering says nothing.
+func TestWithoutDefaultInAnOption(t *testing.T) {
+	schema, left := infer(t, map[string]string{
+		"Chart.yaml":  "{apiVersion: v2, name: x, version: 0.1.0}",
+		"values.yaml": "enabled: false\nscheme:\nport:\n",
+		"templates/x.yaml": `{{ if .Values.enabled }}
+apiVersion: monitoring.coreos.com/v1
+kind: ServiceMonitor
+metadata: {name: x}
+spec:
+  {{- with .Values.scheme }}
+  scheme: {{ . }}
+  {{- end }}
+  port: {{ int .Values.port }}
+{{ end }}`,
+	})
+	if scheme := schema.Properties["scheme"]; !scheme.XIntOrString || scheme.Pattern != oneWord {
+		t.Errorf("scheme is %+v: %s", scheme, left["scheme"])
+	}
+	if port := schema.Properties["port"]; port.Type != "integer" {
+		t.Errorf("port is %+v: %s", port, left["port"])
+	}
+}
+
+// What is left to chance is nothing that a text brings: else there would be a scenario for each text that templates
+// compare a value with, and all values would be tried in all of them.
+func TestScenariosAreNotLeftToChance(t *testing.T) {
+	count := func(password string) int {
+		trial, err := New(operator.Entry{}, chartOf(t, map[string]string{
+			"Chart.yaml":  "{apiVersion: v2, name: x, version: 0.1.0}",
+			"values.yaml": "mode: a\n",
+			"templates/x.yaml": "{apiVersion: v1, kind: Secret, metadata: {name: x}, stringData: {password: " + password + "}}\n" +
+				`{{ if has .Values.mode (list "b" "c" "d" "e") }}{{ end }}{{ if eq .Values.mode "f" }}{{ printf "---\napiVersion: v1\nkind: Secret\nmetadata: {name: y}" }}{{ end }}`,
+		}), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scenarios, err := trial.Scenarios()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(slices.DeleteFunc(scenarios, func(s Scenario) bool { return !s.partly }))
+	}
+	if by, without := count(`{{ randAlphaNum 9 | quote }}`), count("x"); by != without || by == 0 {
+		t.Errorf("%d texts bring something where a password is left to chance, %d where it is not", by, without)
+	}
+}
+
 // Of thousands of renderings, what is the same is kept once.
 func TestKindsKeepNothingTwice(t *testing.T) {
 	kinds := kindsOf(t, map[string]string{
