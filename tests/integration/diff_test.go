@@ -207,6 +207,8 @@ func TestDiffOfASpec(t *testing.T) {
 	s.edit("other", kit.Pause(true))
 	s.expect(diff(), 1, "1 of 1 Welcome changes; 1 Service is made\n", "Left out, because nothing is put back of what is paused: 1 custom resource\n")
 	s.expect(diff("other", "--set", "name=you"), 1, "1 of 1 Welcome changes; ", "1 Service is made")
+	// Who names it alone asks what a resume would do.
+	s.expect(diff("other"), 1, "1 of 1 Welcome changes; 1 Service is made\n", "Paused, and compared as if it were resumed: welcome/other\n")
 
 	// New ones have the operator of the others, who are asked once.
 	before = s.record()
