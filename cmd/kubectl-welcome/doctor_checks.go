@@ -140,7 +140,7 @@ func crdsFit(ctx context.Context, p *patient) (string, []finding, error) {
 	if errors.Is(err, errOtherKinds) { // Welcome's CRD would be one that nobody serves
 		return "", nil, err
 	}
-	apply := "make install, or kubectl apply --server-side -f config/crd/bases"
+	apply := "make install, or kubectl apply --server-side --force-conflicts -f config/crd/bases" // whoever has changed one owns fields of it
 	if len(p.files) > 0 {
 		apply = p.deploys(operator{})
 	}
@@ -688,7 +688,7 @@ func deletionsEnd(_ context.Context, p *patient) (string, []finding, error) {
 		waits := slices.Contains(obj.GetFinalizers(), status.Finalizer)
 		if waits && !slices.ContainsFunc(p.operators, func(o operator) bool { return o.endsDeletionOf(obj) }) {
 			others := slices.DeleteFunc(obj.GetFinalizers(), func(finalizer string) bool { return finalizer == status.Finalizer })
-			becomes := "Kubernetes deletes what it has made in its namespace, its data too, without hooks; what is in none stays"
+			becomes := "Kubernetes deletes what it owns in its namespace, its data too, without hooks (after --cascade=orphan, it owns nothing any more); what is in none stays"
 			if slices.Contains(others, metav1.FinalizerOrphanDependents) {
 				becomes = "what it has made stays"
 			}

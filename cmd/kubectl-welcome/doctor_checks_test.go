@@ -81,7 +81,7 @@ func TestDeletionsEnd(t *testing.T) {
 		remedy    string
 	}{
 		"an operator runs": {[]operator{watching()}, "kubectl welcome status welcome/stuck -n team-a says why"},
-		"none watches it":  {[]operator{watching(corev1.EnvVar{Name: "WATCH_NAMESPACE", Value: "team-b"})}, `Kubernetes deletes what it has made in its namespace, its data too, without hooks; what is in none stays: kubectl -n team-a patch welcome.webapp.demo.welcome.domain/stuck --type=merge -p '{"metadata":{"finalizers":[]}}'`},
+		"none watches it":  {[]operator{watching(corev1.EnvVar{Name: "WATCH_NAMESPACE", Value: "team-b"})}, `Kubernetes deletes what it owns in its namespace, its data too, without hooks (after --cascade=orphan, it owns nothing any more); what is in none stays: kubectl -n team-a patch welcome.webapp.demo.welcome.domain/stuck --type=merge -p '{"metadata":{"finalizers":[]}}'`},
 		"there is none":    {nil, "no operator that runs serves it"},
 	} {
 		p.operators = test.operators
@@ -509,8 +509,8 @@ func TestDeploys(t *testing.T) {
 	dir := t.TempDir()
 	file, other := filepath.Join(dir, "operator.yaml"), filepath.Join(t.TempDir(), "crd.yaml")
 	for want, p := range map[string]*patient{
-		"kubectl apply --server-side -f " + file + " -f " + other: {files: []string{file, other}},
-		"make deploy (with IMG and OPERAND_IMG as before)":        {},
+		"kubectl apply --server-side --force-conflicts -f " + file + " -f " + other: {files: []string{file, other}},
+		"make deploy (with IMG and OPERAND_IMG as before)":                          {},
 	} {
 		if got := p.deploys(operator{}); got != want {
 			t.Errorf("%s, not %s", got, want)
@@ -519,7 +519,7 @@ func TestDeploys(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := (&patient{files: []string{file}}).deploys(operator{}), "kubectl apply --server-side --kustomize "+dir; got != want {
+	if got, want := (&patient{files: []string{file}}).deploys(operator{}), "kubectl apply --server-side --force-conflicts --kustomize "+dir; got != want {
 		t.Errorf("%s, not %s", got, want)
 	}
 }
