@@ -237,7 +237,7 @@ func (all *servers) published(ctx context.Context, name string) (*boot.Published
 	err := all.readOnly.Get(ctx, client.ObjectKey{Namespace: namespace, Name: lease}, from)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("operator %s has published nothing: it is older, or not there, or may not (its log says so), or its lease has another name (as that of an operator of your own: --operator NAMESPACE/NAME)", name)
+		return nil, fmt.Errorf("operator %[1]s has published nothing: it is older, or not there, or may not (its log says so), or somebody has deleted ConfigMap %[2]s in namespace %[3]s (restart it), or its lease has another name (as that of an operator of your own: --operator NAMESPACE/NAME)", name, lease, namespace)
 	case apierrors.IsForbidden(err):
 		return nil, fmt.Errorf("%w. To know how the operator renders, you need that right, which shows no secret: kubectl create role published-reader -n %s --verb=get --resource=configmaps --resource-name=%s, and a rolebinding for you", err, namespace, lease)
 	case err != nil:
