@@ -56,8 +56,9 @@ kubectl welcome diff -A --chart helm-charts/welcome
 kubectl welcome diff hello --set replicas=3
 kubectl welcome diff -f hello.yaml
 
-# What somebody has changed, and the operator would put back
-kubectl welcome diff -A`),
+# What somebody has changed, and the operator would put back; of one that is paused, what a resume would do
+kubectl welcome diff -A
+kubectl welcome diff hello`),
 		ValidArgsFunction: c.completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := c.diff(cmd.Context(), o, args)
@@ -141,6 +142,7 @@ type ask struct {
 	// version that the operator serves. propose is nil if no change of the spec is proposed.
 	propose func(_ context.Context, _ *readOnly, live *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	isFile  bool // its API version is that of the file
+	isNamed bool // by itself: then it is asked what a resume would do
 	kind    *servedKind
 	// unserved is why kind is not known.
 	unserved error

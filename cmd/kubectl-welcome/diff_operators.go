@@ -91,6 +91,7 @@ func (c *cluster) newServers(o diffOptions) (*servers, error) {
 func (all *servers) serving(ctx context.Context, asks []ask, many bool) ([]ask, error) {
 	var served []ask
 	left, paused := 0, 0
+	var resumed []string
 	for _, one := range asks {
 		kind, err := all.kindOf(ctx, one, asks)
 		if err != nil && ctx.Err() != nil {
@@ -106,15 +107,21 @@ func (all *servers) serving(ctx context.Context, asks []ask, many bool) ([]ask, 
 		case many && len(all.charts) > 0 && all.charts[kind.Chart.Name()] == nil:
 		case one.name.GetDeletionTimestamp() != nil, len(kind.Namespaces) > 0 && !slices.Contains(kind.Namespaces, one.name.GetNamespace()), !kind.Selector.Matches(labels.Set(one.name.GetLabels())):
 			left++
-		case one.propose == nil && len(all.charts) == 0 && release.IsPaused(one.name):
+		case one.propose == nil && len(all.charts) == 0 && release.IsPaused(one.name) && !one.isNamed:
 			paused++
 		default:
+			if one.isNamed && release.IsPaused(one.name) {
+				resumed = append(resumed, label(one.name))
+			}
 			one.kind = kind
 			served = append(served, one)
 		}
 	}
 	if left > 0 {
 		all.notef("Left out, because they are being deleted, or their operator does not watch their namespace or labels: %s\n", counted(left, "custom resource"))
+	}
+	if len(resumed) > 0 {
+		all.notef("Paused, and compared as if it were resumed: %s\n", few(resumed))
 	}
 	if paused > 0 {
 		all.notef("Left out, because nothing is put back of what is paused: %s\n", counted(paused, "custom resource"))
@@ -230,7 +237,7 @@ func (all *servers) published(ctx context.Context, name string) (*boot.Published
 	err := all.readOnly.Get(ctx, client.ObjectKey{Namespace: namespace, Name: lease}, from)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("operator %s has published nothing: it is older, or not there, or may not (its log says so), or its lease has another name (as that of an operator of your own: --operator NAMESPACE/NAME)", name)
+		return nil, fmt.Errorf("operator %[1]s has published nothing: it is older, or not there, or may not (its log says so), or somebody has deleted ConfigMap %[2]s in namespace %[3]s (restart it), or its lease has another name (as that of an operator of your own: --operator NAMESPACE/NAME)", name, lease, namespace)
 	case apierrors.IsForbidden(err):
 		return nil, fmt.Errorf("%w. To know how the operator renders, you need that right, which shows no secret: kubectl create role published-reader -n %s --verb=get --resource=configmaps --resource-name=%s, and a rolebinding for you", err, namespace, lease)
 	case err != nil:

@@ -39,7 +39,7 @@ func (c *cluster) proposals(ctx context.Context, o diffOptions, args []string) (
 			return nil, fmt.Errorf("no custom resource is selected by -l %s", o.labels) // whoever selects expects some
 		}
 		for i := range found {
-			one := ask{name: &found[i], obj: &found[i]}
+			one := ask{name: &found[i], obj: &found[i], isNamed: o.isNamed(args)}
 			if len(o.set) > 0 {
 				one.propose = withSet(o.set)
 			}

@@ -270,7 +270,7 @@ func deletionsEnd(_ context.Context, p *patient) (string, []finding, error) {
 		waits := slices.Contains(obj.GetFinalizers(), status.Finalizer)
 		if waits && !slices.ContainsFunc(p.operators, func(o operator) bool { return o.endsDeletionOf(obj) }) {
 			others := slices.DeleteFunc(obj.GetFinalizers(), func(finalizer string) bool { return finalizer == status.Finalizer })
-			becomes := "Kubernetes deletes what it has made in its namespace, its data too, without hooks; what is in none stays"
+			becomes := "Kubernetes deletes what it owns in its namespace, its data too, without hooks (after --cascade=orphan, it owns nothing any more); what is in none stays"
 			if slices.Contains(others, metav1.FinalizerOrphanDependents) {
 				becomes = "what it has made stays"
 			}

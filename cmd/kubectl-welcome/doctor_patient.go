@@ -216,13 +216,13 @@ func (p *patient) meant(ctx context.Context, deployments []appsv1.Deployment) (n
 	return named
 }
 
-// deploys is the command that restores an operator's rights.
+// deploys is the command that restores an operator's rights, also where somebody has changed them, and so owns fields.
 func (p *patient) deploys(o operator) string {
 	switch {
 	case len(p.files) > 0 && isKustomization(filepath.Dir(p.files[0])): // as make kind INTO= says
-		return "kubectl apply --server-side --kustomize " + filepath.Dir(p.files[0])
+		return "kubectl apply --server-side --force-conflicts --kustomize " + filepath.Dir(p.files[0])
 	case len(p.files) > 0:
-		return "kubectl apply --server-side -f " + strings.Join(p.files, " -f ")
+		return "kubectl apply --server-side --force-conflicts -f " + strings.Join(p.files, " -f ")
 	case o.options.Shard != "": // without BASE, it would add an operator that is not a shard
 		return "make deploy BASE=config/shards (with IMG and OPERAND_IMG as before)"
 	default:

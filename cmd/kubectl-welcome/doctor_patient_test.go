@@ -128,8 +128,8 @@ func TestDeploys(t *testing.T) {
 	dir := t.TempDir()
 	file, other := filepath.Join(dir, "operator.yaml"), filepath.Join(t.TempDir(), "crd.yaml")
 	for want, p := range map[string]*patient{
-		"kubectl apply --server-side -f " + file + " -f " + other: {files: []string{file, other}},
-		"make deploy (with IMG and OPERAND_IMG as before)":        {},
+		"kubectl apply --server-side --force-conflicts -f " + file + " -f " + other: {files: []string{file, other}},
+		"make deploy (with IMG and OPERAND_IMG as before)":                          {},
 	} {
 		if got := p.deploys(operator{}); got != want {
 			t.Errorf("%s, not %s", got, want)
@@ -138,7 +138,7 @@ func TestDeploys(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := (&patient{files: []string{file}}).deploys(operator{}), "kubectl apply --server-side --kustomize "+dir; got != want {
+	if got, want := (&patient{files: []string{file}}).deploys(operator{}), "kubectl apply --server-side --force-conflicts --kustomize "+dir; got != want {
 		t.Errorf("%s, not %s", got, want)
 	}
 }

@@ -35,7 +35,7 @@ func crdsFit(ctx context.Context, p *patient) (string, []finding, error) {
 	if errors.Is(err, errOtherKinds) { // Welcome's CRD would be one that nobody serves
 		return "", nil, err
 	}
-	apply := "make install, or kubectl apply --server-side -f config/crd/bases"
+	apply := "make install, or kubectl apply --server-side --force-conflicts -f config/crd/bases" // whoever has changed one owns fields of it
 	if len(p.files) > 0 {
 		apply = p.deploys(operator{})
 	}

@@ -54,6 +54,7 @@ func (c *cluster) look(ctx context.Context, obj *unstructured.Unstructured, r *r
 	if r.Objects, err = l.nodes(ctx, children); err != nil {
 		return err
 	}
+	r.contradictedBy(r.Objects)
 	if err := l.events(ctx, r); err != nil {
 		return err
 	}

@@ -35,7 +35,8 @@ func NewCmdResume(c *cluster) *cobra.Command {
 	return newCmdPausing(c, false, &cobra.Command{
 		Use:   "resume [NAME | KIND/NAME | KIND/ ... | -l SELECTOR | -A]",
 		Short: "Resume custom resources that were paused",
-		Long:  `Resume custom resources that were paused. The operator now applies what was edited, and repairs what has drifted, meanwhile.`,
+		Long: `Resume custom resources that were paused. The operator now applies what was edited, and repairs what has drifted, meanwhile.
+kubectl welcome diff NAME shows before what that would change.`,
 		Example: examples(`
 kubectl welcome resume hello --wait
 kubectl welcome resume -A`),

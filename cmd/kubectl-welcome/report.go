@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
 
 	"demo.welcome.domain/welcome-operator/internal/release"
 	"demo.welcome.domain/welcome-operator/internal/status"
@@ -138,6 +140,21 @@ func reportOf(obj *unstructured.Unstructured) *report {
 		r.Turn = operators // it retries
 	}
 	return r
+}
+
+// contradictedBy takes back that the custom resource is Ready where an object of its release is not well: the operator has yet
+// to see that, or none runs any more.
+func (r *report) contradictedBy(objects []*node) {
+	var unwell []string
+	for _, n := range objects {
+		if r.Ready == metav1.ConditionTrue && n.Health != string(kstatus.CurrentStatus) && n.Health != string(kstatus.UnknownStatus) {
+			unwell = append(unwell, strings.TrimSuffix(fmt.Sprintf("%s/%s %s (%s)", n.Kind, n.Name, n.Health, n.Message), " ()"))
+		}
+	}
+	if len(unwell) > 0 {
+		r.Ready, r.Reason, r.Turn, r.Since = metav1.ConditionUnknown, notSeen, operators, nil
+		r.Message = "The operator has yet to see: " + few(unwell) + ". " + elseDoctor + " Before, it was: " + r.Message
+	}
 }
 
 // typed names a custom resource on the command line.

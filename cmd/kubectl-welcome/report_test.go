@@ -57,6 +57,33 @@ func with(obj *unstructured.Unstructured, edits ...kit.Edit) *unstructured.Unstr
 	return obj
 }
 
+// What an operator has said counts only as long as the objects do not contradict it: it may be gone.
+func TestContradicted(t *testing.T) {
+	of := func(health, message string) *node {
+		return &node{Kind: "Service", Name: "hello", Health: health, Message: message}
+	}
+	for name, test := range map[string]struct {
+		says    string
+		objects []*node
+		ready   metav1.ConditionStatus
+		message string
+	}{
+		"all are well":       {healthy, []*node{of("Current", ""), of("Unknown", "you may not read it")}, "True", "The release is applied, and all of its objects are healthy."},
+		"one was deleted":    {healthy, []*node{of("Current", ""), of("NotFound", "somebody has deleted it")}, "Unknown", "The operator has yet to see: Service/hello NotFound (somebody has deleted it). " + elseDoctor + " Before, it was: The release is applied, and all of its objects are healthy."},
+		"several":            {healthy, []*node{of("Failed", "x"), of("InProgress", "")}, "Unknown", "The operator has yet to see: Service/hello Failed (x), Service/hello InProgress. " + elseDoctor + " Before, it was: The release is applied, and all of its objects are healthy."},
+		"it says so already": {pulling, []*node{of("Failed", "x")}, "False", `Pod "a" cannot pull the image b: not found`},
+	} {
+		r := reportOf(seen("a", test.says))
+		r.contradictedBy(test.objects)
+		if r.Ready != test.ready || r.Message != test.message {
+			t.Errorf("%s: %s, %q", name, r.Ready, r.Message)
+		}
+		if isOld := r.Reason == notSeen && r.Turn == operators && r.Since == nil; isOld != (test.ready == "Unknown") {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
 func TestReportOf(t *testing.T) {
 	for name, test := range map[string]struct {
 		obj     *unstructured.Unstructured

@@ -77,17 +77,20 @@ func (c *cluster) workloads(ctx context.Context, obj *unstructured.Unstructured)
 		return nil, err
 	}
 	var workloads []unstructured.Unstructured
+	var lost []string
 	for _, child := range children {
 		if child.APIVersion != "apps/v1" || child.Kind != "Deployment" && child.Kind != "StatefulSet" && child.Kind != "DaemonSet" {
 			continue
 		}
 		workload, err := l.live(ctx, child)
 		if apierrors.IsNotFound(err) {
-			continue // it was deleted, or a forged record names it
+			lost = append(lost, "somebody has deleted "+strings.ToLower(child.Kind)+"/"+child.Name) // or a forged record names it
+			continue
 		} else if err != nil {
 			return nil, err
 		}
 		if !l.owns(workload) {
+			lost = append(lost, label(workload)+" is somebody else's")
 			continue
 		}
 		if paused, _, _ := unstructured.NestedBool(workload.Object, "spec", "paused"); paused {
@@ -98,10 +101,14 @@ func (c *cluster) workloads(ctx context.Context, obj *unstructured.Unstructured)
 		}
 		workloads = append(workloads, *workload)
 	}
-	if len(workloads) == 0 {
+	switch {
+	case len(workloads) > 0:
+		return workloads, nil
+	case len(lost) > 0:
+		return nil, fmt.Errorf("nothing of %s can be restarted: %s. What is there: kubectl welcome status %s", label(obj), few(lost), typed(obj))
+	default:
 		return nil, fmt.Errorf("%s has no Deployment, StatefulSet or DaemonSet that you may read", label(obj))
 	}
-	return workloads, nil
 }
 
 func (c *cluster) restart(ctx context.Context, workload *unstructured.Unstructured) error {

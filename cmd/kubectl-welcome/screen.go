@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fatih/color"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 	kstatus "sigs.k8s.io/cli-utils/pkg/kstatus/status"
@@ -77,7 +78,9 @@ func screen(out io.Writer, r *report, now time.Time) {
 	}
 	line("%s %s in namespace %s", head(r.Kind), head(r.Name), r.Namespace)
 	line("%s", r.painted(words))
-	line("  %s", safe(r.Message))
+	for said := range strings.SplitSeq(r.Message, "\n") { // of several objects, each
+		line("  %s", safe(said))
+	}
 	if r.Reason == notSeen {
 		line("  It is the operator's turn, if one runs.")
 	} else {
@@ -201,10 +204,14 @@ func table(out io.Writer, reports []*report, wide bool, now time.Time) {
 		if wide {
 			cells = append(cells, chart, safe(r.Operator), safe(r.URL))
 		}
-		why := r.painted(safe(r.Reason))
+		reason, says := r.Reason, r.Message
+		if loop := meta.FindStatusCondition(r.Conditions, status.DriftLoop); r.rank() == 5 && loop != nil { // it is Ready, and that is why it is your turn
+			reason, says = loop.Type, loop.Message
+		}
+		why := r.painted(safe(reason))
 		if r.rank() < 7 {
 			const most = 120
-			message := []rune(safe(r.Message))
+			message := []rune(safe(says))
 			if len(message) > most && !wide {
 				message = append(message[:most], '…')
 			}

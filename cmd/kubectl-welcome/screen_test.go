@@ -75,6 +75,24 @@ func TestScreenOfWhatNobodyHasSeen(t *testing.T) {
 	}
 }
 
+// Where others keep changing an object of what is Ready, the table says so: it is your turn.
+func TestTableOfADriftLoop(t *testing.T) {
+	var out strings.Builder
+	table(&out, []*report{reportOf(seen("hello", healthy, "DriftLoop=True:DriftLoop:Service \"hello\": spec.type was changed"))}, false, start)
+	if want := "True    you    3          24h   DriftLoop: Service \"hello\": spec.type was changed"; !strings.Contains(out.String(), want) {
+		t.Error(out.String())
+	}
+}
+
+// What is said of several objects is a line for each.
+func TestScreenOfSeveralObjects(t *testing.T) {
+	var out strings.Builder
+	screen(&out, reportOf(seen("hello", "Ready=False:ObjectInTheWay:Service \"hello\" exists\nDeployment \"hello\" exists", "Stalled=True:ObjectInTheWay:x")), start)
+	if want := "Not ready: ObjectInTheWay, for 5m\n  Service \"hello\" exists\n  Deployment \"hello\" exists\n  It is your turn.\n"; !strings.Contains(out.String(), want) {
+		t.Error(out.String())
+	}
+}
+
 // The message about a rollout names objects of others: it is made safe for a terminal.
 func TestRolloutIsText(t *testing.T) {
 	r := reportOf(seen("hello", "Ready=True:Healthy:Well. "+release.Outdated+"\033[2Jothers."))

@@ -57,6 +57,7 @@ type actionClient struct {
 	renderErr     error        // why the chart cannot be compared with what is applied, which is repaired all the same
 
 	// What the action itself leaves:
+	fought    []string       // those of resting that are not as the chart wants them
 	resting   []object.Child // objects not repaired for now, since others change them again each time
 	applied   []object.Child // the objects as they were applied, nil if nothing was
 	rolledOut bool           // whether an upgrade that fails each time has replaced objects, and was rolled back

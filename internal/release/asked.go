@@ -28,6 +28,8 @@ type Answer struct {
 	Generation int64
 	// Done is what was changed, in words.
 	Done []string
+	// Rests are the objects that are left as others have changed them, for they would do so again.
+	Rests []string
 	// WaitFor is why an upgrade is put off, empty if it is not.
 	WaitFor string
 	// Err is why it failed, nil if it did not.
@@ -38,7 +40,14 @@ type Answer struct {
 
 // String says what was done.
 func (a Answer) String() string {
-	done := cmp.Or(strings.Join(object.Few(a.Done, 20), "; "), "Nothing had to be changed")
+	none := "Nothing had to be changed"
+	if len(a.Rests) > 0 {
+		none = "Nothing was changed"
+	}
+	done := cmp.Or(strings.Join(object.Few(a.Done, 20), "; "), none)
+	if len(a.Rests) > 0 {
+		done += ". Left as others have changed it, for they do so again each time (DriftLoop): " + strings.Join(object.Few(a.Rests, 5), ", ")
+	}
 	if a.WaitFor != "" {
 		done += ". " + Outdated + a.WaitFor
 	}
@@ -82,7 +91,7 @@ func (a *actionClient) answer(err error) {
 	if a.request == "" || a.ctx.Err() != nil { // the operator stops: the next one does it
 		return
 	}
-	answer := Answer{Asked: a.request, Generation: a.owner.GetGeneration(), Done: a.done, WaitFor: a.waitFor, Err: err, at: time.Now()}
+	answer := Answer{Asked: a.request, Generation: a.owner.GetGeneration(), Done: a.done, Rests: a.fought, WaitFor: a.waitFor, Err: err, at: time.Now()}
 	a.request = ""
 	a.remember(func(n *note) { n.state.Answer = answer })
 	if err == nil {

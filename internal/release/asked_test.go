@@ -68,7 +68,9 @@ func TestAnswer(t *testing.T) {
 		"Nothing had to be changed":          {},
 		"a; b":                               {Done: []string{"a", "b"}},
 		strings.Repeat("a; ", 20) + "5 more": {Done: strings.Split(strings.Repeat("a", 25), "")},
-		"Nothing had to be changed. The chart is not up to date: others first": {WaitFor: "others first"},
+		"Nothing had to be changed. The chart is not up to date: others first":                                          {WaitFor: "others first"},
+		"Nothing was changed. Left as others have changed it, for they do so again each time (DriftLoop): Deployment a": {Rests: []string{"Deployment a"}},
+		"b. Left as others have changed it, for they do so again each time (DriftLoop): Deployment a, Service a":        {Done: []string{"b"}, Rests: []string{"Deployment a", "Service a"}},
 	} {
 		if got := answer.String(); got != want {
 			t.Errorf("got %q, not %q", got, want)

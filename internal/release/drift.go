@@ -120,6 +120,9 @@ func (a *actionClient) findDrifted(d *drift, now time.Time, children []object.Ch
 		if rests && f.fought && (err == nil || f.gone || !a.isGone(child)) || rests && err == nil && !a.forced() {
 			f.lost, resting[name] = f.fought, true
 			a.resting = append(a.resting, child)
+			if is := child.Kind + " " + child.Name; f.fought && !slices.Contains(a.fought, is) {
+				a.fought = append(a.fought, is)
+			}
 			a.schedule.after(a.owner, f.rests(now))
 			continue
 		}

@@ -207,6 +207,8 @@ func TestDiffOfASpec(t *testing.T) {
 	s.edit("other", kit.Pause(true))
 	s.expect(diff(), 1, "1 of 1 Welcome changes; 1 Service is made\n", "Left out, because nothing is put back of what is paused: 1 custom resource\n")
 	s.expect(diff("other", "--set", "name=you"), 1, "1 of 1 Welcome changes; ", "1 Service is made")
+	// Who names it alone asks what a resume would do.
+	s.expect(diff("other"), 1, "1 of 1 Welcome changes; 1 Service is made\n", "Paused, and compared as if it were resumed: welcome/other\n")
 
 	// New ones have the operator of the others, who are asked once.
 	before = s.record()
@@ -358,7 +360,7 @@ func TestOperatorThatMayNotPublish(t *testing.T) {
 	if n := strings.Count(operator.Text(), "leader_election_role.yaml"); n != 1 {
 		t.Errorf("it says so %d times", n)
 	}
-	s.expect(s.plugin("diff"), 2, "has published nothing", "0 of 1 Welcome change; 1 unknown")
+	s.expect(s.plugin("diff"), 2, "has published nothing", "or somebody has deleted ConfigMap "+published+" in namespace "+s.namespace+"-none (restart it)", "0 of 1 Welcome change; 1 unknown")
 	s.delete(cr) // whose operator is nowhere, as the doctor would tell
 }
 

@@ -64,7 +64,7 @@ func TestDoctor(t *testing.T) {
 		s.must(err)
 		file := filepath.Join(t.TempDir(), "crd.yaml")
 		s.must(os.WriteFile(file, []byte(strings.Replace(string(crd), "            properties:\n", "            properties:\n              title: {type: string}\n", 1)), 0o600))
-		s.expect(s.plugin("doctor", "--files="+file), 2, "PROBLEM  CRDs: welcomes.webapp.demo.welcome.domain has another schema", ": spec.title", "kubectl apply --server-side -f "+file)
+		s.expect(s.plugin("doctor", "--files="+file), 2, "PROBLEM  CRDs: welcomes.webapp.demo.welcome.domain has another schema", ": spec.title", "kubectl apply --server-side --force-conflicts -f "+file)
 	})
 	t.Run("rights that are missing", func(t *testing.T) {
 		before := deployment.DeepCopy()
