@@ -263,13 +263,14 @@ func (m *measure) note(size float64, path string) {
 	}
 }
 
-// isMuch is whether that could be too much. loops is whether the chart has loops that numbers bound: a number
-// may bound a loop within another one with the same bound, and with others. costly is whether it has costly
-// functions.
+// isMuch is whether that could be too much. Of the elements, half may be in a list within the loop of which the chart goes
+// through the others, each with a text. loops is whether the chart has loops that numbers bound: a number may bound a loop
+// within another one with the same bound, and with others. costly is whether it has costly functions.
 func (m *measure) isMuch(loops, costly bool) bool {
 	elements := float64(m.elements)
 	times, within := max(m.largest, elements), min(m.largest, elements)
-	return m.largest > maxNumber || m.elements > maxElements || m.longest > maxText || times*max(within, float64(m.longest)) > maxMade ||
+	return m.largest > maxNumber || m.elements > maxElements || m.longest > maxText ||
+		times*max(within, float64(m.longest)) > maxMade || elements*elements/4*float64(m.longest) > maxMade ||
 		m.anchors && m.aliases > maxAliases || loops && times*times*max(m.second, within, 1) > maxTimes || costly && (m.elements > maxCostly || m.largest > maxCostlyNumber)
 }
 

@@ -93,9 +93,33 @@ func (r *Reporter) wrote(owner client.Object, what string, err error) {
 	r.refused.set(key, now)
 }
 
-// isRefusal is whether the API server has said no, or a webhook that it has to ask, which may also be away. Where the
-// API server itself does not answer, or is busy, nothing is refused: the status must not be late then.
+// altered is the type of a condition whose message admission has replaced as it was written. If that is another one
+// each time, there is no end of writing: each is an event of the custom resource, and the next reconcile finds another
+// message than its own.
+type altered string
+
+func (a altered) Error() string {
+	return fmt.Sprintf("a webhook or policy writes another message into condition %q", string(a))
+}
+
+// alteration is why what the API server has stored of a status is not what it was sent, nil if it is. Where a CRD has no
+// messages, none is stored.
+func alteration(sent, stored Status) error {
+	for _, c := range sent.Conditions {
+		if is := stored.condition(c.Type).Message; is != "" && is != c.Message {
+			return altered(c.Type)
+		}
+	}
+	return nil
+}
+
+// isRefusal is whether the API server has said no, or a webhook that it has to ask, which may also be away, or has stored
+// something else. Where the API server itself does not answer, or is busy, nothing is refused: the status must not be
+// late then.
 func isRefusal(err error) bool {
+	if _, is := errors.AsType[altered](err); is {
+		return true
+	}
 	answer, answered := errors.AsType[*apierrors.StatusError](err)
 	if !answered {
 		return false

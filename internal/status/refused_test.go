@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -222,9 +223,20 @@ func TestIsRefusal(t *testing.T) {
 		{apierrors.NewInternalError(errors.New(`failed calling webhook "no.example.com": no endpoints`)), true},
 		{fmt.Errorf("write: %w", apierrors.NewForbidden(welcomes, "hello", errors.New("not today"))), true},
 		{apierrors.NewInvalid(schema.GroupKind{Kind: "Welcome"}, "hello", nil), true},
+		{alteration(said("Ready", "ours"), said("Ready", "theirs")), true},
+		{alteration(said("Ready", "ours"), said("Ready", "ours", "Theirs", "theirs")), false},
+		{alteration(said("Ready", "ours"), said("Ready", "")), false},
 	} {
 		if got := isRefusal(c.err); got != c.want {
 			t.Errorf("%v: %v", c.err, got)
 		}
 	}
+}
+
+// said is a status with these conditions and their messages.
+func said(pairs ...string) (s Status) {
+	for pair := range slices.Chunk(pairs, 2) {
+		s.Conditions = append(s.Conditions, metav1.Condition{Type: pair[0], Message: pair[1]})
+	}
+	return s
 }

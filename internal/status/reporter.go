@@ -238,7 +238,11 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	stored = stored.DeepCopy()
 	stored.Object["status"] = content
 	err = w.SubResourceWriter.Update(ctx, stored, opts...)
-	w.reporter.wrote(owner, itsStatus, err)
+	refused := err
+	if err == nil {
+		refused = alteration(status, Of(stored)) // which is the API server's answer
+	}
+	w.reporter.wrote(owner, itsStatus, refused)
 	if err != nil {
 		w.reporter.lookAgain(owner.GetUID())
 	}
@@ -252,8 +256,7 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	if err != nil {
 		return err
 	}
-	// stored is the API server's answer. A deletion goes on without a status, and need not wait for a better
-	// CRD.
+	// A deletion goes on without a status, and need not wait for a better CRD.
 	if len(Of(stored).Conditions) == 0 && owner.GetDeletionTimestamp() == nil {
 		return errors.New("the CRD drops the status: write status: {type: object, x-kubernetes-preserve-unknown-fields: true} in its schema")
 	}

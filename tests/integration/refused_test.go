@@ -3,6 +3,7 @@ package integration
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httputil"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"demo.welcome.domain/welcome-operator/internal/status"
 	"demo.welcome.domain/welcome-operator/tests/controlplane"
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
@@ -61,6 +63,33 @@ func TestStatusIsRefused(t *testing.T) {
 	s.awaitGreeting("hello", "unseen")
 	s.awaitGone(going, "going")
 	s.awaitEvent("hello", "WriteRefused", "the status", "not today", "The spec is not the cause")
+	lift()
+	s.bringUp("hello")
+	s.awaitDeployed("hello")
+}
+
+// A webhook that writes something else into the status each time is told of, and costs as little as one that refuses it.
+func TestStatusIsAltered(t *testing.T) {
+	s := newScene(t)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
+	s.deploy("hello")
+	s.settled(operator)
+	lift := s.mutate(`[JSONPatch{op: "replace", path: "/status/conditions/0/message", value: "seen at " + oldObject.metadata.resourceVersion}]`, "welcomes/status", func() error {
+		welcome := s.welcome("hello")
+		if err := env.Client.Status().Update(ctx, welcome, client.DryRunAll); err != nil {
+			return err
+		}
+		if text := status.Of(welcome).Conditions[0].Message; !strings.HasPrefix(text, "seen at ") {
+			return fmt.Errorf("it says %s", text)
+		}
+		return nil
+	}, admissionregistrationv1.Update)
+	s.edit("hello", kit.Greet("unseen"))
+	s.awaitGreeting("hello", "unseen")
+	if tries := len(s.askedIn(20*time.Second, operator).Statuses()); tries > 10 {
+		t.Errorf("%d writes of the status", tries)
+	}
+	s.awaitEvent("hello", "WriteRefused", "the status", "writes another message into condition", "The spec is not the cause")
 	lift()
 	s.bringUp("hello")
 	s.awaitDeployed("hello")
