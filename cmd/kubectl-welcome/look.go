@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	helmrelease "helm.sh/helm/v3/pkg/release"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -155,7 +156,7 @@ func (l *onlooker) labelled(ctx context.Context) ([]object.Child, error) {
 		}
 		for i := range page.Items {
 			child := object.Child{APIVersion: kind.GroupVersion().String(), Kind: kind.Kind, Name: page.Items[i].Name}
-			if l.owns(&page.Items[i]) && !record.Is(child) {
+			if l.owns(&page.Items[i]) && !record.Is(child) && page.Items[i].Annotations[helmrelease.HookAnnotation] == "" {
 				found = append(found, child)
 			}
 		}
@@ -198,6 +199,9 @@ func (l *onlooker) node(ctx context.Context, child object.Child) (*node, error) 
 	switch {
 	case apierrors.IsForbidden(err):
 		n.Message = "you may not read it"
+		return n, nil
+	case apierrors.IsNotFound(err) && child.Expires:
+		n.Message = "it is gone: Kubernetes deletes it once it is done (ttlSecondsAfterFinished), or somebody has deleted it"
 		return n, nil
 	case apierrors.IsNotFound(err):
 		n.Health, n.Message = string(kstatus.NotFoundStatus), "somebody has deleted it"

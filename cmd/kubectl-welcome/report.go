@@ -143,8 +143,12 @@ func reportOf(obj *unstructured.Unstructured) *report {
 }
 
 // contradictedBy takes back that the custom resource is Ready where an object of its release is not well: the operator has yet
-// to see that, or none runs any more.
+// to see that, or none runs any more. During an upgrade to another chart, and once only the finalizers of others keep the
+// custom resource, its objects may be so.
 func (r *report) contradictedBy(objects []*node) {
+	if r.Turn == othersTurn || meta.IsStatusConditionTrue(r.Conditions, status.Reconciling) && r.WaitsFor == "" {
+		return
+	}
 	var unwell []string
 	for _, n := range objects {
 		if r.Ready == metav1.ConditionTrue && n.Health != string(kstatus.CurrentStatus) && n.Health != string(kstatus.UnknownStatus) {
@@ -152,7 +156,10 @@ func (r *report) contradictedBy(objects []*node) {
 		}
 	}
 	if len(unwell) > 0 {
-		r.Ready, r.Reason, r.Turn, r.Since = metav1.ConditionUnknown, notSeen, operators, nil
+		r.Ready, r.Reason, r.Since = metav1.ConditionUnknown, notSeen, nil
+		if r.Turn != yours {
+			r.Turn = operators
+		}
 		r.Message = "The operator has yet to see: " + few(unwell) + ". " + elseDoctor + " Before, it was: " + r.Message
 	}
 }

@@ -67,13 +67,15 @@ func TestContradicted(t *testing.T) {
 		objects []*node
 		ready   metav1.ConditionStatus
 		message string
+		also    []string
 	}{
-		"all are well":       {healthy, []*node{of("Current", ""), of("Unknown", "you may not read it")}, "True", "The release is applied, and all of its objects are healthy."},
-		"one was deleted":    {healthy, []*node{of("Current", ""), of("NotFound", "somebody has deleted it")}, "Unknown", "The operator has yet to see: Service/hello NotFound (somebody has deleted it). " + elseDoctor + " Before, it was: The release is applied, and all of its objects are healthy."},
-		"several":            {healthy, []*node{of("Failed", "x"), of("InProgress", "")}, "Unknown", "The operator has yet to see: Service/hello Failed (x), Service/hello InProgress. " + elseDoctor + " Before, it was: The release is applied, and all of its objects are healthy."},
-		"it says so already": {pulling, []*node{of("Failed", "x")}, "False", `Pod "a" cannot pull the image b: not found`},
+		"all are well":            {healthy, []*node{of("Current", ""), of("Unknown", "you may not read it")}, "True", "The release is applied, and all of its objects are healthy.", nil},
+		"one was deleted":         {healthy, []*node{of("Current", ""), of("NotFound", "somebody has deleted it")}, "Unknown", "The operator has yet to see: Service/hello NotFound (somebody has deleted it). " + elseDoctor + " Before, it was: The release is applied, and all of its objects are healthy.", nil},
+		"several":                 {healthy, []*node{of("Failed", "x"), of("InProgress", "")}, "Unknown", "The operator has yet to see: Service/hello Failed (x), Service/hello InProgress. " + elseDoctor + " Before, it was: The release is applied, and all of its objects are healthy.", nil},
+		"it says so already":      {pulling, []*node{of("Failed", "x")}, "False", `Pod "a" cannot pull the image b: not found`, nil},
+		"an upgrade is under way": {healthy, []*node{of("InProgress", "")}, "True", "The release is applied, and all of its objects are healthy.", []string{"Reconciling=True:Healthy:x"}},
 	} {
-		r := reportOf(seen("a", test.says))
+		r := reportOf(seen("a", append(test.also, test.says)...))
 		r.contradictedBy(test.objects)
 		if r.Ready != test.ready || r.Message != test.message {
 			t.Errorf("%s: %s, %q", name, r.Ready, r.Message)

@@ -78,10 +78,13 @@ func screen(out io.Writer, r *report, now time.Time) {
 	}
 	line("%s %s in namespace %s", head(r.Kind), head(r.Name), r.Namespace)
 	line("%s", r.painted(words))
-	for said := range strings.SplitSeq(r.Message, "\n") { // of several objects, each
-		line("  %s", safe(said))
+	said, more, several := strings.Cut(r.Message, "\n")
+	line("  %s", safe(said))
+	for several { // of each further object, not to be taken for what follows: a message may quote others
+		said, more, several = strings.Cut(more, "\n")
+		line("    %s", safe(said))
 	}
-	if r.Reason == notSeen {
+	if r.Reason == notSeen && r.Turn == operators {
 		line("  It is the operator's turn, if one runs.")
 	} else {
 		line("  %s", turns[r.Turn])
@@ -205,7 +208,7 @@ func table(out io.Writer, reports []*report, wide bool, now time.Time) {
 			cells = append(cells, chart, safe(r.Operator), safe(r.URL))
 		}
 		reason, says := r.Reason, r.Message
-		if loop := meta.FindStatusCondition(r.Conditions, status.DriftLoop); r.rank() == 5 && loop != nil { // it is Ready, and that is why it is your turn
+		if loop := meta.FindStatusCondition(r.Conditions, status.DriftLoop); r.rank() == 5 && loop != nil && !meta.IsStatusConditionTrue(r.Conditions, status.Stalled) { // it is Ready, and that is why it is your turn
 			reason, says = loop.Type, loop.Message
 		}
 		why := r.painted(safe(reason))

@@ -88,7 +88,7 @@ func TestTableOfADriftLoop(t *testing.T) {
 func TestScreenOfSeveralObjects(t *testing.T) {
 	var out strings.Builder
 	screen(&out, reportOf(seen("hello", "Ready=False:ObjectInTheWay:Service \"hello\" exists\nDeployment \"hello\" exists", "Stalled=True:ObjectInTheWay:x")), start)
-	if want := "Not ready: ObjectInTheWay, for 5m\n  Service \"hello\" exists\n  Deployment \"hello\" exists\n  It is your turn.\n"; !strings.Contains(out.String(), want) {
+	if want := "Not ready: ObjectInTheWay, for 5m\n  Service \"hello\" exists\n    Deployment \"hello\" exists\n  It is your turn.\n"; !strings.Contains(out.String(), want) {
 		t.Error(out.String())
 	}
 }

@@ -81,6 +81,7 @@ func sameAnew(p pointer, live, restored, anew any) (left Left) {
 	wanted, isWanted := restored.(map[string]any)
 	elements := list(restored)
 	switch {
+	case reflect.DeepEqual(live, restored): // whatever others have written there, however deep
 	case isMap && isWanted:
 		for key := range both(was, wanted) {
 			left = append(left, sameAnew(slices.Concat(p, pointer{key}), was[key], wanted[key], field(anew, key))...)
@@ -94,7 +95,7 @@ func sameAnew(p pointer, live, restored, anew any) (left Left) {
 				left = append(left, sameAnew(slices.Concat(p, at[:1]), there, element, made)...)
 			}
 		}
-	case !reflect.DeepEqual(live, restored) && reflect.DeepEqual(live, anew):
+	case reflect.DeepEqual(live, anew):
 		left = Left{p}
 	}
 	return left

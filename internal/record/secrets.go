@@ -151,8 +151,12 @@ func (r *Store) copyEarlier(ctx context.Context, name string, key object.Key) er
 	if apierrors.IsAlreadyExists(err) {
 		return r.inTheWay(ctx, name)
 	}
+	good := r.checkOwned
+	if r.labelled().Matches(labels.Set(known.Labels)) { // somebody may have taken them off the one before
+		good = r.checkFound
+	}
 	if err == nil {
-		err = r.removeUnless(ctx, r.checkOwned, written)
+		err = r.removeUnless(ctx, good, written)
 	}
 	if err != nil {
 		return err

@@ -108,7 +108,7 @@ func (a *actionClient) correct() error {
 // would only change them again. A deleted object rests only if it was deleted again and again: whoever fought for
 // its fields has perhaps ended that so, and people miss it.
 func (a *actionClient) findDrifted(d *drift, now time.Time, children []object.Child) (due bool, shown []string, resting map[string]bool) {
-	resting = map[string]bool{}
+	resting, a.fought = map[string]bool{}, nil
 	for _, child := range children {
 		if a.intact(child) {
 			continue
@@ -145,6 +145,9 @@ func (a *actionClient) updateFights(d *drift, now time.Time, looked []string, ch
 		return d.fights[name]
 	}
 	for _, change := range changes {
+		if change.Created && a.forced() { // perhaps nobody has deleted it: a failed Job that has expired runs again by that
+			continue
+		}
 		of(change.Object).repaired(now, change)
 	}
 	for _, name := range looked {
@@ -262,7 +265,7 @@ func writtenBy(change guard.Change) string {
 	case "":
 		return ""
 	case object.Manager:
-		return " by nobody besides the operator, say its managed fields (a webhook or policy leaves no trace there)"
+		return " by nobody besides the operator, say its managed fields (a webhook or policy leaves no trace there, and another installation of this operator has its name)"
 	}
 	return fmt.Sprintf(" by field manager %q", change.Writer)
 }

@@ -13,7 +13,7 @@ func TestDescribeChange(t *testing.T) {
 		"it was deleted":                       {Created: true},
 		"a, b was changed":                     {Fields: []string{"a", "b"}},
 		`a was changed by field manager "x\n"`: {Fields: []string{"a"}, Writer: "x\n"},
-		"a was changed by nobody besides the operator, say its managed fields (a webhook or policy leaves no trace there)": {Fields: []string{"a"}, Writer: object.Manager},
+		"a was changed by nobody besides the operator, say its managed fields (a webhook or policy leaves no trace there, and another installation of this operator has its name)": {Fields: []string{"a"}, Writer: object.Manager},
 		"a, b, c, d, e, 2 more was changed": {Fields: []string{"a", "b", "c", "d", "e", "f", "g"}},
 	} {
 		if got := describe(change); got != want {

@@ -31,7 +31,7 @@ func health(previous Status, seen observation) verdict {
 		its := 0
 		switch {
 		case v == nil:
-		case v.reason == ReasonProgressing:
+		case !v.stalled && v.reason == ReasonProgressing:
 			its = goesOn
 		case !v.stalled:
 			its = waits

@@ -586,6 +586,34 @@ func TestRecordsMoveIntoSecrets(t *testing.T) {
 	s.must(s.hasRecordSecrets(0))
 }
 
+// Where a policy writes over a label of the new records, nobody would find these: the records of before stay.
+func TestRecordsThatCannotMoveStay(t *testing.T) {
+	s := newScene(t)
+	account, watches := s.accountForSecrets(), watchesWithMore(t, withPassword)
+	operator := s.ownOperator(settings{namespaces: []string{s.namespace}, account: account, watches: watches})
+	s.deploy("hello")
+	s.settled(operator)
+	password := s.generated("password")
+	operator.Stop()
+	lift := s.mutate(`[JSONPatch{op: "add", path: "/metadata/labels/owner", value: "team-a"}]`, "secrets", func() error {
+		probe := &corev1.Secret{ObjectMeta: objectMeta(s.namespace, "probe")}
+		probe.Labels = map[string]string{"owner": "helm"}
+		if err := env.Client.Create(ctx, probe, client.DryRunAll); err != nil || probe.Labels["owner"] == "helm" {
+			return errors.Join(fmt.Errorf("it has the labels %v", probe.Labels), err)
+		}
+		return nil
+	}, admissionregistrationv1.Create)
+	s.ownOperator(settings{namespaces: []string{s.namespace}, account: account, watches: watches + secrets})
+	s.awaitCondition("hello", "Ready", "False", "has lost the labels name=hello,owner=helm", "webhook or policy")
+	s.must(s.hasRecords("hello", 1))
+	lift()
+	s.await("the records are Secrets", func() error { return s.hasRecordSecrets(1) })
+	s.awaitDeployed("hello")
+	if got := s.generated("password"); got != password {
+		t.Error("there is another password")
+	}
+}
+
 // childVersions identify the objects of hello, to compare them later: by their UIDs and, for the Service, by
 // its version.
 func (s *scene) childVersions() string {

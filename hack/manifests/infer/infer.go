@@ -483,7 +483,12 @@ func (i *inference) unknown(path []string, kind string) *apiextensionsv1.JSONSch
 		text.reached = cmp.Or(i.try(path, of(template)).templated(), text.reached)
 	}
 	// Where it takes an option to have it, a rendering without has taken the others above, and says nothing.
-	if kind == "" && len(text.places)+len(fields.places) == 0 && len(i.try(path, markText).places) == 0 {
+	isWord := false
+	if kind == "" {
+		word := i.try(path, markText)
+		isWord = len(word.places) > 0 && !slices.ContainsFunc(word.renderings, rendering.breaks)
+	}
+	if kind == "" && len(text.places)+len(fields.places) == 0 && !isWord {
 		if number := i.tryNumber(path); len(number.places) > 0 {
 			return i.number(path, nil)
 		}
@@ -502,7 +507,7 @@ func (i *inference) unknown(path []string, kind string) *apiextensionsv1.JSONSch
 		o.seen, o.accepted = false, fields.accepted
 	}
 	if o.accepted && !o.whole && o.reached == "" && !i.isAllowed(path) {
-		if word := i.try(path, markText); kind == "" && len(word.places) > 0 && !slices.ContainsFunc(word.renderings, rendering.breaks) {
+		if isWord {
 			if number := i.tryNumber(path); number.reached != "" { // by a way that no word takes: it is reckoned with, say
 				i.leave(path, "reaches "+number.reached, true)
 				return nil

@@ -1206,7 +1206,7 @@ func kindsOf(t *testing.T, files map[string]string) []Made {
 func TestWithoutDefaultInAnOption(t *testing.T) {
 	schema, left := infer(t, map[string]string{
 		"Chart.yaml":  "{apiVersion: v2, name: x, version: 0.1.0}",
-		"values.yaml": "enabled: false\nscheme:\nport:\n",
+		"values.yaml": "enabled: false\nscheme:\nport:\nweight:\nweighs: false\n",
 		"templates/x.yaml": `{{ if .Values.enabled }}
 apiVersion: monitoring.coreos.com/v1
 kind: ServiceMonitor
@@ -1216,13 +1216,22 @@ spec:
   scheme: {{ . }}
   {{- end }}
   port: {{ int .Values.port }}
-{{ end }}`,
+  weight: {{ .Values.weight }}
+{{ end }}
+{{ if and .Values.weighs .Values.weight }}{{ if gt .Values.weight 5.0 }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: x}
+{{ end }}{{ end }}`,
 	})
 	if scheme := schema.Properties["scheme"]; !scheme.XIntOrString || scheme.Pattern != oneWord {
 		t.Errorf("scheme is %+v: %s", scheme, left["scheme"])
 	}
-	if port := schema.Properties["port"]; port.Type != "integer" {
-		t.Errorf("port is %+v: %s", port, left["port"])
+	for _, number := range []string{"port", "weight"} {
+		if is := schema.Properties[number]; is.Type != "integer" && is.Type != "number" {
+			t.Errorf("%s is %+v: %s", number, is, left[number])
+		}
 	}
 }
 
