@@ -205,6 +205,9 @@ func (l *onlooker) node(ctx context.Context, child object.Child) (*node, error) 
 		return n, nil
 	case apierrors.IsNotFound(err):
 		n.Health, n.Message = string(kstatus.NotFoundStatus), "somebody has deleted it"
+		if l.obj.GetDeletionTimestamp() != nil {
+			n.Message = "it is gone"
+		}
 		return n, nil
 	case err != nil && ctx.Err() == nil && !isOutage(err): // the cluster no longer has the kind, or its conversion webhook is down
 		n.Message = err.Error()
@@ -212,7 +215,7 @@ func (l *onlooker) node(ctx context.Context, child object.Child) (*node, error) 
 	case err != nil:
 		return nil, err
 	case !l.owns(live):
-		n.Message = "it is somebody else's"
+		n.Message = "it is not controlled by this custom resource"
 		return n, nil
 	}
 	n.judge(live)

@@ -114,7 +114,7 @@ func reportOf(obj *unstructured.Unstructured) *report {
 		if foreign && !slices.Contains(obj.GetFinalizers(), status.Finalizer) {
 			r.Turn, r.Message = othersTurn, "It is deleted when who has set these finalizers is done: "+strings.Join(obj.GetFinalizers(), ", ")
 		} else if ready.ObservedGeneration != obj.GetGeneration() { // a deletion increases the generation
-			r.Ready, r.Reason = metav1.ConditionUnknown, notSeen
+			r.Ready, r.Reason, r.Since = metav1.ConditionUnknown, notSeen, obj.GetDeletionTimestamp()
 			r.Message = "The operator has yet to see that it is to be deleted. " + elseDoctor + " Before, it was: " + ready.Message
 		} else if is(status.Stalled) {
 			r.Turn = yours

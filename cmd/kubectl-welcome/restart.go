@@ -90,7 +90,7 @@ func (c *cluster) workloads(ctx context.Context, obj *unstructured.Unstructured)
 			return nil, err
 		}
 		if !l.owns(workload) {
-			lost = append(lost, label(workload)+" is somebody else's")
+			lost = append(lost, label(workload)+" is not controlled by it")
 			continue
 		}
 		if paused, _, _ := unstructured.NestedBool(workload.Object, "spec", "paused"); paused {
