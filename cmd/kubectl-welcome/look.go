@@ -200,14 +200,14 @@ func (l *onlooker) node(ctx context.Context, child object.Child) (*node, error) 
 	case apierrors.IsForbidden(err):
 		n.Message = "you may not read it"
 		return n, nil
+	case apierrors.IsNotFound(err) && l.obj.GetDeletionTimestamp() != nil:
+		n.Health, n.Message = string(kstatus.NotFoundStatus), "it is gone"
+		return n, nil
 	case apierrors.IsNotFound(err) && child.Expires:
 		n.Message = "it is gone: Kubernetes deletes it once it is done (ttlSecondsAfterFinished), or somebody has deleted it"
 		return n, nil
 	case apierrors.IsNotFound(err):
 		n.Health, n.Message = string(kstatus.NotFoundStatus), "somebody has deleted it"
-		if l.obj.GetDeletionTimestamp() != nil {
-			n.Message = "it is gone"
-		}
 		return n, nil
 	case err != nil && ctx.Err() == nil && !isOutage(err): // the cluster no longer has the kind, or its conversion webhook is down
 		n.Message = err.Error()
@@ -215,7 +215,7 @@ func (l *onlooker) node(ctx context.Context, child object.Child) (*node, error) 
 	case err != nil:
 		return nil, err
 	case !l.owns(live):
-		n.Message = "it is not controlled by this custom resource"
+		n.Message = "it is not this custom resource's"
 		return n, nil
 	}
 	n.judge(live)

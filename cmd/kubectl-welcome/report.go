@@ -143,15 +143,19 @@ func reportOf(obj *unstructured.Unstructured) *report {
 }
 
 // contradictedBy takes back that the custom resource is Ready where an object of its release is not well: the operator has yet
-// to see that, or none runs any more. During an upgrade to another chart, and once only the finalizers of others keep the
-// custom resource, its objects may be so.
+// to see that, or none runs any more. During an upgrade to another chart, objects come and go, as they do once only the
+// finalizers of others keep the custom resource.
 func (r *report) contradictedBy(objects []*node) {
-	if r.Turn == othersTurn || meta.IsStatusConditionTrue(r.Conditions, status.Reconciling) && r.WaitsFor == "" {
+	if r.Ready != metav1.ConditionTrue || r.Turn == othersTurn {
 		return
+	}
+	fine := []string{string(kstatus.CurrentStatus), string(kstatus.UnknownStatus)}
+	if meta.IsStatusConditionTrue(r.Conditions, status.Reconciling) && r.WaitsFor == "" {
+		fine = append(fine, string(kstatus.InProgressStatus), string(kstatus.TerminatingStatus), string(kstatus.NotFoundStatus))
 	}
 	var unwell []string
 	for _, n := range objects {
-		if r.Ready == metav1.ConditionTrue && n.Health != string(kstatus.CurrentStatus) && n.Health != string(kstatus.UnknownStatus) {
+		if !slices.Contains(fine, n.Health) {
 			unwell = append(unwell, strings.TrimSuffix(fmt.Sprintf("%s/%s %s (%s)", n.Kind, n.Name, n.Health, n.Message), " ()"))
 		}
 	}

@@ -73,7 +73,7 @@ func TestContradicted(t *testing.T) {
 		"one was deleted":         {healthy, []*node{of("Current", ""), of("NotFound", "somebody has deleted it")}, "Unknown", "The operator has yet to see: Service/hello NotFound (somebody has deleted it). " + elseDoctor + " Before, it was: The release is applied, and all of its objects are healthy.", nil},
 		"several":                 {healthy, []*node{of("Failed", "x"), of("InProgress", "")}, "Unknown", "The operator has yet to see: Service/hello Failed (x), Service/hello InProgress. " + elseDoctor + " Before, it was: The release is applied, and all of its objects are healthy.", nil},
 		"it says so already":      {pulling, []*node{of("Failed", "x")}, "False", `Pod "a" cannot pull the image b: not found`, nil},
-		"an upgrade is under way": {healthy, []*node{of("InProgress", "")}, "True", "The release is applied, and all of its objects are healthy.", []string{"Reconciling=True:Healthy:x"}},
+		"an upgrade is under way": {healthy, []*node{of("InProgress", ""), of("NotFound", "")}, "True", "The release is applied, and all of its objects are healthy.", []string{"Reconciling=True:Healthy:x"}},
 	} {
 		r := reportOf(seen("a", append(test.also, test.says)...))
 		r.contradictedBy(test.objects)

@@ -84,13 +84,13 @@ func (c *cluster) workloads(ctx context.Context, obj *unstructured.Unstructured)
 		}
 		workload, err := l.live(ctx, child)
 		if apierrors.IsNotFound(err) {
-			lost = append(lost, "somebody has deleted "+strings.ToLower(child.Kind)+"/"+child.Name) // or a forged record names it
+			lost = append(lost, strings.ToLower(child.Kind)+"/"+child.Name+" is gone") // or a forged record names it
 			continue
 		} else if err != nil {
 			return nil, err
 		}
 		if !l.owns(workload) {
-			lost = append(lost, label(workload)+" is not controlled by it")
+			lost = append(lost, label(workload)+" is not its own")
 			continue
 		}
 		if paused, _, _ := unstructured.NestedBool(workload.Object, "spec", "paused"); paused {

@@ -144,8 +144,11 @@ func (a *actionClient) updateFights(d *drift, now time.Time, looked []string, ch
 		}
 		return d.fights[name]
 	}
+	expired := func(name string) bool { // a failed Job that a forced reconcile has run again
+		return a.forced() && slices.ContainsFunc(a.provenChildren(), func(child object.Child) bool { return child.Expires && a.describe(child) == name })
+	}
 	for _, change := range changes {
-		if change.Created && a.forced() { // perhaps nobody has deleted it: a failed Job that has expired runs again by that
+		if change.Created && expired(change.Object) { // nobody has deleted it
 			continue
 		}
 		of(change.Object).repaired(now, change)

@@ -263,8 +263,9 @@ func (m *measure) note(size float64, path string) {
 	}
 }
 
-// isMuch is whether that could be too much. Of the elements, half may be in a list within the loop of which the chart goes
-// through the others, each with a text. loops is whether the chart has loops that numbers bound: a number may bound a loop
+// isMuch is whether that could be too much. The chart may go through one half of the elements within a loop over the other,
+// and write a text each time (four times as often where it goes through the same list again, which limits.memory has room
+// for). loops is whether the chart has loops that numbers bound: a number may bound a loop
 // within another one with the same bound, and with others. costly is whether it has costly functions.
 func (m *measure) isMuch(loops, costly bool) bool {
 	elements := float64(m.elements)

@@ -93,20 +93,22 @@ func (r *Reporter) wrote(owner client.Object, what string, err error) {
 	r.refused.set(key, now)
 }
 
-// altered is the type of a condition whose message admission has replaced as it was written. If that is another one
-// each time, there is no end of writing: each is an event of the custom resource, and the next reconcile finds another
-// message than its own.
+// altered is the type of a condition whose message admission has replaced as it was written, with another one than
+// before. There would be no end of that: each write is an event of the custom resource, and the next reconcile finds
+// another message than its own.
 type altered string
 
 func (a altered) Error() string {
 	return fmt.Sprintf("a webhook or policy writes another message into condition %q", string(a))
 }
 
-// alteration is why what the API server has stored of a status is not what it was sent, nil if it is. Where a CRD has no
-// messages, none is stored.
-func alteration(sent, stored Status) error {
+// alteration is an error if the API server has stored another message than it was sent, and than it had before. With the
+// same message each time, a write changes nothing and comes to an end. Messages of others' conditions are sent as they
+// were. Where a CRD has no messages, none is stored.
+func alteration(previous, sent, stored Status) error {
 	for _, c := range sent.Conditions {
-		if is := stored.condition(c.Type).Message; is != "" && is != c.Message {
+		was, is := previous.condition(c.Type).Message, stored.condition(c.Type).Message
+		if is != "" && is != was && is != c.Message && c.Message != was {
 			return altered(c.Type)
 		}
 	}
@@ -136,6 +138,9 @@ func refusedBecause(what string, err error) string {
 	if strings.Contains(err.Error(), "does not make, delete or change the spec of custom resources") { // config/policy
 		advice = "This policy is the operator's own, and the operator has not changed more: have the webhook or policy that changes this custom resource " +
 			"meanwhile leave what the operator's ServiceAccount writes alone"
+	}
+	if _, is := errors.AsType[altered](err); is {
+		advice = "The spec is not the cause: have it leave alone what the operator's ServiceAccount writes. Until then, the status may be a minute late"
 	}
 	if isAboutSpec(err) {
 		advice = "Correct the spec: its CRD has changed since it was written, or the policy or webhook that the message names refuses it"

@@ -223,9 +223,10 @@ func TestIsRefusal(t *testing.T) {
 		{apierrors.NewInternalError(errors.New(`failed calling webhook "no.example.com": no endpoints`)), true},
 		{fmt.Errorf("write: %w", apierrors.NewForbidden(welcomes, "hello", errors.New("not today"))), true},
 		{apierrors.NewInvalid(schema.GroupKind{Kind: "Welcome"}, "hello", nil), true},
-		{alteration(said("Ready", "ours"), said("Ready", "theirs")), true},
-		{alteration(said("Ready", "ours"), said("Ready", "ours", "Theirs", "theirs")), false},
-		{alteration(said("Ready", "ours"), said("Ready", "")), false},
+		{alteration(said("Ready", "at 1"), said("Ready", "ours"), said("Ready", "at 2")), true},
+		{alteration(said("Ready", "theirs"), said("Ready", "ours"), said("Ready", "theirs")), false},
+		{alteration(said("Ready", "ours", "Theirs", "at 1"), said("Ready", "new", "Theirs", "at 1"), said("Ready", "new", "Theirs", "at 2")), false},
+		{alteration(said("Ready", "ours"), said("Ready", "new"), said("Ready", "")), false},
 	} {
 		if got := isRefusal(c.err); got != c.want {
 			t.Errorf("%v: %v", c.err, got)

@@ -240,7 +240,7 @@ func (w statusWriter) Update(ctx context.Context, obj client.Object, opts ...cli
 	err = w.SubResourceWriter.Update(ctx, stored, opts...)
 	refused := err
 	if err == nil {
-		refused = alteration(status, Of(stored)) // which is the API server's answer
+		refused = alteration(previous, status, Of(stored)) // which is the API server's answer
 	}
 	w.reporter.wrote(owner, itsStatus, refused)
 	if err != nil {

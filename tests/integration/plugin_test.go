@@ -246,7 +246,7 @@ func TestPluginStatusWithoutAnOperator(t *testing.T) {
 	s.expect(s.plugin("status", "hello"), 2, "Unknown: NotSeen\n", "The operator has yet to see: Service/hello NotFound (somebody has deleted it). If that takes longer than a moment: kubectl welcome doctor.", "Before, it was: The release is applied", "It is the operator's turn, if one runs.")
 	s.expect(s.plugin("status", "hello", "-o", "json"), 2, `"ready": "Unknown"`, `"turn": "operator"`)
 	s.must(env.Client.Delete(ctx, &appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "hello")}))
-	s.expect(s.plugin("restart", "hello"), 1, "error: nothing of welcome/hello can be restarted: somebody has deleted deployment/hello. What is there: kubectl welcome status hello -n "+s.namespace)
+	s.expect(s.plugin("restart", "hello"), 1, "error: nothing of welcome/hello can be restarted: deployment/hello is gone. What is there: kubectl welcome status hello -n "+s.namespace)
 }
 
 // Who has rights in a namespace only, and there on Welcomes only, sees what they say of themselves, and what is missing.
