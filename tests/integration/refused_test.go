@@ -86,6 +86,7 @@ func TestStatusIsAltered(t *testing.T) {
 	}, admissionregistrationv1.Update)
 	s.edit("hello", kit.Greet("unseen"))
 	s.awaitGreeting("hello", "unseen")
+	s.bringUp("hello") // while it is not healthy, messages are written rarely anyway
 	if tries := len(s.askedIn(20*time.Second, operator).Statuses()); tries > 10 {
 		t.Errorf("%d writes of the status", tries)
 	}
