@@ -87,7 +87,7 @@ func TestStatusIsAltered(t *testing.T) {
 	s.edit("hello", kit.Greet("unseen"))
 	s.awaitGreeting("hello", "unseen")
 	s.bringUp("hello") // while it is not healthy, messages are written rarely anyway
-	if tries := len(s.askedIn(20*time.Second, operator).Statuses()); tries > 10 {
+	if tries := len(s.askedIn(20*time.Second, operator).Statuses()); tries > 30 {
 		t.Errorf("%d writes of the status", tries)
 	}
 	s.awaitEvent("hello", "WriteRefused", "the status", "writes another message into condition", "The spec is not the cause")
