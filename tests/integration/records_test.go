@@ -316,15 +316,7 @@ func TestRecordWithALabelOfAPolicy(t *testing.T) {
 			operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
 			s.deploy("hello", kit.Greet("before"))
 			s.settled(operator)
-			probe := &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "probe")}
-			s.must(env.Client.Create(ctx, probe))
-			lift := s.mutate(`[JSONPatch{op: "add", path: "/metadata/labels/owner", value: "team-a"}]`, "configmaps", func() error {
-				probe.Labels = map[string]string{"owner": "helm"}
-				if err := env.Client.Update(ctx, probe, client.DryRunAll); err != nil || probe.Labels["owner"] == "helm" {
-					return errors.Join(fmt.Errorf("it has the labels %v", probe.Labels), err)
-				}
-				return nil
-			}, operations...)
+			lift := s.labelOwners(&corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "probe")}, "configmaps", operations...)
 			s.edit("hello", kit.Greet("after"))
 			s.create("new")
 			welcomes := []string{"hello", "new"}
@@ -348,6 +340,20 @@ func TestRecordWithALabelOfAPolicy(t *testing.T) {
 			s.must(s.hasRecords("new", 1))
 		})
 	}
+}
+
+// labelOwners has a policy write over the label "owner" of a resource, of which probe is one, until lift is called. Updates
+// are among operations.
+func (s *scene) labelOwners(probe client.Object, resource string, operations ...admissionregistrationv1.OperationType) (lift func()) {
+	s.Helper()
+	s.must(env.Client.Create(ctx, probe))
+	return s.mutate(`[JSONPatch{op: "add", path: "/metadata/labels/owner", value: "team-a"}]`, resource, func() error {
+		probe.SetLabels(map[string]string{"owner": "helm"})
+		if err := env.Client.Update(ctx, probe, client.DryRunAll); err != nil || probe.GetLabels()["owner"] == "helm" {
+			return errors.Join(fmt.Errorf("it has the labels %v", probe.GetLabels()), err)
+		}
+		return nil
+	}, operations...)
 }
 
 // dropOwners has a policy take the owner references off ConfigMaps, until lift is called. Updates are among operations.

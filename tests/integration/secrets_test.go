@@ -595,14 +595,7 @@ func TestRecordsThatCannotMoveStay(t *testing.T) {
 	s.settled(operator)
 	password := s.generated("password")
 	operator.Stop()
-	lift := s.mutate(`[JSONPatch{op: "add", path: "/metadata/labels/owner", value: "team-a"}]`, "secrets", func() error {
-		probe := &corev1.Secret{ObjectMeta: objectMeta(s.namespace, "probe")}
-		probe.Labels = map[string]string{"owner": "helm"}
-		if err := env.Client.Create(ctx, probe, client.DryRunAll); err != nil || probe.Labels["owner"] == "helm" {
-			return errors.Join(fmt.Errorf("it has the labels %v", probe.Labels), err)
-		}
-		return nil
-	}, admissionregistrationv1.Create)
+	lift := s.labelOwners(&corev1.Secret{ObjectMeta: objectMeta(s.namespace, "probe")}, "secrets", admissionregistrationv1.Create, admissionregistrationv1.Update)
 	s.ownOperator(settings{namespaces: []string{s.namespace}, account: account, watches: watches + secrets})
 	s.awaitCondition("hello", "Ready", "False", "has lost the labels name=hello,owner=helm", "webhook or policy")
 	s.must(s.hasRecords("hello", 1))
