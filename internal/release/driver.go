@@ -3,6 +3,7 @@ package release
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 
 	"helm.sh/helm/v3/pkg/release"
@@ -21,6 +22,9 @@ type operationDriver struct {
 // since the post-renderer is not shown them.
 func (d operationDriver) Create(key string, rel *release.Release) error {
 	a := d.op.client
+	if a.current != nil && rel.Version != a.current.Revision+1 { // Helm has just read the records anew
+		return fmt.Errorf("the cache is behind: when this reconcile began, it did not have the release record before revision %d yet, only %s", rel.Version, a.current.Name)
+	}
 	if err := d.op.judgeHooks(rel.Hooks); err != nil {
 		return err
 	}

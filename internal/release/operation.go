@@ -150,22 +150,31 @@ func (a *actionClient) owned() ([]object.Child, error) {
 	return slices.DeleteFunc(owned, record.Is), err
 }
 
-// upToDate fails if the newest record was made from a later generation of the custom resource than the cache has. A
-// leader that has just started may read from an API server that is behind: to go on would undo what was edited
-// since. A record can be forged, so the API server is asked, which costs a request only in this case.
+// upToDate fails if the cache shows less of the custom resource than the newest record knows: it was made from a later
+// generation, or completed by an earlier leader, and the status that proves it has not come yet. A leader that has just
+// started may read from an API server that is behind: to go on would undo what was edited since, or run the hooks of
+// an upgrade twice. A record can be forged, so the API server is asked, which costs a request only in these cases.
 func (a *actionClient) upToDate() error {
-	if a.current == nil || a.current.Generation <= a.owner.GetGeneration() || a.owner.GetDeletionTimestamp() != nil {
+	if a.current == nil || a.owner.GetDeletionTimestamp() != nil {
 		return nil // a deletion brings nothing back
 	}
-	live, err := a.live()
-	if err != nil {
-		return err
-	}
-	if live.GetGeneration() == a.owner.GetGeneration() {
+	generation := a.owner.GetGeneration()
+	isLater := a.current.Generation > generation
+	isUnproven := a.current.Generation == generation && a.current.Status == release.StatusDeployed && !a.proven && a.state().Record == ""
+	if !isLater && !isUnproven {
 		return nil
 	}
-	return fmt.Errorf("the cache is behind: it has generation %d of the custom resource, and release record %s was made from generation %d",
-		a.owner.GetGeneration(), a.current.Name, a.current.Generation)
+	live, err := a.live()
+	switch {
+	case err != nil:
+		return err
+	case isLater && live.GetGeneration() != generation:
+		return fmt.Errorf("the cache is behind: it has generation %d of the custom resource, and release record %s was made from generation %d",
+			generation, a.current.Name, a.current.Generation)
+	case isUnproven && textInStatus(live, "release", "record") != a.inStatus("record"):
+		return fmt.Errorf("the cache is behind: it does not have the status of the custom resource yet that release record %s was completed with", a.current.Name)
+	}
+	return nil
 }
 
 // isDeleted is whether the cache shows that the custom resource was deleted since this reconcile began or, where
