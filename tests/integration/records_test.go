@@ -342,14 +342,45 @@ func TestRecordWithALabelOfAPolicy(t *testing.T) {
 	}
 }
 
+// So does one that puts a value of its own into the label by which Helm knows what has become of a revision.
+func TestRecordWithAStatusOfAPolicy(t *testing.T) {
+	for name, operations := range map[string][]admissionregistrationv1.OperationType{
+		"always":     {admissionregistrationv1.Create, admissionregistrationv1.Update},
+		"at updates": {admissionregistrationv1.Update},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			operator := s.ownOperator(settings{namespaces: []string{s.namespace}})
+			s.deploy("hello", kit.Greet("before"))
+			s.settled(operator)
+			lift := s.overwrite("status", &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "probe")}, "configmaps", operations...)
+			s.edit("hello", kit.Greet("after"))
+			s.awaitCondition("hello", "Ready", "False", `has the label status=team-a, which Helm does not know`, "webhook or policy", "ConfigMaps with the label "+kit.ManagedBy)
+			if len(operations) > 1 {
+				s.must(s.hasRecords("hello", 1))
+				s.awaitGreeting("hello", "before")
+			}
+			lift()
+			s.awaitGreeting("hello", "after")
+			s.awaitDeployed("hello")
+		})
+	}
+}
+
 // labelOwners has a policy write over the label "owner" of a resource, of which probe is one, until lift is called. Updates
 // are among operations.
 func (s *scene) labelOwners(probe client.Object, resource string, operations ...admissionregistrationv1.OperationType) (lift func()) {
 	s.Helper()
+	return s.overwrite("owner", probe, resource, operations...)
+}
+
+// overwrite is labelOwners for another label.
+func (s *scene) overwrite(label string, probe client.Object, resource string, operations ...admissionregistrationv1.OperationType) (lift func()) {
+	s.Helper()
 	s.must(env.Client.Create(ctx, probe))
-	return s.mutate(`[JSONPatch{op: "add", path: "/metadata/labels/owner", value: "team-a"}]`, resource, func() error {
-		probe.SetLabels(map[string]string{"owner": "helm"})
-		if err := env.Client.Update(ctx, probe, client.DryRunAll); err != nil || probe.GetLabels()["owner"] == "helm" {
+	return s.mutate(fmt.Sprintf(`[JSONPatch{op: "add", path: "/metadata/labels/%s", value: "team-a"}]`, label), resource, func() error {
+		probe.SetLabels(map[string]string{label: "ours"})
+		if err := env.Client.Update(ctx, probe, client.DryRunAll); err != nil || probe.GetLabels()[label] == "ours" {
 			return errors.Join(fmt.Errorf("it has the labels %v", probe.GetLabels()), err)
 		}
 		return nil
