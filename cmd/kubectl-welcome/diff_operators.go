@@ -110,7 +110,7 @@ func (all *servers) serving(ctx context.Context, asks []ask, many bool) ([]ask, 
 		case one.propose == nil && len(all.charts) == 0 && release.IsPaused(one.name) && !one.isNamed:
 			paused++
 		default:
-			if one.isNamed && release.IsPaused(one.name) {
+			if (one.isNamed || one.isFile) && release.IsPaused(one.name) {
 				resumed = append(resumed, label(one.name))
 			}
 			one.kind = kind
@@ -237,7 +237,11 @@ func (all *servers) published(ctx context.Context, name string) (*boot.Published
 	err := all.readOnly.Get(ctx, client.ObjectKey{Namespace: namespace, Name: lease}, from)
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("operator %[1]s has published nothing: it is older, or not there, or may not (its log says so), or somebody has deleted ConfigMap %[2]s in namespace %[3]s (restart it), or its lease has another name (as that of an operator of your own: --operator NAMESPACE/NAME)", name, lease, namespace)
+		another := ""
+		if all.only == namespace { // a status, or NAMESPACE/NAME, says what the lease is called
+			another = ", or its lease has another name (as that of an operator of your own: --operator NAMESPACE/NAME)"
+		}
+		return nil, fmt.Errorf("operator %s has published nothing: it is older, or not there, or may not (its log says so), or somebody has deleted ConfigMap %s in namespace %s (restart it)%s", name, lease, namespace, another)
 	case apierrors.IsForbidden(err):
 		return nil, fmt.Errorf("%w. To know how the operator renders, you need that right, which shows no secret: kubectl create role published-reader -n %s --verb=get --resource=configmaps --resource-name=%s, and a rolebinding for you", err, namespace, lease)
 	case err != nil:

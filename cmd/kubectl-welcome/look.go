@@ -215,7 +215,7 @@ func (l *onlooker) node(ctx context.Context, child object.Child) (*node, error) 
 	case err != nil:
 		return nil, err
 	case !l.owns(live):
-		n.Message = "it is not this custom resource's"
+		n.Health, n.Message = string(kstatus.NotFoundStatus), "another object has its name, which is not this custom resource's"
 		return n, nil
 	}
 	n.judge(live)

@@ -154,6 +154,9 @@ func (c *cluster) isPaused(ctx context.Context, obj *unstructured.Unstructured, 
 		return "", true, nil // deletions go through
 	case err != nil:
 		return "", false, fmt.Errorf("%s in %s: %w", label(obj), obj.GetNamespace(), err)
+	case pause && obj.GetDeletionTimestamp() != nil:
+		c.notef("%s in %s is being deleted: a pause does not keep that from going on\n", label(obj), obj.GetNamespace())
+		return "", true, nil
 	case pause:
 		ready := meta.FindStatusCondition(status.Of(obj).Conditions, status.Ready)
 		return "Waiting for the operator to see it. " + elseDoctor, ready != nil && ready.Reason == status.ReasonPaused, nil

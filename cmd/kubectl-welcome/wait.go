@@ -46,7 +46,7 @@ func (c *cluster) await(ctx context.Context, w waiting, check func(context.Conte
 			step, done, err = noAnswer(err), false, nil
 		}
 		if errors.Is(err, context.DeadlineExceeded) {
-			return fmt.Errorf("not done after %s (--timeout): %s", w.timeout, cmp.Or(told, "the API server has not answered"))
+			return fmt.Errorf("not done after %s (--timeout): %s", w.timeout, cmp.Or(told, "the API server has not answered by then"))
 		}
 		if errors.Is(err, context.Canceled) {
 			return errInterrupted // an adoption adds how to go on

@@ -31,6 +31,8 @@ func InTheWay(kind string, live metav1.Object, owner client.Object) error {
 	switch {
 	case controller == nil && slices.ContainsFunc(live.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return isMereOwner(ref, owner) }):
 		whose = ", whose owner reference in it lacks controller: true"
+	case controller != nil && controller.UID == owner.GetUID(): // it is being deleted
+		whose = " any longer"
 	case controller != nil && !namesake(*controller, owner):
 		whose = fmt.Sprintf(", but by %s %q", Cut(controller.Kind, toldOfOthers), Cut(controller.Name, toldOfOthers))
 	}

@@ -26,7 +26,8 @@ func TestInTheWay(t *testing.T) {
 		of("other"): `, but by Welcome "other": delete or rename one of the two`,
 		of("hello"): ": delete or rename one of the two", // which nobody could tell from this one
 		going:       ": it is being deleted",
-		of("other") + going + ", finalizers: [a/b, c/d]": `, but by Welcome "other": it is being deleted, and these finalizers keep it: a/b, c/d`,
+		", ownerReferences: [{apiVersion: a.b/v1, kind: Welcome, name: hello, uid: '2', controller: true}]" + going: " any longer: it is being deleted",
+		of("other") + going + ", finalizers: [a/b, c/d]":                                                            `, but by Welcome "other": it is being deleted, and these finalizers keep it: a/b, c/d`,
 	} {
 		err := InTheWay("Service", parse(t, "{metadata: {name: x, namespace: test"+metadata+"}}"), owner)
 		if want = `Service "x" in namespace "test" exists and is not controlled by this custom resource` + want; err.Error() != want || !IsInTheWay(err) {

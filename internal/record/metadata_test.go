@@ -82,6 +82,17 @@ func TestProof(t *testing.T) {
 	}
 }
 
+// A forger lists more objects than any chart has, each of which would be parsed.
+func TestChildrenOfAForger(t *testing.T) {
+	record := recordOf(t, nil)
+	for count, want := range map[int]int{100: 100, maxListed: maxListed, maxListed + 1: 0, 10_000: 0} {
+		record.Annotations = map[string]string{childrenAnnotation: "[" + strings.Repeat("{},", count-1) + "{}]"}
+		if got := len(parseRecord(slim(record), 3).Children); got != want {
+			t.Errorf("of %d, %d are read, not %d", count, got, want)
+		}
+	}
+}
+
 // What a record says of the objects proves nothing, and takes no proof from the rest.
 func TestProofWithoutChildren(t *testing.T) {
 	record := recordOf(t, &release.Release{})

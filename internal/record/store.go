@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -246,16 +247,17 @@ func (r *Store) Create(ctx context.Context, record *corev1.ConfigMap, opts metav
 		// Helm creates only records that it does not find: somebody took the labels off this one, or a stock
 		// Helm operator made it, and it would be in the way for ever. With its labels, it is of another
 		// operator or leader, who was faster, or of an attempt before, and only the cache does not show it:
-		// nothing was changed yet, and nothing will be.
-		written, err := r.Update(ctx, record, metav1.UpdateOptions{})
-		if err != nil {
-			return nil, err
+		// nothing was changed yet, and nothing will be. A policy that has taken them off may do so again: then it
+		// would be written over for nothing.
+		trial, err := r.ConfigMapInterface.Update(ctx, record.DeepCopy(), metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil {
+			err = r.checkFound(trial)
 		}
-		if err := r.checkFound(written); err != nil {
+		if err != nil {
 			r.created = ""
 			return nil, err
 		}
-		return written, nil
+		return r.Update(ctx, record, metav1.UpdateOptions{})
 	}
 	if err != nil {
 		r.created = ""
@@ -283,11 +285,18 @@ func (r *Store) removeUnless(ctx context.Context, good func(*corev1.ConfigMap) e
 // checkFound fails if a record, as it was written, is none that the next reconcile finds. Companies have policies that
 // put a label "owner" on everything.
 func (r *Store) checkFound(written *corev1.ConfigMap) error {
-	if err := r.checkOwned(written); err != nil || r.labelled().Matches(labels.Set(written.Labels)) {
+	is := release.Status(written.Labels["status"])
+	switch err := r.checkOwned(written); {
+	case err != nil:
 		return err
+	case !r.labelled().Matches(labels.Set(written.Labels)):
+		return fmt.Errorf("release record %s has lost the labels %s, by which Helm finds it, as it was written. Let the webhook or policy that changes them on the %ss with the label %s leave them there",
+			written.Name, r.labelled(), r.kind, object.ManagedBy())
+	case !is.IsPending() && !slices.Contains([]release.Status{release.StatusDeployed, release.StatusSuperseded, release.StatusFailed, release.StatusUninstalling}, is):
+		return fmt.Errorf("release record %s has the label status=%s, which Helm does not know, as it was written. Let the webhook or policy that changes it on the %ss with the label %s leave it there",
+			written.Name, is, r.kind, object.ManagedBy())
 	}
-	return fmt.Errorf("release record %s has lost the labels %s, by which Helm finds it, as it was written. Let the webhook or policy that changes them on the %ss with the label %s leave them there",
-		written.Name, r.labelled(), r.kind, object.ManagedBy())
+	return nil
 }
 
 // checkOwned fails if a record is not the owner's as it was written: it would not count at the next reconcile, which

@@ -144,14 +144,10 @@ func (a *actionClient) updateFights(d *drift, now time.Time, looked []string, ch
 		}
 		return d.fights[name]
 	}
-	expired := func(name string) bool { // a failed Job that a forced reconcile has run again
-		return a.forced() && slices.ContainsFunc(a.provenChildren(), func(child object.Child) bool { return child.Expires && a.describe(child) == name })
-	}
 	for _, change := range changes {
-		if change.Created && expired(change.Object) { // nobody has deleted it
-			continue
+		if !a.runsAgain(change) {
+			of(change.Object).repaired(now, change)
 		}
-		of(change.Object).repaired(now, change)
 	}
 	for _, name := range looked {
 		if !slices.ContainsFunc(changes, func(change guard.Change) bool { return change.Object == name }) {

@@ -154,9 +154,18 @@ func (a *actionClient) repair() ([]guard.Change, error) {
 	return changes, nil
 }
 
+// runsAgain is whether a forced reconcile has made a Job again that had failed and expired: nobody has deleted it.
+func (a *actionClient) runsAgain(change guard.Change) bool {
+	return change.Created && a.forced() && slices.ContainsFunc(a.provenChildren(), func(child object.Child) bool { return child.Expires && a.describe(child) == change.Object })
+}
+
 // tellChanges says what a repair has put back.
 func (a *actionClient) tellChanges(changes []guard.Change) {
 	for _, change := range changes {
+		if a.runsAgain(change) {
+			a.did(change.Object + " is run again")
+			continue
+		}
 		what := change.Object + ": put back " + fields(change)
 		if change.Writer != "" {
 			what += ", which was changed" + writtenBy(change)

@@ -77,8 +77,11 @@ func (r *Reporter) rests(owner client.Object, what string) error {
 // wrote is told how a write has ended. What is refused for the fifth time rests for a while.
 func (r *Reporter) wrote(owner client.Object, what string, err error) {
 	key := part{client.ObjectKeyFromObject(owner), what}
-	if !isRefusal(err) {
+	switch {
+	case err == nil:
 		r.refused.set(key, refusal{})
+		return
+	case !isRefusal(err): // nor does it say that it would not be refused
 		return
 	}
 	now := refusal{uid: owner.GetUID(), count: r.refused.get(owner, what).count + 1, err: err}

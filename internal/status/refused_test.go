@@ -130,6 +130,24 @@ func TestWhatIsRefusedIsWrittenRarely(t *testing.T) {
 	}
 }
 
+// A conflict, or an API server that is busy, is no answer to what is refused: it counts on afterwards.
+func TestRefusalsAmongConflicts(t *testing.T) {
+	s := newStage(t)
+	welcomes := schema.GroupResource{Resource: "welcomes"}
+	for range atOnce {
+		for _, err := range []error{apierrors.NewForbidden(welcomes, "hello", errors.New("not today")), apierrors.NewConflict(welcomes, "hello", nil), apierrors.NewTooManyRequests("later", 1)} {
+			s.wrote(s.read(), itsStatus, err)
+		}
+	}
+	if err := s.rests(s.read(), itsStatus); err == nil {
+		t.Error("it is written on")
+	}
+	s.wrote(s.read(), itsStatus, nil)
+	if err := s.rests(s.read(), itsStatus); err != nil {
+		t.Errorf("after a write: %v", err)
+	}
+}
+
 // A deletion goes on without a status that is refused.
 func TestRefusedStatusHoldsUpNoDeletion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

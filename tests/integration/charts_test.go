@@ -216,6 +216,10 @@ func TestJobThatFailsAndExpires(t *testing.T) {
 	s.awaitExists(job, "hello")
 	s.endHook(job)
 	s.bringUp("hello")
+	s.awaitEvent("hello", "Reconciled", `Job "hello" in namespace "`+s.namespace+`" is run again`)
+	if told := s.putBack("Job"); len(told) > 0 {
+		t.Errorf("somebody else is said to have deleted it: %s", told)
+	}
 }
 
 // A Job that Kubernetes deletes some time after it is done has been run, whatever happens to the operator and

@@ -210,6 +210,9 @@ func TestDiffOfASpec(t *testing.T) {
 	// Who names it alone asks what a resume would do.
 	s.expect(diff("other"), 1, "1 of 1 Welcome changes; 1 Service is made\n", "Paused, and compared as if it were resumed: welcome/other\n")
 
+	s.must(os.WriteFile(file, []byte("apiVersion: "+kit.Group+"/v1\nkind: Welcome\nmetadata: {name: other}\nspec: {name: you}\n"), 0o600))
+	s.expect(diff("-f", file), 1, "1 of 1 Welcome changes; ", "Paused, and compared as if it were resumed: welcome/other\n")
+
 	// New ones have the operator of the others, who are asked once.
 	before = s.record()
 	var several []byte

@@ -246,6 +246,12 @@ func TestPluginStatusWithoutAnOperator(t *testing.T) {
 	s.expect(s.plugin("status", "hello"), 2, "Unknown: NotSeen\n", "The operator has yet to see: Service/hello NotFound (somebody has deleted it). If that takes longer than a moment: kubectl welcome doctor.", "Before, it was: The release is applied", "It is the operator's turn, if one runs.")
 	s.expect(s.plugin("status", "hello", "-o", "json"), 2, `"ready": "Unknown"`, `"turn": "operator"`)
 	s.must(env.Client.Delete(ctx, &appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "hello")}))
+	s.must(env.Client.Create(ctx, &corev1.Service{ObjectMeta: objectMeta(s.namespace, "hello"), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}))
+	s.expect(s.plugin("status", "hello"), 2, "The operator has yet to see: ", "Service/hello NotFound (another object has its name, which is not this custom resource's)")
+	s.expect(s.plugin("pause", "hello", "--wait", "--timeout=0"), 1, "not done after 0s (--timeout): the API server has not answered by then")
+	s.edit("hello", kit.Pause(false))
+	s.must(env.Client.Delete(ctx, s.welcome("hello")))
+	s.expect(s.plugin("pause", "hello", "--wait"), 0, "welcome/hello in "+s.namespace+" is being deleted: a pause does not keep that from going on")
 	s.expect(s.plugin("restart", "hello"), 1, "error: nothing of welcome/hello can be restarted: deployment/hello is gone. What is there: kubectl welcome status hello -n "+s.namespace)
 }
 
