@@ -373,7 +373,7 @@ func TestForgedRecordsHoldUpNobody(t *testing.T) {
 		others.edit("hello", kit.Greet(greeting))
 		others.awaitGreeting("hello", greeting)
 	}
-	if took := time.Since(start); took > 6*time.Second { // it were 30 s
+	if took := time.Since(start); took > 15*time.Second { // without a bound: 30 s
 		t.Errorf("three edits took %s", took)
 	}
 	for _, name := range names {
