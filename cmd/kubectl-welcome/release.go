@@ -237,6 +237,9 @@ func (c *cluster) handOverPaused(ctx context.Context, o releaseOptions, secrets 
 	if err := c.awaitPaused(ctx, o.wait, true, obj); err != nil {
 		return fmt.Errorf("the operator does not say that it has paused %s: %w", label(obj), err)
 	}
+	if obj.GetDeletionTimestamp() != nil { // for which a pause is not waited
+		return fmt.Errorf("somebody deletes %s meanwhile: too late to keep what it has made", label(obj))
+	}
 	if err := c.recordFor(ctx, o, secrets, obj); err != nil {
 		return err
 	}
