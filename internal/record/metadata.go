@@ -24,16 +24,7 @@ const (
 	lookupsAnnotation      = "webapp.demo.welcome.domain/lookups"
 	// madeFromAnnotation of a release record is the digest of its inputs but for what is allowed.
 	madeFromAnnotation = "webapp.demo.welcome.domain/made-from"
-	// childrenAnnotation of a release record lists the objects of the release as they were applied. Only
-	// version 0.1.0 wrote it. The status has them now, which saves writing the record once more when they are
-	// known.
-	childrenAnnotation = "webapp.demo.welcome.domain/children"
-
-	// maxListed bounds how many objects that annotation lists. Each of a forger's is parsed to be left out, while others
-	// wait: of the operator's, it has room for about a hundred, and of a forger's for ten thousand.
-	maxListed = 250
-
-	// maxShort bounds the other texts that are kept in memory: the API server bounds neither annotations nor
+	// maxShort bounds the texts that are kept in memory: the API server bounds neither annotations nor
 	// the texts of owner references.
 	maxShort = 256
 	// maxOperator bounds the name of the operator: that of a namespace or a machine, and that of a lease, of at
@@ -73,7 +64,7 @@ type Record struct {
 	// Created is when the record was created. Nobody can choose that, so it tells the record from a later one
 	// with the same number.
 	Created time.Time `json:"-"`
-	// Children are the objects of the release, nil if that is not known. Only version 0.1.0 has written them there.
+	// Children are the objects of the release, nil if they are not known. The status lists them, and not the record.
 	Children []object.Child
 	// Key of the digests, empty where records are ConfigMaps.
 	Key object.Key `json:"-"`
@@ -92,7 +83,7 @@ func (r *Store) Newest(ctx context.Context) (*Record, error) {
 	return parseRecord(&list[0], revision), nil
 }
 
-// Proof is the proof of all metadata that is used, except the children, which the status proves by itself.
+// Proof is the proof of all metadata that is used. The status proves the children by itself.
 func (r *Record) Proof() string { return r.Key.Proof(r.text()) }
 
 // IsProven is whether proof is the proof of r.
@@ -119,10 +110,6 @@ func parseRecord(meta *corev1.ConfigMap, revision int) *Record {
 		Capabilities: meta.Annotations[capabilitiesAnnotation], Lookups: meta.Annotations[lookupsAnnotation], Key: object.Key(meta.Data[keyOfDigests]),
 	}
 	r.Generation, _ = strconv.ParseInt(meta.Annotations[generationAnnotation], 10, 64)
-	if text := meta.Annotations[childrenAnnotation]; len(text) <= object.MaxChildren && strings.Count(text, "{") <= maxListed {
-		// Unreadable children are no children: the drift check then renders the chart.
-		_ = json.Unmarshal([]byte(text), &r.Children)
-	}
 	return r
 }
 
@@ -167,7 +154,6 @@ var longest = map[string]int{
 	operatorAnnotation:     maxOperator,
 	generationAnnotation:   maxShort,
 	unmadeAnnotation:       maxShort,
-	childrenAnnotation:     object.MaxChildren,
 }
 
 // slimOwners are the controller of a record or, without one, its only owner. Owner references that no operator

@@ -21,7 +21,7 @@ func TestSlimKeepsOnlyWhatTheOperatorWrites(t *testing.T) {
 		"an owner of a long name": func(c *corev1.ConfigMap) { c.OwnerReferences[0].Name = bulk },
 		"others' annotations":     func(c *corev1.ConfigMap) { c.Annotations = map[string]string{"a": bulk} },
 		"the operator's annotations": func(c *corev1.ConfigMap) {
-			c.Annotations[inputsAnnotation], c.Annotations[childrenAnnotation] = bulk, bulk
+			c.Annotations[inputsAnnotation], c.Annotations[lookupsAnnotation] = bulk, bulk
 		},
 		"finalizers, labels, data": func(c *corev1.ConfigMap) { c.Finalizers, c.Labels["a"], c.Data["release"] = []string{bulk}, bulk, bulk },
 	} {
@@ -79,26 +79,5 @@ func TestProof(t *testing.T) {
 	}
 	if a, b := recordOf(t, &release.Release{}), recordOf(t, &release.Release{}); parseRecord(a, 3).Proof() == parseRecord(b, 4).Proof() {
 		t.Error("two revisions have the same proof")
-	}
-}
-
-// A forger lists more objects than any chart has, each of which would be parsed.
-func TestChildrenOfAForger(t *testing.T) {
-	record := recordOf(t, nil)
-	for count, want := range map[int]int{100: 100, maxListed: maxListed, maxListed + 1: 0, 10_000: 0} {
-		record.Annotations = map[string]string{childrenAnnotation: "[" + strings.Repeat("{},", count-1) + "{}]"}
-		if got := len(parseRecord(slim(record), 3).Children); got != want {
-			t.Errorf("of %d, %d are read, not %d", count, got, want)
-		}
-	}
-}
-
-// What a record says of the objects proves nothing, and takes no proof from the rest.
-func TestProofWithoutChildren(t *testing.T) {
-	record := recordOf(t, &release.Release{})
-	proof := parseRecord(record, 3).Proof()
-	record.Annotations[childrenAnnotation] = `[{"apiVersion": "v1", "kind": "Service", "name": "hello", "fingerprint": "0"}]`
-	if read := parseRecord(record, 3); len(read.Children) != 1 || !read.IsProven(proof) {
-		t.Errorf("%+v is not proven", read)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -80,7 +79,7 @@ func (s *sanitizer) sanitize(record *corev1.ConfigMap) (*corev1.ConfigMap, error
 		if revision, _ := revisionOf(record.Name, s.release); !errors.Is(err, errUnproven) || revision == s.applied() {
 			s.report(fmt.Sprintf("release record %s cannot be read: %s", record.Name, s.because(err)))
 		}
-		rel = &release.Release{Manifest: object.BareManifest(slices.Concat(s.known(), parseRecord(meta, 0).Children))}
+		rel = &release.Release{Manifest: object.BareManifest(s.known())}
 	}
 	children, left, usable, err := s.children(rel.Manifest)
 	if err != nil {

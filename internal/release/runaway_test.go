@@ -102,7 +102,7 @@ func TestLongPaths(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if took := time.Since(start); took > time.Second {
+	if took := time.Since(start); took > 10*time.Second { // on a machine that is busy
 		t.Errorf("it takes %s", took)
 	}
 }
