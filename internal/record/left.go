@@ -2,9 +2,11 @@ package record
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
@@ -43,6 +45,21 @@ func (r *Store) RemoveOwned(ctx context.Context) error {
 		return err
 	}
 	return r.remove(ctx, owned)
+}
+
+// CheckGone fails if the record of a revision is there, which the cache does not show: it is behind.
+func (r *Store) CheckGone(ctx context.Context, revision int) error {
+	name := NameOf(r.release, revision)
+	live, err := r.live(ctx, name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look for release record %s: %w", name, err)
+	case r.isOwned(live) && live.DeletionTimestamp == nil && r.labelled().Matches(labels.Set(live.Labels)) && object.ManagedBy().Matches(labels.Set(live.Labels)):
+		return fmt.Errorf("the cache is behind: it does not have release record %s yet", name)
+	}
+	return nil // somebody has made it another's, or taken off the labels by which it is found
 }
 
 func (r *Store) remove(ctx context.Context, records []corev1.ConfigMap) error {

@@ -26,6 +26,12 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 		a.failed(a.getErr)
 		return nil, a.getErr
 	}
+	if a.lost() && !a.isOrphaned() { // else its hooks would not be run
+		if err := a.store.CheckGone(a.ctx, a.appliedRevision()); err != nil {
+			a.failed(err)
+			return nil, err
+		}
+	}
 	if a.current == nil || a.isOrphaned() {
 		return nil, a.letGo(nil)
 	}

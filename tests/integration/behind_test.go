@@ -142,6 +142,36 @@ func TestLeaderThatHasNotHeardOfADeletion(t *testing.T) {
 	s.must(s.hasRecords("hello", 0))
 }
 
+// Where such a leader does not have the records yet, they do not count as lost: the hooks of a deletion are run.
+func TestLeaderThatHasNoRecordsYet(t *testing.T) {
+	s := newScene(t)
+	elect := s.installation("behind").settings
+	elect.watches = watchesWithMore(t, `
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}-bye
+  annotations: {helm.sh/hook: pre-delete}`)
+	first := s.ownOperator(elect)
+	way := &lag{}
+	elect.through = func(login *rest.Config) { way.of(s, login) }
+	second := s.ownOperator(elect)
+	letGo := way.hold("configmaps")
+	defer letGo()
+	welcome := s.deploy("hello")
+	s.settled(first)
+	first.Stop()
+	s.must(env.Client.Delete(ctx, welcome))
+
+	s.await("the second sees that it is behind", func() error {
+		return says(second.Text(), []string{"the cache is behind: it does not have release record"})
+	})
+	s.must(s.find(welcome, "hello"))
+	letGo()
+	s.awaitGone(welcome, "hello")
+	s.get(&corev1.ConfigMap{}, "hello-bye")
+}
+
 // What the garbage collector deletes with its Welcome is not made again, for it to delete that, too, and so
 // on, by an operator that does not hear of Welcomes any more.
 func TestDeafOperatorAndGarbageCollector(t *testing.T) {
