@@ -104,6 +104,14 @@ func (a *actionClient) hooksBefore(op *operation) error {
 	if a.current.Status == release.StatusUninstalling {
 		return nil
 	}
+	rel, err := a.recorded()
+	if err != nil {
+		return err
+	}
+	if rel.Info.Status == release.StatusUninstalling { // which the cache does not show yet
+		a.current.Status = rel.Info.Status
+		return nil
+	}
 	if err := a.runDeleteHooks(op, hooks, release.HookPreDelete); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package integration
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,9 +12,11 @@ import (
 	"sync"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"demo.welcome.domain/welcome-operator/tests/kit"
 )
@@ -146,12 +149,7 @@ func TestLeaderThatHasNotHeardOfADeletion(t *testing.T) {
 func TestLeaderThatHasNoRecordsYet(t *testing.T) {
 	s := newScene(t)
 	elect := s.installation("behind").settings
-	elect.watches = watchesWithMore(t, `
-apiVersion: v1
-kind: ConfigMap
-metadata:
-  name: {{ .Release.Name }}-bye
-  annotations: {helm.sh/hook: pre-delete}`)
+	elect.watches = watchesWithMore(t, hookOfDeletion)
 	first := s.ownOperator(elect)
 	way := &lag{}
 	elect.through = func(login *rest.Config) { way.of(s, login) }
@@ -170,6 +168,42 @@ metadata:
 	letGo()
 	s.awaitGone(welcome, "hello")
 	s.get(&corev1.ConfigMap{}, "hello-bye")
+}
+
+const hookOfDeletion = `
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ .Release.Name }}-bye
+  annotations: {helm.sh/hook: pre-delete}`
+
+// Nor does such a leader run the hooks of a deletion again.
+func TestLeaderThatHasNotHeardOfHooks(t *testing.T) {
+	s := newScene(t)
+	elect := s.installation("behind").settings
+	elect.watches = watchesWithMore(t, hookOfDeletion)
+	first := s.ownOperator(elect)
+	welcome := s.deploy("hello")
+	s.settled(first)
+	way := &lag{}
+	elect.through = func(login *rest.Config) { way.of(s, login) }
+	second := s.ownOperator(elect)
+	letRecords := way.hold("configmaps")
+	defer letRecords()
+	asked, letGo := s.hold(admissionregistrationv1.Delete, "apps", "deployments", func(probe context.Context) error {
+		return env.Client.Delete(probe, &appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "hello")}, client.DryRunAll)
+	})
+	s.must(env.Client.Delete(ctx, welcome))
+	asked() // by the first, after its hook
+	hook := &corev1.ConfigMap{}
+	s.get(hook, "hello-bye")
+	s.killWaiting(first)
+	s.await("the second sees that it is behind", func() error { return says(second.Text(), []string{"the cache is behind"}) })
+	s.unharmed(hook)
+	letGo()
+	letRecords()
+	s.awaitGone(welcome, "hello")
+	s.unharmed(hook)
 }
 
 // What the garbage collector deletes with its Welcome is not made again, for it to delete that, too, and so
