@@ -29,11 +29,15 @@ func (a *actionClient) mayInherit() error {
 	return err
 }
 
-// checkLost fails if the records are lost because the owner is deleted, which the cache does not show yet: the
-// garbage collector would delete what is made anew, which would be made again, and so on.
+// checkLost fails if the records are not lost, and only the cache does not show them; and if they are lost because the
+// owner is deleted, which it does not show yet: the garbage collector would delete what is made anew, which would be made
+// again, and so on.
 func (a *actionClient) checkLost() error {
 	if !a.lost() {
 		return nil
+	}
+	if err := a.store.CheckGone(a.ctx, a.appliedRevision()); err != nil {
+		return err
 	}
 	return a.mayInherit()
 }

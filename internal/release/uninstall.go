@@ -84,6 +84,10 @@ func (a *actionClient) Uninstall(name string, opts ...helmclient.UninstallOption
 // hooksBefore runs the pre-delete hooks, unless they have run, and sets up the post-delete hooks to run before
 // the first record is deleted.
 func (a *actionClient) hooksBefore(op *operation) error {
+	recorded, err := a.recorded() // the cache may not show yet which have run
+	if err != nil || recorded.Info.Status == release.StatusUninstalled {
+		return err
+	}
 	hooks, err := a.deleteHooks(op)
 	if err == nil && len(hooks) > 0 {
 		err = op.placeForHooks()
@@ -101,15 +105,7 @@ func (a *actionClient) hooksBefore(op *operation) error {
 		}
 		return a.haveRun(release.StatusUninstalled, "Its hooks after the deletion have run")
 	}
-	if a.current.Status == release.StatusUninstalling {
-		return nil
-	}
-	rel, err := a.recorded()
-	if err != nil {
-		return err
-	}
-	if rel.Info.Status == release.StatusUninstalling { // which the cache does not show yet
-		a.current.Status = rel.Info.Status
+	if recorded.Info.Status == release.StatusUninstalling {
 		return nil
 	}
 	if err := a.runDeleteHooks(op, hooks, release.HookPreDelete); err != nil {

@@ -179,31 +179,39 @@ metadata:
 
 // Nor does such a leader run the hooks of a deletion again.
 func TestLeaderThatHasNotHeardOfHooks(t *testing.T) {
-	s := newScene(t)
-	elect := s.installation("behind").settings
-	elect.watches = watchesWithMore(t, hookOfDeletion)
-	first := s.ownOperator(elect)
-	welcome := s.deploy("hello")
-	s.settled(first)
-	way := &lag{}
-	elect.through = func(login *rest.Config) { way.of(s, login) }
-	second := s.ownOperator(elect)
-	letRecords := way.hold("configmaps")
-	defer letRecords()
-	asked, letGo := s.hold(admissionregistrationv1.Delete, "apps", "deployments", func(probe context.Context) error {
-		return env.Client.Delete(probe, &appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "hello")}, client.DryRunAll)
-	})
-	s.must(env.Client.Delete(ctx, welcome))
-	asked() // by the first, after its hook
-	hook := &corev1.ConfigMap{}
-	s.get(hook, "hello-bye")
-	s.killWaiting(first)
-	s.await("the second sees that it is behind", func() error { return says(second.Text(), []string{"the cache is behind"}) })
-	s.unharmed(hook)
-	letGo()
-	letRecords()
-	s.awaitGone(welcome, "hello")
-	s.unharmed(hook)
+	for event, group := range map[string]string{"pre-delete": "apps", "post-delete": ""} {
+		t.Run(event, func(t *testing.T) {
+			s := newScene(t)
+			elect := s.installation("behind").settings
+			elect.watches = watchesWithMore(t, strings.ReplaceAll(hookOfDeletion, "pre-delete", event))
+			first := s.ownOperator(elect)
+			welcome := s.deploy("hello")
+			s.settled(first)
+			way := &lag{}
+			elect.through = func(login *rest.Config) { way.of(s, login) }
+			second := s.ownOperator(elect)
+			letRecords := way.hold("configmaps")
+			defer letRecords()
+			resource, next := "deployments", client.Object(&appsv1.Deployment{ObjectMeta: objectMeta(s.namespace, "hello")})
+			if group == "" {
+				resource, next = "configmaps", &corev1.ConfigMap{ObjectMeta: objectMeta(s.namespace, "sh.helm.release.v1.hello.v1")}
+			}
+			asked, letGo := s.hold(admissionregistrationv1.Delete, group, resource, func(probe context.Context) error {
+				return env.Client.Delete(probe, next, client.DryRunAll)
+			})
+			s.must(env.Client.Delete(ctx, welcome))
+			asked() // by the first, after its hook
+			hook := &corev1.ConfigMap{}
+			s.get(hook, "hello-bye")
+			s.killWaiting(first)
+			s.await("the second sees that it is behind", func() error { return says(second.Text(), []string{"the cache is behind"}) })
+			s.unharmed(hook)
+			letGo()
+			letRecords()
+			s.awaitGone(welcome, "hello")
+			s.unharmed(hook)
+		})
+	}
 }
 
 // What the garbage collector deletes with its Welcome is not made again, for it to delete that, too, and so
